@@ -1,0 +1,30 @@
+# Libraries from Debian (third_party/apt.txt) and from unpacked wheels (third_party/wheels.txt).
+# tools/setup installs both.
+
+find_package(absl REQUIRED)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
+find_package(CLI11 REQUIRED)
+
+if(NOT PENSTOCK_FUZZ)
+  find_package(GTest REQUIRED)
+endif()
+
+set(PENSTOCK_UNPACKED ${CMAKE_SOURCE_DIR}/third_party/unpacked)
+if(NOT EXISTS ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600)
+  message(FATAL_ERROR "third_party/unpacked is missing or old. Run: tools/setup")
+endif()
+
+# Arrow C++, from the pyarrow wheel. Its headers are heavy: only .cc files of room io include them.
+add_library(penstock_arrow SHARED IMPORTED)
+set_target_properties(penstock_arrow PROPERTIES
+  IMPORTED_LOCATION ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${PENSTOCK_UNPACKED}/pyarrow/include")
+
+# The PJRT C API header, from the wheel that also carries the CPU plugin.
+add_library(penstock_pjrt_header INTERFACE)
+target_include_directories(penstock_pjrt_header SYSTEM INTERFACE ${PENSTOCK_UNPACKED}/pjrt_cpu/include)

@@ -1,0 +1,67 @@
+# A room is one folder under penstock/ and one library. Its CMakeLists.txt is one call:
+#
+#   penstock_room(NAME record
+#                 USES base io                 # rooms; only those listed before this one in PENSTOCK_ROOMS
+#                 LIBRARIES ZLIB::ZLIB)        # third-party targets
+#
+# Every .cc in the folder belongs to the library, except x_test.cc (a GoogleTest program of its own),
+# x_fuzz.cc (a libFuzzer program of its own, built by the preset fuzz) and x_main.cc (a program).
+# Files in testing/ make the library penstock_<room>_testing, which only tests link.
+
+function(penstock_room)
+  cmake_parse_arguments(ROOM "" "NAME" "USES;LIBRARIES;TEST_LIBRARIES" ${ARGN})
+  list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
+  set(used)
+  foreach(other IN LISTS ROOM_USES)
+    list(FIND PENSTOCK_ROOMS ${other} index)
+    if(index LESS 0 OR index GREATER_EQUAL self)
+      message(FATAL_ERROR "room ${ROOM_NAME} may not use room ${other}: it does not stand above it")
+    endif()
+    list(APPEND used penstock_${other})
+  endforeach()
+
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  set(tests ${sources})
+  set(fuzzers ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|main)\\.cc$")
+
+  add_library(penstock_${ROOM_NAME} STATIC ${sources})
+  target_link_libraries(penstock_${ROOM_NAME}
+    PUBLIC ${used} penstock_compile_options absl::status absl::statusor absl::strings
+           absl::str_format absl::span absl::inlined_vector absl::flat_hash_map absl::flat_hash_set
+           absl::function_ref Threads::Threads
+    PRIVATE ${ROOM_LIBRARIES})
+
+  if(PENSTOCK_FUZZ)
+    foreach(source IN LISTS fuzzers)
+      get_filename_component(name ${source} NAME_WE)
+      add_executable(${ROOM_NAME}_${name} ${source})
+      target_link_libraries(${ROOM_NAME}_${name} PRIVATE penstock_${ROOM_NAME} ${ROOM_LIBRARIES})
+      target_link_options(${ROOM_NAME}_${name} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+    return()
+  endif()
+
+  file(GLOB testing CONFIGURE_DEPENDS testing/*.cc)
+  set(test_libraries penstock_${ROOM_NAME} ${ROOM_LIBRARIES} ${ROOM_TEST_LIBRARIES})
+  if(testing)
+    add_library(penstock_${ROOM_NAME}_testing STATIC ${testing})
+    target_link_libraries(penstock_${ROOM_NAME}_testing PUBLIC penstock_${ROOM_NAME} GTest::gmock GTest::gtest)
+    list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
+  endif()
+  foreach(source IN LISTS tests)
+    get_filename_component(name ${source} NAME_WE)
+    penstock_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${source} ${test_libraries})
+  endforeach()
+endfunction()
+
+# One GoogleTest program, one ctest entry with the label of its room.
+function(penstock_test name label source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
+    ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp")
+endfunction()

@@ -1,0 +1,51 @@
+#include "penstock/base/random.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "penstock/base/clock.h"
+
+namespace penstock::base {
+namespace {
+
+// The published reference sequence of SplitMix64 for seed 1234567 (the author's C program).
+TEST(Random, MatchesTheReferenceSequence) {
+  Random random(1234567);
+  EXPECT_EQ(random.Next(), 6457827717110365317u);
+  EXPECT_EQ(random.Next(), 3203168211198807973u);
+  EXPECT_EQ(random.Next(), 9817491932198370423u);
+}
+
+TEST(Random, BelowIsUniform) {
+  Random random(7);
+  std::vector<int> counts(6);
+  const int draws = 60000;
+  for (int i = 0; i < draws; ++i) ++counts[random.Below(6)];
+  double chi2 = 0;
+  for (int c : counts) chi2 += (c - draws / 6.0) * (c - draws / 6.0) / (draws / 6.0);
+  EXPECT_LT(chi2, 20.5);  // 5 degrees of freedom, p = 0.001
+}
+
+TEST(Random, StateGoesOnWhereItWas) {
+  Random a(3);
+  a.Next();
+  Random b(a.state());
+  EXPECT_EQ(a.Next(), b.Next());
+}
+
+TEST(Random, MixedSeedsDependOnBothAndOnTheirOrder) {
+  EXPECT_NE(MixSeeds(1, 2), MixSeeds(2, 1));
+  EXPECT_NE(MixSeeds(1, 2), MixSeeds(1, 3));
+  EXPECT_NE(MixSeeds(0, 0), 0u);
+}
+
+TEST(FakeClock, MovesOnlyWhenTold) {
+  FakeClock clock;
+  const double before = clock.Seconds();
+  clock.Advance(2.5);
+  EXPECT_EQ(clock.Seconds(), before + 2.5);
+}
+
+}  // namespace
+}  // namespace penstock::base

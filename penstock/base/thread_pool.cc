@@ -1,0 +1,103 @@
+#include "penstock/base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "penstock/base/status.h"
+
+namespace penstock::base {
+
+int NumCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+ThreadPool::ThreadPool(int num_threads, const char* name) {
+  PENSTOCK_CHECK(num_threads > 0);
+  threads_.reserve(num_threads);
+  for (int i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this] { Work(); });
+    pthread_setname_np(threads_.back().native_handle(), std::string(name).substr(0, 15).c_str());
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::Schedule(std::function<void()> task) {
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+void ThreadPool::Work() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+namespace {
+
+// Shared by the caller and its helpers. A helper that starts after the loop is over finds no index
+// left and touches nothing but this, which it co-owns; so the caller need not wait for helpers that
+// never ran.
+struct Loop {
+  std::atomic<int64_t> next;
+  int64_t end;
+  std::function<void(int64_t)> body;
+  std::mutex mutex;
+  std::condition_variable done;
+  int64_t remaining;
+
+  void Run() {
+    int64_t finished = 0;
+    for (int64_t i; (i = next.fetch_add(1)) < end; ++finished) body(i);
+    if (finished == 0) return;
+    std::lock_guard lock(mutex);
+    remaining -= finished;
+    if (remaining == 0) done.notify_all();
+  }
+};
+
+}  // namespace
+
+void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
+                 absl::FunctionRef<void(int64_t)> body) {
+  const int64_t count = end - begin;
+  if (count <= 0) return;
+  if (count == 1) return body(begin);
+  auto loop = std::make_shared<Loop>();
+  loop->next = begin;
+  loop->end = end;
+  loop->body = body;
+  loop->remaining = count;
+  const int64_t helpers = std::min<int64_t>(pool.num_threads(), count - 1);
+  for (int64_t i = 0; i < helpers; ++i) pool.Schedule([loop] { loop->Run(); });
+  loop->Run();
+  std::unique_lock lock(loop->mutex);
+  loop->done.wait(lock, [&] { return loop->remaining == 0; });
+}
+
+}  // namespace penstock::base

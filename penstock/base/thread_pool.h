@@ -1,0 +1,57 @@
+// ThreadPool: a fixed number of threads that run tasks in the order they were given. One pool the
+// size of the machine serves a whole program; rooms are handed a pool and start no threads of their
+// own.
+//
+//   ThreadPool pool(4);
+//   pool.Schedule([&] { ... });                                    // returns at once
+//   ParallelFor(pool, 0, rows, [&](int64_t i) { Decode(i); });     // returns when all are done
+//
+// Tasks must not wait for other tasks (the pool would starve), except in ParallelFor, whose caller
+// works along and so always makes progress, also from inside a task.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+namespace penstock::base {
+
+// Cores this process may run on (its affinity), at least 1.
+int NumCores();
+
+class ThreadPool {
+ public:
+  // `name` shows in top and debuggers (15 characters).
+  explicit ThreadPool(int num_threads = NumCores(), const char* name = "penstock");
+  // Runs what was scheduled, then joins.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(threads_.size()); }
+  // Any thread may call this, tasks of the pool included.
+  void Schedule(std::function<void()> task);
+
+ private:
+  void Work();
+
+  // std::mutex and not absl::Mutex: ThreadSanitizer cannot see into Debian's abseil.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Calls body(i) for every i in [begin, end), spread over the pool and the calling thread; returns
+// when all calls have returned. Calls happen in no particular order.
+void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
+                 absl::FunctionRef<void(int64_t)> body);
+
+}  // namespace penstock::base
