@@ -1,0 +1,228 @@
+// The catalogue: one function for each thing a program can say. Names are StableHLO's where it has
+// one; the specification of each is https://openxla.org/stablehlo/spec under that name.
+//
+// Elementwise functions of two values broadcast as NumPy does (extents align from the right; 1
+// stretches) and want one element type: nothing is converted silently. Axes count from the end when
+// negative. Integer and boolean values have no gradient; asking for one gives an invalid Value,
+// which means zero.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "penstock/ir/graph.h"
+
+namespace penstock::ir {
+
+using Values = std::vector<Value>;
+using Axes = std::vector<int64_t>;
+
+// ---- Constants ----
+Value Constant(Graph& graph, const Array& array);                 // any numeric dtype
+Value Splat(Graph& graph, const TensorType& type, double value);  // every element is `value`
+Value SplatLike(Value like, double value);                        // of like's type
+Value Iota(Graph& graph, const TensorType& type, int64_t axis);   // 0, 1, 2... along `axis`
+
+// ---- Elementwise, one operand ----
+Value Negate(Value x);
+Value Abs(Value x);
+Value Sign(Value x);
+Value Exp(Value x);
+Value Expm1(Value x);
+Value Log(Value x);
+Value Log1p(Value x);
+Value Sqrt(Value x);
+Value Rsqrt(Value x);
+Value Tanh(Value x);
+Value Sigmoid(Value x);  // stablehlo.logistic
+Value Sin(Value x);
+Value Cos(Value x);
+Value Floor(Value x);
+Value Ceil(Value x);
+Value Round(Value x);  // half to even
+Value Square(Value x);
+Value Not(Value x);       // bits; of bool: logical
+Value IsFinite(Value x);  // bool
+Value PopulationCount(Value x);
+Value Convert(Value x, DType dtype);         // float to bool: not zero
+Value BitcastConvert(Value x, DType dtype);  // same width only
+Value StopGradient(Value x);
+
+// ---- Elementwise, two operands; NumPy broadcasting ----
+Value Add(Value a, Value b);
+Value Subtract(Value a, Value b);
+Value Multiply(Value a, Value b);
+Value Divide(Value a, Value b);  // integers: towards zero
+Value Remainder(Value a, Value b);
+Value Power(Value a, Value b);
+Value Maximum(Value a, Value b);  // at a tie the gradient is halved, as in JAX
+Value Minimum(Value a, Value b);
+Value Atan2(Value a, Value b);
+Value And(Value a, Value b);
+Value Or(Value a, Value b);
+Value Xor(Value a, Value b);
+Value ShiftLeft(Value a, Value b);
+Value ShiftRightLogical(Value a, Value b);
+Value ShiftRightArithmetic(Value a, Value b);
+
+enum class Comparison { kEq, kNe, kLt, kLe, kGt, kGe };
+Value Compare(Value a, Value b, Comparison comparison);  // bool
+Value Equal(Value a, Value b);
+Value Less(Value a, Value b);
+Value LessEqual(Value a, Value b);
+Value Greater(Value a, Value b);
+Value GreaterEqual(Value a, Value b);
+
+// pred ? on_true : on_false, elementwise; all three broadcast.
+Value Select(Value pred, Value on_true, Value on_false);
+Value Clamp(Value low, Value x, Value high);
+
+// With a plain number: of the other operand's type.
+Value operator+(Value a, Value b);
+Value operator-(Value a, Value b);
+Value operator*(Value a, Value b);
+Value operator/(Value a, Value b);
+Value operator-(Value a);
+Value operator+(Value a, double b);
+Value operator-(Value a, double b);
+Value operator*(Value a, double b);
+Value operator/(Value a, double b);
+Value operator+(double a, Value b);
+Value operator-(double a, Value b);
+Value operator*(double a, Value b);
+Value operator/(double a, Value b);
+
+// ---- Shape ----
+// axes[i] is where x's dimension i goes in `shape` (stablehlo.broadcast_in_dim).
+Value BroadcastInDim(Value x, const Shape& shape, const Axes& axes);
+Value BroadcastTo(Value x, const Shape& shape);  // as NumPy
+Value Reshape(Value x, const Shape& shape);      // one extent may be -1
+Value Transpose(Value x, const Axes& permutation);
+Value ExpandDims(Value x, int64_t axis);
+Value Squeeze(Value x, const Axes& axes);
+Value Reverse(Value x, const Axes& axes);
+Value Concatenate(const Values& xs, int64_t axis);
+Value Slice(Value x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
+            const std::vector<int64_t>& strides = {});
+Value SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end, int64_t stride = 1);
+// Low and high may be negative (crop); `interior` elements go between neighbours.
+struct PadAxis {
+  int64_t low = 0, high = 0, interior = 0;
+};
+Value Pad(Value x, double value, const std::vector<PadAxis>& padding);
+// `begin` is one integer scalar for each axis; clamped so that the slice lies inside.
+Value DynamicSlice(Value x, const Values& begin, const std::vector<int64_t>& sizes);
+Value DynamicUpdateSlice(Value x, Value update, const Values& begin);
+
+// ---- Contractions ----
+struct DotDimensions {
+  Axes lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+};
+// Result: batch axes, then a's free axes, then b's.
+Value DotGeneral(Value a, Value b, const DotDimensions& dimensions);
+// [..., m, k] x [..., k, n]; leading axes are equal, or b has none.
+Value MatMul(Value a, Value b);
+
+struct ConvolutionOptions {
+  // One entry for each spatial axis; empty means ones (strides, dilations) or zeros (padding).
+  std::vector<int64_t> strides;
+  std::vector<std::pair<int64_t, int64_t>> padding;  // low, high; may be negative
+  std::vector<int64_t> lhs_dilation, rhs_dilation;
+  int64_t feature_group_count = 1;
+  int64_t batch_group_count = 1;
+  // Where each dimension stands; -1 in `batch` means the default: NHWC input, HWIO kernel, NHWC
+  // output.
+  struct Dimensions {
+    int64_t input_batch = -1, input_feature = -1;
+    Axes input_spatial;
+    int64_t kernel_input_feature = -1, kernel_output_feature = -1;
+    Axes kernel_spatial;
+    int64_t output_batch = -1, output_feature = -1;
+    Axes output_spatial;
+  } dimensions;
+};
+Value Convolution(Value input, Value kernel, const ConvolutionOptions& options = {});
+
+// Padding that keeps ceil(size / stride) positions, as Keras "same": the odd one goes to the end.
+std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,
+                                        int64_t dilation = 1);
+
+// ---- Reductions; no axes means all ----
+Value ReduceSum(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value ReduceMean(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value ReduceProduct(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value ReduceMax(Value x, const Axes& axes = {}, bool keep_dims = false);  // ties share the gradient
+Value ReduceMin(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value ReduceAnd(Value x, const Axes& axes = {}, bool keep_dims = false);  // bool
+Value ReduceOr(Value x, const Axes& axes = {}, bool keep_dims = false);
+Value ArgMax(Value x, int64_t axis, DType index_dtype = DType::kI32);  // the first of equals
+
+enum class WindowReducer { kSum, kMax, kMin };
+struct WindowOptions {
+  // One entry for each axis of x, batch and features included.
+  std::vector<int64_t> size, strides, dilation;
+  std::vector<std::pair<int64_t, int64_t>> padding;
+};
+// kMax: the gradient goes to the first of equals in each window, as in TensorFlow and JAX.
+Value ReduceWindow(Value x, WindowReducer reducer, const WindowOptions& options);
+
+// ---- Composites with care for large and small numbers ----
+Value Relu(Value x);
+Value Softmax(Value x, int64_t axis = -1);
+Value LogSoftmax(Value x, int64_t axis = -1);
+Value LogSumExp(Value x, const Axes& axes, bool keep_dims = false);
+Value Softplus(Value x);
+
+// ---- Indexing ----
+// Elements of x along `axis` at integer `indices` (any shape), clamped into range: x's axis is
+// replaced by indices' axes.
+Value Take(Value x, Value indices, int64_t axis);
+// indices' shape + [depth]; an index outside [0, depth) gives zeros.
+Value OneHot(Value indices, int64_t depth, DType dtype);
+
+// ---- Random numbers: Threefry-2x32 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
+// 2011) ---- The same key gives the same numbers on every device. A key is ui32[2]; use each for
+// one purpose, and get more with FoldIn or SplitKey. Formulas as in JAX with
+// jax_threefry_partitionable, so results compare.
+Value RandomKey(Graph& graph, uint64_t seed);
+Value FoldIn(Value key, Value data);  // data: an integer scalar
+Value FoldIn(Value key, uint32_t data);
+Values SplitKey(Value key, int count);
+Value RandomBits(Value key, const TensorType& type);  // ui8, ui16, ui32 or ui64
+Value RandomUniform(Value key, const TensorType& type, double low = 0,
+                    double high = 1);  // [low, high)
+Value RandomNormal(Value key, const TensorType& type, double mean = 0, double stddev = 1);
+Value RandomTruncatedNormal(Value key, const TensorType& type, double mean = 0,
+                            double stddev = 1);                                 // 2 sigma
+Value RandomBernoulli(Value key, const Shape& shape, double probability);       // bool
+Value RandomInt(Value key, const TensorType& type, int64_t low, int64_t high);  // [low, high)
+
+// ---- Control flow ----
+// The functions build closed bodies from the values they are given.
+using Body = std::function<Values(Graph& graph, const Values& state)>;
+Values While(const Values& init,
+             const std::function<Value(Graph& graph, const Values& state)>& condition,
+             const Body& body);
+// body(index i32 scalar, state) for index in [0, count); has a gradient, While has none.
+Values For(int64_t count, const Values& init,
+           const std::function<Values(Graph& graph, Value index, const Values& state)>& body);
+// pred: bool scalar. Only one branch runs.
+Values Cond(Value pred, const Values& operands, const Body& then_body, const Body& else_body);
+
+// ---- Replicas ----
+Value ReplicaId(Graph& graph);  // ui32 scalar
+enum class Reducer { kSum, kMax, kMin };
+// Over all replicas, elementwise; every replica gets the result. The gradient of kSum sums
+// cotangents.
+Value AllReduce(Value x, Reducer reducer = Reducer::kSum);
+// Several values in one operation, so that small ones travel together.
+Values AllReduce(const Values& xs, Reducer reducer = Reducer::kSum);
+
+// ---- Escape ----
+// A call of a kernel registered under `target` (typed FFI, api_version 4). Has no gradient of its
+// own.
+Values CustomCall(Graph& graph, absl::string_view target, const Values& operands,
+                  const std::vector<TensorType>& results, const Attributes& attributes = {});
+
+}  // namespace penstock::ir

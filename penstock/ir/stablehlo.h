@@ -1,0 +1,38 @@
+// Prints a graph as a StableHLO module: deterministic, one operation a line, only what every plugin
+// since 2024 reads, in text. The same graph gives the same text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/ir/graph.h"
+
+namespace penstock::ir {
+
+// A printed program and what a runtime must know of it without parsing it.
+struct Program {
+  std::string name;
+  std::string text;
+  int num_replicas = 1;
+  std::vector<TensorType> parameters, results;
+  std::vector<std::string> parameter_names, result_names;
+  // alias[i] = result that takes over parameter i's memory, -1 for none.
+  std::vector<int> alias;
+  // Who is behind line i + 1 of `text`, so that a plugin's "line:column" leads to the user's line.
+  std::vector<Origin> line_origins;
+};
+
+struct PrintOptions {
+  // parameter -> result pairs; types must agree. The caller of the program loses the parameter's
+  // buffer.
+  std::vector<std::pair<int, int>> donate;
+  // Without locations a program's text depends only on what it computes (the compile cache's key).
+  bool locations = true;
+};
+
+// The graph's first error, if it has one.
+absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options = {});
+
+}  // namespace penstock::ir
