@@ -1,0 +1,57 @@
+// How a layer's, optimizer's or loss's options travel to and from JSON, written once:
+//
+//   void DenseLayer::Fields(Config& config) { config("units", options_.units)("activation",
+//   options_.activation); }
+//
+// The same function writes the options and reads them; reading refuses a wrong type and an unknown
+// key, by name. Keys are Keras's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+#include "penstock/nn/layers.h"
+
+namespace penstock::nn {
+
+class Config {
+ public:
+  // Writes into `json`, an object.
+  static Config Writer(nlohmann::ordered_json& json) { return Config(&json, nullptr); }
+  // Reads from `json`; fields that are missing keep their values. Call Finish at the end.
+  static Config Reader(const nlohmann::ordered_json& json) { return Config(nullptr, &json); }
+
+  Config& operator()(const char* key, bool& field);
+  Config& operator()(const char* key, int64_t& field);
+  Config& operator()(const char* key, double& field);
+  Config& operator()(const char* key, std::string& field);
+  Config& operator()(const char* key, std::vector<int64_t>& field);
+  Config& operator()(const char* key, std::vector<double>& field);
+  Config& operator()(const char* key, Size2D& field);          // a number or [height, width]
+  Config& operator()(const char* key, OptionalSize2D& field);  // null when not given
+  Config& operator()(const char* key, Range& field);           // a number or [low, high]
+
+  // The first wrong field, or a key that no field asked for. Keys that describe the object and not
+  // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.
+  absl::Status Finish() const;
+
+ private:
+  Config(nlohmann::ordered_json* out, const nlohmann::ordered_json* in) : out_(out), in_(in) {}
+  template <typename T>
+  Config& Field(const char* key, T& field, const char* wanted);
+  // The value to read, or nullptr when there is none.
+  const nlohmann::ordered_json* Take(const char* key);
+  void Wrong(const char* key, const char* wanted);
+
+  nlohmann::ordered_json* out_;
+  const nlohmann::ordered_json* in_;
+  std::vector<std::string> known_;
+  absl::Status status_;
+};
+
+}  // namespace penstock::nn

@@ -1,0 +1,29 @@
+// First values of variables, computed on the host, so that the same seed gives the same values
+// whatever the device. Names and formulas are Keras's (keras.initializers); the numbers themselves
+// differ, since the generators do.
+//
+//   zeros, ones, constant(0.5)
+//   random_uniform (-0.05, 0.05), random_normal and truncated_normal (stddev 0.05)
+//   glorot_uniform, glorot_normal (Glorot and Bengio 2010), he_uniform, he_normal (He et al. 2015),
+//   lecun_uniform, lecun_normal (LeCun et al. 1998)
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/base/array.h"
+#include "penstock/ir/graph.h"
+
+namespace penstock::nn {
+
+// Fan-in and fan-out of a kernel [receptive field..., in, out] are Keras's: the receptive field's
+// size times in, and times out. A vector's are its length, a scalar's 1.
+absl::StatusOr<base::Array> InitialValue(absl::string_view initializer, const ir::TensorType& type,
+                                         uint64_t seed);
+
+std::vector<std::string> InitializerNames();
+
+}  // namespace penstock::nn

@@ -1,0 +1,55 @@
+#include "penstock/nn/layer_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/nn/config.h"
+#include "penstock/nn/layers.h"
+
+namespace penstock::nn {
+namespace {
+
+std::vector<internal::LayerRow> AllRows() {
+  std::vector<internal::LayerRow> all;
+  for (auto family :
+       {internal::CoreLayers(), internal::ConvolutionLayers(), internal::PoolingLayers(),
+        internal::NormalizationLayers(), internal::AugmentationLayers()}) {
+    all.insert(all.end(), family.begin(), family.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> LayerClassNames() {
+  std::vector<std::string> names;
+  for (const internal::LayerRow& row : AllRows()) names.push_back(row.class_name);
+  return names;
+}
+
+nlohmann::ordered_json LayerConfig(LayerBody& body) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  Config config = Config::Writer(json);
+  body.Fields(config);
+  return json;
+}
+
+absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
+                                      const nlohmann::ordered_json& json) {
+  for (const internal::LayerRow& row : AllRows()) {
+    if (class_name != row.class_name) continue;
+    std::shared_ptr<LayerBody> body = row.make();
+    Config config = Config::Reader(json);
+    body->Fields(config);
+    if (absl::Status status = config.Finish(); !status.ok()) {
+      return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
+    }
+    // A layer read from a file has no line of the user's.
+    return Layer(std::move(body), name, std::source_location());
+  }
+  return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name, "'; there are ",
+                                          absl::StrJoin(LayerClassNames(), ", ")));
+}
+
+}  // namespace penstock::nn

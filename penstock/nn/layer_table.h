@@ -1,0 +1,45 @@
+// The table of layer classes, in families: each layers_*.cc ends with its rows. Internal to room
+// nn.
+#pragma once
+
+#include <memory>
+
+#include "absl/types/span.h"
+
+#include "penstock/nn/layer.h"
+
+namespace penstock::nn::internal {
+
+struct LayerRow {
+  const char* class_name;
+  std::shared_ptr<LayerBody> (*make)();  // with default options, which a Config then fills in
+};
+
+absl::Span<const LayerRow> CoreLayers();
+absl::Span<const LayerRow> ConvolutionLayers();
+absl::Span<const LayerRow> PoolingLayers();
+absl::Span<const LayerRow> NormalizationLayers();
+absl::Span<const LayerRow> AugmentationLayers();
+
+template <typename Body>
+std::shared_ptr<LayerBody> MakeDefault() {
+  return std::make_shared<Body>(typename Body::Options());
+}
+
+template <typename Body>
+Layer MakeLayer(const typename Body::Options& options, const std::source_location& location) {
+  return Layer(std::make_shared<Body>(options), options.name, location);
+}
+
+// A layer class is `struct DenseLayer : LayerOf<DenseOptions>` with Call and Fields.
+template <typename OptionsType>
+class LayerOf : public LayerBody {
+ public:
+  using Options = OptionsType;
+  explicit LayerOf(OptionsType options) : options_(std::move(options)) {}
+
+ protected:
+  OptionsType options_;
+};
+
+}  // namespace penstock::nn::internal

@@ -1,0 +1,200 @@
+// The catalogue of layers. Names, defaults and formulas are Keras 3's; where a layer does
+// otherwise, its comment says so. Images are NHWC. Every options struct ends with `name`; without
+// one the network numbers its layers as Keras does.
+//
+//   Layer conv = Conv2D({.filters = 64, .kernel_size = 3, .strides = 2, .padding = "same"});
+//   Symbol y = conv(x);
+//
+// Initialisers, activations and paddings are given by name ("he_normal", "relu", "same"); an
+// unknown name is an error that lists those there are.
+//
+// To add a layer: one class in the file of its family (layers_*.cc), its row at the end of that
+// file, its options and maker here, and its test.
+#pragma once
+
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+#include "penstock/nn/layer.h"
+
+namespace penstock::nn {
+
+// Height and width; one number means both.
+struct Size2D {
+  int64_t height = 1, width = 1;
+  Size2D() = default;
+  Size2D(int64_t both) : height(both), width(both) {}  // NOLINT: `.kernel_size = 3`
+  Size2D(int64_t h, int64_t w) : height(h), width(w) {}
+};
+struct OptionalSize2D : std::optional<Size2D> {
+  using std::optional<Size2D>::optional;
+  OptionalSize2D(int64_t both) : std::optional<Size2D>(Size2D(both)) {}  // NOLINT
+};
+
+// A factor drawn uniformly from [low, high]; one number f means [-f, f].
+struct Range {
+  double low = 0, high = 0;
+  Range() = default;
+  Range(double factor) : low(-factor), high(factor) {}  // NOLINT: `.height_factor = 0.1`
+  Range(double l, double h) : low(l), high(h) {}
+};
+
+using SourceLocation = std::source_location;
+
+// ---- Core (layers_core.cc) ----
+
+// y = activation(x kernel + bias) along the last axis. kernel: [in, units].
+struct DenseOptions {
+  int64_t units = 0;
+  std::string activation = "linear";
+  bool use_bias = true;
+  std::string kernel_initializer = "glorot_uniform";
+  std::string bias_initializer = "zeros";
+  std::string name;
+};
+Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::current());
+
+struct ActivationOptions {
+  std::string activation;
+  std::string name;
+};
+Layer Activation(const ActivationOptions& options,
+                 SourceLocation location = SourceLocation::current());
+struct ReLUOptions {
+  std::string name;
+};
+Layer ReLU(const ReLUOptions& options = {}, SourceLocation location = SourceLocation::current());
+struct SoftmaxOptions {
+  int64_t axis = -1;
+  std::string name;
+};
+Layer Softmax(const SoftmaxOptions& options = {},
+              SourceLocation location = SourceLocation::current());
+
+// In training each element is zero with probability `rate`, else divided by 1 - rate.
+struct DropoutOptions {
+  double rate = 0.5;
+  std::string name;
+};
+Layer Dropout(const DropoutOptions& options, SourceLocation location = SourceLocation::current());
+
+struct FlattenOptions {
+  std::string name;
+};
+Layer Flatten(const FlattenOptions& options = {},
+              SourceLocation location = SourceLocation::current());
+
+// The sum of two or more inputs, with broadcasting.
+struct AddOptions {
+  std::string name;
+};
+Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocation::current());
+
+// x * scale + offset, in float32 whatever x is.
+struct RescalingOptions {
+  double scale = 1;
+  double offset = 0;
+  std::string name;
+};
+Layer Rescaling(const RescalingOptions& options,
+                SourceLocation location = SourceLocation::current());
+
+// ---- Convolution and pooling of images (layers_convolution.cc, layers_pooling.cc) ----
+
+// kernel: [height, width, in / groups, filters]. "same" keeps ceil(size / stride), the odd pixel of
+// padding goes to the end.
+struct Conv2DOptions {
+  int64_t filters = 0;
+  Size2D kernel_size;
+  Size2D strides = 1;
+  std::string padding = "valid";
+  Size2D dilation_rate = 1;
+  int64_t groups = 1;
+  std::string activation = "linear";
+  bool use_bias = true;
+  std::string kernel_initializer = "glorot_uniform";
+  std::string bias_initializer = "zeros";
+  std::string name;
+};
+Layer Conv2D(const Conv2DOptions& options, SourceLocation location = SourceLocation::current());
+
+// Strides default to the pool size. Average pooling leaves padding out of the mean.
+struct Pooling2DOptions {
+  Size2D pool_size = 2;
+  OptionalSize2D strides;
+  std::string padding = "valid";
+  std::string name;
+};
+Layer MaxPooling2D(const Pooling2DOptions& options = {},
+                   SourceLocation location = SourceLocation::current());
+Layer AveragePooling2D(const Pooling2DOptions& options = {},
+                       SourceLocation location = SourceLocation::current());
+
+// [batch, height, width, channels] -> [batch, channels].
+struct GlobalPooling2DOptions {
+  bool keepdims = false;
+  std::string name;
+};
+Layer GlobalAveragePooling2D(const GlobalPooling2DOptions& options = {},
+                             SourceLocation location = SourceLocation::current());
+Layer GlobalMaxPooling2D(const GlobalPooling2DOptions& options = {},
+                         SourceLocation location = SourceLocation::current());
+
+// ---- Normalisation (layers_normalization.cc) ----
+
+// In training: by the mean and variance of this replica's examples, padding left out; the moving
+// averages follow with `momentum`. Otherwise by the moving averages.
+struct BatchNormalizationOptions {
+  int64_t axis = -1;
+  double momentum = 0.99;
+  double epsilon = 0.001;
+  bool center = true;
+  bool scale = true;
+  std::string beta_initializer = "zeros";
+  std::string gamma_initializer = "ones";
+  std::string moving_mean_initializer = "zeros";
+  std::string moving_variance_initializer = "ones";
+  std::string name;
+};
+Layer BatchNormalization(const BatchNormalizationOptions& options = {},
+                         SourceLocation location = SourceLocation::current());
+
+// ---- Augmentation, on the device (layers_augmentation.cc) ----
+
+// In training: a window of height x width at a place drawn for each image (Keras draws one for the
+// batch). Otherwise, as Keras: the largest centred window of that aspect ratio, resized bilinearly.
+struct RandomCropOptions {
+  int64_t height = 0;
+  int64_t width = 0;
+  std::string name;
+};
+Layer RandomCrop(const RandomCropOptions& options,
+                 SourceLocation location = SourceLocation::current());
+
+// In training: moves each image by fractions of its size drawn from the ranges; positive is down
+// and right.
+struct RandomTranslationOptions {
+  Range height_factor;
+  Range width_factor;
+  std::string fill_mode = "reflect";       // reflect (abcd|dcba), wrap, nearest, constant
+  std::string interpolation = "bilinear";  // bilinear, nearest
+  double fill_value = 0;
+  std::string name;
+};
+Layer RandomTranslation(const RandomTranslationOptions& options,
+                        SourceLocation location = SourceLocation::current());
+
+// ---- To and from JSON ----
+
+nlohmann::ordered_json LayerConfig(LayerBody& body);
+// The layer of Keras's class name; the error lists the classes there are.
+absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
+                                      const nlohmann::ordered_json& config);
+std::vector<std::string> LayerClassNames();
+
+}  // namespace penstock::nn

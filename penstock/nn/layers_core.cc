@@ -1,0 +1,162 @@
+#include "absl/strings/str_cat.h"
+
+#include "penstock/nn/activations.h"
+#include "penstock/nn/config.h"
+#include "penstock/nn/layer_table.h"
+#include "penstock/nn/layers.h"
+
+namespace penstock::nn {
+namespace {
+
+using internal::LayerOf;
+
+// The one input of a layer that takes one; an invalid value and an error when there are more.
+Value OnlyInput(CallContext& ctx, const Values& inputs) {
+  if (inputs.size() == 1) return inputs[0];
+  return ctx.Fail(absl::StrCat("takes one input, got ", inputs.size()));
+}
+
+struct DenseLayer : LayerOf<DenseOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Dense"; }
+  void Fields(Config& config) override {
+    config("units", options_.units)("activation", options_.activation)(
+        "use_bias", options_.use_bias)("kernel_initializer", options_.kernel_initializer)(
+        "bias_initializer", options_.bias_initializer);
+  }
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    if (options_.units <= 0)
+      return ctx.Fail(absl::StrCat("units must be above 0, got ", options_.units));
+    if (x.rank() < 2) {
+      return ctx.Fail(absl::StrCat("wants [batch, ..., features], got ", x.type().ToString()));
+    }
+    const Value kernel =
+        ctx.Variable("kernel", {x.shape().dim(-1), options_.units}, options_.kernel_initializer);
+    Value y = ir::MatMul(x, kernel);
+    if (options_.use_bias)
+      y = y + ctx.Variable("bias", {options_.units}, options_.bias_initializer);
+    return Activate(options_.activation, y);
+  }
+};
+
+struct ActivationLayer : LayerOf<ActivationOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Activation"; }
+  void Fields(Config& config) override { config("activation", options_.activation); }
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    return Activate(options_.activation, OnlyInput(ctx, inputs));
+  }
+};
+
+struct ReLULayer : LayerOf<ReLUOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "ReLU"; }
+  void Fields(Config&) override {}
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    return ir::Relu(OnlyInput(ctx, inputs));
+  }
+};
+
+struct SoftmaxLayer : LayerOf<SoftmaxOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Softmax"; }
+  void Fields(Config& config) override { config("axis", options_.axis); }
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    return ir::Softmax(OnlyInput(ctx, inputs), options_.axis);
+  }
+};
+
+struct DropoutLayer : LayerOf<DropoutOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Dropout"; }
+  void Fields(Config& config) override { config("rate", options_.rate); }
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    if (!(options_.rate >= 0 && options_.rate <= 1)) {
+      return ctx.Fail(absl::StrCat("rate is a probability, got ", options_.rate));
+    }
+    if (!ctx.training() || options_.rate == 0) return x;
+    if (options_.rate == 1) return ir::SplatLike(x, 0);
+    const Value keep = ir::RandomBernoulli(ctx.NextKey(), x.shape(), 1 - options_.rate);
+    return ir::Select(keep, x / (1 - options_.rate), ir::SplatLike(x, 0));
+  }
+};
+
+struct FlattenLayer : LayerOf<FlattenOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Flatten"; }
+  void Fields(Config&) override {}
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    if (x.rank() < 1) return ctx.Fail("wants a batch, got a scalar");
+    return ir::Reshape(x, {x.shape().dim(0), x.shape().RowShape().num_elements()});
+  }
+};
+
+struct AddLayer : LayerOf<AddOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Add"; }
+  void Fields(Config&) override {}
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    if (inputs.size() < 2)
+      return ctx.Fail(absl::StrCat("adds two or more inputs, got ", inputs.size()));
+    Value sum = inputs[0];
+    for (size_t i = 1; i < inputs.size(); ++i) sum = sum + inputs[i];
+    return sum;
+  }
+};
+
+struct RescalingLayer : LayerOf<RescalingOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Rescaling"; }
+  void Fields(Config& config) override {
+    config("scale", options_.scale)("offset", options_.offset);
+  }
+  Value Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = ir::Convert(OnlyInput(ctx, inputs), DType::kF32);
+    return x * options_.scale + options_.offset;
+  }
+};
+
+}  // namespace
+
+Layer Dense(const DenseOptions& options, SourceLocation location) {
+  return internal::MakeLayer<DenseLayer>(options, location);
+}
+Layer Activation(const ActivationOptions& options, SourceLocation location) {
+  return internal::MakeLayer<ActivationLayer>(options, location);
+}
+Layer ReLU(const ReLUOptions& options, SourceLocation location) {
+  return internal::MakeLayer<ReLULayer>(options, location);
+}
+Layer Softmax(const SoftmaxOptions& options, SourceLocation location) {
+  return internal::MakeLayer<SoftmaxLayer>(options, location);
+}
+Layer Dropout(const DropoutOptions& options, SourceLocation location) {
+  return internal::MakeLayer<DropoutLayer>(options, location);
+}
+Layer Flatten(const FlattenOptions& options, SourceLocation location) {
+  return internal::MakeLayer<FlattenLayer>(options, location);
+}
+Layer Add(const AddOptions& options, SourceLocation location) {
+  return internal::MakeLayer<AddLayer>(options, location);
+}
+Layer Rescaling(const RescalingOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RescalingLayer>(options, location);
+}
+
+absl::Span<const internal::LayerRow> internal::CoreLayers() {
+  static constexpr LayerRow kRows[] = {
+      {"Dense", MakeDefault<DenseLayer>},     {"Activation", MakeDefault<ActivationLayer>},
+      {"ReLU", MakeDefault<ReLULayer>},       {"Softmax", MakeDefault<SoftmaxLayer>},
+      {"Dropout", MakeDefault<DropoutLayer>}, {"Flatten", MakeDefault<FlattenLayer>},
+      {"Add", MakeDefault<AddLayer>},         {"Rescaling", MakeDefault<RescalingLayer>},
+  };
+  return kRows;
+}
+
+}  // namespace penstock::nn

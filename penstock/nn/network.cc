@@ -1,0 +1,378 @@
+#include "penstock/nn/network.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/random.h"
+#include "penstock/nn/config.h"
+#include "penstock/nn/initializers.h"
+#include "penstock/nn/layers.h"
+
+namespace penstock::nn {
+namespace {
+
+// Stands for the unknown batch size while shapes are looked for; any size does, layers treat the
+// batch alike.
+constexpr int64_t kTraceBatch = 2;
+
+TensorType WithBatch(const TensorType& type, int64_t batch) {
+  TensorType out = type;
+  if (out.shape.rank() > 0) out.shape.set_dim(0, batch);
+  return out;
+}
+
+// Collects declarations and hands out placeholders.
+class DeclaringScope : public VariableScope {
+ public:
+  Value Get(ir::Graph& graph, const VariableSpec& spec) override {
+    for (const auto& [declared, value] : declared_) {
+      if (declared.name != spec.name) continue;
+      if (!(declared.type == spec.type)) {
+        graph.Fail(absl::InvalidArgumentError(absl::StrCat(
+            "variable ", spec.name, " is ", declared.type.ToString(),
+            " from an earlier call of this layer; this call wants ", spec.type.ToString())));
+        return Value();
+      }
+      return value;
+    }
+    const Value value = graph.Parameter(spec.type, spec.name);
+    declared_.emplace_back(spec, value);
+    return value;
+  }
+  void Set(absl::string_view, Value) override {}
+
+  const std::vector<std::pair<VariableSpec, Value>>& declared() const { return declared_; }
+
+ private:
+  std::vector<std::pair<VariableSpec, Value>> declared_;
+};
+
+// Hands out a program's values and keeps what is assigned.
+class BoundScope : public VariableScope {
+ public:
+  BoundScope(const absl::flat_hash_map<std::string, int>& index, Values values)
+      : index_(index), values_(std::move(values)) {}
+
+  Value Get(ir::Graph& graph, const VariableSpec& spec) override {
+    const auto found = index_.find(spec.name);
+    if (found != index_.end()) return values_[found->second];
+    graph.Fail(absl::InternalError(
+        absl::StrCat("variable ", spec.name, " was not declared when the network was built")));
+    return Value();
+  }
+  void Set(absl::string_view name, Value value) override {
+    const int i = index_.at(std::string(name));
+    values_[i] = value;  // a second use of the layer in this step goes on from here
+    assigned_[i] = value;
+  }
+
+  absl::flat_hash_map<int, Value> TakeAssigned() { return std::move(assigned_); }
+
+ private:
+  const absl::flat_hash_map<std::string, int>& index_;
+  Values values_;
+  absl::flat_hash_map<int, Value> assigned_;
+};
+
+std::string LayerNameForErrors(const Layer& layer) {
+  return layer.given_name().empty() ? SnakeCase(layer.class_name()) : layer.given_name();
+}
+
+}  // namespace
+
+namespace internal {
+
+absl::StatusOr<TensorType> InferType(const Layer& layer, const std::vector<Symbol>& inputs) {
+  ir::Graph scratch("shapes");
+  Values values;
+  {
+    ir::Scope scope(scratch, LayerNameForErrors(layer), layer.location());
+    for (const Symbol& input : inputs) {
+      if (!input.valid()) {
+        scratch.Fail(absl::InvalidArgumentError("is called on a tensor that no layer has made"));
+        return scratch.status();
+      }
+      if (!input.type().ok()) return input.type().status();  // the first error is the one to show
+      values.push_back(scratch.Parameter(WithBatch(*input.type(), kTraceBatch), "input"));
+    }
+    DeclaringScope variables;
+    const ApplyOptions options{
+        .graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
+    CallContext ctx(options, variables, LayerNameForErrors(layer), 0);
+    const Value out = layer.body().Call(ctx, values);
+    PENSTOCK_RETURN_IF_ERROR(scratch.status());
+    PENSTOCK_CHECK(out.valid());
+    return WithBatch(out.type(), -1);
+  }
+}
+
+}  // namespace internal
+
+Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
+                 std::string name)
+    : name_(std::move(name)) {
+  for (const auto* list : {&inputs, &outputs}) {
+    for (const Symbol& symbol : *list) {
+      if (!symbol.valid()) {
+        status_ = absl::InvalidArgumentError(
+            "a network's inputs and outputs must come from Input or a layer");
+        return;
+      }
+      if (status_ = symbol.type().status(); !status_.ok()) return;
+    }
+  }
+  if (inputs.empty() || outputs.empty()) {
+    status_ = absl::InvalidArgumentError("a network needs at least one input and one output");
+    return;
+  }
+  Collect(inputs, outputs);
+  if (!status_.ok()) return;
+  NameUses();
+  if (status_.ok()) status_ = DeclareVariables();
+}
+
+// Orders the uses so that each comes after its inputs (depth first from the outputs, as Keras
+// does).
+void Network::Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs) {
+  absl::flat_hash_map<const Symbol::Node*, int> place;
+  const auto add = [&](const Symbol& symbol, std::vector<int> from) {
+    place[symbol.node().get()] = static_cast<int>(uses_.size());
+    uses_.push_back({symbol.node()->layer, "", std::move(from), *symbol.type()});
+  };
+  for (const Symbol& input : inputs) {
+    if (input.node()->layer.valid()) {
+      status_ = absl::InvalidArgumentError("a network's inputs must be made by Input");
+      return;
+    }
+    if (place.contains(input.node().get())) {
+      status_ = absl::InvalidArgumentError("a network's inputs must differ from each other");
+      return;
+    }
+    input_uses_.push_back(static_cast<int>(uses_.size()));
+    add(input, {});
+  }
+  // An explicit stack: nets may be deeper than the C++ stack allows.
+  std::vector<std::pair<Symbol, size_t>> stack;
+  for (const Symbol& output : outputs) {
+    if (!place.contains(output.node().get())) stack.push_back({output, 0});
+    while (!stack.empty()) {
+      const Symbol symbol = stack.back().first;
+      const auto& from = symbol.node()->inputs;
+      if (!symbol.node()->layer.valid()) {
+        status_ = absl::InvalidArgumentError(absl::StrCat(
+            "the outputs depend on an Input",
+            symbol.node()->input_name.empty() ? "" : " '" + symbol.node()->input_name + "'",
+            " that is not among the network's inputs"));
+        return;
+      }
+      if (stack.back().second < from.size()) {
+        const Symbol next = from[stack.back().second++];
+        if (!place.contains(next.node().get())) stack.push_back({next, 0});
+        continue;
+      }
+      std::vector<int> indices;
+      for (const Symbol& s : from) indices.push_back(place.at(s.node().get()));
+      if (!place.contains(symbol.node().get())) add(symbol, std::move(indices));
+      stack.pop_back();
+    }
+    output_uses_.push_back(place.at(output.node().get()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    uses_[input_uses_[i]].name = inputs[i].node()->input_name;
+}
+
+// Given names must differ; the others are numbered for each class, as Keras does.
+void Network::NameUses() {
+  absl::flat_hash_map<std::string, const void*> taken;
+  for (const Use& use : uses_) {
+    const std::string& given = use.layer.valid() ? use.layer.given_name() : use.name;
+    if (given.empty()) continue;
+    const void* id = use.layer.valid() ? use.layer.id() : &use;
+    const auto [at, fresh] = taken.emplace(given, id);
+    if (!fresh && at->second != id) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("two layers are named '", given, "'; names must differ"));
+      return;
+    }
+  }
+  absl::flat_hash_map<std::string, int> counts;
+  absl::flat_hash_map<const void*, std::string> names;
+  for (Use& use : uses_) {
+    const std::string given = use.layer.valid() ? use.layer.given_name() : use.name;
+    if (!given.empty()) {
+      use.name = given;
+      continue;
+    }
+    if (use.layer.valid() && names.contains(use.layer.id())) {
+      use.name = names[use.layer.id()];
+      continue;
+    }
+    const std::string base = use.layer.valid() ? SnakeCase(use.layer.class_name()) : "input";
+    do {
+      const int n = counts[base]++;
+      use.name = n == 0 ? base : absl::StrCat(base, "_", n);
+    } while (taken.contains(use.name));
+    taken.emplace(use.name, nullptr);
+    if (use.layer.valid()) names[use.layer.id()] = use.name;
+  }
+  for (int i : input_uses_) inputs_.push_back({uses_[i].name, uses_[i].type});
+  for (int i : output_uses_) outputs_.push_back({uses_[i].name, uses_[i].type});
+}
+
+absl::Status Network::DeclareVariables() {
+  ir::Graph scratch("declare");
+  DeclaringScope scope;
+  const ApplyOptions options{.graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
+  Values values(uses_.size());
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const Use& use = uses_[i];
+    if (!use.layer.valid()) {
+      values[i] = scratch.Parameter(WithBatch(use.type, kTraceBatch), use.name);
+      continue;
+    }
+    ir::Scope origin(scratch, use.name, use.layer.location());
+    CallContext ctx(options, scope, use.name, static_cast<int>(i));
+    Values from;
+    for (int j : use.inputs) from.push_back(values[j]);
+    values[i] = use.layer.body().Call(ctx, from);
+    PENSTOCK_RETURN_IF_ERROR(scratch.status());
+  }
+  for (const auto& [spec, value] : scope.declared()) {
+    variable_index_[spec.name] = static_cast<int>(variables_.size());
+    variables_.push_back(spec);
+  }
+  return absl::OkStatus();
+}
+
+int64_t Network::CountParameters(bool trainable_only) const {
+  int64_t n = 0;
+  for (const VariableSpec& v : variables_) {
+    if (v.trainable || !trainable_only) n += v.type.shape.num_elements();
+  }
+  return n;
+}
+
+Network::Result Network::Apply(const ApplyOptions& options, const Values& values,
+                               const Values& inputs) const {
+  PENSTOCK_CHECK(status_.ok() && values.size() == variables_.size() &&
+                 inputs.size() == inputs_.size());
+  BoundScope scope(variable_index_, values);
+  Result result;
+  result.activations.resize(uses_.size());
+  for (size_t i = 0; i < inputs.size(); ++i) result.activations[input_uses_[i]] = inputs[i];
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const Use& use = uses_[i];
+    if (!use.layer.valid()) continue;
+    ir::Scope origin(*options.graph, use.name, use.layer.location());
+    CallContext ctx(options, scope, use.name, static_cast<int>(i));
+    Values from;
+    for (int j : use.inputs) from.push_back(result.activations[j]);
+    const bool all_valid =
+        std::all_of(from.begin(), from.end(), [](const Value& v) { return v.valid(); });
+    if (all_valid) result.activations[i] = use.layer.body().Call(ctx, from);
+  }
+  for (int i : output_uses_) result.outputs.push_back(result.activations[i]);
+  result.assigned = scope.TakeAssigned();
+  return result;
+}
+
+absl::StatusOr<base::NamedArrays> Network::Initialize(uint64_t seed) const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  base::NamedArrays out;
+  for (const VariableSpec& spec : variables_) {
+    // By name, so that adding a layer does not change the others' first values.
+    uint64_t name_seed = seed;
+    for (char c : spec.name) name_seed = base::MixSeeds(name_seed, static_cast<uint8_t>(c));
+    absl::StatusOr<Array> array = InitialValue(spec.initializer, spec.type, name_seed);
+    if (!array.ok()) return base::WithContext(array.status(), absl::StrCat("variable ", spec.name));
+    out.Set(spec.name, *std::move(array));
+  }
+  return out;
+}
+
+nlohmann::ordered_json Network::ToJson() const {
+  PENSTOCK_CHECK(status_.ok());
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  absl::flat_hash_map<const void*, bool> written;
+  for (const Use& use : uses_) {
+    nlohmann::ordered_json row;
+    row["name"] = use.name;
+    if (!use.layer.valid()) {
+      row["class_name"] = "InputLayer";
+      row["config"] = {
+          {"shape", std::vector<int64_t>(use.type.shape.begin() + 1, use.type.shape.end())},
+          {"dtype", std::string(base::DTypeName(use.type.dtype))}};
+    } else {
+      row["class_name"] = std::string(use.layer.class_name());
+      row["config"] = LayerConfig(use.layer.body());
+      row["inputs"] = use.inputs;
+      // A second use of a shared layer has the first one's name, which is how it is recognised.
+    }
+    layers.push_back(std::move(row));
+  }
+  return {{"name", name_}, {"layers", layers}, {"inputs", input_uses_}, {"outputs", output_uses_}};
+}
+
+namespace {
+
+absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
+  std::vector<Symbol> symbols;
+  absl::flat_hash_map<std::string, Layer> by_name;
+  for (const auto& row : json.at("layers")) {
+    const std::string name = row.at("name"), class_name = row.at("class_name");
+    if (class_name == "InputLayer") {
+      const std::string dtype_name = row.at("config").at("dtype");
+      PENSTOCK_ASSIGN_OR_RETURN(const DType dtype, base::DTypeFromName(dtype_name));
+      symbols.push_back(Input({.shape = row.at("config").at("shape").get<std::vector<int64_t>>(),
+                               .dtype = dtype,
+                               .name = name}));
+      continue;
+    }
+    Layer& layer = by_name[name];
+    if (!layer.valid()) {
+      PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config")));
+    }
+    std::vector<Symbol> inputs;
+    for (int i : row.at("inputs").get<std::vector<int>>()) {
+      if (i < 0 || i >= static_cast<int>(symbols.size())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("layer '", name, "' takes input ", i, ", which does not stand before it"));
+      }
+      inputs.push_back(symbols[i]);
+    }
+    symbols.push_back(layer(inputs));
+  }
+  const auto pick = [&](const char* key) -> absl::StatusOr<std::vector<Symbol>> {
+    std::vector<Symbol> out;
+    for (int i : json.at(key).get<std::vector<int>>()) {
+      if (i < 0 || i >= static_cast<int>(symbols.size())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the network's ", key, " name layer ", i, " of ", symbols.size()));
+      }
+      out.push_back(symbols[i]);
+    }
+    return out;
+  };
+  PENSTOCK_ASSIGN_OR_RETURN(auto inputs, pick("inputs"));
+  PENSTOCK_ASSIGN_OR_RETURN(auto outputs, pick("outputs"));
+  Network network(inputs, outputs, json.at("name").get<std::string>());
+  PENSTOCK_RETURN_IF_ERROR(network.status());
+  return network;
+}
+
+}  // namespace
+
+absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json) {
+  // nlohmann::json throws where a key or a type is not what was asked for.
+  try {
+    return ParseNetwork(json);
+  } catch (const nlohmann::json::exception& e) {
+    return absl::InvalidArgumentError(absl::StrCat("not a description of a network: ", e.what()));
+  }
+}
+
+}  // namespace penstock::nn

@@ -1,0 +1,86 @@
+// Network: layers put together, from inputs to outputs. It is a description: it holds no weights.
+// The weights are whatever arrays its caller keeps for `variables()`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+#include "penstock/nn/layer.h"
+
+namespace penstock::nn {
+
+class Network {
+ public:
+  Network() = default;
+  // What lies between `inputs` and `outputs`. Errors of building are kept: ask status().
+  Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
+          std::string name = "model");
+
+  const absl::Status& status() const { return status_; }
+  const std::string& name() const { return name_; }
+
+  struct Port {
+    std::string name;
+    TensorType type;  // batch -1
+  };
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  // In the order of the layers, each layer's in the order of declaration.
+  const std::vector<VariableSpec>& variables() const { return variables_; }
+  int64_t CountParameters(bool trainable_only = false) const;
+
+  // A layer as it stands in the network.
+  struct Use {
+    Layer layer;  // invalid for an input
+    std::string name;
+    std::vector<int> inputs;  // indices into uses()
+    TensorType type;          // of the output
+  };
+  const std::vector<Use>& uses() const { return uses_; }
+
+  struct Result {
+    Values outputs;
+    // Variable -> new value, for those a layer assigned.
+    absl::flat_hash_map<int, Value> assigned;
+    // The output of every use, in the order of uses(): for whoever looks for the layer that made a
+    // NaN.
+    Values activations;
+  };
+  // Adds the network to a graph. `values[i]` is the value of variables()[i]. Errors end up in the
+  // graph.
+  Result Apply(const ApplyOptions& options, const Values& values, const Values& inputs) const;
+
+  // First values for all variables; the same seed gives the same values everywhere.
+  absl::StatusOr<base::NamedArrays> Initialize(uint64_t seed) const;
+
+  // The table that Keras prints.
+  std::string Summary() const;
+
+  nlohmann::ordered_json ToJson() const;
+  static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json);
+
+ private:
+  void Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);
+  void NameUses();
+  absl::Status DeclareVariables();
+
+  std::string name_;
+  absl::Status status_;
+  std::vector<Use> uses_;
+  std::vector<int> input_uses_, output_uses_;
+  std::vector<Port> inputs_, outputs_;
+  std::vector<VariableSpec> variables_;
+  absl::flat_hash_map<std::string, int> variable_index_;
+};
+
+namespace internal {
+// The output type of calling `layer` on `inputs`, found by tracing it on a scratch graph.
+absl::StatusOr<TensorType> InferType(const Layer& layer, const std::vector<Symbol>& inputs);
+}  // namespace internal
+
+}  // namespace penstock::nn
