@@ -67,10 +67,10 @@ struct ApplyOptions {
   bool training = false;
   // ui32[2], for layers that draw random numbers in training; each layer folds in its own number.
   // It must differ from step to step and from replica to replica.
-  Value key;
+  Value key = Value();
   // f32[batch], 1 for a real example and 0 for padding; invalid: all are real. Layers that mix
   // examples (batch normalisation) leave padding out.
-  Value sample_mask;
+  Value sample_mask = Value();
 };
 
 // What Call sees.
@@ -178,9 +178,9 @@ struct Symbol::Node {
 };
 
 struct InputOptions {
-  std::vector<int64_t> shape;  // of one example, without the batch
+  std::vector<int64_t> shape = {};  // of one example, without the batch
   DType dtype = DType::kF32;
-  std::string name;
+  std::string name = "";
 };
 Symbol Input(const InputOptions& options);
 

@@ -55,23 +55,23 @@ struct DenseOptions {
   bool use_bias = true;
   std::string kernel_initializer = "glorot_uniform";
   std::string bias_initializer = "zeros";
-  std::string name;
+  std::string name = "";
 };
 Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::current());
 
 struct ActivationOptions {
-  std::string activation;
-  std::string name;
+  std::string activation = "linear";
+  std::string name = "";
 };
 Layer Activation(const ActivationOptions& options,
                  SourceLocation location = SourceLocation::current());
 struct ReLUOptions {
-  std::string name;
+  std::string name = "";
 };
 Layer ReLU(const ReLUOptions& options = {}, SourceLocation location = SourceLocation::current());
 struct SoftmaxOptions {
   int64_t axis = -1;
-  std::string name;
+  std::string name = "";
 };
 Layer Softmax(const SoftmaxOptions& options = {},
               SourceLocation location = SourceLocation::current());
@@ -79,19 +79,19 @@ Layer Softmax(const SoftmaxOptions& options = {},
 // In training each element is zero with probability `rate`, else divided by 1 - rate.
 struct DropoutOptions {
   double rate = 0.5;
-  std::string name;
+  std::string name = "";
 };
 Layer Dropout(const DropoutOptions& options, SourceLocation location = SourceLocation::current());
 
 struct FlattenOptions {
-  std::string name;
+  std::string name = "";
 };
 Layer Flatten(const FlattenOptions& options = {},
               SourceLocation location = SourceLocation::current());
 
 // The sum of two or more inputs, with broadcasting.
 struct AddOptions {
-  std::string name;
+  std::string name = "";
 };
 Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocation::current());
 
@@ -99,7 +99,7 @@ Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocati
 struct RescalingOptions {
   double scale = 1;
   double offset = 0;
-  std::string name;
+  std::string name = "";
 };
 Layer Rescaling(const RescalingOptions& options,
                 SourceLocation location = SourceLocation::current());
@@ -110,7 +110,7 @@ Layer Rescaling(const RescalingOptions& options,
 // padding goes to the end.
 struct Conv2DOptions {
   int64_t filters = 0;
-  Size2D kernel_size;
+  Size2D kernel_size = 1;
   Size2D strides = 1;
   std::string padding = "valid";
   Size2D dilation_rate = 1;
@@ -119,16 +119,16 @@ struct Conv2DOptions {
   bool use_bias = true;
   std::string kernel_initializer = "glorot_uniform";
   std::string bias_initializer = "zeros";
-  std::string name;
+  std::string name = "";
 };
 Layer Conv2D(const Conv2DOptions& options, SourceLocation location = SourceLocation::current());
 
 // Strides default to the pool size. Average pooling leaves padding out of the mean.
 struct Pooling2DOptions {
   Size2D pool_size = 2;
-  OptionalSize2D strides;
+  OptionalSize2D strides = std::nullopt;
   std::string padding = "valid";
-  std::string name;
+  std::string name = "";
 };
 Layer MaxPooling2D(const Pooling2DOptions& options = {},
                    SourceLocation location = SourceLocation::current());
@@ -138,7 +138,7 @@ Layer AveragePooling2D(const Pooling2DOptions& options = {},
 // [batch, height, width, channels] -> [batch, channels].
 struct GlobalPooling2DOptions {
   bool keepdims = false;
-  std::string name;
+  std::string name = "";
 };
 Layer GlobalAveragePooling2D(const GlobalPooling2DOptions& options = {},
                              SourceLocation location = SourceLocation::current());
@@ -159,7 +159,7 @@ struct BatchNormalizationOptions {
   std::string gamma_initializer = "ones";
   std::string moving_mean_initializer = "zeros";
   std::string moving_variance_initializer = "ones";
-  std::string name;
+  std::string name = "";
 };
 Layer BatchNormalization(const BatchNormalizationOptions& options = {},
                          SourceLocation location = SourceLocation::current());
@@ -171,7 +171,7 @@ Layer BatchNormalization(const BatchNormalizationOptions& options = {},
 struct RandomCropOptions {
   int64_t height = 0;
   int64_t width = 0;
-  std::string name;
+  std::string name = "";
 };
 Layer RandomCrop(const RandomCropOptions& options,
                  SourceLocation location = SourceLocation::current());
@@ -179,12 +179,12 @@ Layer RandomCrop(const RandomCropOptions& options,
 // In training: moves each image by fractions of its size drawn from the ranges; positive is down
 // and right.
 struct RandomTranslationOptions {
-  Range height_factor;
-  Range width_factor;
+  Range height_factor = 0;
+  Range width_factor = 0;
   std::string fill_mode = "reflect";       // reflect (abcd|dcba), wrap, nearest, constant
   std::string interpolation = "bilinear";  // bilinear, nearest
   double fill_value = 0;
-  std::string name;
+  std::string name = "";
 };
 Layer RandomTranslation(const RandomTranslationOptions& options,
                         SourceLocation location = SourceLocation::current());

@@ -47,15 +47,7 @@ struct Sparse : LossBody {
     const int64_t classes = y_pred.shape().dim(-1);
     if (base::IsFloat(y_true.dtype())) y_true = ir::Convert(y_true, DType::kI32);
     const Value chosen = ir::OneHot(y_true, classes, y_pred.dtype());
-    // Keras takes one path for both kinds of probabilities, clipping before the normalising
-    // logarithm.
-    Value log_p;
-    if (options.from_logits) {
-      log_p = ir::LogSoftmax(y_pred, -1);
-    } else {
-      log_p = ir::Log(
-          ir::Clamp(ir::SplatLike(y_pred, kEpsilon), y_pred, ir::SplatLike(y_pred, 1 - kEpsilon)));
-    }
+    const Value log_p = LogProbabilities(y_pred, options.from_logits);
     const Value loss = -ir::ReduceSum(
         ir::Select(ir::Greater(chosen, ir::SplatLike(chosen, 0.5)), log_p, ir::SplatLike(log_p, 0)),
         {-1});

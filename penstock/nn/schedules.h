@@ -55,8 +55,8 @@ class Schedule {
 
 // values[i] while step <= boundaries[i], the last one afterwards.
 struct PiecewiseConstantDecayOptions {
-  std::vector<double> boundaries;  // rising
-  std::vector<double> values;      // one more than boundaries
+  std::vector<double> boundaries = {};  // rising
+  std::vector<double> values = {};      // one more than boundaries
 };
 Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options);
 

@@ -1,0 +1,202 @@
+#include "penstock/keras/keras.h"
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/save/safetensors.h"
+#include "penstock/train/progress.h"
+
+namespace penstock::keras {
+namespace {
+
+using base::Array;
+using base::NamedArrays;
+using Json = nlohmann::ordered_json;
+
+// The key of the description in the file's metadata, and its version.
+constexpr char kMetadataKey[] = "penstock_model";
+constexpr int kFormatVersion = 1;
+
+template <typename T, typename FromName>
+absl::StatusOr<T> NameOrThing(const std::variant<std::string, T>& value, FromName from_name) {
+  if (const std::string* name = std::get_if<std::string>(&value)) return from_name(*name);
+  return std::get<T>(value);
+}
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOr(std::shared_ptr<runtime::Client> client,
+                                                          int replicas) {
+  if (client != nullptr) return client;
+  return runtime::OpenClient({.cpu_devices = std::max(1, replicas)});
+}
+
+// Keras's users give x and y; the columns are named so.
+absl::StatusOr<data::Dataset> FromXY(const Array& x, const Array* y) {
+  if (x.rank() == 0) return absl::InvalidArgumentError("x must have rows, got a scalar");
+  NamedArrays columns{{"x", x}};
+  if (y != nullptr) {
+    if (y->rank() == 0 || y->dim(0) != x.dim(0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("x and y must have as many rows as each other; got ", x.TypeString(),
+                       " and ", y->TypeString()));
+    }
+    columns.Set("y", *y);
+  }
+  return data::Dataset::FromArrays(columns);
+}
+
+}  // namespace
+
+absl::StatusOr<nn::Optimizer> OptimizerArg::Get() const {
+  return NameOrThing(value_, nn::Optimizer::FromName);
+}
+absl::StatusOr<nn::Loss> LossArg::Get() const { return NameOrThing(value_, nn::Loss::FromName); }
+absl::StatusOr<nn::Metric> MetricArg::Get() const {
+  return NameOrThing(value_, nn::Metric::FromName);
+}
+
+Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
+  if (items.empty() || !items[0].input().valid()) {
+    // Kept as an error of the network, to come out of Compile.
+    return Model(std::vector<nn::Symbol>{nn::Symbol()}, {nn::Symbol()}, std::move(name));
+  }
+  nn::Symbol x = items[0].input();
+  for (size_t i = 1; i < items.size(); ++i) {
+    if (!items[i].layer().valid())
+      return Model(std::vector<nn::Symbol>{x}, {nn::Symbol()}, std::move(name));
+    x = items[i].layer()(x);
+  }
+  return Model(std::vector<nn::Symbol>{items[0].input()}, {x}, std::move(name));
+}
+
+absl::Status Model::Compile(const CompileOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(network_.status());
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, options.loss.Get());
+  std::vector<nn::Metric> metrics;
+  for (const MetricArg& arg : options.metrics) {
+    PENSTOCK_ASSIGN_OR_RETURN(metrics.emplace_back(), arg.Get());
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      train::Strategy strategy,
+      train::Strategy::Create(std::move(client), {.replicas = options.replicas}));
+  PENSTOCK_ASSIGN_OR_RETURN(trainer_,
+                            train::Trainer::Create({.objective = {.network = network_,
+                                                                  .loss = std::move(loss),
+                                                                  .optimizer = std::move(optimizer),
+                                                                  .metrics = std::move(metrics)},
+                                                    .strategy = std::move(strategy),
+                                                    .columns = options.columns,
+                                                    .seed = options.seed}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<train::Trainer*> Model::trainer() const {
+  if (trainer_ != nullptr) return trainer_.get();
+  PENSTOCK_RETURN_IF_ERROR(network_.status());
+  return absl::FailedPreconditionError("the model is not compiled yet; call Compile first");
+}
+
+absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  train::FitOptions fit{.epochs = options.epochs,
+                        .steps_per_epoch = options.steps_per_epoch,
+                        .validation = options.validation_data,
+                        .callbacks = options.callbacks,
+                        .read = options.read};
+  if (options.verbose != 0) fit.callbacks.push_back(train::ProgressLine());
+  return trainer->Fit(dataset, fit);
+}
+
+absl::StatusOr<History> Model::Fit(const Array& x, const Array& y, const FitOptions& options,
+                                   const ArrayFitOptions& arrays) {
+  PENSTOCK_ASSIGN_OR_RETURN(data::Dataset dataset, FromXY(x, &y));
+  if (arrays.shuffle) dataset = dataset.Shuffle(x.dim(0));
+  return Fit(dataset.Batch(arrays.batch_size).Prefetch(2), options);
+}
+
+absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Evaluate(dataset);
+}
+
+absl::StatusOr<Logs> Model::Evaluate(const Array& x, const Array& y, int64_t batch_size) {
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset, FromXY(x, &y));
+  return Evaluate(dataset.Batch(batch_size));
+}
+
+absl::StatusOr<Array> Model::Predict(const data::Dataset& dataset) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<Array> outputs, trainer->Predict(dataset));
+  return std::move(outputs[0]);
+}
+
+absl::StatusOr<Array> Model::Predict(const Array& x, int64_t batch_size) {
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset, FromXY(x, nullptr));
+  return Predict(dataset.Batch(batch_size));
+}
+
+absl::StatusOr<NamedArrays> Model::GetWeights() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  return trainer->Weights();
+}
+
+absl::Status Model::SetWeights(const NamedArrays& weights) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->SetWeights(weights);
+}
+
+absl::Status Model::Save(absl::string_view uri) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  const train::Objective& objective = trainer->objective();
+  Json description;
+  description["version"] = kFormatVersion;
+  description["network"] = objective.network.ToJson();
+  description["loss"] = objective.loss.ToJson();
+  description["optimizer"] = objective.optimizer.ToJson();
+  description["metrics"] = Json::array();
+  for (const nn::Metric& metric : objective.metrics)
+    description["metrics"].push_back(std::string(metric.name()));
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
+  return save::WriteSafetensors(*io::FileSystem::Default(), uri, weights,
+                                {{kMetadataKey, description.dump()}});
+}
+
+absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(const save::SafetensorsFile file,
+                            save::ReadSafetensors(*io::FileSystem::Default(), uri));
+  const auto found = file.metadata.find(kMetadataKey);
+  if (found == file.metadata.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(uri, " holds weights but no description of a model (metadata '", kMetadataKey,
+                     "'); build the model and use SetWeights"));
+  }
+  const Json description = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  try {
+    if (const int version = description.at("version"); version != kFormatVersion) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          uri, " is of version ", version, " of the format; this program knows ", kFormatVersion));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network,
+                              nn::Network::FromJson(description.at("network")));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
+                              nn::Optimizer::FromJson(description.at("optimizer")));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(description.at("loss")));
+    CompileOptions compile{.optimizer = std::move(optimizer),
+                           .loss = std::move(loss),
+                           .columns = options.columns,
+                           .client = options.client,
+                           .replicas = options.replicas};
+    for (const Json& metric : description.at("metrics"))
+      compile.metrics.push_back(metric.get<std::string>());
+    Model model(std::move(network));
+    PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.tensors), uri));
+    return model;
+  } catch (const Json::exception& e) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(uri, ": the description of the model cannot be read: ", e.what()));
+  }
+}
+
+}  // namespace penstock::keras

@@ -1,0 +1,202 @@
+// Room keras: the front end for those who think in Keras — Sequential and functional models,
+// Compile, Fit, Evaluate, Predict, Save, Load. It translates; the work is done in nn and train.
+//
+//   using namespace penstock;                            // in a program, not in a header
+//   keras::Model model = keras::Sequential({
+//       keras::Input({.shape = {28, 28, 1}}),
+//       keras::Conv2D({.filters = 32, .kernel_size = 3, .activation = "relu"}),
+//       keras::Flatten(),
+//       keras::Dense({.units = 10, .activation = "softmax"})});
+//   absl::Status status = model.Compile({.optimizer = "adam",
+//                                        .loss = "sparse_categorical_crossentropy",
+//                                        .metrics = {"accuracy"}});
+//   absl::StatusOr<keras::History> history = model.Fit(train_set, {.epochs = 5, .validation_data =
+//   &test_set});
+//
+// Errors of building (a layer that gets the wrong shape) are kept until Compile, which returns the
+// first one with the layer, the shapes and the line of your program.
+//
+// Where this differs from Keras: a dataset's batches are columns with names, and
+// CompileOptions.columns says which are the inputs and the label when that is not clear.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/nn/layers.h"
+#include "penstock/nn/losses.h"
+#include "penstock/nn/metrics.h"
+#include "penstock/nn/network.h"
+#include "penstock/nn/optimizers.h"
+#include "penstock/runtime/client.h"
+#include "penstock/train/callbacks.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock::keras {
+
+// ---- Names ----
+using nn::Activation;
+using nn::Add;
+using nn::AveragePooling2D;
+using nn::BatchNormalization;
+using nn::Conv2D;
+using nn::Dense;
+using nn::Dropout;
+using nn::Flatten;
+using nn::GlobalAveragePooling2D;
+using nn::GlobalMaxPooling2D;
+using nn::Input;
+using nn::MaxPooling2D;
+using nn::RandomCrop;
+using nn::RandomTranslation;
+using nn::ReLU;
+using nn::Rescaling;
+using nn::Softmax;
+
+using nn::Adam;
+using nn::CosineDecay;
+using nn::PiecewiseConstantDecay;
+using nn::SGD;
+using nn::WarmUp;
+
+using nn::CategoricalCrossentropy;
+using nn::MeanSquaredError;
+using nn::SparseCategoricalCrossentropy;
+
+using train::Callback;
+using train::Checkpoint;
+using train::CsvLogger;
+using train::EarlyStopping;
+using train::History;
+using train::Logs;
+using train::TensorBoard;
+using train::TerminateOnNan;
+
+// ---- Arguments that are a name or the thing itself, as in Keras ----
+class OptimizerArg {
+ public:
+  OptimizerArg(const char* name) : value_(std::string(name)) {}            // NOLINT: "adam"
+  OptimizerArg(std::string name) : value_(std::move(name)) {}              // NOLINT
+  OptimizerArg(nn::Optimizer optimizer) : value_(std::move(optimizer)) {}  // NOLINT
+  absl::StatusOr<nn::Optimizer> Get() const;
+
+ private:
+  std::variant<std::string, nn::Optimizer> value_;
+};
+class LossArg {
+ public:
+  LossArg(const char* name) : value_(std::string(name)) {}  // NOLINT: "mse"
+  LossArg(std::string name) : value_(std::move(name)) {}    // NOLINT
+  LossArg(nn::Loss loss) : value_(std::move(loss)) {}       // NOLINT
+  absl::StatusOr<nn::Loss> Get() const;
+
+ private:
+  std::variant<std::string, nn::Loss> value_;
+};
+class MetricArg {
+ public:
+  MetricArg(const char* name) : value_(std::string(name)) {}   // NOLINT: "accuracy"
+  MetricArg(std::string name) : value_(std::move(name)) {}     // NOLINT
+  MetricArg(nn::Metric metric) : value_(std::move(metric)) {}  // NOLINT
+  absl::StatusOr<nn::Metric> Get() const;
+
+ private:
+  std::variant<std::string, nn::Metric> value_;
+};
+
+struct CompileOptions {
+  OptimizerArg optimizer = "adam";
+  LossArg loss = "sparse_categorical_crossentropy";
+  std::vector<MetricArg> metrics = {};
+  train::Columns columns = {};
+  // Where it runs. None: the device that PENSTOCK_DEVICE names, else the CPU, with one replica.
+  std::shared_ptr<runtime::Client> client = nullptr;
+  int replicas = 1;   // 0: all devices
+  uint64_t seed = 0;  // of the first weights, dropout and augmentation
+};
+
+struct FitOptions {
+  int epochs = 1;
+  // 1: the progress line. 0: silence.
+  int verbose = 1;
+  const data::Dataset* validation_data = nullptr;
+  int64_t steps_per_epoch = 0;
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  train::ReadOptions read = {};
+};
+
+// Arrays as a dataset: rows of x and y.
+struct ArrayFitOptions {
+  int64_t batch_size = 32;
+  bool shuffle = true;
+};
+
+class Model {
+ public:
+  // Functional: what lies between inputs and outputs.
+  Model(const std::vector<nn::Symbol>& inputs, const std::vector<nn::Symbol>& outputs,
+        std::string name = "model")
+      : Model(nn::Network(inputs, outputs, std::move(name))) {}
+  explicit Model(nn::Network network) : network_(std::move(network)) {}
+
+  const nn::Network& network() const { return network_; }
+  std::string Summary() const { return network_.Summary(); }
+
+  // The first error of building, a wrong name, a device that is not there.
+  absl::Status Compile(const CompileOptions& options);
+
+  absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options = {});
+  absl::StatusOr<History> Fit(const base::Array& x, const base::Array& y,
+                              const FitOptions& options = {}, const ArrayFitOptions& arrays = {});
+  absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset);
+  absl::StatusOr<Logs> Evaluate(const base::Array& x, const base::Array& y,
+                                int64_t batch_size = 32);
+  // The output for every row.
+  absl::StatusOr<base::Array> Predict(const data::Dataset& dataset);
+  absl::StatusOr<base::Array> Predict(const base::Array& x, int64_t batch_size = 32);
+
+  absl::StatusOr<base::NamedArrays> GetWeights() const;
+  absl::Status SetWeights(const base::NamedArrays& weights);
+
+  // One safetensors file: the weights by name, and in its metadata the layers and what Compile was
+  // told, as JSON. Any file system; the file appears whole or not at all.
+  absl::Status Save(absl::string_view uri) const;
+  // A model that can Predict and Evaluate at once, and be trained further. `options` says where it
+  // runs; its optimizer, loss and metrics are those of the file.
+  struct LoadOptions {
+    std::shared_ptr<runtime::Client> client = nullptr;
+    int replicas = 1;
+    train::Columns columns = {};
+  };
+  static absl::StatusOr<Model> Load(absl::string_view uri, const LoadOptions& options);
+  static absl::StatusOr<Model> Load(absl::string_view uri) { return Load(uri, LoadOptions()); }
+
+  // The machinery underneath; needs Compile.
+  absl::StatusOr<train::Trainer*> trainer() const;
+
+ private:
+  nn::Network network_;
+  std::unique_ptr<train::Trainer> trainer_;
+};
+
+// A chain of layers after one Input.
+class SequentialItem {
+ public:
+  SequentialItem(nn::Symbol input) : input_(std::move(input)) {}  // NOLINT
+  SequentialItem(nn::Layer layer) : layer_(std::move(layer)) {}   // NOLINT
+  const nn::Symbol& input() const { return input_; }
+  const nn::Layer& layer() const { return layer_; }
+
+ private:
+  nn::Symbol input_;
+  nn::Layer layer_;
+};
+Model Sequential(const std::vector<SequentialItem>& items, std::string name = "sequential");
+
+}  // namespace penstock::keras

@@ -1,0 +1,57 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/models/models.h"
+
+namespace penstock::models {
+namespace {
+
+template <int kDepth>
+nn::Network ResNet(const ByNameOptions& options) {
+  return ResNetCifar({.depth = kDepth,
+                      .input_shape = options.input_shape,
+                      .input_dtype = options.input_dtype,
+                      .classes = options.classes,
+                      .rescale = options.rescale,
+                      .height_shift = options.shift,
+                      .width_shift = options.shift});
+}
+
+struct Row {
+  const char* name;
+  nn::Network (*make)(const ByNameOptions& options);
+};
+
+constexpr Row kTable[] = {
+    {"mlp",
+     [](const ByNameOptions& options) {
+       return Mlp({.input_shape = options.input_shape,
+                   .input_dtype = options.input_dtype,
+                   .classes = options.classes,
+                   .rescale = options.rescale});
+     }},
+    {"resnet20", ResNet<20>},
+    {"resnet32", ResNet<32>},
+    {"resnet56", ResNet<56>},
+};
+
+}  // namespace
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const Row& row : kTable) names.push_back(row.name);
+  return names;
+}
+
+absl::StatusOr<nn::Network> ByName(absl::string_view name, const ByNameOptions& options) {
+  for (const Row& row : kTable) {
+    if (name != row.name) continue;
+    nn::Network network = row.make(options);
+    PENSTOCK_RETURN_IF_ERROR(network.status());
+    return network;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("there is no model '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
+}
+
+}  // namespace penstock::models

@@ -1,0 +1,58 @@
+// Room models: networks by name. It may use base and nn.
+//
+//   nn::Network net = models::ResNetCifar({.depth = 20, .classes = 10, .rescale = 1 / 255.0});
+//   PENSTOCK_RETURN_IF_ERROR(net.status());
+//
+// Each takes one input "image" (or "x") and gives logits, without a softmax: use a loss with
+// from_logits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/nn/network.h"
+
+namespace penstock::models {
+
+// Dense layers with one activation, then logits.
+struct MlpOptions {
+  std::vector<int64_t> input_shape = {4};  // flattened when it has several axes
+  base::DType input_dtype = base::DType::kF32;
+  std::vector<int64_t> hidden = {128};
+  int64_t classes = 10;
+  std::string activation = "relu";
+  double rescale = 1;  // applied to the input
+};
+nn::Network Mlp(const MlpOptions& options = {});
+
+// He et al.: Deep residual learning for image recognition, 2015, section 4.2: 6n + 2 layers in
+// three stages of n blocks with 16, 32 and 64 filters. A change of shape is matched by a 1x1
+// convolution. Depth 20, 32, 56, or any other 6n + 2.
+struct ResNetCifarOptions {
+  int64_t depth = 20;
+  std::vector<int64_t> input_shape = {32, 32, 3};
+  base::DType input_dtype = base::DType::kF32;
+  int64_t classes = 10;
+  double rescale = 1;    // applied to the input: 1 / 255.0 for bytes
+  int64_t filters = 16;  // of the first stage
+  double height_shift =
+      0;  // augmentation in training: up to this part of the height, as RandomTranslation
+  double width_shift = 0;
+};
+nn::Network ResNetCifar(const ResNetCifarOptions& options = {});
+
+// By name, for command lines: "mlp", "resnet20", "resnet32", "resnet56"; the error lists the names
+// there are.
+struct ByNameOptions {
+  std::vector<int64_t> input_shape = {};
+  base::DType input_dtype = base::DType::kU8;
+  int64_t classes = 10;
+  double rescale = 1 / 255.0;
+  double shift = 0;  // augmentation, where the model has it
+};
+absl::StatusOr<nn::Network> ByName(absl::string_view name, const ByNameOptions& options);
+std::vector<std::string> Names();
+
+}  // namespace penstock::models

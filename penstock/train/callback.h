@@ -1,0 +1,100 @@
+// What may happen between steps. A callback sees the numbers and may ask the training to stop; an
+// error it returns ends the training with that error.
+//
+// Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochEnd)*  TrainEnd
+// Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
+// later steps are already on the device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/base/array.h"
+
+namespace penstock::train {
+
+// Numbers by name, in a fixed order: "loss", the metrics, then "val_loss", ...
+class Logs {
+ public:
+  Logs() = default;
+  Logs(std::initializer_list<std::pair<std::string, double>> entries) : entries_(entries) {}
+
+  void Set(absl::string_view name, double value);
+  const double* Find(absl::string_view name) const;
+  // The error lists the names there are.
+  absl::StatusOr<double> Get(absl::string_view name) const;
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  std::vector<std::pair<std::string, double>> entries_;
+};
+
+// Where a training run is.
+struct Position {
+  int epoch = 0;            // from 0
+  int64_t step = 0;         // finished steps of this epoch
+  int64_t total_steps = 0;  // finished steps of the run
+};
+
+// What a callback may do to the run.
+class Run {
+ public:
+  virtual ~Run() = default;
+  // Ends the training after this callback; the first reason is kept for the History.
+  virtual void Stop(std::string reason) = 0;
+  // The whole state by name, as of the last finished step; waits for the device.
+  virtual absl::StatusOr<base::NamedArrays> State() = 0;
+  // Only variables of the network, or back again.
+  virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
+  virtual absl::Status SetWeights(const base::NamedArrays& weights) = 0;
+  // What a checkpoint must hold besides the state, to go on from here: the position in the data,
+  // the history so far, the state of every callback. JSON.
+  virtual std::string Progress() = 0;
+  // Goes on from there; only in TrainBegin.
+  virtual absl::Status Resume(const base::NamedArrays& state, absl::string_view progress) = 0;
+  virtual int64_t examples_per_step() const = 0;
+  // Steps of one epoch; -1 while the first epoch has not shown it.
+  virtual int64_t steps_per_epoch() const = 0;
+  virtual int epochs() const = 0;
+};
+
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  // Before each step's program is compiled, and after (true, false).
+  virtual void Compiling(absl::string_view program, bool begin) {
+    (void)program;
+    (void)begin;
+  }
+  virtual absl::Status TrainBegin(Run&) { return absl::OkStatus(); }
+  virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
+  // `logs` are the running means of this epoch.
+  virtual absl::Status BatchEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
+  virtual absl::Status EpochEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
+  // Also after an error or a stop.
+  virtual absl::Status TrainEnd(Run&) { return absl::OkStatus(); }
+
+  // Whether BatchEnd at this position will ask for State or Weights: then no later step is on the
+  // device.
+  virtual bool WantsState(const Position&) const { return false; }
+  // Whether the training must stop at the first number that is not finite, with the state still
+  // good.
+  virtual bool StopsOnNan() const { return false; }
+  // Called after the others: its checkpoint then holds what they have become in this step.
+  virtual bool GoesLast() const { return false; }
+  // What it must know again when the training is resumed. JSON; empty: nothing.
+  virtual std::string Save() const { return ""; }
+  virtual absl::Status Restore(absl::string_view saved) {
+    (void)saved;
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace penstock::train

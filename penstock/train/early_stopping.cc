@@ -1,0 +1,71 @@
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/train/callbacks.h"
+#include "penstock/train/monitored.h"
+
+namespace penstock::train {
+namespace {
+
+class EarlyStoppingCallback : public Callback {
+ public:
+  explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
+      : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
+
+  absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
+    PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
+    if (position.epoch < options_.start_from_epoch) return absl::OkStatus();
+    if (monitored_.Better(value, best_, options_.min_delta)) {
+      best_ = value;
+      best_epoch_ = position.epoch;
+      waited_ = 0;
+      if (options_.restore_best_weights) PENSTOCK_ASSIGN_OR_RETURN(best_weights_, run.Weights());
+      return absl::OkStatus();
+    }
+    // Keras's rule: the first epoch that is not better ends a patience of 0 and of 1 alike.
+    if (++waited_ < options_.patience || position.epoch == 0) return absl::OkStatus();
+    run.Stop(absl::StrCat(options_.monitor, " has not become better than ", best_, " (epoch ",
+                          best_epoch_ + 1, ") for ", waited_, waited_ == 1 ? " epoch" : " epochs"));
+    return absl::OkStatus();
+  }
+
+  absl::Status TrainEnd(Run& run) override {
+    if (best_weights_.empty()) return absl::OkStatus();
+    return run.SetWeights(best_weights_);
+  }
+
+  // The best weights themselves are not kept over a restart: the checkpoint holds one set. A
+  // resumed run restores the best of those epochs it has seen.
+  std::string Save() const override {
+    return nlohmann::ordered_json{
+        {"best", absl::StrCat(best_)}, {"best_epoch", best_epoch_}, {"waited", waited_}}
+        .dump();
+  }
+  absl::Status Restore(absl::string_view saved) override {
+    const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("best") || !json.contains("best_epoch") ||
+        !json.contains("waited")) {
+      return absl::DataLossError("the checkpoint does not hold what EarlyStopping saved");
+    }
+    best_ = std::strtod(json["best"].get<std::string>().c_str(), nullptr);
+    best_epoch_ = json["best_epoch"];
+    waited_ = json["waited"];
+    return absl::OkStatus();
+  }
+
+ private:
+  EarlyStoppingOptions options_;
+  Monitored monitored_;
+  double best_;
+  int best_epoch_ = -1;
+  int waited_ = 0;
+  base::NamedArrays best_weights_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options) {
+  return std::make_shared<EarlyStoppingCallback>(options);
+}
+
+}  // namespace penstock::train

@@ -1,0 +1,268 @@
+#include "penstock/train/fit_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace penstock::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json LogsToJson(const Logs& logs) {
+  Json json = Json::object();
+  for (const auto& [name, value] : logs) {
+    // JSON has no NaN and no infinity.
+    json[name] = std::isfinite(value) ? Json(value) : Json(absl::StrCat(value));
+  }
+  return json;
+}
+
+double NumberOf(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  return std::strtod(json.get<std::string>().c_str(), nullptr);
+}
+
+}  // namespace
+
+FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions& options)
+    : trainer_(trainer), dataset_(dataset), options_(options), callbacks_(options.callbacks) {
+  std::stable_partition(callbacks_.begin(), callbacks_.end(),
+                        [](const auto& c) { return !c->GoesLast(); });
+  for (const auto& callback : callbacks_) halt_on_nan_ = halt_on_nan_ || callback->StopsOnNan();
+  if (options.steps_per_epoch > 0) steps_per_epoch_ = options.steps_per_epoch;
+}
+
+template <typename Call>
+absl::Status FitRun::ForEachCallback(Call call) {
+  for (const auto& callback : callbacks_) PENSTOCK_RETURN_IF_ERROR(call(*callback));
+  return absl::OkStatus();
+}
+
+void FitRun::Stop(std::string reason) {
+  if (!stopping_) history_.stop_reason = std::move(reason);
+  stopping_ = true;
+}
+
+absl::StatusOr<History> FitRun::Go() {
+  if (options_.epochs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("epochs must be at least 1, got ", options_.epochs));
+  }
+  absl::Status status = Train();
+  // Callbacks close their files whatever happened; the first error is the one to return.
+  const absl::Status ended = ForEachCallback([&](Callback& c) { return c.TrainEnd(*this); });
+  if (status.ok()) status = ended;
+  if (!status.ok()) return status;
+  return std::move(history_);
+}
+
+absl::Status FitRun::Train() {
+  PENSTOCK_RETURN_IF_ERROR(ForEachCallback([&](Callback& c) { return c.TrainBegin(*this); }));
+  while (dispatched_.epoch < options_.epochs && !stopping_) {
+    PENSTOCK_RETURN_IF_ERROR(BeginEpoch());
+    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, RunEpoch());
+    if (!whole) {
+      Stop(absl::StrCat("the data ended after ", settled_.step, " of ", steps_per_epoch_,
+                        " steps of epoch ", settled_.epoch + 1,
+                        "; add Repeat() to the dataset, or leave steps_per_epoch out"));
+    }
+    // An epoch that was broken off has no end: its numbers are not an epoch's.
+    if (stopping_) break;
+    PENSTOCK_RETURN_IF_ERROR(EndEpoch());
+  }
+  return absl::OkStatus();
+}
+
+// With steps_per_epoch the data goes on from epoch to epoch; without, each epoch is a pass of its
+// own.
+absl::Status FitRun::OpenFeed() {
+  const bool endless = options_.steps_per_epoch > 0;
+  if (endless && feed_ != nullptr) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(
+      auto iterator,
+      dataset_.MakeIterator({.pool = options_.read.pool,
+                             .file_system = options_.read.file_system,
+                             .seed = trainer_.options_.seed,
+                             .deterministic = options_.read.deterministic,
+                             .epoch = endless ? 0 : dispatched_.epoch,
+                             .skip = endless ? dispatched_.total_steps : dispatched_.step}));
+  feed_ =
+      std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
+                             Feed::Options{.columns = trainer_.options_.columns});
+  return absl::OkStatus();
+}
+
+absl::Status FitRun::BeginEpoch() {
+  PENSTOCK_RETURN_IF_ERROR(OpenFeed());
+  logs_ = Logs();
+  if (!resumed_mid_epoch_) {
+    // Metrics are of this epoch only. In a resumed epoch their sums came with the state.
+    PENSTOCK_ASSIGN_OR_RETURN(const auto zeros, trainer_.ZeroMetrics());
+    for (size_t r = 0; r < zeros.size(); ++r) {
+      std::copy(zeros[r].begin(), zeros[r].end(),
+                trainer_.state_.replicas()[r].begin() + trainer_.layout_.first_metric);
+    }
+  }
+  resumed_mid_epoch_ = false;
+  return ForEachCallback([&](Callback& c) { return c.EpochBegin(*this, dispatched_); });
+}
+
+absl::StatusOr<bool> FitRun::RunEpoch() {
+  bool more = true;
+  while (!stopping_ &&
+         (options_.steps_per_epoch == 0 || dispatched_.step < options_.steps_per_epoch)) {
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed_->Next());
+    if (!batch.has_value()) {
+      more = false;
+      break;
+    }
+    PENSTOCK_RETURN_IF_ERROR(Dispatch(*std::move(batch)));
+    bool wanted = false;
+    for (const auto& callback : callbacks_) wanted = wanted || callback->WantsState(dispatched_);
+    while (!stopping_ && (in_flight_.full() || (wanted && !in_flight_.empty()))) {
+      PENSTOCK_RETURN_IF_ERROR(Settle());
+    }
+  }
+  while (!stopping_ && !in_flight_.empty()) PENSTOCK_RETURN_IF_ERROR(Settle());
+  // After a stop the devices finish what they were given; nobody looks at the numbers.
+  in_flight_.Abandon();
+  if (stopping_ || options_.steps_per_epoch > 0) return more || stopping_;
+  if (settled_.step == 0)
+    return absl::InvalidArgumentError("there is nothing to train on: the dataset is empty");
+  return true;
+}
+
+absl::Status FitRun::Dispatch(DeviceBatch batch) {
+  auto& kept = halt_on_nan_ ? trainer_.halting_train_steps_ : trainer_.train_steps_;
+  PENSTOCK_ASSIGN_OR_RETURN(auto executable, trainer_.Compile(kept, batch.types, callbacks_, [&] {
+    return TrainStep(trainer_.objective(), trainer_.layout_, batch.types,
+                     trainer_.strategy().num_replicas(), halt_on_nan_);
+  }));
+  std::vector<runtime::Buffers>& state = trainer_.state_.replicas();
+  std::vector<runtime::Buffers> arguments = state;
+  for (size_t r = 0; r < state.size(); ++r) {
+    arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> results, executable->Execute(arguments));
+  const runtime::Buffer report = results[0].back();
+  for (size_t r = 0; r < state.size(); ++r) {
+    results[r].pop_back();
+    state[r] = std::move(results[r]);
+  }
+  examples_per_step_ = std::max(examples_per_step_, batch.examples);
+  ++dispatched_.step;
+  ++dispatched_.total_steps;
+  return in_flight_.Add(report, std::move(batch));
+}
+
+absl::Status FitRun::Settle() {
+  absl::StatusOr<InFlight::Step> step = in_flight_.Take();
+  settled_ = {dispatched_.epoch, settled_.epoch == dispatched_.epoch ? settled_.step + 1 : 1,
+              settled_.total_steps + 1};
+  if (!step.ok()) {
+    return base::WithContext(step.status(),
+                             absl::StrCat("epoch ", settled_.epoch + 1, ", step ", settled_.step));
+  }
+  logs_ = trainer_.LogsOf(step->report);
+  if (const float halted = step->report.values<float>().back(); halt_on_nan_ && halted >= 0) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string place, FindNan(step->batch));
+    Stop(absl::StrCat(
+        "epoch ", settled_.epoch + 1, ", step ", settled_.step, ": ", place,
+        " is not finite (NaN or infinity); the weights are those from before this step"));
+    return absl::OkStatus();
+  }
+  return ForEachCallback([&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
+}
+
+absl::Status FitRun::EndEpoch() {
+  if (options_.validation != nullptr) {
+    absl::StatusOr<Logs> validation =
+        trainer_.EvaluateWith(*options_.validation, options_.read, callbacks_);
+    if (!validation.ok()) return base::WithContext(validation.status(), "validation");
+    for (const auto& [name, value] : *validation) logs_.Set(absl::StrCat("val_", name), value);
+  }
+  steps_per_epoch_ = settled_.step;
+  history_.epochs.push_back(logs_);
+  const Position ended = settled_;
+  // The position of a checkpoint made now is the start of the next epoch.
+  dispatched_ = {ended.epoch + 1, 0, ended.total_steps};
+  settled_ = dispatched_;
+  return ForEachCallback([&](Callback& c) { return c.EpochEnd(*this, ended, logs_); });
+}
+
+absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Diagnosis diagnosis,
+                            DiagnoseStep(trainer_.objective(), trainer_.layout_, batch.types,
+                                         trainer_.strategy().num_replicas()));
+  PENSTOCK_ASSIGN_OR_RETURN(auto executable,
+                            trainer_.strategy().client().Compile(diagnosis.program));
+  std::vector<runtime::Buffers> arguments = trainer_.state_.replicas();
+  for (size_t r = 0; r < arguments.size(); ++r) {
+    arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute(arguments));
+  PENSTOCK_ASSIGN_OR_RETURN(const Array found, results[0][0].Get());
+  const auto finite = found.values<int32_t>();
+  const auto bad = std::find(finite.begin(), finite.end(), 0);
+  if (bad == finite.end()) return "a number that was finite when the step was repeated";
+  return diagnosis.places[bad - finite.begin()];
+}
+
+std::string FitRun::Progress() {
+  Json json;
+  json["epoch"] = dispatched_.epoch;
+  json["step"] = dispatched_.step;
+  json["total_steps"] = dispatched_.total_steps;
+  json["seed"] = trainer_.options_.seed;
+  json["steps_per_epoch"] = options_.steps_per_epoch;
+  json["history"] = Json::array();
+  for (const Logs& logs : history_.epochs) json["history"].push_back(LogsToJson(logs));
+  json["callbacks"] = Json::array();
+  for (const auto& callback : callbacks_) json["callbacks"].push_back(callback->Save());
+  return json.dump();
+}
+
+absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress) {
+  const Json json =
+      Json::parse(progress.begin(), progress.end(), nullptr, /*allow_exceptions=*/false);
+  try {
+    Position position{json.at("epoch"), json.at("step"), json.at("total_steps")};
+    if (const uint64_t seed = json.at("seed"); seed != trainer_.options_.seed) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the checkpoint was made with seed ", seed, ", this run has ", trainer_.options_.seed,
+          "; use the same seed, or another folder to start anew"));
+    }
+    if (const int64_t steps = json.at("steps_per_epoch"); steps != options_.steps_per_epoch) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the checkpoint was made with steps_per_epoch = ", steps, ", this run has ",
+                       options_.steps_per_epoch));
+    }
+    const Json& saved = json.at("callbacks");
+    if (saved.size() != callbacks_.size()) {
+      return absl::FailedPreconditionError(absl::StrCat("the checkpoint was made with ",
+                                                        saved.size(), " callbacks, this run has ",
+                                                        callbacks_.size()));
+    }
+    PENSTOCK_RETURN_IF_ERROR(trainer_.SetState(state));
+    for (size_t i = 0; i < callbacks_.size(); ++i) {
+      if (const std::string own = saved[i]; !own.empty())
+        PENSTOCK_RETURN_IF_ERROR(callbacks_[i]->Restore(own));
+    }
+    for (const Json& epoch : json.at("history")) {
+      Logs logs;
+      for (const auto& [name, value] : epoch.items()) logs.Set(name, NumberOf(value));
+      history_.epochs.push_back(std::move(logs));
+    }
+    dispatched_ = settled_ = position;
+    resumed_mid_epoch_ = position.step > 0;
+    return absl::OkStatus();
+  } catch (const Json::exception& e) {
+    return absl::DataLossError(
+        absl::StrCat("the checkpoint's progress cannot be read: ", e.what()));
+  }
+}
+
+}  // namespace penstock::train

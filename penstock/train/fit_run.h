@@ -1,0 +1,65 @@
+// FitRun: one call of Trainer::Fit. Internal to room train.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/train/in_flight.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock::train {
+
+class FitRun : public Run {
+ public:
+  FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions& options);
+
+  absl::StatusOr<History> Go();
+
+  // Run, as callbacks see it.
+  void Stop(std::string reason) override;
+  absl::StatusOr<NamedArrays> State() override { return trainer_.State(); }
+  absl::StatusOr<NamedArrays> Weights() override { return trainer_.Weights(); }
+  absl::Status SetWeights(const NamedArrays& weights) override {
+    return trainer_.SetWeights(weights);
+  }
+  std::string Progress() override;
+  absl::Status Resume(const NamedArrays& state, absl::string_view progress) override;
+  int64_t examples_per_step() const override { return examples_per_step_; }
+  int64_t steps_per_epoch() const override { return steps_per_epoch_; }
+  int epochs() const override { return options_.epochs; }
+
+ private:
+  absl::Status Train();
+  absl::Status OpenFeed();
+  absl::Status BeginEpoch();
+  // Runs the rest of the epoch; false when the data ended before steps_per_epoch.
+  absl::StatusOr<bool> RunEpoch();
+  absl::Status Dispatch(DeviceBatch batch);
+  // Looks at the oldest report.
+  absl::Status Settle();
+  absl::Status EndEpoch();
+  // Finds the place of the first number that is not finite, in a step that was not kept.
+  absl::StatusOr<std::string> FindNan(const DeviceBatch& batch);
+  template <typename Call>
+  absl::Status ForEachCallback(Call call);
+
+  Trainer& trainer_;
+  const data::Dataset& dataset_;
+  const FitOptions& options_;
+  std::vector<std::shared_ptr<Callback>> callbacks_;  // those that go last, last
+  bool halt_on_nan_ = false;
+
+  std::unique_ptr<Feed> feed_;
+  InFlight in_flight_;
+  Position dispatched_;  // where the devices are
+  Position settled_;     // what has been looked at
+  bool resumed_mid_epoch_ = false;
+  int64_t examples_per_step_ = 0;
+  int64_t steps_per_epoch_ = -1;
+  Logs logs_;
+  bool stopping_ = false;
+  History history_;
+};
+
+}  // namespace penstock::train

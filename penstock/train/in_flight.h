@@ -1,0 +1,66 @@
+// Steps that were given to the devices and whose reports have not been looked at. Internal to room
+// train.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/runtime/client.h"
+#include "penstock/train/feed.h"
+
+namespace penstock::train {
+
+class InFlight {
+ public:
+  // So many steps the host may be ahead: one runs, the next one is ready to start.
+  static constexpr size_t kLimit = 2;
+
+  struct Step {
+    base::Array report;
+    DeviceBatch batch;  // kept until its step is known to be good
+  };
+
+  InFlight() = default;
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+  ~InFlight() { Abandon(); }
+
+  // Waits for what is under way, since the copies write into memory that goes with it, and forgets
+  // it.
+  void Abandon() {
+    for (Entry& entry : steps_) entry.arrived->Await().IgnoreError();
+    steps_.clear();
+  }
+
+  bool empty() const { return steps_.empty(); }
+  bool full() const { return steps_.size() > kLimit; }
+
+  // Starts the copy of `report` to the host.
+  absl::Status Add(const runtime::Buffer& report, DeviceBatch batch) {
+    Entry entry;
+    entry.step.report = base::Array::Uninitialized(report.type().dtype, report.type().shape);
+    entry.step.batch = std::move(batch);
+    PENSTOCK_ASSIGN_OR_RETURN(entry.arrived, report.GetAsync(entry.step.report));
+    steps_.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+  // Waits for the oldest.
+  absl::StatusOr<Step> Take() {
+    Entry entry = std::move(steps_.front());
+    steps_.pop_front();
+    PENSTOCK_RETURN_IF_ERROR(entry.arrived->Await());
+    return std::move(entry.step);
+  }
+
+ private:
+  struct Entry {
+    Step step;
+    std::shared_ptr<runtime::Event> arrived;
+  };
+  std::deque<Entry> steps_;
+};
+
+}  // namespace penstock::train

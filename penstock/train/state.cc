@@ -1,0 +1,107 @@
+#include "penstock/train/state.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+
+namespace penstock::train {
+
+StateLayout StateLayout::Make(const nn::Network& network, const nn::Optimizer& optimizer,
+                              const std::vector<nn::Metric>& metrics) {
+  StateLayout layout;
+  const auto add = [&](std::string name, ir::TensorType type) {
+    layout.entries.push_back({std::move(name), std::move(type)});
+    return layout.size() - 1;
+  };
+  const auto& variables = network.variables();
+  layout.num_variables = static_cast<int>(variables.size());
+  for (const nn::VariableSpec& v : variables) add(v.name, v.type);
+  for (const nn::VariableSpec& v : variables) {
+    layout.first_slot.push_back(v.trainable ? layout.size() : -1);
+    if (!v.trainable) continue;
+    for (const std::string& slot : optimizer.Slots())
+      add(absl::StrCat("optimizer/", slot, "/", v.name), v.type);
+  }
+  if (optimizer.learning_rate().is_constant()) {
+    layout.learning_rate = add("optimizer/learning_rate", {DType::kF32, {}});
+  }
+  layout.iteration = add("optimizer/iteration", {DType::kI32, {}});
+  layout.key = add("random/key", {DType::kU32, {2}});
+  layout.halted = add("halted", {DType::kI32, {}});
+  layout.first_metric = layout.size();
+  const auto add_metric = [&](absl::string_view name, const std::vector<ir::TensorType>& states) {
+    for (size_t i = 0; i < states.size(); ++i)
+      add(absl::StrCat("metrics/", name, "/", i), states[i]);
+  };
+  add_metric("loss", nn::MeanStates());
+  for (const nn::Metric& metric : metrics) add_metric(metric.name(), metric.States());
+  return layout;
+}
+
+absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Network& network,
+                                         const nn::Optimizer& optimizer, uint64_t seed) {
+  PENSTOCK_ASSIGN_OR_RETURN(NamedArrays state, network.Initialize(seed));
+  for (int i = layout.num_variables; i < layout.size(); ++i) {
+    const auto& [name, type] = layout.entries[i];
+    state.Set(name, Array::Zeros(type.dtype, type.shape));
+  }
+  if (layout.learning_rate >= 0) {
+    const double rate = optimizer.learning_rate().constant();
+    state.Set(layout.entries[layout.learning_rate].name, Array::Scalar(static_cast<float>(rate)));
+  }
+  // Another number than the one variables were drawn with.
+  const uint64_t key = base::MixSeeds(seed, 0x6b6579);
+  state.Set(
+      layout.entries[layout.key].name,
+      Array::Of<uint32_t>({2}, {static_cast<uint32_t>(key >> 32), static_cast<uint32_t>(key)}));
+  state.Set(layout.entries[layout.halted].name, Array::Scalar<int32_t>(-1));
+  return state;
+}
+
+absl::StatusOr<DeviceState> DeviceState::Put(const StateLayout& layout, const Strategy& strategy,
+                                             const NamedArrays& arrays) {
+  DeviceState state;
+  state.replicas_.assign(strategy.num_replicas(), runtime::Buffers(layout.size()));
+  for (int i = 0; i < layout.size(); ++i) {
+    const Array* array = arrays.Find(layout.entries[i].name);
+    if (array == nullptr) {
+      return absl::NotFoundError(absl::StrCat("the state lacks '", layout.entries[i].name, "'"));
+    }
+    PENSTOCK_RETURN_IF_ERROR(state.Set(layout, strategy, i, *array));
+  }
+  return state;
+}
+
+absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strategy, int entry,
+                              const Array& array) {
+  const auto& [name, type] = layout.entries[entry];
+  if (array.dtype() != type.dtype || !(array.shape() == type.shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' is ", type.ToString(), "; got ", array.TypeString()));
+  }
+  for (int r = 0; r < strategy.num_replicas(); ++r) {
+    // The step program donates the state, so each replica needs memory that is nobody else's.
+    PENSTOCK_ASSIGN_OR_RETURN(replicas_[r][entry],
+                              strategy.client().Put(array.Clone(), strategy.device(r)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begin, int end) const {
+  // All copies are under way before the first is waited for.
+  std::vector<Array> arrays;
+  std::vector<std::shared_ptr<runtime::Event>> events;
+  for (int i = begin; i < end; ++i) {
+    const ir::TensorType& type = layout.entries[i].type;
+    arrays.push_back(Array::Uninitialized(type.dtype, type.shape));
+    PENSTOCK_ASSIGN_OR_RETURN(events.emplace_back(), replicas_[0][i].GetAsync(arrays.back()));
+  }
+  NamedArrays out;
+  for (int i = begin; i < end; ++i) {
+    PENSTOCK_RETURN_IF_ERROR(events[i - begin]->Await());
+    out.Set(layout.entries[i].name, arrays[i - begin]);
+  }
+  return out;
+}
+
+}  // namespace penstock::train

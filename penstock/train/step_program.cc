@@ -1,0 +1,304 @@
+#include "penstock/train/step_program.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/ir/gradients.h"
+
+namespace penstock::train {
+namespace {
+
+using ir::Value;
+using ir::Values;
+
+Values StateParameters(ir::Graph& graph, const StateLayout& layout, int begin, int end) {
+  Values values;
+  for (int i = begin; i < end; ++i)
+    values.push_back(graph.Parameter(layout.entries[i].type, layout.entries[i].name));
+  return values;
+}
+
+// A replica's part of a batch, as parameters.
+struct Batch {
+  Values inputs;
+  Value label;
+  Value count;  // i32 scalar
+  Value mask;   // f32[rows]
+};
+
+// The network's inputs, in the types they travel in, converted to those the network wants.
+Values InputParameters(ir::Graph& graph, const nn::Network& network,
+                       const std::vector<ir::TensorType>& types) {
+  Values inputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const nn::Network::Port& port = network.inputs()[i];
+    const Shape rows = types[i].shape;
+    if (rows.rank() == 0 || !(rows.RowShape() == port.type.shape.RowShape())) {
+      graph.Fail(absl::InvalidArgumentError(absl::StrCat("the network's input '", port.name,
+                                                         "' is ", port.type.ToString(),
+                                                         "; the batch has ", types[i].ToString())));
+      return {};
+    }
+    inputs.push_back(ir::Convert(graph.Parameter(types[i], port.name), port.type.dtype));
+  }
+  return inputs;
+}
+
+Batch BatchParameters(ir::Graph& graph, const nn::Network& network, const BatchTypes& types) {
+  Batch batch;
+  batch.inputs = InputParameters(graph, network, types.inputs);
+  batch.label = graph.Parameter(types.label, "label");
+  batch.count = graph.Parameter({DType::kI32, {}}, "count");
+  const int64_t rows = types.inputs[0].shape.dim(0);
+  const Value place = ir::Iota(graph, {DType::kI32, {rows}}, 0);
+  batch.mask = ir::Convert(ir::Less(place, batch.count), DType::kF32);
+  return batch;
+}
+
+// The forward pass of a training or evaluation step.
+struct Forward {
+  nn::Network::Result network;
+  Value per_example;        // f32[rows]
+  Values metric_additions;  // what this batch adds to each metric state, this replica's part
+};
+
+Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
+                   const Batch& batch, bool training, Value key) {
+  Forward forward;
+  const nn::ApplyOptions options{
+      .graph = &graph, .training = training, .key = key, .sample_mask = batch.mask};
+  forward.network = objective.network.Apply(options, variables, batch.inputs);
+  ir::Scope scope(graph, "loss");
+  const Value prediction = forward.network.outputs[0];
+  forward.per_example = objective.loss.PerExample(batch.label, prediction);
+  if (!forward.per_example.valid()) return forward;
+  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
+  for (const nn::Metric& metric : objective.metrics) {
+    const Values additions = metric.Update(batch.label, prediction, batch.mask);
+    forward.metric_additions.insert(forward.metric_additions.end(), additions.begin(),
+                                    additions.end());
+  }
+  return forward;
+}
+
+// The key of this step and replica.
+Value StepKey(ir::Graph& graph, Value key, Value iteration) {
+  const Value step_key = ir::FoldIn(key, iteration);
+  return graph.num_replicas() == 1 ? step_key : ir::FoldIn(step_key, ir::ReplicaId(graph));
+}
+
+Values Add(const Values& a, const Values& b) {
+  Values sums;
+  for (size_t i = 0; i < a.size(); ++i) sums.push_back(a[i] + b[i]);
+  return sums;
+}
+
+// Running loss, running metrics, halted step.
+Value Report(const Objective& objective, const Values& metric_states, Value halted) {
+  Values numbers;
+  const auto add = [&](Value scalar) {
+    numbers.push_back(ir::Reshape(ir::Convert(scalar, DType::kF32), {1}));
+  };
+  size_t at = 0;
+  const auto take = [&](size_t count) {
+    at += count;
+    return Values(metric_states.begin() + (at - count), metric_states.begin() + at);
+  };
+  add(nn::MeanResult(take(nn::MeanStates().size())));
+  for (const nn::Metric& metric : objective.metrics)
+    add(metric.Result(take(metric.States().size())));
+  add(halted.valid() ? halted : ir::SplatLike(metric_states[0], -1));
+  return ir::Concatenate(numbers, 0);
+}
+
+Value AllFinite(Value x) { return ir::ReduceAnd(ir::IsFinite(x)); }
+
+// The training step before donation and printing; shared by TrainStep and DiagnoseStep.
+struct Step {
+  Values state;
+  Batch batch;
+  Forward forward;
+  Value loss;                // f32 scalar: this replica's share of the mean
+  std::vector<int> trained;  // indices of variables
+  Values gradients;          // of `trained`, summed over replicas
+  Values metric_additions;   // summed over replicas
+};
+
+// Forward, backward and the one collective. An invalid `loss` means that the graph has an error.
+Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+               const BatchTypes& types) {
+  Step step;
+  step.state = StateParameters(graph, layout, 0, layout.size());
+  step.batch = BatchParameters(graph, objective.network, types);
+  const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
+  const Value key = StepKey(graph, step.state[layout.key], step.state[layout.iteration]);
+  step.forward = RunForward(graph, objective, variables, step.batch, /*training=*/true, key);
+  if (!graph.status().ok()) return step;
+
+  const Value examples = ir::AllReduce(ir::ReduceSum(step.batch.mask));
+  const Value counted = ir::Greater(step.batch.mask, ir::SplatLike(step.batch.mask, 0));
+  const Value real =
+      ir::Select(counted, step.forward.per_example, ir::SplatLike(step.forward.per_example, 0));
+  step.loss = ir::ReduceSum(real) / examples;
+
+  Values targets;
+  for (int i = 0; i < layout.num_variables; ++i) {
+    if (layout.first_slot[i] < 0) continue;
+    step.trained.push_back(i);
+    targets.push_back(variables[i]);
+  }
+  Values reduced = ir::Gradients(step.loss, targets);
+  reduced.insert(reduced.end(), step.forward.metric_additions.begin(),
+                 step.forward.metric_additions.end());
+  reduced = ir::AllReduce(reduced);
+  step.gradients.assign(reduced.begin(), reduced.begin() + targets.size());
+  step.metric_additions.assign(reduced.begin() + targets.size(), reduced.end());
+  return step;
+}
+
+// Variables that layers assigned (moving averages): this replica's value weighed by its share of
+// examples.
+Values AverageAssigned(ir::Graph& graph, const Step& step, std::vector<int>& which) {
+  Values assigned;
+  for (const auto& [index, value] : step.forward.network.assigned) which.push_back(index);
+  std::sort(which.begin(), which.end());
+  for (int index : which) assigned.push_back(step.forward.network.assigned.at(index));
+  if (graph.num_replicas() == 1 || assigned.empty()) return assigned;
+  const Value mine = ir::ReduceSum(step.batch.mask);
+  const Value share = mine / ir::AllReduce(mine);
+  for (Value& value : assigned) value = value * ir::Convert(share, value.dtype());
+  return ir::AllReduce(assigned);
+}
+
+Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+                 const Step& step) {
+  ir::Scope scope(graph, "optimizer");
+  Values next = step.state;
+  const Value iteration = step.state[layout.iteration];
+  const Value step_number = ir::Convert(iteration, DType::kF32);
+  const Value rate = layout.learning_rate >= 0
+                         ? step.state[layout.learning_rate]
+                         : objective.optimizer.learning_rate().At(step_number);
+  const int num_slots = static_cast<int>(objective.optimizer.Slots().size());
+  for (size_t t = 0; t < step.trained.size(); ++t) {
+    const int variable = step.trained[t], slot = layout.first_slot[variable];
+    const nn::OptimizerResult result = objective.optimizer.Apply(
+        {.variable = step.state[variable],
+         .gradient = step.gradients[t],
+         .slots = Values(step.state.begin() + slot, step.state.begin() + slot + num_slots),
+         .learning_rate = rate,
+         .step = step_number});
+    next[variable] = result.variable;
+    for (int s = 0; s < num_slots; ++s) next[slot + s] = result.slots[s];
+  }
+  std::vector<int> which;
+  const Values averaged = AverageAssigned(graph, step, which);
+  for (size_t i = 0; i < which.size(); ++i) next[which[i]] = averaged[i];
+  next[layout.iteration] = iteration + 1.0;
+  const Values metrics = Add(Values(step.state.begin() + layout.first_metric, step.state.end()),
+                             step.metric_additions);
+  std::copy(metrics.begin(), metrics.end(), next.begin() + layout.first_metric);
+  return next;
+}
+
+// Leaves the state as it was from the first step on whose numbers are not finite.
+void HaltOnNan(const StateLayout& layout, const Step& step, Values& next) {
+  Value fine = ir::IsFinite(step.metric_additions[0]);  // the sum of losses over all replicas
+  for (const Value& gradient : step.gradients) fine = ir::And(fine, AllFinite(gradient));
+  const Value halted = step.state[layout.halted],
+              running = ir::Less(halted, ir::SplatLike(halted, 0));
+  const Value keep = ir::And(fine, running);
+  for (int i = 0; i < layout.size(); ++i) next[i] = ir::Select(keep, next[i], step.state[i]);
+  next[layout.halted] =
+      ir::Select(ir::And(running, ir::Not(fine)), step.state[layout.iteration], halted);
+}
+
+// Parameter i's memory becomes result i's, for the first `count`.
+ir::PrintOptions Donating(int count) {
+  ir::PrintOptions options;
+  for (int i = 0; i < count; ++i) options.donate.push_back({i, i});
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
+                                      const BatchTypes& batch, int num_replicas, bool halt_on_nan) {
+  ir::Graph graph("train_step", num_replicas);
+  const Step step = BuildStep(graph, objective, layout, batch);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  Values next = NextState(graph, objective, layout, step);
+  if (halt_on_nan) HaltOnNan(layout, step, next);
+  const Values metrics(next.begin() + layout.first_metric, next.end());
+  const Value report = Report(objective, metrics, next[layout.halted]);
+  Values results = next;
+  results.push_back(report);
+  graph.SetResults(results);
+  return ir::PrintStableHlo(graph, Donating(layout.size()));
+}
+
+absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
+                                         const BatchTypes& types, int num_replicas) {
+  ir::Graph graph("evaluate_step", num_replicas);
+  // The metrics come first, so that they line up with the results they are donated to.
+  const Values metrics = StateParameters(graph, layout, layout.first_metric, layout.size());
+  const Values variables = StateParameters(graph, layout, 0, layout.num_variables);
+  const Batch batch = BatchParameters(graph, objective.network, types);
+  const Forward forward =
+      RunForward(graph, objective, variables, batch, /*training=*/false, Value());
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  Values results = Add(metrics, ir::AllReduce(forward.metric_additions));
+  results.push_back(Report(objective, results, Value()));
+  graph.SetResults(results);
+  return ir::PrintStableHlo(graph, Donating(static_cast<int>(metrics.size())));
+}
+
+absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
+                                        const std::vector<ir::TensorType>& types,
+                                        int num_replicas) {
+  ir::Graph graph("predict_step", num_replicas);
+  Values variables, inputs;
+  for (const nn::VariableSpec& v : network.variables())
+    variables.push_back(graph.Parameter(v.type, v.name));
+  inputs = InputParameters(graph, network, types);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  graph.SetResults(network.Apply({.graph = &graph, .training = false}, variables, inputs).outputs);
+  return ir::PrintStableHlo(graph);
+}
+
+absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
+                                       const BatchTypes& batch, int num_replicas) {
+  ir::Graph graph("diagnose_step", num_replicas);
+  const Step step = BuildStep(graph, objective, layout, batch);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  Diagnosis diagnosis;
+  Values found;
+  const auto look = [&](std::string place, Value x) {
+    if (!x.valid() || !base::IsFloat(x.dtype())) return;
+    diagnosis.places.push_back(std::move(place));
+    found.push_back(ir::Reshape(ir::Convert(AllFinite(x), DType::kI32), {1}));
+  };
+  for (int i = 0; i < layout.num_variables; ++i) {
+    look(absl::StrCat("variable ", layout.entries[i].name), step.state[i]);
+  }
+  const auto& uses = objective.network.uses();
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const bool input = !uses[i].layer.valid();
+    look(input ? absl::StrCat("the input '", uses[i].name, "'")
+               : absl::StrCat("the output of layer '", uses[i].name, "' (",
+                              uses[i].layer.class_name(), ")"),
+         step.forward.network.activations[i]);
+  }
+  look("the loss", step.loss);
+  // From the last layer back, as the gradients are computed.
+  for (size_t t = step.trained.size(); t-- > 0;) {
+    look(absl::StrCat("the gradient of ", layout.entries[step.trained[t]].name), step.gradients[t]);
+  }
+  // A place is fine when it is on every replica.
+  graph.SetResults({ir::AllReduce(ir::Concatenate(found, 0), ir::Reducer::kMin)});
+  PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, ir::PrintStableHlo(graph));
+  return diagnosis;
+}
+
+}  // namespace penstock::train

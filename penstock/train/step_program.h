@@ -1,0 +1,67 @@
+// The programs that run on the devices, as graphs: the training step, the evaluation step,
+// prediction, and the search for the layer that made a NaN.
+//
+// One replica's training step, for a batch of B rows of which `count` are real (the rest is
+// padding):
+//
+//   mask        = iota(B) < count
+//   loss        = sum(mask * loss of each row) / all_reduce(count)
+//   gradients   = all_reduce(d loss / d variables)              one collective, with the sums of
+//   the metrics variables   = optimizer(variables, gradients, slots, rate) averages    = those that
+//   layers assigned (batch norm), averaged over replicas by their counts
+//
+// The state comes in donated and goes out in the same order. Beside it goes out the report: a few
+// numbers the host reads while later steps run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/ir/stablehlo.h"
+#include "penstock/train/objective.h"
+#include "penstock/train/state.h"
+
+namespace penstock::train {
+
+// The types of one replica's part of a batch: the network's inputs in order, then the labels. They
+// may differ from the network's in element type (bytes travel as bytes, and are converted on the
+// device).
+struct BatchTypes {
+  std::vector<ir::TensorType> inputs;
+  ir::TensorType label;
+  friend bool operator==(const BatchTypes&, const BatchTypes&) = default;
+};
+
+// Parameters: state..., inputs..., label, count (i32).  Results: state..., report.
+// The report is f32[1 + metrics + 1]: running loss, running metrics, and the halted step (-1:
+// none).
+//
+// With halt_on_nan, a step whose loss or gradients are not finite, and all that follow, leave the
+// state as it was, so that the layer at fault can be found (DiagnoseStep). It costs a look at every
+// gradient.
+absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
+                                      const BatchTypes& batch, int num_replicas, bool halt_on_nan);
+
+// Parameters: metrics..., variables..., inputs..., label, count.  Results: metrics..., report (as
+// above).
+absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
+                                         const BatchTypes& batch, int num_replicas);
+
+// Parameters: variables..., inputs....  Results: the network's outputs. One replica's part.
+absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
+                                        const std::vector<ir::TensorType>& inputs,
+                                        int num_replicas);
+
+// Parameters as TrainStep's; nothing is donated. Results: one bool vector; places[i] says what the
+// i-th of them found finite, in the order in which a step computes them.
+struct Diagnosis {
+  ir::Program program;
+  std::vector<std::string>
+      places;  // "variable conv/kernel", "layer conv (Conv2D)", "the loss", "gradient of ..."
+};
+absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
+                                       const BatchTypes& batch, int num_replicas);
+
+}  // namespace penstock::train

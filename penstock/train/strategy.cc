@@ -1,0 +1,24 @@
+#include "penstock/train/strategy.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::train {
+
+absl::StatusOr<Strategy> Strategy::Create(std::shared_ptr<runtime::Client> client,
+                                          const StrategyOptions& options) {
+  const auto devices = client->devices();
+  const int wanted = options.replicas == 0 ? static_cast<int>(devices.size()) : options.replicas;
+  if (wanted < 1 || wanted > static_cast<int>(devices.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        wanted, " replicas were asked for, but ", client->platform(), " has ", devices.size(),
+        devices.size() == 1 ? " device" : " devices",
+        client->platform() == "cpu" ? "; ClientOptions.cpu_devices (--cpu-devices) sets how many"
+                                    : ""));
+  }
+  Strategy strategy;
+  strategy.client_ = std::move(client);
+  strategy.devices_.assign(devices.begin(), devices.begin() + wanted);
+  return strategy;
+}
+
+}  // namespace penstock::train

@@ -1,0 +1,250 @@
+#include "penstock/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/train/fit_run.h"
+#include "penstock/train/in_flight.h"
+
+namespace penstock::train {
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options) {
+  const Objective& objective = options.objective;
+  PENSTOCK_RETURN_IF_ERROR(objective.network.status());
+  PENSTOCK_RETURN_IF_ERROR(objective.optimizer.Check());
+  if (objective.network.outputs().size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("training wants a network with one output; '",
+                                                   objective.network.name(), "' has ",
+                                                   objective.network.outputs().size()));
+  }
+  auto trainer = std::unique_ptr<Trainer>(new Trainer(std::move(options)));
+  const Objective& kept = trainer->options_.objective;
+  trainer->layout_ = StateLayout::Make(kept.network, kept.optimizer, kept.metrics);
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const NamedArrays state,
+      InitialState(trainer->layout_, kept.network, kept.optimizer, trainer->options_.seed));
+  PENSTOCK_RETURN_IF_ERROR(trainer->SetState(state));
+  return trainer;
+}
+
+Trainer::~Trainer() = default;
+
+absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
+    std::vector<Compiled>& kept, const BatchTypes& types,
+    absl::Span<const std::shared_ptr<Callback>> callbacks, const Print& print) {
+  for (const Compiled& c : kept) {
+    if (c.types == types) return c.executable;
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, print());
+  for (const auto& callback : callbacks) callback->Compiling(program.name, true);
+  runtime::CompileOptions compile;
+  for (int r = 0; r < strategy().num_replicas(); ++r)
+    compile.devices.push_back(strategy().device(r).index);
+  auto executable = strategy().client().Compile(program, compile);
+  for (const auto& callback : callbacks) callback->Compiling(program.name, false);
+  if (!executable.ok())
+    return base::WithContext(executable.status(), absl::StrCat("compiling ", program.name));
+  kept.push_back({types, *executable});
+  return *executable;
+}
+
+Logs Trainer::LogsOf(const Array& report) const {
+  const float* numbers = report.data<float>();
+  Logs logs{{"loss", numbers[0]}};
+  for (size_t i = 0; i < objective().metrics.size(); ++i)
+    logs.Set(objective().metrics[i].name(), numbers[i + 1]);
+  return logs;
+}
+
+absl::StatusOr<std::vector<runtime::Buffers>> Trainer::ZeroMetrics() const {
+  std::vector<runtime::Buffers> zeros(strategy().num_replicas());
+  for (int r = 0; r < strategy().num_replicas(); ++r) {
+    for (int i = layout_.first_metric; i < layout_.size(); ++i) {
+      const ir::TensorType& type = layout_.entries[i].type;
+      PENSTOCK_ASSIGN_OR_RETURN(
+          zeros[r].emplace_back(),
+          strategy().client().Put(Array::Zeros(type.dtype, type.shape), strategy().device(r)));
+    }
+  }
+  return zeros;
+}
+
+absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOptions& options) {
+  FitRun run(*this, dataset, options);
+  return run.Go();
+}
+
+absl::StatusOr<Logs> Trainer::Evaluate(const data::Dataset& dataset, const ReadOptions& read) {
+  return EvaluateWith(dataset, read, {});
+}
+
+absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
+                                           absl::Span<const std::shared_ptr<Callback>> callbacks) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator,
+                            dataset.MakeIterator({.pool = read.pool,
+                                                  .file_system = read.file_system,
+                                                  .seed = options_.seed,
+                                                  .deterministic = read.deterministic}));
+  Feed feed(std::move(iterator), objective().network, strategy(), {.columns = options_.columns});
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> metrics, ZeroMetrics());
+  const size_t num_metrics = metrics[0].size();
+  InFlight in_flight;
+  Array report;
+  for (;;) {
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
+    if (!batch.has_value()) break;
+    PENSTOCK_ASSIGN_OR_RETURN(
+        auto executable, Compile(evaluate_steps_, batch->types, callbacks, [&] {
+          return EvaluateStep(objective(), layout_, batch->types, strategy().num_replicas());
+        }));
+    std::vector<runtime::Buffers> arguments = metrics;
+    for (int r = 0; r < strategy().num_replicas(); ++r) {
+      const runtime::Buffers& state = state_.replicas()[r];
+      arguments[r].insert(arguments[r].end(), state.begin(), state.begin() + layout_.num_variables);
+      arguments[r].insert(arguments[r].end(), batch->replicas[r].begin(), batch->replicas[r].end());
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<runtime::Buffers> results,
+                              executable->Execute(arguments));
+    for (int r = 0; r < strategy().num_replicas(); ++r) {
+      metrics[r].assign(results[r].begin(), results[r].begin() + num_metrics);
+    }
+    PENSTOCK_RETURN_IF_ERROR(in_flight.Add(results[0].back(), *std::move(batch)));
+    while (in_flight.full()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Step step, in_flight.Take());
+      report = step.report;
+    }
+  }
+  while (!in_flight.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Step step, in_flight.Take());
+    report = step.report;
+  }
+  if (!report.valid())
+    return absl::InvalidArgumentError("there is nothing to evaluate: the dataset is empty");
+  return LogsOf(report);
+}
+
+namespace {
+
+// Rows of several batches, one after the other.
+Array JoinRows(const std::vector<Array>& parts) {
+  int64_t rows = 0;
+  for (const Array& part : parts) rows += part.dim(0);
+  Array out = Array::Uninitialized(parts[0].dtype(), parts[0].shape().RowShape().Prepend(rows));
+  char* to = static_cast<char*>(out.mutable_raw());
+  for (const Array& part : parts) {
+    std::memcpy(to, part.raw(), part.num_bytes());
+    to += part.num_bytes();
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset,
+                                                    const ReadOptions& read) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator({.pool = read.pool,
+                                                                 .file_system = read.file_system,
+                                                                 .seed = options_.seed}));
+  Feed feed(std::move(iterator), objective().network, strategy(),
+            {.columns = options_.columns, .with_label = false});
+  const size_t num_outputs = objective().network.outputs().size();
+  std::vector<std::vector<Array>> parts(num_outputs);
+  struct Pending {
+    std::vector<runtime::Buffers> results;
+    int64_t examples;
+  };
+  std::deque<Pending> pending;
+  const auto take = [&]() -> absl::Status {
+    const Pending next = std::move(pending.front());
+    pending.pop_front();
+    int64_t left = next.examples;
+    for (const runtime::Buffers& replica : next.results) {
+      int64_t rows = 0;
+      for (size_t i = 0; i < num_outputs; ++i) {
+        PENSTOCK_ASSIGN_OR_RETURN(const Array whole, replica[i].Get());
+        rows = std::min(left, whole.dim(0));
+        parts[i].push_back(whole.Slice(0, rows));
+      }
+      left -= rows;
+    }
+    return absl::OkStatus();
+  };
+  for (;;) {
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
+    if (!batch.has_value()) break;
+    PENSTOCK_ASSIGN_OR_RETURN(auto executable, Compile(predict_steps_, batch->types, {}, [&] {
+                                return PredictStep(objective().network, batch->types.inputs,
+                                                   strategy().num_replicas());
+                              }));
+    std::vector<runtime::Buffers> arguments(strategy().num_replicas());
+    for (int r = 0; r < strategy().num_replicas(); ++r) {
+      const runtime::Buffers& state = state_.replicas()[r];
+      arguments[r].assign(state.begin(), state.begin() + layout_.num_variables);
+      arguments[r].insert(arguments[r].end(), batch->replicas[r].begin(), batch->replicas[r].end());
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(auto results, executable->Execute(arguments));
+    pending.push_back({std::move(results), batch->examples});
+    if (pending.size() > InFlight::kLimit) PENSTOCK_RETURN_IF_ERROR(take());
+  }
+  while (!pending.empty()) PENSTOCK_RETURN_IF_ERROR(take());
+  std::vector<Array> outputs;
+  for (const auto& list : parts) {
+    if (list.empty())
+      return absl::InvalidArgumentError("there is nothing to predict: the dataset is empty");
+    outputs.push_back(JoinRows(list));
+  }
+  return outputs;
+}
+
+absl::StatusOr<NamedArrays> Trainer::Weights() const {
+  return state_.Get(layout_, 0, layout_.num_variables);
+}
+
+absl::StatusOr<NamedArrays> Trainer::State() const {
+  return state_.Get(layout_, 0, layout_.size());
+}
+
+absl::Status Trainer::SetState(const NamedArrays& state) {
+  PENSTOCK_ASSIGN_OR_RETURN(state_, DeviceState::Put(layout_, strategy(), state));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::SetWeights(const NamedArrays& weights) {
+  // All is checked before anything is changed.
+  std::vector<std::string> missing, superfluous;
+  for (int i = 0; i < layout_.num_variables; ++i) {
+    const auto& [name, type] = layout_.entries[i];
+    const Array* array = weights.Find(name);
+    if (array == nullptr) {
+      missing.push_back(name);
+    } else if (array->dtype() != type.dtype || !(array->shape() == type.shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' is ", type.ToString(),
+                                                     " in this network; the weights have ",
+                                                     array->TypeString()));
+    }
+  }
+  for (const auto& [name, array] : weights) {
+    bool known = false;
+    for (int i = 0; i < layout_.num_variables && !known; ++i)
+      known = layout_.entries[i].name == name;
+    if (!known) superfluous.push_back(name);
+  }
+  if (!missing.empty() || !superfluous.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "these are not this network's weights: ", missing.size(), " variables have none (",
+        absl::StrJoin(missing, ", "), "), ", superfluous.size(), " are of no variable (",
+        absl::StrJoin(superfluous, ", "), ")"));
+  }
+  for (int i = 0; i < layout_.num_variables; ++i) {
+    PENSTOCK_RETURN_IF_ERROR(
+        state_.Set(layout_, strategy(), i, *weights.Find(layout_.entries[i].name)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace penstock::train

@@ -1,0 +1,105 @@
+// Trainer: runs the step programs over a dataset. Front ends are thin layers over it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/train/callback.h"
+#include "penstock/train/feed.h"
+#include "penstock/train/state.h"
+#include "penstock/train/step_program.h"
+#include "penstock/train/strategy.h"
+
+namespace penstock::train {
+
+struct TrainerOptions {
+  Objective objective;
+  Strategy strategy;
+  Columns columns = {};
+  // Of the first values, dropout and augmentation. Datasets whose shuffles have no seed of their
+  // own get theirs from it too.
+  uint64_t seed = 0;
+};
+
+// How data is read.
+struct ReadOptions {
+  base::ThreadPool* pool = nullptr;
+  const io::FileSystem* file_system = nullptr;
+  bool deterministic = true;
+};
+
+struct FitOptions {
+  int epochs = 1;
+  // 0: an epoch is one pass over the dataset. Otherwise the dataset goes on from epoch to epoch,
+  // and should have Repeat(); when it ends early, training stops and says so.
+  int64_t steps_per_epoch = 0;
+  // Measured at the end of each epoch, as "val_...".
+  const data::Dataset* validation = nullptr;
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  ReadOptions read = {};
+};
+
+struct History {
+  std::vector<Logs> epochs;
+  // Why training ended before its last epoch; empty when it did not.
+  std::string stop_reason;
+};
+
+class Trainer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(TrainerOptions options);
+  ~Trainer();
+
+  // Trains. Another Fit goes on with the weights and the optimizer's state as they are.
+  absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options);
+  // "loss" and the metrics, over one pass.
+  absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const ReadOptions& read = {});
+  // The network's outputs for every row of one pass, one array each.
+  absl::StatusOr<std::vector<Array>> Predict(const data::Dataset& dataset,
+                                             const ReadOptions& read = {});
+
+  // Variables of the network, by name.
+  absl::StatusOr<NamedArrays> Weights() const;
+  // All of them; the error names what is missing, too much or of another shape.
+  absl::Status SetWeights(const NamedArrays& weights);
+  // Variables, slots, step, random key, sums of metrics.
+  absl::StatusOr<NamedArrays> State() const;
+  absl::Status SetState(const NamedArrays& state);
+
+  const Objective& objective() const { return options_.objective; }
+  const Strategy& strategy() const { return options_.strategy; }
+  const StateLayout& layout() const { return layout_; }
+
+ private:
+  friend class FitRun;
+
+  explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
+
+  // Compiled programs are kept for the types they were compiled for.
+  struct Compiled {
+    BatchTypes types;
+    std::shared_ptr<runtime::Executable> executable;
+  };
+  using Print = std::function<absl::StatusOr<ir::Program>()>;
+  absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
+      std::vector<Compiled>& kept, const BatchTypes& types,
+      absl::Span<const std::shared_ptr<Callback>> callbacks, const Print& print);
+  absl::StatusOr<Logs> EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
+                                    absl::Span<const std::shared_ptr<Callback>> callbacks);
+  // Metric sums of zero, for each replica.
+  absl::StatusOr<std::vector<runtime::Buffers>> ZeroMetrics() const;
+  Logs LogsOf(const Array& report) const;
+
+  TrainerOptions options_;
+  StateLayout layout_;
+  DeviceState state_;
+  std::vector<Compiled> train_steps_, halting_train_steps_, evaluate_steps_, predict_steps_;
+};
+
+}  // namespace penstock::train
