@@ -51,9 +51,11 @@ function(penstock_room)
     target_link_libraries(penstock_${ROOM_NAME}_testing PUBLIC penstock_${ROOM_NAME} GTest::gmock GTest::gtest)
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
+  add_custom_target(${ROOM_NAME}_tests)  # builds the tests of this room alone
   foreach(source IN LISTS tests)
     get_filename_component(name ${source} NAME_WE)
     penstock_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${source} ${test_libraries})
+    add_dependencies(${ROOM_NAME}_tests ${ROOM_NAME}_${name})
   endforeach()
 endfunction()
 

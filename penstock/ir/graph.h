@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -143,8 +144,8 @@ class Graph {
   Value Parameter(TensorType type, absl::string_view name);
   void SetResults(absl::Span<const Value> results, absl::Span<const std::string> names = {});
 
-  // Adds a node: checks it by the operation's own rule and returns one Value for each result, all
-  // invalid after an error. Operations in ops.h call this; programs call those.
+  // Adds a node: checks it by the operation's own rule and returns one Value for each result, none
+  // at all after an error. Operations in ops.h call this; programs call those.
   std::vector<Value> Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes = {},
                           std::vector<std::shared_ptr<const Graph>> regions = {});
 
@@ -169,7 +170,7 @@ class Graph {
 
   std::string name_;
   int num_replicas_;
-  std::vector<Node> nodes_;  // in an order in which they can run
+  std::deque<Node> nodes_;  // in an order in which they can run; references to nodes stay good
   std::vector<Value> parameters_, results_;
   std::vector<std::string> parameter_names_, result_names_;
   std::vector<Origin> origins_;

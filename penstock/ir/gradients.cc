@@ -1,0 +1,113 @@
+#include "penstock/ir/gradients.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/ir/op_def.h"
+
+namespace penstock::ir {
+namespace {
+
+class Backward {
+ public:
+  Backward(Graph& graph, absl::Span<const Value> xs) : graph_(graph), depends_(graph.num_nodes()) {
+    for (const Value& x : xs) depends_[x.node_id()] = true;
+    for (int id = 0; id < graph.num_nodes(); ++id) {
+      for (const Value& operand : graph.node(id).operands) {
+        depends_[id] = depends_[id] || depends_[operand.node_id()];
+      }
+    }
+  }
+
+  // Adds to the cotangent of a value, if anything depends on it.
+  void Add(const Value& value, const Value& cotangent) {
+    if (!cotangent.valid() || !depends_[value.node_id()] || !IsDifferentiable(value.type())) return;
+    PENSTOCK_CHECK(cotangent.type() == value.type());
+    Value& sum = Cotangent(value);
+    sum = sum.valid() ? ir::Add(sum, cotangent) : cotangent;
+  }
+
+  Value& Cotangent(const Value& value) {
+    Values& of_node = cotangents_[value.node_id()];
+    if (of_node.empty()) of_node.resize(value.node().results.size());
+    return of_node[value.result()];
+  }
+
+  // From the last node back. Nodes that the gradient itself adds are not visited.
+  void Run() {
+    for (int id = static_cast<int>(depends_.size()); id-- > 0 && graph_.status().ok();) {
+      const auto found = cotangents_.find(id);
+      if (!depends_[id] || found == cotangents_.end()) continue;
+      const Node& node = graph_.node(id);
+      if (node.operands.empty()) continue;
+      Visit(id, node, found->second);
+    }
+  }
+
+ private:
+  void Visit(int id, const Node& node, const Values& cotangents) {
+    Scope scope(graph_, node.origin);
+    if (node.op->gradient == nullptr) {
+      if (!node.op->zero_gradient) {
+        graph_.Fail(OpError(node, "has no gradient; use StopGradient where none is meant to flow"));
+      }
+      return;
+    }
+    GradientArgs args{.node = node, .results = {}, .cotangents = cotangents};
+    for (size_t i = 0; i < node.results.size(); ++i) args.results.push_back(graph_.value(id, static_cast<int>(i)));
+    const Values of_operands = node.op->gradient(args);
+    PENSTOCK_CHECK(of_operands.size() == node.operands.size() || !graph_.status().ok());
+    for (size_t i = 0; i < of_operands.size(); ++i) Add(node.operands[i], of_operands[i]);
+  }
+
+  Graph& graph_;
+  std::vector<bool> depends_;
+  absl::flat_hash_map<int, Values> cotangents_;
+};
+
+}  // namespace
+
+std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangent) {
+  if (!y.valid()) return Values(xs.size());
+  if (!cotangent.valid()) {
+    if (y.rank() != 0 || !IsDifferentiable(y.type())) {
+      y.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+          "the gradient of ", y.type().ToString(), " needs a cotangent; without one, a float scalar is wanted")));
+      return Values(xs.size());
+    }
+    cotangent = SplatLike(y, 1);
+  }
+  return Gradients({y}, xs, {cotangent});
+}
+
+std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
+                             absl::Span<const Value> cotangents) {
+  PENSTOCK_CHECK(ys.size() == cotangents.size());
+  Values gradients(xs.size());
+  Graph* graph = nullptr;
+  for (const Value& y : ys) {
+    if (y.valid()) graph = y.graph();
+  }
+  const bool all_valid = std::all_of(xs.begin(), xs.end(), [](const Value& x) { return x.valid(); });
+  if (graph == nullptr || !graph->status().ok() || !all_valid) return gradients;
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (cotangents[i].valid() && !(cotangents[i].type() == ys[i].type())) {
+      graph->Fail(absl::InvalidArgumentError(absl::StrCat("the cotangent of ", ys[i].type().ToString(), " is ",
+                                                          cotangents[i].type().ToString())));
+      return gradients;
+    }
+  }
+  Backward backward(*graph, xs);
+  for (size_t i = 0; i < ys.size(); ++i) backward.Add(ys[i], cotangents[i]);
+  backward.Run();
+  if (!graph->status().ok()) return gradients;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    gradients[i] = backward.Cotangent(xs[i]);
+    if (!gradients[i].valid()) gradients[i] = SplatLike(xs[i], 0);
+  }
+  return gradients;
+}
+
+}  // namespace penstock::ir

@@ -1,0 +1,199 @@
+#include "penstock/ir/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/ir/op_def.h"
+
+namespace penstock::ir {
+
+std::string TensorType::ToString() const {
+  const absl::string_view name = base::DTypeStableHlo(dtype);
+  return absl::StrCat(name.empty() ? base::DTypeName(dtype) : name, shape.ToString());
+}
+
+Graph* Value::graph() const {
+  PENSTOCK_CHECK(valid());
+  return graph_;
+}
+
+const Node& Value::node() const {
+  PENSTOCK_CHECK(valid());
+  return graph_->node(node_);
+}
+
+const TensorType& Value::type() const { return node().results[result_]; }
+
+Attributes::Attributes(std::initializer_list<std::pair<absl::string_view, Attribute>> entries) {
+  for (const auto& [name, value] : entries) entries_.emplace_back(std::string(name), value);
+  std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+const Attribute* Attributes::Find(absl::string_view name) const {
+  for (const auto& entry : entries_) {
+    if (entry.first == name) return &entry.second;
+  }
+  return nullptr;
+}
+
+std::string Origin::ToString() const {
+  std::string out;
+  if (!scope.empty()) absl::StrAppend(&out, "layer \"", scope, "\"");
+  if (!file.empty()) absl::StrAppend(&out, out.empty() ? "" : " ", "(", file, ":", line, ")");
+  return out;
+}
+
+namespace {
+
+InferResult InferNothing(const Node&) { return std::vector<TensorType>(); }
+
+// Parameters are nodes, so that every value has one. They are never printed as lines.
+const OpDef kParameter = {.name = "parameter", .infer = InferNothing, .zero_gradient = true};
+
+}  // namespace
+
+Graph::Graph(std::string name, int num_replicas) : name_(std::move(name)), num_replicas_(num_replicas) {
+  PENSTOCK_CHECK(num_replicas > 0);
+  origins_.push_back(Origin());
+}
+
+Value Graph::Parameter(TensorType type, absl::string_view name) {
+  Node node;
+  node.op = &kParameter;
+  node.results = {std::move(type)};
+  node.origin = current_origin_;
+  nodes_.push_back(std::move(node));
+  const Value value(this, num_nodes() - 1, 0);
+  parameters_.push_back(value);
+  parameter_names_.emplace_back(name);
+  return value;
+}
+
+void Graph::SetResults(absl::Span<const Value> results, absl::Span<const std::string> names) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].valid()) Fail(absl::InvalidArgumentError(absl::StrCat("result ", i, " is not a value")));
+    PENSTOCK_CHECK(!results[i].valid() || results[i].graph() == this);
+  }
+  results_.assign(results.begin(), results.end());
+  result_names_.assign(names.begin(), names.end());
+  for (size_t i = names.size(); i < results.size(); ++i) result_names_.push_back(absl::StrCat("result", i));
+}
+
+std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes,
+                               std::vector<std::shared_ptr<const Graph>> regions) {
+  for (const Value& operand : operands) {
+    // Whoever made an invalid value has told the graph why.
+    if (!operand.valid()) return {};
+    PENSTOCK_CHECK(operand.graph() == this);
+  }
+  Node node;
+  node.op = &op;
+  node.operands = std::move(operands);
+  node.attributes = std::move(attributes);
+  node.regions = std::move(regions);
+  node.origin = current_origin_;
+  for (const auto& region : node.regions) {
+    if (!region->status().ok()) {
+      Fail(region->status());
+      return {};
+    }
+  }
+  absl::StatusOr<std::vector<TensorType>> types = op.infer(node);
+  if (!types.ok()) {
+    Fail(types.status());
+    return {};
+  }
+  node.results = *std::move(types);
+  std::vector<Value> results;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    results.push_back(Value(this, num_nodes(), static_cast<int>(i)));
+  }
+  nodes_.push_back(std::move(node));
+  return results;
+}
+
+void Graph::Fail(const absl::Status& error) {
+  if (!status_.ok()) return;
+  const std::string where = current_origin().ToString();
+  status_ = where.empty() ? error : base::WithContext(error, where);
+}
+
+const Origin& Graph::current_origin() const { return origins_[current_origin_]; }
+
+Scope::Scope(Graph& graph, absl::string_view name, std::optional<std::source_location> location)
+    : graph_(graph), outer_(graph.current_origin_) {
+  Origin origin = graph.current_origin();
+  absl::StrAppend(&origin.scope, origin.scope.empty() || name.empty() ? "" : "/", name);
+  // A location without a file is one that was read from somewhere, not written by a user.
+  if (location.has_value() && location->file_name()[0] != '\0') {
+    origin.file = location->file_name();
+    origin.line = static_cast<int>(location->line());
+  }
+  graph.origins_.push_back(std::move(origin));
+  graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;
+}
+
+Scope::Scope(Graph& graph, int origin) : graph_(graph), outer_(graph.current_origin_) {
+  graph.current_origin_ = origin;
+}
+
+Scope::~Scope() { graph_.current_origin_ = outer_; }
+
+Value EmitOne(const OpDef& op, Values operands, Attributes attributes) {
+  for (const Value& operand : operands) {
+    if (!operand.valid()) return Value();
+  }
+  PENSTOCK_CHECK(!operands.empty());
+  Graph* graph = operands[0].graph();
+  const Values results = graph->Emit(op, std::move(operands), std::move(attributes));
+  return results.empty() ? Value() : results[0];
+}
+
+absl::Status OpError(const Node& node, absl::string_view message) {
+  absl::string_view name = node.op->name;
+  if (const size_t dot = name.find('.'); dot != absl::string_view::npos) name = name.substr(dot + 1);
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", message));
+}
+
+std::string TypesOf(const Node& node) {
+  std::string out;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const bool last = i + 1 == node.operands.size();
+    absl::StrAppend(&out, i == 0 ? "" : last ? " and " : ", ", node.operands[i].type().ToString());
+  }
+  return out;
+}
+
+bool IsDifferentiable(const TensorType& type) { return base::IsFloat(type.dtype); }
+
+bool NormalizeAxis(Value x, int64_t& axis, absl::string_view what) {
+  const int64_t given = axis;
+  if (axis < 0) axis += x.rank();
+  if (axis >= 0 && axis < x.rank()) return true;
+  x.graph()->Fail(
+      absl::InvalidArgumentError(absl::StrCat(what, ": there is no axis ", given, " in ", x.type().ToString())));
+  return false;
+}
+
+bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!NormalizeAxis(x, axes[i], what)) return false;
+    if (std::find(axes.begin(), axes.begin() + i, axes[i]) != axes.begin() + i) {
+      x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axes[i], " is named twice")));
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<const OpDef*> AllOps() {
+  std::vector<const OpDef*> all;
+  for (OpList family : {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
+                        IndexingOps(), ControlFlowOps(), CollectiveOps()}) {
+    all.insert(all.end(), family.begin(), family.end());
+  }
+  return all;
+}
+
+}  // namespace penstock::ir

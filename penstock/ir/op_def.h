@@ -1,0 +1,85 @@
+// What an operation is: one entry, in the file of its family, beside the functions of ops.h that make it.
+//
+//   const OpDef kTanh = {.name = "stablehlo.tanh",
+//                        .infer = SameTypeFloat,
+//                        .gradient = [](const GradientArgs& g) -> Values {
+//                          return {g.cotangent() * (1.0 - Square(g.result()))};
+//                        },
+//                        .print = PrintElementwise};
+//   Value Tanh(Value x) { return EmitOne(kTanh, {x}); }
+//
+// Internal to room ir.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "penstock/ir/graph.h"
+#include "penstock/ir/ops.h"
+
+namespace penstock::ir {
+
+class Printer;
+
+// A node that is being differentiated. `cotangents` has one for each result, invalid where it is zero; at
+// least one is valid.
+struct GradientArgs {
+  const Node& node;
+  Values results;
+  Values cotangents;
+
+  const Value& operand(int i) const { return node.operands[i]; }
+  // Of operations with one result.
+  const Value& result() const { return results[0]; }
+  const Value& cotangent() const { return cotangents[0]; }
+};
+
+struct OpDef {
+  const char* name;
+  // The results' types, or what was wanted and what was met. Operands are valid.
+  absl::StatusOr<std::vector<TensorType>> (*infer)(const Node& node);
+  // One cotangent for each operand; an invalid one is zero. Made of ops.h's functions, so that it can be
+  // differentiated in turn. nullptr: see zero_gradient.
+  Values (*gradient)(const GradientArgs& args) = nullptr;
+  // Without a gradient function: true where the gradient is zero everywhere (comparisons, rounding), false
+  // where there is none, which is an error for whoever asks.
+  bool zero_gradient = false;
+  // Writes the operation, see printer.h.
+  void (*print)(Printer& printer, const Node& node) = nullptr;
+};
+
+using InferResult = absl::StatusOr<std::vector<TensorType>>;
+
+// Emits a node with one result; an invalid value after an error or from invalid operands.
+Value EmitOne(const OpDef& op, Values operands, Attributes attributes = {});
+
+// "stablehlo.add: " without the dialect, before a message.
+absl::Status OpError(const Node& node, absl::string_view message);
+// "f32[2,3] and f32[4]".
+std::string TypesOf(const Node& node);
+
+// Whether a gradient flows through values of this type.
+bool IsDifferentiable(const TensorType& type);
+
+// An axis that may count from the end, as one that does not; an error of the graph when there is none.
+bool NormalizeAxis(Value x, int64_t& axis, absl::string_view what);
+bool NormalizeAxes(Value x, Axes& axes, absl::string_view what);  // also refuses one that is named twice
+
+// All operations, for tests that walk them.
+std::vector<const OpDef*> AllOps();
+
+using OpList = absl::Span<const OpDef* const>;
+OpList ElementwiseOps();
+OpList ShapeOps();
+OpList DotOps();
+OpList ConvolutionOps();
+OpList ReductionOps();
+OpList WindowOps();
+OpList IndexingOps();
+OpList ControlFlowOps();
+OpList CollectiveOps();
+
+}  // namespace penstock::ir

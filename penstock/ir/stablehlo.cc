@@ -1,0 +1,92 @@
+#include "penstock/ir/stablehlo.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/ir/op_def.h"
+#include "penstock/ir/printer.h"
+
+namespace penstock::ir {
+namespace {
+
+// An MLIR symbol: letters, digits, '_'.
+std::string Symbol(const std::string& name) {
+  std::string out = name.empty() ? "program" : name;
+  for (char& c : out) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions& options) {
+  std::vector<int> alias(graph.parameters().size(), -1);
+  std::vector<bool> taken(graph.results().size());
+  for (const auto& [parameter, result] : options.donate) {
+    PENSTOCK_CHECK(parameter >= 0 && parameter < static_cast<int>(alias.size()) && result >= 0 &&
+                   result < static_cast<int>(taken.size()));
+    const TensorType& from = graph.parameters()[parameter].type();
+    const TensorType& to = graph.results()[result].type();
+    // XLA accepts a mismatch silently on some platforms, so it is refused here.
+    if (!(from == to)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", graph.parameter_names()[parameter], "' is ", from.ToString(),
+                       " and cannot give its memory to result ", result, ", which is ", to.ToString()));
+    }
+    if (alias[parameter] >= 0 || taken[result]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", parameter, " or result ", result, " is donated twice"));
+    }
+    alias[parameter] = result;
+    taken[result] = true;
+  }
+  return alias;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  Program program;
+  program.name = graph.name();
+  program.num_replicas = graph.num_replicas();
+  PENSTOCK_ASSIGN_OR_RETURN(program.alias, Aliases(graph, options));
+  Printer printer(options.locations, graph.num_replicas());
+  printer.PlainLine(absl::StrCat("module @", Symbol(graph.name()),
+                                 " attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = ",
+                                 graph.num_replicas(), " : i32} {"));
+  printer.Indent(1);
+  printer.PlainLine("func.func public @main(");
+  printer.Indent(2);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const TensorType& type = graph.parameters()[i].type();
+    program.parameters.push_back(type);
+    program.parameter_names.push_back(graph.parameter_names()[i]);
+    names.push_back(absl::StrCat("%arg", i));
+    const std::string donated =
+        program.alias[i] < 0 ? "" : absl::StrCat(" {tf.aliasing_output = ", program.alias[i], " : i32}");
+    const bool last = i + 1 == graph.parameters().size();
+    printer.PlainLine(absl::StrCat(names.back(), ": ", MlirType(type), donated, last ? "" : ","));
+  }
+  std::vector<std::string> result_types;
+  for (size_t i = 0; i < graph.results().size(); ++i) {
+    program.results.push_back(graph.results()[i].type());
+    program.result_names.push_back(graph.result_names()[i]);
+    result_types.push_back(MlirType(graph.results()[i].type()));
+  }
+  printer.PlainLine(absl::StrCat(") -> (", absl::StrJoin(result_types, ", "), ") {"));
+  printer.Indent(-1);
+  printer.Body(graph, names, "return");
+  printer.Indent(-1);
+  printer.PlainLine("}");
+  printer.Indent(-1);
+  printer.PlainLine("}");
+  program.text = printer.TakeText();
+  program.line_origins = printer.TakeOrigins();
+  return program;
+}
+
+}  // namespace penstock::ir

@@ -1,0 +1,64 @@
+"""Counts what ./test ran: GoogleTest cases, programs that broke, fuzz targets, stages that could not run.
+
+Usage: count_results.py RESULTS-FOLDER. Prints the failures by name and, as the last line, "N passed, N failed";
+the exit status is 1 when something failed or nothing ran.
+"""
+
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def cases(folder):
+    """Passed and failed cases of every GoogleTest report in `folder`."""
+    passed, failed = 0, []
+    for report in sorted(folder.glob("*.xml")):
+        try:
+            root = ElementTree.parse(report).getroot()
+        except ElementTree.ParseError:
+            continue  # the program died while it wrote: its ctest entry counts
+        for suite in root.iter("testsuite"):
+            for case in suite.iter("testcase"):
+                if case.get("status") != "run":
+                    continue
+                if case.find("failure") is None:
+                    passed += 1
+                else:
+                    failed.append(f"{folder.name}: {suite.get('name')}.{case.get('name')}")
+    return passed, failed
+
+
+def main():
+    results = pathlib.Path(sys.argv[1])
+    passed, failed = 0, []
+    for junit in sorted(results.glob("*.junit")):
+        ok, bad = cases(results / junit.stem)
+        passed += ok
+        failed += bad
+        programs = list(ElementTree.parse(junit).getroot().iter("testcase"))
+        broken = [p for p in programs if p.get("status") != "run" or p.find("failure") is not None]
+        # A failed case fails its program too; a program that broke without one (a crash, a sanitizer's
+        # report, a time-out) counts by itself.
+        if len(broken) > len({name.split(".")[0] for name in bad}):
+            failed += [f"{junit.stem}: program {p.get('name')}" for p in broken]
+        # Tests that are no GoogleTest programs (scripts) count as one each.
+        xml = {report.stem for report in (results / junit.stem).glob("*.xml")}
+        passed += sum(1 for p in programs if p not in broken and p.get("name") not in xml)
+    fuzz = results / "fuzz.log"
+    if fuzz.exists():
+        for line in fuzz.read_text().splitlines():
+            if line.endswith(" ok"):
+                passed += 1
+            elif " FAILED" in line:
+                failed.append(line)
+    not_run = results / "not-run"
+    if not_run.exists():
+        failed += [f"could not {line}" for line in not_run.read_text().splitlines()]
+    for name in failed:
+        print(f"FAILED {name}")
+    print(f"{passed} passed, {len(failed)} failed")
+    return 1 if failed or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
