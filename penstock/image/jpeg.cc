@@ -1,0 +1,245 @@
+// JPEG (ITU-T T.81, JFIF 1.02) through libjpeg-turbo's libjpeg API.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/image/codec.h"
+#include "penstock/image/exif.h"
+#include "penstock/image/jpeg_session.h"
+
+namespace penstock::image {
+namespace {
+
+// A progressive JPEG may hold any number of scans, each of which costs a pass over the whole image
+// while it may be a few bytes long. Encoders write about ten.
+constexpr int kMostScans = 100;
+// Rows asked for at once; libjpeg gives at most one row of its blocks, and one or two are usual.
+constexpr int kRowsAtOnce = 4;
+
+bool Matches(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
+
+absl::Status CutOff(size_t offset) {
+  return absl::DataLossError(absl::StrCat("cut off at byte ", offset, ", before the image's size"));
+}
+
+bool IsFrameHeader(uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+// Walks the segments up to the frame header (T.81, B.2.2) without libjpeg: it is needed before any
+// decoding, and takes no memory.
+absl::StatusOr<ImageInfo> ReadJpegInfo(absl::string_view bytes) {
+  constexpr absl::string_view kExif("Exif\0\0", 6);
+  ImageInfo info{.format = Format::kJpeg};
+  size_t at = 2;
+  while (true) {
+    // As libjpeg: garbage before a marker is passed over, a marker may have any number of 0xff.
+    while (at < bytes.size() && bytes[at] != '\xff') ++at;
+    while (at < bytes.size() && bytes[at] == '\xff') ++at;
+    if (at >= bytes.size()) return CutOff(bytes.size());
+    const auto marker = static_cast<uint8_t>(bytes[at++]);
+    if (marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd7)) continue;  // no segment follows
+    if (marker >= 0xd8 && marker <= 0xda) {
+      return absl::DataLossError(absl::StrCat("at byte ", at - 2,
+                                              " the pixels begin, or the file ends, before a "
+                                              "frame header has told the image's size"));
+    }
+    if (bytes.size() - at < 2) return CutOff(bytes.size());
+    const size_t length = BigEndian16(&bytes[at]);
+    if (length < 2) {
+      return absl::DataLossError(absl::StrCat("segment length ", length, " at byte ", at));
+    }
+    if (length > bytes.size() - at) return CutOff(bytes.size());
+    const absl::string_view body = bytes.substr(at + 2, length - 2);
+    if (IsFrameHeader(marker)) {
+      if (body.size() < 6) {
+        return absl::DataLossError(absl::StrCat("frame header too short at byte ", at));
+      }
+      info.bit_depth = static_cast<uint8_t>(body[0]);
+      info.height = static_cast<int>(BigEndian16(&body[1]));
+      info.width = static_cast<int>(BigEndian16(&body[3]));
+      info.channels = static_cast<uint8_t>(body[5]);
+      if (info.height == 0 || info.width == 0) {
+        return absl::DataLossError(
+            absl::StrCat("the header tells a size of ", info.size().ToString()));
+      }
+      return info;
+    }
+    if (marker == 0xe1 && absl::StartsWith(body, kExif)) {
+      info.orientation = ExifOrientation(body.substr(kExif.size()));
+    }
+    at += length;
+  }
+}
+
+// One decompressor, for one image: tables of an image must not serve the next one.
+class Session {
+ public:
+  explicit Session(absl::string_view bytes);
+  ~Session() { jpeg_destroy_decompress(&cinfo_); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  absl::Status Decode(const CodecRequest& request, const MutableImageView& out);
+
+ private:
+  // These run inside Guarded.
+  void Start(const ImageInfo& info, int channels);
+  void ReadWhole(const MutableImageView& out);
+  void ReadBox(const Box& box, uint8_t* scratch, const MutableImageView& out);
+
+  absl::Status ErrorStatus() const;
+  static Session* Of(j_common_ptr cinfo) { return static_cast<Session*>(cinfo->client_data); }
+  static boolean OnEndOfInput(j_decompress_ptr cinfo);
+  static void OnSkip(j_decompress_ptr cinfo, long count);  // NOLINT: libjpeg's type
+  static void OnProgress(j_common_ptr cinfo);
+
+  JpegErrors errors_;
+  jpeg_decompress_struct cinfo_ = {};
+  jpeg_source_mgr source_ = {};
+  jpeg_progress_mgr progress_ = {};
+  absl::string_view bytes_;
+};
+
+Session::Session(absl::string_view bytes) : bytes_(bytes) {
+  cinfo_.err = &errors_.manager;
+  // Out of memory is the only thing that fails here, and leaves something destroyable.
+  if (!errors_.Guarded([this] { jpeg_create_decompress(&cinfo_); })) return;
+  cinfo_.client_data = this;
+  source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+  source_.bytes_in_buffer = bytes.size();
+  source_.init_source = [](j_decompress_ptr) {};
+  source_.fill_input_buffer = OnEndOfInput;
+  source_.skip_input_data = OnSkip;
+  source_.resync_to_restart = jpeg_resync_to_restart;
+  source_.term_source = [](j_decompress_ptr) {};
+  cinfo_.src = &source_;
+  progress_.progress_monitor = OnProgress;
+  cinfo_.progress = &progress_;
+}
+
+boolean Session::OnEndOfInput(j_decompress_ptr cinfo) {
+  Of(reinterpret_cast<j_common_ptr>(cinfo))->errors_.Fail("the file ends before the image does");
+}
+
+void Session::OnSkip(j_decompress_ptr cinfo, long count) {  // NOLINT: libjpeg's type
+  if (count <= 0) return;
+  if (static_cast<size_t>(count) > cinfo->src->bytes_in_buffer) OnEndOfInput(cinfo);
+  cinfo->src->next_input_byte += count;
+  cinfo->src->bytes_in_buffer -= static_cast<size_t>(count);
+}
+
+void Session::OnProgress(j_common_ptr cinfo) {
+  Session* self = Of(cinfo);
+  if (self->cinfo_.input_scan_number <= kMostScans) return;
+  self->errors_.over_limit = true;
+  self->errors_.Fail(
+      "more than 100 scans; no encoder writes so many, the file is built to waste time");
+}
+
+absl::Status Session::ErrorStatus() const {
+  const std::string message =
+      absl::StrCat(errors_.message, " (at about byte ", bytes_.size() - source_.bytes_in_buffer,
+                   " of ", bytes_.size(), ")");
+  if (errors_.over_limit) return absl::ResourceExhaustedError(message);
+  if (errors_.unsupported) return absl::UnimplementedError(message);
+  return absl::DataLossError(message);
+}
+
+void Session::Start(const ImageInfo& info, int channels) {
+  jpeg_read_header(&cinfo_, TRUE);
+  if (cinfo_.image_width != static_cast<JDIMENSION>(info.width) ||
+      cinfo_.image_height != static_cast<JDIMENSION>(info.height)) {
+    errors_.Fail("the header tells two sizes");
+  }
+  if (cinfo_.jpeg_color_space == JCS_CMYK || cinfo_.jpeg_color_space == JCS_YCCK) {
+    cinfo_.out_color_space = JCS_CMYK;
+  } else {
+    cinfo_.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  }
+  cinfo_.dct_method = JDCT_ISLOW;
+  cinfo_.do_fancy_upsampling = TRUE;  // ReadBox relies on it: without it, skipped rows shift others
+  jpeg_start_decompress(&cinfo_);
+}
+
+void Session::ReadWhole(const MutableImageView& out) {
+  JSAMPROW rows[kRowsAtOnce];
+  while (cinfo_.output_scanline < cinfo_.output_height) {
+    const int y = static_cast<int>(cinfo_.output_scanline);
+    const int count = std::min(kRowsAtOnce, out.height - y);
+    for (int i = 0; i < count; ++i) rows[i] = out.row(y + i);
+    jpeg_read_scanlines(&cinfo_, rows, static_cast<JDIMENSION>(count));
+  }
+  // Reads on to the end marker: a file without one was cut off.
+  jpeg_finish_decompress(&cinfo_);
+}
+
+// CMYK without a profile: ink that lets the rest through. Adobe's files hold it inverted. The
+// arithmetic is TensorFlow's.
+void CmykToRgb(const uint8_t* from, bool inverted, int count, int channels, uint8_t* to) {
+  for (int i = 0; i < count; ++i, from += 4, to += channels) {
+    const int flip = inverted ? 0 : 255;
+    const int k = from[3] ^ flip;
+    const int r = k * (from[0] ^ flip) / 255;
+    const int g = k * (from[1] ^ flip) / 255;
+    const int b = k * (from[2] ^ flip) / 255;
+    if (channels == 1) {
+      to[0] = Luma(r, g, b);
+    } else {
+      to[0] = static_cast<uint8_t>(r);
+      to[1] = static_cast<uint8_t>(g);
+      to[2] = static_cast<uint8_t>(b);
+    }
+  }
+}
+
+void Session::ReadBox(const Box& box, uint8_t* scratch, const MutableImageView& out) {
+  // The edge of what libjpeg decodes is smoothed differently from its inside, so a block's margin
+  // on both sides makes the pixels those of a whole decode.
+  const int margin = cinfo_.max_h_samp_factor * DCTSIZE;
+  const int image_width = static_cast<int>(cinfo_.output_width);
+  const int left = std::max(0, box.x - margin);
+  const int right = std::min(image_width, box.x + box.width + margin);
+  auto first = static_cast<JDIMENSION>(left);
+  auto width = static_cast<JDIMENSION>(right - left);
+  if (right - left < image_width) jpeg_crop_scanline(&cinfo_, &first, &width);
+  if (box.y > 0) jpeg_skip_scanlines(&cinfo_, static_cast<JDIMENSION>(box.y));
+
+  const bool cmyk = cinfo_.out_color_space == JCS_CMYK;
+  const uint8_t* pixels = scratch + (box.x - static_cast<int>(first)) * cinfo_.output_components;
+  for (int y = 0; y < box.height; ++y) {
+    jpeg_read_scanlines(&cinfo_, &scratch, 1);
+    if (cmyk) {
+      CmykToRgb(pixels, cinfo_.saw_Adobe_marker != 0, box.width, out.channels, out.row(y));
+    } else {
+      std::copy_n(pixels, out.row_elements(), out.row(y));
+    }
+  }
+  if (cinfo_.output_scanline == cinfo_.output_height) jpeg_finish_decompress(&cinfo_);
+}
+
+absl::Status Session::Decode(const CodecRequest& request, const MutableImageView& out) {
+  uint8_t* scratch = request.scratch->Get(int64_t{request.info.width} * 4);
+  const bool done = errors_.Guarded([&, this] {
+    Start(request.info, out.channels);
+    const bool whole = request.box.size() == request.info.size();
+    if (whole && cinfo_.out_color_space != JCS_CMYK) {
+      ReadWhole(out);
+    } else {
+      ReadBox(request.box, scratch, out);
+    }
+  });
+  return done ? absl::OkStatus() : ErrorStatus();
+}
+
+absl::Status DecodeJpeg(const CodecRequest& request, const MutableImageView& out) {
+  return Session(request.bytes).Decode(request, out);
+}
+
+}  // namespace
+
+const Codec kJpegCodec = {Format::kJpeg, "JPEG", Matches, ReadJpegInfo, DecodeJpeg};
+
+}  // namespace penstock::image

@@ -1,0 +1,105 @@
+#include "penstock/image/view.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::image {
+namespace {
+
+absl::Status CheckFits(Size image, Size crop) {
+  if (crop.height > 0 && crop.width > 0 && crop.height <= image.height &&
+      crop.width <= image.width) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a crop of ", crop.ToString(),
+                                                 " does not fit into an image of ",
+                                                 image.ToString(), " (height x width)"));
+}
+
+// a * b / c, rounded to nearest.
+int Scale(int a, int b, int c) { return static_cast<int>((int64_t{a} * b + c / 2) / c); }
+
+absl::Status CheckIsImage(const base::Array& array) {
+  constexpr int64_t kMost = 1 << 30;
+  bool good = array.dtype() == base::DType::kU8 && (array.rank() == 2 || array.rank() == 3);
+  for (int64_t extent : array.shape()) good = good && extent > 0 && extent <= kMost;
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("an image is uint8 [height,width,channels] or [height,width], not ",
+                   array.valid() ? array.TypeString() : "no array"));
+}
+
+}  // namespace
+
+std::string Size::ToString() const { return absl::StrCat(height, "x", width); }
+
+bool Box::Inside(Size image) const {
+  return y >= 0 && x >= 0 && height > 0 && width > 0 && height <= image.height &&
+         width <= image.width && y <= image.height - height && x <= image.width - width;
+}
+
+std::string Box::ToString() const {
+  return absl::StrCat(size().ToString(), " at (", y, ", ", x, ")");
+}
+
+MutableImageView TightView(uint8_t* data, Size size, int channels) {
+  return {data, size.height, size.width, channels, int64_t{size.width} * channels};
+}
+
+absl::StatusOr<MutableImageView> MutableViewOf(base::Array& array) {
+  PENSTOCK_RETURN_IF_ERROR(CheckIsImage(array));
+  const Size size{static_cast<int>(array.dim(0)), static_cast<int>(array.dim(1))};
+  return TightView(array.mutable_data<uint8_t>(), size,
+                   array.rank() == 3 ? static_cast<int>(array.dim(2)) : 1);
+}
+
+absl::StatusOr<ImageView> ViewOf(const base::Array& array) {
+  base::Array same_memory = array;
+  return MutableViewOf(same_memory);
+}
+
+void CopyPixels(ImageView from, const MutableImageView& to) {
+  PENSTOCK_CHECK(from.size() == to.size() && from.channels == to.channels);
+  for (int y = 0; y < from.height; ++y) {
+    std::memcpy(to.row(y), from.row(y), static_cast<size_t>(from.row_elements()));
+  }
+}
+
+base::Array ToArray(ImageView view) {
+  base::Array out =
+      base::Array::Uninitialized(base::DType::kU8, {view.height, view.width, view.channels});
+  CopyPixels(view, TightView(out.mutable_data<uint8_t>(), view.size(), view.channels));
+  return out;
+}
+
+absl::StatusOr<Box> CentreCrop(Size image, Size crop) {
+  PENSTOCK_RETURN_IF_ERROR(CheckFits(image, crop));
+  return Box{(image.height - crop.height) / 2, (image.width - crop.width) / 2, crop.height,
+             crop.width};
+}
+
+absl::StatusOr<Box> RandomCrop(Size image, Size crop, base::Random& random) {
+  PENSTOCK_RETURN_IF_ERROR(CheckFits(image, crop));
+  const auto at_most = [&](int limit) {
+    return static_cast<int>(random.Below(static_cast<uint64_t>(limit) + 1));
+  };
+  const int y = at_most(image.height - crop.height);
+  const int x = at_most(image.width - crop.width);
+  return Box{y, x, crop.height, crop.width};
+}
+
+Box CoverBox(Size image, Size aspect) {
+  PENSTOCK_CHECK(image.height > 0 && image.width > 0 && aspect.height > 0 && aspect.width > 0);
+  Size size = image;
+  if (int64_t{image.height} * aspect.width > int64_t{image.width} * aspect.height) {
+    size.height = std::clamp(Scale(image.width, aspect.height, aspect.width), 1, image.height);
+  } else {
+    size.width = std::clamp(Scale(image.height, aspect.width, aspect.height), 1, image.width);
+  }
+  return Box{(image.height - size.height) / 2, (image.width - size.width) / 2, size.height,
+             size.width};
+}
+
+}  // namespace penstock::image
