@@ -1,0 +1,34 @@
+// Any bytes through the sniffing entry: whole, as a crop, turned and resized.
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/image/image.h"
+
+namespace {
+
+using namespace penstock::image;  // NOLINT: a program of its own
+
+constexpr int64_t kMaxPixels = 1 << 18;
+
+void DecodeParts(absl::string_view bytes, const ImageInfo& info) {
+  Decoder decoder;
+  (void)decoder.Decode(bytes, {.max_pixels = kMaxPixels, .channels = 0});
+  const Box box{info.height / 3, info.width / 4, (info.height + 2) / 3, (info.width + 1) / 2};
+  (void)decoder.Decode(bytes, {.max_pixels = kMaxPixels, .channels = 1, .crop = box});
+  (void)decoder.Decode(bytes, {.max_pixels = kMaxPixels,
+                               .apply_orientation = true,
+                               .resize = Resize{.height = 8,
+                                                .width = 9,
+                                                .filter = Filter::kBicubic,
+                                                .antialias = true,
+                                                .fit = Fit::kCentreCrop}});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto info = ReadInfo(bytes);
+  if (info.ok() && int64_t{info->height} * info->width <= kMaxPixels) DecodeParts(bytes, *info);
+  return 0;
+}

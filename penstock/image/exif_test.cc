@@ -1,0 +1,66 @@
+#include "penstock/image/exif.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "penstock/image/testing/testdata.h"
+
+namespace penstock::image {
+namespace {
+
+// A TIFF header and a directory with Make (an offset beyond the end, never followed) and
+// Orientation.
+std::string Tiff(bool little, int orientation) {
+  std::string out = little ? std::string("II*\0", 4) : std::string("MM\0*", 4);
+  const auto number = [&](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) {
+      const int shift = 8 * (little ? i : bytes - 1 - i);
+      out.push_back(static_cast<char>(value >> shift));
+    }
+  };
+  number(8, 4);
+  number(2, 2);
+  number(271, 2), number(2, 2), number(9, 4), number(0xffffffff, 4);
+  number(274, 2), number(3, 2), number(1, 4), number(static_cast<uint32_t>(orientation), 2);
+  number(0, 2), number(0, 4);
+  return out;
+}
+
+TEST(Exif, ReadsBothByteOrders) {
+  for (int way = 1; way <= 8; ++way) {
+    EXPECT_EQ(ExifOrientation(Tiff(true, way)), way);
+    EXPECT_EQ(ExifOrientation(Tiff(false, way)), way);
+  }
+}
+
+TEST(Exif, NonsenseIsUpright) {
+  for (int value : {0, 9, 274}) EXPECT_EQ(ExifOrientation(Tiff(true, value)), 1);
+  EXPECT_EQ(ExifOrientation(""), 1);
+  EXPECT_EQ(ExifOrientation(absl::string_view("II*\0\xff\xff\xff\xff", 8)), 1);
+  const std::string whole = Tiff(false, 6);
+  for (size_t length = 0; length < 34; ++length) {
+    const std::string cut = whole.substr(0, length);
+    EXPECT_EQ(ExifOrientation(cut), 1) << length;
+  }
+}
+
+TEST(Exif, ABoxTurnsWithItsImage) {
+  const base::Array stored = NoisyPicture({9, 14}, 3);
+  const Size size{9, 14};
+  for (int way = 1; way <= 8; ++way) {
+    const Size turned_size = OrientedSize(size, way);
+    base::Array turned =
+        base::Array::Uninitialized(base::DType::kU8, {turned_size.height, turned_size.width, 3});
+    Orient(*ViewOf(stored), way, *MutableViewOf(turned));
+    const Box box{1, 2, 5, 3};
+    const Box in_stored = StoredBox(box, size, way);
+    ASSERT_TRUE(in_stored.Inside(size));
+    base::Array part = base::Array::Uninitialized(base::DType::kU8, {5, 3, 3});
+    Orient(ViewOf(stored)->Crop(in_stored), way, *MutableViewOf(part));
+    EXPECT_EQ(MaxDifference(*ViewOf(part), ViewOf(turned)->Crop(box)), 0) << way;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::image
