@@ -1,6 +1,7 @@
 #include "penstock/image/resize.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -24,11 +25,17 @@ struct Kernel {
 };
 constexpr Kernel kKernels[] = {{0, nullptr}, {1, Triangle}, {2, Cubic}};
 
-// Four floats that are computed at once, on any processor.
+// Vectors that every processor has: four floats, and the sixteen bytes they come from. (The
+// compiler does not see that a loop over bytes would be as good, nor that a conversion of bytes to
+// floats goes by interleaving with zeros.)
 typedef float Float4 __attribute__((vector_size(16)));
 typedef int32_t Int4 __attribute__((vector_size(16)));
-typedef uint8_t Byte4 __attribute__((vector_size(4)));
+typedef uint16_t Short8 __attribute__((vector_size(16)));
+typedef uint8_t Byte16 __attribute__((vector_size(16)));
 constexpr int kLanes = 4;
+constexpr int kBlock = 16;
+constexpr Byte16 kNoBytes = {};
+constexpr Short8 kNoShorts = {};
 
 inline Float4 LoadFloats(const float* p) {
   Float4 v;
@@ -36,27 +43,46 @@ inline Float4 LoadFloats(const float* p) {
   return v;
 }
 
-inline Float4 LoadBytes(const uint8_t* p) {
-  Byte4 v;
-  std::memcpy(&v, p, sizeof(v));
-  return __builtin_convertvector(__builtin_convertvector(v, Int4), Float4);
+inline Float4 ShortsToFloats(Short8 interleaved) {
+  return __builtin_convertvector(std::bit_cast<Int4>(interleaved), Float4);
 }
 
-inline uint8_t ToByte(float value) {
-  return static_cast<uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));
+// sum[0..3] += weight * the sixteen bytes at p.
+inline void AddBytes(const uint8_t* p, float weight, Float4 sum[4]) {
+  static_assert(std::endian::native == std::endian::little);
+  Byte16 bytes;
+  std::memcpy(&bytes, p, sizeof(bytes));
+  const auto low = std::bit_cast<Short8>(__builtin_shufflevector(
+      bytes, kNoBytes, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
+  const auto high = std::bit_cast<Short8>(__builtin_shufflevector(
+      bytes, kNoBytes, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+  const auto first = [](Short8 v) {
+    return ShortsToFloats(__builtin_shufflevector(v, kNoShorts, 0, 8, 1, 9, 2, 10, 3, 11));
+  };
+  const auto second = [](Short8 v) {
+    return ShortsToFloats(__builtin_shufflevector(v, kNoShorts, 4, 12, 5, 13, 6, 14, 7, 15));
+  };
+  sum[0] += weight * first(low);
+  sum[1] += weight * second(low);
+  sum[2] += weight * first(high);
+  sum[3] += weight * second(high);
+}
+
+// Rounded to nearest, clamped to 0..255.
+inline Int4 ToByteRange(Float4 v) {
+  const Int4 rounded = __builtin_convertvector(v + 0.5f, Int4);
+  const Int4 not_negative = rounded > 0 ? rounded : 0;
+  return not_negative < 255 ? not_negative : 255;
 }
 
 // out[x] = sum over k of weights[k] * (row k of `in`)[x].
 void MixRows(const uint8_t* in, int64_t row_stride, const float* weights, int count, int64_t length,
              float* out) {
-  constexpr int kBlock = 4 * kLanes;
   int64_t x = 0;
   for (; x + kBlock <= length; x += kBlock) {
     Float4 sum[4] = {};
     const uint8_t* p = in + x;
-    for (int k = 0; k < count; ++k, p += row_stride) {
-      for (int j = 0; j < 4; ++j) sum[j] += weights[k] * LoadBytes(p + j * kLanes);
-    }
+    for (int k = 0; k < count; ++k, p += row_stride) AddBytes(p, weights[k], sum);
     std::memcpy(out + x, sum, sizeof(sum));
   }
   for (; x < length; ++x) {
@@ -64,14 +90,6 @@ void MixRows(const uint8_t* in, int64_t row_stride, const float* weights, int co
     for (int k = 0; k < count; ++k) sum += weights[k] * static_cast<float>(in[x + k * row_stride]);
     out[x] = sum;
   }
-}
-
-// One pixel of up to four channels; reads four floats from each input pixel.
-template <int kChannels>
-void MixPixel(const float* in, const float* weights, int count, uint8_t* out) {
-  Float4 sum = {};
-  for (int k = 0; k < count; ++k) sum += weights[k] * LoadFloats(in + k * kChannels);
-  for (int c = 0; c < kChannels; ++c) out[c] = ToByte(sum[c]);
 }
 
 }  // namespace
@@ -127,20 +145,32 @@ void Resizer::ResizeInto(ImageView in, const ResizeOptions& options, const Mutab
   vertical_.Prepare(in.height, out.height, options);
   horizontal_.Prepare(in.width, out.width, options);
   const int channels = in.channels;
-  row_.resize(static_cast<size_t>(in.row_elements()) + kLanes);  // MixPixel reads beyond the last
+  row_.resize(static_cast<size_t>(in.row_elements()) + kLanes);  // MixColumns reads beyond the last
 
-  const auto mix_pixel = channels == 1   ? MixPixel<1>
-                         : channels == 2 ? MixPixel<2>
-                         : channels == 3 ? MixPixel<3>
-                                         : MixPixel<4>;
+  const auto mix_columns = channels == 1   ? &Resizer::MixColumns<1>
+                           : channels == 2 ? &Resizer::MixColumns<2>
+                           : channels == 3 ? &Resizer::MixColumns<3>
+                                           : &Resizer::MixColumns<4>;
   for (int y = 0; y < out.height; ++y) {
     MixRows(in.row(vertical_.first[y]), in.row_stride, vertical_.taps(y), vertical_.count[y],
             in.row_elements(), row_.data());
-    uint8_t* to = out.row(y);
-    for (int x = 0; x < out.width; ++x, to += channels) {
-      mix_pixel(&row_[static_cast<size_t>(horizontal_.first[x]) * channels], horizontal_.taps(x),
-                horizontal_.count[x], to);
+    (this->*mix_columns)(out.row(y));
+  }
+}
+
+// Resizes row_ along the width. A pixel is four floats, of which the last ones may belong to the
+// next pixel and are not used.
+template <int kChannels>
+void Resizer::MixColumns(uint8_t* out) const {
+  for (int x = 0; x < horizontal_.out; ++x, out += kChannels) {
+    const float* pixel = &row_[static_cast<size_t>(horizontal_.first[x]) * kChannels];
+    const float* weights = horizontal_.taps(x);
+    Float4 sum = {};
+    for (int k = 0; k < horizontal_.count[x]; ++k, pixel += kChannels) {
+      sum += weights[k] * LoadFloats(pixel);
     }
+    const Int4 samples = ToByteRange(sum);
+    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<uint8_t>(samples[c]);
   }
 }
 

@@ -54,6 +54,9 @@ class Resizer {
     void Prepare(int in_extent, int out_extent, const ResizeOptions& resize_options);
   };
 
+  template <int kChannels>
+  void MixColumns(uint8_t* out) const;
+
   Axis vertical_;
   Axis horizontal_;
   std::vector<float> row_;  // one row, resized along the height only
