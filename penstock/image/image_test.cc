@@ -301,14 +301,44 @@ TEST(Image, RefusesAPngWhosePixelsCannotBeInItsBytes) {
 
 TEST(Image, RefusesAProgressiveJpegWithEndlessScans) {
   const std::string jpeg = ReadTestdata("progressive.jpg");
-  // The last scan again and again: small in the file, a pass over the image each.
-  const size_t last_scan = jpeg.rfind("\xff\xda");
-  const std::string scan = jpeg.substr(last_scan, jpeg.size() - 2 - last_scan);
-  std::string many = jpeg.substr(0, jpeg.size() - 2);
-  for (int i = 0; i < 200; ++i) many += scan;
-  const absl::Status status = Decode(many + "\xff\xd9").status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) << status;
+  // The first scan again and again: small in the file, a pass over the image each.
+  const size_t begin = jpeg.find("\xff\xda");
+  const size_t end = jpeg.find("\xff\xc4", begin);
+  const auto with_repeats = [&](int count) {
+    std::string more = jpeg.substr(0, end);
+    for (int i = 0; i < count; ++i) more += jpeg.substr(begin, end - begin);
+    return more + jpeg.substr(end);
+  };
+  EXPECT_TRUE(base::BitwiseEqual(*Decode(with_repeats(50)), *Decode(jpeg)));
+  const absl::Status status = Decode(with_repeats(200)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+TEST(Image, NamesKindsOfJpegThatAreNotRead) {
+  std::string deep = ReadTestdata("baseline420.jpg");
+  deep[deep.find("\xff\xc0") + 4] = 12;
+  EXPECT_EQ(ReadInfo(deep)->bit_depth, 12);
+  EXPECT_TRUE(absl::IsUnimplemented(Decode(deep).status())) << Decode(deep).status();
+  std::string lossless = ReadTestdata("baseline420.jpg");
+  lossless[lossless.find("\xff\xc0") + 1] = '\xc3';
+  EXPECT_TRUE(absl::IsUnimplemented(Decode(lossless).status())) << Decode(lossless).status();
+}
+
+TEST(Image, GarbageBetweenJpegSegmentsIsPassedOver) {
+  const std::string jpeg = ReadTestdata("exif6.jpg");
+  const size_t tables = jpeg.find("\xff\xdb");
+  const std::string with_garbage = jpeg.substr(0, tables) + "junk" + jpeg.substr(tables);
+  EXPECT_EQ(ReadInfo(with_garbage)->orientation, 6);
+  EXPECT_TRUE(base::BitwiseEqual(*Decode(with_garbage), *Decode(jpeg)));
+}
+
+TEST(Image, GrayOfAColourPngIsItsLuma) {
+  for (const char* name : {"photo.png", "rgb_interlaced.png", "rgba.png"}) {
+    const auto gray = Decode(ReadTestdata(name), {.channels = 1});
+    ASSERT_TRUE(gray.ok()) << gray.status();
+    const std::string golden = ReadTestdata("rgb.luma");  // Pillow's convert("L")
+    EXPECT_EQ(MaxDifference(Pixels(*gray), Golden(golden, {29, 37}, 1)), 0) << name;
+  }
 }
 
 TEST(Image, RefusesADamagedPixelChecksum) {

@@ -135,8 +135,7 @@ void Session::OnProgress(j_common_ptr cinfo) {
   Session* self = Of(cinfo);
   if (self->cinfo_.input_scan_number <= kMostScans) return;
   self->errors_.over_limit = true;
-  self->errors_.Fail(
-      "more than 100 scans; no encoder writes so many, the file is built to waste time");
+  self->errors_.Fail("too many scans; no encoder writes so many, the file is built to waste time");
 }
 
 absl::Status Session::ErrorStatus() const {
@@ -160,7 +159,8 @@ void Session::Start(const ImageInfo& info, int channels) {
     cinfo_.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   }
   cinfo_.dct_method = JDCT_ISLOW;
-  cinfo_.do_fancy_upsampling = TRUE;  // ReadBox relies on it: without it, skipped rows shift others
+  cinfo_.do_fancy_upsampling =
+      TRUE;  // libjpeg-turbo issue 915: rows skipped without it shift others
   jpeg_start_decompress(&cinfo_);
 }
 

@@ -6,6 +6,7 @@
 X.png / X.jpg    the image
 X.rgb, X.gray    its pixels as TensorFlow decodes them with channels=3 or 1 (Pillow agrees where it
                  has the same rule); raw bytes, row by row
+rgb.luma         rgb.png turned gray by Pillow
 resize_*.u8      photo.png resized by tf.image.resize, rounded
 """
 
@@ -136,6 +137,7 @@ out = io.BytesIO()
 Image.fromarray(rgb).save(out, "PNG")
 save("photo.png", out.getvalue())
 assert (np.asarray(Image.open(io.BytesIO(out.getvalue()))) == rgb).all()
+save("rgb.luma", np.asarray(Image.fromarray(rgb).convert("L")).tobytes())
 
 image = Image.fromarray(rgb)
 for name, options in {

@@ -1,0 +1,93 @@
+// A crop decodes only the blocks it needs; its pixels are those of the whole image, whatever the
+// sampling of the file.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include <gtest/gtest.h>
+#include <jpeglib.h>
+
+#include "penstock/image/image.h"
+#include "penstock/image/testing/testdata.h"
+
+namespace penstock::image {
+namespace {
+
+struct Sampling {
+  int components;
+  int horizontal;  // of the first component; the others have 1
+  int vertical;
+  bool progressive;
+};
+
+// EncodeJpeg writes the usual samplings only.
+std::string Encode(ImageView image, const Sampling& sampling) {
+  jpeg_compress_struct cinfo;
+  jpeg_error_mgr errors;
+  cinfo.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&cinfo);
+  unsigned char* file = nullptr;
+  unsigned long size = 0;  // NOLINT: libjpeg's type
+  jpeg_mem_dest(&cinfo, &file, &size);
+  cinfo.image_height = static_cast<JDIMENSION>(image.height);
+  cinfo.image_width = static_cast<JDIMENSION>(image.width);
+  cinfo.input_components = image.channels;
+  cinfo.in_color_space = image.channels == 1   ? JCS_GRAYSCALE
+                         : image.channels == 3 ? JCS_RGB
+                                               : JCS_CMYK;
+  jpeg_set_defaults(&cinfo);
+  cinfo.comp_info[0].h_samp_factor = sampling.horizontal;
+  cinfo.comp_info[0].v_samp_factor = sampling.vertical;
+  if (sampling.progressive) jpeg_simple_progression(&cinfo);
+  jpeg_start_compress(&cinfo, TRUE);
+  while (cinfo.next_scanline < cinfo.image_height) {
+    JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));
+    jpeg_write_scanlines(&cinfo, &row, 1);
+  }
+  jpeg_finish_compress(&cinfo);
+  jpeg_destroy_compress(&cinfo);
+  std::string bytes(reinterpret_cast<const char*>(file), size);
+  std::free(file);
+  return bytes;
+}
+
+class JpegCropTest : public testing::TestWithParam<Sampling> {};
+
+TEST_P(JpegCropTest, IsThatPartOfTheWhole) {
+  const Sampling& sampling = GetParam();
+  const Size size{133, 171};
+  const base::Array picture = NoisyPicture(size, sampling.components);
+  const std::string file = Encode(*ViewOf(picture), sampling);
+  Decoder decoder;
+  base::Random random(5);
+  for (int channels : {1, 3}) {
+    const auto whole = decoder.Decode(file, {.channels = channels});
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    for (int i = 0; i < 150; ++i) {
+      const Size crop{1 + static_cast<int>(random.Below(133)),
+                      1 + static_cast<int>(random.Below(i % 2 == 0 ? 171 : 40))};
+      const Box box = *RandomCrop(size, crop, random);
+      const auto part = decoder.Decode(file, {.channels = channels, .crop = box});
+      ASSERT_TRUE(part.ok()) << part.status();
+      ASSERT_EQ(MaxDifference(*ViewOf(*part), ViewOf(*whole)->Crop(box)), 0)
+          << box.ToString() << ", channels " << channels;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Samplings, JpegCropTest,
+    testing::Values(Sampling{3, 1, 1, false}, Sampling{3, 2, 1, false}, Sampling{3, 2, 2, false},
+                    Sampling{3, 1, 2, false}, Sampling{3, 4, 1, false}, Sampling{3, 1, 4, false},
+                    Sampling{3, 4, 2, false}, Sampling{3, 2, 4, false}, Sampling{3, 2, 2, true},
+                    Sampling{3, 2, 1, true}, Sampling{3, 1, 4, true}, Sampling{1, 1, 1, false},
+                    Sampling{1, 2, 2, false}, Sampling{1, 1, 1, true}, Sampling{4, 1, 1, false},
+                    Sampling{4, 2, 2, false}),
+    [](const testing::TestParamInfo<Sampling>& info) {
+      return absl::StrCat(info.param.components, "Components", info.param.horizontal, "x",
+                          info.param.vertical, info.param.progressive ? "Progressive" : "");
+    });
+
+}  // namespace
+}  // namespace penstock::image
