@@ -1,5 +1,6 @@
 #include "penstock/image/image.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +19,19 @@ struct Plan {
   Size out;
 };
 
+// A picture of 100,000,000 x 1 is within max_pixels, but tables of a resize grow with a side.
+constexpr int kMostPixelsASide = 1'000'000;
+
 absl::StatusOr<Plan> MakePlan(const ImageInfo& info, const DecodeOptions& options) {
   if (int64_t{info.height} * info.width > options.max_pixels) {
     return absl::ResourceExhaustedError(
         absl::StrCat("an image of ", info.size().ToString(), " pixels is over the limit of ",
                      options.max_pixels, " pixels (DecodeOptions.max_pixels)"));
+  }
+  if (std::max(info.height, info.width) > kMostPixelsASide) {
+    return absl::ResourceExhaustedError(absl::StrCat("an image of ", info.size().ToString(),
+                                                     " pixels is over the limit of ",
+                                                     kMostPixelsASide, " pixels a side"));
   }
   Plan plan;
   plan.orientation = options.apply_orientation ? info.orientation : 1;

@@ -17,14 +17,19 @@
 //     PENSTOCK_RETURN_IF_ERROR(decoder.DecodeInto(files[i], options, out));
 //   }
 //
-// A random crop needs the size first: ReadInfo, then RandomCrop(DecodedSize(info, options), ...)
-// into options.crop; only the crop is decoded.
+// A random crop needs the size first; then only the crop is decoded:
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(image::ImageInfo info, image::ReadInfo(file));
+//   image::DecodeOptions options;
+//   PENSTOCK_ASSIGN_OR_RETURN(image::Size size, image::DecodedSize(info, options));
+//   PENSTOCK_ASSIGN_OR_RETURN(options.crop, image::RandomCrop(size, {192, 192}, random));
+//   PENSTOCK_RETURN_IF_ERROR(decoder.DecodeInto(file, options, out));
 //
 // Pixels are uint8, interleaved, RGB or gray. The first bytes decide the format, never a name.
 // Files are hostile: whatever the bytes, the answer is an image or an error. Codes of errors:
 //   kInvalidArgument    not an image of a known format; options or memory that do not fit
 //   kDataLoss           cut off or damaged; half a picture is never returned
-//   kResourceExhausted  more than max_pixels, or a progressive JPEG with absurdly many scans
+//   kResourceExhausted  over a limit of size, or a progressive JPEG with absurdly many scans
 //   kUnimplemented      a kind of that format which is not read (12 bit or lossless JPEG)
 // The caller knows the file's name and adds it (base::WithContext).
 #pragma once
@@ -78,7 +83,8 @@ struct Resize {
 
 // In the order in which they happen.
 struct DecodeOptions {
-  // Refuses what the header says is larger, before memory is taken for it.
+  // Refuses what the header says is larger, or has a side of more than a million pixels, before
+  // memory is taken for it.
   int64_t max_pixels = 100'000'000;
   // 3: RGB. 1: gray. 0: gray when the file is, else RGB. As TensorFlow's decode_image(channels)
   // does it, alpha is dropped (not composited), of 16 bits the upper 8 stay, CMYK becomes RGB

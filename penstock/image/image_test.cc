@@ -284,6 +284,11 @@ TEST(Image, RefusesDimensionBombs) {
   for (int i : {16, 20}) png.replace(static_cast<size_t>(i), 4, "\x7f\xff\xff\xff");
   EXPECT_TRUE(absl::IsResourceExhausted(Decode(png).status())) << Decode(png).status();
 
+  std::string thread = ReadTestdata("rgb.png");
+  thread.replace(16, 8, absl::string_view("\0\x1e\x84\x80\0\0\0\1", 8).data(), 8);
+  ASSERT_EQ(ReadInfo(thread)->size(), (Size{1, 2'000'000}));
+  EXPECT_TRUE(absl::IsResourceExhausted(Decode(thread).status())) << Decode(thread).status();
+
   const auto small = Decode(ReadTestdata("rgb.png"), {.max_pixels = 29 * 37 - 1});
   EXPECT_TRUE(absl::IsResourceExhausted(small.status()));
   EXPECT_THAT(std::string(small.status().message()), HasSubstr("29x37"));
