@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include <spng.h>
 
-#include "penstock/image/jpeg_session.h"
+#include "penstock/image/jpeg_errors.h"
 
 namespace penstock::image {
 namespace {

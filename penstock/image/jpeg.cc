@@ -7,7 +7,7 @@
 
 #include "penstock/image/codec.h"
 #include "penstock/image/exif.h"
-#include "penstock/image/jpeg_session.h"
+#include "penstock/image/jpeg_errors.h"
 
 namespace penstock::image {
 namespace {

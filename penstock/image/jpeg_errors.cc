@@ -1,4 +1,4 @@
-#include "penstock/image/jpeg_session.h"
+#include "penstock/image/jpeg_errors.h"
 
 #include <cstddef>
 
