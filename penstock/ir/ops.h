@@ -117,7 +117,7 @@ Value DynamicUpdateSlice(Value x, Value update, const Values& begin);
 
 // ---- Contractions ----
 struct DotDimensions {
-  Axes lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+  Axes lhs_contracting = {}, rhs_contracting = {}, lhs_batch = {}, rhs_batch = {};
 };
 // Result: batch axes, then a's free axes, then b's.
 Value DotGeneral(Value a, Value b, const DotDimensions& dimensions);

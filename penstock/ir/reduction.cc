@@ -1,0 +1,177 @@
+// Sums, products, extremes over axes.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/ir/op_def.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/printer.h"
+#include "penstock/ir/reducer.h"
+
+namespace penstock::ir {
+
+double IdentityOf(ReduceKind kind, DType dtype) {
+  const bool is_float = base::IsFloat(dtype);
+  switch (kind) {
+    case ReduceKind::kSum: case ReduceKind::kOr: return 0;
+    case ReduceKind::kProduct: case ReduceKind::kAnd: return 1;
+    case ReduceKind::kMax: case ReduceKind::kMin: break;
+  }
+  const bool max = kind == ReduceKind::kMax;
+  if (is_float) return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (dtype == DType::kBool) return max ? 0 : 1;
+  const int bits = base::BitWidth(dtype) - (base::IsSigned(dtype) ? 1 : 0);
+  const double above = static_cast<double>(std::numeric_limits<uint64_t>::max() >> (64 - bits));
+  if (!max) return above;
+  return base::IsSigned(dtype) ? -above - 1 : 0;
+}
+
+const char* StableHloOf(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum: return "stablehlo.add";
+    case ReduceKind::kProduct: return "stablehlo.multiply";
+    case ReduceKind::kMax: return "stablehlo.maximum";
+    case ReduceKind::kMin: return "stablehlo.minimum";
+    case ReduceKind::kAnd: return "stablehlo.and";
+    case ReduceKind::kOr: return "stablehlo.or";
+  }
+  return "";
+}
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+InferResult InferReduce(const Node& node) {
+  const TensorType& from = node.operands[0].type();
+  const Ints& axes = node.attributes.Get<Ints>("axes");
+  const auto kind = static_cast<ReduceKind>(node.attributes.Get<int64_t>("kind"));
+  const bool logical = kind == ReduceKind::kAnd || kind == ReduceKind::kOr;
+  if (logical != (from.dtype == DType::kBool)) {
+    return OpError(node, absl::StrCat(StableHloOf(kind), logical ? " wants booleans" : " wants numbers", ", got ",
+                                      from.ToString()));
+  }
+  Ints dims;
+  for (int64_t i = 0; i < from.shape.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) dims.push_back(from.shape.dim(i));
+  }
+  return std::vector<TensorType>{{from.dtype, Shape(dims)}};
+}
+
+// The result stretched back over the axes that were reduced.
+Value Stretch(const Value& reduced, const Node& node) {
+  const Ints& axes = node.attributes.Get<Ints>("axes");
+  const Shape& shape = node.operands[0].shape();
+  Axes kept;
+  for (int64_t i = 0; i < shape.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) kept.push_back(i);
+  }
+  return BroadcastInDim(reduced, shape, kept);
+}
+
+Values ReduceGradient(const GradientArgs& g) {
+  const Value x = g.operand(0), cotangent = Stretch(g.cotangent(), g.node);
+  const Ints& axes = g.node.attributes.Get<Ints>("axes");
+  const Value zero = SplatLike(x, 0), one = SplatLike(x, 1);
+  switch (static_cast<ReduceKind>(g.node.attributes.Get<int64_t>("kind"))) {
+    case ReduceKind::kSum: return {cotangent};
+    case ReduceKind::kMax:
+    case ReduceKind::kMin: {
+      // Equals share it.
+      const Value winners = Select(Equal(x, Stretch(g.result(), g.node)), one, zero);
+      return {cotangent * winners / Stretch(ReduceSum(winners, axes), g.node)};
+    }
+    case ReduceKind::kProduct: {
+      // The product of the others. With one zero among them only that one's is not zero; with two, none.
+      const Value is_zero = Equal(x, zero);
+      const Value zeros = Stretch(ReduceSum(Select(is_zero, one, zero), axes), g.node);
+      const Value rest = Stretch(ReduceProduct(Select(is_zero, one, x), axes), g.node);
+      const Value others = Select(Equal(zeros, zero), rest / Select(is_zero, one, x),
+                                  Select(And(is_zero, Equal(zeros, one)), rest, zero));
+      return {cotangent * others};
+    }
+    case ReduceKind::kAnd:
+    case ReduceKind::kOr: return {Value()};
+  }
+  return {Value()};
+}
+
+const OpDef kReduce = {
+    .name = "stablehlo.reduce",
+    .infer = InferReduce,
+    .gradient = ReduceGradient,
+    .print = [](Printer& printer, const Node& node) {
+      const auto kind = static_cast<ReduceKind>(node.attributes.Get<int64_t>("kind"));
+      const TensorType& from = node.operands[0].type();
+      const TensorType scalar{from.dtype, {}};
+      const std::string init = printer.Scalar(from.dtype, IdentityOf(kind, from.dtype), node);
+      printer.Line(node, absl::StrCat("stablehlo.reduce(", printer.Names(node.operands), " init: ", init, ") applies ",
+                                      StableHloOf(kind), " across dimensions = ",
+                                      MlirList(node.attributes.Get<Ints>("axes")), " : (", MlirType(from), ", ",
+                                      MlirType(scalar), ") -> ", MlirType(node.results[0])));
+    }};
+
+Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_view name) {
+  if (!x.valid()) return x;
+  if (axes.empty()) {
+    for (int64_t i = 0; i < x.rank(); ++i) axes.push_back(i);
+  }
+  if (!NormalizeAxes(x, axes, name)) return Value();
+  std::sort(axes.begin(), axes.end());
+  Value out = axes.empty() ? x : EmitOne(kReduce, {x}, {{"axes", axes}, {"kind", static_cast<int64_t>(kind)}});
+  if (!keep_dims || !out.valid()) return out;
+  Shape kept = x.shape();
+  for (int64_t axis : axes) kept.set_dim(static_cast<int>(axis), 1);
+  return Reshape(out, kept);
+}
+
+}  // namespace
+
+Value ReduceSum(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kSum, axes, keep_dims, "reduce_sum");
+}
+Value ReduceProduct(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kProduct, axes, keep_dims, "reduce_product");
+}
+Value ReduceMax(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kMax, axes, keep_dims, "reduce_max");
+}
+Value ReduceMin(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kMin, axes, keep_dims, "reduce_min");
+}
+Value ReduceAnd(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kAnd, axes, keep_dims, "reduce_and");
+}
+Value ReduceOr(Value x, const Axes& axes, bool keep_dims) {
+  return Reduce(x, ReduceKind::kOr, axes, keep_dims, "reduce_or");
+}
+
+Value ReduceMean(Value x, const Axes& axes, bool keep_dims) {
+  const Value sum = ReduceSum(x, axes, keep_dims);
+  if (!sum.valid()) return sum;
+  if (!base::IsFloat(x.dtype())) {
+    x.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("reduce_mean: wants floats, got ", x.type().ToString(), "; convert first")));
+    return Value();
+  }
+  const double count = static_cast<double>(x.shape().num_elements()) /
+                       static_cast<double>(std::max<int64_t>(1, sum.shape().num_elements()));
+  return sum / count;
+}
+
+Value ArgMax(Value x, int64_t axis, DType index_dtype) {
+  if (!x.valid() || !NormalizeAxis(x, axis, "argmax")) return Value();
+  const int64_t extent = x.shape().dim(static_cast<int>(axis));
+  const Value place = Iota(*x.graph(), {index_dtype, x.shape()}, axis);
+  // The smallest place among those that hold the largest element; a NaN is nobody's equal and gives the last.
+  const Value last = SplatLike(place, static_cast<double>(extent - 1));
+  return ReduceMin(Select(Equal(x, ReduceMax(x, {axis}, true)), place, last), {axis});
+}
+
+OpList ReductionOps() {
+  static constexpr const OpDef* kOps[] = {&kReduce};
+  return kOps;
+}
+
+}  // namespace penstock::ir
