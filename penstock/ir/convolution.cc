@@ -1,5 +1,5 @@
-// Convolution over any number of spatial axes. Both gradients are convolutions again (Dumoulin and Visin: A
-// guide to convolution arithmetic for deep learning, 2016), so every derivative is one.
+// Convolution over any number of spatial axes. Both gradients are convolutions again (Dumoulin and
+// Visin: A guide to convolution arithmetic for deep learning, 2016), so every derivative is one.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +37,8 @@ Attributes ToAttributes(const Conv& c) {
           {"feature_group_count", c.feature_groups},
           {"batch_group_count", c.batch_groups},
           {"input", flat(c.dims.input_batch, c.dims.input_feature, c.dims.input_spatial)},
-          {"kernel", flat(c.dims.kernel_input_feature, c.dims.kernel_output_feature, c.dims.kernel_spatial)},
+          {"kernel",
+           flat(c.dims.kernel_input_feature, c.dims.kernel_output_feature, c.dims.kernel_spatial)},
           {"output", flat(c.dims.output_batch, c.dims.output_feature, c.dims.output_spatial)}};
 }
 
@@ -50,7 +51,8 @@ Conv FromAttributes(const Attributes& a) {
   c.rhs_dilation = a.Get<Ints>("rhs_dilation");
   c.feature_groups = a.Get<int64_t>("feature_group_count");
   c.batch_groups = a.Get<int64_t>("batch_group_count");
-  const Ints &in = a.Get<Ints>("input"), &kernel = a.Get<Ints>("kernel"), &out = a.Get<Ints>("output");
+  const Ints &in = a.Get<Ints>("input"), &kernel = a.Get<Ints>("kernel"),
+             &out = a.Get<Ints>("output");
   c.dims = {.input_batch = in[0],
             .input_feature = in[1],
             .input_spatial = Axes(in.begin() + 2, in.end()),
@@ -64,27 +66,33 @@ Conv FromAttributes(const Attributes& a) {
 }
 
 // The size that `size` elements take with `dilation - 1` holes between neighbours.
-int64_t Dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
+int64_t Dilated(int64_t size, int64_t dilation) {
+  return size == 0 ? 0 : (size - 1) * dilation + 1;
+}
 
 InferResult InferConvolution(const Node& node) {
   const TensorType &in = node.operands[0].type(), &kernel = node.operands[1].type();
   const Conv c = FromAttributes(node.attributes);
   const auto wrong = [&](absl::string_view message) {
-    return OpError(node, absl::StrCat(message, "; input ", in.ToString(), ", kernel ", kernel.ToString(),
-                                      ", feature groups ", c.feature_groups, ", batch groups ", c.batch_groups));
+    return OpError(node, absl::StrCat(message, "; input ", in.ToString(), ", kernel ",
+                                      kernel.ToString(), ", feature groups ", c.feature_groups,
+                                      ", batch groups ", c.batch_groups));
   };
-  if (in.dtype != kernel.dtype || in.shape.rank() != kernel.shape.rank() || in.shape.rank() != c.spatial() + 2) {
+  if (in.dtype != kernel.dtype || in.shape.rank() != kernel.shape.rank() ||
+      in.shape.rank() != c.spatial() + 2) {
     return wrong("input and kernel must have one element type and as many axes");
   }
-  const int64_t channels = in.shape.dim(c.dims.input_feature), batch = in.shape.dim(c.dims.input_batch);
+  const int64_t channels = in.shape.dim(c.dims.input_feature),
+                batch = in.shape.dim(c.dims.input_batch);
   const int64_t filters = kernel.shape.dim(c.dims.kernel_output_feature);
   if (c.feature_groups < 1 || c.batch_groups < 1 || (c.feature_groups > 1 && c.batch_groups > 1) ||
-      channels % c.feature_groups != 0 || filters % c.feature_groups != 0 || batch % c.batch_groups != 0 ||
-      filters % c.batch_groups != 0) {
+      channels % c.feature_groups != 0 || filters % c.feature_groups != 0 ||
+      batch % c.batch_groups != 0 || filters % c.batch_groups != 0) {
     return wrong("groups must divide channels, filters and batch");
   }
   if (kernel.shape.dim(c.dims.kernel_input_feature) * c.feature_groups != channels) {
-    return wrong(absl::StrCat("the kernel wants ", kernel.shape.dim(c.dims.kernel_input_feature) * c.feature_groups,
+    return wrong(absl::StrCat("the kernel wants ",
+                              kernel.shape.dim(c.dims.kernel_input_feature) * c.feature_groups,
                               " channels, the input has ", channels));
   }
   Ints dims(in.shape.rank());
@@ -94,14 +102,17 @@ InferResult InferConvolution(const Node& node) {
     if (c.strides[i] < 1 || c.lhs_dilation[i] < 1 || c.rhs_dilation[i] < 1) {
       return wrong("strides and dilations must be above 0");
     }
-    const int64_t extent = Dilated(in.shape.dim(c.dims.input_spatial[i]), c.lhs_dilation[i]) + c.low[i] + c.high[i];
+    const int64_t extent =
+        Dilated(in.shape.dim(c.dims.input_spatial[i]), c.lhs_dilation[i]) + c.low[i] + c.high[i];
     const int64_t reach = Dilated(kernel.shape.dim(c.dims.kernel_spatial[i]), c.rhs_dilation[i]);
-    dims[c.dims.output_spatial[i]] = extent < reach || reach == 0 ? 0 : (extent - reach) / c.strides[i] + 1;
+    dims[c.dims.output_spatial[i]] =
+        extent < reach || reach == 0 ? 0 : (extent - reach) / c.strides[i] + 1;
   }
   return std::vector<TensorType>{{in.dtype, Shape(dims)}};
 }
 
-// Splits axis `from` into (groups, rest) and joins the groups into axis `into`, in front of what is there.
+// Splits axis `from` into (groups, rest) and joins the groups into axis `into`, in front of what is
+// there.
 Value MoveGroups(Value x, int64_t from, int64_t into, int64_t groups) {
   if (groups == 1) return x;
   Ints dims(x.shape().begin(), x.shape().end());
@@ -124,8 +135,8 @@ Value MoveGroups(Value x, int64_t from, int64_t into, int64_t groups) {
 
 Value EmitConv(Value input, Value kernel, const Conv& c);
 
-// With respect to the input: the cotangent, spread by the strides, convolved with the reversed kernel whose
-// features have changed places.
+// With respect to the input: the cotangent, spread by the strides, convolved with the reversed
+// kernel whose features have changed places.
 Value InputGradient(const GradientArgs& g, const Conv& c) {
   const Value input = g.operand(0), cotangent = g.cotangent();
   Value kernel = g.operand(1);
@@ -138,9 +149,11 @@ Value InputGradient(const GradientArgs& g, const Conv& c) {
   t.dims.output_feature = c.dims.input_feature;
   t.dims.output_spatial = c.dims.input_spatial;
   if (c.feature_groups > 1) {
-    kernel = MoveGroups(kernel, c.dims.kernel_output_feature, c.dims.kernel_input_feature, c.feature_groups);
+    kernel = MoveGroups(kernel, c.dims.kernel_output_feature, c.dims.kernel_input_feature,
+                        c.feature_groups);
   } else if (c.batch_groups > 1) {
-    kernel = MoveGroups(kernel, c.dims.kernel_output_feature, c.dims.kernel_input_feature, c.batch_groups);
+    kernel = MoveGroups(kernel, c.dims.kernel_output_feature, c.dims.kernel_input_feature,
+                        c.batch_groups);
     t.feature_groups = c.batch_groups;
   }
   t.batch_groups = 1;
@@ -160,8 +173,8 @@ Value InputGradient(const GradientArgs& g, const Conv& c) {
   return gradient;
 }
 
-// With respect to the kernel: the input convolved with the cotangent as kernel; batch and features change
-// places, so that the batch is what is summed over.
+// With respect to the kernel: the input convolved with the cotangent as kernel; batch and features
+// change places, so that the batch is what is summed over.
 Value KernelGradient(const GradientArgs& g, const Conv& c) {
   const Value input = g.operand(0), kernel = g.operand(1), cotangent = g.cotangent();
   Conv t = c;
@@ -186,8 +199,8 @@ Value KernelGradient(const GradientArgs& g, const Conv& c) {
 }
 
 // "[b, 0, 1, f]": what stands where.
-std::string DimensionNames(int64_t first, const char* first_name, int64_t second, const char* second_name,
-                           const Axes& spatial) {
+std::string DimensionNames(int64_t first, const char* first_name, int64_t second,
+                           const char* second_name, const Axes& spatial) {
   std::vector<std::string> names(spatial.size() + 2);
   names[first] = first_name;
   names[second] = second_name;
@@ -199,28 +212,29 @@ void PrintConvolution(Printer& printer, const Node& node) {
   const Conv c = FromAttributes(node.attributes);
   const ConvolutionOptions::Dimensions& d = c.dims;
   std::vector<std::string> padding;
-  for (int i = 0; i < c.spatial(); ++i) padding.push_back(absl::StrCat("[", c.low[i], ", ", c.high[i], "]"));
+  for (int i = 0; i < c.spatial(); ++i)
+    padding.push_back(absl::StrCat("[", c.low[i], ", ", c.high[i], "]"));
   printer.Line(
       node,
       absl::StrCat(
           "stablehlo.convolution(", printer.Names(node.operands), ") dim_numbers = ",
           DimensionNames(d.input_batch, "b", d.input_feature, "f", d.input_spatial), "x",
-          DimensionNames(d.kernel_input_feature, "i", d.kernel_output_feature, "o", d.kernel_spatial), "->",
-          DimensionNames(d.output_batch, "b", d.output_feature, "f", d.output_spatial),
+          DimensionNames(d.kernel_input_feature, "i", d.kernel_output_feature, "o",
+                         d.kernel_spatial),
+          "->", DimensionNames(d.output_batch, "b", d.output_feature, "f", d.output_spatial),
           ", window = {stride = ", MlirList(c.strides), ", pad = [", absl::StrJoin(padding, ", "),
           "], lhs_dilate = ", MlirList(c.lhs_dilation), ", rhs_dilate = ", MlirList(c.rhs_dilation),
-          "} {batch_group_count = ", c.batch_groups, " : i64, feature_group_count = ", c.feature_groups,
-          " : i64} : ", FunctionType(node)));
+          "} {batch_group_count = ", c.batch_groups,
+          " : i64, feature_group_count = ", c.feature_groups, " : i64} : ", FunctionType(node)));
 }
 
-const OpDef kConvolution = {
-    .name = "stablehlo.convolution",
-    .infer = InferConvolution,
-    .gradient = [](const GradientArgs& g) -> Values {
-      const Conv c = FromAttributes(g.node.attributes);
-      return {InputGradient(g, c), KernelGradient(g, c)};
-    },
-    .print = PrintConvolution};
+const OpDef kConvolution = {.name = "stablehlo.convolution",
+                            .infer = InferConvolution,
+                            .gradient = [](const GradientArgs& g) -> Values {
+                              const Conv c = FromAttributes(g.node.attributes);
+                              return {InputGradient(g, c), KernelGradient(g, c)};
+                            },
+                            .print = PrintConvolution};
 
 Value EmitConv(Value input, Value kernel, const Conv& c) {
   return EmitOne(kConvolution, {input, kernel}, ToAttributes(c));
@@ -233,8 +247,9 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
   const int rank = input.rank(), spatial = rank - 2;
   const auto sized = [&](const Ints& given, absl::string_view what) {
     if (given.empty() || static_cast<int>(given.size()) == spatial) return true;
-    input.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
-        "convolution: ", what, " wants one number for each of ", spatial, " spatial axes, got ", given.size())));
+    input.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("convolution: ", what, " wants one number for each of ", spatial,
+                     " spatial axes, got ", given.size())));
     return false;
   };
   if (rank < 2) {
@@ -247,11 +262,14 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
     low.push_back(before);
     high.push_back(after);
   }
-  if (!sized(options.strides, "strides") || !sized(low, "padding") || !sized(options.lhs_dilation, "lhs_dilation") ||
+  if (!sized(options.strides, "strides") || !sized(low, "padding") ||
+      !sized(options.lhs_dilation, "lhs_dilation") ||
       !sized(options.rhs_dilation, "rhs_dilation")) {
     return Value();
   }
-  const auto or_default = [&](const Ints& given, int64_t value) { return given.empty() ? Ints(spatial, value) : given; };
+  const auto or_default = [&](const Ints& given, int64_t value) {
+    return given.empty() ? Ints(spatial, value) : given;
+  };
   Conv c{.strides = or_default(options.strides, 1),
          .low = or_default(low, 0),
          .high = or_default(high, 0),
@@ -266,16 +284,24 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
       after_batch.push_back(i + 1);
       leading.push_back(i);
     }
-    c.dims = {.input_batch = 0, .input_feature = rank - 1, .input_spatial = after_batch,
-              .kernel_input_feature = rank - 2, .kernel_output_feature = rank - 1, .kernel_spatial = leading,
-              .output_batch = 0, .output_feature = rank - 1, .output_spatial = after_batch};
+    c.dims = {.input_batch = 0,
+              .input_feature = rank - 1,
+              .input_spatial = after_batch,
+              .kernel_input_feature = rank - 2,
+              .kernel_output_feature = rank - 1,
+              .kernel_spatial = leading,
+              .output_batch = 0,
+              .output_feature = rank - 1,
+              .output_spatial = after_batch};
   }
   return EmitConv(input, kernel, c);
 }
 
-std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride, int64_t dilation) {
+std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,
+                                        int64_t dilation) {
   const int64_t positions = (size + stride - 1) / stride;
-  const int64_t total = std::max<int64_t>(0, (positions - 1) * stride + Dilated(kernel, dilation) - size);
+  const int64_t total =
+      std::max<int64_t>(0, (positions - 1) * stride + Dilated(kernel, dilation) - size);
   return {total / 2, total - total / 2};
 }
 

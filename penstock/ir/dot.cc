@@ -10,13 +10,17 @@
 namespace penstock::ir {
 namespace {
 
-const Axes& AxesOf(const Node& node, absl::string_view name) { return node.attributes.Get<Axes>(name); }
+const Axes& AxesOf(const Node& node, absl::string_view name) {
+  return node.attributes.Get<Axes>(name);
+}
 
 // The axes of a value of `rank` that are in neither list.
 Axes FreeAxes(int rank, const Axes& contracting, const Axes& batch) {
   Axes free;
   for (int64_t i = 0; i < rank; ++i) {
-    if (std::count(contracting.begin(), contracting.end(), i) + std::count(batch.begin(), batch.end(), i) == 0) {
+    if (std::count(contracting.begin(), contracting.end(), i) +
+            std::count(batch.begin(), batch.end(), i) ==
+        0) {
       free.push_back(i);
     }
   }
@@ -25,42 +29,50 @@ Axes FreeAxes(int rank, const Axes& contracting, const Axes& batch) {
 
 InferResult InferDot(const Node& node) {
   const TensorType &lhs = node.operands[0].type(), &rhs = node.operands[1].type();
-  if (lhs.dtype != rhs.dtype) return OpError(node, absl::StrCat("wants one element type, got ", TypesOf(node)));
+  if (lhs.dtype != rhs.dtype)
+    return OpError(node, absl::StrCat("wants one element type, got ", TypesOf(node)));
   std::vector<int64_t> dims;
   struct Pairs {
     const char* what;
     const Axes &of_lhs, &of_rhs;
   };
-  for (const Pairs& p : {Pairs{"batch", AxesOf(node, "lhs_batch"), AxesOf(node, "rhs_batch")},
-                         Pairs{"contracting", AxesOf(node, "lhs_contracting"), AxesOf(node, "rhs_contracting")}}) {
+  for (const Pairs& p :
+       {Pairs{"batch", AxesOf(node, "lhs_batch"), AxesOf(node, "rhs_batch")},
+        Pairs{"contracting", AxesOf(node, "lhs_contracting"), AxesOf(node, "rhs_contracting")}}) {
     if (p.of_lhs.size() != p.of_rhs.size()) {
-      return OpError(node, absl::StrCat(p.what, " axes come in pairs, got ", p.of_lhs.size(), " and ", p.of_rhs.size()));
+      return OpError(node, absl::StrCat(p.what, " axes come in pairs, got ", p.of_lhs.size(),
+                                        " and ", p.of_rhs.size()));
     }
     for (size_t i = 0; i < p.of_lhs.size(); ++i) {
       const int64_t a = p.of_lhs[i], b = p.of_rhs[i];
       if (a < 0 || a >= lhs.shape.rank() || b < 0 || b >= rhs.shape.rank()) {
-        return OpError(node, absl::StrCat("there is no ", p.what, " axis ", a, " or ", b, " in ", TypesOf(node)));
+        return OpError(node, absl::StrCat("there is no ", p.what, " axis ", a, " or ", b, " in ",
+                                          TypesOf(node)));
       }
       if (lhs.shape.dim(a) != rhs.shape.dim(b)) {
-        return OpError(node, absl::StrCat(p.what, " extents differ: lhs ", lhs.ToString(), " axis ", a, " is ",
-                                          lhs.shape.dim(a), ", rhs ", rhs.ToString(), " axis ", b, " is ",
-                                          rhs.shape.dim(b)));
+        return OpError(node, absl::StrCat(p.what, " extents differ: lhs ", lhs.ToString(), " axis ",
+                                          a, " is ", lhs.shape.dim(a), ", rhs ", rhs.ToString(),
+                                          " axis ", b, " is ", rhs.shape.dim(b)));
       }
       if (p.what[0] == 'b') dims.push_back(lhs.shape.dim(a));
     }
   }
-  for (int64_t i : FreeAxes(lhs.shape.rank(), AxesOf(node, "lhs_contracting"), AxesOf(node, "lhs_batch"))) {
+  for (int64_t i :
+       FreeAxes(lhs.shape.rank(), AxesOf(node, "lhs_contracting"), AxesOf(node, "lhs_batch"))) {
     dims.push_back(lhs.shape.dim(i));
   }
-  for (int64_t i : FreeAxes(rhs.shape.rank(), AxesOf(node, "rhs_contracting"), AxesOf(node, "rhs_batch"))) {
+  for (int64_t i :
+       FreeAxes(rhs.shape.rank(), AxesOf(node, "rhs_contracting"), AxesOf(node, "rhs_batch"))) {
     dims.push_back(rhs.shape.dim(i));
   }
-  if (dims.size() > base::kMaxRank) return OpError(node, absl::StrCat("the result has ", dims.size(), " axes"));
+  if (dims.size() > base::kMaxRank)
+    return OpError(node, absl::StrCat("the result has ", dims.size(), " axes"));
   return std::vector<TensorType>{{lhs.dtype, Shape(dims)}};
 }
 
-// The gradient of one side: the cotangent times the other side, along the other side's free axes. What comes
-// out is ordered batch, mine free, mine contracting (in the order of the other's axes) and is put back.
+// The gradient of one side: the cotangent times the other side, along the other side's free axes.
+// What comes out is ordered batch, mine free, mine contracting (in the order of the other's axes)
+// and is put back.
 Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
   const Value mine = g.operand(of_lhs ? 0 : 1), other = g.operand(of_lhs ? 1 : 0);
   const Axes& my_contracting = AxesOf(g.node, of_lhs ? "lhs_contracting" : "rhs_contracting");
@@ -85,7 +97,8 @@ Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
   // The other's contracting axes come out in rising order; find whose partner each is.
   Axes order(other_contracting.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return other_contracting[a] < other_contracting[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](int64_t a, int64_t b) { return other_contracting[a] < other_contracting[b]; });
   Axes place(mine.rank());  // of mine's axes in the product
   int64_t at = 0;
   for (int64_t axis : my_batch) place[axis] = at++;
@@ -97,16 +110,22 @@ Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
 const OpDef kDotGeneral = {
     .name = "stablehlo.dot_general",
     .infer = InferDot,
-    .gradient = [](const GradientArgs& g) -> Values { return {GradientOfSide(g, true), GradientOfSide(g, false)}; },
-    .print = [](Printer& printer, const Node& node) {
-      const Axes& batch = AxesOf(node, "lhs_batch");
-      const std::string batching = batch.empty() ? ""
-                                                 : absl::StrCat(", batching_dims = ", MlirList(batch), " x ",
-                                                                MlirList(AxesOf(node, "rhs_batch")));
-      printer.Line(node, absl::StrCat("stablehlo.dot_general ", printer.Names(node.operands), batching,
-                                      ", contracting_dims = ", MlirList(AxesOf(node, "lhs_contracting")), " x ",
-                                      MlirList(AxesOf(node, "rhs_contracting")), " : ", FunctionType(node)));
-    }};
+    .gradient = [](const GradientArgs& g) -> Values {
+      return {GradientOfSide(g, true), GradientOfSide(g, false)};
+    },
+    .print =
+        [](Printer& printer, const Node& node) {
+          const Axes& batch = AxesOf(node, "lhs_batch");
+          const std::string batching =
+              batch.empty() ? ""
+                            : absl::StrCat(", batching_dims = ", MlirList(batch), " x ",
+                                           MlirList(AxesOf(node, "rhs_batch")));
+          printer.Line(
+              node, absl::StrCat("stablehlo.dot_general ", printer.Names(node.operands), batching,
+                                 ", contracting_dims = ", MlirList(AxesOf(node, "lhs_contracting")),
+                                 " x ", MlirList(AxesOf(node, "rhs_contracting")), " : ",
+                                 FunctionType(node)));
+        }};
 
 }  // namespace
 
@@ -121,8 +140,9 @@ Value DotGeneral(Value a, Value b, const DotDimensions& dimensions) {
 Value MatMul(Value a, Value b) {
   if (!a.valid() || !b.valid()) return Value();
   if (a.rank() < 2 || b.rank() < 2 || (b.rank() != 2 && b.rank() != a.rank())) {
-    a.graph()->Fail(absl::InvalidArgumentError(absl::StrCat("matmul: wants [..., m, k] and [k, n] or [..., k, n], got ",
-                                                            a.type().ToString(), " and ", b.type().ToString())));
+    a.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("matmul: wants [..., m, k] and [k, n] or [..., k, n], got ",
+                     a.type().ToString(), " and ", b.type().ToString())));
     return Value();
   }
   DotDimensions dimensions{.lhs_contracting = {a.rank() - 1}, .rhs_contracting = {b.rank() - 2}};

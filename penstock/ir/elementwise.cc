@@ -34,9 +34,11 @@ template <Predicate kAccepts>
 InferResult SameType(const Node& node) {
   const TensorType& type = node.operands[0].type();
   for (const Value& operand : node.operands) {
-    if (!(operand.type() == type)) return OpError(node, absl::StrCat("wants operands of one type, got ", TypesOf(node)));
+    if (!(operand.type() == type))
+      return OpError(node, absl::StrCat("wants operands of one type, got ", TypesOf(node)));
   }
-  if (!kAccepts(type.dtype)) return OpError(node, absl::StrCat("wants ", Wanted<kAccepts>(), ", got ", TypesOf(node)));
+  if (!kAccepts(type.dtype))
+    return OpError(node, absl::StrCat("wants ", Wanted<kAccepts>(), ", got ", TypesOf(node)));
   return std::vector<TensorType>{type};
 }
 
@@ -53,8 +55,10 @@ InferResult InferCompare(const Node& node) {
 InferResult InferSelect(const Node& node) {
   const TensorType& pred = node.operands[0].type();
   const TensorType& type = node.operands[1].type();
-  if (pred.dtype != DType::kBool || !(type == node.operands[2].type()) || !(pred.shape == type.shape)) {
-    return OpError(node, absl::StrCat("wants a bool and two values of one type, got ", TypesOf(node)));
+  if (pred.dtype != DType::kBool || !(type == node.operands[2].type()) ||
+      !(pred.shape == type.shape)) {
+    return OpError(node,
+                   absl::StrCat("wants a bool and two values of one type, got ", TypesOf(node)));
   }
   return std::vector<TensorType>{type};
 }
@@ -62,7 +66,8 @@ InferResult InferSelect(const Node& node) {
 InferResult InferConvert(const Node& node) {
   const DType to = node.attributes.Get<DType>("dtype");
   if (!base::IsNumeric(to) || !base::IsNumeric(node.operands[0].dtype())) {
-    return OpError(node, absl::StrCat("converts between numbers, not ", TypesOf(node), " to ", base::DTypeName(to)));
+    return OpError(node, absl::StrCat("converts between numbers, not ", TypesOf(node), " to ",
+                                      base::DTypeName(to)));
   }
   return std::vector<TensorType>{{to, node.operands[0].shape()}};
 }
@@ -70,7 +75,8 @@ InferResult InferConvert(const Node& node) {
 InferResult InferBitcast(const Node& node) {
   const DType to = node.attributes.Get<DType>("dtype"), from = node.operands[0].dtype();
   if (!base::IsNumeric(to) || base::BitWidth(to) != base::BitWidth(from)) {
-    return OpError(node, absl::StrCat(base::DTypeName(from), " and ", base::DTypeName(to), " differ in width"));
+    return OpError(node, absl::StrCat(base::DTypeName(from), " and ", base::DTypeName(to),
+                                      " differ in width"));
   }
   return std::vector<TensorType>{{to, node.operands[0].shape()}};
 }
@@ -79,39 +85,49 @@ InferResult InferBitcast(const Node& node) {
 
 using G = const GradientArgs&;
 
-#define PENSTOCK_UNARY_(constant, function, stablehlo, accepts, ...)                              \
-  const OpDef constant = {.name = "stablehlo." stablehlo, .infer = SameType<accepts>, __VA_ARGS__, \
-                          .print = PrintElementwise};                                             \
-  }                                                                                               \
-  Value function(Value x) { return EmitOne(constant, {x}); }                                      \
+#define PENSTOCK_UNARY_(constant, function, stablehlo, accepts, ...) \
+  const OpDef constant = {.name = "stablehlo." stablehlo,            \
+                          .infer = SameType<accepts>,                \
+                          __VA_ARGS__,                               \
+                          .print = PrintElementwise};                \
+  }                                                                  \
+  Value function(Value x) { return EmitOne(constant, {x}); }         \
   namespace {
 #define PENSTOCK_GRADIENT_(...) .gradient = [](G g) -> Values { return {__VA_ARGS__}; }
 
 PENSTOCK_UNARY_(kNegate, Negate, "negate", IsArithmetic, PENSTOCK_GRADIENT_(-g.cotangent()))
-PENSTOCK_UNARY_(kAbs, Abs, "abs", IsSignedOrFloat, PENSTOCK_GRADIENT_(g.cotangent() * Sign(g.operand(0))))
+PENSTOCK_UNARY_(kAbs, Abs, "abs", IsSignedOrFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() * Sign(g.operand(0))))
 PENSTOCK_UNARY_(kSign, Sign, "sign", IsSignedOrFloat, .zero_gradient = true)
-PENSTOCK_UNARY_(kExp, Exp, "exponential", base::IsFloat, PENSTOCK_GRADIENT_(g.cotangent() * g.result()))
+PENSTOCK_UNARY_(kExp, Exp, "exponential", base::IsFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() * g.result()))
 PENSTOCK_UNARY_(kExpm1, Expm1, "exponential_minus_one", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * (g.result() + 1.0)))
 PENSTOCK_UNARY_(kLog, Log, "log", base::IsFloat, PENSTOCK_GRADIENT_(g.cotangent() / g.operand(0)))
 PENSTOCK_UNARY_(kLog1p, Log1p, "log_plus_one", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() / (g.operand(0) + 1.0)))
-PENSTOCK_UNARY_(kSqrt, Sqrt, "sqrt", base::IsFloat, PENSTOCK_GRADIENT_(g.cotangent() * 0.5 / g.result()))
+PENSTOCK_UNARY_(kSqrt, Sqrt, "sqrt", base::IsFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() * 0.5 / g.result()))
 PENSTOCK_UNARY_(kRsqrt, Rsqrt, "rsqrt", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * -0.5 * g.result() / g.operand(0)))
-PENSTOCK_UNARY_(kTanh, Tanh, "tanh", base::IsFloat, PENSTOCK_GRADIENT_(g.cotangent() * (1.0 - Square(g.result()))))
+PENSTOCK_UNARY_(kTanh, Tanh, "tanh", base::IsFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() * (1.0 - Square(g.result()))))
 PENSTOCK_UNARY_(kLogistic, Sigmoid, "logistic", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * g.result() * (1.0 - g.result())))
-PENSTOCK_UNARY_(kSine, Sin, "sine", base::IsFloat, PENSTOCK_GRADIENT_(g.cotangent() * Cos(g.operand(0))))
-PENSTOCK_UNARY_(kCosine, Cos, "cosine", base::IsFloat, PENSTOCK_GRADIENT_(-g.cotangent() * Sin(g.operand(0))))
+PENSTOCK_UNARY_(kSine, Sin, "sine", base::IsFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() * Cos(g.operand(0))))
+PENSTOCK_UNARY_(kCosine, Cos, "cosine", base::IsFloat,
+                PENSTOCK_GRADIENT_(-g.cotangent() * Sin(g.operand(0))))
 PENSTOCK_UNARY_(kFloor, Floor, "floor", base::IsFloat, .zero_gradient = true)
 PENSTOCK_UNARY_(kCeil, Ceil, "ceil", base::IsFloat, .zero_gradient = true)
 PENSTOCK_UNARY_(kRound, Round, "round_nearest_even", base::IsFloat, .zero_gradient = true)
 PENSTOCK_UNARY_(kNot, Not, "not", IsBoolOrInteger, .zero_gradient = true)
 PENSTOCK_UNARY_(kPopulationCount, PopulationCount, "popcnt", base::IsInteger, .zero_gradient = true)
 
-const OpDef kIsFinite = {
-    .name = "stablehlo.is_finite", .infer = InferIsFinite, .zero_gradient = true, .print = PrintConverting};
+const OpDef kIsFinite = {.name = "stablehlo.is_finite",
+                         .infer = InferIsFinite,
+                         .zero_gradient = true,
+                         .print = PrintConverting};
 
 const OpDef kConvert = {
     .name = "stablehlo.convert",
@@ -119,26 +135,31 @@ const OpDef kConvert = {
     .gradient = [](G g) -> Values { return {Convert(g.cotangent(), g.operand(0).dtype())}; },
     .print = PrintConverting};
 
-const OpDef kBitcastConvert = {
-    .name = "stablehlo.bitcast_convert", .infer = InferBitcast, .zero_gradient = true, .print = PrintConverting};
+const OpDef kBitcastConvert = {.name = "stablehlo.bitcast_convert",
+                               .infer = InferBitcast,
+                               .zero_gradient = true,
+                               .print = PrintConverting};
 
-// The value itself, where gradients end. A reshape to its own shape says so to no one but us, and costs the
-// device nothing.
+// The value itself, where gradients end. A reshape to its own shape says so to no one but us, and
+// costs the device nothing.
 const OpDef kStopGradient = {
     .name = "penstock.stop_gradient",
     .infer = SameType<IsComputable>,
     .zero_gradient = true,
     .print = [](Printer& printer, const Node& node) {
-      printer.Line(node, absl::StrCat("stablehlo.reshape ", printer.Names(node.operands), " : ", FunctionType(node)));
+      printer.Line(node, absl::StrCat("stablehlo.reshape ", printer.Names(node.operands), " : ",
+                                      FunctionType(node)));
     }};
 
 // ---- Operations of two operands ----
 
-#define PENSTOCK_BINARY_(constant, function, stablehlo, accepts, ...)                              \
-  const OpDef constant = {.name = "stablehlo." stablehlo, .infer = SameType<accepts>, __VA_ARGS__, \
-                          .print = PrintElementwise};                                              \
-  }                                                                                                \
-  Value function(Value a, Value b) { return EmitBroadcast(constant, {a, b}); }                     \
+#define PENSTOCK_BINARY_(constant, function, stablehlo, accepts, ...)          \
+  const OpDef constant = {.name = "stablehlo." stablehlo,                      \
+                          .infer = SameType<accepts>,                          \
+                          __VA_ARGS__,                                         \
+                          .print = PrintElementwise};                          \
+  }                                                                            \
+  Value function(Value a, Value b) { return EmitBroadcast(constant, {a, b}); } \
   namespace {
 
 // Half of the cotangent where both are equal, all where `winner` is the result's operand.
@@ -152,36 +173,45 @@ Value Share(G g, int winner) {
 Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes = {});
 
 PENSTOCK_BINARY_(kAdd, Add, "add", IsComputable, PENSTOCK_GRADIENT_(g.cotangent(), g.cotangent()))
-PENSTOCK_BINARY_(kSubtract, Subtract, "subtract", IsArithmetic, PENSTOCK_GRADIENT_(g.cotangent(), -g.cotangent()))
+PENSTOCK_BINARY_(kSubtract, Subtract, "subtract", IsArithmetic,
+                 PENSTOCK_GRADIENT_(g.cotangent(), -g.cotangent()))
 PENSTOCK_BINARY_(kMultiply, Multiply, "multiply", IsComputable,
                  PENSTOCK_GRADIENT_(g.cotangent() * g.operand(1), g.cotangent() * g.operand(0)))
 PENSTOCK_BINARY_(kDivide, Divide, "divide", IsArithmetic,
-                 PENSTOCK_GRADIENT_(g.cotangent() / g.operand(1), -g.cotangent() * g.result() / g.operand(1)))
+                 PENSTOCK_GRADIENT_(g.cotangent() / g.operand(1),
+                                    -g.cotangent() * g.result() / g.operand(1)))
 // a - b trunc(a / b)
 PENSTOCK_BINARY_(kRemainder, Remainder, "remainder", IsArithmetic,
                  PENSTOCK_GRADIENT_(g.cotangent(),
                                     -g.cotangent() * ((g.operand(0) - g.result()) / g.operand(1))))
-// With respect to the exponent the base must not be 0; the slope at 0 is then taken as 0, as in JAX.
-PENSTOCK_BINARY_(kPower, Power, "power", IsArithmetic, .gradient = [](G g) -> Values {
-  const Value x = g.operand(0), y = g.operand(1), zero = SplatLike(x, 0), one = SplatLike(x, 1);
-  const Value to_base = Select(Equal(y, zero), zero, y * Power(x, Select(Equal(y, zero), one, y - 1.0)));
-  const Value to_exponent = Select(Equal(x, zero), zero, Log(Select(Equal(x, zero), one, x)) * g.result());
-  return {g.cotangent() * to_base, g.cotangent() * to_exponent};
-})
-PENSTOCK_BINARY_(kMaximum, Maximum, "maximum", IsComputable, PENSTOCK_GRADIENT_(Share(g, 0), Share(g, 1)))
-PENSTOCK_BINARY_(kMinimum, Minimum, "minimum", IsComputable, PENSTOCK_GRADIENT_(Share(g, 0), Share(g, 1)))
-PENSTOCK_BINARY_(kAtan2, Atan2, "atan2", base::IsFloat, .gradient = [](G g) -> Values {
-  const Value y = g.operand(0), x = g.operand(1), square = Square(x) + Square(y);
-  return {g.cotangent() * x / square, -g.cotangent() * y / square};
-})
+// With respect to the exponent the base must not be 0; the slope at 0 is then taken as 0, as in
+// JAX.
+PENSTOCK_BINARY_(
+    kPower, Power, "power", IsArithmetic, .gradient = [](G g) -> Values {
+      const Value x = g.operand(0), y = g.operand(1), zero = SplatLike(x, 0), one = SplatLike(x, 1);
+      const Value to_base =
+          Select(Equal(y, zero), zero, y * Power(x, Select(Equal(y, zero), one, y - 1.0)));
+      const Value to_exponent =
+          Select(Equal(x, zero), zero, Log(Select(Equal(x, zero), one, x)) * g.result());
+      return {g.cotangent() * to_base, g.cotangent() * to_exponent};
+    })
+PENSTOCK_BINARY_(kMaximum, Maximum, "maximum", IsComputable,
+                 PENSTOCK_GRADIENT_(Share(g, 0), Share(g, 1)))
+PENSTOCK_BINARY_(kMinimum, Minimum, "minimum", IsComputable,
+                 PENSTOCK_GRADIENT_(Share(g, 0), Share(g, 1)))
+PENSTOCK_BINARY_(
+    kAtan2, Atan2, "atan2", base::IsFloat, .gradient = [](G g) -> Values {
+      const Value y = g.operand(0), x = g.operand(1), square = Square(x) + Square(y);
+      return {g.cotangent() * x / square, -g.cotangent() * y / square};
+    })
 PENSTOCK_BINARY_(kAnd, And, "and", IsBoolOrInteger, .zero_gradient = true)
 PENSTOCK_BINARY_(kOr, Or, "or", IsBoolOrInteger, .zero_gradient = true)
 PENSTOCK_BINARY_(kXor, Xor, "xor", IsBoolOrInteger, .zero_gradient = true)
 PENSTOCK_BINARY_(kShiftLeft, ShiftLeft, "shift_left", base::IsInteger, .zero_gradient = true)
 PENSTOCK_BINARY_(kShiftRightLogical, ShiftRightLogical, "shift_right_logical", base::IsInteger,
                  .zero_gradient = true)
-PENSTOCK_BINARY_(kShiftRightArithmetic, ShiftRightArithmetic, "shift_right_arithmetic", base::IsInteger,
-                 .zero_gradient = true)
+PENSTOCK_BINARY_(kShiftRightArithmetic, ShiftRightArithmetic, "shift_right_arithmetic",
+                 base::IsInteger, .zero_gradient = true)
 
 #undef PENSTOCK_UNARY_
 #undef PENSTOCK_BINARY_
@@ -193,9 +223,13 @@ const OpDef kCompare = {
     .zero_gradient = true,
     .print = [](Printer& printer, const Node& node) {
       const DType dtype = node.operands[0].dtype();
-      const char* kind = base::IsFloat(dtype) ? "FLOAT" : base::IsSigned(dtype) ? "SIGNED" : "UNSIGNED";
-      printer.Line(node, absl::StrCat("stablehlo.compare ", node.attributes.Get<std::string>("direction"), ", ",
-                                      printer.Names(node.operands), ", ", kind, " : ", FunctionType(node)));
+      const char* kind = base::IsFloat(dtype)    ? "FLOAT"
+                         : base::IsSigned(dtype) ? "SIGNED"
+                                                 : "UNSIGNED";
+      printer.Line(
+          node,
+          absl::StrCat("stablehlo.compare ", node.attributes.Get<std::string>("direction"), ", ",
+                       printer.Names(node.operands), ", ", kind, " : ", FunctionType(node)));
     }};
 
 const OpDef kSelect = {
@@ -203,12 +237,15 @@ const OpDef kSelect = {
     .infer = InferSelect,
     .gradient = [](G g) -> Values {
       const Value zero = SplatLike(g.cotangent(), 0);
-      return {Value(), Select(g.operand(0), g.cotangent(), zero), Select(g.operand(0), zero, g.cotangent())};
+      return {Value(), Select(g.operand(0), g.cotangent(), zero),
+              Select(g.operand(0), zero, g.cotangent())};
     },
-    .print = [](Printer& printer, const Node& node) {
-      printer.Line(node, absl::StrCat("stablehlo.select ", printer.Names(node.operands), " : ",
-                                      MlirType(node.operands[0].type()), ", ", MlirType(node.results[0])));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          printer.Line(node, absl::StrCat("stablehlo.select ", printer.Names(node.operands), " : ",
+                                          MlirType(node.operands[0].type()), ", ",
+                                          MlirType(node.results[0])));
+        }};
 
 // ---- NumPy broadcasting ----
 
@@ -238,7 +275,8 @@ Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes) {
     Node node;  // only for the message
     node.op = &op;
     node.operands = operands;
-    operands[0].graph()->Fail(OpError(node, absl::StrCat("these shapes do not broadcast: ", TypesOf(node))));
+    operands[0].graph()->Fail(
+        OpError(node, absl::StrCat("these shapes do not broadcast: ", TypesOf(node))));
     return Value();
   }
   for (Value& v : operands) v = BroadcastTo(v, shape);
@@ -247,12 +285,18 @@ Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes) {
 
 const char* Direction(Comparison comparison) {
   switch (comparison) {
-    case Comparison::kEq: return "EQ";
-    case Comparison::kNe: return "NE";
-    case Comparison::kLt: return "LT";
-    case Comparison::kLe: return "LE";
-    case Comparison::kGt: return "GT";
-    case Comparison::kGe: return "GE";
+    case Comparison::kEq:
+      return "EQ";
+    case Comparison::kNe:
+      return "NE";
+    case Comparison::kLt:
+      return "LT";
+    case Comparison::kLe:
+      return "LE";
+    case Comparison::kGt:
+      return "GT";
+    case Comparison::kGe:
+      return "GE";
   }
   return "";
 }
@@ -282,7 +326,9 @@ Value LessEqual(Value a, Value b) { return Compare(a, b, Comparison::kLe); }
 Value Greater(Value a, Value b) { return Compare(a, b, Comparison::kGt); }
 Value GreaterEqual(Value a, Value b) { return Compare(a, b, Comparison::kGe); }
 
-Value Select(Value pred, Value on_true, Value on_false) { return EmitBroadcast(kSelect, {pred, on_true, on_false}); }
+Value Select(Value pred, Value on_true, Value on_false) {
+  return EmitBroadcast(kSelect, {pred, on_true, on_false});
+}
 Value Clamp(Value low, Value x, Value high) { return Minimum(Maximum(x, low), high); }
 
 Value operator+(Value a, Value b) { return Add(a, b); }
@@ -300,12 +346,45 @@ Value operator*(double a, Value b) { return Multiply(SplatLike(b, a), b); }
 Value operator/(double a, Value b) { return Divide(SplatLike(b, a), b); }
 
 OpList ElementwiseOps() {
-  static constexpr const OpDef* kOps[] = {
-      &kNegate, &kAbs,    &kSign,  &kExp,   &kExpm1,   &kLog,      &kLog1p,          &kSqrt,    &kRsqrt,
-      &kTanh,   &kLogistic, &kSine, &kCosine, &kFloor, &kCeil,     &kRound,          &kNot,     &kPopulationCount,
-      &kIsFinite, &kConvert, &kBitcastConvert, &kStopGradient, &kAdd, &kSubtract,    &kMultiply, &kDivide,
-      &kRemainder, &kPower, &kMaximum, &kMinimum, &kAtan2, &kAnd,   &kOr,             &kXor,     &kShiftLeft,
-      &kShiftRightLogical, &kShiftRightArithmetic, &kCompare, &kSelect};
+  static constexpr const OpDef* kOps[] = {&kNegate,
+                                          &kAbs,
+                                          &kSign,
+                                          &kExp,
+                                          &kExpm1,
+                                          &kLog,
+                                          &kLog1p,
+                                          &kSqrt,
+                                          &kRsqrt,
+                                          &kTanh,
+                                          &kLogistic,
+                                          &kSine,
+                                          &kCosine,
+                                          &kFloor,
+                                          &kCeil,
+                                          &kRound,
+                                          &kNot,
+                                          &kPopulationCount,
+                                          &kIsFinite,
+                                          &kConvert,
+                                          &kBitcastConvert,
+                                          &kStopGradient,
+                                          &kAdd,
+                                          &kSubtract,
+                                          &kMultiply,
+                                          &kDivide,
+                                          &kRemainder,
+                                          &kPower,
+                                          &kMaximum,
+                                          &kMinimum,
+                                          &kAtan2,
+                                          &kAnd,
+                                          &kOr,
+                                          &kXor,
+                                          &kShiftLeft,
+                                          &kShiftRightLogical,
+                                          &kShiftRightArithmetic,
+                                          &kCompare,
+                                          &kSelect};
   return kOps;
 }
 

@@ -56,7 +56,8 @@ class Backward {
       return;
     }
     GradientArgs args{.node = node, .results = {}, .cotangents = cotangents};
-    for (size_t i = 0; i < node.results.size(); ++i) args.results.push_back(graph_.value(id, static_cast<int>(i)));
+    for (size_t i = 0; i < node.results.size(); ++i)
+      args.results.push_back(graph_.value(id, static_cast<int>(i)));
     const Values of_operands = node.op->gradient(args);
     PENSTOCK_CHECK(of_operands.size() == node.operands.size() || !graph_.status().ok());
     for (size_t i = 0; i < of_operands.size(); ++i) Add(node.operands[i], of_operands[i]);
@@ -73,8 +74,9 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
   if (!y.valid()) return Values(xs.size());
   if (!cotangent.valid()) {
     if (y.rank() != 0 || !IsDifferentiable(y.type())) {
-      y.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
-          "the gradient of ", y.type().ToString(), " needs a cotangent; without one, a float scalar is wanted")));
+      y.graph()->Fail(absl::InvalidArgumentError(
+          absl::StrCat("the gradient of ", y.type().ToString(),
+                       " needs a cotangent; without one, a float scalar is wanted")));
       return Values(xs.size());
     }
     cotangent = SplatLike(y, 1);
@@ -90,12 +92,13 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
   for (const Value& y : ys) {
     if (y.valid()) graph = y.graph();
   }
-  const bool all_valid = std::all_of(xs.begin(), xs.end(), [](const Value& x) { return x.valid(); });
+  const bool all_valid =
+      std::all_of(xs.begin(), xs.end(), [](const Value& x) { return x.valid(); });
   if (graph == nullptr || !graph->status().ok() || !all_valid) return gradients;
   for (size_t i = 0; i < ys.size(); ++i) {
     if (cotangents[i].valid() && !(cotangents[i].type() == ys[i].type())) {
-      graph->Fail(absl::InvalidArgumentError(absl::StrCat("the cotangent of ", ys[i].type().ToString(), " is ",
-                                                          cotangents[i].type().ToString())));
+      graph->Fail(absl::InvalidArgumentError(absl::StrCat(
+          "the cotangent of ", ys[i].type().ToString(), " is ", cotangents[i].type().ToString())));
       return gradients;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/op_def.h"
@@ -26,8 +27,18 @@ const Node& Value::node() const {
 const TensorType& Value::type() const { return node().results[result_]; }
 
 Attributes::Attributes(std::initializer_list<std::pair<absl::string_view, Attribute>> entries) {
-  for (const auto& [name, value] : entries) entries_.emplace_back(std::string(name), value);
-  std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [name, value] : entries) Set(name, value);
+}
+
+void Attributes::Set(absl::string_view name, Attribute value) {
+  const auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const auto& entry, absl::string_view n) { return entry.first < n; });
+  if (at != entries_.end() && at->first == name) {
+    at->second = std::move(value);
+  } else {
+    entries_.emplace(at, std::string(name), std::move(value));
+  }
 }
 
 const Attribute* Attributes::Find(absl::string_view name) const {
@@ -53,7 +64,8 @@ const OpDef kParameter = {.name = "parameter", .infer = InferNothing, .zero_grad
 
 }  // namespace
 
-Graph::Graph(std::string name, int num_replicas) : name_(std::move(name)), num_replicas_(num_replicas) {
+Graph::Graph(std::string name, int num_replicas)
+    : name_(std::move(name)), num_replicas_(num_replicas) {
   PENSTOCK_CHECK(num_replicas > 0);
   origins_.push_back(Origin());
 }
@@ -72,12 +84,14 @@ Value Graph::Parameter(TensorType type, absl::string_view name) {
 
 void Graph::SetResults(absl::Span<const Value> results, absl::Span<const std::string> names) {
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].valid()) Fail(absl::InvalidArgumentError(absl::StrCat("result ", i, " is not a value")));
+    if (!results[i].valid())
+      Fail(absl::InvalidArgumentError(absl::StrCat("result ", i, " is not a value")));
     PENSTOCK_CHECK(!results[i].valid() || results[i].graph() == this);
   }
   results_.assign(results.begin(), results.end());
   result_names_.assign(names.begin(), names.end());
-  for (size_t i = names.size(); i < results.size(); ++i) result_names_.push_back(absl::StrCat("result", i));
+  for (size_t i = names.size(); i < results.size(); ++i)
+    result_names_.push_back(absl::StrCat("result", i));
 }
 
 std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes,
@@ -110,6 +124,26 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
     results.push_back(Value(this, num_nodes(), static_cast<int>(i)));
   }
   nodes_.push_back(std::move(node));
+  return results;
+}
+
+std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> arguments) {
+  PENSTOCK_CHECK(arguments.size() == body.parameters().size());
+  if (!body.status().ok()) Fail(body.status());
+  if (!status_.ok()) return {};
+  absl::flat_hash_map<int, std::vector<Value>> copies;  // by node of the body
+  for (size_t i = 0; i < arguments.size(); ++i)
+    copies[body.parameters()[i].node_id()] = {arguments[i]};
+  for (int id = 0; id < body.num_nodes(); ++id) {
+    const Node& node = body.node(id);
+    if (copies.contains(id)) continue;  // a parameter
+    std::vector<Value> operands;
+    for (const Value& v : node.operands) operands.push_back(copies.at(v.node_id())[v.result()]);
+    copies[id] = Emit(*node.op, std::move(operands), node.attributes, node.regions);
+    if (copies[id].empty()) return {};
+  }
+  std::vector<Value> results;
+  for (const Value& v : body.results()) results.push_back(copies.at(v.node_id())[v.result()]);
   return results;
 }
 
@@ -152,7 +186,8 @@ Value EmitOne(const OpDef& op, Values operands, Attributes attributes) {
 
 absl::Status OpError(const Node& node, absl::string_view message) {
   absl::string_view name = node.op->name;
-  if (const size_t dot = name.find('.'); dot != absl::string_view::npos) name = name.substr(dot + 1);
+  if (const size_t dot = name.find('.'); dot != absl::string_view::npos)
+    name = name.substr(dot + 1);
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", message));
 }
 
@@ -171,8 +206,8 @@ bool NormalizeAxis(Value x, int64_t& axis, absl::string_view what) {
   const int64_t given = axis;
   if (axis < 0) axis += x.rank();
   if (axis >= 0 && axis < x.rank()) return true;
-  x.graph()->Fail(
-      absl::InvalidArgumentError(absl::StrCat(what, ": there is no axis ", given, " in ", x.type().ToString())));
+  x.graph()->Fail(absl::InvalidArgumentError(
+      absl::StrCat(what, ": there is no axis ", given, " in ", x.type().ToString())));
   return false;
 }
 
@@ -180,7 +215,8 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!NormalizeAxis(x, axes[i], what)) return false;
     if (std::find(axes.begin(), axes.begin() + i, axes[i]) != axes.begin() + i) {
-      x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axes[i], " is named twice")));
+      x.graph()->Fail(
+          absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axes[i], " is named twice")));
       return false;
     }
   }
@@ -189,8 +225,8 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
-  for (OpList family : {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
-                        IndexingOps(), ControlFlowOps(), CollectiveOps()}) {
+  for (OpList family : {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(),
+                        WindowOps(), IndexingOps(), ControlFlowOps(), CollectiveOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -103,6 +103,7 @@ class Attributes {
     return std::get<T>(*Find(name));
   }
   bool Has(absl::string_view name) const { return Find(name) != nullptr; }
+  void Set(absl::string_view name, Attribute value);
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
@@ -148,6 +149,10 @@ class Graph {
   // at all after an error. Operations in ops.h call this; programs call those.
   std::vector<Value> Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes = {},
                           std::vector<std::shared_ptr<const Graph>> regions = {});
+
+  // Adds copies of the nodes of `body` with these values for its parameters; gives its results, or
+  // nothing after an error.
+  std::vector<Value> Inline(const Graph& body, absl::Span<const Value> arguments);
 
   // Keeps `error`, in the context of the current origin, if it is the first.
   void Fail(const absl::Status& error);

@@ -1,4 +1,5 @@
-// What an operation is: one entry, in the file of its family, beside the functions of ops.h that make it.
+// What an operation is: one entry, in the file of its family, beside the functions of ops.h that
+// make it.
 //
 //   const OpDef kTanh = {.name = "stablehlo.tanh",
 //                        .infer = SameTypeFloat,
@@ -24,8 +25,8 @@ namespace penstock::ir {
 
 class Printer;
 
-// A node that is being differentiated. `cotangents` has one for each result, invalid where it is zero; at
-// least one is valid.
+// A node that is being differentiated. `cotangents` has one for each result, invalid where it is
+// zero; at least one is valid.
 struct GradientArgs {
   const Node& node;
   Values results;
@@ -41,11 +42,11 @@ struct OpDef {
   const char* name;
   // The results' types, or what was wanted and what was met. Operands are valid.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const Node& node);
-  // One cotangent for each operand; an invalid one is zero. Made of ops.h's functions, so that it can be
-  // differentiated in turn. nullptr: see zero_gradient.
+  // One cotangent for each operand; an invalid one is zero. Made of ops.h's functions, so that it
+  // can be differentiated in turn. nullptr: see zero_gradient.
   Values (*gradient)(const GradientArgs& args) = nullptr;
-  // Without a gradient function: true where the gradient is zero everywhere (comparisons, rounding), false
-  // where there is none, which is an error for whoever asks.
+  // Without a gradient function: true where the gradient is zero everywhere (comparisons,
+  // rounding), false where there is none, which is an error for whoever asks.
   bool zero_gradient = false;
   // Writes the operation, see printer.h.
   void (*print)(Printer& printer, const Node& node) = nullptr;
@@ -64,9 +65,11 @@ std::string TypesOf(const Node& node);
 // Whether a gradient flows through values of this type.
 bool IsDifferentiable(const TensorType& type);
 
-// An axis that may count from the end, as one that does not; an error of the graph when there is none.
+// An axis that may count from the end, as one that does not; an error of the graph when there is
+// none.
 bool NormalizeAxis(Value x, int64_t& axis, absl::string_view what);
-bool NormalizeAxes(Value x, Axes& axes, absl::string_view what);  // also refuses one that is named twice
+bool NormalizeAxes(Value x, Axes& axes,
+                   absl::string_view what);  // also refuses one that is named twice
 
 // All operations, for tests that walk them.
 std::vector<const OpDef*> AllOps();

@@ -94,21 +94,27 @@ const Printer::Frame& Printer::FrameOf(const Graph* graph) const {
 }
 
 std::string Printer::Name(const Value& value) const {
-  const std::string& name = FrameOf(value.graph()).names.at(value.node_id());
+  const Frame& frame = FrameOf(value.graph());
+  const std::string& name = frame.names.at(value.node_id());
+  const auto before = frame.before.find(value.node_id());
+  if (before != frame.before.end()) return absl::StrCat(name, "#", before->second + value.result());
   return value.node().results.size() == 1 ? name : absl::StrCat(name, "#", value.result());
 }
 
 std::string Printer::Names(absl::Span<const Value> values) const {
-  return absl::StrJoin(values, ", ", [&](std::string* out, const Value& v) { out->append(Name(v)); });
+  return absl::StrJoin(values, ", ",
+                       [&](std::string* out, const Value& v) { out->append(Name(v)); });
 }
 
 void Printer::Write(const std::string& text, const Origin& origin, bool with_location) {
   absl::StrAppend(&text_, std::string(2 * indent_, ' '), text);
   if (with_location && locations_) {
     // A name, the user's line, or both: loc("layer"("train.cc":12:0)).
-    const std::string file =
-        origin.file.empty() ? "" : absl::StrCat("\"", absl::CEscape(origin.file), "\":", origin.line, ":0");
-    const std::string scope = origin.scope.empty() ? "" : absl::StrCat("\"", absl::CEscape(origin.scope), "\"");
+    const std::string file = origin.file.empty() ? ""
+                                                 : absl::StrCat("\"", absl::CEscape(origin.file),
+                                                                "\":", origin.line, ":0");
+    const std::string scope =
+        origin.scope.empty() ? "" : absl::StrCat("\"", absl::CEscape(origin.scope), "\"");
     if (!scope.empty()) {
       absl::StrAppend(&text_, " loc(", scope, file.empty() ? "" : "(" + file + ")", ")");
     } else if (!file.empty()) {
@@ -121,15 +127,18 @@ void Printer::Write(const std::string& text, const Origin& origin, bool with_loc
 
 namespace {
 
-const Origin& OriginOf(const Graph& graph, const Node& node) { return graph.origins()[node.origin]; }
+const Origin& OriginOf(const Graph& graph, const Node& node) {
+  return graph.origins()[node.origin];
+}
 
 }  // namespace
 
-std::string Printer::Define(const Node& node) {
+std::string Printer::Define(const Node& node, int before) {
   Frame& frame = frames_.back();
   const std::string name = FreshName();
   frame.names[frame.current] = name;
-  const size_t count = node.results.size();
+  const size_t count = node.results.size() + before;
+  if (before > 0) frame.before[frame.current] = before;
   return absl::StrCat(name, count == 1 ? "" : absl::StrCat(":", count), " = ");
 }
 
@@ -139,6 +148,10 @@ void Printer::Line(const Node& node, const std::string& text) {
 
 void Printer::OpenLine(const Node& node, const std::string& opening) {
   Write(Define(node) + opening, OriginOf(*frames_.back().graph, node), false);
+}
+
+void Printer::OpenLineAfter(const Node& node, int before, const std::string& opening) {
+  Write(Define(node, before) + opening, OriginOf(*frames_.back().graph, node), false);
 }
 
 void Printer::CloseLine(const Node& node, const std::string& closing) {
@@ -153,7 +166,8 @@ std::string Printer::Scalar(DType dtype, double value, const Node& node) {
     if constexpr (std::is_integral_v<T>) {
       return Literal(static_cast<T>(value));
     } else {
-      return Literal(T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
+      return Literal(
+          T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
     }
   });
   const std::string name = FreshName();
@@ -162,7 +176,8 @@ std::string Printer::Scalar(DType dtype, double value, const Node& node) {
   return name;
 }
 
-void Printer::Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending) {
+void Printer::Body(const Graph& graph, absl::Span<const std::string> parameters,
+                   absl::string_view ending, absl::string_view first_type) {
   std::vector<bool> needed(graph.num_nodes());
   for (const Value& result : graph.results()) needed[result.node_id()] = true;
   for (int id = graph.num_nodes(); id-- > 0;) {
@@ -179,18 +194,22 @@ void Printer::Body(const Graph& graph, absl::Span<const std::string> parameters,
     frames_.back().current = id;
     node.op->print(*this, node);
   }
-  const std::string types = absl::StrJoin(
-      graph.results(), ", ", [](std::string* out, const Value& v) { out->append(MlirType(v.type())); });
-  PlainLine(absl::StrCat(ending, " ", Names(graph.results()), graph.results().empty() ? "" : " : ", types));
+  std::vector<std::string> types;
+  if (!first_type.empty()) types.emplace_back(first_type);
+  for (const Value& v : graph.results()) types.push_back(MlirType(v.type()));
+  PlainLine(absl::StrCat(ending, " ", Names(graph.results()), types.empty() ? "" : " : ",
+                         absl::StrJoin(types, ", ")));
   frames_.pop_back();
 }
 
 void PrintElementwise(Printer& printer, const Node& node) {
-  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), " : ", MlirType(node.results[0])));
+  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), " : ",
+                                  MlirType(node.results[0])));
 }
 
 void PrintConverting(Printer& printer, const Node& node) {
-  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), " : ", FunctionType(node)));
+  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), " : ",
+                                  FunctionType(node)));
 }
 
 }  // namespace penstock::ir

@@ -1,5 +1,5 @@
-// Printer: writes operations as StableHLO text, one a line, and remembers what stands on each line. Internal
-// to room ir.
+// Printer: writes operations as StableHLO text, one a line, and remembers what stands on each line.
+// Internal to room ir.
 #pragma once
 
 #include <string>
@@ -28,6 +28,8 @@ class Printer {
   void Line(const Node& node, const std::string& text);
   // The whole operation is `opening` (after "%n = "), then the regions, then `closing`.
   void OpenLine(const Node& node, const std::string& opening);
+  // The same for an operation that prints `before` results in front of the node's own.
+  void OpenLineAfter(const Node& node, int before, const std::string& opening);
   void CloseLine(const Node& node, const std::string& closing);
   void PlainLine(const std::string& text);  // with no operation of the graph on it
   void Indent(int by) { indent_ += by; }
@@ -35,9 +37,11 @@ class Printer {
   std::string Scalar(DType dtype, double value, const Node& node);
   std::string FreshName();
 
-  // The nodes of a graph that its results need, then `ending` ("return", "stablehlo.return") with the results.
-  // Parameters go by `parameters`.
-  void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending);
+  // The nodes of a graph that its results need, then `ending` ("return", "stablehlo.return") with
+  // the results. Parameters go by `parameters`. `first_type` is the type of a value that `ending`
+  // names already.
+  void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending,
+            absl::string_view first_type = "");
 
   std::string TakeText() { return std::move(text_); }
   std::vector<Origin> TakeOrigins() { return std::move(line_origins_); }
@@ -46,9 +50,10 @@ class Printer {
   struct Frame {  // a graph being printed
     const Graph* graph;
     absl::flat_hash_map<int, std::string> names = {};  // of nodes
+    absl::flat_hash_map<int, int> before = {};         // results printed in front of a node's own
     int current = -1;                                  // the node whose print function runs
   };
-  std::string Define(const Node& node);  // names the current node: "%3 = "
+  std::string Define(const Node& node, int before = 0);  // names the current node: "%3 = "
   const Frame& FrameOf(const Graph* graph) const;
   void Write(const std::string& text, const Origin& origin, bool with_location);
 

@@ -14,12 +14,19 @@ namespace penstock::ir {
 double IdentityOf(ReduceKind kind, DType dtype) {
   const bool is_float = base::IsFloat(dtype);
   switch (kind) {
-    case ReduceKind::kSum: case ReduceKind::kOr: return 0;
-    case ReduceKind::kProduct: case ReduceKind::kAnd: return 1;
-    case ReduceKind::kMax: case ReduceKind::kMin: break;
+    case ReduceKind::kSum:
+    case ReduceKind::kOr:
+      return 0;
+    case ReduceKind::kProduct:
+    case ReduceKind::kAnd:
+      return 1;
+    case ReduceKind::kMax:
+    case ReduceKind::kMin:
+      break;
   }
   const bool max = kind == ReduceKind::kMax;
-  if (is_float) return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  if (is_float)
+    return max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   if (dtype == DType::kBool) return max ? 0 : 1;
   const int bits = base::BitWidth(dtype) - (base::IsSigned(dtype) ? 1 : 0);
   const double above = static_cast<double>(std::numeric_limits<uint64_t>::max() >> (64 - bits));
@@ -29,12 +36,18 @@ double IdentityOf(ReduceKind kind, DType dtype) {
 
 const char* StableHloOf(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kSum: return "stablehlo.add";
-    case ReduceKind::kProduct: return "stablehlo.multiply";
-    case ReduceKind::kMax: return "stablehlo.maximum";
-    case ReduceKind::kMin: return "stablehlo.minimum";
-    case ReduceKind::kAnd: return "stablehlo.and";
-    case ReduceKind::kOr: return "stablehlo.or";
+    case ReduceKind::kSum:
+      return "stablehlo.add";
+    case ReduceKind::kProduct:
+      return "stablehlo.multiply";
+    case ReduceKind::kMax:
+      return "stablehlo.maximum";
+    case ReduceKind::kMin:
+      return "stablehlo.minimum";
+    case ReduceKind::kAnd:
+      return "stablehlo.and";
+    case ReduceKind::kOr:
+      return "stablehlo.or";
   }
   return "";
 }
@@ -49,8 +62,9 @@ InferResult InferReduce(const Node& node) {
   const auto kind = static_cast<ReduceKind>(node.attributes.Get<int64_t>("kind"));
   const bool logical = kind == ReduceKind::kAnd || kind == ReduceKind::kOr;
   if (logical != (from.dtype == DType::kBool)) {
-    return OpError(node, absl::StrCat(StableHloOf(kind), logical ? " wants booleans" : " wants numbers", ", got ",
-                                      from.ToString()));
+    return OpError(node,
+                   absl::StrCat(StableHloOf(kind), logical ? " wants booleans" : " wants numbers",
+                                ", got ", from.ToString()));
   }
   Ints dims;
   for (int64_t i = 0; i < from.shape.rank(); ++i) {
@@ -75,7 +89,8 @@ Values ReduceGradient(const GradientArgs& g) {
   const Ints& axes = g.node.attributes.Get<Ints>("axes");
   const Value zero = SplatLike(x, 0), one = SplatLike(x, 1);
   switch (static_cast<ReduceKind>(g.node.attributes.Get<int64_t>("kind"))) {
-    case ReduceKind::kSum: return {cotangent};
+    case ReduceKind::kSum:
+      return {cotangent};
     case ReduceKind::kMax:
     case ReduceKind::kMin: {
       // Equals share it.
@@ -83,7 +98,8 @@ Values ReduceGradient(const GradientArgs& g) {
       return {cotangent * winners / Stretch(ReduceSum(winners, axes), g.node)};
     }
     case ReduceKind::kProduct: {
-      // The product of the others. With one zero among them only that one's is not zero; with two, none.
+      // The product of the others. With one zero among them only that one's is not zero; with two,
+      // none.
       const Value is_zero = Equal(x, zero);
       const Value zeros = Stretch(ReduceSum(Select(is_zero, one, zero), axes), g.node);
       const Value rest = Stretch(ReduceProduct(Select(is_zero, one, x), axes), g.node);
@@ -92,7 +108,8 @@ Values ReduceGradient(const GradientArgs& g) {
       return {cotangent * others};
     }
     case ReduceKind::kAnd:
-    case ReduceKind::kOr: return {Value()};
+    case ReduceKind::kOr:
+      return {Value()};
   }
   return {Value()};
 }
@@ -106,10 +123,11 @@ const OpDef kReduce = {
       const TensorType& from = node.operands[0].type();
       const TensorType scalar{from.dtype, {}};
       const std::string init = printer.Scalar(from.dtype, IdentityOf(kind, from.dtype), node);
-      printer.Line(node, absl::StrCat("stablehlo.reduce(", printer.Names(node.operands), " init: ", init, ") applies ",
-                                      StableHloOf(kind), " across dimensions = ",
-                                      MlirList(node.attributes.Get<Ints>("axes")), " : (", MlirType(from), ", ",
-                                      MlirType(scalar), ") -> ", MlirType(node.results[0])));
+      printer.Line(node,
+                   absl::StrCat("stablehlo.reduce(", printer.Names(node.operands), " init: ", init,
+                                ") applies ", StableHloOf(kind), " across dimensions = ",
+                                MlirList(node.attributes.Get<Ints>("axes")), " : (", MlirType(from),
+                                ", ", MlirType(scalar), ") -> ", MlirType(node.results[0])));
     }};
 
 Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_view name) {
@@ -119,7 +137,9 @@ Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_v
   }
   if (!NormalizeAxes(x, axes, name)) return Value();
   std::sort(axes.begin(), axes.end());
-  Value out = axes.empty() ? x : EmitOne(kReduce, {x}, {{"axes", axes}, {"kind", static_cast<int64_t>(kind)}});
+  Value out = axes.empty()
+                  ? x
+                  : EmitOne(kReduce, {x}, {{"axes", axes}, {"kind", static_cast<int64_t>(kind)}});
   if (!keep_dims || !out.valid()) return out;
   Shape kept = x.shape();
   for (int64_t axis : axes) kept.set_dim(static_cast<int>(axis), 1);
@@ -164,7 +184,8 @@ Value ArgMax(Value x, int64_t axis, DType index_dtype) {
   if (!x.valid() || !NormalizeAxis(x, axis, "argmax")) return Value();
   const int64_t extent = x.shape().dim(static_cast<int>(axis));
   const Value place = Iota(*x.graph(), {index_dtype, x.shape()}, axis);
-  // The smallest place among those that hold the largest element; a NaN is nobody's equal and gives the last.
+  // The smallest place among those that hold the largest element; a NaN is nobody's equal and gives
+  // the last.
   const Value last = SplatLike(place, static_cast<double>(extent - 1));
   return ReduceMin(Select(Equal(x, ReduceMax(x, {axis}, true)), place, last), {axis});
 }

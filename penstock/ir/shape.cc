@@ -15,11 +15,14 @@ namespace {
 using G = const GradientArgs&;
 using Ints = std::vector<int64_t>;
 
-const Ints& IntsOf(const Node& node, absl::string_view name) { return node.attributes.Get<Ints>(name); }
+const Ints& IntsOf(const Node& node, absl::string_view name) {
+  return node.attributes.Get<Ints>(name);
+}
 
 // Joins what an operation prints after its operands with the types.
 void PrintWith(Printer& printer, const Node& node, const std::string& parameters) {
-  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), parameters, " : ", FunctionType(node)));
+  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), parameters,
+                                  " : ", FunctionType(node)));
 }
 
 // ---- Constants ----
@@ -34,24 +37,29 @@ const OpDef kConstant = {
       return std::vector<TensorType>{{array.dtype(), array.shape()}};
     },
     .zero_gradient = true,
-    .print = [](Printer& printer, const Node& node) {
-      const Array& array = node.attributes.Get<Array>("value");
-      printer.Line(node, absl::StrCat("stablehlo.constant ", MlirDense(array), " : ", MlirType(node.results[0])));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          const Array& array = node.attributes.Get<Array>("value");
+          printer.Line(node, absl::StrCat("stablehlo.constant ", MlirDense(array), " : ",
+                                          MlirType(node.results[0])));
+        }};
 
 // All elements the same: kept as one number, however large the shape.
 const OpDef kSplat = {
     .name = "stablehlo.constant",
     .infer = [](const Node& node) -> InferResult {
       const DType dtype = node.attributes.Get<DType>("dtype");
-      if (!base::IsNumeric(dtype)) return OpError(node, absl::StrCat("holds numbers, not ", base::DTypeName(dtype)));
+      if (!base::IsNumeric(dtype))
+        return OpError(node, absl::StrCat("holds numbers, not ", base::DTypeName(dtype)));
       return std::vector<TensorType>{{dtype, Shape(IntsOf(node, "shape"))}};
     },
     .zero_gradient = true,
-    .print = [](Printer& printer, const Node& node) {
-      const Array& scalar = node.attributes.Get<Array>("value");
-      printer.Line(node, absl::StrCat("stablehlo.constant ", MlirDense(scalar), " : ", MlirType(node.results[0])));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          const Array& scalar = node.attributes.Get<Array>("value");
+          printer.Line(node, absl::StrCat("stablehlo.constant ", MlirDense(scalar), " : ",
+                                          MlirType(node.results[0])));
+        }};
 
 const OpDef kIota = {
     .name = "stablehlo.iota",
@@ -67,10 +75,12 @@ const OpDef kIota = {
       return std::vector<TensorType>{type};
     },
     .zero_gradient = true,
-    .print = [](Printer& printer, const Node& node) {
-      printer.Line(node, absl::StrCat("stablehlo.iota dim = ", node.attributes.Get<int64_t>("axis"), " : ",
-                                      MlirType(node.results[0])));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          printer.Line(node,
+                       absl::StrCat("stablehlo.iota dim = ", node.attributes.Get<int64_t>("axis"),
+                                    " : ", MlirType(node.results[0])));
+        }};
 
 // ---- Broadcast, reshape, transpose, reverse ----
 
@@ -86,8 +96,9 @@ const OpDef kBroadcastInDim = {
                (from.shape.dim(i) == 1 || from.shape.dim(i) == to.shape.dim(axes[i]));
       }
       if (fits) return std::vector<TensorType>{to};
-      return OpError(node, absl::StrCat(from.ToString(), " does not stretch to ", to.ToString(), " along axes ",
-                                        MlirList(axes), " (an extent must be 1 or stay as it is)"));
+      return OpError(node, absl::StrCat(from.ToString(), " does not stretch to ", to.ToString(),
+                                        " along axes ", MlirList(axes),
+                                        " (an extent must be 1 or stay as it is)"));
     },
     .gradient = [](G g) -> Values {
       // What was copied is summed: axes that were added, and axes that were stretched.
@@ -97,14 +108,16 @@ const OpDef kBroadcastInDim = {
       Axes summed;
       for (int64_t d = 0; d < to.rank(); ++d) {
         const auto at = std::find(axes.begin(), axes.end(), d);
-        if (at == axes.end() || (from.dim(at - axes.begin()) == 1 && to.dim(d) != 1)) summed.push_back(d);
+        if (at == axes.end() || (from.dim(at - axes.begin()) == 1 && to.dim(d) != 1))
+          summed.push_back(d);
       }
       const Value sum = summed.empty() ? g.cotangent() : ReduceSum(g.cotangent(), summed);
       return {Reshape(sum, from)};
     },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "axes"))));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "axes"))));
+        }};
 
 const OpDef kReshape = {
     .name = "stablehlo.reshape",
@@ -112,8 +125,9 @@ const OpDef kReshape = {
       const TensorType& from = node.operands[0].type();
       const TensorType to{from.dtype, Shape(IntsOf(node, "shape"))};
       if (from.shape.num_elements() == to.shape.num_elements()) return std::vector<TensorType>{to};
-      return OpError(node, absl::StrCat(from.ToString(), " has ", from.shape.num_elements(), " elements, ",
-                                        to.shape.ToString(), " has ", to.shape.num_elements()));
+      return OpError(
+          node, absl::StrCat(from.ToString(), " has ", from.shape.num_elements(), " elements, ",
+                             to.shape.ToString(), " has ", to.shape.num_elements()));
     },
     .gradient = [](G g) -> Values { return {Reshape(g.cotangent(), g.operand(0).shape())}; },
     .print = PrintConverting};
@@ -128,7 +142,8 @@ const OpDef kTranspose = {
       Ints wanted(from.shape.rank());
       std::iota(wanted.begin(), wanted.end(), 0);
       if (sorted != wanted) {
-        return OpError(node, absl::StrCat(MlirList(permutation), " does not name each axis of ", from.ToString(), " once"));
+        return OpError(node, absl::StrCat(MlirList(permutation), " does not name each axis of ",
+                                          from.ToString(), " once"));
       }
       std::vector<int64_t> dims;
       for (int64_t axis : permutation) dims.push_back(from.shape.dim(axis));
@@ -140,17 +155,22 @@ const OpDef kTranspose = {
       for (size_t i = 0; i < permutation.size(); ++i) inverse[permutation[i]] = i;
       return {Transpose(g.cotangent(), inverse)};
     },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "permutation"))));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node,
+                    absl::StrCat(", dims = ", MlirList(IntsOf(node, "permutation"))));
+        }};
 
 const OpDef kReverse = {
     .name = "stablehlo.reverse",
-    .infer = [](const Node& node) -> InferResult { return std::vector<TensorType>{node.operands[0].type()}; },
+    .infer = [](const Node& node) -> InferResult {
+      return std::vector<TensorType>{node.operands[0].type()};
+    },
     .gradient = [](G g) -> Values { return {Reverse(g.cotangent(), IntsOf(g.node, "axes"))}; },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "axes"))));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "axes"))));
+        }};
 
 // ---- Concatenate, slice, pad ----
 
@@ -168,7 +188,8 @@ const OpDef kConcatenate = {
           other.shape.set_dim(axis, type.shape.dim(axis));
         }
         if (!same_rank || !(other == type)) {
-          return OpError(node, absl::StrCat("values may differ only along axis ", axis, ", got ", TypesOf(node)));
+          return OpError(node, absl::StrCat("values may differ only along axis ", axis, ", got ",
+                                            TypesOf(node)));
         }
       }
       type.shape.set_dim(axis, extent);
@@ -185,15 +206,17 @@ const OpDef kConcatenate = {
       }
       return parts;
     },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", dim = ", node.attributes.Get<int64_t>("axis")));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node, absl::StrCat(", dim = ", node.attributes.Get<int64_t>("axis")));
+        }};
 
 const OpDef kSlice = {
     .name = "stablehlo.slice",
     .infer = [](const Node& node) -> InferResult {
       const TensorType& from = node.operands[0].type();
-      const Ints &begin = IntsOf(node, "begin"), &end = IntsOf(node, "end"), &strides = IntsOf(node, "strides");
+      const Ints &begin = IntsOf(node, "begin"), &end = IntsOf(node, "end"),
+                 &strides = IntsOf(node, "strides");
       const size_t rank = from.shape.rank();
       bool fits = begin.size() == rank && end.size() == rank && strides.size() == rank;
       std::vector<int64_t> dims;
@@ -202,8 +225,9 @@ const OpDef kSlice = {
         if (fits) dims.push_back((end[i] - begin[i] + strides[i] - 1) / strides[i]);
       }
       if (fits) return std::vector<TensorType>{{from.dtype, Shape(dims)}};
-      return OpError(node, absl::StrCat("begin ", MlirList(begin), ", end ", MlirList(end), ", strides ",
-                                        MlirList(strides), " do not lie within ", from.ToString()));
+      return OpError(node,
+                     absl::StrCat("begin ", MlirList(begin), ", end ", MlirList(end), ", strides ",
+                                  MlirList(strides), " do not lie within ", from.ToString()));
     },
     .gradient = [](G g) -> Values {
       const Ints &begin = IntsOf(g.node, "begin"), &strides = IntsOf(g.node, "strides");
@@ -215,23 +239,28 @@ const OpDef kSlice = {
       }
       return {Pad(g.cotangent(), 0, padding)};
     },
-    .print = [](Printer& printer, const Node& node) {
-      const Ints &begin = IntsOf(node, "begin"), &end = IntsOf(node, "end"), &strides = IntsOf(node, "strides");
-      std::vector<std::string> ranges;
-      for (size_t i = 0; i < begin.size(); ++i) {
-        ranges.push_back(absl::StrCat(begin[i], ":", end[i], strides[i] == 1 ? "" : absl::StrCat(":", strides[i])));
-      }
-      PrintWith(printer, node, absl::StrCat(" [", absl::StrJoin(ranges, ", "), "]"));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          const Ints &begin = IntsOf(node, "begin"), &end = IntsOf(node, "end"),
+                     &strides = IntsOf(node, "strides");
+          std::vector<std::string> ranges;
+          for (size_t i = 0; i < begin.size(); ++i) {
+            ranges.push_back(absl::StrCat(begin[i], ":", end[i],
+                                          strides[i] == 1 ? "" : absl::StrCat(":", strides[i])));
+          }
+          PrintWith(printer, node, absl::StrCat(" [", absl::StrJoin(ranges, ", "), "]"));
+        }};
 
 // Operands: the value and the scalar that fills.
 const OpDef kPad = {
     .name = "stablehlo.pad",
     .infer = [](const Node& node) -> InferResult {
       const TensorType& from = node.operands[0].type();
-      const Ints &low = IntsOf(node, "low"), &high = IntsOf(node, "high"), &interior = IntsOf(node, "interior");
+      const Ints &low = IntsOf(node, "low"), &high = IntsOf(node, "high"),
+                 &interior = IntsOf(node, "interior");
       if (low.size() != static_cast<size_t>(from.shape.rank())) {
-        return OpError(node, absl::StrCat("wants padding for each axis of ", from.ToString(), ", got ", low.size()));
+        return OpError(node, absl::StrCat("wants padding for each axis of ", from.ToString(),
+                                          ", got ", low.size()));
       }
       std::vector<int64_t> dims;
       for (size_t i = 0; i < low.size(); ++i) {
@@ -239,14 +268,16 @@ const OpDef kPad = {
         const int64_t spread = extent == 0 ? 0 : (extent - 1) * interior[i] + extent;
         dims.push_back(spread + low[i] + high[i]);
         if (interior[i] < 0 || dims.back() < 0) {
-          return OpError(node, absl::StrCat("axis ", i, " of ", from.ToString(), " cannot be padded by ", low[i], ", ",
-                                            high[i], " and ", interior[i], " between elements"));
+          return OpError(
+              node, absl::StrCat("axis ", i, " of ", from.ToString(), " cannot be padded by ",
+                                 low[i], ", ", high[i], " and ", interior[i], " between elements"));
         }
       }
       return std::vector<TensorType>{{from.dtype, Shape(dims)}};
     },
     .gradient = [](G g) -> Values {
-      const Ints &low = IntsOf(g.node, "low"), &high = IntsOf(g.node, "high"), &interior = IntsOf(g.node, "interior");
+      const Ints &low = IntsOf(g.node, "low"), &high = IntsOf(g.node, "high"),
+                 &interior = IntsOf(g.node, "interior");
       const Shape& from = g.operand(0).shape();
       // The reverse: cut or extend the edges, then take every (interior + 1)th.
       std::vector<PadAxis> edges;
@@ -260,11 +291,13 @@ const OpDef kPad = {
       // What the fill gets: all that did not come from the value.
       return {inner, ReduceSum(g.cotangent()) - ReduceSum(inner)};
     },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", low = ", MlirList(IntsOf(node, "low")), ", high = ",
-                                            MlirList(IntsOf(node, "high")), ", interior = ",
-                                            MlirList(IntsOf(node, "interior"))));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node,
+                    absl::StrCat(", low = ", MlirList(IntsOf(node, "low")),
+                                 ", high = ", MlirList(IntsOf(node, "high")),
+                                 ", interior = ", MlirList(IntsOf(node, "interior"))));
+        }};
 
 // Operands: the value, then one integer scalar for each axis.
 const OpDef kDynamicSlice = {
@@ -272,14 +305,17 @@ const OpDef kDynamicSlice = {
     .infer = [](const Node& node) -> InferResult {
       const TensorType& from = node.operands[0].type();
       const Ints& sizes = IntsOf(node, "sizes");
-      bool fits = sizes.size() == static_cast<size_t>(from.shape.rank()) && node.operands.size() == sizes.size() + 1;
+      bool fits = sizes.size() == static_cast<size_t>(from.shape.rank()) &&
+                  node.operands.size() == sizes.size() + 1;
       for (size_t i = 0; fits && i < sizes.size(); ++i) {
         fits = sizes[i] >= 0 && sizes[i] <= from.shape.dim(i) && node.operands[i + 1].rank() == 0 &&
                base::IsInteger(node.operands[i + 1].dtype());
       }
       if (fits) return std::vector<TensorType>{{from.dtype, Shape(sizes)}};
-      return OpError(node, absl::StrCat("wants one integer scalar for each axis and sizes within the value; got ",
-                                        TypesOf(node), " and sizes ", MlirList(sizes)));
+      return OpError(
+          node,
+          absl::StrCat("wants one integer scalar for each axis and sizes within the value; got ",
+                       TypesOf(node), " and sizes ", MlirList(sizes)));
     },
     .gradient = [](G g) -> Values {
       Values begin(g.node.operands.begin() + 1, g.node.operands.end());
@@ -287,9 +323,10 @@ const OpDef kDynamicSlice = {
       out[0] = DynamicUpdateSlice(SplatLike(g.operand(0), 0), g.cotangent(), begin);
       return out;
     },
-    .print = [](Printer& printer, const Node& node) {
-      PrintWith(printer, node, absl::StrCat(", sizes = ", MlirList(IntsOf(node, "sizes"))));
-    }};
+    .print =
+        [](Printer& printer, const Node& node) {
+          PrintWith(printer, node, absl::StrCat(", sizes = ", MlirList(IntsOf(node, "sizes"))));
+        }};
 
 // Operands: the value, what replaces a part of it, then one integer scalar for each axis.
 const OpDef kDynamicUpdateSlice = {
@@ -303,15 +340,19 @@ const OpDef kDynamicUpdateSlice = {
                base::IsInteger(node.operands[i + 2].dtype());
       }
       if (fits) return std::vector<TensorType>{to};
-      return OpError(node, absl::StrCat("wants a value, a part that fits into it and one integer scalar for each axis; got ",
-                                        TypesOf(node)));
+      return OpError(
+          node,
+          absl::StrCat(
+              "wants a value, a part that fits into it and one integer scalar for each axis; got ",
+              TypesOf(node)));
     },
     .gradient = [](G g) -> Values {
       Values begin(g.node.operands.begin() + 2, g.node.operands.end());
       Values out(g.node.operands.size());
       const Value update = g.operand(1);
       out[0] = DynamicUpdateSlice(g.cotangent(), SplatLike(update, 0), begin);
-      out[1] = DynamicSlice(g.cotangent(), begin, Ints(update.shape().begin(), update.shape().end()));
+      out[1] =
+          DynamicSlice(g.cotangent(), begin, Ints(update.shape().begin(), update.shape().end()));
       return out;
     },
     .print = PrintConverting};
@@ -333,8 +374,8 @@ Value Constant(Graph& graph, const Array& array) {
 Value Splat(Graph& graph, const TensorType& type, double value) {
   Array scalar = Array::Scalar(value);
   if (base::IsNumeric(type.dtype)) scalar = *scalar.Cast(type.dtype);
-  const Values results =
-      graph.Emit(kSplat, {}, {{"dtype", type.dtype}, {"shape", ListOf(type.shape)}, {"value", scalar}});
+  const Values results = graph.Emit(
+      kSplat, {}, {{"dtype", type.dtype}, {"shape", ListOf(type.shape)}, {"value", scalar}});
   return results.empty() ? Value() : results[0];
 }
 
@@ -356,8 +397,8 @@ Value BroadcastInDim(Value x, const Shape& shape, const Axes& axes) {
 Value BroadcastTo(Value x, const Shape& shape) {
   if (!x.valid() || x.shape() == shape) return x;
   if (x.rank() > shape.rank()) {
-    x.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("broadcast: ", x.type().ToString(), " has more axes than ", shape.ToString())));
+    x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "broadcast: ", x.type().ToString(), " has more axes than ", shape.ToString())));
     return Value();
   }
   Axes axes;
@@ -379,7 +420,8 @@ Value Reshape(Value x, const Shape& shape) {
       unknown = shape.rank();  // a second one
     }
   }
-  if (unknown == shape.rank() || (unknown >= 0 && (rest == 0 || x.shape().num_elements() % rest != 0))) {
+  if (unknown == shape.rank() ||
+      (unknown >= 0 && (rest == 0 || x.shape().num_elements() % rest != 0))) {
     x.graph()->Fail(absl::InvalidArgumentError(
         absl::StrCat("reshape: ", x.type().ToString(), " does not fit ", shape.ToString())));
     return Value();
@@ -400,8 +442,8 @@ Value ExpandDims(Value x, int64_t axis) {
   if (!x.valid()) return x;
   if (axis < 0) axis += x.rank() + 1;
   if (axis < 0 || axis > x.rank()) {
-    x.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("expand_dims: there is no place ", axis, " among the axes of ", x.type().ToString())));
+    x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "expand_dims: there is no place ", axis, " among the axes of ", x.type().ToString())));
     return Value();
   }
   std::vector<int64_t> dims = ListOf(x.shape());
@@ -486,9 +528,9 @@ Value DynamicUpdateSlice(Value x, Value update, const Values& begin) {
 }
 
 OpList ShapeOps() {
-  static constexpr const OpDef* kOps[] = {&kConstant, &kSplat, &kIota, &kBroadcastInDim, &kReshape, &kTranspose,
-                                          &kReverse, &kConcatenate, &kSlice, &kPad, &kDynamicSlice,
-                                          &kDynamicUpdateSlice};
+  static constexpr const OpDef* kOps[] = {
+      &kConstant,    &kSplat, &kIota, &kBroadcastInDim, &kReshape,           &kTranspose, &kReverse,
+      &kConcatenate, &kSlice, &kPad,  &kDynamicSlice,   &kDynamicUpdateSlice};
   return kOps;
 }
 

@@ -31,9 +31,9 @@ absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions&
     const TensorType& to = graph.results()[result].type();
     // XLA accepts a mismatch silently on some platforms, so it is refused here.
     if (!(from == to)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameter '", graph.parameter_names()[parameter], "' is ", from.ToString(),
-                       " and cannot give its memory to result ", result, ", which is ", to.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter '", graph.parameter_names()[parameter], "' is ", from.ToString(),
+          " and cannot give its memory to result ", result, ", which is ", to.ToString()));
     }
     if (alias[parameter] >= 0 || taken[result]) {
       return absl::InvalidArgumentError(
@@ -67,7 +67,8 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
     program.parameter_names.push_back(graph.parameter_names()[i]);
     names.push_back(absl::StrCat("%arg", i));
     const std::string donated =
-        program.alias[i] < 0 ? "" : absl::StrCat(" {tf.aliasing_output = ", program.alias[i], " : i32}");
+        program.alias[i] < 0 ? ""
+                             : absl::StrCat(" {tf.aliasing_output = ", program.alias[i], " : i32}");
     const bool last = i + 1 == graph.parameters().size();
     printer.PlainLine(absl::StrCat(names.back(), ": ", MlirType(type), donated, last ? "" : ","));
   }

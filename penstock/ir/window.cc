@@ -22,18 +22,22 @@ struct Window {
 };
 
 Window FromAttributes(const Attributes& a) {
-  return {a.Get<Ints>("size"),     a.Get<Ints>("strides"), a.Get<Ints>("dilation"),
-          a.Get<Ints>("low"),      a.Get<Ints>("high"),    static_cast<ReduceKind>(a.Get<int64_t>("kind"))};
+  return {a.Get<Ints>("size"),     a.Get<Ints>("strides"),
+          a.Get<Ints>("dilation"), a.Get<Ints>("low"),
+          a.Get<Ints>("high"),     static_cast<ReduceKind>(a.Get<int64_t>("kind"))};
 }
 
 InferResult InferReduceWindow(const Node& node) {
   const TensorType& from = node.operands[0].type();
   const Window w = FromAttributes(node.attributes);
   const size_t rank = from.shape.rank();
-  if (w.size.size() != rank || w.strides.size() != rank || w.dilation.size() != rank || w.low.size() != rank) {
-    return OpError(node, absl::StrCat("wants a window, strides and padding for each axis of ", from.ToString()));
+  if (w.size.size() != rank || w.strides.size() != rank || w.dilation.size() != rank ||
+      w.low.size() != rank) {
+    return OpError(node, absl::StrCat("wants a window, strides and padding for each axis of ",
+                                      from.ToString()));
   }
-  if (from.dtype == DType::kBool) return OpError(node, absl::StrCat("wants numbers, got ", from.ToString()));
+  if (from.dtype == DType::kBool)
+    return OpError(node, absl::StrCat("wants numbers, got ", from.ToString()));
   Ints dims;
   for (size_t i = 0; i < rank; ++i) {
     if (w.size[i] < 1 || w.strides[i] < 1 || w.dilation[i] < 1) {
@@ -47,8 +51,8 @@ InferResult InferReduceWindow(const Node& node) {
 
 Value Emit(Value x, const Window& w);
 
-// Each input element gets the cotangents of all windows it is in: a sum over windows again, of the cotangent
-// spread by the strides.
+// Each input element gets the cotangents of all windows it is in: a sum over windows again, of the
+// cotangent spread by the strides.
 Value SumGradient(const GradientArgs& g, const Window& w) {
   const Shape &in = g.operand(0).shape(), &out = g.result().shape();
   if (out.num_elements() == 0) return SplatLike(g.operand(0), 0);
@@ -65,9 +69,9 @@ Value SumGradient(const GradientArgs& g, const Window& w) {
   return Emit(Pad(g.cotangent(), 0, padding), whole);
 }
 
-// The cotangent of each window goes to the first of its elements that equals the result. Written as slices and
-// pads, one for each place in the window: select_and_scatter, the operation made for this, is several times
-// slower on CPUs and has no second derivative.
+// The cotangent of each window goes to the first of its elements that equals the result. Written as
+// slices and pads, one for each place in the window: select_and_scatter, the operation made for
+// this, is several times slower on CPUs and has no second derivative.
 Value ExtremeGradient(const GradientArgs& g, const Window& w) {
   const Value x = g.operand(0), result = g.result();
   const Shape &in = x.shape(), &out = result.shape();
@@ -111,19 +115,22 @@ void PrintReduceWindow(Printer& printer, const Node& node) {
   const std::string scalar = MlirType({from.dtype, {}});
   const std::string init = printer.Scalar(from.dtype, IdentityOf(w.kind, from.dtype), node);
   std::vector<std::string> padding;
-  for (size_t i = 0; i < w.low.size(); ++i) padding.push_back(absl::StrCat("[", w.low[i], ", ", w.high[i], "]"));
+  for (size_t i = 0; i < w.low.size(); ++i)
+    padding.push_back(absl::StrCat("[", w.low[i], ", ", w.high[i], "]"));
   const std::string a = printer.FreshName(), b = printer.FreshName(), sum = printer.FreshName();
-  printer.OpenLine(node, absl::StrCat("\"stablehlo.reduce_window\"(", printer.Names(node.operands), ", ", init, ") ({"));
+  printer.OpenLine(node, absl::StrCat("\"stablehlo.reduce_window\"(", printer.Names(node.operands),
+                                      ", ", init, ") ({"));
   printer.Indent(1);
   printer.PlainLine(absl::StrCat("^bb0(", a, ": ", scalar, ", ", b, ": ", scalar, "):"));
   printer.PlainLine(absl::StrCat(sum, " = ", StableHloOf(w.kind), " ", a, ", ", b, " : ", scalar));
   printer.PlainLine(absl::StrCat("stablehlo.return ", sum, " : ", scalar));
   printer.Indent(-1);
   printer.CloseLine(
-      node, absl::StrCat("}) {padding = dense<[", absl::StrJoin(padding, ", "), "]> : tensor<", w.low.size(),
-                         "x2xi64>, window_dilations = ", MlirArray(w.dilation), ", window_dimensions = ",
-                         MlirArray(w.size), ", window_strides = ", MlirArray(w.strides), "} : (", MlirType(from),
-                         ", ", scalar, ") -> ", MlirType(node.results[0])));
+      node, absl::StrCat("}) {padding = dense<[", absl::StrJoin(padding, ", "), "]> : tensor<",
+                         w.low.size(), "x2xi64>, window_dilations = ", MlirArray(w.dilation),
+                         ", window_dimensions = ", MlirArray(w.size),
+                         ", window_strides = ", MlirArray(w.strides), "} : (", MlirType(from), ", ",
+                         scalar, ") -> ", MlirType(node.results[0])));
 }
 
 const OpDef kReduceWindow = {
@@ -137,7 +144,11 @@ const OpDef kReduceWindow = {
 
 Value Emit(Value x, const Window& w) {
   return EmitOne(kReduceWindow, {x},
-                 {{"size", w.size}, {"strides", w.strides}, {"dilation", w.dilation}, {"low", w.low}, {"high", w.high},
+                 {{"size", w.size},
+                  {"strides", w.strides},
+                  {"dilation", w.dilation},
+                  {"low", w.low},
+                  {"high", w.high},
                   {"kind", static_cast<int64_t>(w.kind)}});
 }
 
