@@ -23,7 +23,7 @@ endif()
 add_library(penstock_arrow SHARED IMPORTED)
 set_target_properties(penstock_arrow PROPERTIES
   IMPORTED_LOCATION ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600
-  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${PENSTOCK_UNPACKED}/pyarrow/include")
+  INTERFACE_INCLUDE_DIRECTORIES "${PENSTOCK_UNPACKED}/pyarrow/include")
 
 # The PJRT C API header, from the wheel that also carries the CPU plugin.
 add_library(penstock_pjrt_header INTERFACE)
