@@ -1,0 +1,49 @@
+#include "penstock/io/file_system.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/arrow_file_system.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/scheme_router.h"
+
+namespace penstock::io {
+
+absl::StatusOr<bool> FileSystem::Exists(absl::string_view uri) {
+  const absl::Status status = Stat(uri).status();
+  if (status.ok()) return true;
+  if (absl::IsNotFound(status)) return false;
+  return status;
+}
+
+std::shared_ptr<FileSystem> FileSystem::Default() {
+  // Made once and never destroyed: a thread may still read when the program ends.
+  static const auto* const fs = new std::shared_ptr<FileSystem>([] {
+    const auto local = MakeLocalFileSystem();
+    const auto objects = MakeArrowFileSystem();
+    return MakeSchemeRouter({{"", local}, {"file", local}, {"gs", objects}, {"s3", objects}});
+  }());
+  return *fs;
+}
+
+absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri) {
+  // The size is a hint only: a file in /proc says 0, another may grow.
+  constexpr size_t kStep = 1 << 20;
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> in, fs.OpenInput(uri));
+  std::string bytes;
+  for (size_t step = 64 << 10;; step = std::max(kStep, bytes.size())) {
+    const size_t filled = bytes.size();
+    bytes.resize(filled + step);
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, in->Read({bytes.data() + filled, step}));
+    bytes.resize(filled + n);
+    if (n < static_cast<int64_t>(step)) return bytes;
+  }
+}
+
+absl::Status WriteFile(FileSystem& fs, absl::string_view uri, absl::string_view bytes) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<OutputStream> out, fs.Create(uri));
+  PENSTOCK_RETURN_IF_ERROR(out->Append(bytes));
+  return out->Close();
+}
+
+}  // namespace penstock::io

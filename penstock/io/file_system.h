@@ -1,0 +1,147 @@
+// Room io: files by URI on any file system. It may use base.
+//
+//   uri.h                  names: taken apart, joined
+//   file_system.h          the interface, whole files read and written, what a program uses by default
+//   glob.h                 patterns
+//   scheme_router.h        which file system serves which scheme
+//   local_file_system.h    local paths and file://
+//   memory_file_system.h   memory://, for tests
+//   arrow_file_system.h    gs:// and s3://, by Arrow C++
+//
+//   auto fs = FileSystem::Default();
+//   PENSTOCK_ASSIGN_OR_RETURN(auto shards, Glob(*fs, "gs://flowers/train/*.tfrec"));
+//   PENSTOCK_ASSIGN_OR_RETURN(auto file, fs->OpenRandomAccess(shards[0]));
+//   std::vector<char> header(16);
+//   PENSTOCK_ASSIGN_OR_RETURN(int64_t n, file->Read(0, absl::MakeSpan(header)));
+//   PENSTOCK_RETURN_IF_ERROR(WriteFile(*fs, "gs://flowers/count.txt", absl::StrCat(shards.size())));
+//
+// Names follow uri.h. A FileInfo's uri can be given back as it is; it keeps the options ("?...") of the
+// folder that was listed.
+//
+// Errors say what, which URI, and what the file system said:
+//   NotFound            the file, folder or bucket does not exist
+//   InvalidArgument     the name cannot be a name, or its scheme or an option of it is unknown
+//   FailedPrecondition  a folder where a file was wanted, or a file where a folder was
+//   PermissionDenied    no right to it, or no credentials where some are needed
+//   ResourceExhausted   the disk or a quota is full
+//   Unavailable         the service did not answer, after retries
+//
+// Threads: a FileSystem and a RandomAccessFile may be used by many at once; a stream by one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace penstock::io {
+
+struct FileInfo {
+  std::string uri;  // a folder's has no '/' at its end
+  bool is_directory = false;
+  int64_t size = 0;                  // bytes; 0 for a folder
+  double modified_unix_seconds = 0;  // 0 where it is not known, as for folders of object stores
+};
+
+// The bytes of one file at any place. Several Reads may be in flight.
+class RandomAccessFile {
+ public:
+  virtual ~RandomAccessFile() = default;
+
+  // Fills `out` from `offset` on; returns how many bytes, fewer than asked only at the end of the file
+  // and 0 beyond it. A negative offset is an InvalidArgument error.
+  virtual absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) = 0;
+
+  const std::string& uri() const { return uri_; }
+  int64_t size() const { return size_; }  // when it was opened
+
+ protected:
+  RandomAccessFile(std::string uri, int64_t size) : uri_(std::move(uri)), size_(size) {}
+
+ private:
+  std::string uri_;
+  int64_t size_;
+};
+
+// A file from its beginning to its end, once. It may read ahead.
+class InputStream {
+ public:
+  virtual ~InputStream() = default;
+
+  // Fills `out`; returns how many bytes, fewer than asked only at the end of the file, then 0.
+  virtual absl::StatusOr<int64_t> Read(absl::Span<char> out) = 0;
+
+  const std::string& uri() const { return uri_; }
+
+ protected:
+  explicit InputStream(std::string uri) : uri_(std::move(uri)) {}
+
+ private:
+  std::string uri_;
+};
+
+// A new file, published whole: it appears, and replaces the file of that name, when Close succeeds.
+// Destroyed before that it leaves the old file, or none. Small writes are buffered.
+class OutputStream {
+ public:
+  virtual ~OutputStream() = default;
+
+  virtual absl::Status Append(absl::string_view bytes) = 0;
+  // Publishes the file: on return it is on the disk, or the object store has acknowledged it. Fails,
+  // and publishes nothing, when an Append failed. Nothing may be called after it but the destructor.
+  virtual absl::Status Close() = 0;
+
+  const std::string& uri() const { return uri_; }
+
+ protected:
+  explicit OutputStream(std::string uri) : uri_(std::move(uri)) {}
+
+ private:
+  std::string uri_;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) = 0;
+  virtual absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) = 0;
+  // Makes missing folders above it. A bucket must exist.
+  virtual absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) = 0;
+
+  virtual absl::StatusOr<FileInfo> Stat(absl::string_view uri) = 0;
+  // The files and folders right inside a folder, sorted by URI. A missing folder is NotFound.
+  virtual absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) = 0;
+  // All files below a folder at any depth, sorted by URI; folders are left out.
+  virtual absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) = 0;
+
+  // Removes one file.
+  virtual absl::Status Remove(absl::string_view uri) = 0;
+  // Removes a folder and all that is below it. A root or a bucket is refused.
+  virtual absl::Status RemoveRecursively(absl::string_view folder_uri) = 0;
+  // Makes a folder and those above it; one that is there already is fine. Only a local file system has
+  // empty folders: elsewhere this does nothing, and the folder is there once a file is below it. The
+  // URI of a bucket alone makes the bucket.
+  virtual absl::Status CreateFolder(absl::string_view folder_uri) = 0;
+
+  // False for NotFound; other errors are errors.
+  absl::StatusOr<bool> Exists(absl::string_view uri);
+
+  // What a program uses: local paths, file://, gs:// and s3://. The last two are made on first use.
+  static std::shared_ptr<FileSystem> Default();
+};
+
+// The whole file.
+absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri);
+
+// Publishes a file of these bytes: whole or not at all.
+absl::Status WriteFile(FileSystem& fs, absl::string_view uri, absl::string_view bytes);
+
+}  // namespace penstock::io

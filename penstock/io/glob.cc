@@ -1,0 +1,255 @@
+#include "penstock/io/glob.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/posix_error.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+using Steps = std::vector<absl::string_view>;
+
+// The character `text` begins with: its bytes as they are, so that characters compare in the order of
+// their code points. A byte that is not UTF-8 is a character of its own.
+absl::string_view FirstCharacter(absl::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 1;
+  if (length > text.size()) return text.substr(0, 1);
+  for (size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return text.substr(0, 1);
+  }
+  return text.substr(0, length);
+}
+
+// The class that `pattern` begins with, "[...]", or empty where there is no closing ']'.
+absl::string_view FirstClass(absl::string_view pattern) {
+  size_t i = 1;
+  if (i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^')) ++i;
+  const size_t close = pattern.find(']', i + 1);
+  return close == absl::string_view::npos ? "" : pattern.substr(0, close + 1);
+}
+
+bool ClassHolds(absl::string_view klass, absl::string_view character) {
+  klass = klass.substr(1, klass.size() - 2);
+  const bool negated = klass[0] == '!' || klass[0] == '^';
+  if (negated) klass.remove_prefix(1);
+  while (!klass.empty()) {
+    const absl::string_view low = FirstCharacter(klass);
+    klass.remove_prefix(low.size());
+    absl::string_view high = low;
+    if (klass.size() >= 2 && klass[0] == '-') {
+      high = FirstCharacter(klass.substr(1));
+      klass.remove_prefix(1 + high.size());
+    }
+    if (low <= character && character <= high) return !negated;
+  }
+  return negated;
+}
+
+// When `pattern`, which does not begin with '*', begins by matching what `name` begins with: takes both
+// off and returns true.
+bool TakeOne(absl::string_view& pattern, absl::string_view& name) {
+  if (pattern.empty() || name.empty()) return false;
+  if (pattern[0] == '[') {
+    if (const absl::string_view klass = FirstClass(pattern); !klass.empty()) {
+      const absl::string_view character = FirstCharacter(name);
+      if (!ClassHolds(klass, character)) return false;
+      pattern.remove_prefix(klass.size());
+      name.remove_prefix(character.size());
+      return true;
+    }
+  }
+  if (pattern[0] != '?' && pattern[0] != name[0]) return false;
+  name.remove_prefix(pattern[0] == '?' ? FirstCharacter(name).size() : 1);
+  pattern.remove_prefix(1);
+  return true;
+}
+
+// table[j]: whether the steps of the pattern so far match the first j steps of the path.
+bool StepsMatch(const Steps& pattern, const Steps& path) {
+  std::vector<char> table(path.size() + 1, false);
+  table[0] = true;
+  for (const absl::string_view step : pattern) {
+    if (step == "**") {
+      for (size_t j = 0; j < path.size(); ++j) {
+        table[j + 1] = table[j + 1] || (table[j] && !absl::StartsWith(path[j], "."));
+      }
+      continue;
+    }
+    for (size_t j = path.size(); j > 0; --j) table[j] = table[j - 1] && StepMatches(step, path[j - 1]);
+    table[0] = false;
+  }
+  return table[path.size()];
+}
+
+// A pattern cut before its first step with a wildcard.
+struct Plan {
+  std::string folder;  // the URI where to look; empty for the current folder
+  Steps steps;         // what must match below it
+  bool wants_folders = false;
+};
+
+absl::StatusOr<Plan> MakePlan(const Uri& uri) {
+  Plan plan;
+  absl::string_view path = uri.path;
+  plan.wants_folders = absl::ConsumeSuffix(&path, "/");
+  const size_t slash = path.rfind('/', path.find_first_of("*?["));
+  const bool has_folder = slash != absl::string_view::npos;
+  plan.steps = absl::StrSplit(has_folder ? path.substr(slash + 1) : path, '/');
+  for (const absl::string_view step : plan.steps) {
+    if (step.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the pattern '", DisplayUri(uri), "' has an empty step ('//')"));
+    }
+  }
+  Uri folder = uri;
+  const size_t root = uri.is_local() ? 1 : 0;  // of "/*.txt" the folder is "/"
+  folder.path = std::string(has_folder ? path.substr(0, std::max(slash, root)) : "");
+  plan.folder = FormatUri(folder);
+  return plan;
+}
+
+class Search {
+ public:
+  Search(FileSystem& fs, const Plan& plan) : fs_(fs), plan_(plan) {}
+
+  // Folder by folder, entering only those that match.
+  absl::Status Descend(const std::string& folder, size_t step) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, fs_.List(Listable(folder)));
+    const bool last = step + 1 == plan_.steps.size();
+    for (const FileInfo& entry : entries) {
+      See(entry);
+      if (!StepMatches(plan_.steps[step], Basename(entry.uri))) continue;
+      if (last && entry.is_directory == plan_.wants_folders) Keep(entry.uri);
+      if (!last && entry.is_directory) PENSTOCK_RETURN_IF_ERROR(Descend(entry.uri, step + 1));
+    }
+    return absl::OkStatus();
+  }
+
+  // Everything below the folder in one listing.
+  absl::Status Sweep() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<FileInfo> files,
+                              fs_.ListRecursive(Listable(plan_.folder)));
+    PENSTOCK_ASSIGN_OR_RETURN(Uri folder, ParseUri(Listable(plan_.folder)));
+    std::string prefix = std::move(folder.path);
+    if (!prefix.empty() && prefix.back() != '/') prefix += '/';
+    for (const FileInfo& file : files) {
+      See(file);
+      PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, ParseUri(file.uri));
+      const Steps path = absl::StrSplit(absl::StripPrefix(uri.path, prefix), '/');
+      if (!plan_.wants_folders) {
+        if (StepsMatch(plan_.steps, path)) Keep(file.uri);
+        continue;
+      }
+      std::string above = file.uri;
+      for (Steps steps = path; steps.size() > 1;) {
+        steps.pop_back();
+        above = Dirname(above);
+        if (StepsMatch(plan_.steps, steps)) Keep(above);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> TakeSorted() {
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return std::move(found_);
+  }
+
+  // "looked at 3 entries of '/data', the first is 'a.txt'".
+  std::string WhatWasSeen() const {
+    const std::string folder = plan_.folder.empty() ? "." : plan_.folder;
+    if (seen_ == 0) return absl::StrCat("'", folder, "' is empty");
+    return absl::StrCat("looked at ", seen_, seen_ == 1 ? " entry" : " entries", " in '", folder,
+                        "', the first is '", first_, "'");
+  }
+
+ private:
+  static std::string Listable(const std::string& folder) { return folder.empty() ? "." : folder; }
+
+  void See(const FileInfo& entry) {
+    if (seen_++ == 0) first_ = Basename(entry.uri);
+  }
+
+  void Keep(absl::string_view uri) {
+    if (plan_.folder.empty()) absl::ConsumePrefix(&uri, "./");
+    found_.push_back(plan_.wants_folders ? JoinPath(uri, "") : std::string(uri));
+  }
+
+  FileSystem& fs_;
+  const Plan& plan_;
+  std::vector<std::string> found_;
+  int64_t seen_ = 0;
+  std::string first_;
+};
+
+absl::StatusOr<std::vector<std::string>> OneFile(FileSystem& fs, absl::string_view name) {
+  PENSTOCK_ASSIGN_OR_RETURN(const FileInfo info, fs.Stat(name));
+  const bool wants_folder = name == JoinPath(name, "");
+  if (!info.is_directory && wants_folder) return IsAFileError(name);
+  if (info.is_directory && !wants_folder) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", name, "' is a folder; the files in it are '", JoinPath(name, "*"), "'"));
+  }
+  return std::vector<std::string>{std::string(name)};
+}
+
+}  // namespace
+
+bool HasWildcard(absl::string_view pattern) {
+  return pattern.find_first_of("*?[") != absl::string_view::npos;
+}
+
+bool StepMatches(absl::string_view pattern, absl::string_view name) {
+  if (absl::StartsWith(name, ".") && !absl::StartsWith(pattern, ".")) return false;
+  // Where to go on when the last '*' must take one more character; earlier ones never need to.
+  bool starred = false;
+  absl::string_view pattern_behind_star, name_behind_star;
+  while (!name.empty() || !pattern.empty()) {
+    if (absl::ConsumePrefix(&pattern, "*")) {
+      starred = true;
+      pattern_behind_star = pattern;
+      name_behind_star = name;
+    } else if (!TakeOne(pattern, name)) {
+      if (!starred || name_behind_star.empty()) return false;
+      name_behind_star.remove_prefix(FirstCharacter(name_behind_star).size());
+      pattern = pattern_behind_star;
+      name = name_behind_star;
+    }
+  }
+  return true;
+}
+
+bool PathMatches(absl::string_view pattern, absl::string_view path) {
+  return StepsMatch(absl::StrSplit(pattern, '/'), absl::StrSplit(path, '/'));
+}
+
+absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, ParseUri(pattern));
+  if (!HasWildcard(uri.path)) return OneFile(fs, pattern);
+  PENSTOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(uri));
+  Search search(fs, plan);
+  // An object store lists whole trees as fast as one level of them.
+  const bool any_depth = absl::c_linear_search(plan.steps, "**");
+  const bool sweep = any_depth || (!uri.is_local() && plan.steps.size() > 1);
+  const absl::Status status = sweep ? search.Sweep() : search.Descend(plan.folder, 0);
+  if (!status.ok()) {
+    return base::WithContext(status, absl::StrCat("nothing matches '", DisplayUri(uri), "'"));
+  }
+  std::vector<std::string> found = search.TakeSorted();
+  if (!found.empty()) return found;
+  return absl::NotFoundError(absl::StrCat("nothing matches '", DisplayUri(uri), "': ",
+                                          search.WhatWasSeen()));
+}
+
+}  // namespace penstock::io

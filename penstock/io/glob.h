@@ -1,0 +1,39 @@
+// Patterns of file names.
+//
+//   Glob(fs, "gs://flowers/train/*.tfrec")       the shards in one folder
+//   Glob(fs, "/photos/**/*.[jJ][pP][gG]")        photographs at any depth
+//   Glob(fs, "/photos/*/")                       the folders in /photos
+//
+// Within one step of a path, as in a shell:
+//   *        any characters, also none
+//   ?        one character (a whole UTF-8 character)
+//   [abc]    one of these characters; [a-z] a range; [!abc] or [^abc] none of these. A ']' that stands
+//            first is itself; a '[' without its ']' is itself. "[*]" matches a '*'.
+// The step ** matches any number of folders, also none. A name that begins with '.' is matched only by a
+// step that begins with '.', and ** does not enter such folders.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/io/file_system.h"
+
+namespace penstock::io {
+
+// Files that match, sorted; folders only when the pattern ends in '/'. A pattern without wildcards names
+// one file. Nothing found is a NotFound error that says where it looked. Wildcards cannot stand in the
+// name of a bucket.
+absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern);
+
+// Whether one step of a path ("00.tfrec") matches one step of a pattern ("*.tfrec").
+bool StepMatches(absl::string_view pattern, absl::string_view name);
+
+// Whether a path matches a pattern, step by step, with **.
+bool PathMatches(absl::string_view pattern, absl::string_view path);
+
+bool HasWildcard(absl::string_view pattern);
+
+}  // namespace penstock::io

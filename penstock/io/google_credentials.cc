@@ -1,0 +1,92 @@
+#include "penstock/io/google_credentials.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+
+#include "penstock/io/file_descriptor.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool GcloudFileExists() {
+  std::string folder = Environment("CLOUDSDK_CONFIG");
+  if (folder.empty()) folder = JoinPath(Environment("HOME"), ".config/gcloud");
+  return ::access(JoinPath(folder, "application_default_credentials.json").c_str(), R_OK) == 0;
+}
+
+// Whether `fd` is ready before the deadline.
+bool Await(int fd, short events, absl::Time deadline) {
+  const int64_t milliseconds = absl::ToInt64Milliseconds(deadline - absl::Now());
+  pollfd waiting{fd, events, 0};
+  return milliseconds > 0 && ::poll(&waiting, 1, static_cast<int>(milliseconds)) == 1;
+}
+
+FileDescriptor Connect(const std::string& host, const std::string& port, absl::Time deadline) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  FileDescriptor fd(
+      ::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, found->ai_protocol));
+  if (!fd.valid()) return {};
+  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 &&
+      (errno != EINPROGRESS || !Await(fd.get(), POLLOUT, deadline))) {
+    return {};
+  }
+  return fd;
+}
+
+// Other clouds have a server at the same address; only Google's names itself in its answer.
+bool MetadataServerAnswers(absl::Time deadline) {
+  std::string root = Environment("GCE_METADATA_ROOT");
+  if (root.empty()) root = "169.254.169.254";
+  const std::pair<std::string, std::string> host_port = absl::StrSplit(root, absl::MaxSplits(':', 1));
+  const FileDescriptor fd = Connect(
+      host_port.first, host_port.second.empty() ? "80" : host_port.second, deadline);
+  if (!fd.valid()) return false;
+  const std::string request =
+      absl::StrCat("GET / HTTP/1.0\r\nHost: ", root, "\r\nMetadata-Flavor: Google\r\n\r\n");
+  if (::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(request.size())) {
+    return false;
+  }
+  std::string answer;
+  char part[1024];
+  while (answer.size() < 16384 && Await(fd.get(), POLLIN, deadline)) {
+    const ssize_t n = ::recv(fd.get(), part, sizeof(part), 0);
+    if (n <= 0) break;
+    answer.append(part, n);
+    if (absl::StrContains(absl::AsciiStrToLower(answer), "metadata-flavor: google")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool GoogleCredentialsExist(absl::Duration patience) {
+  return !Environment("GOOGLE_APPLICATION_CREDENTIALS").empty() || GcloudFileExists() ||
+         MetadataServerAnswers(absl::Now() + patience);
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,183 @@
+#include "penstock/io/local_output_stream.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/file_descriptor.h"
+#include "penstock/io/posix_error.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr absl::string_view kUnpublishedPrefix = ".penstock-";
+constexpr absl::string_view kUnpublishedSuffix = ".part";
+constexpr size_t kBufferBytes = 256 << 10;
+
+absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& uri) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return PosixError(errno, "write to", uri);
+    bytes.remove_prefix(n);
+  }
+  return absl::OkStatus();
+}
+
+// Without it a rename, or a new folder, may be lost when the machine loses power.
+absl::Status SyncFolder(const std::string& folder, const std::string& uri) {
+  const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return PosixError(errno, "open the folder of", uri);
+  // Some file systems (FUSE, SMB) have no such call; there is nothing more to be done on them.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    return PosixError(errno, "write to the disk the folder of", uri);
+  }
+  return absl::OkStatus();
+}
+
+// Writes small appends together.
+class BufferedFile {
+ public:
+  BufferedFile(FileDescriptor fd, std::string uri) : fd_(std::move(fd)), uri_(std::move(uri)) {}
+
+  absl::Status Append(absl::string_view bytes) {
+    if (buffer_.size() + bytes.size() > kBufferBytes) PENSTOCK_RETURN_IF_ERROR(Flush());
+    if (bytes.size() > kBufferBytes) return WriteAll(fd_.get(), bytes, uri_);
+    buffer_.append(bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+  absl::Status Flush() {
+    const absl::Status status = WriteAll(fd_.get(), buffer_, uri_);
+    buffer_.clear();
+    return status;
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  FileDescriptor fd_;
+  std::string uri_;
+  std::string buffer_;
+};
+
+// Anything that is no regular file: there is nothing to rename over.
+class DirectOutputStream : public OutputStream {
+ public:
+  DirectOutputStream(std::string uri, FileDescriptor fd)
+      : OutputStream(uri), file_(std::move(fd), std::move(uri)) {}
+
+  absl::Status Append(absl::string_view bytes) override { return file_.Append(bytes); }
+  absl::Status Close() override { return file_.Flush(); }
+
+ private:
+  BufferedFile file_;
+};
+
+class LocalOutputStream : public OutputStream {
+ public:
+  LocalOutputStream(std::string uri, std::string target, std::string temporary, FileDescriptor fd)
+      : OutputStream(uri),
+        target_(std::move(target)),
+        temporary_(std::move(temporary)),
+        file_(std::move(fd), std::move(uri)) {}
+
+  ~LocalOutputStream() override {
+    if (!published_) ::unlink(temporary_.c_str());
+  }
+
+  absl::Status Append(absl::string_view bytes) override {
+    if (status_.ok()) status_ = file_.Append(bytes);
+    return status_;
+  }
+
+  absl::Status Close() override {
+    PENSTOCK_RETURN_IF_ERROR(status_);
+    status_ = absl::FailedPreconditionError(absl::StrCat("'", uri(), "' was closed before"));
+    PENSTOCK_RETURN_IF_ERROR(file_.Flush());
+    if (::fsync(file_.fd()) != 0) return PosixError(errno, "write to the disk", uri());
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+      return PosixError(errno, "publish", uri());
+    }
+    published_ = true;
+    return SyncFolder(Dirname(target_), uri());
+  }
+
+ private:
+  const std::string target_;
+  const std::string temporary_;
+  BufferedFile file_;
+  absl::Status status_;
+  bool published_ = false;
+};
+
+// Where a link leads, so that the link stays and its file is replaced; a link that leads nowhere is
+// replaced itself.
+std::string FollowLinks(const std::string& path) {
+  char resolved[PATH_MAX];
+  return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+}
+
+}  // namespace
+
+bool IsUnpublished(absl::string_view basename) {
+  return absl::StartsWith(basename, kUnpublishedPrefix) &&
+         absl::EndsWith(basename, kUnpublishedSuffix);
+}
+
+absl::Status CreateLocalFolders(const std::string& uri, const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0) {
+    return S_ISDIR(info.st_mode) ? absl::OkStatus() : PosixError(ENOTDIR, "make the folder", uri);
+  }
+  if (errno != ENOENT) return PosixError(errno, "make the folder", uri);
+  const std::string parent = Dirname(path);
+  if (parent == path) return PosixError(ENOENT, "make the folder", uri);
+  PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, parent));
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    return PosixError(errno, "make the folder", uri);
+  }
+  return SyncFolder(parent, uri);
+}
+
+absl::StatusOr<std::unique_ptr<OutputStream>> CreateLocalFile(std::string uri, std::string path) {
+  if (path.back() == '/') return IsAFolderError(uri);
+  struct stat info;
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (!exists && errno != ENOENT) return PosixError(errno, "create", uri);
+  if (exists && S_ISDIR(info.st_mode)) return IsAFolderError(uri);
+  if (exists && !S_ISREG(info.st_mode)) {
+    FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd.valid()) return PosixError(errno, "open", uri);
+    return std::make_unique<DirectOutputStream>(std::move(uri), std::move(fd));
+  }
+  if (exists) path = FollowLinks(path);
+  const std::string folder = Dirname(path);
+  PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, folder));
+  for (int attempt = 0;; ++attempt) {
+    std::string temporary =
+        JoinPath(folder, absl::StrCat(kUnpublishedPrefix, absl::Hex(base::EntropySeed()),
+                                      kUnpublishedSuffix));
+    FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!fd.valid() && errno == EEXIST && attempt < 100) continue;
+    if (!fd.valid()) return PosixError(errno, "create", uri);
+    const int file = fd.get();
+    auto out = std::make_unique<LocalOutputStream>(uri, path, std::move(temporary), std::move(fd));
+    if (exists && ::fchmod(file, info.st_mode & 07777) != 0) {
+      return PosixError(errno, "set the permissions of", uri);
+    }
+    return out;
+  }
+}
+
+}  // namespace penstock::io

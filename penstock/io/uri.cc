@@ -1,0 +1,220 @@
+#include "penstock/io/uri.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "penstock/base/status.h"
+
+namespace penstock::io {
+namespace {
+
+bool HasBucket(absl::string_view scheme) { return scheme == "gs" || scheme == "s3"; }
+
+// The length of "scheme" when `uri` begins with "scheme:", else 0.
+size_t SchemeLength(absl::string_view uri) {
+  size_t n = 0;
+  while (n < uri.size() && (absl::ascii_isalnum(uri[n]) || uri[n] == '+' || uri[n] == '-' ||
+                            uri[n] == '.')) {
+    ++n;
+  }
+  const bool is_scheme = n > 0 && absl::ascii_isalpha(uri[0]) && n < uri.size() && uri[n] == ':';
+  return is_scheme ? n : 0;
+}
+
+bool IsOption(absl::string_view text) {
+  const size_t equals = text.find('=');
+  if (text.empty()) return true;
+  if (equals == 0 || equals == absl::string_view::npos) return false;
+  return std::all_of(text.begin(), text.begin() + equals,
+                     [](char c) { return absl::ascii_isalpha(c) || c == '_'; });
+}
+
+// Where the '?' of the options stands, or npos.
+size_t OptionsStart(absl::string_view text) {
+  const size_t mark = text.rfind('?');
+  if (mark == absl::string_view::npos || mark + 1 == text.size()) return absl::string_view::npos;
+  for (absl::string_view option : absl::StrSplit(text.substr(mark + 1), '&')) {
+    if (!IsOption(option)) return absl::string_view::npos;
+  }
+  return mark;
+}
+
+absl::Status Malformed(absl::string_view uri, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("'", uri, "' ", why));
+}
+
+absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
+  absl::ConsumeSuffix(&path, "/");
+  if (path.empty()) return absl::OkStatus();
+  for (absl::string_view step : absl::StrSplit(path, '/')) {
+    if (step.empty()) return Malformed(uri, "has an empty step ('//') in its name");
+    if (step == "." || step == "..") {
+      return Malformed(uri, absl::StrCat("has the step '", step,
+                                         "', which means nothing outside a local file system"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Uri> ParseFileUri(absl::string_view text, absl::string_view rest) {
+  absl::ConsumePrefix(&rest, "localhost");
+  if (rest.empty() || rest[0] != '/') {
+    return Malformed(text, "names a host; a local file is written with three slashes: file:///data/x");
+  }
+  return Uri{.scheme = "file", .user = "", .bucket = "", .path = std::string(rest), .options = ""};
+}
+
+absl::StatusOr<Uri> ParseBucketUri(absl::string_view text, std::string scheme,
+                                   absl::string_view rest) {
+  Uri uri;
+  uri.scheme = std::move(scheme);
+  if (const size_t mark = OptionsStart(rest); mark != absl::string_view::npos) {
+    uri.options = absl::StrJoin(absl::StrSplit(rest.substr(mark + 1), '&', absl::SkipEmpty()), "&");
+    rest = rest.substr(0, mark);
+  }
+  const size_t slash = rest.find('/');
+  absl::string_view authority = rest.substr(0, slash);
+  if (slash != absl::string_view::npos) uri.path = std::string(rest.substr(slash + 1));
+  if (const size_t at = authority.rfind('@'); at != absl::string_view::npos) {
+    uri.user = std::string(authority.substr(0, at));
+    authority = authority.substr(at + 1);
+  }
+  uri.bucket = std::string(authority);
+  if (uri.bucket.empty()) {
+    return Malformed(text, absl::StrCat("names no bucket; write ", uri.scheme, "://BUCKET/NAME"));
+  }
+  if (uri.bucket.find_first_of("?*[") != std::string::npos) {
+    return Malformed(text, absl::StrCat("has the bucket '", uri.bucket,
+                                        "'; wildcards and '?' stand only behind the bucket"));
+  }
+  PENSTOCK_RETURN_IF_ERROR(CheckSteps(text, uri.path));
+  return uri;
+}
+
+void AppendStep(std::string& path, absl::string_view name) {
+  absl::ConsumePrefix(&name, "/");
+  if (!path.empty() && path.back() != '/') path += '/';
+  path.append(name.data(), name.size());
+}
+
+// A name cut into what stands before its path, the path, and the options; works on any text, so that
+// JoinPath and its kin need no error.
+struct Parts {
+  absl::string_view prefix;  // "gs://user@bucket/", "file://", ""
+  absl::string_view path;
+  absl::string_view options;  // with its '?'
+};
+
+Parts Split(absl::string_view uri) {
+  Parts parts;
+  size_t start = 0;
+  if (const size_t n = SchemeLength(uri); n > 0 && uri.substr(n).substr(0, 3) == "://") {
+    start = n + 3;
+    if (HasBucket(absl::AsciiStrToLower(uri.substr(0, n)))) {
+      if (const size_t mark = OptionsStart(uri.substr(start)); mark != absl::string_view::npos) {
+        parts.options = uri.substr(start + mark);
+        uri = uri.substr(0, start + mark);
+      }
+      start = std::min(uri.find('/', start), uri.size());
+      if (start < uri.size()) ++start;
+    }
+  }
+  parts.prefix = uri.substr(0, start);
+  parts.path = uri.substr(start);
+  return parts;
+}
+
+absl::string_view StripTrailingSlashes(absl::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
+}  // namespace
+
+absl::StatusOr<Uri> ParseUri(absl::string_view text) {
+  if (text.empty()) return absl::InvalidArgumentError("a file's name is empty");
+  if (text.find('\0') != absl::string_view::npos) {
+    return Malformed(absl::StrCat(text.substr(0, text.find('\0')), "\\0..."), "holds a NUL byte");
+  }
+  if (absl::StartsWith(text, "://")) return Malformed(text, "lacks a scheme before '://'");
+  const size_t n = SchemeLength(text);
+  std::string scheme = absl::AsciiStrToLower(text.substr(0, n));
+  absl::string_view rest = text.substr(n);
+  if (n == 0 || !absl::ConsumePrefix(&rest, "://")) {
+    if (scheme == "gs" || scheme == "s3" || scheme == "file" || scheme == "memory") {
+      return Malformed(text, absl::StrCat("lacks '//' behind '", scheme, ":'; a local file of that ",
+                                          "name is written ./", text));
+    }
+    return Uri{.scheme = "", .user = "", .bucket = "", .path = std::string(text), .options = ""};
+  }
+  if (scheme == "file") return ParseFileUri(text, rest);
+  if (HasBucket(scheme)) return ParseBucketUri(text, std::move(scheme), rest);
+  PENSTOCK_RETURN_IF_ERROR(CheckSteps(text, rest));
+  return Uri{.scheme = std::move(scheme),
+             .user = "",
+             .bucket = "",
+             .path = std::string(rest),
+             .options = ""};
+}
+
+std::string FormatUri(const Uri& uri) {
+  if (uri.scheme.empty()) return uri.path;
+  std::string out = absl::StrCat(uri.scheme, "://");
+  if (!HasBucket(uri.scheme)) return absl::StrCat(out, uri.path);
+  if (!uri.user.empty()) absl::StrAppend(&out, uri.user, "@");
+  absl::StrAppend(&out, uri.bucket);
+  if (!uri.path.empty()) absl::StrAppend(&out, "/", uri.path);
+  if (!uri.options.empty()) {
+    absl::StrAppend(&out, "?", uri.options);
+  } else if (OptionsStart(uri.path) != absl::string_view::npos) {
+    absl::StrAppend(&out, "?&");
+  }
+  return out;
+}
+
+std::string DisplayUri(const Uri& uri) {
+  if (!HasBucket(uri.scheme)) return FormatUri(uri);
+  return absl::StrCat(uri.scheme, "://", uri.bucket, uri.path.empty() ? "" : "/", uri.path);
+}
+
+std::string JoinPath(absl::string_view base, absl::string_view name) {
+  if (base.empty()) return std::string(name);
+  const Parts parts = Split(base);
+  std::string out(parts.prefix);
+  std::string path(parts.path);
+  if (path.empty() && !out.empty() && out.back() != '/') out += '/';
+  AppendStep(path, name);
+  return absl::StrCat(out, path, parts.options);
+}
+
+std::string Basename(absl::string_view uri) {
+  const absl::string_view path = StripTrailingSlashes(Split(uri).path);
+  const size_t slash = path.rfind('/');
+  return std::string(slash == absl::string_view::npos ? path : path.substr(slash + 1));
+}
+
+std::string Dirname(absl::string_view uri) {
+  const Parts parts = Split(uri);
+  absl::string_view path = StripTrailingSlashes(parts.path);
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) {
+    if (parts.prefix.empty()) return ".";
+    path = "";
+  } else {
+    path = StripTrailingSlashes(path.substr(0, std::max<size_t>(slash, 1)));
+  }
+  absl::string_view prefix = parts.prefix;
+  if (path.empty() && prefix.size() > 1 && !absl::EndsWith(prefix, "//")) {
+    absl::ConsumeSuffix(&prefix, "/");
+  }
+  return absl::StrCat(prefix, path, parts.options);
+}
+
+}  // namespace penstock::io
