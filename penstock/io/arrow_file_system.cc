@@ -403,13 +403,12 @@ class ArrowFileSystem : public FileSystem {
 
   absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const Place place, FolderPlace(uri));
-    PENSTOCK_ASSIGN_OR_RETURN(const auto entries, Select(place, /*recursive=*/true));
+    PENSTOCK_ASSIGN_OR_RETURN(auto entries, Select(place, /*recursive=*/true));
+    std::sort(entries.begin(), entries.end(), arrow::fs::FileInfo::ByPath());
     std::vector<FileInfo> out;
     for (const arrow::fs::FileInfo& entry : entries) {
       if (entry.IsFile()) out.push_back(ToFileInfo(entry, place.uri));
     }
-    std::sort(out.begin(), out.end(),
-              [](const FileInfo& a, const FileInfo& b) { return a.uri < b.uri; });
     return out;
   }
 

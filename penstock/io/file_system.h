@@ -117,9 +117,9 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) = 0;
 
   virtual absl::StatusOr<FileInfo> Stat(absl::string_view uri) = 0;
-  // The files and folders right inside a folder, sorted by URI. A missing folder is NotFound.
+  // The files and folders right inside a folder, sorted by name. A missing folder is NotFound.
   virtual absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) = 0;
-  // All files below a folder at any depth, sorted by URI; folders are left out.
+  // All files below a folder at any depth, sorted by path; folders are left out.
   virtual absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) = 0;
 
   // Removes one file.

@@ -110,14 +110,23 @@ struct Parts {
   absl::string_view prefix;  // "gs://user@bucket/", "file://", ""
   absl::string_view path;
   absl::string_view options;  // with its '?'
+  bool takes_options = false;
 };
+
+// A path that would be read as one with options gets the empty options.
+std::string Rejoin(const Parts& parts, absl::string_view prefix, absl::string_view path) {
+  const bool ambiguous = parts.takes_options && parts.options.empty() &&
+                         OptionsStart(path) != absl::string_view::npos;
+  return absl::StrCat(prefix, path, ambiguous ? "?&" : parts.options);
+}
 
 Parts Split(absl::string_view uri) {
   Parts parts;
   size_t start = 0;
   if (const size_t n = SchemeLength(uri); n > 0 && uri.substr(n).substr(0, 3) == "://") {
     start = n + 3;
-    if (HasBucket(absl::AsciiStrToLower(uri.substr(0, n)))) {
+    parts.takes_options = HasBucket(absl::AsciiStrToLower(uri.substr(0, n)));
+    if (parts.takes_options) {
       if (const size_t mark = OptionsStart(uri.substr(start)); mark != absl::string_view::npos) {
         parts.options = uri.substr(start + mark);
         uri = uri.substr(0, start + mark);
@@ -187,11 +196,11 @@ std::string DisplayUri(const Uri& uri) {
 std::string JoinPath(absl::string_view base, absl::string_view name) {
   if (base.empty()) return std::string(name);
   const Parts parts = Split(base);
-  std::string out(parts.prefix);
+  std::string prefix(parts.prefix);
   std::string path(parts.path);
-  if (path.empty() && !out.empty() && out.back() != '/') out += '/';
+  if (path.empty() && !prefix.empty() && prefix.back() != '/') prefix += '/';
   AppendStep(path, name);
-  return absl::StrCat(out, path, parts.options);
+  return Rejoin(parts, prefix, path);
 }
 
 std::string Basename(absl::string_view uri) {
@@ -214,7 +223,7 @@ std::string Dirname(absl::string_view uri) {
   if (path.empty() && prefix.size() > 1 && !absl::EndsWith(prefix, "//")) {
     absl::ConsumeSuffix(&prefix, "/");
   }
-  return absl::StrCat(prefix, path, parts.options);
+  return Rejoin(parts, prefix, path);
 }
 
 }  // namespace penstock::io
