@@ -1,0 +1,158 @@
+#include "penstock/record/crc32c.h"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
+namespace penstock::record {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+
+constexpr uint32_t kPolynomial = 0x82f63b78u;  // reflected
+
+// kTables[k][b]: the CRC register after byte b and k zero bytes.
+constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
+  std::array<std::array<uint32_t, 256>, 8> tables{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
+    tables[0][byte] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k) {
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const uint32_t before = tables[k - 1][byte];
+      tables[k][byte] = (before >> 8) ^ tables[0][before & 0xff];
+    }
+  }
+  return tables;
+}
+constexpr auto kTables = MakeTables();
+
+uint64_t LoadWord(const char* p) {
+  uint64_t word;
+  std::memcpy(&word, p, sizeof(word));
+  return word;
+}
+
+uint32_t ByTable(uint32_t crc, const char* p, size_t n) {
+  for (; n >= 8; p += 8, n -= 8) {
+    const uint64_t word = LoadWord(p) ^ crc;
+    crc = 0;
+    for (size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 0xff];
+  }
+  for (; n > 0; ++p, --n) {
+    crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<unsigned char>(*p)) & 0xff];
+  }
+  return crc;
+}
+
+#if defined(__x86_64__) || defined(__ARM_FEATURE_CRC32)
+
+// The instruction answers after 3 cycles but one can start each cycle, so three stretches of
+// kStretch bytes are walked side by side. Joining two registers means moving the first one over
+// kStretch zero bytes, which is linear: kShift holds its effect on each byte of the register.
+constexpr size_t kStretchLog2 = 10;
+constexpr size_t kStretch = size_t{1} << kStretchLog2;
+
+constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
+  using Columns = std::array<uint32_t, 32>;  // where each bit of the register goes
+  auto apply = [](const Columns& columns, uint32_t crc) {
+    uint32_t out = 0;
+    for (size_t bit = 0; crc != 0; ++bit, crc >>= 1) {
+      if (crc & 1) out ^= columns[bit];
+    }
+    return out;
+  };
+  Columns columns{};
+  for (size_t bit = 0; bit < 32; ++bit) {
+    const uint32_t crc = uint32_t{1} << bit;
+    columns[bit] = (crc >> 8) ^ kTables[0][crc & 0xff];
+  }
+  for (size_t doubling = 0; doubling < kStretchLog2; ++doubling) {
+    Columns twice{};
+    for (size_t bit = 0; bit < 32; ++bit) twice[bit] = apply(columns, columns[bit]);
+    columns = twice;
+  }
+  std::array<std::array<uint32_t, 256>, 4> shift{};
+  for (uint32_t k = 0; k < 4; ++k) {
+    for (uint32_t byte = 0; byte < 256; ++byte) shift[k][byte] = apply(columns, byte << (8 * k));
+  }
+  return shift;
+}
+constexpr auto kShift = MakeShift();
+
+uint32_t Shift(uint32_t crc) {
+  return kShift[0][crc & 0xff] ^ kShift[1][(crc >> 8) & 0xff] ^ kShift[2][(crc >> 16) & 0xff] ^
+         kShift[3][crc >> 24];
+}
+
+#if defined(__x86_64__)
+#define PENSTOCK_CRC_TARGET __attribute__((target("sse4.2")))
+PENSTOCK_CRC_TARGET inline uint32_t Step(uint32_t crc, uint64_t word) {
+  return static_cast<uint32_t>(_mm_crc32_u64(crc, word));
+}
+PENSTOCK_CRC_TARGET inline uint32_t StepByte(uint32_t crc, char byte) {
+  return _mm_crc32_u8(crc, static_cast<unsigned char>(byte));
+}
+#else
+#define PENSTOCK_CRC_TARGET
+inline uint32_t Step(uint32_t crc, uint64_t word) { return __crc32cd(crc, word); }
+inline uint32_t StepByte(uint32_t crc, char byte) {
+  return __crc32cb(crc, static_cast<unsigned char>(byte));
+}
+#endif
+
+PENSTOCK_CRC_TARGET uint32_t ByInstruction(uint32_t crc, const char* p, size_t n) {
+  for (; n >= 3 * kStretch; p += 3 * kStretch, n -= 3 * kStretch) {
+    uint32_t second = 0;
+    uint32_t third = 0;
+    for (size_t i = 0; i < kStretch; i += 8) {
+      crc = Step(crc, LoadWord(p + i));
+      second = Step(second, LoadWord(p + kStretch + i));
+      third = Step(third, LoadWord(p + 2 * kStretch + i));
+    }
+    crc = Shift(Shift(crc) ^ second) ^ third;
+  }
+  for (; n >= 8; p += 8, n -= 8) crc = Step(crc, LoadWord(p));
+  for (; n > 0; ++p, --n) crc = StepByte(crc, *p);
+  return crc;
+}
+#undef PENSTOCK_CRC_TARGET
+
+#endif
+
+using Extend = uint32_t (*)(uint32_t, const char*, size_t);
+
+Extend ChooseExtend() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("sse4.2") ? ByInstruction : ByTable;
+#elif defined(__ARM_FEATURE_CRC32)
+  return ByInstruction;
+#else
+  return ByTable;
+#endif
+}
+
+}  // namespace
+
+uint32_t ExtendCrc32c(uint32_t crc, absl::string_view data) {
+  static const Extend extend = ChooseExtend();
+  return ~extend(~crc, data.data(), data.size());
+}
+
+namespace internal {
+
+uint32_t ExtendCrc32cByTable(uint32_t crc, absl::string_view data) {
+  return ~ByTable(~crc, data.data(), data.size());
+}
+
+}  // namespace internal
+}  // namespace penstock::record

@@ -1,0 +1,441 @@
+#include "penstock/record/tfrecord.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/record/crc32c.h"
+
+namespace penstock::record {
+namespace {
+
+// Views reserved when the first record of a block suggests more.
+constexpr int64_t kMaxReserved = 4096;
+
+constexpr int64_t kUnknownEnd = std::numeric_limits<int64_t>::max();
+
+template <typename T>
+T Load(const char* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void Store(T value, char* p) {
+  std::memcpy(p, &value, sizeof(value));
+}
+
+// The length in a record's header, if its CRC agrees.
+std::optional<uint64_t> ReadLength(const char* header) {
+  if (UnmaskCrc(Load<uint32_t>(header + 8)) != Crc32c({header, 8})) return std::nullopt;
+  return Load<uint64_t>(header);
+}
+
+Compression Detect(absl::string_view start) {
+  if (start.size() >= kTfRecordHeaderBytes && ReadLength(start.data())) return Compression::kNone;
+  if (start.size() < 2) return Compression::kNone;
+  const uint32_t first = static_cast<unsigned char>(start[0]);
+  const uint32_t second = static_cast<unsigned char>(start[1]);
+  if (first == 0x1f && second == 0x8b) return Compression::kGzip;
+  // RFC 1950: method deflate, window at most 32 kB, no dictionary, a checksum of both bytes.
+  const bool zlib = (first & 0x0f) == 8 && (first >> 4) <= 7 && (second & 0x20) == 0 &&
+                    (first * 256 + second) % 31 == 0;
+  return zlib ? Compression::kZlib : Compression::kNone;
+}
+
+// A file from an offset on.
+class FileStream : public io::InputStream {
+ public:
+  FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset)
+      : io::InputStream(file->uri()), file_(std::move(file)), offset_(offset) {}
+
+  absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file_->Read(offset_, out));
+    offset_ += n;
+    return n;
+  }
+
+ private:
+  const std::shared_ptr<io::RandomAccessFile> file_;
+  int64_t offset_;
+};
+
+// Bytes that were looked at already, and then the stream they came from.
+class PrefixedStream : public io::InputStream {
+ public:
+  PrefixedStream(std::string prefix, std::unique_ptr<io::InputStream> rest)
+      : io::InputStream(rest->uri()), prefix_(std::move(prefix)), rest_(std::move(rest)) {}
+
+  absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
+    if (used_ == prefix_.size()) {
+      prefix_ = std::string();
+      used_ = 0;
+      return rest_->Read(out);
+    }
+    const size_t n = std::min(out.size(), prefix_.size() - used_);
+    std::memcpy(out.data(), prefix_.data() + used_, n);
+    used_ += n;
+    return static_cast<int64_t>(n);
+  }
+
+ private:
+  std::string prefix_;
+  size_t used_ = 0;
+  std::unique_ptr<io::InputStream> rest_;
+};
+
+}  // namespace
+
+std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed) {
+  return absl::StrCat(uri, ":", offset, ":", index,
+                      compressed ? " (offset when uncompressed)" : "");
+}
+
+int64_t RecordBlock::OffsetOf(int64_t i) const {
+  return first_offset + (records[static_cast<size_t>(i)].data() - records[0].data());
+}
+
+// Blocks of memory that come back when the last user of their records is done. Fresh memory costs
+// page faults, about as much as reading from the page cache.
+class TfRecordReader::BufferPool {
+ public:
+  explicit BufferPool(int64_t bytes) : bytes_(bytes) {}
+
+  // At least `bytes` of uninitialised memory.
+  static std::shared_ptr<char> Take(const std::shared_ptr<BufferPool>& pool, int64_t bytes) {
+    if (bytes > pool->bytes_ || bytes < pool->bytes_ / 2) {
+      return std::shared_ptr<char>(new char[static_cast<size_t>(bytes)], Delete);
+    }
+    std::unique_ptr<char[]> memory;
+    {
+      std::lock_guard<std::mutex> lock(pool->mutex_);
+      if (!pool->free_.empty()) {
+        memory = std::move(pool->free_.back());
+        pool->free_.pop_back();
+      }
+    }
+    if (memory == nullptr) memory.reset(new char[static_cast<size_t>(pool->bytes_)]);
+    return std::shared_ptr<char>(memory.release(), [pool](char* p) { pool->GiveBack(p); });
+  }
+
+ private:
+  // One is read into while the one before is used.
+  static constexpr size_t kKept = 2;
+
+  static void Delete(char* p) { delete[] p; }
+
+  void GiveBack(char* p) {
+    std::unique_ptr<char[]> memory(p);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.size() < kKept) free_.push_back(std::move(memory));
+  }
+
+  const int64_t bytes_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<char[]>> free_;
+};
+
+// What stands at offset_.
+struct TfRecordReader::Frame {
+  enum Kind {
+    kWhole,
+    kCut,        // `size` bytes are needed, the buffer has fewer
+    kBadLength,  // nothing is known of what follows
+    kTooLong,
+    kBadData,
+  };
+  Kind kind;
+  int64_t size = 0;     // of header, data and footer, as far as it is known
+  uint64_t length = 0;  // what the header says
+  absl::string_view data = {};
+};
+
+TfRecordReader::TfRecordReader(const std::string& uri, const TfRecordReaderOptions& options)
+    : uri_(std::make_shared<const std::string>(uri)),
+      options_(options),
+      compression_(options.compression),
+      source_end_(kUnknownEnd),
+      pool_(std::make_shared<BufferPool>(options.block_bytes)),
+      index_(options.first_index) {
+  PENSTOCK_CHECK(options.begin >= 0 && options.begin <= options.end && options.block_bytes > 0 &&
+                 options.max_record_bytes >= 0 && options.first_index >= 0 &&
+                 options.max_record_bytes <= int64_t{1} << 62);
+}
+
+TfRecordReader::~TfRecordReader() = default;
+
+absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
+    io::FileSystem& fs, absl::string_view uri, TfRecordReaderOptions options) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto file, fs.OpenRandomAccess(uri));
+  return FromFile(std::move(file), options);
+}
+
+absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromFile(
+    std::shared_ptr<io::RandomAccessFile> file, TfRecordReaderOptions options) {
+  std::unique_ptr<TfRecordReader> reader(new TfRecordReader(file->uri(), options));
+  reader->file_ = std::move(file);
+  reader->source_ = std::make_unique<FileStream>(reader->file_, 0);
+  reader->source_end_ = reader->file_->size();
+  PENSTOCK_RETURN_IF_ERROR(reader->Start());
+  return reader;
+}
+
+absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromStream(
+    std::unique_ptr<io::InputStream> stream, TfRecordReaderOptions options) {
+  std::unique_ptr<TfRecordReader> reader(new TfRecordReader(stream->uri(), options));
+  reader->source_ = std::move(stream);
+  PENSTOCK_RETURN_IF_ERROR(reader->Start());
+  return reader;
+}
+
+// source_ gives the file's own bytes, from the first on.
+absl::Status TfRecordReader::Start() {
+  const bool jumps = file_ != nullptr && options_.begin > 0;
+  if (compression_ == Compression::kAuto && jumps) {
+    char start[kTfRecordHeaderBytes];
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t size, file_->Read(0, absl::MakeSpan(start)));
+    compression_ = Detect({start, static_cast<size_t>(size)});
+  } else if (compression_ == Compression::kAuto) {
+    Fill(kTfRecordHeaderBytes);
+    PENSTOCK_RETURN_IF_ERROR(source_status_);
+    compression_ = Detect(Buffered());
+  }
+  if (compression_ != Compression::kNone) {
+    source_end_ = kUnknownEnd;
+    source_ = Inflate(std::make_unique<PrefixedStream>(std::string(Buffered()), std::move(source_)),
+                      compression_);
+    DropBuffer();
+  }
+  return jumps ? Restart(options_.begin) : PassTo(options_.begin);
+}
+
+absl::Status TfRecordReader::Restart(int64_t offset) {
+  if (offset > source_end_) return BeyondTheEnd(offset, source_end_);
+  DropBuffer();
+  source_status_ = absl::OkStatus();
+  if (compression_ == Compression::kNone) {
+    offset_ = offset;
+    source_ = std::make_unique<FileStream>(file_, offset);
+    return absl::OkStatus();
+  }
+  offset_ = 0;
+  source_ = Inflate(std::make_unique<FileStream>(file_, 0), compression_);
+  return PassTo(offset);
+}
+
+// Reads and drops what is before `offset`.
+absl::Status TfRecordReader::PassTo(int64_t offset) {
+  while (offset_ < offset) {
+    if (Buffered().empty() && !Fill(1)) {
+      PENSTOCK_RETURN_IF_ERROR(source_status_);
+      return BeyondTheEnd(offset, offset_);
+    }
+    Consume(std::min<int64_t>(offset - offset_, static_cast<int64_t>(Buffered().size())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TfRecordReader::BeyondTheEnd(int64_t offset, int64_t end) const {
+  return absl::OutOfRangeError(absl::StrCat("cannot read from offset ", offset, " of ", *uri_,
+                                            ": it ends at ", end, "; was it replaced?"));
+}
+
+absl::Status TfRecordReader::Seek(int64_t offset, int64_t index) {
+  PENSTOCK_CHECK(offset >= 0 && index >= 0);
+  const bool forward = status_.ok() && offset >= offset_;
+  const bool near = offset - offset_ <= static_cast<int64_t>(Buffered().size());
+  if (!forward && file_ == nullptr) {
+    PENSTOCK_RETURN_IF_ERROR(status_);
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot go back from offset ", offset_, " to ", offset, " of ", *uri_,
+                     ": it is read as a stream; open it by TfRecordReader::Open"));
+  }
+  const bool can_jump = file_ != nullptr && compression_ == Compression::kNone;
+  status_ = forward && (near || !can_jump) ? PassTo(offset) : Restart(offset);
+  index_ = index;
+  ended_ = false;
+  return status_;
+}
+
+absl::string_view TfRecordReader::Buffered() const {
+  return {buffer_.get() + consumed_, static_cast<size_t>(filled_ - consumed_)};
+}
+
+void TfRecordReader::Consume(int64_t bytes) {
+  consumed_ += bytes;
+  offset_ += bytes;
+}
+
+// Makes the buffer hold more, `needed` bytes from offset_ on if it can. False when nothing more
+// comes: the source has ended, or failed (source_status_).
+bool TfRecordReader::Fill(int64_t needed) {
+  const int64_t have = filled_ - consumed_;
+  const int64_t in_range = options_.end > offset_ ? options_.end - offset_ : 0;
+  int64_t target = std::max(needed, std::min(options_.block_bytes, in_range));
+  // Memory for a long record is asked for as its bytes come, not when its header claims them.
+  const int64_t step = std::max({2 * have, options_.block_bytes, kTfRecordHeaderBytes});
+  target = std::min({target, source_end_ - offset_, step});
+  if (target <= have || !source_status_.ok()) return false;
+
+  std::shared_ptr<char> buffer = BufferPool::Take(pool_, target);
+  if (have > 0) std::memcpy(buffer.get(), Buffered().data(), static_cast<size_t>(have));
+  int64_t size = have;
+  while (size < target) {
+    const absl::StatusOr<int64_t> n =
+        source_->Read(absl::MakeSpan(buffer.get() + size, static_cast<size_t>(target - size)));
+    if (!n.ok()) source_status_ = n.status();
+    if (!n.ok() || *n == 0) break;
+    size += *n;
+  }
+  buffer_ = std::move(buffer);
+  filled_ = size;
+  consumed_ = 0;
+  return size > have;
+}
+
+void TfRecordReader::DropBuffer() {
+  buffer_.reset();
+  filled_ = consumed_ = 0;
+}
+
+TfRecordReader::Frame TfRecordReader::NextFrame() const {
+  const absl::string_view bytes = Buffered();
+  if (bytes.size() < kTfRecordHeaderBytes) {
+    return {.kind = Frame::kCut, .size = kTfRecordHeaderBytes};
+  }
+  const std::optional<uint64_t> length = ReadLength(bytes.data());
+  if (!length) return {.kind = Frame::kBadLength};
+  if (*length > static_cast<uint64_t>(options_.max_record_bytes)) {
+    return {.kind = Frame::kTooLong, .length = *length};
+  }
+  const int64_t size = kTfRecordHeaderBytes + static_cast<int64_t>(*length) + kTfRecordFooterBytes;
+  if (static_cast<int64_t>(bytes.size()) < size) {
+    return {.kind = Frame::kCut, .size = size, .length = *length};
+  }
+  const absl::string_view data = bytes.substr(kTfRecordHeaderBytes, *length);
+  const bool good =
+      !options_.verify || UnmaskCrc(Load<uint32_t>(data.data() + data.size())) == Crc32c(data);
+  return {.kind = good ? Frame::kWhole : Frame::kBadData,
+          .size = size,
+          .length = *length,
+          .data = data};
+}
+
+absl::StatusOr<RecordBlock> TfRecordReader::ReadBlock() {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  RecordBlock block;
+  block.uri = uri_;
+  block.compressed = compression_ != Compression::kNone;
+  while (offset_ < options_.end && !ended_) {
+    const Frame frame = NextFrame();
+    if (frame.kind == Frame::kWhole) {
+      if (block.empty()) {
+        block.owner = buffer_;
+        block.first_index = index_;
+        block.first_offset = offset_;
+        block.records.reserve(
+            static_cast<size_t>(std::min((filled_ - consumed_) / frame.size, kMaxReserved)));
+      }
+      block.records.push_back(frame.data);
+      Consume(frame.size);
+      ++index_;
+      continue;
+    }
+    // What is cut or damaged belongs to the next block.
+    if (!block.empty()) break;
+    if (frame.kind == Frame::kCut) {
+      if (Fill(frame.size)) continue;
+      if (Buffered().empty() && source_status_.ok()) break;
+    }
+    status_ = MeetDamage(frame);
+    PENSTOCK_RETURN_IF_ERROR(status_);
+  }
+  block.next_offset = offset_;
+  return block;
+}
+
+absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
+  const std::string where =
+      RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone);
+  switch (frame.kind) {
+    case Frame::kBadData:
+      return absl::DataLossError(absl::StrCat(where, ": the record's ", frame.length,
+                                              " bytes do not agree with their checksum"));
+    case Frame::kTooLong:
+      return absl::DataLossError(absl::StrCat(where, ": a record of ", frame.length,
+                                              " bytes; the limit is ", options_.max_record_bytes,
+                                              " (max_record_bytes)"));
+    case Frame::kCut:
+      if (!source_status_.ok()) return base::WithContext(source_status_, where);
+      return absl::DataLossError(absl::StrCat(
+          where, ": the file ends within the record: ", Buffered().size(), " bytes of ",
+          frame.size > kTfRecordHeaderBytes ? absl::StrCat(frame.size) : "its header"));
+    default:
+      return absl::DataLossError(absl::StrCat(
+          where,
+          ": the record's length does not agree with its checksum: the file is damaged, or "
+          "this is not a TFRecord file",
+          offset_ == options_.begin && offset_ > 0 ? ", or no record begins at this offset" : ""));
+  }
+}
+
+// Returns the damage at offset_, or passes over it. A source that failed for another reason than
+// damage is never passed over.
+absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
+  absl::Status damage = DescribeDamage(frame);
+  if (!options_.skip_damaged || !absl::IsDataLoss(damage)) return damage;
+  if (damage_.records++ == 0) damage_.first = std::move(damage);
+  if (frame.kind == Frame::kBadData) {
+    Consume(frame.size);
+    ++index_;
+  } else {
+    damage_.ended_early = ended_ = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<TfRecordWriter>> TfRecordWriter::Create(
+    io::FileSystem& fs, absl::string_view uri, TfRecordWriterOptions options) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto out, fs.Create(uri));
+  return FromStream(std::move(out), options);
+}
+
+absl::StatusOr<std::unique_ptr<TfRecordWriter>> TfRecordWriter::FromStream(
+    std::unique_ptr<io::OutputStream> out, TfRecordWriterOptions options) {
+  if (options.compression == Compression::kGzip || options.compression == Compression::kZlib) {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        out, Deflate(std::move(out), options.compression, options.compression_level));
+  }
+  return std::unique_ptr<TfRecordWriter>(new TfRecordWriter(std::move(out)));
+}
+
+absl::Status TfRecordWriter::AppendV(absl::Span<const absl::string_view> pieces) {
+  uint64_t length = 0;
+  uint32_t crc = 0;
+  for (absl::string_view piece : pieces) {
+    length += piece.size();
+    crc = ExtendCrc32c(crc, piece);
+  }
+  char header[kTfRecordHeaderBytes];
+  Store(length, header);
+  Store(MaskCrc(Crc32c({header, sizeof(length)})), header + sizeof(length));
+  char footer[kTfRecordFooterBytes];
+  Store(MaskCrc(crc), footer);
+
+  PENSTOCK_RETURN_IF_ERROR(out_->Append({header, sizeof(header)}));
+  for (absl::string_view piece : pieces) PENSTOCK_RETURN_IF_ERROR(out_->Append(piece));
+  PENSTOCK_RETURN_IF_ERROR(out_->Append({footer, sizeof(footer)}));
+  offset_ += kTfRecordHeaderBytes + static_cast<int64_t>(length) + kTfRecordFooterBytes;
+  ++num_records_;
+  return absl::OkStatus();
+}
+
+absl::Status TfRecordWriter::Close() { return out_->Close(); }
+
+}  // namespace penstock::record
