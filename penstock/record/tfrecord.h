@@ -23,8 +23,9 @@
 //   CRC-32C of these                                                        (all little-endian)
 //
 // with nothing before, between or behind them; a file of no bytes holds no records. A compressed
-// file is a gzip or zlib stream of such a file. Every byte stands under a checksum, so a changed byte
-// is always found (in a compressed file, unless it is one that means nothing, as gzip's time does).
+// file is a gzip or zlib stream of such a file. Every byte stands under a checksum, so a changed
+// byte is always found (in a compressed file, unless it is one that means nothing, as gzip's time
+// does).
 //
 // Damage is DataLoss and says where as `uri:offset:record`: the offset of the record's length field
 // (in the uncompressed stream, and then it says so) and the record's number in the file, from 0.

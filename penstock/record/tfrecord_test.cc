@@ -350,8 +350,7 @@ TEST_F(TfRecord, EveryChangedByteIsFound) {
         bad[i] = static_cast<char>(bad[i] ^ flip);
         Put(bad);
         absl::Status status;
-        const std::vector<std::string> read =
-            ReadAll(*Open({.compression = compression}), &status);
+        const std::vector<std::string> read = ReadAll(*Open({.compression = compression}), &status);
         EXPECT_TRUE(std::equal(read.begin(), read.end(), records.begin()));
         if (status.ok()) {
           // Bits that mean nothing.
