@@ -232,7 +232,7 @@ absl::Status TfRecordReader::Restart(int64_t offset) {
 // Reads and drops what is before `offset`.
 absl::Status TfRecordReader::PassTo(int64_t offset) {
   while (offset_ < offset) {
-    if (Buffered().empty() && !Fill(1)) {
+    if (Buffered().empty() && !Fill(std::min(offset - offset_, options_.block_bytes))) {
       PENSTOCK_RETURN_IF_ERROR(source_status_);
       return BeyondTheEnd(offset, offset_);
     }

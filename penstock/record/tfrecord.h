@@ -57,7 +57,8 @@ inline constexpr int64_t kTfRecordFooterBytes = 4;
 // "uri:offset:record", the place of a record in a file, as all errors name it.
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed);
 
-// Records that stand one after the other in a file and share memory.
+// Records that stand one after the other in a file and share memory: one kept record keeps the whole
+// block, so what holds records for long (a shuffle buffer) copies them.
 struct RecordBlock {
   std::shared_ptr<const void> owner;  // keeps the records' bytes alive
   std::vector<absl::string_view> records;
