@@ -1,12 +1,11 @@
 // Room runtime: programs on devices. It may use base and ir.
 //
-//   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<Client> client, OpenClient({.device = "cpu",
-//   .cpu_devices = 8})); PENSTOCK_ASSIGN_OR_RETURN(ir::Program program, ir::PrintStableHlo(graph));
-//   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<Executable> step, client->Compile(program));
+//   PENSTOCK_ASSIGN_OR_RETURN(auto client, OpenClient({.device = "cpu", .cpu_devices = 8}));
+//   PENSTOCK_ASSIGN_OR_RETURN(ir::Program program, ir::PrintStableHlo(graph));
+//   PENSTOCK_ASSIGN_OR_RETURN(auto step, client->Compile(program));
 //   PENSTOCK_ASSIGN_OR_RETURN(Buffer x, client->Put(array, client->devices()[0]));
-//   PENSTOCK_ASSIGN_OR_RETURN(std::vector<Buffers> out, step->Execute({{x}}));   //
-//   [replica][result] PENSTOCK_ASSIGN_OR_RETURN(Array y, out[0][0].Get()); // waits, copies to the
-//   host
+//   PENSTOCK_ASSIGN_OR_RETURN(auto out, step->Execute({{x}}));   // [replica][result]
+//   PENSTOCK_ASSIGN_OR_RETURN(Array y, out[0][0].Get());         // waits, copies to the host
 //
 // Client is the one seam of the house: everything above it (training, the four front ends) sees
 // only this header, whether the accelerator is in this machine (PJRT plugin) or on another host
@@ -123,9 +122,12 @@ class Executable {
 
 struct CompileOptions {
   // devices[replica]; empty means the client's first num_replicas devices.
-  std::vector<int> devices;
+  std::vector<int> devices = {};
   // XLA debug options by name, for this program only.
-  std::vector<std::pair<std::string, std::string>> xla_flags;
+  std::vector<std::pair<std::string, std::string>> xla_flags = {};
+  // The compiler may decide to copy memory that the program donates, which needs room for both and
+  // time for the copy. By default that is an error of Compile.
+  bool allow_copied_donations = false;
 };
 
 class Client {
@@ -142,19 +144,21 @@ class Client {
   // Copies, or on CPU uses in place when the memory is aligned to 64 bytes: `array` must not be
   // written while the buffer lives. kString has no place on a device: an error.
   virtual absl::StatusOr<Buffer> Put(const Array& array, const Device& device) = 0;
+  // Put of each; a client whose devices are far away sends them together.
+  virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);
 };
 
 struct ClientOptions {
   // "cpu", "tpu" or "gpu"; empty: the environment variable PENSTOCK_DEVICE, else "cpu".
-  std::string device;
+  std::string device = {};
   // The plugin's shared library; empty: PENSTOCK_<DEVICE>_PLUGIN, else where the wheels put it (see
   // plugin.h, which also says so in the error when there is none).
-  std::string plugin_path;
+  std::string plugin_path = {};
   int cpu_devices = 1;
   // GPU: take the whole memory in advance, as JAX does. Default: as needed.
   bool preallocate = false;
   // Where the plugin's own messages go; empty: a file in the user's cache folder, named in errors.
-  std::string log_path;
+  std::string log_path = {};
 };
 
 // A device that was asked for and is not there is an error that lists what there is; nothing falls

@@ -1,0 +1,73 @@
+#include "penstock/runtime/client.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/pjrt_client.h"
+#include "penstock/runtime/plugin.h"
+#include "penstock/runtime/plugin_log.h"
+
+namespace penstock::runtime {
+namespace {
+
+absl::Status NoBuffer() {
+  return absl::FailedPreconditionError("this Buffer is empty: nothing was put into it");
+}
+
+std::string ChooseDevice(const ClientOptions& options) {
+  if (!options.device.empty()) return options.device;
+  const char* device = std::getenv("PENSTOCK_DEVICE");
+  return device == nullptr || *device == '\0' ? "cpu" : device;
+}
+
+}  // namespace
+
+const TensorType& Buffer::type() const {
+  PENSTOCK_CHECK(valid());
+  return impl_->type();
+}
+
+const Device& Buffer::device() const {
+  PENSTOCK_CHECK(valid());
+  return impl_->device();
+}
+
+bool Buffer::donated() const { return valid() && impl_->donated(); }
+
+absl::Status Buffer::Await() const { return valid() ? impl_->Await() : NoBuffer(); }
+
+absl::StatusOr<Array> Buffer::Get() const {
+  if (!valid()) return NoBuffer();
+  return impl_->Get();
+}
+
+absl::StatusOr<std::shared_ptr<Event>> Buffer::GetAsync(Array out) const {
+  if (!valid()) return NoBuffer();
+  return impl_->GetAsync(std::move(out));
+}
+
+absl::StatusOr<Buffers> Client::PutAll(absl::Span<const Array> arrays, const Device& device) {
+  Buffers out;
+  out.reserve(arrays.size());
+  for (const Array& array : arrays) {
+    PENSTOCK_ASSIGN_OR_RETURN(Buffer buffer, Put(array, device));
+    out.push_back(std::move(buffer));
+  }
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options) {
+  const std::string device = ChooseDevice(options);
+  if (options.cpu_devices < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cpu_devices is ", options.cpu_devices, "; it must be at least 1"));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string path, FindPlugin(device, options.plugin_path));
+  PENSTOCK_ASSIGN_OR_RETURN(const Plugin plugin,
+                            LoadPlugin(device, path, LogPath(options.log_path)));
+  return PjrtClient::Create(plugin, options);
+}
+
+}  // namespace penstock::runtime

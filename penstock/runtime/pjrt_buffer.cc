@@ -1,0 +1,107 @@
+#include "penstock/runtime/pjrt_buffer.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/pjrt_api.h"
+#include "penstock/runtime/pjrt_client.h"
+#include "penstock/runtime/pjrt_event.h"
+
+namespace penstock::runtime {
+
+PjrtBuffer::PjrtBuffer(std::shared_ptr<PjrtClient> client, PJRT_Buffer* handle, TensorType type,
+                       const Device* device, std::shared_ptr<const std::string> context)
+    : client_(std::move(client)),
+      handle_(handle),
+      type_(std::move(type)),
+      device_(device),
+      context_(std::move(context)) {}
+
+PjrtBuffer::~PjrtBuffer() {
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
+  args.buffer = handle_;
+  PENSTOCK_PJRT_CALL(client_->api(), PJRT_Buffer_Destroy, args).IgnoreError();
+}
+
+absl::Status PjrtBuffer::InContext(const absl::Status& status) const {
+  return status.ok() || context_ == nullptr ? status : base::WithContext(status, *context_);
+}
+
+absl::Status PjrtBuffer::CheckLive() const {
+  if (!donated()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      context_ == nullptr ? "" : absl::StrCat(*context_, ": "), "this buffer (",
+      base::DTypeName(type_.dtype), type_.shape.ToString(), " on ", device_->description,
+      ") was donated to an execution, so its contents are gone; use that execution's result, or "
+      "read the buffer before it is donated"));
+}
+
+void PjrtBuffer::SettleClaim() {
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_IsDeleted_Args, args);
+  args.buffer = handle_;
+  const bool known = PENSTOCK_PJRT_CALL(client_->api(), PJRT_Buffer_IsDeleted, args).ok();
+  if (known && !args.is_deleted) ReleaseClaim();
+}
+
+absl::Status PjrtBuffer::Await() {
+  PENSTOCK_RETURN_IF_ERROR(CheckLive());
+  const PJRT_Api* api = client_->api();
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_ReadyEvent_Args, args);
+  args.buffer = handle_;
+  PENSTOCK_RETURN_IF_ERROR(InContext(PENSTOCK_PJRT_CALL(api, PJRT_Buffer_ReadyEvent, args)));
+  const absl::Status status = AwaitEvent(api, args.event);
+  DestroyEvent(api, args.event);
+  return InContext(status);
+}
+
+absl::StatusOr<PJRT_Event*> PjrtBuffer::CopyToHost(Array& out) {
+  PENSTOCK_RETURN_IF_ERROR(CheckLive());
+  // The device's layout may be tiled or permuted; the host's is row-major.
+  std::array<int64_t, base::kMaxRank> minor_to_major;
+  const int rank = type_.shape.rank();
+  for (int i = 0; i < rank; ++i) minor_to_major[i] = rank - 1 - i;
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = rank;
+
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, args);
+  args.src = handle_;
+  args.host_layout = &layout;
+  args.dst = out.mutable_raw();
+  args.dst_size = out.num_bytes();
+  PENSTOCK_RETURN_IF_ERROR(
+      InContext(PENSTOCK_PJRT_CALL(client_->api(), PJRT_Buffer_ToHostBuffer, args)));
+  return args.event;
+}
+
+absl::StatusOr<Array> PjrtBuffer::Get() {
+  Array out = Array::Uninitialized(type_.dtype, type_.shape);
+  if (out.num_bytes() == 0) {
+    PENSTOCK_RETURN_IF_ERROR(Await());
+    return out;
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_Event * event, CopyToHost(out));
+  const absl::Status status = AwaitEvent(client_->api(), event);
+  DestroyEvent(client_->api(), event);
+  PENSTOCK_RETURN_IF_ERROR(InContext(status));
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<Event>> PjrtBuffer::GetAsync(Array out) {
+  if (out.dtype() != type_.dtype || !(out.shape() == type_.shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("GetAsync was given memory for ", out.TypeString(), ", but the buffer holds ",
+                     base::DTypeName(type_.dtype), type_.shape.ToString()));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_Event * event, CopyToHost(out));
+  // The memory stays until the copy is done, also when the caller drops both array and event.
+  CallWhenReady(client_->api(), event, [out = std::move(out)](const absl::Status&) {});
+  return std::make_shared<PjrtEvent>(client_, event, context_ == nullptr ? "" : *context_);
+}
+
+}  // namespace penstock::runtime

@@ -1,0 +1,305 @@
+#include "penstock/runtime/pjrt_client.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/compile_options.h"
+#include "penstock/runtime/pjrt_api.h"
+#include "penstock/runtime/pjrt_buffer.h"
+#include "penstock/runtime/pjrt_event.h"
+#include "penstock/runtime/pjrt_executable.h"
+#include "penstock/runtime/pjrt_types.h"
+#include "penstock/runtime/plugin.h"
+#include "penstock/runtime/plugin_log.h"
+#include "penstock/runtime/plugin_message.h"
+#include "penstock/runtime/program_check.h"
+
+namespace penstock::runtime {
+namespace {
+
+PJRT_NamedValue Option(absl::string_view name, PJRT_NamedValue_Type type) {
+  PENSTOCK_PJRT_ARGS(PJRT_NamedValue, value);
+  value.name = name.data();
+  value.name_size = name.size();
+  value.type = type;
+  value.value_size = 1;
+  return value;
+}
+
+PJRT_NamedValue Option(absl::string_view name, int64_t number) {
+  PJRT_NamedValue value = Option(name, PJRT_NamedValue_kInt64);
+  value.int64_value = number;
+  return value;
+}
+
+PJRT_NamedValue Option(absl::string_view name, bool flag) {
+  PJRT_NamedValue value = Option(name, PJRT_NamedValue_kBool);
+  value.bool_value = flag;
+  return value;
+}
+
+std::vector<PJRT_NamedValue> CreateOptions(const Plugin& plugin, const ClientOptions& options) {
+  if (plugin.device == "cpu") {
+    return {Option("cpu_device_count", static_cast<int64_t>(options.cpu_devices))};
+  }
+  if (plugin.device == "gpu") return {Option("preallocate", options.preallocate)};
+  return {};
+}
+
+// Newer plugins refuse options that they do not know and name them; older ones ignore them. One
+// that is refused by name is left out and the rest tried again.
+absl::StatusOr<PJRT_Client*> CreateClient(const PJRT_Api* api,
+                                          std::vector<PJRT_NamedValue> options) {
+  while (true) {
+    PENSTOCK_PJRT_ARGS(PJRT_Client_Create_Args, args);
+    args.create_options = options.data();
+    args.num_options = options.size();
+    const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Client_Create, args);
+    if (status.ok()) return args.client;
+    const auto refused =
+        std::find_if(options.begin(), options.end(), [&](const PJRT_NamedValue& option) {
+          return absl::IsInvalidArgument(status) &&
+                 absl::StrContains(status.message(),
+                                   absl::string_view(option.name, option.name_size));
+        });
+    if (refused == options.end()) return status;
+    options.erase(refused);
+  }
+}
+
+int64_t HostMemoryBytes() {
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
+  return pages > 0 && page > 0 ? pages * page : -1;
+}
+
+absl::Status DestroyClient(const PJRT_Api* api, PJRT_Client* client) {
+  PENSTOCK_PJRT_ARGS(PJRT_Client_Destroy_Args, args);
+  args.client = client;
+  return PENSTOCK_PJRT_CALL(api, PJRT_Client_Destroy, args);
+}
+
+std::string DescribeDevices(absl::Span<const Device> devices) {
+  return absl::StrJoin(devices, ", ", [](std::string* out, const Device& device) {
+    absl::StrAppend(out, device.index, ": ", device.description);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plugin,
+                                                               const ClientOptions& options) {
+  absl::StatusOr<PJRT_Client*> handle = [&] {
+    const StderrToLog redirected(plugin.log_path);
+    return CreateClient(plugin.api, CreateOptions(plugin, options));
+  }();
+  if (!handle.ok()) {
+    return base::WithContext(
+        handle.status(),
+        absl::StrCat("no '", plugin.device, "' device could be opened by the plugin ", plugin.path,
+                     " (what else it said is in ", plugin.log_path, ")"));
+  }
+  std::shared_ptr<PjrtClient> client(new PjrtClient(plugin.api, *handle));
+  PENSTOCK_RETURN_IF_ERROR(client->ReadDevices());
+  if (client->devices_.empty()) {
+    return absl::NotFoundError(absl::StrCat("the plugin ", plugin.path, " (platform '",
+                                            client->platform_, "') found no '", plugin.device,
+                                            "' device in this machine"));
+  }
+  if (plugin.device == "cpu" &&
+      client->devices_.size() != static_cast<size_t>(options.cpu_devices)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        options.cpu_devices, " CPU devices were asked for, but the plugin ", plugin.path, " made ",
+        client->devices_.size(), ": it does not know the option cpu_device_count"));
+  }
+  return client;
+}
+
+PjrtClient::~PjrtClient() {
+  if (!InsideCallback()) {
+    DestroyClient(api_, client_).IgnoreError();
+    return;
+  }
+  // The last owner was dropped by a callback, on a thread of the client's own, which destroying the
+  // client would join. The one place that starts a thread: there is no pool to borrow here.
+  std::thread([api = api_, client = client_] {
+    DestroyClient(api, client).IgnoreError();
+  }).detach();
+}
+
+absl::Status PjrtClient::ReadDevices() {
+  PENSTOCK_PJRT_ARGS(PJRT_Client_PlatformName_Args, name);
+  name.client = client_;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_Client_PlatformName, name));
+  platform_.assign(name.platform_name, name.platform_name_size);
+  on_cpu_ = platform_ == "cpu";
+
+  PENSTOCK_PJRT_ARGS(PJRT_Client_PlatformVersion_Args, version);
+  version.client = client_;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_Client_PlatformVersion, version));
+  version_ =
+      absl::StrCat(absl::string_view(version.platform_version, version.platform_version_size),
+                   " (PJRT API ", ApiVersion(api_), ")");
+
+  PENSTOCK_PJRT_ARGS(PJRT_Client_AddressableDevices_Args, all);
+  all.client = client_;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_Client_AddressableDevices, all));
+  for (size_t i = 0; i < all.num_addressable_devices; ++i) {
+    PENSTOCK_ASSIGN_OR_RETURN(Device device, ReadDevice(all.addressable_devices[i]));
+    device.index = static_cast<int>(i);
+    devices_.push_back(std::move(device));
+    handles_.push_back(all.addressable_devices[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Device> PjrtClient::ReadDevice(PJRT_Device* handle) const {
+  PENSTOCK_PJRT_ARGS(PJRT_Device_GetDescription_Args, get);
+  get.device = handle;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_Device_GetDescription, get));
+
+  Device device;
+  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
+  id.device_description = get.device_description;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_Id, id));
+  device.id = id.id;
+
+  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
+  kind.device_description = get.device_description;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_Kind, kind));
+  device.kind.assign(kind.device_kind, kind.device_kind_size);
+
+  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_ToString_Args, text);
+  text.device_description = get.device_description;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_ToString, text));
+  device.description.assign(text.to_string, text.to_string_size);
+
+  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, process);
+  process.device_description = get.device_description;
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_ProcessIndex, process));
+  device.process = process.process_index;
+
+  // Not every plugin says; a CPU device has the machine's memory, shared with the others.
+  PENSTOCK_PJRT_ARGS(PJRT_Device_MemoryStats_Args, memory);
+  memory.device = handle;
+  if (PENSTOCK_PJRT_CALL(api_, PJRT_Device_MemoryStats, memory).ok() && memory.bytes_limit_is_set) {
+    device.memory_bytes = memory.bytes_limit;
+  } else if (on_cpu_) {
+    device.memory_bytes = HostMemoryBytes();
+  }
+  return device;
+}
+
+absl::StatusOr<std::vector<int>> PjrtClient::ChooseDevices(const ir::Program& program,
+                                                           const CompileOptions& options) const {
+  std::vector<int> chosen = options.devices;
+  const int available = static_cast<int>(devices_.size());
+  if (chosen.empty()) {
+    if (program.num_replicas > available) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program '", program.name, "' has ", program.num_replicas, " replicas, but there are ",
+          available, " devices (", DescribeDevices(devices_), ")",
+          on_cpu_ ? "; ClientOptions::cpu_devices makes more" : ""));
+    }
+    for (int i = 0; i < program.num_replicas; ++i) chosen.push_back(i);
+    return chosen;
+  }
+  if (static_cast<int>(chosen.size()) != program.num_replicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name, "' has ", program.num_replicas,
+                     " replicas, but CompileOptions::devices names ", chosen.size(), " devices"));
+  }
+  std::set<int> seen;
+  for (int index : chosen) {
+    if (index < 0 || index >= available) {
+      return absl::InvalidArgumentError(absl::StrCat("CompileOptions::devices names device ", index,
+                                                     "; there are ", available, " (",
+                                                     DescribeDevices(devices_), ")"));
+    }
+    if (!seen.insert(index).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CompileOptions::devices names device ", index, " for two replicas"));
+    }
+  }
+  return chosen;
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Program& program,
+                                                                const CompileOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckProgram(program));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<int> chosen, ChooseDevices(program, options));
+  std::vector<const Device*> devices;
+  std::vector<int> ids;
+  for (int index : chosen) {
+    devices.push_back(&devices_[index]);
+    ids.push_back(devices_[index].id);
+  }
+  const std::string encoded = EncodeCompileOptions(program.num_replicas, ids, options.xla_flags);
+
+  PENSTOCK_PJRT_ARGS(PJRT_Program, code);
+  code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read by Compile
+  code.code_size = program.text.size();
+  constexpr absl::string_view kFormat = "mlir";
+  code.format = kFormat.data();
+  code.format_size = kFormat.size();
+  PENSTOCK_PJRT_ARGS(PJRT_Client_Compile_Args, args);
+  args.client = client_;
+  args.program = &code;
+  args.compile_options = encoded.data();
+  args.compile_options_size = encoded.size();
+  PENSTOCK_RETURN_IF_ERROR(
+      ExplainCompileError(PENSTOCK_PJRT_CALL(api_, PJRT_Client_Compile, args), program));
+
+  auto executable = std::make_shared<PjrtExecutable>(shared_from_this(), args.executable, program,
+                                                     std::move(devices));
+  PENSTOCK_RETURN_IF_ERROR(executable->CheckResults());
+  if (!options.allow_copied_donations) PENSTOCK_RETURN_IF_ERROR(executable->CheckDonation());
+  return executable;
+}
+
+absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device) {
+  if (!array.valid()) return absl::InvalidArgumentError("Put was given an empty Array");
+  PENSTOCK_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, PjrtType(array.dtype()));
+  if (device.index < 0 || device.index >= static_cast<int>(devices_.size()) ||
+      devices_[device.index].id != device.id) {
+    return absl::InvalidArgumentError(absl::StrCat("Put was given device '", device.description,
+                                                   "', which is none of this client's (",
+                                                   DescribeDevices(devices_), ")"));
+  }
+  // Memory that nobody keeps alive for us must be read before this returns.
+  const bool owned = array.owner() != nullptr;
+  const bool aligned = reinterpret_cast<uintptr_t>(array.raw()) % base::kArrayAlignment == 0;
+
+  PENSTOCK_PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, args);
+  args.client = client_;
+  args.data = array.raw();
+  args.type = type;
+  args.dims = array.shape().dims().data();
+  args.num_dims = array.shape().dims().size();
+  // ZeroCopy and not MutableZeroCopy: a donation must never write into the user's array.
+  args.host_buffer_semantics = !owned ? PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
+                               : on_cpu_ && aligned
+                                   ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+                                   : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+  args.device = handles_[device.index];
+  PENSTOCK_RETURN_IF_ERROR(
+      base::WithContext(PENSTOCK_PJRT_CALL(api_, PJRT_Client_BufferFromHostBuffer, args),
+                        absl::StrCat("Put of ", array.TypeString(), " on ", device.description)));
+  // The array's memory stays until the plugin says that it is done with it.
+  if (owned) {
+    CallWhenReady(api_, args.done_with_host_buffer, [array](const absl::Status&) {});
+  }
+  DestroyEvent(api_, args.done_with_host_buffer);
+  return Buffer(std::make_shared<PjrtBuffer>(shared_from_this(), args.buffer,
+                                             TensorType{array.dtype(), array.shape()},
+                                             &devices_[device.index], nullptr));
+}
+
+}  // namespace penstock::runtime

@@ -1,0 +1,49 @@
+// runtime::Client over a PJRT plugin in this process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/runtime/client.h"
+
+struct PJRT_Api;
+struct PJRT_Client;
+struct PJRT_Device;
+
+namespace penstock::runtime {
+
+struct Plugin;
+
+class PjrtClient final : public Client, public std::enable_shared_from_this<PjrtClient> {
+ public:
+  // `platform` is the device's name in the table of plugin.cc.
+  static absl::StatusOr<std::shared_ptr<PjrtClient>> Create(const Plugin& plugin,
+                                                            const ClientOptions& options);
+  ~PjrtClient() override;
+
+  const std::string& platform() const override { return platform_; }
+  const std::string& version() const override { return version_; }
+  absl::Span<const Device> devices() const override { return devices_; }
+  absl::StatusOr<std::shared_ptr<Executable>> Compile(const ir::Program& program,
+                                                      const CompileOptions& options) override;
+  absl::StatusOr<Buffer> Put(const Array& array, const Device& device) override;
+
+  const PJRT_Api* api() const { return api_; }
+
+ private:
+  PjrtClient(const PJRT_Api* api, PJRT_Client* client) : api_(api), client_(client) {}
+  absl::Status ReadDevices();
+  absl::StatusOr<Device> ReadDevice(PJRT_Device* handle) const;
+  absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
+                                                 const CompileOptions& options) const;
+
+  const PJRT_Api* const api_;
+  PJRT_Client* const client_;
+  std::string platform_, version_;
+  bool on_cpu_ = false;
+  std::vector<Device> devices_;  // addressable ones
+  std::vector<PJRT_Device*> handles_;
+};
+
+}  // namespace penstock::runtime

@@ -1,0 +1,251 @@
+#include "penstock/runtime/pjrt_executable.h"
+
+#include <typeinfo>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/pjrt_api.h"
+#include "penstock/runtime/pjrt_buffer.h"
+#include "penstock/runtime/pjrt_client.h"
+#include "penstock/runtime/program_check.h"
+
+namespace penstock::runtime {
+namespace {
+
+// CheckOwner has seen that it is one.
+PjrtBuffer& AsPjrt(const Buffer& buffer) { return static_cast<PjrtBuffer&>(*buffer.impl()); }
+
+void DestroyExecutable(const PJRT_Api* api, PJRT_Executable* executable) {
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_Destroy_Args, args);
+  args.executable = executable;
+  PENSTOCK_PJRT_CALL(api, PJRT_Executable_Destroy, args).IgnoreError();
+}
+
+double NumberOf(const PJRT_NamedValue& value) {
+  switch (value.type) {
+    case PJRT_NamedValue_kFloat:
+      return value.float_value;
+    case PJRT_NamedValue_kInt64:
+      return static_cast<double>(value.int64_value);
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
+                               ir::Program program, std::vector<const Device*> devices)
+    : client_(std::move(client)),
+      handle_(handle),
+      program_(std::move(program)),
+      devices_(std::move(devices)),
+      context_(std::make_shared<std::string>(absl::StrCat("program '", program_.name, "'"))) {
+  for (size_t i = 0; i < program_.parameters.size(); ++i) {
+    const bool donated = i < program_.alias.size() && program_.alias[i] >= 0;
+    (donated ? donated_ : kept_).push_back(i);
+  }
+}
+
+PjrtExecutable::~PjrtExecutable() {
+  PENSTOCK_PJRT_ARGS(PJRT_LoadedExecutable_Destroy_Args, args);
+  args.executable = handle_;
+  PENSTOCK_PJRT_CALL(client_->api(), PJRT_LoadedExecutable_Destroy, args).IgnoreError();
+}
+
+absl::Status PjrtExecutable::CheckOwner(absl::Span<const Buffers> arguments) const {
+  for (size_t replica = 0; replica < arguments.size(); ++replica) {
+    for (size_t i = 0; i < arguments[replica].size(); ++i) {
+      const BufferImpl& buffer = *arguments[replica][i].impl();
+      if (typeid(buffer) != typeid(PjrtBuffer) ||
+          static_cast<const PjrtBuffer&>(buffer).client() != client_.get()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(ParameterName(program_, replica, i),
+                         ": the buffer belongs to another client; Get it there and Put it here"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtExecutable::ClaimDonated(absl::Span<const Buffers> arguments) const {
+  for (size_t replica = 0; replica < arguments.size(); ++replica) {
+    for (size_t i : donated_) {
+      PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
+      if (buffer.ClaimForDonation()) continue;
+      // Give back what this call claimed; find out on the way whether it claimed this one, too.
+      absl::Status error =
+          base::WithContext(buffer.CheckLive(), ParameterName(program_, replica, i));
+      for (size_t r = 0; r <= replica; ++r) {
+        for (size_t j : donated_) {
+          if (r == replica && j == i) break;
+          PjrtBuffer& claimed = AsPjrt(arguments[r][j]);
+          if (&claimed == &buffer) {
+            error = absl::InvalidArgumentError(absl::StrCat(
+                ParameterName(program_, replica, i), ": the buffer is donated twice, also as ",
+                ParameterName(program_, r, j), "; give each parameter a buffer of its own"));
+          }
+          claimed.ReleaseClaim();
+        }
+      }
+      return error;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PjrtExecutable::CheckNotDonated(absl::Span<const Buffers> arguments) const {
+  for (size_t replica = 0; replica < arguments.size(); ++replica) {
+    for (size_t i : kept_) {
+      const PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
+      if (!buffer.donated()) continue;
+      for (size_t j : donated_) {
+        if (&AsPjrt(arguments[replica][j]) != &buffer) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            ParameterName(program_, replica, i), ": the same buffer is donated as parameter ", j,
+            "; a donated buffer can be no other argument"));
+      }
+      return base::WithContext(buffer.CheckLive(), ParameterName(program_, replica, i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PjrtExecutable::SettleClaims(absl::Span<const Buffers> arguments) const {
+  for (const Buffers& replica : arguments) {
+    for (size_t i : donated_) AsPjrt(replica[i]).SettleClaim();
+  }
+}
+
+absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Buffers> arguments) {
+  PENSTOCK_RETURN_IF_ERROR(CheckArguments(program_, devices_, arguments));
+  PENSTOCK_RETURN_IF_ERROR(CheckOwner(arguments));
+  PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments));
+  if (absl::Status status = CheckNotDonated(arguments); !status.ok()) {
+    for (const Buffers& replica : arguments) {
+      for (size_t i : donated_) AsPjrt(replica[i]).ReleaseClaim();
+    }
+    return status;
+  }
+
+  const size_t replicas = devices_.size();
+  const size_t parameters = program_.parameters.size(), results = program_.results.size();
+  std::vector<PJRT_Buffer*> in, out(replicas * results);
+  in.reserve(replicas * parameters);
+  for (const Buffers& replica : arguments) {
+    for (const Buffer& buffer : replica) in.push_back(AsPjrt(buffer).handle());
+  }
+  std::vector<PJRT_Buffer* const*> argument_lists;
+  std::vector<PJRT_Buffer**> output_lists;
+  for (size_t replica = 0; replica < replicas; ++replica) {
+    argument_lists.push_back(in.data() + replica * parameters);
+    output_lists.push_back(out.data() + replica * results);
+  }
+
+  PENSTOCK_PJRT_ARGS(PJRT_ExecuteOptions, options);
+  PENSTOCK_PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, args);
+  args.executable = handle_;
+  args.options = &options;
+  args.argument_lists = argument_lists.data();
+  args.num_devices = replicas;
+  args.num_args = parameters;
+  args.output_lists = output_lists.data();
+  const absl::Status status =
+      PENSTOCK_PJRT_CALL(client_->api(), PJRT_LoadedExecutable_Execute, args);
+  if (!status.ok()) {
+    SettleClaims(arguments);
+    return base::WithContext(status, *context_);
+  }
+  return Wrap(out);
+}
+
+std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {
+  const size_t results = program_.results.size();
+  std::vector<Buffers> out(devices_.size());
+  for (size_t replica = 0; replica < devices_.size(); ++replica) {
+    out[replica].reserve(results);
+    for (size_t i = 0; i < results; ++i) {
+      out[replica].emplace_back(
+          std::make_shared<PjrtBuffer>(client_, handles[replica * results + i], program_.results[i],
+                                       devices_[replica], context_));
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<PJRT_Executable*> PjrtExecutable::Unloaded() const {
+  PENSTOCK_PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, args);
+  args.loaded_executable = handle_;
+  PENSTOCK_RETURN_IF_ERROR(
+      PENSTOCK_PJRT_CALL(client_->api(), PJRT_LoadedExecutable_GetExecutable, args));
+  return args.executable;
+}
+
+absl::Status PjrtExecutable::CheckResults() const {
+  const PJRT_Api* api = client_->api();
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_NumOutputs_Args, args);
+  args.executable = executable;
+  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_NumOutputs, args);
+  DestroyExecutable(api, executable);
+  PENSTOCK_RETURN_IF_ERROR(status);
+  if (args.num_outputs == program_.results.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(*context_, ": its text returns ", args.num_outputs,
+                                                 " results, but it lists ",
+                                                 program_.results.size()));
+}
+
+absl::Status PjrtExecutable::CheckDonation() const {
+  if (donated_.empty()) return absl::OkStatus();
+  const absl::StatusOr<MemoryStats> memory = Memory();
+  if (absl::IsUnimplemented(memory.status())) return absl::OkStatus();  // nothing to check against
+  PENSTOCK_RETURN_IF_ERROR(memory.status());
+  int64_t asked = 0;
+  for (size_t i : donated_) {
+    const TensorType& type = program_.parameters[i];
+    asked += type.shape.num_elements() * base::ByteWidth(type.dtype);
+  }
+  if (memory->aliased >= asked) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      *context_, ": ", asked, " bytes of arguments are donated, but the compiler reuses only ",
+      memory->aliased,
+      " and copies the rest; CompileOptions::allow_copied_donations accepts that"));
+}
+
+absl::StatusOr<MemoryStats> PjrtExecutable::Memory() const {
+  const PJRT_Api* api = client_->api();
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, args);
+  args.executable = executable;
+  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_GetCompiledMemoryStats, args);
+  DestroyExecutable(api, executable);
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, *context_));
+  return MemoryStats{.arguments = args.argument_size_in_bytes,
+                     .outputs = args.output_size_in_bytes,
+                     .aliased = args.alias_size_in_bytes,
+                     .temporary = args.temp_size_in_bytes,
+                     .code = args.generated_code_size_in_bytes};
+}
+
+absl::StatusOr<CostEstimate> PjrtExecutable::Cost() const {
+  const PJRT_Api* api = client_->api();
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_GetCostAnalysis_Args, args);
+  args.executable = executable;
+  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_GetCostAnalysis, args);
+  CostEstimate cost;
+  for (size_t i = 0; status.ok() && i < args.num_properties; ++i) {
+    const PJRT_NamedValue& property = args.properties[i];
+    const absl::string_view name(property.name, property.name_size);
+    if (name == "flops") cost.flops = NumberOf(property);
+    if (name == "bytes accessed") cost.bytes_accessed = NumberOf(property);
+    if (name == "optimal_seconds") cost.optimal_seconds = NumberOf(property);
+  }
+  DestroyExecutable(api, executable);  // it owns the properties
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, *context_));
+  return cost;
+}
+
+}  // namespace penstock::runtime

@@ -1,0 +1,52 @@
+// A loaded PJRT executable as runtime::Executable.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/runtime/client.h"
+
+struct PJRT_Buffer;
+struct PJRT_Executable;
+struct PJRT_LoadedExecutable;
+
+namespace penstock::runtime {
+
+class PjrtClient;
+
+class PjrtExecutable final : public Executable {
+ public:
+  // Takes `handle`. `devices[replica]` is where a replica runs.
+  PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
+                 ir::Program program, std::vector<const Device*> devices);
+  ~PjrtExecutable() override;
+
+  const ir::Program& program() const override { return program_; }
+  absl::StatusOr<std::vector<Buffers>> Execute(absl::Span<const Buffers> arguments) override;
+  absl::StatusOr<MemoryStats> Memory() const override;
+  absl::StatusOr<CostEstimate> Cost() const override;
+
+  // What Compile asks before it hands the executable out: that the plugin made as many results as
+  // the program says, and that the results really take over the memory of donated parameters.
+  absl::Status CheckResults() const;
+  absl::Status CheckDonation() const;
+
+ private:
+  absl::Status CheckOwner(absl::Span<const Buffers> arguments) const;
+  // Marks donated arguments; on an error nothing stays marked.
+  absl::Status ClaimDonated(absl::Span<const Buffers> arguments) const;
+  void SettleClaims(absl::Span<const Buffers> arguments) const;
+  absl::Status CheckNotDonated(absl::Span<const Buffers> arguments) const;
+  absl::StatusOr<PJRT_Executable*> Unloaded() const;  // the caller frees it
+  std::vector<Buffers> Wrap(absl::Span<PJRT_Buffer* const> handles);
+
+  const std::shared_ptr<PjrtClient> client_;
+  PJRT_LoadedExecutable* const handle_;
+  const ir::Program program_;
+  const std::vector<const Device*> devices_;
+  std::vector<size_t> donated_, kept_;                // parameters
+  const std::shared_ptr<const std::string> context_;  // "program 'step'", for errors
+};
+
+}  // namespace penstock::runtime

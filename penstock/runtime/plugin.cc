@@ -1,0 +1,198 @@
+#include "penstock/runtime/plugin.h"
+
+#include <climits>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <dlfcn.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/pjrt_api.h"
+#include "penstock/runtime/plugin_log.h"
+
+namespace penstock::runtime {
+namespace {
+
+struct Row {
+  const char* device;
+  const char* variable;
+  const char* installed;  // in ../lib/penstock/
+  const char* unpacked;   // in third_party/unpacked/ of the source tree; nullptr for none
+  std::vector<const char*> site_packages;
+  const char* how_to_get;
+};
+
+const std::vector<Row>& Table() {
+  static const auto& table = *new std::vector<Row>{
+      {"cpu",
+       "PENSTOCK_CPU_PLUGIN",
+       "xla_cpu_pjrt.so",
+       "pjrt_cpu/xla_cpu_pjrt.so",
+       {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
+       "tools/setup in the source tree, or: pip install xla-cpu-pjrt"},
+      {"tpu",
+       "PENSTOCK_TPU_PLUGIN",
+       "libtpu.so",
+       nullptr,
+       {"libtpu/libtpu.so"},
+       "pip install libtpu"},
+      {"gpu",
+       "PENSTOCK_GPU_PLUGIN",
+       "xla_cuda_plugin.so",
+       nullptr,
+       {"jax_plugins/xla_cuda13/xla_cuda_plugin.so", "jax_plugins/xla_cuda12/xla_cuda_plugin.so"},
+       "pip install 'jax-cuda13-plugin[with-cuda]' (brings jax-cuda13-pjrt and the CUDA "
+       "libraries)"},
+  };
+  return table;
+}
+
+absl::StatusOr<const Row*> FindRow(absl::string_view device) {
+  for (const Row& row : Table()) {
+    if (device == row.device) return &row;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no device is named '", device, "'; there are ", KnownDevices()));
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string ProgramFolder() {
+  char path[PATH_MAX];
+  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0) return "";
+  const std::string program(path, static_cast<size_t>(size));
+  return program.substr(0, program.rfind('/'));
+}
+
+// Where a library may be; entries may hold * (Python's version).
+std::vector<std::string> Candidates(const Row& row) {
+  std::vector<std::string> out;
+  if (const std::string folder = ProgramFolder(); !folder.empty()) {
+    out.push_back(absl::StrCat(folder, "/../lib/penstock/", row.installed));
+  }
+  if (row.unpacked != nullptr) {
+    out.push_back(absl::StrCat(PENSTOCK_SOURCE_DIR, "/third_party/unpacked/", row.unpacked));
+  }
+  std::vector<std::string> packages;
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = Environment(variable);
+    if (!prefix.empty()) packages.push_back(prefix + "/lib/python3*/site-packages");
+  }
+  if (const std::string home = Environment("HOME"); !home.empty()) {
+    packages.push_back(home + "/.local/lib/python3*/site-packages");
+  }
+  packages.push_back("/usr/local/lib/python3*/dist-packages");
+  for (const std::string& folder : packages) {
+    for (const char* file : row.site_packages) out.push_back(absl::StrCat(folder, "/", file));
+  }
+  return out;
+}
+
+// The first file that the pattern names; empty if there is none.
+std::string FirstMatch(const std::string& pattern) {
+  glob_t found;
+  std::string path;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0 && found.gl_pathc > 0) {
+    path = found.gl_pathv[0];
+  }
+  ::globfree(&found);
+  return path;
+}
+
+absl::Status CheckExists(const std::string& path, absl::string_view asked_by, const Row& row) {
+  if (::access(path.c_str(), R_OK) == 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("the plugin for device '", row.device, "' that ",
+                                          asked_by, " names cannot be read: ", path));
+}
+
+// Before 0.57 the table of functions had another order.
+constexpr int kOldestMinor = 57;
+
+absl::StatusOr<const PJRT_Api*> Open(const std::string& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot load the plugin: ", ::dlerror()));
+  }
+  auto get = reinterpret_cast<const PJRT_Api* (*)()>(::dlsym(library, "GetPjrtApi"));
+  const PJRT_Api* api = get == nullptr ? nullptr : get();
+  if (api == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no PJRT plugin: it has no GetPjrtApi"));
+  }
+  if (api->pjrt_api_version.major_version != PJRT_API_MAJOR ||
+      api->pjrt_api_version.minor_version < kOldestMinor) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " speaks PJRT API ", ApiVersion(api), "; Penstock needs ",
+                     PJRT_API_MAJOR, ".", kOldestMinor, " or a later ", PJRT_API_MAJOR, ".x"));
+  }
+  PENSTOCK_PJRT_ARGS(PJRT_Plugin_Initialize_Args, args);
+  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api, PJRT_Plugin_Initialize, args));
+  return api;
+}
+
+// A library's state belongs to the process, so what was loaded is remembered for the process.
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::string, const PJRT_Api*> by_path;
+};
+
+Loaded& TheLoaded() {
+  static auto& loaded = *new Loaded;
+  return loaded;
+}
+
+}  // namespace
+
+std::string KnownDevices() {
+  return absl::StrJoin(Table(), ", ",
+                       [](std::string* out, const Row& row) { out->append(row.device); });
+}
+
+absl::StatusOr<std::string> FindPlugin(absl::string_view device, absl::string_view plugin_path) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Row* row, FindRow(device));
+  if (!plugin_path.empty()) {
+    std::string path(plugin_path);
+    PENSTOCK_RETURN_IF_ERROR(CheckExists(path, "the option plugin_path", *row));
+    return path;
+  }
+  if (std::string path = Environment(row->variable); !path.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckExists(path, absl::StrCat("the environment variable ", row->variable), *row));
+    return path;
+  }
+  const std::vector<std::string> candidates = Candidates(*row);
+  for (const std::string& candidate : candidates) {
+    if (std::string path = FirstMatch(candidate); !path.empty()) return path;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "device '", device, "' needs a plugin (a shared library), and there is none. Looked for:\n  ",
+      absl::StrJoin(candidates, "\n  "), "\nTo get it: ", row->how_to_get, "; or set ",
+      row->variable, " to its path."));
+}
+
+absl::StatusOr<Plugin> LoadPlugin(absl::string_view device, const std::string& path,
+                                  const std::string& log_path) {
+  Plugin plugin{.device = std::string(device), .path = path, .log_path = log_path};
+  Loaded& loaded = TheLoaded();
+  const std::lock_guard<std::mutex> lock(loaded.mutex);
+  const PJRT_Api*& api = loaded.by_path[path];
+  if (api == nullptr) {
+    QuietPlugins();
+    const StderrToLog redirected(log_path);
+    PENSTOCK_ASSIGN_OR_RETURN(api, Open(path));
+  }
+  plugin.api = api;
+  return plugin;
+}
+
+}  // namespace penstock::runtime

@@ -1,0 +1,77 @@
+#include "penstock/runtime/plugin_log.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock::runtime {
+namespace {
+
+// A log that grew beyond this starts anew.
+constexpr off_t kMaxLogBytes = 1 << 20;
+
+std::mutex& RedirectionMutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+int OpenLog(const std::string& path) {
+  const int log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  struct stat status;
+  if (log >= 0 && ::fstat(log, &status) == 0 && status.st_size > kMaxLogBytes) {
+    // The file stays as it is when this fails: only longer than meant.
+    [[maybe_unused]] const int result = ::ftruncate(log, 0);
+  }
+  return log;
+}
+
+}  // namespace
+
+std::string LogPath(const std::string& asked) {
+  if (!asked.empty()) return asked;
+  std::string folder;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    folder = cache;
+  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    folder = absl::StrCat(home, "/.cache");
+  } else {
+    folder = absl::StrCat("/tmp/penstock-", ::getuid());
+  }
+  folder += "/penstock";
+  std::error_code error;  // seen again, and handled, when the log is opened
+  std::filesystem::create_directories(folder, error);
+  return folder + "/plugins.log";
+}
+
+void QuietPlugins() {
+  static const int once = ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", /*overwrite=*/0);
+  static_cast<void>(once);
+}
+
+StderrToLog::StderrToLog(const std::string& path) {
+  RedirectionMutex().lock();
+  const int log = OpenLog(path);
+  if (log < 0) return;
+  std::fflush(stderr);
+  saved_ = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (saved_ >= 0) ::dup2(log, STDERR_FILENO);
+  ::close(log);
+}
+
+StderrToLog::~StderrToLog() {
+  if (saved_ >= 0) {
+    std::fflush(stderr);
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+  }
+  RedirectionMutex().unlock();
+}
+
+}  // namespace penstock::runtime
