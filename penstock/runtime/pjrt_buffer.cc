@@ -11,13 +11,21 @@
 #include "penstock/runtime/pjrt_event.h"
 
 namespace penstock::runtime {
+namespace {
+
+// Smaller results are copied: that costs less than a donation that has to copy because of a view.
+constexpr int64_t kSmallestView = 1 << 16;
+
+}  // namespace
 
 PjrtBuffer::PjrtBuffer(std::shared_ptr<PjrtClient> client, PJRT_Buffer* handle, TensorType type,
-                       const Device* device, std::shared_ptr<const std::string> context)
+                       const Device* device, MemoryOwner owner,
+                       std::shared_ptr<const std::string> context)
     : client_(std::move(client)),
       handle_(handle),
       type_(std::move(type)),
       device_(device),
+      owner_(owner),
       context_(std::move(context)) {}
 
 PjrtBuffer::~PjrtBuffer() {
@@ -39,6 +47,16 @@ absl::Status PjrtBuffer::CheckLive() const {
       "read the buffer before it is donated"));
 }
 
+bool PjrtBuffer::ClaimForDonation() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !donated_.exchange(true, std::memory_order_acq_rel);
+}
+
+bool PjrtBuffer::HasViews() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return views_ > 0;
+}
+
 void PjrtBuffer::SettleClaim() {
   PENSTOCK_PJRT_ARGS(PJRT_Buffer_IsDeleted_Args, args);
   args.buffer = handle_;
@@ -55,6 +73,47 @@ absl::Status PjrtBuffer::Await() {
   const absl::Status status = AwaitEvent(api, args.event);
   DestroyEvent(api, args.event);
   return InContext(status);
+}
+
+absl::StatusOr<std::optional<Array>> PjrtBuffer::View() {
+  PENSTOCK_RETURN_IF_ERROR(Await());  // before, there may be no memory yet
+  const PJRT_Api* api = client_->api();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PENSTOCK_RETURN_IF_ERROR(CheckLive());
+  if (views_ == 0) {
+    // While it is counted the plugin neither moves nor frees the memory.
+    PENSTOCK_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
+    args.buffer = handle_;
+    const absl::Status status =
+        PENSTOCK_PJRT_CALL(api, PJRT_Buffer_IncreaseExternalReferenceCount, args);
+    if (!status.ok()) return std::nullopt;
+  }
+  ++views_;
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, args);
+  args.buffer = handle_;
+  const absl::Status status =
+      PENSTOCK_PJRT_CALL(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, args);
+  const void* memory = status.ok() ? args.device_memory_ptr : nullptr;
+  if (memory == nullptr || reinterpret_cast<uintptr_t>(memory) % base::kArrayAlignment != 0) {
+    DropViewLocked();
+    return std::nullopt;
+  }
+  std::shared_ptr<const void> owner(memory,
+                                    [self = shared_from_this()](const void*) { self->DropView(); });
+  return Array::View(type_.dtype, type_.shape, memory, std::move(owner));
+}
+
+void PjrtBuffer::DropView() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DropViewLocked();
+}
+
+void PjrtBuffer::DropViewLocked() {
+  if (--views_ > 0) return;
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, args);
+  args.buffer = handle_;
+  PENSTOCK_PJRT_CALL(client_->api(), PJRT_Buffer_DecreaseExternalReferenceCount, args)
+      .IgnoreError();
 }
 
 absl::StatusOr<PJRT_Event*> PjrtBuffer::CopyToHost(Array& out) {
@@ -80,6 +139,11 @@ absl::StatusOr<PJRT_Event*> PjrtBuffer::CopyToHost(Array& out) {
 }
 
 absl::StatusOr<Array> PjrtBuffer::Get() {
+  const int64_t bytes = type_.shape.num_elements() * base::ByteWidth(type_.dtype);
+  if (owner_ == MemoryOwner::kHostDevice && bytes >= kSmallestView) {
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<Array> view, View());
+    if (view.has_value()) return *std::move(view);
+  }
   Array out = Array::Uninitialized(type_.dtype, type_.shape);
   if (out.num_bytes() == 0) {
     PENSTOCK_RETURN_IF_ERROR(Await());

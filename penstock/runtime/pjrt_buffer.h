@@ -1,8 +1,16 @@
 // A PJRT buffer as runtime::BufferImpl.
+//
+// Views. On a CPU device Get need not copy: the Array looks at the device's own memory and keeps
+// the buffer alive. A donation must not write into memory that an Array looks at, so Execute asks
+// HasViews and tells the plugin to copy such an argument instead. Memory of a Put that was taken in
+// place belongs to the caller's Array and is never viewed: the caller may write it again once the
+// buffer is gone.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "penstock/runtime/client.h"
@@ -14,12 +22,16 @@ namespace penstock::runtime {
 
 class PjrtClient;
 
-class PjrtBuffer final : public BufferImpl {
+// Whose memory a buffer's is: of a device apart from the host, of a device that is the host, or of
+// an Array that was put.
+enum class MemoryOwner { kDevice, kHostDevice, kArray };
+
+class PjrtBuffer final : public BufferImpl, public std::enable_shared_from_this<PjrtBuffer> {
  public:
   // Takes `handle`. `context` goes before the message of errors that come out of this buffer: it
   // names the program that computes it; nullptr when a Put made it.
   PjrtBuffer(std::shared_ptr<PjrtClient> client, PJRT_Buffer* handle, TensorType type,
-             const Device* device, std::shared_ptr<const std::string> context);
+             const Device* device, MemoryOwner owner, std::shared_ptr<const std::string> context);
   ~PjrtBuffer() override;
 
   const TensorType& type() const override { return type_; }
@@ -33,7 +45,9 @@ class PjrtBuffer final : public BufferImpl {
   PJRT_Buffer* handle() const { return handle_; }
 
   // Marks the buffer as donated; false when it already was. A donated handle still has to be freed.
-  bool ClaimForDonation() { return !donated_.exchange(true, std::memory_order_acq_rel); }
+  bool ClaimForDonation();
+  // Whether an Array looks at the memory. After a claim, no new one does.
+  bool HasViews() const;
   // Takes back a claim before any execution.
   void ReleaseClaim() { donated_.store(false, std::memory_order_release); }
   // After an execution that failed: the claim stands only if the plugin really took the memory.
@@ -42,6 +56,10 @@ class PjrtBuffer final : public BufferImpl {
   absl::Status CheckLive() const;
 
  private:
+  // An Array on the buffer's own memory; none where that cannot be or does not pay.
+  absl::StatusOr<std::optional<Array>> View();
+  void DropView();
+  void DropViewLocked();
   absl::StatusOr<PJRT_Event*> CopyToHost(Array& out);
   absl::Status InContext(const absl::Status& status) const;
 
@@ -49,7 +67,10 @@ class PjrtBuffer final : public BufferImpl {
   PJRT_Buffer* const handle_;
   const TensorType type_;
   const Device* const device_;
+  const MemoryOwner owner_;
   const std::shared_ptr<const std::string> context_;
+  mutable std::mutex mutex_;  // guards views_, and donated_ against it
+  int views_ = 0;
   std::atomic<bool> donated_{false};
 };
 

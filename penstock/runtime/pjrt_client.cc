@@ -101,17 +101,18 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
     return CreateClient(plugin.api, CreateOptions(plugin, options));
   }();
   if (!handle.ok()) {
-    return base::WithContext(
-        handle.status(),
+    return absl::Status(
+        handle.status().code(),
         absl::StrCat("no '", plugin.device, "' device could be opened by the plugin ", plugin.path,
-                     " (what else it said is in ", plugin.log_path, ")"));
+                     ": ", handle.status().message(), "\nWhat else it said is in ", plugin.log_path,
+                     "\n", FoundPlugins()));
   }
   std::shared_ptr<PjrtClient> client(new PjrtClient(plugin.api, *handle));
   PENSTOCK_RETURN_IF_ERROR(client->ReadDevices());
   if (client->devices_.empty()) {
     return absl::NotFoundError(absl::StrCat("the plugin ", plugin.path, " (platform '",
                                             client->platform_, "') found no '", plugin.device,
-                                            "' device in this machine"));
+                                            "' device in this machine\n", FoundPlugins()));
   }
   if (plugin.device == "cpu" &&
       client->devices_.size() != static_cast<size_t>(options.cpu_devices)) {
@@ -275,7 +276,8 @@ absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device)
   }
   // Memory that nobody keeps alive for us must be read before this returns.
   const bool owned = array.owner() != nullptr;
-  const bool aligned = reinterpret_cast<uintptr_t>(array.raw()) % base::kArrayAlignment == 0;
+  const bool in_place =
+      on_cpu_ && owned && reinterpret_cast<uintptr_t>(array.raw()) % base::kArrayAlignment == 0;
 
   PENSTOCK_PJRT_ARGS(PJRT_Client_BufferFromHostBuffer_Args, args);
   args.client = client_;
@@ -284,10 +286,9 @@ absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device)
   args.dims = array.shape().dims().data();
   args.num_dims = array.shape().dims().size();
   // ZeroCopy and not MutableZeroCopy: a donation must never write into the user's array.
-  args.host_buffer_semantics = !owned ? PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
-                               : on_cpu_ && aligned
-                                   ? PJRT_HostBufferSemantics_kImmutableZeroCopy
-                                   : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+  args.host_buffer_semantics = in_place ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+                               : owned  ? PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes
+                                        : PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   args.device = handles_[device.index];
   PENSTOCK_RETURN_IF_ERROR(
       base::WithContext(PENSTOCK_PJRT_CALL(api_, PJRT_Client_BufferFromHostBuffer, args),
@@ -297,9 +298,12 @@ absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device)
     CallWhenReady(api_, args.done_with_host_buffer, [array](const absl::Status&) {});
   }
   DestroyEvent(api_, args.done_with_host_buffer);
+  const MemoryOwner owner = in_place  ? MemoryOwner::kArray
+                            : on_cpu_ ? MemoryOwner::kHostDevice
+                                      : MemoryOwner::kDevice;
   return Buffer(std::make_shared<PjrtBuffer>(shared_from_this(), args.buffer,
                                              TensorType{array.dtype(), array.shape()},
-                                             &devices_[device.index], nullptr));
+                                             &devices_[device.index], owner, nullptr));
 }
 
 }  // namespace penstock::runtime

@@ -17,7 +17,6 @@ struct Plugin;
 
 class PjrtClient final : public Client, public std::enable_shared_from_this<PjrtClient> {
  public:
-  // `platform` is the device's name in the table of plugin.cc.
   static absl::StatusOr<std::shared_ptr<PjrtClient>> Create(const Plugin& plugin,
                                                             const ClientOptions& options);
   ~PjrtClient() override;
@@ -30,6 +29,8 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   absl::StatusOr<Buffer> Put(const Array& array, const Device& device) override;
 
   const PJRT_Api* api() const { return api_; }
+  // Whether devices compute in the host's own memory.
+  bool on_cpu() const { return on_cpu_; }
 
  private:
   PjrtClient(const PJRT_Api* api, PJRT_Client* client) : api_(api), client_(client) {}

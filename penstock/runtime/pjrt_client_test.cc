@@ -1,16 +1,112 @@
+#include <gmock/gmock.h>
+
 #include "penstock/runtime/testing/client_conformance.h"
+
+// A test asks for more memory than there can be; the plugin then gets nullptr and reports it.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace penstock::runtime {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string LogFile() { return testing::TempDir() + "/pjrt_client_test.log"; }
+
 absl::StatusOr<std::shared_ptr<Client>> OpenCpu(int devices) {
-  return OpenClient({.device = "cpu",
-                     .cpu_devices = devices,
-                     .log_path = testing::TempDir() + "/pjrt_client_test.log"});
+  return OpenClient({.device = "cpu", .cpu_devices = devices, .log_path = LogFile()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Pjrt, ClientConformance, testing::Values(ClientFactory{"cpu", OpenCpu}),
                          ClientFactoryName);
+
+const TensorType kLarge{base::DType::kF32, {1 << 16}};
+
+// r0 = p0 + p0, in p0's memory
+ir::Program DoubleInPlace() {
+  return Print({.parameters = {kLarge},
+                .results = {kLarge},
+                .body = {"%0 = stablehlo.add %p0, %p0 : tensor<65536xf32>"},
+                .returns = {"%0"},
+                .alias = {0}});
+}
+
+class CpuMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    client_ = *OpenCpu(1);
+    double_ = *client_->Compile(DoubleInPlace());
+  }
+
+  Buffer Step(const Buffer& in) { return (*double_->Execute({{in}}))[0][0]; }
+  // A buffer whose memory is the device's.
+  Buffer OnDevice() {
+    return Step(
+        *client_->Put(Array::Zeros(base::DType::kF32, kLarge.shape), client_->devices()[0]));
+  }
+  // The address alone: the Array is gone when it returns.
+  static const void* Address(const Buffer& buffer) { return buffer.Get()->raw(); }
+
+  std::shared_ptr<Client> client_;
+  std::shared_ptr<Executable> double_;
+};
+
+TEST_F(CpuMemory, GetOfALargeResultCopiesNothing) {
+  const Buffer buffer = OnDevice();
+  const Array first = *buffer.Get(), second = *buffer.Get();
+  EXPECT_EQ(first.raw(), second.raw());
+}
+
+TEST_F(CpuMemory, ADonatedBuffersMemoryBecomesTheResults) {
+  const Buffer before = OnDevice();
+  const void* address = Address(before);
+  EXPECT_EQ(Address(Step(before)), address);
+}
+
+TEST_F(CpuMemory, DonationCopiesWhileAnArrayLooksAtTheBuffer) {
+  const Buffer before = OnDevice();
+  const Array seen = *before.Get();
+  EXPECT_NE(Address(Step(before)), seen.raw());
+}
+
+TEST_F(CpuMemory, PutOfAlignedMemoryTakesItInPlace) {
+  const Array array = Array::Zeros(base::DType::kF32, kLarge.shape);
+  const long owners = array.owner().use_count();
+  {
+    const Buffer buffer = *client_->Put(array, client_->devices()[0]);
+    ASSERT_TRUE(buffer.Await().ok());
+    EXPECT_GT(array.owner().use_count(), owners);  // still in use after the transfer is done
+  }
+  EXPECT_EQ(array.owner().use_count(), owners);
+}
+
+TEST(OpenClient, RefusesADeviceItDoesNotKnow) {
+  EXPECT_THAT(std::string(OpenClient({.device = "npu"}).status().message()),
+              AllOf(HasSubstr("'npu'"), HasSubstr("cpu, tpu, gpu")));
+}
+
+TEST(OpenClient, RefusesNoDevices) {
+  EXPECT_THAT(std::string(OpenClient({.device = "cpu", .cpu_devices = 0}).status().message()),
+              HasSubstr("cpu_devices is 0"));
+}
+
+TEST(OpenClient, CpuDevicesSayTheirKindAndMemory) {
+  const auto client = *OpenCpu(3);
+  ASSERT_EQ(client->devices().size(), 3u);
+  EXPECT_EQ(client->platform(), "cpu");
+  EXPECT_EQ(client->devices()[2].kind, "cpu");
+  EXPECT_GT(client->devices()[2].memory_bytes, 1 << 20);
+}
+
+TEST(OpenClient, PrintsNothingOnStderr) {
+  testing::internal::CaptureStderr();
+  {
+    const auto client = *OpenCpu(2);
+    const auto executable = *client->Compile(DoubleInPlace());
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
 
 }  // namespace
 }  // namespace penstock::runtime

@@ -1,5 +1,6 @@
 #include "penstock/runtime/pjrt_executable.h"
 
+#include <algorithm>
 #include <typeinfo>
 #include <utility>
 
@@ -119,6 +120,16 @@ void PjrtExecutable::SettleClaims(absl::Span<const Buffers> arguments) const {
   }
 }
 
+std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments) const {
+  std::vector<int64_t> out;
+  for (size_t i : donated_) {
+    const bool viewed = std::any_of(arguments.begin(), arguments.end(),
+                                    [&](const Buffers& b) { return AsPjrt(b[i]).HasViews(); });
+    if (viewed) out.push_back(static_cast<int64_t>(i));
+  }
+  return out;
+}
+
 absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Buffers> arguments) {
   PENSTOCK_RETURN_IF_ERROR(CheckArguments(program_, devices_, arguments));
   PENSTOCK_RETURN_IF_ERROR(CheckOwner(arguments));
@@ -144,7 +155,10 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
     output_lists.push_back(out.data() + replica * results);
   }
 
+  const std::vector<int64_t> viewed = Viewed(arguments);
   PENSTOCK_PJRT_ARGS(PJRT_ExecuteOptions, options);
+  options.non_donatable_input_indices = viewed.data();
+  options.num_non_donatable_input_indices = viewed.size();
   PENSTOCK_PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, args);
   args.executable = handle_;
   args.options = &options;
@@ -163,13 +177,14 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
 
 std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {
   const size_t results = program_.results.size();
+  const MemoryOwner owner = client_->on_cpu() ? MemoryOwner::kHostDevice : MemoryOwner::kDevice;
   std::vector<Buffers> out(devices_.size());
   for (size_t replica = 0; replica < devices_.size(); ++replica) {
     out[replica].reserve(results);
     for (size_t i = 0; i < results; ++i) {
       out[replica].emplace_back(
           std::make_shared<PjrtBuffer>(client_, handles[replica * results + i], program_.results[i],
-                                       devices_[replica], context_));
+                                       devices_[replica], owner, context_));
     }
   }
   return out;

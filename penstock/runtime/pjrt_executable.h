@@ -38,6 +38,8 @@ class PjrtExecutable final : public Executable {
   absl::Status ClaimDonated(absl::Span<const Buffers> arguments) const;
   void SettleClaims(absl::Span<const Buffers> arguments) const;
   absl::Status CheckNotDonated(absl::Span<const Buffers> arguments) const;
+  // Donated parameters whose memory somebody still looks at: the plugin must copy these.
+  std::vector<int64_t> Viewed(absl::Span<const Buffers> arguments) const;
   absl::StatusOr<PJRT_Executable*> Unloaded() const;  // the caller frees it
   std::vector<Buffers> Wrap(absl::Span<PJRT_Buffer* const> handles);
 

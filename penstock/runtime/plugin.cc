@@ -2,10 +2,12 @@
 
 #include <climits>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include <dlfcn.h>
@@ -115,8 +117,42 @@ absl::Status CheckExists(const std::string& path, absl::string_view asked_by, co
                                           asked_by, " names cannot be read: ", path));
 }
 
+// Everything but ClientOptions::plugin_path.
+absl::StatusOr<std::string> Search(const Row& row) {
+  if (std::string path = Environment(row.variable); !path.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckExists(path, absl::StrCat("the environment variable ", row.variable), row));
+    return path;
+  }
+  const std::vector<std::string> candidates = Candidates(row);
+  for (const std::string& candidate : candidates) {
+    if (std::string path = FirstMatch(candidate); !path.empty()) return path;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "device '", row.device, "' needs a plugin (a shared library), and there is none. Looked for:",
+      "\n  ", absl::StrJoin(candidates, "\n  "), "\nTo get it: ", row.how_to_get, "; or set ",
+      row.variable, " to its path."));
+}
+
 // Before 0.57 the table of functions had another order.
 constexpr int kOldestMinor = 57;
+
+// What plugins read from the environment once, when they load. Only variables that the user left
+// unset. Writing the environment is not safe beside a getenv in another thread, so it happens once,
+// before the first plugin loads.
+void PrepareEnvironment() {
+  static const bool prepared = [] {
+    ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", /*overwrite=*/0);  // errors only
+    // Outside Google's machines libtpu asks a metadata server that is not there, for minutes.
+    std::ifstream product("/sys/class/dmi/id/product_name");
+    std::string name;
+    if (std::getline(product, name) && !absl::StrContains(name, "Google")) {
+      ::setenv("TPU_SKIP_MDS_QUERY", "1", /*overwrite=*/0);
+    }
+    return true;
+  }();
+  static_cast<void>(prepared);
+}
 
 absl::StatusOr<const PJRT_Api*> Open(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -158,6 +194,16 @@ std::string KnownDevices() {
                        [](std::string* out, const Row& row) { out->append(row.device); });
 }
 
+std::string FoundPlugins() {
+  std::string found;
+  for (const Row& row : Table()) {
+    const absl::StatusOr<std::string> path = Search(row);
+    if (!path.ok()) continue;
+    absl::StrAppend(&found, found.empty() ? "" : ", ", row.device, " (", *path, ")");
+  }
+  return absl::StrCat("There are plugins for: ", found.empty() ? "no device" : found);
+}
+
 absl::StatusOr<std::string> FindPlugin(absl::string_view device, absl::string_view plugin_path) {
   PENSTOCK_ASSIGN_OR_RETURN(const Row* row, FindRow(device));
   if (!plugin_path.empty()) {
@@ -165,19 +211,9 @@ absl::StatusOr<std::string> FindPlugin(absl::string_view device, absl::string_vi
     PENSTOCK_RETURN_IF_ERROR(CheckExists(path, "the option plugin_path", *row));
     return path;
   }
-  if (std::string path = Environment(row->variable); !path.empty()) {
-    PENSTOCK_RETURN_IF_ERROR(
-        CheckExists(path, absl::StrCat("the environment variable ", row->variable), *row));
-    return path;
-  }
-  const std::vector<std::string> candidates = Candidates(*row);
-  for (const std::string& candidate : candidates) {
-    if (std::string path = FirstMatch(candidate); !path.empty()) return path;
-  }
-  return absl::NotFoundError(absl::StrCat(
-      "device '", device, "' needs a plugin (a shared library), and there is none. Looked for:\n  ",
-      absl::StrJoin(candidates, "\n  "), "\nTo get it: ", row->how_to_get, "; or set ",
-      row->variable, " to its path."));
+  absl::StatusOr<std::string> path = Search(*row);
+  if (!absl::IsNotFound(path.status())) return path;
+  return absl::NotFoundError(absl::StrCat(path.status().message(), "\n", FoundPlugins()));
 }
 
 absl::StatusOr<Plugin> LoadPlugin(absl::string_view device, const std::string& path,
@@ -187,7 +223,7 @@ absl::StatusOr<Plugin> LoadPlugin(absl::string_view device, const std::string& p
   const std::lock_guard<std::mutex> lock(loaded.mutex);
   const PJRT_Api*& api = loaded.by_path[path];
   if (api == nullptr) {
-    QuietPlugins();
+    PrepareEnvironment();
     const StderrToLog redirected(log_path);
     PENSTOCK_ASSIGN_OR_RETURN(api, Open(path));
   }

@@ -29,6 +29,9 @@ struct Plugin {
 // "cpu, tpu, gpu"
 std::string KnownDevices();
 
+// "There are plugins for: cpu (/path), gpu (/path)": for the error when another one was asked for.
+std::string FoundPlugins();
+
 // The path of the plugin for `device`; the error says where it was looked for and how to get it.
 absl::StatusOr<std::string> FindPlugin(absl::string_view device, absl::string_view plugin_path);
 

@@ -50,11 +50,6 @@ std::string LogPath(const std::string& asked) {
   return folder + "/plugins.log";
 }
 
-void QuietPlugins() {
-  static const int once = ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", /*overwrite=*/0);
-  static_cast<void>(once);
-}
-
 StderrToLog::StderrToLog(const std::string& path) {
   RedirectionMutex().lock();
   const int log = OpenLog(path);

@@ -1,7 +1,7 @@
 // Where plugins' own messages go. They print to stderr, most of it while they load and create a
 // client. Two means, because neither is enough:
 //   - Verbosity: XLA's libraries read TF_CPP_MIN_LOG_LEVEL once, when they load. Unless the user
-//     set it, it becomes 2: errors only.
+//     set it, LoadPlugin makes it 2: errors only.
 //   - While a plugin loads and creates its client, file descriptor 2 is the log. This takes
 //     milliseconds (a TPU: seconds); what other threads print to stderr just then lands there too.
 // Later errors of a plugin's still reach stderr: they come before a crash and must be seen.
@@ -15,10 +15,6 @@ namespace penstock::runtime {
 
 // `asked`, or $XDG_CACHE_HOME/penstock/plugins.log (default ~/.cache). Makes the folder.
 std::string LogPath(const std::string& asked);
-
-// Sets the verbosity as above. It writes the environment, which is not safe beside a getenv in
-// another thread; so it runs before the first plugin loads and never again.
-void QuietPlugins();
 
 // While it lives, file descriptor 2 is the log. One at a time in a process: others wait. Does
 // nothing when the log cannot be opened.

@@ -26,21 +26,37 @@ int ReadNumber(absl::string_view text, size_t& position) {
   return absl::SimpleAtoi(text.substr(begin, position - begin), &value) ? value : 0;
 }
 
-// The lines (counted from 1) that `message` names as ":line:column", in its order. MLIR calls the
-// text that it parsed from memory "<unknown>", "-" or by the file name of a location.
-std::vector<int> LinesNamed(absl::string_view message, size_t num_lines) {
+// Which line of the program's text (counted from 1) "place:line" means, 0 for none. MLIR calls text
+// without a name "-" or "<unknown>"; an operation with a location is named by that: the user's
+// file.
+int LineOfText(absl::string_view place, int line, const ir::Program& program, size_t num_lines) {
+  if (absl::EndsWith(place, "<unknown>") || place == "-" || absl::EndsWith(place, "\n-") ||
+      absl::EndsWith(place, " -")) {
+    return line <= static_cast<int>(num_lines) ? line : 0;
+  }
+  for (size_t i = 0; i < program.line_origins.size() && i < num_lines; ++i) {
+    const ir::Origin& origin = program.line_origins[i];
+    if (origin.line == line && !origin.file.empty() && absl::EndsWith(place, origin.file)) {
+      return static_cast<int>(i) + 1;
+    }
+  }
+  return 0;
+}
+
+// The lines of the program's text that `message` names by ":line:column", in its order.
+std::vector<int> LinesNamed(absl::string_view message, const ir::Program& program,
+                            size_t num_lines) {
   std::vector<int> lines;
   for (size_t i = message.find(':'); i != absl::string_view::npos; i = message.find(':', i)) {
-    const size_t colon = i++;
+    const absl::string_view place = message.substr(0, i++);
     const int line = ReadNumber(message, i);
     if (line == 0 || i >= message.size() || message[i] != ':') continue;
     size_t after = i + 1;
     if (ReadNumber(message, after) == 0) continue;
-    const absl::string_view before = message.substr(0, colon);
-    const bool of_the_text = absl::EndsWith(before, "<unknown>") || absl::EndsWith(before, "-") ||
-                             absl::EndsWith(before, "\"");
-    if (of_the_text && line <= static_cast<int>(num_lines)) lines.push_back(line);
     i = after;
+    if (const int found = LineOfText(place, line, program, num_lines); found > 0) {
+      lines.push_back(found);
+    }
   }
   return lines;
 }
@@ -61,7 +77,7 @@ absl::Status ExplainCompileError(const absl::Status& status, const ir::Program& 
   const std::vector<absl::string_view> text = absl::StrSplit(program.text, '\n');
   std::string places;
   std::set<int> seen;
-  for (int line : LinesNamed(status.message(), text.size())) {
+  for (int line : LinesNamed(status.message(), program, text.size())) {
     if (seen.size() == kMaxPlaces) break;
     if (!seen.insert(line).second) continue;
     absl::StrAppend(&places, "\n  line ", line,

@@ -1,5 +1,6 @@
 #include "penstock/runtime/testing/client_conformance.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -20,6 +21,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 const TensorType kF32x4{DType::kF32, {4}};
+// Large enough for a client to avoid copies.
+const TensorType kLarge{DType::kF32, {1 << 16}};
 
 // r0 = p0 + p1
 TestProgram Add(const TensorType& type = kF32x4) {
@@ -31,8 +34,8 @@ TestProgram Add(const TensorType& type = kF32x4) {
 }
 
 // r0 = p0 + p1, in p0's memory
-TestProgram AddInPlace() {
-  TestProgram program = Add();
+TestProgram AddInPlace(const TensorType& type = kF32x4) {
+  TestProgram program = Add(type);
   program.alias = {0, -1};
   return program;
 }
@@ -72,6 +75,12 @@ TestProgram Count() {
 
 Array Floats(std::initializer_list<float> values) {
   return Array::Of<float>({static_cast<int64_t>(values.size())}, values);
+}
+
+Array Filled(const TensorType& type, float value) {
+  Array out = Array::Uninitialized(type.dtype, type.shape);
+  std::fill_n(out.mutable_data<float>(), out.num_elements(), value);
+  return out;
 }
 
 // Bytes that differ from element to element; 0 and 1 for booleans.
@@ -406,34 +415,49 @@ TEST_P(ClientConformance, StateMayBeDonatedStepAfterStep) {
 }
 
 TEST_P(ClientConformance, DonationLeavesTheArrayThatWasPutAsItWas) {
-  const auto add = Compile(Print(AddInPlace()));
-  const Array array = Floats({1, 2, 3, 4});
-  ASSERT_OK_AND_ASSIGN(const auto out, add->Execute({{Put(array), Put(array)}}));
-  EXPECT_TRUE(SameBytes(*out[0][0].Get(), Floats({2, 4, 6, 8})));
-  EXPECT_TRUE(SameBytes(array, Floats({1, 2, 3, 4})));
+  for (const TensorType& type : {kF32x4, kLarge}) {
+    const auto add = Compile(Print(AddInPlace(type)));
+    const Array array = Filled(type, 1);
+    ASSERT_OK_AND_ASSIGN(const auto out, add->Execute({{Put(array), Put(array)}}));
+    EXPECT_TRUE(SameBytes(*out[0][0].Get(), Filled(type, 2)));
+    EXPECT_TRUE(SameBytes(array, Filled(type, 1)));
+  }
 }
 
 TEST_P(ClientConformance, DonationLeavesAnArrayThatWasGotAsItWas) {
-  const auto add = Compile(Print(AddInPlace()));
-  const Buffer one = Put(Floats({1, 1, 1, 1}));
-  ASSERT_OK_AND_ASSIGN(auto out, add->Execute({{Put(Floats({1, 2, 3, 4})), one}}));
-  const Buffer state = out[0][0];
-  ASSERT_OK_AND_ASSIGN(const Array before, state.Get());
-  ASSERT_OK_AND_ASSIGN(out, add->Execute({{state, one}}));
-  EXPECT_TRUE(SameBytes(*out[0][0].Get(), Floats({3, 4, 5, 6})));
-  EXPECT_TRUE(SameBytes(before, Floats({2, 3, 4, 5})));
+  for (const TensorType& type : {kF32x4, kLarge}) {
+    const auto add = Compile(Print(AddInPlace(type)));
+    const Buffer one = Put(Filled(type, 1));
+    ASSERT_OK_AND_ASSIGN(auto out, add->Execute({{Put(Filled(type, 1)), one}}));
+    const Buffer state = out[0][0];
+    ASSERT_OK_AND_ASSIGN(const Array before, state.Get());
+    ASSERT_OK_AND_ASSIGN(out, add->Execute({{state, one}}));
+    EXPECT_TRUE(state.donated());
+    EXPECT_FALSE(state.Get().ok());
+    EXPECT_TRUE(SameBytes(*out[0][0].Get(), Filled(type, 3)));
+    EXPECT_TRUE(SameBytes(before, Filled(type, 2)));
+  }
 }
 
 TEST_P(ClientConformance, AnArrayOutlivesTheBufferItWasGotFrom) {
   Array out;
   {
-    const auto add = Compile(Print(Add()));
-    const Buffer one = Put(Floats({1, 1, 1, 1}));
+    const auto add = Compile(Print(Add(kLarge)));
+    const Buffer one = Put(Filled(kLarge, 1));
     ASSERT_OK_AND_ASSIGN(const auto results, add->Execute({{one, one}}));
     out = *results[0][0].Get();
     client_.reset();
   }
-  EXPECT_TRUE(SameBytes(out, Floats({2, 2, 2, 2})));
+  EXPECT_TRUE(SameBytes(out, Filled(kLarge, 2)));
+}
+
+TEST_P(ClientConformance, AnArrayThatWasGotDoesNotChangeWithTheOneThatWasPut) {
+  Array in = Filled(kLarge, 1);
+  Buffer buffer = Put(in);
+  ASSERT_OK_AND_ASSIGN(const Array out, buffer.Get());
+  buffer = Buffer();
+  in.mutable_data<float>()[0] = 99;
+  EXPECT_TRUE(SameBytes(out, Filled(kLarge, 1)));
 }
 
 TEST_P(ClientConformance, RefusesABufferThatIsDonatedAndUsedInOneExecution) {
