@@ -109,6 +109,7 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
   }
   std::shared_ptr<PjrtClient> client(new PjrtClient(plugin.api, *handle));
   PENSTOCK_RETURN_IF_ERROR(client->ReadDevices());
+  PENSTOCK_RETURN_IF_ERROR(CheckPlatform(plugin, client->platform_));
   if (client->devices_.empty()) {
     return absl::NotFoundError(absl::StrCat("the plugin ", plugin.path, " (platform '",
                                             client->platform_, "') found no '", plugin.device,

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "penstock/runtime/plugin.h"
 #include "penstock/runtime/testing/client_conformance.h"
 
 // A test asks for more memory than there can be; the plugin then gets nullptr and reports it.
@@ -84,6 +85,15 @@ TEST_F(CpuMemory, PutOfAlignedMemoryTakesItInPlace) {
 TEST(OpenClient, RefusesADeviceItDoesNotKnow) {
   EXPECT_THAT(std::string(OpenClient({.device = "npu"}).status().message()),
               AllOf(HasSubstr("'npu'"), HasSubstr("cpu, tpu, gpu")));
+}
+
+TEST(OpenClient, APluginForAnotherDeviceIsNoFallback) {
+  const absl::StatusOr<std::string> cpu = FindPlugin("cpu", "");
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  const absl::StatusOr<std::shared_ptr<Client>> gpu =
+      OpenClient({.device = "gpu", .plugin_path = *cpu, .log_path = LogFile()});
+  EXPECT_THAT(std::string(gpu.status().message()),
+              AllOf(HasSubstr("'gpu' was asked for"), HasSubstr("drives 'cpu'")));
 }
 
 TEST(OpenClient, RefusesNoDevices) {

@@ -23,6 +23,7 @@ namespace {
 
 struct Row {
   const char* device;
+  std::vector<const char*> platforms;  // what its plugins call themselves
   const char* variable;
   const char* installed;  // in ../lib/penstock/
   const char* unpacked;   // in third_party/unpacked/ of the source tree; nullptr for none
@@ -33,18 +34,21 @@ struct Row {
 const std::vector<Row>& Table() {
   static const auto& table = *new std::vector<Row>{
       {"cpu",
+       {"cpu"},
        "PENSTOCK_CPU_PLUGIN",
        "xla_cpu_pjrt.so",
        "pjrt_cpu/xla_cpu_pjrt.so",
        {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
        "tools/setup in the source tree, or: pip install xla-cpu-pjrt"},
       {"tpu",
+       {"tpu"},
        "PENSTOCK_TPU_PLUGIN",
        "libtpu.so",
        nullptr,
        {"libtpu/libtpu.so"},
        "pip install libtpu"},
       {"gpu",
+       {"cuda", "rocm", "sycl", "gpu"},
        "PENSTOCK_GPU_PLUGIN",
        "xla_cuda_plugin.so",
        nullptr,
@@ -192,6 +196,16 @@ Loaded& TheLoaded() {
 std::string KnownDevices() {
   return absl::StrJoin(Table(), ", ",
                        [](std::string* out, const Row& row) { out->append(row.device); });
+}
+
+absl::Status CheckPlatform(const Plugin& plugin, absl::string_view platform) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Row* row, FindRow(plugin.device));
+  for (const char* known : row->platforms) {
+    if (platform == known) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("device '", plugin.device,
+                                                 "' was asked for, but the plugin ", plugin.path,
+                                                 " drives '", platform, "'"));
 }
 
 std::string FoundPlugins() {

@@ -29,6 +29,10 @@ struct Plugin {
 // "cpu, tpu, gpu"
 std::string KnownDevices();
 
+// Whether the plugin that was loaded for `device` drives such devices: a CPU plugin named for "gpu"
+// would otherwise be a silent fallback. `platform` is what the plugin calls itself.
+absl::Status CheckPlatform(const Plugin& plugin, absl::string_view platform);
+
 // "There are plugins for: cpu (/path), gpu (/path)": for the error when another one was asked for.
 std::string FoundPlugins();
 
