@@ -54,7 +54,8 @@ class Event {
   virtual ~Event() = default;
   virtual absl::Status Await() = 0;
   virtual bool IsReady() = 0;
-  // Calls `callback` once, on a thread of the runtime's, when done; it must be short.
+  // Calls `callback` once, when done: on a thread of the runtime's, or at once on this one if that
+  // is already so. It must be short and not wait for the device.
   virtual void OnReady(std::function<void(absl::Status)> callback) = 0;
 };
 
@@ -74,8 +75,8 @@ class Buffer {
   bool donated() const;
 
   absl::Status Await() const;
-  // A host array with the contents. On a CPU device the memory may be shared and must not be
-  // written.
+  // A host array with the contents. On a CPU device it may be the device's own memory: it must not
+  // be written, and while the array lives, an execution that donates this buffer copies.
   absl::StatusOr<Array> Get() const;
   // Copies into `out` (same type and shape); out must live until the event is done.
   absl::StatusOr<std::shared_ptr<Event>> GetAsync(Array out) const;
@@ -134,15 +135,17 @@ class Client {
  public:
   virtual ~Client() = default;
 
-  virtual const std::string& platform() const = 0;  // "cpu", "tpu", "cuda"
-  virtual const std::string& version() const = 0;   // for people and for cache keys
-  virtual absl::Span<const Device> devices() const = 0;
+  virtual const std::string& platform() const = 0;       // "cpu", "tpu", "cuda"
+  virtual const std::string& version() const = 0;        // for people and for cache keys
+  virtual absl::Span<const Device> devices() const = 0;  // those that this process can use
 
   // `program` needs as many devices as it has replicas. Takes seconds to minutes; thread-safe.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Compile(
       const ir::Program& program, const CompileOptions& options = {}) = 0;
-  // Copies, or on CPU uses in place when the memory is aligned to 64 bytes: `array` must not be
-  // written while the buffer lives. kString has no place on a device: an error.
+  // Copies, or on CPU uses in place when the memory is aligned to 64 bytes and has an owner:
+  // `array` must not be written while the buffer lives. Nor does the device ever write it: donating
+  // such a buffer costs a copy. Memory without an owner is read before this returns. kString has no
+  // place on a device: an error.
   virtual absl::StatusOr<Buffer> Put(const Array& array, const Device& device) = 0;
   // Put of each; a client whose devices are far away sends them together.
   virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);

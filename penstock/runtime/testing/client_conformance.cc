@@ -567,6 +567,13 @@ TEST_P(ClientConformance, GetAsyncFillsTheCallersMemory) {
   EXPECT_TRUE(SameBytes(out, Floats({1, 2, 3, 4})));
 }
 
+TEST_P(ClientConformance, GetAsyncOfNoElementsIsDone) {
+  const Buffer buffer = Put(Array::Zeros(DType::kF32, {0, 3}));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Event> event,
+                       buffer.GetAsync(Array::Zeros(DType::kF32, {0, 3})));
+  EXPECT_TRUE(event->Await().ok());
+}
+
 TEST_P(ClientConformance, GetAsyncRefusesMemoryForAnotherType) {
   const Buffer buffer = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(buffer.GetAsync(Array::Zeros(DType::kF32, {3})).status()),
