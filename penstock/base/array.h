@@ -128,6 +128,11 @@ class NamedArrays {
 
   // Adds, or replaces in place.
   void Set(absl::string_view name, Array array);
+  // Adds without looking for the name: for whoever knows that it is new (thousands of names read
+  // from a file, where Set would take quadratic time).
+  void Append(absl::string_view name, Array array) {
+    entries_.emplace_back(std::string(name), std::move(array));
+  }
   const Array* Find(absl::string_view name) const;  // nullptr when there is none
   // The error lists the names there are.
   absl::StatusOr<Array> Get(absl::string_view name) const;

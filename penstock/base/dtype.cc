@@ -38,6 +38,8 @@ constexpr Row kTable[] = {
     {DType::kF8E4M3, "float8_e4m3fn", "f8E4M3FN", 8, kOther},
     {DType::kF8E5M2, "float8_e5m2", "f8E5M2", 8, kOther},
     {DType::kF8E8M0, "float8_e8m0fnu", "f8E8M0FNU", 8, kOther},
+    {DType::kF8E4M3Fnuz, "float8_e4m3fnuz", "f8E4M3FNUZ", 8, kOther},
+    {DType::kF8E5M2Fnuz, "float8_e5m2fnuz", "f8E5M2FNUZ", 8, kOther},
     {DType::kF6E2M3, "float6_e2m3fn", "f6E2M3FN", 6, kOther},
     {DType::kF6E3M2, "float6_e3m2fn", "f6E3M2FN", 6, kOther},
     {DType::kF4, "float4_e2m1fn", "f4E2M1FN", 4, kOther},

@@ -33,6 +33,8 @@ enum class DType : uint8_t {
   kF8E4M3,
   kF8E5M2,
   kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
   kF6E2M3,
   kF6E3M2,
   kF4,
