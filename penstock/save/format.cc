@@ -1,0 +1,70 @@
+#include "penstock/save/format.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/save/safetensors.h"
+
+namespace penstock::save {
+namespace {
+
+std::string Names() {
+  std::string names;
+  for (const Format& format : Formats()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", format.name, " (", format.extensions[0],
+                    ")");
+  }
+  return names;
+}
+
+absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
+  Probe probe{.uri = std::string(uri), .size = file->size()};
+  probe.head.resize(static_cast<size_t>(std::min(probe.size, kProbeBytes)));
+  PENSTOCK_RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(probe.head)));
+  for (const Format& format : Formats()) {
+    if (format.recognises(probe)) return &format;
+  }
+  return absl::DataLossError(
+      absl::StrCat(uri, ": not a file of weights: its first bytes are those of none of ", Names()));
+}
+
+}  // namespace
+
+absl::Span<const Format> Formats() {
+  static const auto* const table = new std::vector<Format>{
+      SafetensorsFormat(),
+  };
+  return *table;
+}
+
+absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, Recognise(fs, uri));
+  return format->read(fs, uri);
+}
+
+absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights) {
+  for (const Format& format : Formats()) {
+    for (absl::string_view extension : format.extensions) {
+      if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
+      if (format.write == nullptr) {
+        return absl::UnimplementedError(
+            absl::StrCat(uri, ": ", format.name, " files are read but not written here"));
+      }
+      return format.write(fs, uri, weights);
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      uri, ": the extension names the format to write, and this is none of ", Names()));
+}
+
+absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, Recognise(fs, uri));
+  return format->inspect(fs, uri);
+}
+
+}  // namespace penstock::save

@@ -1,0 +1,42 @@
+// The table of formats. A format is one file `x.cc` with a function that returns its Format, one
+// row in the table in format.cc, and one test: save.h then reads, writes and inspects it. How to
+// add one: docs/save.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "penstock/io/file_system.h"
+#include "penstock/save/save.h"
+
+namespace penstock::save {
+
+// What a format is recognised by.
+struct Probe {
+  std::string uri = {};
+  std::string head = {};  // the first bytes of the file, at most kProbeBytes
+  int64_t size = 0;       // of the file
+};
+inline constexpr int64_t kProbeBytes = 512;
+
+struct Format {
+  absl::string_view name;
+  std::vector<absl::string_view> extensions;  // with the dot; the first is the usual one
+
+  bool (*recognises)(const Probe& probe);
+  absl::StatusOr<Contents> (*inspect)(io::FileSystem& fs, absl::string_view uri);
+  absl::StatusOr<Weights> (*read)(io::FileSystem& fs, absl::string_view uri);
+  // nullptr: the format is only read.
+  absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
+};
+
+// In the order in which they are asked whether they recognise a file.
+absl::Span<const Format> Formats();
+
+}  // namespace penstock::save

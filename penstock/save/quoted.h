@@ -1,0 +1,19 @@
+// Names from a file, made fit for an error message.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace penstock::save {
+
+// In quotes, control characters escaped, at most 80 bytes of it.
+inline std::string Quoted(absl::string_view text) {
+  constexpr size_t kMost = 80;
+  const bool cut = text.size() > kMost;
+  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMost)), cut ? "..." : "", "'");
+}
+
+}  // namespace penstock::save
