@@ -13,7 +13,9 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/save/checkpoint_manifest.h"
+#include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 
 namespace penstock::save {
@@ -35,16 +37,10 @@ std::optional<int64_t> StepOf(absl::string_view name) {
   return step;
 }
 
-absl::string_view BaseName(absl::string_view uri) {
-  while (absl::ConsumeSuffix(&uri, "/")) {
-  }
-  return uri.substr(uri.rfind('/') + 1);
-}
-
 // Passes on what is written, and sums it up.
 class SummingStream : public io::OutputStream {
  public:
-  explicit SummingStream(io::OutputStream& out) : out_(out) {}
+  explicit SummingStream(io::OutputStream& out) : OutputStream(out.uri()), out_(out) {}
   absl::Status Append(absl::string_view bytes) override {
     crc32_ = Crc32(crc32_, bytes);
     bytes_ += static_cast<int64_t>(bytes.size());
@@ -79,14 +75,12 @@ struct RunningSum {
 class SummingFile : public io::RandomAccessFile {
  public:
   SummingFile(std::unique_ptr<io::RandomAccessFile> file, std::shared_ptr<RunningSum> sum)
-      : file_(std::move(file)), sum_(std::move(sum)) {}
-  absl::Status Read(int64_t offset, absl::Span<char> out) const override {
-    PENSTOCK_RETURN_IF_ERROR(file_->Read(offset, out));
-    sum_->Take(offset, out);
-    return absl::OkStatus();
+      : RandomAccessFile(file->uri(), file->size()), file_(std::move(file)), sum_(std::move(sum)) {}
+  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t bytes, file_->Read(offset, out));
+    sum_->Take(offset, out.first(static_cast<size_t>(bytes)));
+    return bytes;
   }
-  int64_t size() const override { return file_->size(); }
-  const std::string& uri() const override { return file_->uri(); }
 
  private:
   std::unique_ptr<io::RandomAccessFile> file_;
@@ -124,7 +118,7 @@ absl::Status VerifyByReading(io::FileSystem& fs, absl::string_view uri,
   while (sum.end < file->size()) {
     chunk.resize(
         static_cast<size_t>(std::min(file->size() - sum.end, static_cast<int64_t>(kChunk))));
-    PENSTOCK_RETURN_IF_ERROR(file->Read(sum.end, absl::MakeSpan(chunk)));
+    PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, sum.end, absl::MakeSpan(chunk)));
     sum.Take(sum.end, chunk);
   }
   return CheckSum(uri, expected, sum);
@@ -143,7 +137,7 @@ CheckpointInfo InfoOf(const Manifest& manifest, std::string uri) {
 absl::Status CheckFiles(const Manifest& manifest, const std::vector<io::FileInfo>& files) {
   for (const ManifestFile& expected : manifest.files) {
     const auto found = std::find_if(files.begin(), files.end(), [&](const io::FileInfo& file) {
-      return BaseName(file.uri) == expected.name;
+      return io::Basename(file.uri) == expected.name;
     });
     if (found == files.end()) {
       return absl::DataLossError(absl::StrCat(expected.name, " is missing"));
@@ -183,22 +177,22 @@ struct CheckpointManager::Scan {
 
 CheckpointManager::CheckpointManager(io::FileSystem& fs, absl::string_view folder,
                                      CheckpointOptions options)
-    : fs_(fs), folder_(absl::StripSuffix(folder, "/")), options_(options) {
+    : fs_(fs), folder_(folder), options_(options) {
   PENSTOCK_CHECK(options_.keep >= 1);
 }
 
 std::string CheckpointManager::FolderUri(int64_t step) const {
-  return absl::StrCat(folder_, "/", FolderName(step));
+  return io::JoinPath(folder_, FolderName(step));
 }
 
 absl::StatusOr<Manifest> CheckpointManager::ReadManifest(int64_t step) {
-  const std::string uri = absl::StrCat(FolderUri(step), "/", kManifestName);
+  const std::string uri = io::JoinPath(FolderUri(step), kManifestName);
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs_.OpenRandomAccess(uri));
   if (file->size() > kMaxManifestBytes) {
     return absl::DataLossError(absl::StrCat(uri, ": ", file->size(), " bytes are no manifest"));
   }
   std::string text(static_cast<size_t>(file->size()), '\0');
-  PENSTOCK_RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(text)));
+  PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(text)));
   absl::StatusOr<Manifest> manifest = ParseManifest(text);
   if (!manifest.ok()) return base::WithContext(manifest.status(), uri);
   if (manifest->step != step) {
@@ -213,8 +207,8 @@ absl::StatusOr<CheckpointManager::Scan> CheckpointManager::Look() {
   if (absl::IsNotFound(entries.status())) return scan;
   if (!entries.ok()) return entries.status();
   for (const io::FileInfo& entry : *entries) {
-    const std::optional<int64_t> step = StepOf(BaseName(entry.uri));
-    if (!step.has_value() || !entry.is_folder) continue;
+    const std::optional<int64_t> step = StepOf(io::Basename(entry.uri));
+    if (!step.has_value() || !entry.is_directory) continue;
     const std::string uri = FolderUri(*step);
     absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(uri);
     if (absl::IsNotFound(files.status())) continue;  // another process removed it just now
@@ -236,11 +230,11 @@ absl::StatusOr<CheckpointManager::Scan> CheckpointManager::Look() {
     }
     scan.list.whole.push_back(InfoOf(*manifest, uri));
     for (const io::FileInfo& file : *files) {
-      const absl::string_view name = BaseName(file.uri);
+      const std::string name = io::Basename(file.uri);
       const bool named = name == kManifestName ||
                          std::any_of(manifest->files.begin(), manifest->files.end(),
                                      [&](const ManifestFile& f) { return f.name == name; });
-      if (!named && !file.is_folder) scan.left_over_files.push_back(file.uri);
+      if (!named && !file.is_directory) scan.left_over_files.push_back(file.uri);
     }
   }
   const auto by_step = [](const auto& a, const auto& b) { return a.step < b.step; };
@@ -258,7 +252,7 @@ absl::StatusOr<Checkpoint> CheckpointManager::Read(int64_t step) {
   PENSTOCK_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(step));
   Checkpoint checkpoint{.step = step, .state = manifest.state, .score = manifest.score};
   for (const ManifestFile& file : manifest.files) {
-    const std::string uri = absl::StrCat(FolderUri(step), "/", file.name);
+    const std::string uri = io::JoinPath(FolderUri(step), file.name);
     absl::StatusOr<Weights> weights = ReadArrays(fs_, uri, file);
     if (absl::IsNotFound(weights.status()) || absl::IsUnimplemented(weights.status())) {
       // The manifest says that it is there, and it was written by this code.
@@ -306,7 +300,7 @@ absl::StatusOr<Manifest> CheckpointManager::WriteFiles(const Checkpoint& checkpo
   }
   // Nobody has used the name: whatever a second writer does, this manifest's file is this one's.
   ManifestFile file{.name = absl::StrFormat("state-%016x.safetensors", base::EntropySeed())};
-  const std::string uri = absl::StrCat(FolderUri(checkpoint.step), "/", file.name);
+  const std::string uri = io::JoinPath(FolderUri(checkpoint.step), file.name);
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> out, fs_.Create(uri));
   SummingStream summing(*out);
   const Weights weights{.arrays = checkpoint.arrays,
@@ -342,10 +336,9 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   PENSTOCK_RETURN_IF_ERROR(RemoveLeftOvers(before));
 
   const std::string uri = FolderUri(step);
-  PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(uri));
   PENSTOCK_ASSIGN_OR_RETURN(const Manifest manifest, WriteFiles(checkpoint));
   PENSTOCK_ASSIGN_OR_RETURN(const std::string text, WriteManifest(manifest));
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(fs_, absl::StrCat(uri, "/", kManifestName), text));
+  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(fs_, io::JoinPath(uri, kManifestName), text));
   unreadable_.erase(step);
 
   PENSTOCK_ASSIGN_OR_RETURN(const Scan after, Look());
@@ -388,7 +381,7 @@ absl::Status CheckpointManager::RemoveLeftOvers(const Scan& scan) {
 // The manifest first: a kill in between leaves a folder that counts as nothing.
 absl::Status CheckpointManager::Remove(int64_t step) {
   const std::string uri = FolderUri(step);
-  PENSTOCK_RETURN_IF_ERROR(IgnoreNotFound(fs_.Remove(absl::StrCat(uri, "/", kManifestName))));
+  PENSTOCK_RETURN_IF_ERROR(IgnoreNotFound(fs_.Remove(io::JoinPath(uri, kManifestName))));
   return IgnoreNotFound(fs_.RemoveRecursively(uri));
 }
 

@@ -28,7 +28,7 @@ std::string Hex(uint32_t crc) { return absl::StrFormat("%08x", crc); }
 
 absl::StatusOr<uint32_t> ParseHex(absl::string_view text) {
   uint32_t value = 0;
-  if (text.size() != 8 || !absl::SimpleHexAtoi(text, &value)) {
+  if (!absl::SimpleHexAtoi(text, &value) || Hex(value) != text) {
     return absl::DataLossError("a checksum is not 8 hexadecimal digits");
   }
   return value;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 
 namespace penstock::save {
@@ -25,7 +26,7 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
   Probe probe{.uri = std::string(uri), .size = file->size()};
   probe.head.resize(static_cast<size_t>(std::min(probe.size, kProbeBytes)));
-  PENSTOCK_RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(probe.head)));
+  PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(probe.head)));
   for (const Format& format : Formats()) {
     if (format.recognises(probe)) return &format;
   }

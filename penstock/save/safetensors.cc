@@ -11,6 +11,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/save/quoted.h"
+#include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors_dtypes.h"
 
 namespace penstock::save {
@@ -27,14 +28,14 @@ constexpr int64_t kFirstRead = 64 << 10;
 constexpr int64_t kReadTogether = 8 << 20;
 constexpr int64_t kDataAlignment = base::kArrayAlignment;
 
-absl::StatusOr<Contents> ReadHeader(const io::RandomAccessFile& file) {
+absl::StatusOr<Contents> ReadHeader(io::RandomAccessFile& file) {
   const int64_t size = file.size();
   if (size < 8) {
     return absl::DataLossError(
         absl::StrCat("a safetensors file has at least 8 bytes, this one ", size));
   }
   std::string beginning(static_cast<size_t>(std::min(size, kFirstRead)), '\0');
-  PENSTOCK_RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(beginning)));
+  PENSTOCK_RETURN_IF_ERROR(ReadExactly(file, 0, absl::MakeSpan(beginning)));
   uint64_t length;
   std::memcpy(&length, beginning.data(), sizeof(length));
   if (length > static_cast<uint64_t>(kMaxSafetensorsHeader)) {
@@ -52,7 +53,7 @@ absl::StatusOr<Contents> ReadHeader(const io::RandomAccessFile& file) {
   beginning.resize(static_cast<size_t>(end));
   if (end > have) {
     PENSTOCK_RETURN_IF_ERROR(
-        file.Read(have, absl::MakeSpan(beginning).subspan(static_cast<size_t>(have))));
+        ReadExactly(file, have, absl::MakeSpan(beginning).subspan(static_cast<size_t>(have))));
   }
   return ParseSafetensorsHeader(absl::string_view(beginning).substr(8), size);
 }
@@ -73,7 +74,7 @@ absl::Span<char> BytesOf(Array& array) {
 }
 
 // Reads `tensors`, neighbours in the file, by one request.
-absl::Status ReadTogether(const io::RandomAccessFile& file, absl::Span<const TensorInfo> tensors,
+absl::Status ReadTogether(io::RandomAccessFile& file, absl::Span<const TensorInfo> tensors,
                           base::NamedArrays& out) {
   std::vector<Array> arrays;
   for (const TensorInfo& tensor : tensors) {
@@ -82,10 +83,10 @@ absl::Status ReadTogether(const io::RandomAccessFile& file, absl::Span<const Ten
   const int64_t begin = tensors.front().offset;
   const int64_t end = tensors.back().offset + tensors.back().num_bytes;
   if (tensors.size() == 1) {
-    if (end > begin) PENSTOCK_RETURN_IF_ERROR(file.Read(begin, BytesOf(arrays[0])));
+    if (end > begin) PENSTOCK_RETURN_IF_ERROR(ReadExactly(file, begin, BytesOf(arrays[0])));
   } else if (end > begin) {
     std::string bytes(static_cast<size_t>(end - begin), '\0');
-    PENSTOCK_RETURN_IF_ERROR(file.Read(begin, absl::MakeSpan(bytes)));
+    PENSTOCK_RETURN_IF_ERROR(ReadExactly(file, begin, absl::MakeSpan(bytes)));
     for (size_t i = 0; i < tensors.size(); ++i) {
       const absl::Span<char> to = BytesOf(arrays[i]);
       if (!to.empty()) {

@@ -57,7 +57,7 @@ class HeaderEvents {
   bool start_array(size_t);
   bool end_array();
   bool parse_error(size_t position, const std::string& token, const Json::exception&) {
-    return Refuse(absl::StrCat("header is not JSON at byte ", 8 + position, " of the file, near ",
+    return Refuse(absl::StrCat("header is not JSON at byte ", 7 + position, " of the file, near ",
                                Quoted(token)));
   }
 

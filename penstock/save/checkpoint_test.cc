@@ -1,0 +1,482 @@
+#include "penstock/save/checkpoint.h"
+
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/io/uri.h"
+#include "penstock/save/checkpoint_manifest.h"
+#include "penstock/save/testing/faulty_file_system.h"
+
+namespace penstock::save {
+namespace {
+
+using base::Array;
+using base::DType;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kMemoryFolder[] = "memory://bucket/run";
+
+// Distinguishes checkpoints: every element tells `seed`.
+Checkpoint MakeCheckpoint(int64_t step, int seed) {
+  const float value = static_cast<float>(seed);
+  return {.step = step,
+          .arrays = {{"kernel", Array::Of<float>({2, 2}, {value, -value, value + 1, -0.0f})},
+                     {"momentum", Array::Of<double>({1}, {value})},
+                     {"key", Array::Of<uint32_t>({2}, {7, static_cast<uint32_t>(seed)})}},
+          .state = absl::StrCat("{\"seed\":", seed, "}")};
+}
+Checkpoint MakeCheckpoint(int64_t step) { return MakeCheckpoint(step, static_cast<int>(step)); }
+
+bool Same(const Checkpoint& a, const Checkpoint& b) {
+  if (a.step != b.step || a.state != b.state || a.score != b.score) return false;
+  if (a.arrays.size() != b.arrays.size()) return false;
+  for (const auto& [name, array] : a.arrays) {
+    const Array* other = b.arrays.Find(name);
+    if (other == nullptr || !BitwiseEqual(array, *other)) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> Steps(CheckpointManager& manager) {
+  absl::StatusOr<CheckpointList> list = manager.List();
+  EXPECT_TRUE(list.ok()) << list.status();
+  std::vector<int64_t> steps;
+  if (list.ok()) {
+    for (const CheckpointInfo& info : list->whole) steps.push_back(info.step);
+  }
+  return steps;
+}
+
+// A fresh folder on a file system.
+struct Place {
+  std::shared_ptr<io::FileSystem> fs;
+  std::string folder;
+
+  ~Place() { (void)fs->RemoveRecursively(folder); }
+
+  CheckpointManager Manager(CheckpointOptions options = {}) const {
+    return CheckpointManager(*fs, folder, options);
+  }
+  std::string OnlyFile(int64_t step, absl::string_view suffix) const {
+    const std::vector<io::FileInfo> files = *fs->ListRecursive(folder);
+    for (const io::FileInfo& file : files) {
+      if (absl::StrContains(file.uri, absl::StrCat("step-", absl::Dec(step, absl::kZeroPad8))) &&
+          absl::EndsWith(file.uri, suffix)) {
+        return file.uri;
+      }
+    }
+    ADD_FAILURE() << "step " << step << " has no " << suffix;
+    return "";
+  }
+};
+
+Place MakeLocalPlace() {
+  std::string folder = absl::StrCat(testing::TempDir(), "/checkpoint_test_XXXXXX");
+  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  return {io::MakeLocalFileSystem(), folder};
+}
+Place MakeMemoryPlace() { return {io::MakeMemoryFileSystem(), kMemoryFolder}; }
+
+// On a disk, and on what behaves as an object store.
+class CheckpointOn : public testing::TestWithParam<Place (*)()> {
+ protected:
+  Place place_ = GetParam()();
+};
+INSTANTIATE_TEST_SUITE_P(FileSystems, CheckpointOn,
+                         testing::Values(&MakeLocalPlace, &MakeMemoryPlace), [](const auto& info) {
+                           return info.index == 0 ? "Local" : "ObjectStore";
+                         });
+
+TEST_P(CheckpointOn, EveryBitComesBack) {
+  Checkpoint saved = MakeCheckpoint(12);
+  saved.arrays.Append("nan",
+                      Array::Of<float>({2}, {std::numeric_limits<float>::quiet_NaN(), -0.0f}));
+  saved.arrays.Append("seed", Array::Of<uint64_t>({1}, {~uint64_t{0}}));
+  saved.arrays.Append("mask", Array::Of<bool>({3}, {true, false, true}));
+  saved.arrays.Append("scale", Array::Zeros(DType::kF8E4M3, {3}));
+  saved.arrays.Append("none", Array::Zeros(DType::kF32, {0, 3}));
+  saved.state = R"({"data":{"offset":18446744073709551615},"epoch":3,"rate":0.1})";
+  saved.score = 0.98765432101234567;
+  CheckpointManager manager = place_.Manager({.verify_by_reading = true});
+  absl::StatusOr<Saved> result = manager.Save(saved);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->cleanup.ok()) << result->cleanup;
+  EXPECT_EQ(result->info.state, saved.state);
+
+  CheckpointManager other_process = place_.Manager();
+  absl::StatusOr<Restored> restored = other_process.ReadLatest();
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_TRUE(restored->skipped.empty());
+  EXPECT_TRUE(Same(restored->checkpoint, saved));
+}
+
+TEST_P(CheckpointOn, AnEmptyOrMissingFolderHasNone) {
+  CheckpointManager manager = place_.Manager();
+  EXPECT_THAT(Steps(manager), ElementsAre());
+  EXPECT_TRUE(absl::IsNotFound(manager.ReadLatest().status()));
+  EXPECT_TRUE(absl::IsNotFound(manager.Read(3).status()));
+  CheckpointManager missing(*place_.fs, io::JoinPath(place_.folder, "not/there"));
+  EXPECT_TRUE(absl::IsNotFound(missing.ReadLatest().status()));
+}
+
+TEST_P(CheckpointOn, TheNewestAreKept) {
+  CheckpointManager manager = place_.Manager({.keep = 2});
+  for (int64_t step : {5, 10, 99'999'999, 100'000'000}) {
+    ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
+  }
+  EXPECT_THAT(Steps(manager), ElementsAre(99'999'999, 100'000'000));
+  EXPECT_EQ(place_.fs->List(place_.folder)->size(), 2u);
+  EXPECT_TRUE(absl::IsNotFound(manager.Read(5).status()));
+  EXPECT_TRUE(Same(*manager.Read(99'999'999), MakeCheckpoint(99'999'999)));
+}
+
+TEST_P(CheckpointOn, TheBestIsKeptBesideTheNewest) {
+  CheckpointManager manager = place_.Manager({.keep = 1, .keep_best = true});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::pair<int64_t, double> kScores[] = {{1, 0.5}, {2, 0.9}, {3, 0.7}, {4, nan}, {5, 0.9}};
+  for (const auto& [step, score] : kScores) {
+    Checkpoint checkpoint = MakeCheckpoint(step);
+    checkpoint.score = score;
+    ASSERT_TRUE(manager.Save(checkpoint).ok());
+    if (step == 4) {
+      EXPECT_THAT(Steps(manager), ElementsAre(2, 4));
+    }
+  }
+  EXPECT_THAT(Steps(manager), ElementsAre(5));  // as good as 2, and newer
+}
+
+TEST_P(CheckpointOn, AStepSavedAgainIsReplaced) {
+  CheckpointManager manager = place_.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(7, 1)).ok());
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(7, 2)).ok());
+  EXPECT_TRUE(Same(*manager.Read(7), MakeCheckpoint(7, 2)));
+  EXPECT_EQ(place_.fs->ListRecursive(place_.folder)->size(), 2u) << "the replaced file stayed";
+}
+
+TEST_P(CheckpointOn, AnOlderStepIsRefusedUntilTheNewerAreRemoved) {
+  CheckpointManager manager = place_.Manager();
+  for (int64_t step : {1, 2, 3}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
+  const absl::Status status = manager.Save(MakeCheckpoint(2)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 3"));
+  ASSERT_TRUE(manager.RemoveNewerThan(1).ok());
+  EXPECT_THAT(Steps(manager), ElementsAre(1));
+  EXPECT_TRUE(manager.Save(MakeCheckpoint(2)).ok());
+}
+
+TEST_P(CheckpointOn, WhatIsNotOursStays) {
+  const std::string notes = io::JoinPath(place_.folder, "notes.txt");
+  const std::string alike = io::JoinPath(place_.folder, "step-7/weights.bin");
+  ASSERT_TRUE(io::WriteFile(*place_.fs, notes, "mine").ok());
+  ASSERT_TRUE(io::WriteFile(*place_.fs, alike, "mine").ok());
+  CheckpointManager manager = place_.Manager({.keep = 1});
+  for (int64_t step : {6, 7, 8}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
+  EXPECT_TRUE(place_.fs->Stat(notes).ok());
+  EXPECT_TRUE(place_.fs->Stat(alike).ok());
+}
+
+TEST_P(CheckpointOn, WhatCannotBeSavedChangesNothing) {
+  CheckpointManager manager = place_.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  Checkpoint bad = MakeCheckpoint(2);
+  bad.state = "{\"epoch\":";
+  EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(bad).status()));
+  bad = MakeCheckpoint(2);
+  bad.state = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(bad).status()));
+  bad = MakeCheckpoint(2);
+  bad.arrays.Append("names", Array::Strings({1}, {"cat"}));
+  EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(bad).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(MakeCheckpoint(-1)).status()));
+  EXPECT_THAT(Steps(manager), ElementsAre(1));
+}
+
+// Flips every bit of a file, one after the other.
+template <typename Check>
+void ForEveryDamage(io::FileSystem& fs, const std::string& uri, const Check& check) {
+  const std::string good = *io::ReadFile(fs, uri);
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    ASSERT_TRUE(io::WriteFile(fs, uri, bad).ok());
+    check(absl::StrCat(uri, ":", i));
+  }
+  ASSERT_TRUE(io::WriteFile(fs, uri, good.substr(0, good.size() / 2)).ok());
+  check("cut off");
+  ASSERT_TRUE(fs.Remove(uri).ok());
+  check("missing");
+  ASSERT_TRUE(io::WriteFile(fs, uri, good).ok());
+}
+
+TEST(Checkpoint, AnyFlippedBitIsFoundAndTheOneBeforeIsRead) {
+  const Place place = MakeMemoryPlace();
+  CheckpointManager writer = place.Manager();
+  ASSERT_TRUE(writer.Save(MakeCheckpoint(1)).ok());
+  ASSERT_TRUE(writer.Save(MakeCheckpoint(2)).ok());
+  const std::string manifest = place.OnlyFile(2, "checkpoint.json");
+  for (const std::string& uri : {place.OnlyFile(2, ".safetensors"), manifest}) {
+    ForEveryDamage(*place.fs, uri, [&](const std::string& what) {
+      CheckpointManager reader = place.Manager();
+      absl::StatusOr<Restored> restored = reader.ReadLatest();
+      ASSERT_TRUE(restored.ok()) << what << ": " << restored.status();
+      EXPECT_TRUE(Same(restored->checkpoint, MakeCheckpoint(1))) << what;
+      if (what == "missing" && uri == manifest) return;  // it is not there at all
+      ASSERT_EQ(restored->skipped.size(), 1u) << what;
+      EXPECT_EQ(restored->skipped[0].step, 2) << what;
+      EXPECT_TRUE(absl::IsDataLoss(restored->skipped[0].why)) << restored->skipped[0].why;
+    });
+  }
+  CheckpointManager reader = place.Manager();
+  EXPECT_TRUE(Same(reader.ReadLatest()->checkpoint, MakeCheckpoint(2)));
+}
+
+TEST(Checkpoint, TrainingGoesOnAfterADamagedOneAndRemovesIt) {
+  const Place place = MakeMemoryPlace();
+  CheckpointManager manager = place.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(100)).ok());
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(200)).ok());
+  const std::string uri = place.OnlyFile(200, ".safetensors");
+  std::string bytes = *io::ReadFile(*place.fs, uri);
+  bytes.back() ^= 1;
+  ASSERT_TRUE(io::WriteFile(*place.fs, uri, bytes).ok());
+
+  CheckpointManager next = place.Manager();
+  ASSERT_EQ(next.ReadLatest()->checkpoint.step, 100);
+  absl::StatusOr<Saved> saved = next.Save(MakeCheckpoint(150));
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_THAT(Steps(next), ElementsAre(100, 150));
+  EXPECT_TRUE(next.List()->damaged.empty());
+}
+
+TEST(Checkpoint, WhenAllAreDamagedTheReasonsAreTold) {
+  const Place place = MakeMemoryPlace();
+  CheckpointManager manager = place.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(2)).ok());
+  ASSERT_TRUE(place.fs->Remove(place.OnlyFile(1, ".safetensors")).ok());
+  ASSERT_TRUE(io::WriteFile(*place.fs, place.OnlyFile(2, ".json"), "{}").ok());
+  const absl::Status status = manager.ReadLatest().status();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is missing"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not begin"));
+}
+
+TEST(Checkpoint, OneOfANewerVersionIsNeitherSkippedNorRemoved) {
+  const Place place = MakeMemoryPlace();
+  CheckpointManager manager = place.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(2)).ok());
+  const std::string uri = place.OnlyFile(2, "checkpoint.json");
+  const std::string text = *io::ReadFile(*place.fs, uri);
+  const std::string rest =
+      absl::StrReplaceAll(text.substr(text.find(',') + 1), {{"\"version\": 1", "\"version\": 2"}});
+  const std::string crc(absl::StrCat(absl::Hex(Crc32(0, rest), absl::kZeroPad8)));
+  ASSERT_TRUE(io::WriteFile(*place.fs, uri, absl::StrCat("{\"crc32\": \"", crc, "\",", rest)).ok());
+  for (const absl::Status& status :
+       {manager.ReadLatest().status(), manager.Save(MakeCheckpoint(3)).status()}) {
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("newer Penstock"));
+  }
+}
+
+// An unreachable store must not look like damage: the manager would fall back, and then remove.
+TEST(Checkpoint, AnUnreachableStoreIsAnError) {
+  class Unreachable : public FaultyFileSystem {
+   public:
+    using FaultyFileSystem::FaultyFileSystem;
+    absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+        absl::string_view uri) override {
+      if (absl::EndsWith(uri, ".safetensors")) return absl::UnavailableError("no answer");
+      return FaultyFileSystem::OpenRandomAccess(uri);
+    }
+  };
+  const Place place = MakeMemoryPlace();
+  CheckpointManager writer = place.Manager();
+  ASSERT_TRUE(writer.Save(MakeCheckpoint(1)).ok());
+  Unreachable fs(place.fs, [](int64_t) { return absl::OkStatus(); });
+  CheckpointManager reader(fs, place.folder);
+  EXPECT_TRUE(absl::IsUnavailable(reader.ReadLatest().status()));
+}
+
+// Steps 100 and 200 are there, 300 is being saved with keep = 2; then something happened.
+void ExpectTheOldOrTheNewOne(const Place& place, const std::string& what) {
+  CheckpointManager manager = place.Manager({.keep = 2});
+  absl::StatusOr<Restored> restored = manager.ReadLatest();
+  ASSERT_TRUE(restored.ok()) << what << ": " << restored.status();
+  EXPECT_TRUE(restored->skipped.empty()) << what;
+  EXPECT_THAT(restored->checkpoint.step, testing::AnyOf(200, 300)) << what;
+  EXPECT_TRUE(Same(restored->checkpoint, MakeCheckpoint(restored->checkpoint.step))) << what;
+  const std::vector<int64_t> steps = Steps(manager);
+  EXPECT_GE(steps.size(), 2u) << what;
+  for (int64_t step : steps) {
+    absl::StatusOr<Checkpoint> checkpoint = manager.Read(step);
+    ASSERT_TRUE(checkpoint.ok()) << what << ": " << checkpoint.status();
+    EXPECT_TRUE(Same(*checkpoint, MakeCheckpoint(step))) << what;
+  }
+}
+
+// The program goes on, or is started again: nothing that the accident left is in the way or
+// remains.
+void ExpectTheNextSaveCleansUp(const Place& place, const std::string& what) {
+  CheckpointManager manager = place.Manager({.keep = 2});
+  absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
+  ASSERT_TRUE(saved.ok()) << what << ": " << saved.status();
+  EXPECT_TRUE(saved->cleanup.ok()) << what << ": " << saved->cleanup;
+  EXPECT_THAT(Steps(manager), ElementsAre(200, 300)) << what;
+  EXPECT_EQ(place.fs->List(place.folder)->size(), 2u) << what;
+  EXPECT_EQ(place.fs->ListRecursive(place.folder)->size(), 4u) << what;
+}
+
+void SaveTheOldOnes(const Place& place) {
+  CheckpointManager manager = place.Manager({.keep = 2});
+  for (int64_t step : {100, 200}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
+}
+
+// Every scenario runs until one run sees no fault any more: then every change was hit. At least so
+// many there must be, lest the loop tests nothing: header and 3 arrays appended, 2 closings of it,
+// the manifest's append and 2 closings, the old one's manifest, file and folder removed.
+constexpr int64_t kFewestChanges = 12;
+
+TEST(CheckpointAccidents, KilledAtAnyChangeTheOldOrTheNewIsWhole) {
+  int64_t at = 0;
+  for (bool killed = true; killed; ++at) {
+    const Place place = MakeLocalPlace();
+    SaveTheOldOnes(place);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      FaultyFileSystem fs(place.fs, [at](int64_t change) {
+        if (change == at) raise(SIGKILL);
+        return absl::OkStatus();
+      });
+      CheckpointManager manager(fs, place.folder, {.keep = 2});
+      _exit(manager.Save(MakeCheckpoint(300)).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    killed = WIFSIGNALED(status);
+    if (!killed) {
+      ASSERT_EQ(WEXITSTATUS(status), 0);
+    }
+    const std::string what = absl::StrCat("killed at change ", at);
+    ExpectTheOldOrTheNewOne(place, what);
+    ExpectTheNextSaveCleansUp(place, what);
+  }
+  EXPECT_GT(at, kFewestChanges);
+}
+
+// As a kill, where there is no process to kill: from one change on, nothing happens any more.
+TEST(CheckpointAccidents, WhenAnObjectStoresWriterDiesTheOldOrTheNewIsWhole) {
+  int64_t at = 0;
+  for (bool died = true; died; ++at) {
+    died = false;
+    const Place place = MakeMemoryPlace();
+    SaveTheOldOnes(place);
+    FaultyFileSystem fs(place.fs, [&](int64_t change) {
+      died |= change >= at;
+      return died ? absl::AbortedError("dead") : absl::OkStatus();
+    });
+    {
+      CheckpointManager manager(fs, place.folder, {.keep = 2});
+      (void)manager.Save(MakeCheckpoint(300));
+    }
+    const std::string what = absl::StrCat("died at change ", at);
+    ExpectTheOldOrTheNewOne(place, what);
+    ExpectTheNextSaveCleansUp(place, what);
+  }
+  EXPECT_GT(at, kFewestChanges);
+}
+
+TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
+  int64_t at = 0;
+  for (bool failed = true; failed; ++at) {
+    failed = false;
+    const Place place = GetParam()();
+    SaveTheOldOnes(place);
+    FaultyFileSystem fs(place.fs, [&](int64_t change) {
+      failed |= change == at;
+      return change == at ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+    });
+    CheckpointManager manager(fs, place.folder, {.keep = 2});
+    absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
+    const std::string what = absl::StrCat("error at change ", at);
+    const absl::Status told = saved.ok() ? saved->cleanup : saved.status();
+    EXPECT_EQ(absl::IsResourceExhausted(told), failed) << what << ": " << told;
+    ExpectTheOldOrTheNewOne(place, what);
+    ExpectTheNextSaveCleansUp(place, what);
+  }
+  EXPECT_GT(at, kFewestChanges);
+}
+
+// Killed while a step is saved a second time: the first or the second is there.
+TEST(CheckpointAccidents, ReplacingAStepNeverLosesIt) {
+  int64_t at = 0;
+  for (bool died = true; died; ++at) {
+    died = false;
+    const Place place = MakeMemoryPlace();
+    CheckpointManager first = place.Manager({.keep = 1});
+    ASSERT_TRUE(first.Save(MakeCheckpoint(300, 1)).ok());
+    FaultyFileSystem fs(place.fs, [&](int64_t change) {
+      died |= change >= at;
+      return died ? absl::AbortedError("dead") : absl::OkStatus();
+    });
+    CheckpointManager second(fs, place.folder, {.keep = 1});
+    (void)second.Save(MakeCheckpoint(300, 2));
+    absl::StatusOr<Checkpoint> read = place.Manager().Read(300);
+    ASSERT_TRUE(read.ok()) << at << ": " << read.status();
+    EXPECT_TRUE(Same(*read, MakeCheckpoint(300, 1)) || Same(*read, MakeCheckpoint(300, 2))) << at;
+  }
+}
+
+// Against the rule of one writer: at one change of the first writer, a second one saves. Either may
+// fail; what reads as whole is the first's, the second's or an older one, never a mixture.
+TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
+  for (int64_t step_of_second : {300, 400}) {
+    int64_t at = 0;
+    for (bool met = true; met; ++at) {
+      met = false;
+      const Place place = MakeMemoryPlace();
+      SaveTheOldOnes(place);
+      CheckpointManager second = place.Manager({.keep = 2});
+      FaultyFileSystem fs(place.fs, [&](int64_t change) {
+        if (change == at) {
+          met = true;
+          EXPECT_TRUE(second.Save(MakeCheckpoint(step_of_second, 2)).ok());
+        }
+        return absl::OkStatus();
+      });
+      CheckpointManager first(fs, place.folder, {.keep = 2});
+      (void)first.Save(MakeCheckpoint(300, 1));
+
+      CheckpointManager reader = place.Manager();
+      absl::StatusOr<CheckpointList> list = reader.List();
+      ASSERT_TRUE(list.ok()) << list.status();
+      ASSERT_FALSE(list->whole.empty()) << at;
+      for (const CheckpointInfo& info : list->whole) {
+        absl::StatusOr<Checkpoint> read = reader.Read(info.step);
+        ASSERT_TRUE(read.ok()) << at << ": " << read.status();
+        EXPECT_TRUE(Same(*read, MakeCheckpoint(info.step)) ||
+                    Same(*read, MakeCheckpoint(info.step, 1)) ||
+                    Same(*read, MakeCheckpoint(info.step, 2)))
+            << at;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::save

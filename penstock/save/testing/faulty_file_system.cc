@@ -1,0 +1,55 @@
+#include "penstock/save/testing/faulty_file_system.h"
+
+#include <utility>
+
+#include "penstock/base/status.h"
+
+namespace penstock::save {
+namespace {
+
+class FaultyStream : public io::OutputStream {
+ public:
+  FaultyStream(FaultyFileSystem& fs, std::unique_ptr<io::OutputStream> inner)
+      : OutputStream(inner->uri()), fs_(fs), inner_(std::move(inner)) {}
+
+  absl::Status Append(absl::string_view bytes) override {
+    PENSTOCK_RETURN_IF_ERROR(inner_->Append(bytes.substr(0, bytes.size() / 2)));
+    PENSTOCK_RETURN_IF_ERROR(fs_.Change());
+    return inner_->Append(bytes.substr(bytes.size() / 2));
+  }
+  absl::Status Close() override {
+    PENSTOCK_RETURN_IF_ERROR(fs_.Change());
+    PENSTOCK_RETURN_IF_ERROR(inner_->Close());
+    return fs_.Change();
+  }
+
+ private:
+  FaultyFileSystem& fs_;
+  std::unique_ptr<io::OutputStream> inner_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<io::OutputStream>> FaultyFileSystem::Create(absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> inner, inner_->Create(uri));
+  return std::make_unique<FaultyStream>(*this, std::move(inner));
+}
+
+absl::Status FaultyFileSystem::Remove(absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Change());
+  return inner_->Remove(uri);
+}
+
+absl::Status FaultyFileSystem::RemoveRecursively(absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, inner_->ListRecursive(uri));
+  for (const io::FileInfo& file : files) PENSTOCK_RETURN_IF_ERROR(Remove(file.uri));
+  PENSTOCK_RETURN_IF_ERROR(Change());
+  return inner_->RemoveRecursively(uri);
+}
+
+absl::Status FaultyFileSystem::CreateFolder(absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Change());
+  return inner_->CreateFolder(uri);
+}
+
+}  // namespace penstock::save

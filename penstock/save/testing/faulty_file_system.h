@@ -1,0 +1,57 @@
+// A file system that fails, or ends the program, at a chosen change: what a test needs to show that
+// something on a disk survives whatever happens.
+//
+//   FaultyFileSystem fs(inner, [](int64_t change) {
+//     return change == 7 ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+//   });
+//
+// Changes are numbered from 0, in the order in which they happen. One is an Append (it happens when
+// half of the bytes are with the inner file system), a Close (twice: before the file is published
+// and after), a Remove, and every file and the folder of a RemoveRecursively. Reading is no change.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "penstock/io/file_system.h"
+
+namespace penstock::save {
+
+class FaultyFileSystem : public io::FileSystem {
+ public:
+  // Called at every change. What it returns, when not OK, is what the operation returns.
+  using Fault = std::function<absl::Status(int64_t change)>;
+
+  FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault)
+      : inner_(std::move(inner)), fault_(std::move(fault)) {}
+
+  absl::Status Change() { return fault_(next_change_++); }
+
+  absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) override {
+    return inner_->OpenRandomAccess(uri);
+  }
+  absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
+    return inner_->OpenInput(uri);
+  }
+  absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override;
+  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override { return inner_->Stat(uri); }
+  absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override {
+    return inner_->List(uri);
+  }
+  absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override {
+    return inner_->ListRecursive(uri);
+  }
+  absl::Status Remove(absl::string_view uri) override;
+  absl::Status RemoveRecursively(absl::string_view uri) override;
+  absl::Status CreateFolder(absl::string_view uri) override;
+
+ private:
+  std::shared_ptr<io::FileSystem> inner_;
+  Fault fault_;
+  int64_t next_change_ = 0;
+};
+
+}  // namespace penstock::save
