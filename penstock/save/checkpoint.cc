@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -129,7 +128,10 @@ CheckpointInfo InfoOf(const Manifest& manifest, std::string uri) {
                       .uri = std::move(uri),
                       .score = manifest.score,
                       .state = manifest.state};
-  for (const ManifestFile& file : manifest.files) info.num_bytes += file.bytes;
+  for (const ManifestFile& file : manifest.files) {
+    info.num_bytes += file.bytes;
+    info.files.push_back(io::JoinPath(info.uri, file.name));
+  }
   return info;
 }
 
@@ -150,7 +152,7 @@ absl::Status CheckFiles(const Manifest& manifest, const std::vector<io::FileInfo
   return absl::OkStatus();
 }
 
-// The bytes of a checkpoint are of our own writing: what cannot be understood was damaged.
+// As against a store that cannot be reached, or a checkpoint of a newer version.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status);
 }
@@ -249,9 +251,13 @@ absl::StatusOr<CheckpointList> CheckpointManager::List() {
 }
 
 absl::StatusOr<Checkpoint> CheckpointManager::Read(int64_t step) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(step));
-  Checkpoint checkpoint{.step = step, .state = manifest.state, .score = manifest.score};
-  for (const ManifestFile& file : manifest.files) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(step);
+  if (absl::IsNotFound(manifest.status())) {
+    return absl::NotFoundError(absl::StrCat(folder_, ": there is no checkpoint of step ", step));
+  }
+  if (!manifest.ok()) return manifest.status();
+  Checkpoint checkpoint{.step = step, .state = manifest->state, .score = manifest->score};
+  for (const ManifestFile& file : manifest->files) {
     const std::string uri = io::JoinPath(FolderUri(step), file.name);
     absl::StatusOr<Weights> weights = ReadArrays(fs_, uri, file);
     if (absl::IsNotFound(weights.status()) || absl::IsUnimplemented(weights.status())) {

@@ -40,13 +40,14 @@
 
 namespace penstock::save {
 
-struct Manifest;
+struct Manifest;  // checkpoint_manifest.h
 
 struct Checkpoint {
   int64_t step = 0;  // training steps done, not negative
   // Everything that training needs to go on bit for bit: variables, optimizer slots, random keys.
   base::NamedArrays arrays = {};
   // JSON of the caller's: epoch, position in the data, configuration. Kilobytes; at most 16 MiB.
+  // It comes back as the same value, not as the same text: spaces go, keys are sorted.
   std::string state = "{}";
   // How good the model was, greater is better (the negative of a loss). NaN is as none.
   std::optional<double> score = {};
@@ -55,8 +56,9 @@ struct Checkpoint {
 // A whole checkpoint, as its manifest tells it.
 struct CheckpointInfo {
   int64_t step = 0;
-  std::string uri = {};  // its folder
-  int64_t num_bytes = 0;
+  std::string uri = {};                 // its folder
+  std::vector<std::string> files = {};  // URIs of its safetensors files
+  int64_t num_bytes = 0;                // of the files
   std::optional<double> score = {};
   std::string state = {};
 };

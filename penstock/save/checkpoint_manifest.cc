@@ -1,7 +1,5 @@
 #include "penstock/save/checkpoint_manifest.h"
 
-#include <cmath>
-
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -1,14 +1,12 @@
 // checkpoint.json: what makes a folder a checkpoint. Of use to checkpoint.cc only.
 //
 //   {"crc32": "5e0a8f3c",
-//     "files": [{"bytes": 1234, "crc32": "89abcdef", "name":
-//     "state-5c1f09aa37d2e481.safetensors"}], "format": "penstock checkpoint", "score": 0.98,
-//     "state": {"epoch": 4},
-//     "step": 2000,
-//     "version": 1
-//   }
+//     "files": [{"bytes": 1234, "crc32": "89abcdef", "name": "state-5c1f.safetensors"}],
+//     "format": "penstock checkpoint", "score": 0.98, "state": {"epoch": 4}, "step": 2000,
+//     "version": 1}
 //
-// The first crc32 is of everything after the first comma. Checksums are zlib's (ISO 3309).
+// The first crc32 is of everything behind the comma that follows it; "state" is the caller's,
+// "score" may be missing. Checksums are zlib's (ISO 3309).
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@
 #include "penstock/io/memory_file_system.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/checkpoint_manifest.h"
+#include "penstock/save/save.h"
 #include "penstock/save/testing/faulty_file_system.h"
 
 namespace penstock::save {
@@ -116,6 +117,8 @@ TEST_P(CheckpointOn, EveryBitComesBack) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->cleanup.ok()) << result->cleanup;
   EXPECT_EQ(result->info.state, saved.state);
+  ASSERT_EQ(result->info.files.size(), 1u);
+  EXPECT_EQ(Inspect(*place_.fs, result->info.files[0])->tensors.size(), saved.arrays.size());
 
   CheckpointManager other_process = place_.Manager();
   absl::StatusOr<Restored> restored = other_process.ReadLatest();
@@ -320,6 +323,7 @@ void ExpectTheOldOrTheNewOne(const Place& place, const std::string& what) {
   EXPECT_TRUE(restored->skipped.empty()) << what;
   EXPECT_THAT(restored->checkpoint.step, testing::AnyOf(200, 300)) << what;
   EXPECT_TRUE(Same(restored->checkpoint, MakeCheckpoint(restored->checkpoint.step))) << what;
+  EXPECT_TRUE(manager.List()->damaged.empty()) << what;
   const std::vector<int64_t> steps = Steps(manager);
   EXPECT_GE(steps.size(), 2u) << what;
   for (int64_t step : steps) {
@@ -420,6 +424,22 @@ TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
     ExpectTheNextSaveCleansUp(place, what);
   }
   EXPECT_GT(at, kFewestChanges);
+}
+
+// What a killed writer left may be what fills the disk.
+TEST(CheckpointAccidents, LeftOversGoBeforeAnythingIsWritten) {
+  const Place place = MakeMemoryPlace();
+  const std::string left_over = io::JoinPath(place.folder, "step-00000900/state-0.safetensors");
+  ASSERT_TRUE(io::WriteFile(*place.fs, left_over, "half").ok());
+  bool gone_at_first_append = false;
+  FaultyFileSystem fs(place.fs, [&](int64_t change) {
+    // Changes 0 to 2 remove the manifest (there is none), the file and the folder.
+    if (change == 3) gone_at_first_append = absl::IsNotFound(place.fs->Stat(left_over).status());
+    return absl::OkStatus();
+  });
+  CheckpointManager manager(fs, place.folder);
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  EXPECT_TRUE(gone_at_first_append);
 }
 
 // Killed while a step is saved a second time: the first or the second is there.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 
@@ -22,13 +23,30 @@ std::string Names() {
   return names;
 }
 
-absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view uri) {
+absl::StatusOr<Probe> LookAt(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(uri));
+  Probe probe{.uri = std::string(uri), .is_directory = info.is_directory};
+  if (info.is_directory) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(uri));
+    for (const io::FileInfo& entry : entries) probe.entries.push_back(io::Basename(entry.uri));
+    return probe;
+  }
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
-  Probe probe{.uri = std::string(uri), .size = file->size()};
+  probe.size = file->size();
   probe.head.resize(static_cast<size_t>(std::min(probe.size, kProbeBytes)));
   PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(probe.head)));
+  return probe;
+}
+
+absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Probe probe, LookAt(fs, uri));
   for (const Format& format : Formats()) {
     if (format.recognises(probe)) return &format;
+  }
+  if (probe.is_directory) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(uri, ": a folder, and none of ", Names(),
+                     "; a folder of checkpoints is read by CheckpointManager"));
   }
   return absl::DataLossError(
       absl::StrCat(uri, ": not a file of weights: its first bytes are those of none of ", Names()));

@@ -20,8 +20,12 @@ namespace penstock::save {
 // What a format is recognised by.
 struct Probe {
   std::string uri = {};
-  std::string head = {};  // the first bytes of the file, at most kProbeBytes
-  int64_t size = 0;       // of the file
+  // A file: its first bytes, at most kProbeBytes, and its size.
+  std::string head = {};
+  int64_t size = 0;
+  // A folder: the names in it.
+  bool is_directory = false;
+  std::vector<std::string> entries = {};
 };
 inline constexpr int64_t kProbeBytes = 512;
 

@@ -396,6 +396,14 @@ TEST(Formats, AnUnknownExtensionNamesTheKnownOnes) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(".safetensors"));
 }
 
+TEST(Formats, AFolderIsNoFileOfWeights) {
+  const auto fs = io::MakeMemoryFileSystem();
+  ASSERT_TRUE(io::WriteFile(*fs, "memory://bucket/run/notes.txt", "").ok());
+  const absl::Status status = Inspect(*fs, "memory://bucket/run").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a folder"));
+}
+
 TEST(Formats, AMissingFileIsNotFound) {
   const auto fs = io::MakeMemoryFileSystem();
   EXPECT_TRUE(absl::IsNotFound(ReadWeights(*fs, kUri).status()));

@@ -41,8 +41,9 @@ absl::Status FaultyFileSystem::Remove(absl::string_view uri) {
 }
 
 absl::Status FaultyFileSystem::RemoveRecursively(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, inner_->ListRecursive(uri));
-  for (const io::FileInfo& file : files) PENSTOCK_RETURN_IF_ERROR(Remove(file.uri));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<io::FileInfo> files, inner_->ListRecursive(uri));
+  // Backwards, as no order is promised and the forward one may be the harmless one.
+  for (; !files.empty(); files.pop_back()) PENSTOCK_RETURN_IF_ERROR(Remove(files.back().uri));
   PENSTOCK_RETURN_IF_ERROR(Change());
   return inner_->RemoveRecursively(uri);
 }
