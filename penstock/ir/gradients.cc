@@ -81,7 +81,7 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
     }
     cotangent = SplatLike(y, 1);
   }
-  return Gradients({y}, xs, {cotangent});
+  return Gradients(Values{y}, xs, Values{cotangent});
 }
 
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,

@@ -11,7 +11,7 @@ namespace {
 
 std::string WithCommas(int64_t n) {
   std::string digits = absl::StrCat(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(digits.begin() + i, ',');
   return digits;
 }
 
@@ -81,7 +81,7 @@ std::string Network::Summary() const {
       absl::StrAppend(&line, " ", c == 2 ? fill : "", rows[r][c], c == 2 ? "" : fill, " ");
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&out, line, "\n", r == 0 ? rule + "\n" : "");
+    absl::StrAppend(&out, line, "\n", r == 0 ? absl::StrCat(rule, "\n") : "");
   }
   absl::StrAppend(&out, rule, "\n", TotalLine("Total", variables_, true, true),
                   TotalLine("Trainable", variables_, true, false),

@@ -33,7 +33,7 @@ Values InputParameters(ir::Graph& graph, const nn::Network& network,
   Values inputs;
   for (size_t i = 0; i < types.size(); ++i) {
     const nn::Network::Port& port = network.inputs()[i];
-    const Shape rows = types[i].shape;
+    const base::Shape& rows = types[i].shape;
     if (rows.rank() == 0 || !(rows.RowShape() == port.type.shape.RowShape())) {
       graph.Fail(absl::InvalidArgumentError(absl::StrCat("the network's input '", port.name,
                                                          "' is ", port.type.ToString(),

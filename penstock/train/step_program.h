@@ -20,10 +20,21 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/ir/stablehlo.h"
-#include "penstock/train/objective.h"
+#include "penstock/nn/losses.h"
+#include "penstock/nn/metrics.h"
+#include "penstock/nn/network.h"
+#include "penstock/nn/optimizers.h"
 #include "penstock/train/state.h"
 
 namespace penstock::train {
+
+// What is trained: a network, what it should minimise and how, and what is measured on the way.
+struct Objective {
+  nn::Network network;
+  nn::Loss loss;
+  nn::Optimizer optimizer;
+  std::vector<nn::Metric> metrics = {};
+};
 
 // The types of one replica's part of a batch: the network's inputs in order, then the labels. They
 // may differ from the network's in element type (bytes travel as bytes, and are converted on the
