@@ -1,13 +1,12 @@
 #include "penstock/io/arrow_file_system.h"
 
-#include <cstdlib>
-
 #include <gtest/gtest.h>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/testing/canned_server.h"
 #include "penstock/io/testing/emulator.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/status_assertions.h"
@@ -25,7 +24,8 @@ const std::shared_ptr<FileSystem>& SharedFileSystem() {
 absl::StatusOr<FileSystemUnderTest> InANewBucket(const absl::StatusOr<Emulator*>& emulator) {
   PENSTOCK_RETURN_IF_ERROR(emulator.status());
   PENSTOCK_ASSIGN_OR_RETURN(std::string bucket, (*emulator)->MakeBucket(*SharedFileSystem()));
-  return FileSystemUnderTest{SharedFileSystem(), JoinPath(bucket, "root")};
+  // Both services list at most 1000 at once.
+  return FileSystemUnderTest{SharedFileSystem(), JoinPath(bucket, "root"), /*many_files=*/1100};
 }
 
 INSTANTIATE_TEST_SUITE_P(Gcs, FileSystemConformance,
@@ -92,10 +92,30 @@ TEST_F(ArrowFileSystem, RefusesOptionsItDoesNotKnow) {
 }
 
 TEST_F(ArrowFileSystem, SaysThatNothingAnswers) {
-  // A port on which nobody listens: taken from an emulator's range, one that was free a moment ago.
+  // A port that nobody may listen on without being root.
   const std::string uri =
       "gs://anonymous@b/x?scheme=http&endpoint_override=127.0.0.1:1&retry_limit_seconds=0.2";
   EXPECT_THAT(fs_->Stat(uri), IsStatus(absl::StatusCode::kUnavailable, "did not answer"));
+}
+
+TEST_F(ArrowFileSystem, SaysThatThereIsNoRight) {
+  const CannedServer gcs(HttpAnswer(
+      "403 Forbidden", R"({"error": {"code": 403, "message": "no access to the object"}})",
+      "Content-Type: application/json\r\n"));
+  const std::string uri = absl::StrCat("gs://anonymous@b/x?scheme=http&retry_limit_seconds=1",
+                                       "&endpoint_override=127.0.0.1:", gcs.port());
+  for (const absl::Status& status : {fs_->Stat(uri).status(), fs_->OpenInput(uri).status(),
+                                     fs_->List(uri).status(), WriteFile(*fs_, uri, "x")}) {
+    EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "'gs://b/x'"));
+    EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
+  }
+  ASSERT_OK(Emulator::S3());  // for the environment that its client wants
+  const CannedServer s3(HttpAnswer("403 Forbidden",
+                                   "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
+                                   "Content-Type: application/xml\r\n"));
+  EXPECT_THAT(fs_->List(absl::StrCat("s3://key:secret@b/x?scheme=http&region=us-east-1",
+                                     "&endpoint_override=127.0.0.1:", s3.port())),
+              IsStatus(absl::StatusCode::kPermissionDenied, "AWS_PROFILE"));
 }
 
 TEST_F(ArrowFileSystem, KeepsSecretsOutOfMessages) {

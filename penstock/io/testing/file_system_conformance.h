@@ -19,6 +19,7 @@ namespace penstock::io {
 struct FileSystemUnderTest {
   std::shared_ptr<FileSystem> fs;
   std::string root;  // a folder in which nothing is yet; it need not exist
+  int many_files = 100;  // more than one page of a listing, where there are pages
 };
 
 // Called for each test.

@@ -1,0 +1,22 @@
+// A pattern and a name, one on each line: matching ends, and keeps what must hold for any of them.
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/glob.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const size_t line = text.find('\n');
+  if (line == absl::string_view::npos) return 0;
+  const absl::string_view pattern = text.substr(0, line);
+  const absl::string_view name = text.substr(line + 1);
+  const bool matches = penstock::io::StepMatches(pattern, name);
+  (void)penstock::io::PathMatches(pattern, name);
+  if (!penstock::io::HasWildcard(pattern)) PENSTOCK_CHECK(matches == (pattern == name));
+  // What matches still does with one more star.
+  if (matches) PENSTOCK_CHECK(penstock::io::StepMatches(absl::StrCat(pattern, "*"), name));
+  if (!name.empty() && name[0] != '.') PENSTOCK_CHECK(penstock::io::StepMatches("*", name));
+  return 0;
+}

@@ -1,0 +1,120 @@
+#include "penstock/io/glob.h"
+
+#include <fnmatch.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::io {
+namespace {
+
+// All strings of at most `length` letters.
+std::vector<std::string> AllStrings(absl::string_view letters, int length) {
+  std::vector<std::string> all = {""};
+  for (size_t begin = 0; length > 0; --length) {
+    const size_t end = all.size();
+    for (; begin < end; ++begin) {
+      for (const char letter : letters) all.push_back(absl::StrCat(all[begin], std::string(1, letter)));
+    }
+  }
+  return all;
+}
+
+// POSIX's fnmatch is the peer: the same answer for every short pattern and name over letters that have
+// a meaning.
+TEST(Glob, AgreesWithFnmatchOnEveryShortPattern) {
+  const std::vector<std::string> names = AllStrings("ab-].", 3);
+  for (const std::string& pattern : AllStrings("ab*?[]!-.", 4)) {
+    for (const std::string& name : names) {
+      const bool wanted =
+          ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE | FNM_PERIOD | FNM_PATHNAME) == 0;
+      ASSERT_EQ(StepMatches(pattern, name), wanted) << "'" << pattern << "' '" << name << "'";
+    }
+  }
+}
+
+TEST(Glob, AgreesWithFnmatchOnStarsThatMustGiveBack) {
+  const std::vector<std::string> names = AllStrings("ab", 9);
+  for (const std::string& pattern : AllStrings("ab*", 6)) {
+    for (const std::string& name : names) {
+      ASSERT_EQ(StepMatches(pattern, name), ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0)
+          << "'" << pattern << "' '" << name << "'";
+    }
+  }
+}
+
+TEST(Glob, CountsCharactersNotBytes) {
+  EXPECT_TRUE(StepMatches("?.txt", "é.txt"));
+  EXPECT_TRUE(StepMatches("?.txt", "🌊.txt"));
+  EXPECT_FALSE(StepMatches("??.txt", "é.txt"));
+  EXPECT_TRUE(StepMatches("[éè]*", "étude"));
+  EXPECT_FALSE(StepMatches("[!é]*", "étude"));
+  EXPECT_TRUE(StepMatches("[а-я]", "ж"));
+  EXPECT_FALSE(StepMatches("[а-я]", "z"));
+  EXPECT_TRUE(StepMatches("*水*", "川水川"));
+  // A byte that is no UTF-8 counts as one.
+  EXPECT_TRUE(StepMatches("?", "\xff"));
+  EXPECT_TRUE(StepMatches("??", "\xc3("));
+}
+
+TEST(Glob, TakesLittleTimeForManyStars) {
+  // Trying every split would take longer than the universe has been there.
+  std::string pattern;
+  for (int i = 0; i < 50; ++i) pattern += "*a";
+  EXPECT_FALSE(StepMatches(pattern + "b", std::string(1000, 'a')));
+  std::string deep, path;
+  for (int i = 0; i < 50; ++i) deep += "**/a/";
+  for (int i = 0; i < 200; ++i) path += "a/";
+  EXPECT_FALSE(PathMatches(deep + "b", path + "a"));
+}
+
+// "**" by its definition: every way to give it steps.
+bool Reference(const std::vector<std::string>& pattern, size_t i,
+               const std::vector<std::string>& path, size_t j) {
+  if (i == pattern.size()) return j == path.size();
+  if (pattern[i] == "**") {
+    return Reference(pattern, i + 1, path, j) ||
+           (j < path.size() && path[j][0] != '.' && Reference(pattern, i, path, j + 1));
+  }
+  return j < path.size() && StepMatches(pattern[i], path[j]) &&
+         Reference(pattern, i + 1, path, j + 1);
+}
+
+std::string Join(const std::vector<std::string>& steps) {
+  std::string out;
+  for (const std::string& step : steps) absl::StrAppend(&out, out.empty() ? "" : "/", step);
+  return out;
+}
+
+std::vector<std::vector<std::string>> AllPaths(const std::vector<std::string>& steps, int length) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& step : steps) all.push_back({step});
+  for (size_t begin = 0; length > 1; --length) {
+    const size_t end = all.size();
+    for (; begin < end; ++begin) {
+      for (const std::string& step : steps) {
+        all.push_back(all[begin]);
+        all.back().push_back(step);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(Glob, GivesDoubleStarsEveryNumberOfFolders) {
+  const auto paths = AllPaths({"a", "b", ".h"}, 4);
+  for (const auto& pattern : AllPaths({"a", "**", "*", ".h"}, 4)) {
+    for (const auto& path : paths) {
+      ASSERT_EQ(PathMatches(Join(pattern), Join(path)), Reference(pattern, 0, path, 0))
+          << Join(pattern) << " " << Join(path);
+    }
+  }
+}
+
+TEST(Glob, KnowsAPatternFromAName) {
+  for (const char* pattern : {"*", "a?", "x[1]"}) EXPECT_TRUE(HasWildcard(pattern)) << pattern;
+  for (const char* name : {"", "a", "a]", "{a,b}", "a\\b"}) EXPECT_FALSE(HasWildcard(name)) << name;
+}
+
+}  // namespace
+}  // namespace penstock::io

@@ -1,0 +1,75 @@
+#include "penstock/io/google_credentials.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/status_assertions.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+// An environment in which nothing is found.
+class GoogleCredentials : public testing::Test {
+ protected:
+  GoogleCredentials() {
+    std::filesystem::create_directory(home_);
+    ::setenv("HOME", home_.c_str(), 1);
+    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
+    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
+    ::unsetenv("CLOUDSDK_CONFIG");
+  }
+  ~GoogleCredentials() override { std::filesystem::remove_all(home_); }
+
+  static void AskMetadataAt(const CannedServer& server) {
+    ::setenv("GCE_METADATA_ROOT", absl::StrCat("127.0.0.1:", server.port()).c_str(), 1);
+  }
+
+  const std::string home_ =
+      JoinPath(testing::TempDir(), absl::StrCat("penstock-home-", absl::Hex(base::EntropySeed())));
+};
+
+TEST_F(GoogleCredentials, AreNotThereByThemselves) { EXPECT_FALSE(GoogleCredentialsExist(kLong)); }
+
+TEST_F(GoogleCredentials, AreNamedByTheEnvironment) {
+  ::setenv("GOOGLE_APPLICATION_CREDENTIALS", "/some/key.json", 1);
+  EXPECT_TRUE(GoogleCredentialsExist(kLong));
+}
+
+TEST_F(GoogleCredentials, AreWhereGcloudPutsThem) {
+  ASSERT_OK(WriteFile(*MakeLocalFileSystem(),
+                      JoinPath(home_, ".config/gcloud/application_default_credentials.json"), "{}"));
+  EXPECT_TRUE(GoogleCredentialsExist(kLong));
+  ::setenv("CLOUDSDK_CONFIG", home_.c_str(), 1);
+  EXPECT_FALSE(GoogleCredentialsExist(kLong));
+}
+
+TEST_F(GoogleCredentials, ComeFromTheMetadataServerOfAGoogleMachine) {
+  const CannedServer server(HttpAnswer("200 OK", "0.1/\n", "Metadata-Flavor: Google\r\n"));
+  AskMetadataAt(server);
+  EXPECT_TRUE(GoogleCredentialsExist(kLong));
+}
+
+TEST_F(GoogleCredentials, DoNotComeFromAnotherCloud) {
+  const CannedServer server(HttpAnswer("401 Unauthorized", "no", "Server: EC2ws\r\n"));
+  AskMetadataAt(server);
+  EXPECT_FALSE(GoogleCredentialsExist(kLong));
+}
+
+TEST_F(GoogleCredentials, AreNotWaitedForLongerThanPatienceLasts) {
+  const CannedServer silent("");
+  AskMetadataAt(silent);
+  EXPECT_FALSE(GoogleCredentialsExist(absl::Milliseconds(20)));
+}
+
+}  // namespace
+}  // namespace penstock::io

@@ -1,0 +1,59 @@
+#include "penstock/io/testing/canned_server.h"
+
+#include <utility>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+
+namespace penstock::io {
+
+CannedServer::CannedServer(std::string answer)
+    : answer_(std::move(answer)),
+      listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      thread_(1, "canned-server") {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  PENSTOCK_CHECK(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  PENSTOCK_CHECK(::listen(listening_.get(), 16) == 0);
+  PENSTOCK_CHECK(
+      ::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  port_ = ntohs(address.sin_port);
+  thread_.Schedule([this] { Serve(); });
+}
+
+CannedServer::~CannedServer() {
+  stopping_ = true;
+  ::shutdown(listening_.get(), SHUT_RDWR);  // wakes accept
+}
+
+void CannedServer::Serve() {
+  std::vector<FileDescriptor> silent;
+  while (!stopping_) {
+    FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!client.valid()) continue;
+    if (answer_.empty()) {
+      silent.push_back(std::move(client));
+      continue;
+    }
+    // The questions of these tests come in one piece.
+    char question[16384];
+    if (::recv(client.get(), question, sizeof(question), 0) > 0) {
+      ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL);
+    }
+  }
+}
+
+std::string HttpAnswer(const std::string& status, const std::string& body,
+                       const std::string& header) {
+  return absl::StrCat("HTTP/1.1 ", status, "\r\nConnection: close\r\nContent-Length: ", body.size(),
+                      "\r\n", header, "\r\n", body);
+}
+
+}  // namespace penstock::io

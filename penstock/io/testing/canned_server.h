@@ -1,0 +1,35 @@
+// A server on a loopback port that answers whatever it is asked with one text, for the answers that a real
+// emulator never gives: no right, overload, silence.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "penstock/base/thread_pool.h"
+#include "penstock/io/file_descriptor.h"
+
+namespace penstock::io {
+
+class CannedServer {
+ public:
+  // With an empty answer it takes connections and stays silent.
+  explicit CannedServer(std::string answer);
+  ~CannedServer();
+
+  int port() const { return port_; }
+
+ private:
+  void Serve();
+
+  const std::string answer_;
+  FileDescriptor listening_;
+  int port_ = 0;
+  std::atomic<bool> stopping_ = false;
+  base::ThreadPool thread_;
+};
+
+// A whole HTTP answer: HttpAnswer("403 Forbidden", "{}").
+std::string HttpAnswer(const std::string& status, const std::string& body,
+                       const std::string& header = "");
+
+}  // namespace penstock::io
