@@ -97,7 +97,7 @@ class ExampleParser {
   // is not valid() for features of variable length.
   std::vector<base::Array> NewColumns(int64_t rows) const;
 
-  // Where a record stands, for errors: origin(i) for records[i]. TfRecordBlock::Where.
+  // Where a record stands, for errors: origin(i) for records[i]. RecordBlock::Where.
   using Origin = absl::FunctionRef<std::string(int64_t)>;
 
   // Reads records[i] into row first_row + i of `columns` (as NewColumns makes them, with rows

@@ -57,8 +57,8 @@ inline constexpr int64_t kTfRecordFooterBytes = 4;
 // "uri:offset:record", the place of a record in a file, as all errors name it.
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed);
 
-// Records that stand one after the other in a file and share memory: one kept record keeps the whole
-// block, so what holds records for long (a shuffle buffer) copies them.
+// Records that stand one after the other in a file and share memory: one kept record keeps the
+// whole block, so what holds records for long (a shuffle buffer) copies them.
 struct RecordBlock {
   std::shared_ptr<const void> owner;  // keeps the records' bytes alive
   std::vector<absl::string_view> records;
@@ -91,7 +91,7 @@ struct TfRecordReaderOptions {
   int64_t first_index = 0;
   // About how much is read at once, and so the size of most blocks. Larger hides more latency of
   // object storage; smaller keeps what is checked in the processor's cache.
-  int64_t block_bytes = int64_t{4} << 20;
+  int64_t block_bytes = int64_t{1} << 20;
   // A longer record is damage, so that a hostile length cannot ask for all memory.
   int64_t max_record_bytes = int64_t{1} << 30;
   // False leaves the CRC of the data unchecked (lengths are always checked).
