@@ -37,6 +37,21 @@ double NumberOf(const PJRT_NamedValue& value) {
 
 }  // namespace
 
+// The buffers that one execution marked as donated, replica by replica in the order of `donated_`.
+// Until the execution has begun they are given back.
+struct PjrtExecutable::Claims {
+  Claims() = default;
+  ~Claims() {
+    if (begun) return;
+    for (PjrtBuffer* buffer : buffers) buffer->ReleaseClaim();
+  }
+  Claims(const Claims&) = delete;
+  Claims& operator=(const Claims&) = delete;
+
+  std::vector<PjrtBuffer*> buffers;
+  bool begun = false;
+};
+
 PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
                                ir::Program program, std::vector<const Device*> devices)
     : client_(std::move(client)),
@@ -71,53 +86,47 @@ absl::Status PjrtExecutable::CheckOwner(absl::Span<const Buffers> arguments) con
   return absl::OkStatus();
 }
 
-absl::Status PjrtExecutable::ClaimDonated(absl::Span<const Buffers> arguments) const {
+absl::Status PjrtExecutable::ClaimDonated(absl::Span<const Buffers> arguments,
+                                          Claims& claims) const {
+  claims.buffers.reserve(arguments.size() * donated_.size());
   for (size_t replica = 0; replica < arguments.size(); ++replica) {
     for (size_t i : donated_) {
       PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
-      if (buffer.ClaimForDonation()) continue;
-      // Give back what this call claimed; find out on the way whether it claimed this one, too.
-      absl::Status error =
-          base::WithContext(buffer.CheckLive(), ParameterName(program_, replica, i));
-      for (size_t r = 0; r <= replica; ++r) {
-        for (size_t j : donated_) {
-          if (r == replica && j == i) break;
-          PjrtBuffer& claimed = AsPjrt(arguments[r][j]);
-          if (&claimed == &buffer) {
-            error = absl::InvalidArgumentError(absl::StrCat(
-                ParameterName(program_, replica, i), ": the buffer is donated twice, also as ",
-                ParameterName(program_, r, j), "; give each parameter a buffer of its own"));
-          }
-          claimed.ReleaseClaim();
-        }
-      }
-      return error;
+      if (!buffer.ClaimForDonation()) return RefusedClaim(buffer, claims, replica, i);
+      claims.buffers.push_back(&buffer);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status PjrtExecutable::CheckNotDonated(absl::Span<const Buffers> arguments) const {
+absl::Status PjrtExecutable::RefusedClaim(const PjrtBuffer& buffer, const Claims& claims,
+                                          size_t replica, size_t parameter) const {
+  const std::string name = ParameterName(program_, replica, parameter);
+  const auto earlier = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
+  if (earlier == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
+  const size_t i = static_cast<size_t>(earlier - claims.buffers.begin());
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": the buffer is donated twice, also as ",
+                   ParameterName(program_, i / donated_.size(), donated_[i % donated_.size()]),
+                   "; give each parameter a buffer of its own"));
+}
+
+absl::Status PjrtExecutable::CheckNotDonated(absl::Span<const Buffers> arguments,
+                                             const Claims& claims) const {
   for (size_t replica = 0; replica < arguments.size(); ++replica) {
     for (size_t i : kept_) {
       const PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
       if (!buffer.donated()) continue;
-      for (size_t j : donated_) {
-        if (&AsPjrt(arguments[replica][j]) != &buffer) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            ParameterName(program_, replica, i), ": the same buffer is donated as parameter ", j,
-            "; a donated buffer can be no other argument"));
-      }
-      return base::WithContext(buffer.CheckLive(), ParameterName(program_, replica, i));
+      const auto claimed = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
+      const std::string name = ParameterName(program_, replica, i);
+      if (claimed == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
+      const size_t j = static_cast<size_t>(claimed - claims.buffers.begin()) % donated_.size();
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": the same buffer is donated as parameter ", donated_[j],
+                       "; a donated buffer can be no other argument"));
     }
   }
   return absl::OkStatus();
-}
-
-void PjrtExecutable::SettleClaims(absl::Span<const Buffers> arguments) const {
-  for (const Buffers& replica : arguments) {
-    for (size_t i : donated_) AsPjrt(replica[i]).SettleClaim();
-  }
 }
 
 std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments) const {
@@ -133,13 +142,9 @@ std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments)
 absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Buffers> arguments) {
   PENSTOCK_RETURN_IF_ERROR(CheckArguments(program_, devices_, arguments));
   PENSTOCK_RETURN_IF_ERROR(CheckOwner(arguments));
-  PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments));
-  if (absl::Status status = CheckNotDonated(arguments); !status.ok()) {
-    for (const Buffers& replica : arguments) {
-      for (size_t i : donated_) AsPjrt(replica[i]).ReleaseClaim();
-    }
-    return status;
-  }
+  Claims claims;
+  PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments, claims));
+  PENSTOCK_RETURN_IF_ERROR(CheckNotDonated(arguments, claims));
 
   const size_t replicas = devices_.size();
   const size_t parameters = program_.parameters.size(), results = program_.results.size();
@@ -168,11 +173,10 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
   args.output_lists = output_lists.data();
   const absl::Status status =
       PENSTOCK_PJRT_CALL(client_->api(), PJRT_LoadedExecutable_Execute, args);
-  if (!status.ok()) {
-    SettleClaims(arguments);
-    return base::WithContext(status, *context_);
-  }
-  return Wrap(out);
+  claims.begun = true;
+  if (status.ok()) return Wrap(out);
+  for (PjrtBuffer* buffer : claims.buffers) buffer->SettleClaim();
+  return base::WithContext(status, *context_);
 }
 
 std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {

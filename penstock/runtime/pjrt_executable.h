@@ -13,6 +13,7 @@ struct PJRT_LoadedExecutable;
 
 namespace penstock::runtime {
 
+class PjrtBuffer;
 class PjrtClient;
 
 class PjrtExecutable final : public Executable {
@@ -33,11 +34,13 @@ class PjrtExecutable final : public Executable {
   absl::Status CheckDonation() const;
 
  private:
+  struct Claims;
+
   absl::Status CheckOwner(absl::Span<const Buffers> arguments) const;
-  // Marks donated arguments; on an error nothing stays marked.
-  absl::Status ClaimDonated(absl::Span<const Buffers> arguments) const;
-  void SettleClaims(absl::Span<const Buffers> arguments) const;
-  absl::Status CheckNotDonated(absl::Span<const Buffers> arguments) const;
+  absl::Status ClaimDonated(absl::Span<const Buffers> arguments, Claims& claims) const;
+  absl::Status RefusedClaim(const PjrtBuffer& buffer, const Claims& claims, size_t replica,
+                            size_t parameter) const;
+  absl::Status CheckNotDonated(absl::Span<const Buffers> arguments, const Claims& claims) const;
   // Donated parameters whose memory somebody still looks at: the plugin must copy these.
   std::vector<int64_t> Viewed(absl::Span<const Buffers> arguments) const;
   absl::StatusOr<PJRT_Executable*> Unloaded() const;  // the caller frees it

@@ -148,7 +148,7 @@ TEST_P(ClientConformance, DescribesItsDevices) {
 TEST_P(ClientConformance, GetGivesWhatPutTook) {
   for (DType dtype : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8,
                       DType::kU16, DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32,
-                      DType::kF64, DType::kC64}) {
+                      DType::kF64, DType::kC64, DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0}) {
     for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 0, 2}, Shape{1}, Shape{7}, Shape{3, 5},
                                Shape{2, 3, 4, 5}, Shape{1, 2, 1, 3, 1, 2, 1, 2}}) {
       const Array in = Pattern(dtype, shape);
