@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "penstock/ir/ops.h"
 #include "penstock/runtime/plugin.h"
 #include "penstock/runtime/testing/client_conformance.h"
 
@@ -80,6 +81,25 @@ TEST_F(CpuMemory, PutOfAlignedMemoryTakesItInPlace) {
     EXPECT_GT(array.owner().use_count(), owners);  // still in use after the transfer is done
   }
   EXPECT_EQ(array.owner().use_count(), owners);
+}
+
+TEST_F(CpuMemory, RunsWhatIrPrintsAndDonatesWhatItSays) {
+  ir::Graph graph("add");
+  const ir::Value x = graph.Parameter(kLarge, "x"), y = graph.Parameter(kLarge, "y");
+  const ir::Value sum = ir::Add(x, y);
+  graph.SetResults({sum});
+  const absl::StatusOr<ir::Program> program =
+      ir::PrintStableHlo(graph, {.donate = {{0, 0}}, .locations = true});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto add = client_->Compile(*program);
+  ASSERT_TRUE(add.ok()) << add.status() << "\n" << program->text;
+  const Buffer state = OnDevice();
+  const void* address = Address(state);
+  const Array one = Array::Of<float>({1 << 16}, std::vector<float>(1 << 16, 1));
+  const auto out = (*add)->Execute({{state, *client_->Put(one, client_->devices()[0])}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(Address((*out)[0][0]), address);
+  EXPECT_TRUE(base::BitwiseEqual(*(*out)[0][0].Get(), one));
 }
 
 TEST(OpenClient, RefusesADeviceItDoesNotKnow) {

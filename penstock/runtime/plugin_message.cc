@@ -61,15 +61,6 @@ std::vector<int> LinesNamed(absl::string_view message, const ir::Program& progra
   return lines;
 }
 
-std::string DescribeOrigin(const ir::Origin& origin) {
-  std::string out;
-  if (!origin.scope.empty()) absl::StrAppend(&out, "layer \"", origin.scope, "\"");
-  if (!origin.file.empty()) {
-    absl::StrAppend(&out, out.empty() ? "" : " ", "(", origin.file, ":", origin.line, ")");
-  }
-  return out;
-}
-
 }  // namespace
 
 absl::Status ExplainCompileError(const absl::Status& status, const ir::Program& program) {
@@ -83,7 +74,7 @@ absl::Status ExplainCompileError(const absl::Status& status, const ir::Program& 
     absl::StrAppend(&places, "\n  line ", line,
                     " is: ", absl::StripAsciiWhitespace(text[line - 1]).substr(0, 200));
     if (line > static_cast<int>(program.line_origins.size())) continue;
-    const std::string origin = DescribeOrigin(program.line_origins[line - 1]);
+    const std::string origin = program.line_origins[line - 1].ToString();
     if (!origin.empty()) absl::StrAppend(&places, "\n  from ", origin);
   }
   return base::WithContext(absl::Status(status.code(), absl::StrCat(status.message(), places)),
