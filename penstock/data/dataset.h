@@ -1,0 +1,130 @@
+// Room data: the input pipeline, from files or memory to batches. It may use base, io, record,
+// image.
+//
+//   dataset.h   Dataset: describes a pipeline; this header is the catalogue of stages
+//   iterator.h  Iterator: runs it, with its options and its statistics
+//   npy.h       .npy and .npz files to arrays and back
+//   stage.h, row_stage.h              for those who write a stage
+//   rows.h, plan.h, engine.h, row_chain.h, row_node.h    how it is run (docs/data.md)
+//
+//   Dataset train = Dataset::FromTfRecords({"gs://flowers/train-*.tfrec"})
+//                       .Shuffle(2048)
+//                       .ParseExample({.features = {{.name = "image", .dtype = DType::kString},
+//                                                   {.name = "class", .dtype = DType::kI64}}})
+//                       .DecodeImage({.height = 192, .width = 192})
+//                       .Batch(128)
+//                       .Repeat()
+//                       .Prefetch(2);
+//   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, train.MakeIterator({.seed = 1}));
+//   base::NamedArrays batch;                     // image: uint8[128,192,192,3], class: int64[128]
+//   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
+//
+// An element is a set of named arrays. Stages have tf.data's names and meanings where it has them.
+// Mistakes in a description (a column that is not there) are kept, and come from MakeIterator.
+// Errors of data name the element: `uri:offset:record` for records, the path for files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/base/array.h"
+#include "penstock/data/iterator.h"
+#include "penstock/data/spec.h"
+
+namespace penstock::data {
+
+class Stage;
+
+struct ShuffleOptions {
+  // None: from the iterator's seed, another one for each stage.
+  std::optional<uint64_t> seed = {};
+  bool reshuffle_each_epoch = true;
+};
+
+struct BatchOptions {
+  bool drop_remainder = false;
+};
+
+// Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
+// from several threads at once, in any order, and not only for elements that reach the reader.
+// After Batch an element is a whole batch.
+using MapFunction =
+    std::function<absl::Status(const base::NamedArrays& in, base::NamedArrays* out)>;
+
+struct MapOptions {
+  // Printed. A C++ function itself cannot be printed, saved or sent to another process.
+  std::string name = "function";
+  // Columns that the function is given. Empty: all.
+  std::vector<std::string> reads = {};
+  // Columns that it makes, new ones or in place of others of that name. Empty: those that it reads,
+  // with their types and shapes unchanged.
+  ElementSpec makes = {};
+  // Columns that are left out of the result. All others pass on untouched.
+  std::vector<std::string> drops = {};
+};
+
+// A description: immutable, cheap to copy, any number of iterators at once.
+class Dataset {
+ public:
+  // ---- Where elements come from ----
+
+  // Rows of arrays that have the same first extent: element i is row i of each. Shares their
+  // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
+  static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
+
+  // ---- What is done to elements ----
+
+  // Keeps `buffer` elements and gives a random one of them whenever the next comes in. A buffer as
+  // large as the data set makes every order equally likely. References wait in it, not elements.
+  Dataset Shuffle(int64_t buffer, ShuffleOptions options = {}) const;
+  // The elements again and again, `count` times (-1: for ever). Shuffle before it draws another
+  // order each time.
+  Dataset Repeat(int64_t count = -1) const;
+  // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
+  // Elements of different shapes are an error.
+  Dataset Batch(int64_t size, BatchOptions options = {}) const;
+  Dataset Take(int64_t count) const;  // the first `count` elements
+  Dataset Skip(int64_t count) const;  // all but these
+  Dataset Map(MapFunction function, MapOptions options = {}) const;
+  // Keeps all elements in memory once they have been read to the end, for all iterators of this
+  // dataset and its copies. Iterators made before that read the input themselves.
+  Dataset Cache() const;
+  // Has up to `count` elements ready ahead of the reader.
+  Dataset Prefetch(int64_t count) const;
+
+  // A stage of one's own (stage.h).
+  static Dataset From(std::shared_ptr<const Stage> source);
+  Dataset Then(std::shared_ptr<const Stage> stage) const;
+
+  // ---- Using it ----
+
+  absl::StatusOr<std::unique_ptr<Iterator>> MakeIterator(const IteratorOptions& options = {}) const;
+  // Of one element. Empty after a mistake in the description.
+  const ElementSpec& spec() const;
+  // The first mistake in the description, with its stage.
+  const absl::Status& status() const { return status_; }
+  // One stage a line, in the order in which elements go through them.
+  std::string ToString() const;
+
+  // How a Dataset is held: a tree that grows at its root.
+  struct Description {
+    std::shared_ptr<const Stage> stage;
+    std::vector<std::shared_ptr<const Description>> inputs;
+    ElementSpec spec;
+  };
+
+ private:
+  static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
+
+  std::shared_ptr<const Description> description_;
+  absl::Status status_;
+};
+
+}  // namespace penstock::data

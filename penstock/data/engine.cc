@@ -1,0 +1,137 @@
+#include "penstock/data/engine.h"
+
+#include <algorithm>
+
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+// Small elements are handed to the reader many at a time, large ones (batches) one by one, so that
+// not more of them exist than the stages' room says.
+constexpr int64_t kPortionBytes = 64 * 1024;
+constexpr int64_t kMostPortionRows = 256;
+constexpr int64_t kSkipAtOnce = 1 << 16;
+
+}  // namespace
+
+void Engine::Start(std::unique_ptr<Node> root) {
+  root_ = std::move(root);
+  skip_left_ = options_.skip;
+  Wake();
+}
+
+bool Engine::Enter() {
+  std::lock_guard lock(mutex_);
+  if (cancelled_) return false;
+  ++active_;
+  return true;
+}
+
+void Engine::Leave() {
+  std::lock_guard lock(mutex_);
+  // Under the lock: Cancel, and with it everything, may be over the moment it is released.
+  if (--active_ == 0 && cancelled_) changed_.notify_all();
+}
+
+void Engine::Schedule(base::ThreadPool* pool, std::function<void()> job) {
+  pool->Schedule([self = shared_from_this(), job = std::move(job)] {
+    if (!self->Enter()) return;
+    job();
+    self->Leave();
+  });
+}
+
+void Engine::Wake() {
+  if (notes_.fetch_add(1) != 0) return;  // whoever drives will see the note
+  if (!Enter()) return;
+  uint64_t seen = notes_.load();
+  do {
+    DriveOnce();
+  } while (!notes_.compare_exchange_strong(seen, 0));
+  Leave();
+}
+
+void Engine::DriveOnce() {
+  if (root_ == nullptr || !SkipFirst()) return;
+  FillOutput();
+  if (root_ != nullptr) root_->Advance();
+}
+
+bool Engine::SkipFirst() {
+  while (skip_left_ > 0) {
+    if (cancelled_) return false;
+    const int64_t part = std::min(skip_left_, kSkipAtOnce);
+    int64_t left = part;
+    const absl::StatusOr<Poll> poll = root_->Skip(&left);
+    skip_left_ -= part - left;
+    if (!poll.ok() || *poll == Poll::kEnd) {
+      Finish(poll.status());
+      return false;
+    }
+    if (*poll == Poll::kPending) return false;
+  }
+  return true;
+}
+
+void Engine::FillOutput() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!output_.empty()) return;
+  }
+  Rows rows;
+  input_seconds_ = 0;
+  const absl::StatusOr<Poll> poll = root_->Next(portion_, &rows);
+  if (!poll.ok() || *poll == Poll::kEnd) return Finish(poll.status());
+  if (*poll == Poll::kPending) return;
+  const int64_t row_bytes = std::max<int64_t>(1, rows.Bytes() / rows.size());
+  portion_ = std::clamp<int64_t>(kPortionBytes / row_bytes, 1, kMostPortionRows);
+  std::lock_guard lock(mutex_);
+  output_ = std::move(rows);
+  changed_.notify_all();
+}
+
+void Engine::Finish(const absl::Status& status) {
+  root_.reset();
+  std::lock_guard lock(mutex_);
+  finished_ = true;
+  final_status_ = status;
+  changed_.notify_all();
+}
+
+absl::StatusOr<bool> Engine::Next(Rows* out) {
+  out->clear();
+  {
+    std::unique_lock lock(mutex_);
+    if (output_.empty() && !finished_) {
+      const double begin = Now();
+      changed_.wait(lock, [&] { return !output_.empty() || finished_; });
+      reader_wait_seconds_ += Now() - begin;
+    }
+    if (output_.empty()) {
+      if (!final_status_.ok()) return final_status_;
+      return false;
+    }
+    std::swap(*out, output_);
+  }
+  Wake();
+  return true;
+}
+
+void Engine::Cancel() {
+  {
+    std::unique_lock lock(mutex_);
+    cancelled_ = true;
+    changed_.wait(lock, [&] { return active_ == 0; });
+    output_.clear();
+  }
+  root_.reset();
+  buffers_->Close();
+}
+
+double Engine::reader_wait_seconds() const {
+  std::lock_guard lock(mutex_);
+  return reader_wait_seconds_;
+}
+
+}  // namespace penstock::data

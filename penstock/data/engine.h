@@ -1,0 +1,93 @@
+// Engine: what runs one iterator's nodes. Only a stage that brings a new kind of node reads this.
+//
+// All nodes of a pipeline are driven by one thread at a time, so they need no locks: whoever has an
+// event (a job that ended, a reader that took an element) drives the nodes a step further, or, when
+// somebody is driving already, leaves him a note to go round once more. A node never waits: it
+// hands work to the pools as jobs and says kPending until they are done.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/base/clock.h"
+#include "penstock/base/thread_pool.h"
+#include "penstock/data/buffer_pool.h"
+#include "penstock/data/rows.h"
+
+namespace penstock::data {
+
+class Node;
+
+class Engine : public std::enable_shared_from_this<Engine> {
+ public:
+  struct Options {
+    base::ThreadPool* compute = nullptr;  // for jobs that compute
+    base::ThreadPool* io = nullptr;       // for jobs that wait for storage
+    base::Clock* clock = nullptr;
+    bool deterministic = true;
+    int64_t skip = 0;  // elements that are passed over before the first
+  };
+  explicit Engine(Options options) : options_(options) {}
+
+  // Starts to work ahead.
+  void Start(std::unique_ptr<Node> root);
+  // Waits for the next rows: one where rows are large, else a handful. False at the end. After an
+  // error the same error again. One reader at a time.
+  absl::StatusOr<bool> Next(Rows* out);
+  // When it returns, no job runs and none will start. Waits for running ones. Nodes are gone.
+  void Cancel();
+
+  // Jobs. They hold what they touch by shared pointers (their node may be gone when they run), and
+  // call Wake when a node has reason to look.
+  void Compute(std::function<void()> job) { Schedule(options_.compute, std::move(job)); }
+  void Io(std::function<void()> job) { Schedule(options_.io, std::move(job)); }
+  void Wake();
+
+  bool cancelled() const { return cancelled_; }
+  bool deterministic() const { return options_.deterministic; }
+  int compute_threads() const { return options_.compute->num_threads(); }
+  double Now() const { return options_.clock->Seconds(); }
+  double reader_wait_seconds() const;
+  base::Clock* clock() const { return options_.clock; }
+  const std::shared_ptr<BufferPool>& buffers() const { return buffers_; }
+
+ private:
+  friend class Node;
+
+  void Schedule(base::ThreadPool* pool, std::function<void()> job);
+  bool Enter();
+  void Leave();
+  void DriveOnce();
+  bool SkipFirst();
+  void FillOutput();
+  void Finish(const absl::Status& status);
+
+  const Options options_;
+  const std::shared_ptr<BufferPool> buffers_ = BufferPool::Make();
+
+  // Touched only by the driving thread.
+  std::unique_ptr<Node> root_;
+  int64_t skip_left_ = 0;
+  int64_t portion_ = 1;
+  double input_seconds_ = 0;  // see Node::Next
+
+  std::atomic<uint64_t> notes_ = 0;      // events not yet looked at; 0 when nobody is driving
+  std::atomic<bool> cancelled_ = false;  // written under mutex_
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  int active_ = 0;  // jobs and drivers inside
+  Rows output_;
+  bool finished_ = false;
+  absl::Status final_status_;
+  double reader_wait_seconds_ = 0;
+};
+
+}  // namespace penstock::data

@@ -1,0 +1,107 @@
+// Iterator: runs a Dataset. It works ahead on its own, within the room of its stages.
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator({.seed = 7}));
+//   for (base::NamedArrays batch;;) {
+//     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
+//     if (!more) break;
+//     ...
+//   }
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/base/array.h"
+#include "penstock/base/clock.h"
+#include "penstock/base/thread_pool.h"
+#include "penstock/data/rows.h"
+#include "penstock/data/spec.h"
+
+namespace penstock::io {
+class FileSystem;
+}
+
+namespace penstock::data {
+
+class Engine;
+class Plan;
+
+struct IteratorOptions {
+  // Computes. None: the iterator owns one of the machine's size. It outlives the iterator.
+  base::ThreadPool* pool = nullptr;
+  // None: io::FileSystem::Default(), which knows every scheme.
+  std::shared_ptr<io::FileSystem> file_system = {};
+  // Of all that is random and has no seed of its own. None: drawn; Iterator::seed tells.
+  std::optional<uint64_t> seed = {};
+  // True: the same seed gives the same elements in the same order, whatever the number of threads.
+  // False: what is ready first comes first.
+  bool deterministic = true;
+  // Which pass over the data this is, for one iterator per epoch: Shuffle draws another order for
+  // each. Epoch 3 gives what the fourth round of Repeat() gives in one that began with epoch 0.
+  int64_t epoch = 0;
+  // Elements (batches, when the dataset ends in batches) that are passed over before the first, for
+  // going on where an earlier run stopped: the same elements follow as there. Nothing is decoded
+  // for it. Needs deterministic.
+  int64_t skip = 0;
+  base::Clock* clock = base::Clock::Real();
+};
+
+// Counted since the iterator was made.
+struct StageStats {
+  std::string stage;
+  bool inside_next = false;  // its work is done within the next stage that is not
+  int64_t elements = 0;      // that left it
+  int64_t bytes = 0;         // of elements that it made; 0 where it makes none
+  double busy_seconds = 0;   // summed over threads
+  double wait_input_seconds = 0;
+  double wait_room_seconds = 0;  // had elements that nobody took
+};
+
+// One thread at a time; Stats at any time from any.
+class Iterator {
+ public:
+  // Ends everything under way and waits for what is just running: a read in flight, a row function.
+  ~Iterator();
+  Iterator(const Iterator&) = delete;
+  Iterator& operator=(const Iterator&) = delete;
+
+  // The next element; false at the end. It belongs to the caller: the memory of a batch may be
+  // written to, and is used again once nobody holds it. (Elements that are not batches may be views
+  // of shared memory.) After an error the same error comes again.
+  // It waits: do not call it from a task of the pool.
+  absl::StatusOr<bool> Next(base::NamedArrays* element);
+
+  const ElementSpec& spec() const { return spec_; }
+  uint64_t seed() const { return seed_; }
+
+  std::vector<StageStats> Stats() const;
+  // How long Next had nothing to give.
+  double wait_seconds() const;
+  // What is run for what, one step a line; work done within a step stands before it, indented.
+  std::string Explain() const;
+  // How often memory for a column of a batch had to be allocated.
+  int64_t batch_allocations() const;
+
+ private:
+  friend class Dataset;
+  Iterator() = default;
+
+  // Pools go last: their threads may still hold the engine.
+  std::unique_ptr<base::ThreadPool> own_pool_;
+  std::unique_ptr<base::ThreadPool> io_pool_;
+  std::unique_ptr<Plan> plan_;
+  std::shared_ptr<Engine> engine_;
+
+  ElementSpec spec_;
+  uint64_t seed_ = 0;
+  Rows rows_;  // from the engine, not yet given to the reader
+  size_t range_ = 0;
+  uint32_t row_in_range_ = 0;
+};
+
+}  // namespace penstock::data

@@ -1,0 +1,154 @@
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/row_stage.h"
+
+namespace penstock::data {
+namespace {
+
+bool Fits(const base::Shape& shape, const base::Shape& spec) {
+  if (shape.rank() != spec.rank()) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (spec.dim(i) >= 0 && spec.dim(i) != shape.dim(i)) return false;
+  }
+  return true;
+}
+
+class MapKernel : public RowKernel {
+ public:
+  MapKernel(MapFunction function, std::vector<std::string> reads, std::vector<ColumnSpec> makes)
+      : function_(std::move(function)), reads_(std::move(reads)), makes_(std::move(makes)) {}
+
+  void Run(const RowsIn& in, RowsOut& out) const override {
+    for (int64_t row = 0; row < in.rows; ++row) {
+      absl::Status status = RunRow(in, row, out);
+      if (!status.ok()) out.Fail(row, std::move(status));
+    }
+  }
+
+ private:
+  absl::Status RunRow(const RowsIn& in, int64_t row, RowsOut& out) const {
+    base::NamedArrays given, made;
+    for (size_t i = 0; i < reads_.size(); ++i) given.Set(reads_[i], in.columns[i]->Row(row));
+    PENSTOCK_RETURN_IF_ERROR(function_(given, &made));
+    for (size_t i = 0; i < makes_.size(); ++i) {
+      PENSTOCK_RETURN_IF_ERROR(Store(made, row, static_cast<int>(i), out));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Store(const base::NamedArrays& made, int64_t row, int column, RowsOut& out) const {
+    const ColumnSpec& spec = makes_[column];
+    const base::Array* value = made.Find(spec.name);
+    if (value == nullptr || value->dtype() != spec.dtype || !Fits(value->shape(), spec.shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the function was to make ", spec.ToString(), ", but made ",
+                       value == nullptr ? std::string("no such column") : value->TypeString()));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(void* to, out.Row(column, row, value->shape()));
+    if (spec.dtype == base::DType::kString) {
+      const auto strings = value->values<absl::string_view>();
+      std::copy(strings.begin(), strings.end(), static_cast<absl::string_view*>(to));
+      out.KeepAlive(column, value->owner());
+    } else if (value->num_bytes() > 0) {
+      std::memcpy(to, value->raw(), value->num_bytes());
+    }
+    return absl::OkStatus();
+  }
+
+  const MapFunction function_;
+  const std::vector<std::string> reads_;
+  const std::vector<ColumnSpec> makes_;
+};
+
+class MapStage : public RowStage {
+ public:
+  MapStage(MapFunction function, MapOptions options)
+      : function_(std::move(function)), options_(std::move(options)) {}
+
+  absl::string_view name() const override { return "Map"; }
+  std::string Parameters() const override {
+    return absl::StrCat(options_.name, ", C++ of this process");
+  }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    if (function_ == nullptr) return absl::InvalidArgumentError("there is no function");
+    PENSTOCK_RETURN_IF_ERROR(Reads(inputs[0]).status());
+    PENSTOCK_ASSIGN_OR_RETURN(const ElementSpec makes, Makes(inputs[0]));
+    ElementSpec all = inputs[0];
+    for (const ColumnSpec& column : makes.columns()) {
+      if (base::BitWidth(column.dtype) % 8 != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("elements of column ", column.ToString(), " are not whole bytes"));
+      }
+      all.Set(column);
+    }
+    for (const std::string& name : options_.drops) {
+      PENSTOCK_RETURN_IF_ERROR(all.Index(name).status());
+    }
+    ElementSpec out;
+    for (const ColumnSpec& column : all.columns()) {
+      if (!Dropped(column.name)) out.Set(column);
+    }
+    if (out.size() == 0) return absl::InvalidArgumentError("no column would be left");
+    return out;
+  }
+
+  absl::StatusOr<RowKernelBinding> Bind(const ElementSpec& input,
+                                        const ElementSpec& output) const override {
+    RowKernelBinding binding;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> reads, Reads(input));
+    for (const std::string& name : reads) binding.reads.push_back(input.Find(name));
+    PENSTOCK_ASSIGN_OR_RETURN(const ElementSpec makes, Makes(input));
+    std::vector<ColumnSpec> made;
+    for (const ColumnSpec& column : output.columns()) {
+      const bool is_made = makes.Find(column.name) >= 0;
+      binding.passes.push_back(is_made ? -1 : input.Find(column.name));
+      if (is_made) made.push_back(column);
+    }
+    binding.kernel = std::make_shared<MapKernel>(function_, reads, std::move(made));
+    return binding;
+  }
+
+ private:
+  absl::StatusOr<std::vector<std::string>> Reads(const ElementSpec& input) const {
+    for (const std::string& name : options_.reads) {
+      PENSTOCK_RETURN_IF_ERROR(input.Index(name).status());
+    }
+    std::vector<std::string> reads = options_.reads;
+    if (reads.empty()) {
+      for (const ColumnSpec& column : input.columns()) reads.push_back(column.name);
+    }
+    return reads;
+  }
+
+  absl::StatusOr<ElementSpec> Makes(const ElementSpec& input) const {
+    if (options_.makes.size() > 0) return options_.makes;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> reads, Reads(input));
+    ElementSpec makes;
+    for (const std::string& name : reads) makes.Set(input[input.Find(name)]);
+    return makes;
+  }
+
+  bool Dropped(const std::string& name) const {
+    for (const std::string& drop : options_.drops) {
+      if (drop == name) return true;
+    }
+    return false;
+  }
+
+  const MapFunction function_;
+  const MapOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::Map(MapFunction function, MapOptions options) const {
+  return Then(std::make_shared<MapStage>(std::move(function), std::move(options)));
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,178 @@
+#include "penstock/data/plan.h"
+
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/data/row_chain.h"
+#include "penstock/data/row_node.h"
+
+namespace penstock::data {
+
+// One node of the engine.
+struct Plan::Step {
+  std::shared_ptr<const Stage> stage;  // null: runs the chain and nothing else
+  ElementSpec spec;
+  uint64_t seed = 0;
+  std::vector<std::unique_ptr<Step>> inputs;
+  StageCounters counters;
+
+  // Stages whose kernels this step runs.
+  struct Link {
+    std::string name;
+    StageCounters counters;
+  };
+  std::vector<std::unique_ptr<Link>> links;
+  std::shared_ptr<const RowChain> chain;
+};
+
+// A step, and the stages that are still to be done to its rows.
+struct Plan::Unfinished {
+  std::unique_ptr<Step> step;
+  std::vector<const Dataset::Description*> row_stages;
+};
+
+Plan::Plan(uint64_t seed, const LookUpContext& look_up) : seed_(seed), look_up_(look_up) {}
+
+Plan::~Plan() = default;
+
+absl::StatusOr<std::unique_ptr<Plan>> Plan::Make(const Dataset::Description& description,
+                                                 uint64_t seed, const LookUpContext& look_up) {
+  auto plan = std::unique_ptr<Plan>(new Plan(seed, look_up));
+  PENSTOCK_ASSIGN_OR_RETURN(Unfinished unfinished, plan->Build(description));
+  PENSTOCK_ASSIGN_OR_RETURN(plan->root_, plan->Finish(std::move(unfinished)));
+  return plan;
+}
+
+absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& description) {
+  std::vector<Unfinished> inputs;
+  for (const auto& input : description.inputs) {
+    PENSTOCK_ASSIGN_OR_RETURN(inputs.emplace_back(), Build(*input));
+  }
+  const uint64_t seed = base::MixSeeds(seed_, num_stages_++);
+  std::shared_ptr<const Stage> stage = description.stage;
+  if (dynamic_cast<const RowStage*>(stage.get()) != nullptr) {
+    inputs[0].row_stages.push_back(&description);
+    return std::move(inputs[0]);
+  }
+  auto looked_up = stage->LookUp(look_up_);
+  if (!looked_up.ok()) return base::WithContext(looked_up.status(), stage->ToString());
+  if (*looked_up != nullptr) stage = *std::move(looked_up);
+
+  auto step = std::make_unique<Step>();
+  step->spec = description.spec;
+  step->seed = seed;
+  std::vector<const Dataset::Description*> later;
+  if (stage->only_selects()) {
+    step->spec = inputs[0].step->spec;
+    step->inputs.push_back(std::move(inputs[0].step));
+    later = std::move(inputs[0].row_stages);
+  } else if (stage->runs_chain()) {
+    step->inputs.push_back(std::move(inputs[0].step));
+    PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(inputs[0].row_stages), *step));
+  } else {
+    for (Unfinished& input : inputs) {
+      PENSTOCK_ASSIGN_OR_RETURN(step->inputs.emplace_back(), Finish(std::move(input)));
+    }
+  }
+  step->stage = std::move(stage);
+  return Unfinished{std::move(step), std::move(later)};
+}
+
+absl::StatusOr<std::unique_ptr<Plan::Step>> Plan::Finish(Unfinished unfinished) {
+  if (unfinished.row_stages.empty()) return std::move(unfinished.step);
+  auto step = std::make_unique<Step>();
+  step->spec = unfinished.row_stages.back()->spec;
+  step->inputs.push_back(std::move(unfinished.step));
+  PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(unfinished.row_stages), *step));
+  return step;
+}
+
+absl::Status Plan::MakeChain(std::vector<const Dataset::Description*> row_stages, Step& step) {
+  auto chain = std::make_shared<RowChain>(step.inputs[0]->spec);
+  for (const Dataset::Description* description : row_stages) {
+    const auto& stage = static_cast<const RowStage&>(*description->stage);
+    auto& link = step.links.emplace_back(std::make_unique<Step::Link>());
+    link->name = stage.ToString();
+    PENSTOCK_RETURN_IF_ERROR(
+        base::WithContext(chain->Add(stage, description->spec, &link->counters), link->name));
+  }
+  step.chain = std::move(chain);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& engine,
+                                                     int64_t epoch) const {
+  NodeContext context = {
+      .engine = engine,
+      .counters = const_cast<StageCounters&>(step.counters),
+      .spec = step.spec,
+      .epoch = epoch,
+      .seed = step.seed,
+      .file_system = look_up_.file_system,
+      .num_inputs = static_cast<int>(step.inputs.size()),
+      .make_input =
+          [this, &step, &engine](int input, int64_t of_epoch) {
+            return MakeNode(*step.inputs[input], engine, of_epoch);
+          },
+      .chain = step.chain,
+  };
+  if (step.stage != nullptr) {
+    auto node = step.stage->MakeNode(context);
+    if (!node.ok()) return base::WithContext(node.status(), step.stage->name());
+    return node;
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Node> input, context.make_input(0, epoch));
+  return MakeRowNode(context, std::move(input), {});
+}
+
+absl::StatusOr<std::unique_ptr<Node>> Plan::MakeRoot(Engine& engine, int64_t epoch) const {
+  return MakeNode(*root_, engine, epoch);
+}
+
+namespace {
+
+StageStats StatsOf(std::string stage, bool inside, const StageCounters& counters) {
+  return {.stage = std::move(stage),
+          .inside_next = inside,
+          .elements = counters.elements,
+          .bytes = counters.bytes,
+          .busy_seconds = counters.busy_ns * 1e-9,
+          .wait_input_seconds = counters.wait_input_ns * 1e-9,
+          .wait_room_seconds = counters.wait_room_ns * 1e-9};
+}
+
+}  // namespace
+
+int Plan::io_threads() const {
+  const std::function<int(const Step&)> count = [&](const Step& step) {
+    int threads = step.stage == nullptr ? 0 : step.stage->io_threads();
+    for (const auto& input : step.inputs) threads += count(*input);
+    return threads;
+  };
+  return count(*root_);
+}
+
+std::vector<StageStats> Plan::Stats() const {
+  std::vector<StageStats> stats;
+  const std::function<void(const Step&)> add = [&](const Step& step) {
+    for (const auto& input : step.inputs) add(*input);
+    for (const auto& link : step.links) stats.push_back(StatsOf(link->name, true, link->counters));
+    stats.push_back(
+        StatsOf(step.stage == nullptr ? "Rows()" : step.stage->ToString(), false, step.counters));
+  };
+  add(*root_);
+  return stats;
+}
+
+std::string Plan::ToString() const {
+  std::string out;
+  for (const StageStats& stage : Stats()) {
+    absl::StrAppend(&out, stage.inside_next ? "  " : "", stage.stage, "\n");
+  }
+  return out;
+}
+
+}  // namespace penstock::data

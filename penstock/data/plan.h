@@ -1,0 +1,51 @@
+// Plan: how a dataset is run. It is the description with one thing changed: stages that make one
+// element of each (ParseExample, DecodeImage, Map) are done as late as can be without changing the
+// result. They move behind stages that only select (Shuffle, Repeat, Take, Skip), whose buffers
+// then hold small encoded elements and which then pass over elements without computing them; and
+// into the Batch that follows, which lets them write straight into its memory. Cache, Prefetch and
+// the end of the pipeline stop them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/iterator.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+
+class Plan {
+ public:
+  static absl::StatusOr<std::unique_ptr<Plan>> Make(const Dataset::Description& description,
+                                                    uint64_t seed, const LookUpContext& look_up);
+  ~Plan();
+
+  // Nodes for one pass; the plan and the engine outlive them.
+  absl::StatusOr<std::unique_ptr<Node>> MakeRoot(Engine& engine, int64_t epoch) const;
+
+  int io_threads() const;
+  std::vector<StageStats> Stats() const;
+  std::string ToString() const;
+
+ private:
+  struct Step;
+  struct Unfinished;
+  Plan(uint64_t seed, const LookUpContext& look_up);
+
+  absl::StatusOr<Unfinished> Build(const Dataset::Description& description);
+  absl::StatusOr<std::unique_ptr<Step>> Finish(Unfinished unfinished);
+  absl::Status MakeChain(std::vector<const Dataset::Description*> row_stages, Step& step);
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const Step& step, Engine& engine,
+                                                 int64_t epoch) const;
+
+  const uint64_t seed_;
+  const LookUpContext look_up_;
+  int num_stages_ = 0;
+  std::unique_ptr<Step> root_;
+};
+
+}  // namespace penstock::data

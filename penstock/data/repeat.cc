@@ -1,0 +1,93 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+class RepeatNode : public Node {
+ public:
+  RepeatNode(const NodeContext& context, int64_t count)
+      : Node(context, nullptr),
+        make_input_(context.make_input),
+        count_(count),
+        first_epoch_(count < 0 ? context.epoch : context.epoch * count) {}
+
+  // The next round; its input reads ahead from now on.
+  absl::Status Begin() {
+    if (round_ == count_) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(input_, make_input_(0, first_epoch_ + round_));
+    ++round_;
+    gave_some_ = false;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+    while (*rows > 0 && input_ != nullptr) {
+      if (engine_.cancelled()) return Poll::kPending;
+      const int64_t before = *rows;
+      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));
+      gave_some_ |= *rows < before;
+      if (poll == Poll::kPending) return poll;
+      if (poll == Poll::kEnd) PENSTOCK_RETURN_IF_ERROR(NextRound());
+    }
+    return *rows > 0 ? Poll::kEnd : Poll::kReady;
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    while (input_ != nullptr) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(max_rows, out));
+      gave_some_ |= poll == Poll::kReady;
+      if (poll != Poll::kEnd) return poll;
+      PENSTOCK_RETURN_IF_ERROR(NextRound());
+    }
+    return Poll::kEnd;
+  }
+
+ private:
+  absl::Status NextRound() {
+    input_.reset();
+    // Nothing, repeated for ever, is nothing.
+    return gave_some_ ? Begin() : absl::OkStatus();
+  }
+
+  const decltype(NodeContext::make_input) make_input_;
+  const int64_t count_;
+  const int64_t first_epoch_;
+  int64_t round_ = 0;
+  bool gave_some_ = false;
+};
+
+class RepeatStage : public Stage {
+ public:
+  explicit RepeatStage(int64_t count) : count_(count) {}
+
+  absl::string_view name() const override { return "Repeat"; }
+  std::string Parameters() const override { return count_ < 0 ? "" : absl::StrCat(count_); }
+  bool only_selects() const override { return true; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    if (count_ < -1)
+      return absl::InvalidArgumentError("the count is -1 (for ever) or not negative");
+    return inputs[0];
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    auto node = std::make_unique<RepeatNode>(context, count_);
+    PENSTOCK_RETURN_IF_ERROR(node->Begin());
+    return node;
+  }
+
+ private:
+  const int64_t count_;
+};
+
+}  // namespace
+
+Dataset Dataset::Repeat(int64_t count) const { return Then(std::make_shared<RepeatStage>(count)); }
+
+}  // namespace penstock::data

@@ -1,0 +1,206 @@
+#include "penstock/data/row_node.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+namespace penstock::data {
+namespace {
+
+// A job long enough that handing it out costs nothing beside it, short enough to spread evenly.
+constexpr double kJobSeconds = 1e-3;
+// Below this, waking another thread costs more than the work itself: the driving thread does it.
+constexpr double kInlineSeconds = 20e-6;
+constexpr int64_t kMostRowsOfAGroup = 1024;
+
+class RowNode : public Node {
+ public:
+  RowNode(const NodeContext& context, std::unique_ptr<Node> input, RowNodeOptions options)
+      : Node(context, std::move(input)),
+        options_(options),
+        chain_(context.chain),
+        epoch_(context.epoch),
+        meter_(engine_, counters_) {}
+
+  absl::StatusOr<Poll> Skip(int64_t* rows) override;
+  void Advance() override;
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override;
+
+ private:
+  bool stack() const { return options_.batch > 0; }
+  int64_t GroupRows() const;
+  int64_t Chunks(int64_t rows) const;
+  size_t Room() const;
+  bool FormGroup();
+  void StartGroup();
+  bool AnyRunning() const;
+  bool PopDone(std::shared_ptr<RowGroup>* group);
+
+  const RowNodeOptions options_;
+  const std::shared_ptr<const RowChain> chain_;
+  const int64_t epoch_;
+  WaitMeter meter_;
+
+  Rows forming_;  // of the next group
+  std::deque<std::shared_ptr<RowGroup>> groups_;
+  Rows ready_;         // of a group, not yet passed on
+  int64_t first_ = 0;  // number of the next group's first row
+  int64_t skipped_in_batch_ = 0;
+  bool input_waits_ = false;
+  bool input_ended_ = false;
+  absl::Status input_status_;
+  double seconds_per_row_ = -1;  // measured; negative before the first group is done
+};
+
+int64_t RowNode::GroupRows() const {
+  if (stack()) return options_.batch;
+  if (seconds_per_row_ < 0) return 1;
+  return std::clamp<int64_t>(kJobSeconds / (seconds_per_row_ + 1e-9), 1, kMostRowsOfAGroup);
+}
+
+// How many jobs a group of so many rows is split into; 0: none, it is done at once.
+int64_t RowNode::Chunks(int64_t rows) const {
+  if (seconds_per_row_ < 0) {
+    return stack() ? std::min<int64_t>(rows, 4 * engine_.compute_threads()) : 1;
+  }
+  const double seconds = seconds_per_row_ * rows;
+  if (seconds < kInlineSeconds) return 0;
+  return stack() ? std::clamp<int64_t>(seconds / kJobSeconds, 1, rows) : 1;
+}
+
+// Groups being computed or waiting to be taken: enough that the pool finds work while one is passed
+// on.
+size_t RowNode::Room() const {
+  const int64_t chunks = Chunks(GroupRows());
+  if (chunks == 0) return 1;
+  const int64_t wanted = 2 * engine_.compute_threads();
+  return static_cast<size_t>(1 + (wanted + chunks - 1) / chunks);
+}
+
+bool RowNode::FormGroup() {
+  const int64_t wanted = GroupRows();
+  input_waits_ = false;
+  while (forming_.size() < wanted && !input_ended_ && input_status_.ok()) {
+    const absl::StatusOr<Poll> poll = input_->Next(wanted - forming_.size(), &forming_);
+    if (!poll.ok()) {
+      input_status_ = poll.status();
+    } else if (*poll == Poll::kEnd) {
+      input_ended_ = true;
+    } else if (*poll == Poll::kPending) {
+      input_waits_ = true;
+      break;
+    }
+  }
+  if (forming_.size() == wanted) return true;
+  // Rows before an error are still good, but make no whole batch.
+  if (stack() && (input_waits_ || options_.drop_remainder || !input_status_.ok())) {
+    if (!input_waits_) forming_.clear();
+    return false;
+  }
+  return !forming_.empty();
+}
+
+void RowNode::StartGroup() {
+  const int64_t rows = forming_.size();
+  auto group = std::make_shared<RowGroup>(
+      chain_, std::move(forming_),
+      RowGroup::Options{.stack = stack(), .first = first_, .epoch = epoch_}, engine_.buffers(),
+      engine_.clock(), counters_);
+  forming_.clear();
+  first_ += rows;
+  groups_.push_back(group);
+  const int64_t chunks = Chunks(rows);
+  if (chunks == 0) {
+    group->Run(0, 1);
+    AlreadyCounted(group->busy_seconds());
+    return;
+  }
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    engine_.Compute([group, chunk, chunks, engine = &engine_] {
+      if (group->Run(chunk, chunks)) engine->Wake();
+    });
+  }
+}
+
+bool RowNode::AnyRunning() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const auto& group) { return !group->done(); });
+}
+
+void RowNode::Advance() {
+  while (groups_.size() < Room() && FormGroup()) StartGroup();
+  input_->Advance();
+  if (AnyRunning()) {
+    meter_.Set(WaitMeter::kNothing);
+  } else if (groups_.size() >= Room()) {
+    meter_.Set(WaitMeter::kRoom);
+  } else {
+    meter_.Set(input_waits_ ? WaitMeter::kInput : WaitMeter::kNothing);
+  }
+}
+
+bool RowNode::PopDone(std::shared_ptr<RowGroup>* group) {
+  const auto end =
+      engine_.deterministic() && !groups_.empty() ? groups_.begin() + 1 : groups_.end();
+  const auto it =
+      std::find_if(groups_.begin(), end, [](const auto& candidate) { return candidate->done(); });
+  if (it == end) return false;
+  *group = std::move(*it);
+  groups_.erase(it);
+  return true;
+}
+
+absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
+  for (;;) {
+    Advance();
+    if (!ready_.empty()) {
+      ready_.MoveFront(std::min(max_rows, ready_.size()), out);
+      return Poll::kReady;
+    }
+    std::shared_ptr<RowGroup> group;
+    if (!PopDone(&group)) {
+      if (!groups_.empty()) return Poll::kPending;
+      if (!input_status_.ok()) return input_status_;
+      return input_ended_ ? Poll::kEnd : Poll::kPending;
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const BlockPtr block, group->Take());
+    const double seconds_per_row = group->busy_seconds() / group->rows().size();
+    seconds_per_row_ =
+        seconds_per_row_ < 0 ? seconds_per_row : 0.8 * seconds_per_row_ + 0.2 * seconds_per_row;
+    ready_.Append(block, 0, block->rows);
+    counters_.bytes.fetch_add(ready_.Bytes(), std::memory_order_relaxed);
+  }
+}
+
+absl::StatusOr<Poll> RowNode::Skip(int64_t* rows) {
+  if (!groups_.empty() || !ready_.empty() || !forming_.empty()) return Node::Skip(rows);
+  const int64_t size = stack() ? options_.batch : 1;
+  while (*rows > 0) {
+    const int64_t wanted = *rows * size - skipped_in_batch_;
+    int64_t left = wanted;
+    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&left));
+    first_ += wanted - left;
+    skipped_in_batch_ += wanted - left;
+    *rows -= skipped_in_batch_ / size;
+    skipped_in_batch_ %= size;
+    if (poll == Poll::kPending) return poll;
+    if (poll == Poll::kEnd) {
+      input_ended_ = true;
+      if (skipped_in_batch_ > 0 && !options_.drop_remainder) --*rows;
+      skipped_in_batch_ = 0;
+      return *rows > 0 ? Poll::kEnd : Poll::kReady;
+    }
+  }
+  return Poll::kReady;
+}
+
+}  // namespace
+
+std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
+                                  RowNodeOptions options) {
+  return std::make_unique<RowNode>(context, std::move(input), options);
+}
+
+}  // namespace penstock::data

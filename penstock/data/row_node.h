@@ -1,0 +1,22 @@
+// RowNode: computes rows with a RowChain, several groups of rows at a time on the pool. Two uses:
+//   Batch: a group is a batch; its rows are computed into the batch's own memory, in parallel.
+//   Elsewhere: a group is as many rows as take about a millisecond; its rows are passed on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "penstock/data/row_chain.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+
+struct RowNodeOptions {
+  int64_t batch = 0;  // rows that are stacked to one; 0: rows stay rows
+  bool drop_remainder = false;
+};
+
+std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
+                                  RowNodeOptions options);
+
+}  // namespace penstock::data

@@ -1,0 +1,50 @@
+// What an element of a dataset is made of: columns with a name, a type and a shape.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/base/dtype.h"
+#include "penstock/base/shape.h"
+
+namespace penstock::data {
+
+struct ColumnSpec {
+  std::string name;
+  base::DType dtype = base::DType::kInvalid;
+  // Of one element. -1 stands for an extent that is not known before the data is read, and that may
+  // differ from one element to the next.
+  base::Shape shape;
+
+  std::string ToString() const;  // "image: uint8[?,?,3]"
+  friend bool operator==(const ColumnSpec&, const ColumnSpec&) = default;
+};
+
+bool IsKnown(const base::Shape& shape);  // no -1 in it
+
+class ElementSpec {
+ public:
+  ElementSpec() = default;
+  ElementSpec(std::initializer_list<ColumnSpec> columns) : columns_(columns) {}
+  explicit ElementSpec(std::vector<ColumnSpec> columns) : columns_(std::move(columns)) {}
+
+  const std::vector<ColumnSpec>& columns() const { return columns_; }
+  int size() const { return static_cast<int>(columns_.size()); }
+  const ColumnSpec& operator[](int i) const { return columns_[i]; }
+  int Find(absl::string_view name) const;  // -1 when there is none
+  // The error lists the columns there are.
+  absl::StatusOr<int> Index(absl::string_view name) const;
+  // Adds, or replaces the column of that name in place; its index.
+  int Set(ColumnSpec column);
+
+  std::string ToString() const;  // "{image: uint8[?,?,3], class: int64[]}"
+  friend bool operator==(const ElementSpec&, const ElementSpec&) = default;
+
+ private:
+  std::vector<ColumnSpec> columns_;
+};
+
+}  // namespace penstock::data

@@ -1,0 +1,33 @@
+#include "penstock/data/stage.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::data {
+
+std::string Stage::ToString() const { return absl::StrCat(name(), "(", Parameters(), ")"); }
+
+absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
+  // The time of this node without that of its input, which counts its own.
+  const double outer = engine_.input_seconds_;
+  engine_.input_seconds_ = 0;
+  const int64_t before = out->size();
+  const double begin = engine_.Now();
+  absl::StatusOr<Poll> poll = DoNext(max_rows, out);
+  const double seconds = engine_.Now() - begin;
+  StageCounters::AddSeconds(counters_.busy_ns, seconds - engine_.input_seconds_);
+  engine_.input_seconds_ = outer + seconds;
+  counters_.elements.fetch_add(out->size() - before, std::memory_order_relaxed);
+  return poll;
+}
+
+absl::StatusOr<Poll> Node::Skip(int64_t* rows) {
+  while (*rows > 0) {
+    Rows skipped;
+    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, Next(*rows, &skipped));
+    if (poll != Poll::kReady) return poll;
+    *rows -= skipped.size();
+  }
+  return Poll::kReady;
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,149 @@
+// What a stage of a Dataset is, for those who write one. A stage is one .cc with three things: the
+// description (a Stage), what runs it (a Node, or a RowKernel: see row_stage.h), and the method of
+// Dataset that adds it. Nothing else knows of it.
+//
+//   class TakeStage : public Stage { ... };       // name, parameters, output spec, MakeNode
+//   class TakeNode : public Node { ... };         // DoNext
+//   Dataset Dataset::Take(int64_t count) const { return Then(std::make_shared<TakeStage>(count)); }
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "penstock/data/engine.h"
+#include "penstock/data/rows.h"
+#include "penstock/data/spec.h"
+
+namespace penstock::io {
+class FileSystem;
+}
+
+namespace penstock::data {
+
+class RowChain;
+struct NodeContext;
+
+struct LookUpContext {
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
+// Any thread may add.
+struct StageCounters {
+  std::atomic<int64_t> elements = 0;  // that left the stage
+  std::atomic<int64_t> bytes = 0;     // of them, where the stage makes them
+  std::atomic<int64_t> busy_ns = 0;   // summed over threads
+  std::atomic<int64_t> wait_input_ns = 0;
+  std::atomic<int64_t> wait_room_ns = 0;
+
+  static void AddSeconds(std::atomic<int64_t>& counter, double seconds) {
+    counter.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
+  }
+};
+
+// The description. Immutable, shared by datasets and iterators.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  virtual absl::string_view name() const = 0;  // of the method: "Shuffle"
+  virtual std::string Parameters() const = 0;  // as one would write them: "2048, seed=1"
+  // Of its elements, given its inputs'. Checks the parameters; called once, when described.
+  virtual absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const = 0;
+
+  // Its elements are elements of its one input, chosen and ordered without a look at them. What
+  // computes elements may then as well be done after it (plan.h).
+  virtual bool only_selects() const { return false; }
+  // It takes stages that make one element of each into itself (NodeContext::chain).
+  virtual bool runs_chain() const { return false; }
+  // What is looked up once for an iterator, such as a list of files: the stage with the answer in
+  // it. Null: there was nothing to look up.
+  virtual absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext&) const {
+    return nullptr;
+  }
+  // Threads that its jobs want for waiting on storage.
+  virtual int io_threads() const { return 0; }
+
+  std::string ToString() const;  // "Shuffle(2048, seed=1)"
+};
+
+// What a node is made from.
+struct NodeContext {
+  Engine& engine;
+  StageCounters& counters;
+  const ElementSpec& spec;  // of the stage's elements
+  int64_t epoch = 0;        // which pass over the data this is
+  uint64_t seed = 0;        // of this stage, the same in every epoch
+  std::shared_ptr<io::FileSystem> file_system = {};
+  // Nodes of the stage's inputs; may be called again for another pass.
+  int num_inputs = 0;
+  std::function<absl::StatusOr<std::unique_ptr<Node>>(int input, int64_t epoch)> make_input;
+  // What has to be done to rows on the way (plan.h); null unless the stage runs_chain.
+  std::shared_ptr<const RowChain> chain;
+};
+
+enum class Poll { kReady, kPending, kEnd };
+
+// What runs a stage, for one pass. One thread at a time (engine.h); it never waits.
+class Node {
+ public:
+  Node(const NodeContext& context, std::unique_ptr<Node> input)
+      : engine_(context.engine), counters_(context.counters), input_(std::move(input)) {}
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
+  // way will wake the engine), or kEnd (then again and again).
+  absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
+  // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
+  // Nodes that know how do it without computing the rows.
+  virtual absl::StatusOr<Poll> Skip(int64_t* rows);
+  // Works ahead as far as there is room. An error met is kept for Next.
+  virtual void Advance() {
+    if (input_ != nullptr) input_->Advance();
+  }
+
+ protected:
+  virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) = 0;
+
+  // For a node that computed something itself within DoNext and has counted that.
+  void AlreadyCounted(double seconds) { engine_.input_seconds_ += seconds; }
+
+  Engine& engine_;
+  StageCounters& counters_;
+  std::unique_ptr<Node> input_;
+};
+
+// Measures for what a node waits.
+class WaitMeter {
+ public:
+  enum State { kNothing, kInput, kRoom };
+  WaitMeter(Engine& engine, StageCounters& counters) : engine_(engine), counters_(counters) {}
+  ~WaitMeter() { Set(kNothing); }
+
+  void Set(State state) {
+    if (state == state_) return;
+    const double now = engine_.Now();
+    if (state_ == kInput) StageCounters::AddSeconds(counters_.wait_input_ns, now - since_);
+    if (state_ == kRoom) StageCounters::AddSeconds(counters_.wait_room_ns, now - since_);
+    state_ = state;
+    since_ = now;
+  }
+
+ private:
+  Engine& engine_;
+  StageCounters& counters_;
+  State state_ = kNothing;
+  double since_ = 0;
+};
+
+}  // namespace penstock::data

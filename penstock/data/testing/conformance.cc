@@ -1,0 +1,180 @@
+#include "penstock/data/testing/conformance.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/data/testing/source.h"
+
+namespace penstock::data::testing {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
+
+using Apply = std::function<Dataset(const Dataset&)>;
+
+constexpr uint64_t kSeed = 5;
+// Of a dataset without end.
+constexpr int64_t kEnough = 70;
+
+// Sizes around what stages are tested with, the empty one among them.
+const int64_t kSizes[] = {0, 1, 2, 23};
+
+std::vector<std::string> Read(const Dataset& dataset, const StageTraits& traits,
+                              const IteratorOptions& options) {
+  auto elements = traits.ends ? ReadAll(dataset, options) : ReadSome(dataset, kEnough, options);
+  EXPECT_TRUE(elements.ok()) << elements.status();
+  return elements.ok() ? *std::move(elements) : std::vector<std::string>();
+}
+
+void ExpectSameForAnyNumberOfThreads(const Apply& stage, const StageTraits& traits) {
+  for (int64_t size : kSizes) {
+    SCOPED_TRACE(absl::StrCat(size, " rows"));
+    base::ThreadPool one(1), four(4);
+    const Dataset dataset = stage(TestSource({.rows = size}));
+    const auto expected = Read(dataset, traits, {.pool = &one, .seed = kSeed});
+    // Another instance: a Cache must not help.
+    const Dataset again = stage(TestSource({.rows = size}));
+    EXPECT_THAT(Read(again, traits, {.pool = &four, .seed = kSeed}), ElementsAreArray(expected));
+  }
+}
+
+void ExpectSameElementsWhenNotDeterministic(const Apply& stage, const StageTraits& traits) {
+  if (!traits.ends) return;
+  base::ThreadPool four(4);
+  const auto expected = Read(stage(TestSource()), traits, {.seed = kSeed});
+  const auto got =
+      Read(stage(TestSource()), traits, {.pool = &four, .seed = kSeed, .deterministic = false});
+  EXPECT_THAT(got, UnorderedElementsAreArray(expected));
+}
+
+void ExpectCanBeDroppedAnywhere(const Apply& stage) {
+  base::ThreadPool pool(2);
+  for (int64_t count = 0; count < 25; ++count) {
+    EXPECT_TRUE(ReadSome(stage(TestSource()), count, {.pool = &pool, .seed = kSeed}).ok());
+    EXPECT_TRUE(ReadSome(stage(TestSource()), count, {.seed = kSeed}).ok());
+  }
+}
+
+void ExpectErrorsArrive(const Apply& stage, const StageTraits& traits) {
+  if (!traits.reads_all_input) return;
+  for (int64_t fail_at : {0, 1, 7}) {
+    const auto got = ReadAll(stage(TestSource({.fail_at = fail_at})), {.seed = kSeed});
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(got.status().message()),
+                HasSubstr(absl::StrCat("source:", fail_at, ": broken")));
+  }
+}
+
+void ExpectTwoIteratorsDoNotMeet(const Apply& stage, const StageTraits& traits) {
+  const Dataset dataset = stage(TestSource());
+  const auto expected = Read(stage(TestSource()), traits, {.seed = kSeed});
+  auto a = dataset.MakeIterator({.seed = kSeed});
+  auto b = dataset.MakeIterator({.seed = kSeed});
+  ASSERT_TRUE(a.ok() && b.ok());
+  for (const std::string& element : expected) {
+    for (const auto& iterator : {a->get(), b->get()}) {
+      base::NamedArrays got;
+      const auto more = iterator->Next(&got);
+      ASSERT_TRUE(more.ok()) << more.status();
+      ASSERT_TRUE(*more);
+      EXPECT_EQ(PrintElement(got), element);
+    }
+  }
+}
+
+void ExpectGoesOnAfterSkip(const Apply& stage, const StageTraits& traits) {
+  const auto all = Read(stage(TestSource()), traits, {.seed = kSeed});
+  for (int64_t skip = 0; skip <= static_cast<int64_t>(all.size()) + 1; ++skip) {
+    SCOPED_TRACE(absl::StrCat("skipping ", skip));
+    const int64_t left = std::max<int64_t>(static_cast<int64_t>(all.size()) - skip, 0);
+    const auto rest =
+        ReadSome(stage(TestSource()), left + (traits.ends ? 1 : 0), {.seed = kSeed, .skip = skip});
+    ASSERT_TRUE(rest.ok()) << rest.status();
+    EXPECT_THAT(*rest, ElementsAreArray(all.end() - left, all.end()));
+  }
+}
+
+void ExpectReadsAheadWithinBounds(const Apply& stage, const StageTraits& traits) {
+  if (!traits.reads_all_input) return;
+  auto counts = std::make_shared<SourceCounts>();
+  const Dataset dataset = stage(TestSource({.rows = -1}, counts));
+  auto iterator = dataset.MakeIterator({.seed = kSeed});
+  ASSERT_TRUE(iterator.ok());
+  base::NamedArrays element;
+  int64_t taken = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE((*iterator)->Next(&element).ok());
+    taken += element[0].second.rank() == 0 ? 1 : element[0].second.dim(0);
+    ASSERT_LE(counts->rows, taken + traits.most_ahead);
+  }
+}
+
+}  // namespace
+
+std::string PrintElement(const base::NamedArrays& element) {
+  std::string out;
+  for (const auto& [name, array] : element) {
+    absl::StrAppend(&out, out.empty() ? "" : " ", name, "=", array.ToString(INT64_MAX));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadSome(const Dataset& dataset, int64_t count,
+                                                  const IteratorOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(options));
+  std::vector<std::string> elements;
+  base::NamedArrays element;
+  while (static_cast<int64_t>(elements.size()) < count) {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&element));
+    if (!more) break;
+    elements.push_back(PrintElement(element));
+  }
+  return elements;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadAll(const Dataset& dataset,
+                                                 const IteratorOptions& options) {
+  return ReadSome(dataset, INT64_MAX, options);
+}
+
+void ExpectConforms(const Apply& stage, StageTraits traits) {
+  SCOPED_TRACE(stage(TestSource()).ToString());
+  ASSERT_TRUE(stage(TestSource()).status().ok()) << stage(TestSource()).status();
+  {
+    SCOPED_TRACE("same for any number of threads");
+    ExpectSameForAnyNumberOfThreads(stage, traits);
+  }
+  {
+    SCOPED_TRACE("same elements when not deterministic");
+    ExpectSameElementsWhenNotDeterministic(stage, traits);
+  }
+  {
+    SCOPED_TRACE("can be dropped anywhere");
+    ExpectCanBeDroppedAnywhere(stage);
+  }
+  {
+    SCOPED_TRACE("errors arrive");
+    ExpectErrorsArrive(stage, traits);
+  }
+  {
+    SCOPED_TRACE("two iterators do not meet");
+    ExpectTwoIteratorsDoNotMeet(stage, traits);
+  }
+  {
+    SCOPED_TRACE("goes on after skip");
+    ExpectGoesOnAfterSkip(stage, traits);
+  }
+  {
+    SCOPED_TRACE("reads ahead within bounds");
+    ExpectReadsAheadWithinBounds(stage, traits);
+  }
+}
+
+}  // namespace penstock::data::testing

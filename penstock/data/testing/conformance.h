@@ -1,0 +1,38 @@
+// What every stage has to hold, whatever it does: ExpectConforms runs it all on one. And means to
+// read a dataset in a test.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/base/array.h"
+#include "penstock/data/dataset.h"
+
+namespace penstock::data::testing {
+
+// "x=int64[] {3} s=string[] {\"a\"}", all elements.
+std::string PrintElement(const base::NamedArrays& element);
+
+// All elements, printed; or the error.
+absl::StatusOr<std::vector<std::string>> ReadAll(const Dataset& dataset,
+                                                 const IteratorOptions& options = {});
+// The first `count`.
+absl::StatusOr<std::vector<std::string>> ReadSome(const Dataset& dataset, int64_t count,
+                                                  const IteratorOptions& options = {});
+
+struct StageTraits {
+  // A stage after which nothing comes of a failing input, as Take(0).
+  bool reads_all_input = true;
+  // It makes no element without end: Repeat() for ever is not read to the end.
+  bool ends = true;
+  // How many input rows may be taken ahead of the reader.
+  int64_t most_ahead = 200;
+};
+
+// `stage` adds the stage under test to a dataset of testing/source.h.
+void ExpectConforms(const std::function<Dataset(const Dataset&)>& stage, StageTraits traits = {});
+
+}  // namespace penstock::data::testing

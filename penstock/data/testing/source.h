@@ -1,0 +1,29 @@
+// A source for tests of stages: it answers late, fails where it is told to, and counts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "penstock/data/dataset.h"
+
+namespace penstock::data::testing {
+
+struct SourceOptions {
+  int64_t rows = 20;     // -1: without end
+  int64_t fail_at = -1;  // this row is an error instead
+  int64_t portion = 3;   // rows that come at once, each portion by a job of the pool
+};
+
+struct SourceCounts {
+  std::atomic<int64_t> rows = 0;    // handed out or passed over
+  std::atomic<int64_t> passes = 0;  // nodes made
+};
+
+// Rows {x: int64[] = i, v: float32[2] = {i, -i}, s: string[] = "row i"}, with origin "source:i".
+Dataset TestSource(SourceOptions options = {}, std::shared_ptr<SourceCounts> counts = nullptr);
+
+// What TestSource's row is, printed as PrintElement does.
+std::string PrintedRow(int64_t i);
+
+}  // namespace penstock::data::testing
