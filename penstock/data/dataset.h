@@ -37,10 +37,50 @@
 #include "penstock/base/array.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/spec.h"
+#include "penstock/image/image.h"
+#include "penstock/image/resize.h"
+#include "penstock/record/example_parser.h"
 
 namespace penstock::data {
 
 class Stage;
+
+struct TfRecordOptions {
+  // So many files are read in turns, `block_length` records each, in the order of the list; where
+  // one ends the next of the list takes its place. 1: one file after the other.
+  int parallel_files = 8;
+  int64_t block_length = 16;
+  // Another order of the files in each epoch, by the iterator's seed.
+  bool shuffle_files = false;
+  // Records read and not yet taken, of all files together; at least one block of each.
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t block_bytes = int64_t{1} << 20;  // read at once
+  bool verify = true;                      // the checksums of the data (lengths' always are)
+  bool skip_damaged = false;
+};
+
+struct FileOptions {
+  int parallel_files = 16;  // read at once
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{64} << 20;  // read and not yet taken
+};
+
+struct ParseExampleOptions {
+  std::string column = "record";
+};
+
+struct DecodeImageOptions {
+  std::string column = "image";
+  int channels = 3;  // 1: gray, 3: RGB, 0: as the file has it
+  // Of the result; 0: as the file has it, then all images of a batch must agree.
+  int height = 0;
+  int width = 0;
+  image::Filter filter = image::Filter::kBilinear;
+  bool antialias = false;
+  image::Fit fit = image::Fit::kStretch;
+  bool apply_orientation = false;  // EXIF's
+  int64_t max_pixels = 100'000'000;
+};
 
 struct ShuffleOptions {
   // None: from the iterator's seed, another one for each stage.
@@ -79,7 +119,18 @@ class Dataset {
   // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
+  // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
+  // column `record`.
+  static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
+  // Whole files: columns `path` and `bytes`.
+  static Dataset FromFiles(std::vector<std::string> patterns, FileOptions options = {});
+
   // ---- What is done to elements ----
+
+  // tf.train.Example records to a column for each feature of the schema, in place of `record`.
+  Dataset ParseExample(record::ExampleSchema schema, ParseExampleOptions options = {}) const;
+  // JPEG or PNG bytes to uint8 [height, width, channels], in the same column.
+  Dataset DecodeImage(DecodeImageOptions options = {}) const;
 
   // Keeps `buffer` elements and gives a random one of them whenever the next comes in. A buffer as
   // large as the data set makes every order equally likely. References wait in it, not elements.

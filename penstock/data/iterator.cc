@@ -7,6 +7,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine.h"
 #include "penstock/data/plan.h"
+#include "penstock/io/file_system.h"
 
 namespace penstock::data {
 namespace {
@@ -30,7 +31,9 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   iterator->spec_ = spec();
   iterator->seed_ = options.seed.has_value() ? *options.seed : base::EntropySeed();
   PENSTOCK_ASSIGN_OR_RETURN(iterator->plan_, Plan::Make(*description_, iterator->seed_,
-                                                        {.file_system = options.file_system}));
+                                                        {.file_system = options.file_system != nullptr
+                                                 ? options.file_system
+                                                 : io::FileSystem::Default()}));
 
   base::ThreadPool* pool = options.pool;
   if (pool == nullptr) {

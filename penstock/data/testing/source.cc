@@ -121,4 +121,10 @@ std::string PrintedRow(int64_t i) {
                        {"s", Array::Strings({}, {absl::StrCat("row ", i)})}});
 }
 
+std::vector<std::string> PrintedRows(const std::vector<int64_t>& rows) {
+  std::vector<std::string> out;
+  for (int64_t row : rows) out.push_back(PrintedRow(row));
+  return out;
+}
+
 }  // namespace penstock::data::testing

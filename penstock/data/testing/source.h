@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "penstock/data/dataset.h"
 
@@ -25,5 +27,6 @@ Dataset TestSource(SourceOptions options = {}, std::shared_ptr<SourceCounts> cou
 
 // What TestSource's row is, printed as PrintElement does.
 std::string PrintedRow(int64_t i);
+std::vector<std::string> PrintedRows(const std::vector<int64_t>& rows);
 
 }  // namespace penstock::data::testing

@@ -1,0 +1,40 @@
+#include "penstock/data/files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/glob.h"
+
+namespace penstock::data {
+
+absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
+                                                   const std::vector<std::string>& patterns) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : patterns) {
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> found, io::Glob(file_system, pattern));
+    files.insert(files.end(), std::make_move_iterator(found.begin()),
+                 std::make_move_iterator(found.end()));
+  }
+  return files;
+}
+
+void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {
+  base::Random random(seed);
+  for (size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[random.Below(i)]);
+}
+
+std::string PrintPatterns(const std::vector<std::string>& patterns) {
+  constexpr size_t kMost = 2;
+  const size_t shown = std::min(patterns.size(), kMost);
+  std::string out =
+      absl::StrJoin(patterns.begin(), patterns.begin() + static_cast<int64_t>(shown), ", ");
+  if (patterns.size() > shown) absl::StrAppend(&out, " ... (", patterns.size(), " in all)");
+  return out;
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,24 @@
+// Lists of files, as sources take them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/io/file_system.h"
+
+namespace penstock::data {
+
+// The files that the patterns name (io/glob.h), those of each pattern sorted, in the order of the
+// patterns; a file that two of them name comes twice. One that names nothing is an error.
+absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
+                                                   const std::vector<std::string>& patterns);
+
+void ShuffleFiles(uint64_t seed, std::vector<std::string>& files);
+
+// "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".
+std::string PrintPatterns(const std::vector<std::string>& patterns);
+
+}  // namespace penstock::data

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/files.h"
+#include "penstock/data/stage.h"
+#include "penstock/io/file_system.h"
+
+namespace penstock::data {
+namespace {
+
+class PathOrigin : public OriginSource {
+ public:
+  explicit PathOrigin(std::shared_ptr<const std::string> path) : path_(std::move(path)) {}
+  std::string At(int64_t) const override { return *path_; }
+
+ private:
+  const std::shared_ptr<const std::string> path_;
+};
+
+BlockPtr ToBlock(std::string path, std::string bytes) {
+  struct File {
+    std::string path, bytes;
+    absl::string_view views[2];
+  };
+  const auto file = std::make_shared<File>(File{std::move(path), std::move(bytes), {}});
+  file->views[0] = file->path;
+  file->views[1] = file->bytes;
+  auto block = std::make_shared<Block>();
+  block->rows = 1;
+  for (const absl::string_view& view : file->views) {
+    block->columns.emplace_back(base::Array::View(base::DType::kString, {1}, &view, file));
+  }
+  block->origins.Append(std::make_shared<PathOrigin>(
+                            std::shared_ptr<const std::string>(file, &file->path)),
+                        0, 1);
+  return block;
+}
+
+class FromFilesNode : public Node {
+ public:
+  FromFilesNode(const NodeContext& context, std::vector<std::string> files, FileOptions options)
+      : Node(context, nullptr),
+        options_(options),
+        file_system_(context.file_system),
+        files_(std::move(files)),
+        meter_(engine_, counters_) {}
+
+  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+    // Those being read already are taken in turn.
+    if (!reads_.empty()) return Node::Skip(rows);
+    const int64_t part = std::min<int64_t>(*rows, files_.size() - next_file_);
+    next_file_ += part;
+    *rows -= part;
+    return *rows > 0 ? Poll::kEnd : Poll::kReady;
+  }
+
+  void Advance() override {
+    while (next_file_ < files_.size() &&
+           static_cast<int>(reads_.size()) < options_.parallel_files &&
+           BytesReady() < options_.read_ahead_bytes) {
+      auto read = std::make_shared<FileRead>();
+      reads_.push_back(read);
+      engine_.Io([read, path = files_[next_file_++], files = file_system_, engine = &engine_,
+                  counters = &counters_] {
+        const double begin = engine->Now();
+        auto bytes = io::ReadFile(*files, path);
+        StageCounters::AddSeconds(counters->busy_ns, engine->Now() - begin);
+        read->status = bytes.status();
+        if (bytes.ok()) {
+          read->bytes = static_cast<int64_t>(bytes->size());
+          counters->bytes.fetch_add(read->bytes, std::memory_order_relaxed);
+          read->block = ToBlock(path, *std::move(bytes));
+        }
+        read->done = true;
+        engine->Wake();
+      });
+    }
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    const int64_t before = out->size();
+    for (Advance(); out->size() - before < max_rows; Advance()) {
+      const auto read = FirstDone();
+      if (read == reads_.end()) break;
+      if (!(*read)->status.ok()) {
+        // Rows before it go first.
+        if (out->size() > before) return Poll::kReady;
+        return (*read)->status;
+      }
+      out->Append((*read)->block, 0, 1);
+      reads_.erase(read);
+    }
+    if (out->size() > before) return Answer(Poll::kReady);
+    return Answer(reads_.empty() ? Poll::kEnd : Poll::kPending);
+  }
+
+ private:
+  // Written by its job until done.
+  struct FileRead {
+    std::atomic<bool> done = false;
+    absl::Status status;
+    BlockPtr block;
+    int64_t bytes = 0;
+  };
+  using Reads = std::deque<std::shared_ptr<FileRead>>;
+
+  Poll Answer(Poll poll) {
+    meter_.Set(poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
+    return poll;
+  }
+
+  int64_t BytesReady() const {
+    int64_t bytes = 0;
+    for (const auto& read : reads_) bytes += read->done ? read->bytes : 0;
+    return bytes;
+  }
+
+  Reads::iterator FirstDone() {
+    if (!engine_.deterministic()) {
+      return std::find_if(reads_.begin(), reads_.end(), [](const auto& r) { return r->done.load(); });
+    }
+    return !reads_.empty() && reads_.front()->done ? reads_.begin() : reads_.end();
+  }
+
+  const FileOptions options_;
+  const std::shared_ptr<io::FileSystem> file_system_;
+  const std::vector<std::string> files_;
+  WaitMeter meter_;
+  size_t next_file_ = 0;
+  Reads reads_;  // under way or done, in the order of the files
+};
+
+class FromFilesStage : public Stage {
+ public:
+  FromFilesStage(std::vector<std::string> patterns, FileOptions options)
+      : patterns_(std::move(patterns)), options_(options) {}
+
+  absl::string_view name() const override { return "FromFiles"; }
+  std::string Parameters() const override {
+    return absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files,
+                        options_.shuffle_files ? ", shuffle files" : "");
+  }
+  int io_threads() const override { return options_.parallel_files; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
+    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
+    if (options_.parallel_files < 1 || options_.read_ahead_bytes < 1) {
+      return absl::InvalidArgumentError("options that count must be at least 1");
+    }
+    return ElementSpec{{"path", base::DType::kString, {}}, {"bytes", base::DType::kString, {}}};
+  }
+
+  absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                              FindFiles(*context.file_system, patterns_));
+    return std::make_shared<FromFilesStage>(std::move(files), options_);
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    std::vector<std::string> files = patterns_;
+    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
+    return std::make_unique<FromFilesNode>(context, std::move(files), options_);
+  }
+
+ private:
+  const std::vector<std::string> patterns_;  // files, once looked up
+  const FileOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::FromFiles(std::vector<std::string> patterns, FileOptions options) {
+  return From(std::make_shared<FromFilesStage>(std::move(patterns), options));
+}
+
+}  // namespace penstock::data
