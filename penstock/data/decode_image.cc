@@ -56,9 +56,9 @@ class DecodeImageKernel : public RowKernel {
     }
     PENSTOCK_ASSIGN_OR_RETURN(void* pixels, out.Row(0, row, shape));
     const image::Size size = {static_cast<int>(shape.dim(0)), static_cast<int>(shape.dim(1))};
-    return decoder.DecodeInto(bytes, options_,
-                              image::TightView(static_cast<uint8_t*>(pixels), size,
-                                               static_cast<int>(shape.dim(2))));
+    return decoder.DecodeInto(
+        bytes, options_,
+        image::TightView(static_cast<uint8_t*>(pixels), size, static_cast<int>(shape.dim(2))));
   }
 
   const image::DecodeOptions options_;

@@ -36,9 +36,8 @@ BlockPtr ToBlock(std::string path, std::string bytes) {
   for (const absl::string_view& view : file->views) {
     block->columns.emplace_back(base::Array::View(base::DType::kString, {1}, &view, file));
   }
-  block->origins.Append(std::make_shared<PathOrigin>(
-                            std::shared_ptr<const std::string>(file, &file->path)),
-                        0, 1);
+  block->origins.Append(
+      std::make_shared<PathOrigin>(std::shared_ptr<const std::string>(file, &file->path)), 0, 1);
   return block;
 }
 
@@ -124,7 +123,8 @@ class FromFilesNode : public Node {
 
   Reads::iterator FirstDone() {
     if (!engine_.deterministic()) {
-      return std::find_if(reads_.begin(), reads_.end(), [](const auto& r) { return r->done.load(); });
+      return std::find_if(reads_.begin(), reads_.end(),
+                          [](const auto& r) { return r->done.load(); });
     }
     return !reads_.empty() && reads_.front()->done ? reads_.begin() : reads_.end();
   }

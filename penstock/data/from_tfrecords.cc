@@ -40,8 +40,8 @@ BlockPtr ToBlock(record::RecordBlock records) {
   block->rows = records.size();
   block->origins.Append(std::make_shared<RecordOrigins>(records), 0, records.size());
   const auto owner = std::make_shared<const record::RecordBlock>(std::move(records));
-  block->columns.emplace_back(base::Array::View(base::DType::kString, {owner->size()},
-                                                owner->records.data(), owner));
+  block->columns.emplace_back(
+      base::Array::View(base::DType::kString, {owner->size()}, owner->records.data(), owner));
   return block;
 }
 
@@ -280,8 +280,8 @@ class FromTfRecordsStage : public Stage {
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
-    std::string out = absl::StrCat(PrintPatterns(patterns_), ", parallel_files=",
-                                   options_.parallel_files);
+    std::string out =
+        absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files);
     if (options_.shuffle_files) absl::StrAppend(&out, ", shuffle files");
     if (options_.skip_damaged) absl::StrAppend(&out, ", skip damaged");
     return out;
@@ -293,8 +293,8 @@ class FromTfRecordsStage : public Stage {
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 1 || options_.block_length < 1 ||
-        options_.read_ahead_bytes < 1 || options_.block_bytes < 1) {
+    if (options_.parallel_files < 1 || options_.block_length < 1 || options_.read_ahead_bytes < 1 ||
+        options_.block_bytes < 1) {
       return absl::InvalidArgumentError("options that count must be at least 1");
     }
     return ElementSpec{{"record", base::DType::kString, {}}};

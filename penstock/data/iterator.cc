@@ -30,10 +30,11 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
   iterator->spec_ = spec();
   iterator->seed_ = options.seed.has_value() ? *options.seed : base::EntropySeed();
-  PENSTOCK_ASSIGN_OR_RETURN(iterator->plan_, Plan::Make(*description_, iterator->seed_,
-                                                        {.file_system = options.file_system != nullptr
-                                                 ? options.file_system
-                                                 : io::FileSystem::Default()}));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      iterator->plan_,
+      Plan::Make(*description_, iterator->seed_,
+                 {.file_system = options.file_system != nullptr ? options.file_system
+                                                                : io::FileSystem::Default()}));
 
   base::ThreadPool* pool = options.pool;
   if (pool == nullptr) {

@@ -1,4 +1,9 @@
+#include "penstock/data/iterator.h"
+
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,11 +17,193 @@
 namespace penstock::data {
 namespace {
 
+using base::Array;
+using base::DType;
+using base::NamedArrays;
+using ::testing::AllOf;
+using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
+using ::testing::HasSubstr;
+using testing::ReadAll;
+using testing::TestSource;
 
-TEST(Combinations, Conform) {
+absl::Status Same(const NamedArrays& in, NamedArrays* out) {
+  *out = in;
+  return absl::OkStatus();
+}
+
+TEST(Iterator, RunsCombinationsOfStages) {
   ExpectConforms([](const Dataset& d) { return d.Shuffle(7).Repeat(2).Batch(5).Prefetch(2); });
   ExpectConforms([](const Dataset& d) { return d.Batch(3).Shuffle(4).Cache().Repeat(2).Skip(1); });
+  ExpectConforms(
+      [](const Dataset& d) {
+        return d.Map(Same)
+            .Cache()
+            .Shuffle(3)
+            .Map(Same)
+            .Prefetch(2)
+            .Repeat(2)
+            .Batch(4)
+            .Map(Same)
+            .Batch(2);
+      },
+      {.most_ahead = 1500});
+}
+
+TEST(Iterator, GivesTheSameErrorAgain) {
+  auto iterator = TestSource({.fail_at = 3}).Batch(2).MakeIterator();
+  NamedArrays batch;
+  EXPECT_TRUE(*(*iterator)->Next(&batch));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*iterator)->Next(&batch).status().message(), "source:3: broken");
+  }
+}
+
+TEST(Iterator, EndsAgainAndAgain) {
+  auto iterator = TestSource({.rows = 1}).MakeIterator();
+  NamedArrays element;
+  EXPECT_TRUE(*(*iterator)->Next(&element));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(*(*iterator)->Next(&element));
+}
+
+TEST(Iterator, ReturnsTheFirstMistakeOfTheDescription) {
+  const Dataset dataset = TestSource().Batch(0).Shuffle(-1).Take(2);
+  EXPECT_EQ(dataset.MakeIterator().status(), dataset.status());
+  EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("Batch(0): "));
+}
+
+TEST(Iterator, RefusesOptionsThatCannotBe) {
+  EXPECT_FALSE(TestSource().MakeIterator({.epoch = -1}).ok());
+  EXPECT_FALSE(TestSource().MakeIterator({.skip = -1}).ok());
+  EXPECT_FALSE(TestSource().MakeIterator({.deterministic = false, .skip = 1}).ok());
+}
+
+TEST(Iterator, TellsTheSeedItDrew) {
+  const Dataset dataset = TestSource().Shuffle(20);
+  auto iterator = dataset.MakeIterator();
+  std::vector<std::string> got;
+  for (NamedArrays element; *(*iterator)->Next(&element);) {
+    got.push_back(testing::PrintElement(element));
+  }
+  EXPECT_THAT(*ReadAll(dataset, {.seed = (*iterator)->seed()}), ElementsAreArray(got));
+}
+
+// A function that stops in the middle until it is let go.
+class Gate {
+ public:
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+  }
+  void WaitForSomebody() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ > 0; });
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int waiting_ = 0;
+};
+
+TEST(Iterator, CallsNothingAfterItIsGone) {
+  base::ThreadPool pool(2), other(1);
+  Gate gate;
+  std::atomic<bool> gone = false;
+  std::atomic<int> late = 0;
+  auto iterator = TestSource({.rows = -1})
+                      .Map([&](const NamedArrays& in, NamedArrays* out) {
+                        gate.Wait();
+                        if (gone) ++late;
+                        return Same(in, out);
+                      })
+                      .Batch(64)
+                      .MakeIterator({.pool = &pool});
+  gate.WaitForSomebody();
+  other.Schedule([&] { gate.Open(); });
+  iterator->reset();
+  gone = true;
+  EXPECT_EQ(late, 0);
+}
+
+TEST(Iterator, CanBeDroppedFromATaskOfItsOwnPool) {
+  std::atomic<bool> dropped = false;
+  {
+    base::ThreadPool pool(1);
+    pool.Schedule([&] {
+      auto iterator = TestSource({.rows = -1}).Batch(4).Prefetch(3).MakeIterator({.pool = &pool});
+      iterator->reset();
+      dropped = true;
+    });
+  }
+  EXPECT_TRUE(dropped);
+}
+
+TEST(Iterator, GivesWhatIsReadyFirstWhenNotDeterministic) {
+  base::ThreadPool pool(2);
+  Gate gate;
+  // The first batch waits until the second has been read.
+  auto iterator = TestSource()
+                      .Map([&](const NamedArrays& in, NamedArrays* out) {
+                        if (in.Find("x")->item<int64_t>() == 0) gate.Wait();
+                        return Same(in, out);
+                      })
+                      .Batch(1)
+                      .MakeIterator({.pool = &pool, .deterministic = false});
+  NamedArrays batch;
+  ASSERT_TRUE(*(*iterator)->Next(&batch));
+  EXPECT_NE(batch[0].second.data<int64_t>()[0], 0);
+  gate.Open();
+}
+
+TEST(Iterator, CountsWhatItsStagesDo) {
+  auto iterator = Dataset::FromArrays({{"x", Array::Zeros(DType::kF32, {10, 4})}})
+                      .Map(Same, {.name = "same"})
+                      .Shuffle(3)
+                      .Batch(4)
+                      .MakeIterator();
+  for (NamedArrays batch; *(*iterator)->Next(&batch);) {
+  }
+  const std::vector<StageStats> stats = (*iterator)->Stats();
+  ASSERT_EQ(stats.size(), 4);
+  EXPECT_THAT(stats[0].stage, HasSubstr("FromArrays"));
+  EXPECT_EQ(stats[0].elements, 10);
+  EXPECT_EQ(stats[1].stage, "Shuffle(3)");
+  EXPECT_EQ(stats[1].elements, 10);
+  EXPECT_EQ(stats[2].stage, "Map(same, C++ of this process)");
+  EXPECT_TRUE(stats[2].inside_next);
+  EXPECT_EQ(stats[2].elements, 10);
+  EXPECT_EQ(stats[3].stage, "Batch(4)");
+  EXPECT_EQ(stats[3].elements, 3);
+  EXPECT_EQ(stats[3].bytes, 10 * 4 * 4);
+}
+
+TEST(Dataset, PrintsAStageALine) {
+  const Dataset dataset = TestSource({.rows = 9}).Shuffle(2048, {.seed = 1}).Batch(128).Repeat();
+  EXPECT_EQ(dataset.ToString(), "TestSource(9)\nShuffle(2048, seed=1)\nBatch(128)\nRepeat()\n");
+}
+
+TEST(Plan, ComputesElementsInsideTheBatch) {
+  auto iterator =
+      TestSource().Map(Same).Shuffle(9).Repeat(2).Take(30).Batch(4).Prefetch(2).MakeIterator();
+  EXPECT_EQ((*iterator)->Explain(),
+            "TestSource(20)\nShuffle(9)\nRepeat(2)\nTake(30)\n"
+            "  Map(function, C++ of this process)\nBatch(4)\nPrefetch(2)\n");
+}
+
+TEST(Plan, ComputesElementsBeforeTheyAreCached) {
+  auto iterator = TestSource().Map(Same).Shuffle(9).Cache().Batch(4).MakeIterator();
+  EXPECT_EQ((*iterator)->Explain(),
+            "TestSource(20)\nShuffle(9)\n  Map(function, C++ of this process)\nRows()\nCache()\n"
+            "Batch(4)\n");
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ class ParseExampleKernel : public RowKernel {
     }
     int64_t row = 0;
     record::RaggedRows ragged;
-    absl::Status status = parser_.ParseRange(
-        in.columns[0]->values().values<absl::string_view>(), 0, absl::MakeSpan(columns), &ragged,
-        [&](int64_t i) {
-          row = i;
-          return std::string("record");  // where it stands is added above
-        });
+    absl::Status status =
+        parser_.ParseRange(in.columns[0]->values().values<absl::string_view>(), 0,
+                           absl::MakeSpan(columns), &ragged, [&](int64_t i) {
+                             row = i;
+                             return std::string("record");  // where it stands is added above
+                           });
     if (status.ok()) status = WriteRagged(ragged, out);
     if (!status.ok()) return out.Fail(row, std::move(status));
     for (size_t f = 0; f < features.size(); ++f) {

@@ -32,7 +32,7 @@ struct StageTraits {
   int64_t most_ahead = 200;
 };
 
-// `stage` adds the stage under test to a dataset of testing/source.h.
+// `stage` adds the stage under test to a dataset of testing/source.h, and leaves column x first.
 void ExpectConforms(const std::function<Dataset(const Dataset&)>& stage, StageTraits traits = {});
 
 }  // namespace penstock::data::testing
