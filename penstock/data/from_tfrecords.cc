@@ -168,9 +168,13 @@ class FromTfRecordsNode : public Node {
     Advance();
     while (!slots_.empty() && out->size() - before < max_rows) {
       BlockPtr block;
-      PENSTOCK_ASSIGN_OR_RETURN(const Found found, FindSlot(&block));
-      if (found == Found::kNothingYet) break;
-      if (found == Found::kEnd) {
+      const absl::StatusOr<Found> found = FindSlot(&block);
+      if (!found.ok()) {
+        if (out->size() > before) break;  // these first; the error comes again
+        return found.status();
+      }
+      if (*found == Found::kNothingYet) break;
+      if (*found == Found::kEnd) {
         ReplaceFile();
       } else {
         TakeRows(block, max_rows - (out->size() - before), out);

@@ -43,7 +43,7 @@ TEST(Iterator, RunsCombinationsOfStages) {
             .Map(Same)
             .Prefetch(2)
             .Repeat(2)
-            .Batch(4)
+            .Batch(4, {.drop_remainder = true})
             .Map(Same)
             .Batch(2);
       },

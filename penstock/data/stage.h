@@ -102,7 +102,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
-  // way will wake the engine), or kEnd (then again and again).
+  // way will wake the engine), or kEnd (then again and again). With an error nothing is appended.
   absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
   // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
   // Nodes that know how do it without computing the rows.
