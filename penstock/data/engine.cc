@@ -34,12 +34,40 @@ void Engine::Leave() {
   if (--active_ == 0 && cancelled_) changed_.notify_all();
 }
 
-void Engine::Schedule(base::ThreadPool* pool, std::function<void()> job) {
-  pool->Schedule([self = shared_from_this(), job = std::move(job)] {
+void Engine::Io(std::function<void()> job) {
+  options_.io->Schedule([self = shared_from_this(), job = std::move(job)] {
     if (!self->Enter()) return;
     job();
     self->Leave();
   });
+}
+
+void Engine::Compute(std::function<void()> job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (cancelled_) return;
+    jobs_.push_back(std::move(job));
+    if (reader_waits_) changed_.notify_all();
+  }
+  // Any thread that comes takes the oldest job.
+  options_.compute->Schedule([self = shared_from_this()] {
+    std::unique_lock lock(self->mutex_);
+    self->RunJob(lock);
+  });
+}
+
+// Runs the oldest job, if there is one, without the lock.
+bool Engine::RunJob(std::unique_lock<std::mutex>& lock) {
+  if (jobs_.empty()) return false;
+  std::function<void()> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  ++active_;
+  lock.unlock();
+  job();
+  job = nullptr;
+  lock.lock();
+  if (--active_ == 0 && cancelled_) changed_.notify_all();
+  return true;
 }
 
 void Engine::Wake() {
@@ -105,7 +133,11 @@ absl::StatusOr<bool> Engine::Next(Rows* out) {
     std::unique_lock lock(mutex_);
     if (output_.empty() && !finished_) {
       const double begin = Now();
-      changed_.wait(lock, [&] { return !output_.empty() || finished_; });
+      reader_waits_ = true;
+      while (output_.empty() && !finished_) {
+        if (!RunJob(lock)) changed_.wait(lock);
+      }
+      reader_waits_ = false;
       reader_wait_seconds_ += Now() - begin;
     }
     if (output_.empty()) {
@@ -119,11 +151,14 @@ absl::StatusOr<bool> Engine::Next(Rows* out) {
 }
 
 void Engine::Cancel() {
+  std::deque<std::function<void()>> dropped;
   {
     std::unique_lock lock(mutex_);
     cancelled_ = true;
+    dropped.swap(jobs_);
     changed_.wait(lock, [&] { return active_ == 0; });
     output_.clear();
+    final_status_ = absl::OkStatus();
   }
   root_.reset();
   buffers_->Close();

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,9 +45,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Cancel();
 
   // Jobs. They hold what they touch by shared pointers (their node may be gone when they run), and
-  // call Wake when a node has reason to look.
-  void Compute(std::function<void()> job) { Schedule(options_.compute, std::move(job)); }
-  void Io(std::function<void()> job) { Schedule(options_.io, std::move(job)); }
+  // call Wake when a node has reason to look. Those that compute are run by the pool and by the
+  // reader while it waits, so that they get done even when the pool is busy with other things.
+  void Compute(std::function<void()> job);
+  void Io(std::function<void()> job);
   void Wake();
 
   bool cancelled() const { return cancelled_; }
@@ -60,7 +62,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   friend class Node;
 
-  void Schedule(base::ThreadPool* pool, std::function<void()> job);
+  bool RunJob(std::unique_lock<std::mutex>& lock);
   bool Enter();
   void Leave();
   void DriveOnce();
@@ -83,7 +85,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  int active_ = 0;  // jobs and drivers inside
+  int active_ = 0;                          // jobs and drivers inside
+  std::deque<std::function<void()>> jobs_;  // to compute
+  bool reader_waits_ = false;
   Rows output_;
   bool finished_ = false;
   absl::Status final_status_;

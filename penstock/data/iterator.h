@@ -73,7 +73,7 @@ class Iterator {
   // The next element; false at the end. It belongs to the caller: the memory of a batch may be
   // written to, and is used again once nobody holds it. (Elements that are not batches may be views
   // of shared memory.) After an error the same error comes again.
-  // It waits: do not call it from a task of the pool.
+  // While it waits it computes along with the pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 
   const ElementSpec& spec() const { return spec_; }

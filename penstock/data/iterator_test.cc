@@ -147,13 +147,27 @@ TEST(Iterator, CanBeDroppedFromATaskOfItsOwnPool) {
   EXPECT_TRUE(dropped);
 }
 
+TEST(Iterator, CanBeReadFromATaskOfItsOwnPool) {
+  int64_t rows = 0;
+  {
+    base::ThreadPool pool(1);
+    pool.Schedule([&] {
+      auto iterator = TestSource().Map(Same).Batch(4).MakeIterator({.pool = &pool});
+      for (NamedArrays batch; *(*iterator)->Next(&batch);) rows += batch[0].second.dim(0);
+    });
+  }
+  EXPECT_EQ(rows, 20);
+}
+
 TEST(Iterator, GivesWhatIsReadyFirstWhenNotDeterministic) {
   base::ThreadPool pool(2);
   Gate gate;
-  // The first batch waits until the second has been read.
+  // Row 0 waits until row 5 is read, for which there is no room before some other has been given.
   auto iterator = TestSource()
                       .Map([&](const NamedArrays& in, NamedArrays* out) {
-                        if (in.Find("x")->item<int64_t>() == 0) gate.Wait();
+                        const int64_t x = in.Find("x")->item<int64_t>();
+                        if (x == 0) gate.Wait();
+                        if (x == 5) gate.Open();
                         return Same(in, out);
                       })
                       .Batch(1)
@@ -161,7 +175,6 @@ TEST(Iterator, GivesWhatIsReadyFirstWhenNotDeterministic) {
   NamedArrays batch;
   ASSERT_TRUE(*(*iterator)->Next(&batch));
   EXPECT_NE(batch[0].second.data<int64_t>()[0], 0);
-  gate.Open();
 }
 
 TEST(Iterator, CountsWhatItsStagesDo) {
