@@ -19,13 +19,12 @@ bool IsSignedOrFloat(DType d) { return base::IsSigned(d); }
 bool IsArithmetic(DType d) { return base::IsInteger(d) || base::IsFloat(d); }
 bool IsComputable(DType d) { return base::IsNumeric(d); }
 
-template <Predicate kAccepts>
-constexpr const char* Wanted() {
-  if constexpr (kAccepts == base::IsFloat) return "floats";
-  if constexpr (kAccepts == base::IsInteger) return "integers";
-  if constexpr (kAccepts == IsBoolOrInteger) return "booleans or integers";
-  if constexpr (kAccepts == IsSignedOrFloat) return "signed integers or floats";
-  if constexpr (kAccepts == IsArithmetic) return "integers or floats";
+const char* Wanted(Predicate accepts) {
+  if (accepts == base::IsFloat) return "floats";
+  if (accepts == base::IsInteger) return "integers";
+  if (accepts == IsBoolOrInteger) return "booleans or integers";
+  if (accepts == IsSignedOrFloat) return "signed integers or floats";
+  if (accepts == IsArithmetic) return "integers or floats";
   return "numbers";
 }
 
@@ -38,7 +37,7 @@ InferResult SameType(const Node& node) {
       return OpError(node, absl::StrCat("wants operands of one type, got ", TypesOf(node)));
   }
   if (!kAccepts(type.dtype))
-    return OpError(node, absl::StrCat("wants ", Wanted<kAccepts>(), ", got ", TypesOf(node)));
+    return OpError(node, absl::StrCat("wants ", Wanted(kAccepts), ", got ", TypesOf(node)));
   return std::vector<TensorType>{type};
 }
 

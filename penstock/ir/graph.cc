@@ -155,14 +155,14 @@ void Graph::Fail(const absl::Status& error) {
 
 const Origin& Graph::current_origin() const { return origins_[current_origin_]; }
 
-Scope::Scope(Graph& graph, absl::string_view name, std::optional<std::source_location> location)
+Scope::Scope(Graph& graph, absl::string_view name, std::optional<base::SourceLocation> location)
     : graph_(graph), outer_(graph.current_origin_) {
   Origin origin = graph.current_origin();
   absl::StrAppend(&origin.scope, origin.scope.empty() || name.empty() ? "" : "/", name);
   // A location without a file is one that was read from somewhere, not written by a user.
-  if (location.has_value() && location->file_name()[0] != '\0') {
-    origin.file = location->file_name();
-    origin.line = static_cast<int>(location->line());
+  if (location.has_value() && location->file[0] != '\0') {
+    origin.file = location->file;
+    origin.line = location->line;
   }
   graph.origins_.push_back(std::move(origin));
   graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;

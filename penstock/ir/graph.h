@@ -27,7 +27,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -38,6 +37,7 @@
 #include "absl/types/span.h"
 
 #include "penstock/base/array.h"
+#include "penstock/base/source_location.h"
 
 namespace penstock::ir {
 
@@ -188,7 +188,7 @@ class Graph {
 class Scope {
  public:
   Scope(Graph& graph, absl::string_view name,
-        std::optional<std::source_location> location = std::nullopt);
+        std::optional<base::SourceLocation> location = std::nullopt);
   // Goes back to an origin that the graph has: for gradients.
   Scope(Graph& graph, int origin);
   ~Scope();

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
-#include "penstock/save/safetensors.h"
+#include "penstock/save/save.h"
 #include "penstock/train/progress.h"
 
 namespace penstock::keras {
@@ -16,12 +16,6 @@ using Json = nlohmann::ordered_json;
 // The key of the description in the file's metadata, and its version.
 constexpr char kMetadataKey[] = "penstock_model";
 constexpr int kFormatVersion = 1;
-
-template <typename T, typename FromName>
-absl::StatusOr<T> NameOrThing(const std::variant<std::string, T>& value, FromName from_name) {
-  if (const std::string* name = std::get_if<std::string>(&value)) return from_name(*name);
-  return std::get<T>(value);
-}
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOr(std::shared_ptr<runtime::Client> client,
                                                           int replicas) {
@@ -46,14 +40,6 @@ absl::StatusOr<data::Dataset> FromXY(const Array& x, const Array* y) {
 
 }  // namespace
 
-absl::StatusOr<nn::Optimizer> OptimizerArg::Get() const {
-  return NameOrThing(value_, nn::Optimizer::FromName);
-}
-absl::StatusOr<nn::Loss> LossArg::Get() const { return NameOrThing(value_, nn::Loss::FromName); }
-absl::StatusOr<nn::Metric> MetricArg::Get() const {
-  return NameOrThing(value_, nn::Metric::FromName);
-}
-
 Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
   if (items.empty() || !items[0].input().valid()) {
     // Kept as an error of the network, to come out of Compile.
@@ -74,7 +60,8 @@ absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, options.loss.Get());
   std::vector<nn::Metric> metrics;
   for (const MetricArg& arg : options.metrics) {
-    PENSTOCK_ASSIGN_OR_RETURN(metrics.emplace_back(), arg.Get());
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Metric metric, arg.Get());
+    metrics.push_back(std::move(metric));
   }
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));
   PENSTOCK_ASSIGN_OR_RETURN(
@@ -158,13 +145,13 @@ absl::Status Model::Save(absl::string_view uri) const {
   for (const nn::Metric& metric : objective.metrics)
     description["metrics"].push_back(std::string(metric.name()));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
-  return save::WriteSafetensors(*io::FileSystem::Default(), uri, weights,
-                                {{kMetadataKey, description.dump()}});
+  return save::WriteWeights(*io::FileSystem::Default(), uri,
+                            {.arrays = weights, .metadata = {{kMetadataKey, description.dump()}}});
 }
 
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const save::SafetensorsFile file,
-                            save::ReadSafetensors(*io::FileSystem::Default(), uri));
+  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
+                            save::ReadWeights(*io::FileSystem::Default(), uri));
   const auto found = file.metadata.find(kMetadataKey);
   if (found == file.metadata.end()) {
     return absl::InvalidArgumentError(
@@ -191,7 +178,7 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
       compile.metrics.push_back(metric.get<std::string>());
     Model model(std::move(network));
     PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.tensors), uri));
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.arrays), uri));
     return model;
   } catch (const Json::exception& e) {
     return absl::InvalidArgumentError(

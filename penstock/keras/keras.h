@@ -23,7 +23,6 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -81,33 +80,33 @@ using train::TerminateOnNan;
 // ---- Arguments that are a name or the thing itself, as in Keras ----
 class OptimizerArg {
  public:
-  OptimizerArg(const char* name) : value_(std::string(name)) {}            // NOLINT: "adam"
-  OptimizerArg(std::string name) : value_(std::move(name)) {}              // NOLINT
-  OptimizerArg(nn::Optimizer optimizer) : value_(std::move(optimizer)) {}  // NOLINT
-  absl::StatusOr<nn::Optimizer> Get() const;
+  OptimizerArg(const char* name) : value_(nn::Optimizer::FromName(name)) {}  // NOLINT: "adam"
+  OptimizerArg(const std::string& name) : value_(nn::Optimizer::FromName(name)) {}  // NOLINT
+  OptimizerArg(nn::Optimizer value) : value_(std::move(value)) {}                   // NOLINT
+  const absl::StatusOr<nn::Optimizer>& Get() const { return value_; }
 
  private:
-  std::variant<std::string, nn::Optimizer> value_;
+  absl::StatusOr<nn::Optimizer> value_;
 };
 class LossArg {
  public:
-  LossArg(const char* name) : value_(std::string(name)) {}  // NOLINT: "mse"
-  LossArg(std::string name) : value_(std::move(name)) {}    // NOLINT
-  LossArg(nn::Loss loss) : value_(std::move(loss)) {}       // NOLINT
-  absl::StatusOr<nn::Loss> Get() const;
+  LossArg(const char* name) : value_(nn::Loss::FromName(name)) {}         // NOLINT: "mse"
+  LossArg(const std::string& name) : value_(nn::Loss::FromName(name)) {}  // NOLINT
+  LossArg(nn::Loss value) : value_(std::move(value)) {}                   // NOLINT
+  const absl::StatusOr<nn::Loss>& Get() const { return value_; }
 
  private:
-  std::variant<std::string, nn::Loss> value_;
+  absl::StatusOr<nn::Loss> value_;
 };
 class MetricArg {
  public:
-  MetricArg(const char* name) : value_(std::string(name)) {}   // NOLINT: "accuracy"
-  MetricArg(std::string name) : value_(std::move(name)) {}     // NOLINT
-  MetricArg(nn::Metric metric) : value_(std::move(metric)) {}  // NOLINT
-  absl::StatusOr<nn::Metric> Get() const;
+  MetricArg(const char* name) : value_(nn::Metric::FromName(name)) {}         // NOLINT: "accuracy"
+  MetricArg(const std::string& name) : value_(nn::Metric::FromName(name)) {}  // NOLINT
+  MetricArg(nn::Metric value) : value_(std::move(value)) {}                   // NOLINT
+  const absl::StatusOr<nn::Metric>& Get() const { return value_; }
 
  private:
-  std::variant<std::string, nn::Metric> value_;
+  absl::StatusOr<nn::Metric> value_;
 };
 
 struct CompileOptions {

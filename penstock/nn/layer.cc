@@ -38,15 +38,15 @@ Value CallContext::Fail(absl::string_view message) {
 struct Layer::State {
   std::shared_ptr<LayerBody> body;
   std::string name;
-  std::source_location location;
+  base::SourceLocation location;
 };
 
-Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::source_location location)
+Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, base::SourceLocation location)
     : state_(std::make_shared<State>(State{std::move(body), std::move(name), location})) {}
 
 LayerBody& Layer::body() const { return *state_->body; }
 const std::string& Layer::given_name() const { return state_->name; }
-const std::source_location& Layer::location() const { return state_->location; }
+const base::SourceLocation& Layer::location() const { return state_->location; }
 
 Symbol Layer::operator()(const Symbol& input) const { return (*this)(std::vector<Symbol>{input}); }
 

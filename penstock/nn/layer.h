@@ -22,7 +22,6 @@
 
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -149,7 +148,7 @@ class Symbol {
 class Layer {
  public:
   Layer() = default;
-  Layer(std::shared_ptr<LayerBody> body, std::string name, std::source_location location);
+  Layer(std::shared_ptr<LayerBody> body, std::string name, base::SourceLocation location);
 
   // `location` defaults to where the layer was made.
   Symbol operator()(const Symbol& input) const;
@@ -160,7 +159,7 @@ class Layer {
   LayerBody& body() const;
   // Given by the user; empty: the network names it after its class ("conv2d", "conv2d_1").
   const std::string& given_name() const;
-  const std::source_location& location() const;
+  const base::SourceLocation& location() const;
   friend bool operator==(const Layer& a, const Layer& b) { return a.state_ == b.state_; }
   const void* id() const { return state_.get(); }
 

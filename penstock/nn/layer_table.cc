@@ -46,7 +46,7 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
       return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
     }
     // A layer read from a file has no line of the user's.
-    return Layer(std::move(body), name, std::source_location());
+    return Layer(std::move(body), name, base::SourceLocation());
   }
   return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name, "'; there are ",
                                           absl::StrJoin(LayerClassNames(), ", ")));

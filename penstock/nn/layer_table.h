@@ -27,7 +27,7 @@ std::shared_ptr<LayerBody> MakeDefault() {
 }
 
 template <typename Body>
-Layer MakeLayer(const typename Body::Options& options, const std::source_location& location) {
+Layer MakeLayer(const typename Body::Options& options, const base::SourceLocation& location) {
   return Layer(std::make_shared<Body>(options), options.name, location);
 }
 

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -44,7 +43,7 @@ struct Range {
   Range(double l, double h) : low(l), high(h) {}
 };
 
-using SourceLocation = std::source_location;
+using base::SourceLocation;
 
 // ---- Core (layers_core.cc) ----
 
@@ -57,43 +56,43 @@ struct DenseOptions {
   std::string bias_initializer = "zeros";
   std::string name = "";
 };
-Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::current());
+Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::Current());
 
 struct ActivationOptions {
   std::string activation = "linear";
   std::string name = "";
 };
 Layer Activation(const ActivationOptions& options,
-                 SourceLocation location = SourceLocation::current());
+                 SourceLocation location = SourceLocation::Current());
 struct ReLUOptions {
   std::string name = "";
 };
-Layer ReLU(const ReLUOptions& options = {}, SourceLocation location = SourceLocation::current());
+Layer ReLU(const ReLUOptions& options = {}, SourceLocation location = SourceLocation::Current());
 struct SoftmaxOptions {
   int64_t axis = -1;
   std::string name = "";
 };
 Layer Softmax(const SoftmaxOptions& options = {},
-              SourceLocation location = SourceLocation::current());
+              SourceLocation location = SourceLocation::Current());
 
 // In training each element is zero with probability `rate`, else divided by 1 - rate.
 struct DropoutOptions {
   double rate = 0.5;
   std::string name = "";
 };
-Layer Dropout(const DropoutOptions& options, SourceLocation location = SourceLocation::current());
+Layer Dropout(const DropoutOptions& options, SourceLocation location = SourceLocation::Current());
 
 struct FlattenOptions {
   std::string name = "";
 };
 Layer Flatten(const FlattenOptions& options = {},
-              SourceLocation location = SourceLocation::current());
+              SourceLocation location = SourceLocation::Current());
 
 // The sum of two or more inputs, with broadcasting.
 struct AddOptions {
   std::string name = "";
 };
-Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocation::current());
+Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocation::Current());
 
 // x * scale + offset, in float32 whatever x is.
 struct RescalingOptions {
@@ -102,7 +101,7 @@ struct RescalingOptions {
   std::string name = "";
 };
 Layer Rescaling(const RescalingOptions& options,
-                SourceLocation location = SourceLocation::current());
+                SourceLocation location = SourceLocation::Current());
 
 // ---- Convolution and pooling of images (layers_convolution.cc, layers_pooling.cc) ----
 
@@ -121,7 +120,7 @@ struct Conv2DOptions {
   std::string bias_initializer = "zeros";
   std::string name = "";
 };
-Layer Conv2D(const Conv2DOptions& options, SourceLocation location = SourceLocation::current());
+Layer Conv2D(const Conv2DOptions& options, SourceLocation location = SourceLocation::Current());
 
 // Strides default to the pool size. Average pooling leaves padding out of the mean.
 struct Pooling2DOptions {
@@ -131,9 +130,9 @@ struct Pooling2DOptions {
   std::string name = "";
 };
 Layer MaxPooling2D(const Pooling2DOptions& options = {},
-                   SourceLocation location = SourceLocation::current());
+                   SourceLocation location = SourceLocation::Current());
 Layer AveragePooling2D(const Pooling2DOptions& options = {},
-                       SourceLocation location = SourceLocation::current());
+                       SourceLocation location = SourceLocation::Current());
 
 // [batch, height, width, channels] -> [batch, channels].
 struct GlobalPooling2DOptions {
@@ -141,9 +140,9 @@ struct GlobalPooling2DOptions {
   std::string name = "";
 };
 Layer GlobalAveragePooling2D(const GlobalPooling2DOptions& options = {},
-                             SourceLocation location = SourceLocation::current());
+                             SourceLocation location = SourceLocation::Current());
 Layer GlobalMaxPooling2D(const GlobalPooling2DOptions& options = {},
-                         SourceLocation location = SourceLocation::current());
+                         SourceLocation location = SourceLocation::Current());
 
 // ---- Normalisation (layers_normalization.cc) ----
 
@@ -162,7 +161,7 @@ struct BatchNormalizationOptions {
   std::string name = "";
 };
 Layer BatchNormalization(const BatchNormalizationOptions& options = {},
-                         SourceLocation location = SourceLocation::current());
+                         SourceLocation location = SourceLocation::Current());
 
 // ---- Augmentation, on the device (layers_augmentation.cc) ----
 
@@ -174,7 +173,7 @@ struct RandomCropOptions {
   std::string name = "";
 };
 Layer RandomCrop(const RandomCropOptions& options,
-                 SourceLocation location = SourceLocation::current());
+                 SourceLocation location = SourceLocation::Current());
 
 // In training: moves each image by fractions of its size drawn from the ranges; positive is down
 // and right.
@@ -187,7 +186,7 @@ struct RandomTranslationOptions {
   std::string name = "";
 };
 Layer RandomTranslation(const RandomTranslationOptions& options,
-                        SourceLocation location = SourceLocation::current());
+                        SourceLocation location = SourceLocation::Current());
 
 // ---- To and from JSON ----
 

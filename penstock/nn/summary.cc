@@ -11,7 +11,8 @@ namespace {
 
 std::string WithCommas(int64_t n) {
   std::string digits = absl::StrCat(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(digits.begin() + i, ',');
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(digits.begin() + i, ',');
   return digits;
 }
 

@@ -19,7 +19,9 @@ class EarlyStoppingCallback : public Callback {
       best_ = value;
       best_epoch_ = position.epoch;
       waited_ = 0;
-      if (options_.restore_best_weights) PENSTOCK_ASSIGN_OR_RETURN(best_weights_, run.Weights());
+      if (options_.restore_best_weights) {
+        PENSTOCK_ASSIGN_OR_RETURN(best_weights_, run.Weights());
+      }
       return absl::OkStatus();
     }
     // Keras's rule: the first epoch that is not better ends a patience of 0 and of 1 alike.

@@ -30,7 +30,7 @@ struct TrainerOptions {
 // How data is read.
 struct ReadOptions {
   base::ThreadPool* pool = nullptr;
-  const io::FileSystem* file_system = nullptr;
+  std::shared_ptr<io::FileSystem> file_system = nullptr;
   bool deterministic = true;
 };
 
