@@ -30,6 +30,7 @@ constexpr Row kTable[] = {
                    .classes = options.classes,
                    .rescale = options.rescale});
      }},
+    {"resnet8", ResNet<8>},
     {"resnet20", ResNet<20>},
     {"resnet32", ResNet<32>},
     {"resnet56", ResNet<56>},

@@ -43,7 +43,7 @@ struct ResNetCifarOptions {
 };
 nn::Network ResNetCifar(const ResNetCifarOptions& options = {});
 
-// By name, for command lines: "mlp", "resnet20", "resnet32", "resnet56"; the error lists the names
+// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56"; the error lists the names
 // there are.
 struct ByNameOptions {
   std::vector<int64_t> input_shape = {};

@@ -1,0 +1,3 @@
+#include "penstock/cli/command.h"
+
+int main(int argc, char** argv) { return penstock::cli::Main(argc, argv); }

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/shared_options.h"
+#include "penstock/cli/terminal_image.h"
+#include "penstock/keras/keras.h"
+
+namespace penstock::cli {
+namespace {
+
+using base::Array;
+
+class Predict : public Command {
+ public:
+  void Describe(CLI::App& app) override {
+    app.add_option("--model", model_, "A model that `penstock train --save` wrote")->required();
+    app.add_option("--images", images_, "Image files or patterns");
+    app.add_option("--data", data_, "Or shards");
+    app.add_option("--count", count_, "How many images")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+        ->capture_default_str();
+    app.add_flag("--show", show_, "Draw the images in the terminal");
+    device_.Describe(app);
+    app.add_flag("--json", json_, "Print JSON");
+  }
+
+  absl::Status Run() override {
+    if (images_.empty() == data_.empty())
+      return absl::InvalidArgumentError("give either --images or --data");
+    PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
+    PENSTOCK_ASSIGN_OR_RETURN(keras::Model model,
+                              keras::Model::Load(model_, {.client = client,
+                                                          .replicas = device_.replicas,
+                                                          .columns = {.inputs = {"image"}}}));
+    PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
+    PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays batch, Read(shape));
+    const Array& images = *batch.Find("image");
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const Array logits,
+        model.Predict(data::Dataset::FromArrays({{"image", images}}).Batch(64)));
+    Print(batch, logits);
+    return absl::OkStatus();
+  }
+
+ private:
+  // The first `count` images as one batch, with their class when they come from shards, else their
+  // path.
+  absl::StatusOr<base::NamedArrays> Read(const ImageShape& shape) const {
+    const data::DecodeImageOptions decode{
+        .channels = shape.channels, .height = shape.height, .width = shape.width};
+    data::Dataset dataset =
+        images_.empty() ? data::Dataset::FromTfRecords(data_).Take(count_).ParseExample(
+                              {.features = {{.name = "image", .dtype = base::DType::kString},
+                                            {.name = "class", .dtype = base::DType::kI64}}})
+                        : data::Dataset::FromFiles(images_).Take(count_);
+    data::DecodeImageOptions options = decode;
+    if (!images_.empty()) options.column = "bytes";
+    PENSTOCK_ASSIGN_OR_RETURN(auto iterator,
+                              dataset.DecodeImage(options).Batch(count_).MakeIterator());
+    base::NamedArrays batch;
+    PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&batch));
+    if (!any) return absl::InvalidArgumentError("there are no images");
+    if (const Array* bytes = batch.Find("bytes")) batch.Set("image", *bytes);
+    return batch;
+  }
+
+  void Print(const base::NamedArrays& batch, const Array& logits) const {
+    const Array& images = *batch.Find("image");
+    const Array* truth = batch.Find("class");
+    const Array* paths = batch.Find("path");
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    std::vector<std::string> captions;
+    std::vector<Array> pictures;
+    for (int64_t i = 0; i < images.dim(0); ++i) {
+      const Array row = logits.Row(i);
+      const auto scores = row.values<float>();
+      const auto best = std::max_element(scores.begin(), scores.end());
+      double sum = 0;
+      for (float s : scores) sum += std::exp(static_cast<double>(s) - *best);
+      const int64_t predicted = best - scores.begin();
+      nlohmann::ordered_json json{{"class", predicted}, {"probability", 1 / sum}};
+      std::string caption = absl::StrFormat("%d (%.0f %%)", predicted, 100 / sum);
+      if (truth != nullptr) {
+        const int64_t label = truth->values<int64_t>()[i];
+        json["label"] = label;
+        absl::StrAppend(&caption, label == predicted ? " right" : absl::StrCat(" WRONG: ", label));
+      }
+      if (paths != nullptr) {
+        json["path"] = std::string(paths->values<absl::string_view>()[i]);
+        absl::StrAppend(&caption, " ", paths->values<absl::string_view>()[i]);
+      }
+      rows.push_back(std::move(json));
+      captions.push_back(std::move(caption));
+      pictures.push_back(images.Row(i));
+    }
+    if (json_) {
+      std::printf("%s\n", rows.dump(2).c_str());
+    } else if (show_) {
+      std::printf("%s", DrawImages(pictures, captions).c_str());
+    } else {
+      for (const std::string& caption : captions) std::printf("%s\n", caption.c_str());
+    }
+  }
+
+  std::string model_;
+  std::vector<std::string> images_, data_;
+  int64_t count_ = 8;
+  bool show_ = false, json_ = false;
+  DeviceOptions device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> PredictCommand() { return std::make_unique<Predict>(); }
+
+}  // namespace penstock::cli

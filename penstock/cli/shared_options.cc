@@ -1,0 +1,117 @@
+#include "penstock/cli/shared_options.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/image/image.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/glob.h"
+#include "penstock/io/uri.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::cli {
+
+void DeviceOptions::Describe(CLI::App& app) {
+  app.add_option("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
+  app.add_option("--cpu-devices", cpu_devices,
+                 "Devices the CPU is divided into, to try out replicas")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--replicas", replicas,
+                 "Copies of the model that share each batch; 0: one on every device")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
+  return runtime::OpenClient({.device = device, .cpu_devices = std::max(cpu_devices, replicas)});
+}
+
+void ShardOptions::Describe(CLI::App& app) {
+  app.add_option("--data", data, "Shards: files or patterns, local, gs:// or s3:// (quote the *)")
+      ->required();
+  app.add_option("--batch-size", batch_size, "Images in a batch, over all replicas")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+}
+
+data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,
+                           int64_t batch_size, int64_t shuffle_buffer) {
+  data::Dataset dataset =
+      data::Dataset::FromTfRecords(files, {.shuffle_files = shuffle_buffer > 0});
+  if (shuffle_buffer > 0) dataset = dataset.Shuffle(shuffle_buffer);
+  return dataset
+      .ParseExample({.features = {{.name = "image", .dtype = base::DType::kString},
+                                  {.name = "class", .dtype = base::DType::kI64}}})
+      .DecodeImage({.channels = shape.channels, .height = shape.height, .width = shape.width})
+      .Batch(batch_size)
+      .Prefetch(2);
+}
+
+absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, io::Glob(*fs, files[0]));
+  PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, found[0]));
+  PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
+  if (block.records.empty())
+    return absl::InvalidArgumentError(absl::StrCat(found[0], " holds no records"));
+  const auto here = [&](const absl::Status& status) {
+    return base::WithContext(status, block.Where(0));
+  };
+  const absl::StatusOr<record::FeatureMap> features = record::ReadExample(block.records[0]);
+  if (!features.ok()) return here(features.status());
+  const auto image = features->find("image"), one_hot = features->find("one_hot_class");
+  if (image == features->end() || image->second.dtype() != base::DType::kString ||
+      image->second.num_elements() != 1) {
+    return here(absl::InvalidArgumentError(
+        absl::StrCat("there is no feature 'image' with the bytes of one; the record has: ",
+                     record::DescribeExample(block.records[0]))));
+  }
+  const absl::StatusOr<image::ImageInfo> info =
+      image::ReadInfo(image->second.data<absl::string_view>()[0]);
+  if (!info.ok()) return here(info.status());
+  ShardFacts facts;
+  facts.image = {info->height, info->width, info->channels <= 2 ? 1 : 3};
+  if (one_hot != features->end()) facts.classes = one_hot->second.num_elements();
+  return facts;
+}
+
+absl::StatusOr<ImageShape> InputShape(const nn::Network& network) {
+  const base::Shape& shape = network.inputs()[0].type.shape;
+  if (network.inputs().size() != 1 || shape.rank() != 4 ||
+      (shape.dim(3) != 1 && shape.dim(3) != 3)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model does not take images of 1 or 3 channels, but ",
+                     network.inputs()[0].type.ToString()));
+  }
+  return ImageShape{static_cast<int>(shape.dim(1)), static_cast<int>(shape.dim(2)),
+                    static_cast<int>(shape.dim(3))};
+}
+
+absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  int64_t total = 0;
+  for (const std::string& pattern : patterns) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
+    for (const std::string& file : files) {
+      const std::string name = io::Basename(file);
+      const size_t dash = name.rfind('-'), dot = name.rfind(".tfrec");
+      int64_t count = 0;
+      if (dash != std::string::npos && dot != std::string::npos && dash < dot &&
+          absl::SimpleAtoi(name.substr(dash + 1, dot - dash - 1), &count)) {
+        total += count;
+        continue;
+      }
+      PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, file));
+      for (;;) {
+        PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
+        if (block.records.empty()) break;
+        total += static_cast<int64_t>(block.records.size());
+      }
+    }
+  }
+  return total;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,58 @@
+// Options that several commands take, and what they mean.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/nn/network.h"
+#include "penstock/runtime/client.h"
+
+namespace penstock::cli {
+
+// --device, --cpu-devices, --replicas.
+struct DeviceOptions {
+  std::string device;
+  int cpu_devices = 1;
+  int replicas = 1;
+
+  void Describe(CLI::App& app);
+  absl::StatusOr<std::shared_ptr<runtime::Client>> Open() const;
+};
+
+// Shards of labelled images, as `penstock pack` writes them.
+struct ShardOptions {
+  std::vector<std::string> data;
+  int64_t batch_size = 64;
+
+  void Describe(CLI::App& app);
+};
+
+struct ImageShape {
+  int height = 0, width = 0, channels = 3;
+};
+
+// Columns `image` (uint8 [batch, height, width, channels]) and `class` (int64 [batch]). With a
+// shuffle buffer the order is another one in each epoch.
+data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,
+                           int64_t batch_size, int64_t shuffle_buffer = 0);
+
+// Of the images that a network takes; an error when it takes something else.
+absl::StatusOr<ImageShape> InputShape(const nn::Network& network);
+
+// How many records there are, by the shards' names (NN-COUNT.tfrec); shards named otherwise are
+// read.
+absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& files);
+
+// The shape of the first image of the shards, and how many classes they were packed with.
+struct ShardFacts {
+  ImageShape image;
+  int64_t classes = 0;
+};
+absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files);
+
+}  // namespace penstock::cli

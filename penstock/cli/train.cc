@@ -1,0 +1,148 @@
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/shared_options.h"
+#include "penstock/keras/keras.h"
+#include "penstock/models/models.h"
+
+namespace penstock::cli {
+namespace {
+
+class Train : public Command {
+ public:
+  void Describe(CLI::App& app) override {
+    shards_.Describe(app);
+    device_.Describe(app);
+    app.add_option("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
+        ->capture_default_str();
+    app.add_option("--classes", classes_, "How many classes; default: as the shards were packed");
+    app.add_option("--image-size", image_size_,
+                   "Height and width of what the model sees; default: of the first image")
+        ->expected(2);
+    app.add_option("--validation", validation_, "Shards to measure on after each epoch");
+    app.add_option("--epochs", epochs_, "Passes over the data")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    app.add_option("--learning-rate", learning_rate_,
+                   "Of SGD with momentum 0.9; it falls to 0 as a cosine")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--steps", steps_,
+                   "Over how many steps the learning rate falls; default: counted in the shards' "
+                   "names (NN-COUNT.tfrec)");
+    app.add_option("--shift", shift_, "Augmentation: moves images by up to this part of their size")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
+    app.add_option("--shuffle", shuffle_, "Images in the shuffle buffer")->capture_default_str();
+    app.add_option("--seed", seed_, "Of weights, order and augmentation")->capture_default_str();
+    app.add_option("--save", save_, "Where the trained model goes: NAME.safetensors");
+    app.add_option("--checkpoints", checkpoints_,
+                   "A folder for checkpoints; a run started again goes on from there");
+    app.add_option("--csv-log", csv_log_, "A CSV file with the numbers of each epoch");
+    app.add_option("--tensorboard", tensorboard_, "A folder for TensorBoard's event files");
+    app.add_flag("--json", json_, "Print the history as JSON");
+  }
+
+  absl::Status Run() override {
+    PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, LookAtShards(shards_.data));
+    if (classes_ > 0) facts.classes = classes_;
+    if (facts.classes <= 0) {
+      return absl::InvalidArgumentError(
+          "the shards do not say how many classes there are; say so with --classes N");
+    }
+    if (!image_size_.empty()) {
+      facts.image.height = image_size_[0];
+      facts.image.width = image_size_[1];
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(
+        nn::Network network,
+        models::ByName(
+            model_, {.input_shape = {facts.image.height, facts.image.width, facts.image.channels},
+                     .classes = facts.classes,
+                     .shift = shift_}));
+    keras::Model model(std::move(network));
+    PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
+    PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule rate, LearningRate());
+    PENSTOCK_RETURN_IF_ERROR(
+        model.Compile({.optimizer = nn::SGD({.learning_rate = rate, .momentum = 0.9}),
+                       .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                       .metrics = {"accuracy"},
+                       .columns = {.inputs = {"image"}, .label = "class"},
+                       .client = client,
+                       .replicas = device_.replicas,
+                       .seed = seed_}));
+    const data::Dataset train =
+        ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_);
+    const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
+                                                  facts.image, shards_.batch_size);
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const train::History history,
+        model.Fit(train, {.epochs = epochs_,
+                          .validation_data = validation_.empty() ? nullptr : &validation,
+                          .callbacks = Callbacks()}));
+    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(model.Save(save_));
+    if (json_) PrintHistory(history);
+    // A run that went wrong saves what it has and still fails.
+    if (!history.stop_reason.empty())
+      return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<nn::Schedule> LearningRate() const {
+    int64_t steps = steps_;
+    if (steps == 0) {
+      PENSTOCK_ASSIGN_OR_RETURN(const int64_t images, CountImages(shards_.data));
+      steps = (images + shards_.batch_size - 1) / shards_.batch_size * epochs_;
+    }
+    const int64_t warm = std::max<int64_t>(1, steps / 20);
+    return nn::WarmUp({.steps = warm},
+                      nn::CosineDecay({.initial_learning_rate = learning_rate_,
+                                       .decay_steps = std::max<int64_t>(1, steps - warm)}));
+  }
+
+  std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
+    std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
+    if (!checkpoints_.empty()) callbacks.push_back(train::Checkpoint({.folder = checkpoints_}));
+    if (!csv_log_.empty()) callbacks.push_back(train::CsvLogger({.path = csv_log_}));
+    if (!tensorboard_.empty()) callbacks.push_back(train::TensorBoard({.folder = tensorboard_}));
+    return callbacks;
+  }
+
+  static void PrintHistory(const train::History& history) {
+    nlohmann::ordered_json json;
+    json["epochs"] = nlohmann::ordered_json::array();
+    for (const train::Logs& logs : history.epochs) {
+      nlohmann::ordered_json row = nlohmann::ordered_json::object();
+      for (const auto& [name, value] : logs) row[name] = value;
+      json["epochs"].push_back(std::move(row));
+    }
+    json["stop_reason"] = history.stop_reason;
+    std::printf("%s\n", json.dump(2).c_str());
+  }
+
+  ShardOptions shards_;
+  DeviceOptions device_;
+  std::string model_ = "resnet20";
+  int64_t classes_ = 0;
+  std::vector<int> image_size_;
+  std::vector<std::string> validation_;
+  int epochs_ = 10;
+  double learning_rate_ = 0.1;
+  int64_t steps_ = 0;
+  double shift_ = 0;
+  int64_t shuffle_ = 10000;
+  uint64_t seed_ = 0;
+  std::string save_, checkpoints_, csv_log_, tensorboard_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> TrainCommand() { return std::make_unique<Train>(); }
+
+}  // namespace penstock::cli
