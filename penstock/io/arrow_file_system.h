@@ -2,19 +2,20 @@
 // retries and connections. Nothing is loaded or contacted before the first URI is used.
 //
 // Credentials of gs://: Google's default chain (GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
-// metadata server of a Google machine). Where the chain would find nothing, requests are anonymous, which
-// is decided in at most half a second; "gs://anonymous@BUCKET/..." asks for that at once.
+// metadata server of a Google machine). Where the chain would find nothing, requests are anonymous,
+// which is decided in at most half a second; "gs://anonymous@BUCKET/..." asks for that at once.
 // Credentials of s3://: the default chain of AWS, or "s3://KEY:SECRET@BUCKET/...".
 //
-// Options stand behind the URI: "gs://b/x?endpoint_override=127.0.0.1:4443&scheme=http". The table in
-// arrow_file_system.cc lists them; an unknown one is an error that lists the known. Unless
+// Options stand behind the URI: "gs://b/x?endpoint_override=127.0.0.1:4443&scheme=http". The table
+// in arrow_connections.cc lists them; an unknown one is an error that lists the known. Unless
 // retry_limit_seconds says otherwise, gs:// gives up after 60 seconds without success.
 //
-// Create sends nothing until Close or until kUploadBuffer bytes are there, so a small file is one upload,
-// and discarding it costs nothing.
+// Create sends nothing until Close or until kUploadBuffer bytes are there, so a small file is one
+// upload, and discarding it costs nothing.
 //
 // Folders of object stores are only prefixes of names. List takes time in proportion to all that is
-// below the folder, because Arrow leaves out, one level at a time, folders that nobody made explicitly.
+// below the folder, because Arrow leaves out, one level at a time, folders that nobody made
+// explicitly.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Room io: files by URI on any file system. It may use base.
 //
 //   uri.h                  names: taken apart, joined
-//   file_system.h          the interface, whole files read and written, what a program uses by default
+//   file_system.h          the interface, whole files, what a program uses by default
 //   glob.h                 patterns
 //   scheme_router.h        which file system serves which scheme
 //   local_file_system.h    local paths and file://
@@ -13,10 +13,10 @@
 //   PENSTOCK_ASSIGN_OR_RETURN(auto file, fs->OpenRandomAccess(shards[0]));
 //   std::vector<char> header(16);
 //   PENSTOCK_ASSIGN_OR_RETURN(int64_t n, file->Read(0, absl::MakeSpan(header)));
-//   PENSTOCK_RETURN_IF_ERROR(WriteFile(*fs, "gs://flowers/count.txt", absl::StrCat(shards.size())));
+//   PENSTOCK_RETURN_IF_ERROR(WriteFile(*fs, "gs://flowers/shards.txt", StrJoin(shards, "\n")));
 //
-// Names follow uri.h. A FileInfo's uri can be given back as it is; it keeps the options ("?...") of the
-// folder that was listed.
+// Names follow uri.h. A FileInfo's uri can be given back as it is; it keeps the options ("?...") of
+// the folder that was listed.
 //
 // Errors say what, which URI, and what the file system said:
 //   NotFound            the file, folder or bucket does not exist
@@ -26,7 +26,7 @@
 //   ResourceExhausted   the disk or a quota is full
 //   Unavailable         the service did not answer, after retries
 //
-// Threads: a FileSystem and a RandomAccessFile may be used by many at once; a stream by one at a time.
+// Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
 
-  // Fills `out` from `offset` on; returns how many bytes, fewer than asked only at the end of the file
-  // and 0 beyond it. A negative offset is an InvalidArgument error.
+  // Fills `out` from `offset` on; returns how many bytes, fewer than asked only at the end of the
+  // file and 0 beyond it. A negative offset is an InvalidArgument error.
   virtual absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) = 0;
 
   const std::string& uri() const { return uri_; }
@@ -93,8 +93,9 @@ class OutputStream {
   virtual ~OutputStream() = default;
 
   virtual absl::Status Append(absl::string_view bytes) = 0;
-  // Publishes the file: on return it is on the disk, or the object store has acknowledged it. Fails,
-  // and publishes nothing, when an Append failed. Nothing may be called after it but the destructor.
+  // Publishes the file: on return it is on the disk, or the object store has acknowledged it.
+  // Fails, and publishes nothing, when an Append failed. Nothing may be called after it but the
+  // destructor.
   virtual absl::Status Close() = 0;
 
   const std::string& uri() const { return uri_; }
@@ -126,9 +127,9 @@ class FileSystem {
   virtual absl::Status Remove(absl::string_view uri) = 0;
   // Removes a folder and all that is below it. A root or a bucket is refused.
   virtual absl::Status RemoveRecursively(absl::string_view folder_uri) = 0;
-  // Makes a folder and those above it; one that is there already is fine. Only a local file system has
-  // empty folders: elsewhere this does nothing, and the folder is there once a file is below it. The
-  // URI of a bucket alone makes the bucket.
+  // Makes a folder and those above it; one that is there already is fine. Only a local file system
+  // has empty folders: elsewhere this does nothing, and the folder is there once a file is below
+  // it. The URI of a bucket alone makes the bucket.
   virtual absl::Status CreateFolder(absl::string_view folder_uri) = 0;
 
   // False for NotFound; other errors are errors.

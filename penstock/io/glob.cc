@@ -18,8 +18,8 @@ namespace {
 
 using Steps = std::vector<absl::string_view>;
 
-// The character `text` begins with: its bytes as they are, so that characters compare in the order of
-// their code points. A byte that is not UTF-8 is a character of its own.
+// The character `text` begins with: its bytes as they are, so that characters compare in the order
+// of their code points. A byte that is not UTF-8 is a character of its own.
 absl::string_view FirstCharacter(absl::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 1;
@@ -55,8 +55,8 @@ bool ClassHolds(absl::string_view klass, absl::string_view character) {
   return negated;
 }
 
-// When `pattern`, which does not begin with '*', begins by matching what `name` begins with: takes both
-// off and returns true.
+// When `pattern`, which does not begin with '*', begins by matching what `name` begins with: takes
+// both off and returns true.
 bool TakeOne(absl::string_view& pattern, absl::string_view& name) {
   if (pattern.empty() || name.empty()) return false;
   if (pattern[0] == '[') {
@@ -85,7 +85,8 @@ bool StepsMatch(const Steps& pattern, const Steps& path) {
       }
       continue;
     }
-    for (size_t j = path.size(); j > 0; --j) table[j] = table[j - 1] && StepMatches(step, path[j - 1]);
+    for (size_t j = path.size(); j > 0; --j)
+      table[j] = table[j - 1] && StepMatches(step, path[j - 1]);
     table[0] = false;
   }
   return table[path.size()];
@@ -198,8 +199,8 @@ absl::StatusOr<std::vector<std::string>> OneFile(FileSystem& fs, absl::string_vi
   const bool wants_folder = name == JoinPath(name, "");
   if (!info.is_directory && wants_folder) return IsAFileError(name);
   if (info.is_directory && !wants_folder) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "'", name, "' is a folder; the files in it are '", JoinPath(name, "*"), "'"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", name, "' is a folder; the files in it are '", JoinPath(name, "*"), "'"));
   }
   return std::vector<std::string>{std::string(name)};
 }
@@ -248,8 +249,8 @@ absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view 
   }
   std::vector<std::string> found = search.TakeSorted();
   if (!found.empty()) return found;
-  return absl::NotFoundError(absl::StrCat("nothing matches '", DisplayUri(uri), "': ",
-                                          search.WhatWasSeen()));
+  return absl::NotFoundError(
+      absl::StrCat("nothing matches '", DisplayUri(uri), "': ", search.WhatWasSeen()));
 }
 
 }  // namespace penstock::io

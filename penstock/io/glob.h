@@ -7,10 +7,11 @@
 // Within one step of a path, as in a shell:
 //   *        any characters, also none
 //   ?        one character (a whole UTF-8 character)
-//   [abc]    one of these characters; [a-z] a range; [!abc] or [^abc] none of these. A ']' that stands
+//   [abc]    one of these characters; [a-z] a range; [!abc] or [^abc] none of these. A ']' standing
 //            first is itself; a '[' without its ']' is itself. "[*]" matches a '*'.
-// The step ** matches any number of folders, also none. A name that begins with '.' is matched only by a
-// step that begins with '.', and ** does not enter such folders.
+//
+// The step ** matches any number of folders, also none. A name that begins with '.' is matched only
+// by a step that begins with '.', and ** does not enter such folders.
 #pragma once
 
 #include <string>
@@ -23,9 +24,9 @@
 
 namespace penstock::io {
 
-// Files that match, sorted; folders only when the pattern ends in '/'. A pattern without wildcards names
-// one file. Nothing found is a NotFound error that says where it looked. Wildcards cannot stand in the
-// name of a bucket.
+// Files that match, sorted; folders only when the pattern ends in '/'. A pattern without wildcards
+// names one file. Nothing found is a NotFound error that says where it looked. Wildcards cannot
+// stand in the name of a bucket.
 absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern);
 
 // Whether one step of a path ("00.tfrec") matches one step of a pattern ("*.tfrec").

@@ -1,9 +1,8 @@
 #include "penstock/io/glob.h"
 
+#include "absl/strings/str_cat.h"
 #include <fnmatch.h>
 #include <gtest/gtest.h>
-
-#include "absl/strings/str_cat.h"
 
 namespace penstock::io {
 namespace {
@@ -14,14 +13,15 @@ std::vector<std::string> AllStrings(absl::string_view letters, int length) {
   for (size_t begin = 0; length > 0; --length) {
     const size_t end = all.size();
     for (; begin < end; ++begin) {
-      for (const char letter : letters) all.push_back(absl::StrCat(all[begin], std::string(1, letter)));
+      for (const char letter : letters)
+        all.push_back(absl::StrCat(all[begin], std::string(1, letter)));
     }
   }
   return all;
 }
 
-// POSIX's fnmatch is the peer: the same answer for every short pattern and name over letters that have
-// a meaning.
+// POSIX's fnmatch is the peer: the same answer for every short pattern and name over letters that
+// have a meaning.
 TEST(Glob, AgreesWithFnmatchOnEveryShortPattern) {
   const std::vector<std::string> names = AllStrings("ab-].", 3);
   for (const std::string& pattern : AllStrings("ab*?[]!-.", 4)) {

@@ -6,16 +6,15 @@
 #include <string>
 #include <utility>
 
-#include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "penstock/io/file_descriptor.h"
 #include "penstock/io/uri.h"
@@ -61,9 +60,10 @@ FileDescriptor Connect(const std::string& host, const std::string& port, absl::T
 bool MetadataServerAnswers(absl::Time deadline) {
   std::string root = Environment("GCE_METADATA_ROOT");
   if (root.empty()) root = "169.254.169.254";
-  const std::pair<std::string, std::string> host_port = absl::StrSplit(root, absl::MaxSplits(':', 1));
-  const FileDescriptor fd = Connect(
-      host_port.first, host_port.second.empty() ? "80" : host_port.second, deadline);
+  const std::pair<std::string, std::string> host_port =
+      absl::StrSplit(root, absl::MaxSplits(':', 1));
+  const FileDescriptor fd =
+      Connect(host_port.first, host_port.second.empty() ? "80" : host_port.second, deadline);
   if (!fd.valid()) return false;
   const std::string request =
       absl::StrCat("GET / HTTP/1.0\r\nHost: ", root, "\r\nMetadata-Flavor: Google\r\n\r\n");

@@ -3,9 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <gtest/gtest.h>
-
 #include "absl/strings/str_cat.h"
+#include <gtest/gtest.h>
 
 #include "penstock/base/random.h"
 #include "penstock/io/local_file_system.h"
@@ -47,7 +46,8 @@ TEST_F(GoogleCredentials, AreNamedByTheEnvironment) {
 
 TEST_F(GoogleCredentials, AreWhereGcloudPutsThem) {
   ASSERT_OK(WriteFile(*MakeLocalFileSystem(),
-                      JoinPath(home_, ".config/gcloud/application_default_credentials.json"), "{}"));
+                      JoinPath(home_, ".config/gcloud/application_default_credentials.json"),
+                      "{}"));
   EXPECT_TRUE(GoogleCredentialsExist(kLong));
   ::setenv("CLOUDSDK_CONFIG", home_.c_str(), 1);
   EXPECT_FALSE(GoogleCredentialsExist(kLong));

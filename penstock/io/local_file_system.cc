@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-
-#include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"

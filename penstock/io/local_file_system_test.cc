@@ -3,13 +3,12 @@
 #include <csignal>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
 #include "penstock/io/glob.h"
@@ -35,11 +34,10 @@ INSTANTIATE_TEST_SUITE_P(Paths, FileSystemConformance,
                          ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
                            return FileSystemUnderTest{MakeLocalFileSystem(), NewFolder()};
                          }));
-INSTANTIATE_TEST_SUITE_P(FileUris, FileSystemConformance,
-                         ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
-                           return FileSystemUnderTest{MakeLocalFileSystem(),
-                                                      absl::StrCat("file://", NewFolder())};
-                         }));
+INSTANTIATE_TEST_SUITE_P(
+    FileUris, FileSystemConformance, ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
+      return FileSystemUnderTest{MakeLocalFileSystem(), absl::StrCat("file://", NewFolder())};
+    }));
 
 class LocalFileSystem : public testing::Test {
  protected:

@@ -7,11 +7,10 @@
 #include <cstdlib>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
@@ -165,9 +164,9 @@ absl::StatusOr<std::unique_ptr<OutputStream>> CreateLocalFile(std::string uri, s
   const std::string folder = Dirname(path);
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, folder));
   for (int attempt = 0;; ++attempt) {
-    std::string temporary =
-        JoinPath(folder, absl::StrCat(kUnpublishedPrefix, absl::Hex(base::EntropySeed()),
-                                      kUnpublishedSuffix));
+    std::string temporary = JoinPath(
+        folder,
+        absl::StrCat(kUnpublishedPrefix, absl::Hex(base::EntropySeed()), kUnpublishedSuffix));
     FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!fd.valid() && errno == EEXIST && attempt < 100) continue;
     if (!fd.valid()) return PosixError(errno, "create", uri);

@@ -1,4 +1,5 @@
-// The writing half of the local file system: a file that is published whole. See local_file_system.h.
+// The writing half of the local file system: a file that is published whole. See
+// local_file_system.h.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@
 
 namespace penstock::io {
 
-// By scheme, lower case, "" for local paths. A URI of another scheme is an InvalidArgument error that
-// lists these.
+// By scheme, lower case, "" for local paths. A URI of another scheme is an InvalidArgument error
+// that lists these.
 std::shared_ptr<FileSystem> MakeSchemeRouter(
     std::map<std::string, std::shared_ptr<FileSystem>> by_scheme);
 

@@ -1,9 +1,8 @@
 #include "penstock/io/scheme_router.h"
 
+#include "absl/strings/str_cat.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
 #include "penstock/io/local_file_system.h"

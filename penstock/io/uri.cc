@@ -20,8 +20,8 @@ bool HasBucket(absl::string_view scheme) { return scheme == "gs" || scheme == "s
 // The length of "scheme" when `uri` begins with "scheme:", else 0.
 size_t SchemeLength(absl::string_view uri) {
   size_t n = 0;
-  while (n < uri.size() && (absl::ascii_isalnum(uri[n]) || uri[n] == '+' || uri[n] == '-' ||
-                            uri[n] == '.')) {
+  while (n < uri.size() &&
+         (absl::ascii_isalnum(uri[n]) || uri[n] == '+' || uri[n] == '-' || uri[n] == '.')) {
     ++n;
   }
   const bool is_scheme = n > 0 && absl::ascii_isalpha(uri[0]) && n < uri.size() && uri[n] == ':';
@@ -66,7 +66,8 @@ absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
 absl::StatusOr<Uri> ParseFileUri(absl::string_view text, absl::string_view rest) {
   absl::ConsumePrefix(&rest, "localhost");
   if (rest.empty() || rest[0] != '/') {
-    return Malformed(text, "names a host; a local file is written with three slashes: file:///data/x");
+    return Malformed(text,
+                     "names a host; a local file is written with three slashes: file:///data/x");
   }
   return Uri{.scheme = "file", .user = "", .bucket = "", .path = std::string(rest), .options = ""};
 }
@@ -104,8 +105,8 @@ void AppendStep(std::string& path, absl::string_view name) {
   path.append(name.data(), name.size());
 }
 
-// A name cut into what stands before its path, the path, and the options; works on any text, so that
-// JoinPath and its kin need no error.
+// A name cut into what stands before its path, the path, and the options; works on any text, so
+// that JoinPath and its kin need no error.
 struct Parts {
   absl::string_view prefix;  // "gs://user@bucket/", "file://", ""
   absl::string_view path;
@@ -115,8 +116,8 @@ struct Parts {
 
 // A path that would be read as one with options gets the empty options.
 std::string Rejoin(const Parts& parts, absl::string_view prefix, absl::string_view path) {
-  const bool ambiguous = parts.takes_options && parts.options.empty() &&
-                         OptionsStart(path) != absl::string_view::npos;
+  const bool ambiguous =
+      parts.takes_options && parts.options.empty() && OptionsStart(path) != absl::string_view::npos;
   return absl::StrCat(prefix, path, ambiguous ? "?&" : parts.options);
 }
 
@@ -158,8 +159,8 @@ absl::StatusOr<Uri> ParseUri(absl::string_view text) {
   absl::string_view rest = text.substr(n);
   if (n == 0 || !absl::ConsumePrefix(&rest, "://")) {
     if (scheme == "gs" || scheme == "s3" || scheme == "file" || scheme == "memory") {
-      return Malformed(text, absl::StrCat("lacks '//' behind '", scheme, ":'; a local file of that ",
-                                          "name is written ./", text));
+      return Malformed(text, absl::StrCat("lacks '//' behind '", scheme,
+                                          ":'; a local file of that ", "name is written ./", text));
     }
     return Uri{.scheme = "", .user = "", .bucket = "", .path = std::string(text), .options = ""};
   }

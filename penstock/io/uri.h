@@ -1,8 +1,8 @@
 // Names of files: local paths and URIs, taken apart and put together.
 //
-//   JoinPath("gs://flowers/train?project_id=p", "00.tfrec")   // gs://flowers/train/00.tfrec?project_id=p
-//   Basename("gs://flowers/train/00.tfrec?project_id=p")      // 00.tfrec
-//   Dirname("/data/train/00.tfrec")                           // /data/train
+//   JoinPath("gs://flowers/train?project_id=p", "0.tfrec") gs://flowers/train/0.tfrec?project_id=p
+//   Basename("gs://flowers/train/0.tfrec?project_id=p")      0.tfrec
+//   Dirname("/data/train/0.tfrec")                           /data/train
 //
 // What a name may look like:
 //   data/00.tfrec, /data/00.tfrec     a local path, taken as it is
@@ -12,10 +12,11 @@
 //
 // Names are literal, as in gsutil and tf.io.gfile: nothing is percent-decoded, so "my photo.jpg",
 // "100%.jpg" and "é#1.jpg" are written as they are in every scheme. The one character that needs a
-// rule is '?', which a name, a glob pattern and a URI's options may all contain. Only gs:// and s3://
-// take options, and what follows the last '?' is options when it reads as KEY=VALUE pairs joined by
-// '&' (KEY of letters and '_'); so "gs://b/shard-?.tfrec" is a pattern without options. An object whose
-// name itself ends in "?width=100" is written with "?&" (options, but none) behind it, and is listed so.
+// rule is '?', which a name, a glob pattern and a URI's options may all contain. Only gs:// and
+// s3:// take options, and what follows the last '?' is options when it reads as KEY=VALUE pairs
+// joined by '&', KEY of letters and '_'; so "gs://b/shard-?.tfrec" is a pattern without options. An
+// object whose name itself ends in "?width=100" is written with "?&" (options, but none) behind it,
+// and is listed so.
 #pragma once
 
 #include <string>
@@ -35,8 +36,8 @@ struct Uri {
   bool is_local() const { return scheme.empty() || scheme == "file"; }
 };
 
-// Refuses an empty name, a NUL byte, "gs:/x" with one slash, a missing bucket, "file://HOST/x", and,
-// outside local paths, empty, "." and ".." steps, which object stores would take for names.
+// Refuses an empty name, a NUL byte, "gs:/x" with one slash, a missing bucket, "file://HOST/x",
+// and, outside local paths, empty, "." and ".." steps, which object stores would take for names.
 absl::StatusOr<Uri> ParseUri(absl::string_view uri);
 
 // The text that ParseUri reads as `uri`.

@@ -1,4 +1,5 @@
-// Any text: what ParseUri takes apart, FormatUri puts together again; joining and splitting hold together.
+// Any text: what ParseUri takes apart, FormatUri puts together again; joining and splitting hold
+// together.
 #include <cstdint>
 
 #include "penstock/base/status.h"

@@ -112,21 +112,20 @@ TEST(Uri, HasALastStepAndAFolder) {
     const char* name;
     const char* folder;
   };
-  for (const auto& [uri, name, folder] :
-       {Case{"/data/x", "x", "/data"},
-        {"/data/x/", "x", "/data"},
-        {"/x", "x", "/"},
-        {"/", "", "/"},
-        {"x", "x", "."},
-        {"a//b", "b", "a"},
-        {"file:///x", "x", "file:///"},
-        {"gs://b/a/x?scheme=http", "x", "gs://b/a?scheme=http"},
-        {"gs://b/x", "x", "gs://b"},
-        {"gs://b/x?scheme=http", "x", "gs://b?scheme=http"},
-        {"gs://b", "", "gs://b"},
-        {"gs://b?scheme=http", "", "gs://b?scheme=http"},
-        {"memory://a/x", "x", "memory://a"},
-        {"memory://x", "x", "memory://"}}) {
+  for (const auto& [uri, name, folder] : {Case{"/data/x", "x", "/data"},
+                                          {"/data/x/", "x", "/data"},
+                                          {"/x", "x", "/"},
+                                          {"/", "", "/"},
+                                          {"x", "x", "."},
+                                          {"a//b", "b", "a"},
+                                          {"file:///x", "x", "file:///"},
+                                          {"gs://b/a/x?scheme=http", "x", "gs://b/a?scheme=http"},
+                                          {"gs://b/x", "x", "gs://b"},
+                                          {"gs://b/x?scheme=http", "x", "gs://b?scheme=http"},
+                                          {"gs://b", "", "gs://b"},
+                                          {"gs://b?scheme=http", "", "gs://b?scheme=http"},
+                                          {"memory://a/x", "x", "memory://a"},
+                                          {"memory://x", "x", "memory://"}}) {
     EXPECT_EQ(Basename(uri), name) << uri;
     EXPECT_EQ(Dirname(uri), folder) << uri;
   }

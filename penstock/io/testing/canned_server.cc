@@ -3,10 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <arpa/inet.h>
 #include <sys/socket.h>
-
-#include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 
@@ -22,8 +21,8 @@ CannedServer::CannedServer(std::string answer)
   socklen_t size = sizeof(address);
   PENSTOCK_CHECK(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
   PENSTOCK_CHECK(::listen(listening_.get(), 16) == 0);
-  PENSTOCK_CHECK(
-      ::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  PENSTOCK_CHECK(::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size) ==
+                 0);
   port_ = ntohs(address.sin_port);
   thread_.Schedule([this] { Serve(); });
 }

@@ -1,5 +1,5 @@
-// A server on a loopback port that answers whatever it is asked with one text, for the answers that a real
-// emulator never gives: no right, overload, silence.
+// A server on a loopback port that answers whatever it is asked with one text, for the answers that
+// a real emulator never gives: no right, overload, silence.
 #pragma once
 
 #include <atomic>

@@ -5,17 +5,16 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/substitute.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"
@@ -33,7 +32,8 @@ const Emulator::Kind Emulator::kGcs = {
     "fake-gcs-server",
     "tools/fake-gcs-server",
     {"-scheme", "http", "-host", "127.0.0.1", "-port", "$0", "-backend", "memory"},
-    "gs://anonymous@$0?scheme=http&endpoint_override=127.0.0.1:$1&retry_limit_seconds=10&project_id=p"};
+    "gs://"
+    "anonymous@$0?scheme=http&endpoint_override=127.0.0.1:$1&retry_limit_seconds=10&project_id=p"};
 
 const Emulator::Kind Emulator::kS3 = {
     "gofakes3",

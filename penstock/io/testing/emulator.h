@@ -1,17 +1,18 @@
-// Storage services on this machine, for tests: real HTTP servers on a loopback port of their own, started
-// once per test program when a test first asks, ended with it. They are programs in
-// third_party/unpacked/bin; where one is missing, the error says how to get it, and a test must fail.
+// Storage services on this machine, for tests: real HTTP servers on a loopback port of their own,
+// started once per test program when a test first asks, ended with it. They are programs in
+// third_party/unpacked/bin; where one is missing, the error says how to get it, and a test must
+// fail.
 //
 //   ASSERT_OK_AND_ASSIGN(Emulator * gcs, Emulator::Gcs());
-//   ASSERT_OK_AND_ASSIGN(std::string bucket, gcs->MakeBucket(*fs));     // "gs://anonymous@bucket-0?..."
+//   ASSERT_OK_AND_ASSIGN(std::string bucket, gcs->MakeBucket(*fs));     //
+//   "gs://anonymous@bucket-0?..."
 #pragma once
 
 #include <atomic>
 #include <string>
 
-#include <sys/types.h>
-
 #include "absl/status/statusor.h"
+#include <sys/types.h>
 
 #include "penstock/io/file_system.h"
 
@@ -36,7 +37,8 @@ class Emulator {
   static const Kind kGcs;
   static const Kind kS3;
 
-  Emulator(const Kind& kind, int port, pid_t process) : kind_(kind), port_(port), process_(process) {}
+  Emulator(const Kind& kind, int port, pid_t process)
+      : kind_(kind), port_(port), process_(process) {}
   static absl::StatusOr<std::unique_ptr<Emulator>> Start(const Kind& kind);
   static absl::StatusOr<Emulator*> Get(const absl::StatusOr<std::unique_ptr<Emulator>>& started);
 

@@ -4,10 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include <gmock/gmock.h>
 
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/arrow_file_system.h"
@@ -175,7 +174,7 @@ TEST_P(FileSystemConformance, HasEmptyFiles) {
 TEST_P(FileSystemConformance, TakesNamesAsTheyAre) {
   const std::vector<std::string> names = {
       "sp ace.txt", " leading", "100%.jpg", "%41",        "a#b",      "what?",   "q?width=100",
-      "q?&",        "q?a=1&b",  "é水🌊.txt", "[1].png",   "star*",    "a+b&c=d", "it's \"it\"",
+      "q?&",        "q?a=1&b",  "é水🌊.txt", "[1].png",    "star*",    "a+b&c=d", "it's \"it\"",
       ".hidden",    "a:b@c",    "~tilde",   "{x,y}^|`$;", "back\\sl", "e=mc2"};
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
@@ -239,7 +238,8 @@ TEST_P(FileSystemConformance, WritersOfOneFileDoNotMix) {
   base::ThreadPool pool(4);
   std::atomic<int> failed = 0;
   base::ParallelFor(pool, 0, 16, [&](int64_t i) {
-    if (!WriteFile(*fs_, At("file"), std::string(100000, static_cast<char>('a' + i))).ok()) ++failed;
+    if (!WriteFile(*fs_, At("file"), std::string(100000, static_cast<char>('a' + i))).ok())
+      ++failed;
   });
   EXPECT_EQ(failed, 0);
   ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs_, At("file")));
@@ -260,8 +260,8 @@ TEST_P(FileSystemConformance, ListsOneLevel) {
     EXPECT_TRUE(listed[0].is_directory);
     EXPECT_FALSE(listed[1].is_directory);
     EXPECT_EQ(listed[1].size, 2);
-    EXPECT_GT(listed[1].modified_unix_seconds, 1.7e9);
-    EXPECT_LT(listed[1].modified_unix_seconds, 4e9);
+    const double modified = listed[1].modified_unix_seconds;
+    EXPECT_TRUE((1.7e9 < modified && modified < 4e9) || (modified == 0 && !made_.tells_times));
   }
 }
 
@@ -389,8 +389,7 @@ TEST_P(FileSystemConformance, FindsWhatAPatternMeans) {
       {"img/**/1.jpg", {"img/cat/1.jpg", "img/dog/1.jpg", "img/dog/old/1.jpg"}},
       {"img/**/*.jpg",
        {"img/[1].jpg", "img/cat/1.jpg", "img/dog/1.jpg", "img/dog/old/1.jpg", "img/top.jpg"}},
-      {"img/**/old/**",
-       {"img/dog/old/1.jpg"}},
+      {"img/**/old/**", {"img/dog/old/1.jpg"}},
       {"img/dog/**", {"img/dog/1.jpg", "img/dog/old/1.jpg"}},
       {"img/.cache/*", {"img/.cache/1.jpg"}},
       {"img/[[]1].jpg", {"img/[1].jpg"}},

@@ -18,8 +18,9 @@ namespace penstock::io {
 
 struct FileSystemUnderTest {
   std::shared_ptr<FileSystem> fs;
-  std::string root;  // a folder in which nothing is yet; it need not exist
-  int many_files = 100;  // more than one page of a listing, where there are pages
+  std::string root;         // a folder in which nothing is yet; it need not exist
+  int many_files = 100;     // more than one page of a listing, where there are pages
+  bool tells_times = true;  // whether each file's time of modification is known
 };
 
 // Called for each test.

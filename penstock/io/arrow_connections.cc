@@ -1,0 +1,123 @@
+#include "penstock/io/arrow_connections.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include <arrow/filesystem/filesystem.h>
+#include <dlfcn.h>
+
+#include "penstock/base/status.h"
+#include "penstock/io/arrow_status.h"
+#include "penstock/io/google_credentials.h"
+
+namespace penstock::io {
+namespace {
+
+struct Scheme {
+  const char* name;
+  std::vector<absl::string_view> options;
+};
+
+const std::vector<Scheme>& Schemes() {
+  static const auto* const schemes = new std::vector<Scheme>{
+      {"gs", {"endpoint_override", "scheme", "project_id", "location", "retry_limit_seconds"}},
+      {"s3",
+       {"endpoint_override", "scheme", "region", "allow_bucket_creation", "allow_bucket_deletion",
+        "allow_delayed_open", "smart_defaults", "tls_ca_dir_path", "tls_ca_file_path",
+        "tls_verify_certificates"}},
+  };
+  return *schemes;
+}
+
+std::optional<absl::string_view> OptionValue(absl::string_view options, absl::string_view key) {
+  for (absl::string_view option : absl::StrSplit(options, '&')) {
+    const size_t equals = option.find('=');
+    if (option.substr(0, equals) == key) return option.substr(equals + 1);
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckOptions(const Uri& uri) {
+  for (const Scheme& scheme : Schemes()) {
+    if (scheme.name != uri.scheme) continue;
+    for (absl::string_view option : absl::StrSplit(uri.options, '&', absl::SkipEmpty())) {
+      const absl::string_view key = option.substr(0, option.find('='));
+      if (std::find(scheme.options.begin(), scheme.options.end(), key) == scheme.options.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("'", DisplayUri(uri), "' has the option '", key, "'; ", uri.scheme,
+                         ":// has ", absl::StrJoin(scheme.options, ", "),
+                         ". If '?' belongs to the name, write '?&' behind it"));
+      }
+    }
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", DisplayUri(uri), "' is neither gs:// nor s3://"));
+}
+
+// s3:// stands in a module of its own, beside Arrow's library; loading it takes time and memory, so
+// only those who use it do.
+arrow::Status LoadS3() {
+  Dl_info library;
+  const auto anything_in_arrow = reinterpret_cast<const void*>(&arrow::fs::LoadFileSystemFactories);
+  if (::dladdr(anything_in_arrow, &library) == 0) {
+    return arrow::Status::IOError("Arrow's library was not found in this process");
+  }
+  const std::string module = JoinPath(Dirname(library.dli_fname), "libarrow_s3.so.2600");
+  return arrow::fs::LoadFileSystemFactories(module.c_str());
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(const Uri& uri) {
+  PENSTOCK_RETURN_IF_ERROR(CheckOptions(uri));
+  const std::string key =
+      absl::StrCat(uri.scheme, "://", uri.user, "@", uri.bucket, "?", uri.options);
+  std::lock_guard lock(mutex_);
+  if (const auto it = open_.find(key); it != open_.end()) return it->second;
+  const bool first_s3 = uri.scheme == "s3" && !s3_loaded_;
+  if (first_s3) {
+    PENSTOCK_RETURN_IF_ARROW_ERROR(LoadS3(), "load what s3:// needs for", uri);
+    s3_loaded_ = true;
+  }
+  auto made = arrow::fs::FileSystemFromUri(ArrowUri(uri));
+  // The client of AWS may crash when the process ends, unless it is shut down first: so this must
+  // be said after the client has made what the process's end destroys.
+  if (first_s3) std::atexit([] { arrow::fs::EnsureFinalized(); });
+  PENSTOCK_RETURN_IF_ARROW_ERROR(made.status(), "reach", uri);
+  return open_[key] = *std::move(made);
+}
+
+// What Arrow takes: our defaults filled in, no object's name.
+std::string ArrowConnections::ArrowUri(Uri uri) {
+  uri.path.clear();
+  const auto set_default = [&](absl::string_view key, absl::string_view value) {
+    if (OptionValue(uri.options, key)) return;
+    absl::StrAppend(&uri.options, uri.options.empty() ? "" : "&", key, "=", value);
+  };
+  if (uri.scheme == "gs") {
+    // Arrow's own is 15 minutes of silence.
+    set_default("retry_limit_seconds", "60");
+    // Credentials are never sent to an endpoint without TLS, so none need be looked for.
+    const bool encrypted = OptionValue(uri.options, "scheme").value_or("https") == "https";
+    if (uri.user.empty() && (!encrypted || !HasGoogleCredentials())) uri.user = "anonymous";
+    // Arrow takes http for anonymous users.
+    set_default("scheme", "https");
+  } else {
+    // A small object is then one request, instead of three.
+    set_default("allow_delayed_open", "true");
+  }
+  return FormatUri(uri);
+}
+
+bool ArrowConnections::HasGoogleCredentials() {
+  if (!google_credentials_) google_credentials_ = GoogleCredentialsExist();
+  return *google_credentials_;
+}
+
+}  // namespace penstock::io

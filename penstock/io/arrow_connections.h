@@ -1,0 +1,37 @@
+// The Arrow file systems behind gs:// and s3:// URIs: options checked, credentials chosen, made
+// once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/io/uri.h"
+
+namespace arrow::fs {
+class FileSystem;
+}
+
+namespace penstock::io {
+
+// Any thread may use it.
+class ArrowConnections {
+ public:
+  // What serves this URI; it depends on scheme, user, bucket and options.
+  absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> For(const Uri& uri);
+
+ private:
+  std::string ArrowUri(Uri uri);
+  bool HasGoogleCredentials();
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<arrow::fs::FileSystem>> open_;
+  std::optional<bool> google_credentials_;
+  bool s3_loaded_ = false;
+};
+
+}  // namespace penstock::io
