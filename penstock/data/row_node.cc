@@ -35,7 +35,7 @@ class RowNode : public Node {
   size_t Room() const;
   bool FormGroup();
   void StartGroup();
-  bool AnyRunning() const;
+  size_t NumRunning() const;
   bool PopDone(std::shared_ptr<RowGroup>* group);
 
   const RowNodeOptions options_;
@@ -74,7 +74,7 @@ int64_t RowNode::Chunks(int64_t rows) const {
 // on.
 size_t RowNode::Room() const {
   const int64_t chunks = Chunks(GroupRows());
-  if (chunks == 0) return 1;
+  if (chunks == 0) return 1 + NumRunning();
   const int64_t wanted = 2 * engine_.compute_threads();
   return static_cast<size_t>(1 + (wanted + chunks - 1) / chunks);
 }
@@ -124,15 +124,15 @@ void RowNode::StartGroup() {
   }
 }
 
-bool RowNode::AnyRunning() const {
-  return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& group) { return !group->done(); });
+size_t RowNode::NumRunning() const {
+  return std::count_if(groups_.begin(), groups_.end(),
+                       [](const auto& group) { return !group->done(); });
 }
 
 void RowNode::Advance() {
   while (groups_.size() < Room() && FormGroup()) StartGroup();
   input_->Advance();
-  if (AnyRunning()) {
+  if (NumRunning() > 0) {
     meter_.Set(WaitMeter::kNothing);
   } else if (groups_.size() >= Room()) {
     meter_.Set(WaitMeter::kRoom);

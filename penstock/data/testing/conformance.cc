@@ -119,7 +119,8 @@ void ExpectReadsAheadWithinBounds(const Apply& stage, const StageTraits& traits)
   if (!traits.reads_all_input) return;
   auto counts = std::make_shared<SourceCounts>();
   const Dataset dataset = stage(TestSource({.rows = -1}, counts));
-  auto iterator = dataset.MakeIterator({.seed = kSeed});
+  base::ThreadPool pool(2);  // how far is ahead depends on the number of threads
+  auto iterator = dataset.MakeIterator({.pool = &pool, .seed = kSeed});
   ASSERT_TRUE(iterator.ok());
   base::NamedArrays element;
   int64_t taken = 0;
