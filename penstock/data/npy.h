@@ -1,18 +1,19 @@
 // NumPy's files: .npy (one array) and .npz (a zip archive of .npy files, stored or deflated).
 //
-//   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays cifar, ReadNpz(*io::FileSystem::Default(), "cifar10.npz"));
-//   Dataset train = Dataset::FromArrays(cifar, "cifar10.npz").Shuffle(50'000).Batch(128);
+//   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays cifar, ReadNpz(*io::FileSystem::Default(),
+//   "cifar10.npz")); Dataset train = Dataset::FromArrays(cifar,
+//   "cifar10.npz").Shuffle(50'000).Batch(128);
 //
-// Formats: numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3; zip as in
-// PKWARE's APPNOTE 6.3.10, with its 64-bit extension, without encryption or other methods.
+// Formats: numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3; zip as
+// in PKWARE's APPNOTE 6.3.10, with its 64-bit extension, without encryption or other methods.
 //
 // Types: bool, integers, float16/32/64 and complex64 of either byte order (arrays here are in the
 // machine's); bytes (`S`) and text (`U`) of fixed width become strings, without the NULs that pad
 // them. Column-major arrays are turned to row-major. Objects (`O`) are refused: they are pickles,
 // which can run anything when read.
 //
-// Errors are DataLoss for damage, Unimplemented for kinds not read, and name the byte or the member;
-// the file's name is added by those that read files.
+// Errors are DataLoss for damage, Unimplemented for kinds not read, and name the byte or the
+// member; the file's name is added by those that read files.
 #pragma once
 
 #include <memory>
@@ -27,13 +28,12 @@
 
 namespace penstock::data {
 
-// The array of a .npy file. Where type, order and alignment agree it looks at `bytes`, kept alive by
-// `owner`; without an owner it copies.
+// The array of a .npy file. Where type, order and alignment agree it looks at `bytes`, kept alive
+// by `owner`; without an owner it copies.
 absl::StatusOr<base::Array> ParseNpy(absl::string_view bytes,
                                      std::shared_ptr<const void> owner = nullptr);
 // The arrays of a .npz file in its order, named without ".npy".
-absl::StatusOr<base::NamedArrays> ParseNpz(absl::string_view bytes,
-                                           std::shared_ptr<const void> owner = nullptr);
+absl::StatusOr<base::NamedArrays> ParseNpz(absl::string_view bytes);
 
 // The bytes that numpy.save writes. Strings become `S` of the longest one's width.
 absl::StatusOr<std::string> SerializeNpy(const base::Array& array);
@@ -47,5 +47,15 @@ absl::StatusOr<base::NamedArrays> ReadNpz(io::FileSystem& fs, absl::string_view 
 absl::Status WriteNpy(io::FileSystem& fs, absl::string_view uri, const base::Array& array);
 absl::Status WriteNpz(io::FileSystem& fs, absl::string_view uri, const base::NamedArrays& arrays,
                       NpzOptions options = {});
+
+// What npz.cc shares: a .npy file as pieces that need no copy of the array, and a file's bytes in
+// aligned memory.
+struct NpyPieces {
+  std::string header;
+  absl::string_view data;  // the array's own memory
+  std::string strings;     // instead of data, for strings
+};
+absl::StatusOr<NpyPieces> ToNpyPieces(const base::Array& array);
+absl::StatusOr<base::Array> ReadAligned(io::FileSystem& fs, absl::string_view uri);
 
 }  // namespace penstock::data
