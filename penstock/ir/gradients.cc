@@ -15,9 +15,7 @@ class Backward {
   Backward(Graph& graph, absl::Span<const Value> xs) : graph_(graph), depends_(graph.num_nodes()) {
     for (const Value& x : xs) depends_[x.node_id()] = true;
     for (int id = 0; id < graph.num_nodes(); ++id) {
-      for (const Value& operand : graph.node(id).operands) {
-        depends_[id] = depends_[id] || depends_[operand.node_id()];
-      }
+      depends_[id] = depends_[id] || TakesPart(graph.node(id));
     }
   }
 
@@ -39,20 +37,25 @@ class Backward {
   void Run() {
     for (int id = static_cast<int>(depends_.size()); id-- > 0 && graph_.status().ok();) {
       const auto found = cotangents_.find(id);
-      if (!depends_[id] || found == cotangents_.end()) continue;
-      const Node& node = graph_.node(id);
-      if (node.operands.empty()) continue;
-      Visit(id, node, found->second);
+      // An x ends the way back, unless it depends on another x.
+      if (found != cotangents_.end() && TakesPart(graph_.node(id))) Visit(id, found->second);
     }
   }
 
  private:
-  void Visit(int id, const Node& node, const Values& cotangents) {
+  // Whether a change of some x, however small, moves this node's results.
+  bool TakesPart(const Node& node) const {
+    if (node.op->gradient == nullptr && node.op->zero_gradient) return false;
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value& v) {
+      return depends_[v.node_id()] && IsDifferentiable(v.type());
+    });
+  }
+
+  void Visit(int id, const Values& cotangents) {
+    const Node& node = graph_.node(id);
     Scope scope(graph_, node.origin);
     if (node.op->gradient == nullptr) {
-      if (!node.op->zero_gradient) {
-        graph_.Fail(OpError(node, "has no gradient; use StopGradient where none is meant to flow"));
-      }
+      graph_.Fail(OpError(node, "has no gradient; use StopGradient where none is meant to flow"));
       return;
     }
     GradientArgs args{.node = node, .results = {}, .cotangents = cotangents};
@@ -81,7 +84,7 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
     }
     cotangent = SplatLike(y, 1);
   }
-  return Gradients(Values{y}, xs, Values{cotangent});
+  return Gradients(absl::MakeConstSpan(&y, 1), xs, absl::MakeConstSpan(&cotangent, 1));
 }
 
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
@@ -107,6 +110,7 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
   backward.Run();
   if (!graph->status().ok()) return gradients;
   for (size_t i = 0; i < xs.size(); ++i) {
+    if (!IsDifferentiable(xs[i].type())) continue;
     gradients[i] = backward.Cotangent(xs[i]);
     if (!gradients[i].valid()) gradients[i] = SplatLike(xs[i], 0);
   }
