@@ -48,7 +48,8 @@ function(penstock_room)
   set(test_libraries penstock_${ROOM_NAME} ${ROOM_LIBRARIES} ${ROOM_TEST_LIBRARIES})
   if(testing)
     add_library(penstock_${ROOM_NAME}_testing STATIC ${testing})
-    target_link_libraries(penstock_${ROOM_NAME}_testing PUBLIC penstock_${ROOM_NAME} GTest::gmock GTest::gtest)
+    target_link_libraries(penstock_${ROOM_NAME}_testing
+      PUBLIC penstock_${ROOM_NAME} ${ROOM_TEST_LIBRARIES} GTest::gmock GTest::gtest)
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
   add_custom_target(${ROOM_NAME}_tests)  # builds the tests of this room alone
