@@ -43,23 +43,15 @@ const OpDef kAllReduce = {
     .print =
         [](Printer& printer, const Node& node) {
           const auto kind = static_cast<ReduceKind>(node.attributes.Get<int64_t>("kind"));
-          const std::string scalar = MlirType({node.results[0].dtype, {}});
           const int replicas = printer.num_replicas();
-          std::vector<int> group(replicas);
+          std::vector<int64_t> group(replicas);
           std::iota(group.begin(), group.end(), 0);
-          const std::string a = printer.FreshName(), b = printer.FreshName(),
-                            sum = printer.FreshName();
           printer.OpenLine(node, absl::StrCat("\"stablehlo.all_reduce\"(",
                                               printer.Names(node.operands), ") ({"));
-          printer.Indent(1);
-          printer.PlainLine(absl::StrCat("^bb0(", a, ": ", scalar, ", ", b, ": ", scalar, "):"));
-          printer.PlainLine(
-              absl::StrCat(sum, " = ", StableHloOf(kind), " ", a, ", ", b, " : ", scalar));
-          printer.PlainLine(absl::StrCat("stablehlo.return ", sum, " : ", scalar));
-          printer.Indent(-1);
-          printer.CloseLine(
-              node, absl::StrCat("}) {replica_groups = dense<[[", absl::StrJoin(group, ", "),
-                                 "]]> : tensor<1x", replicas, "xi64>} : ", FunctionType(node)));
+          printer.ReducerRegion(StableHloOf(kind), node.results[0].dtype);
+          printer.CloseLine(absl::StrCat("}) {replica_groups = dense<[", MlirList(group),
+                                         "]> : tensor<1x", replicas,
+                                         "xi64>} : ", FunctionType(node)));
         }};
 
 ReduceKind KindOf(Reducer reducer) {

@@ -6,8 +6,10 @@ namespace penstock::ir {
 
 Value Relu(Value x) {
   if (!x.valid()) return x;
-  // The gradient at 0 is 0, as everywhere (a maximum would halve it).
-  return Select(Greater(x, SplatLike(x, 0)), x, SplatLike(x, 0));
+  // A maximum would halve the gradient at 0, where it is 0 everywhere else. Asked this way round, a
+  // NaN stays one and can be found.
+  const Value zero = SplatLike(x, 0);
+  return Select(LessEqual(x, zero), zero, x);
 }
 
 namespace {
@@ -45,7 +47,12 @@ Value LogSumExp(Value x, const Axes& axes, bool keep_dims) {
   return flat;
 }
 
-// max(x, 0) + log(1 + exp(-|x|)), with the gradient sigmoid(x) everywhere.
-Value Softplus(Value x) { return Relu(x) + Log1p(Exp(-Abs(x))); }
+Value Softplus(Value x) {
+  if (!x.valid()) return x;
+  // max(x, 0) + log(1 + exp(-|x|)), with a |x| that has a slope at 0, so that the first derivative
+  // is sigmoid(x) there too.
+  const Value minus_abs = Select(Greater(x, SplatLike(x, 0)), -x, x);
+  return Relu(x) + Log1p(Exp(minus_abs));
+}
 
 }  // namespace penstock::ir

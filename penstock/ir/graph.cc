@@ -86,8 +86,9 @@ void Graph::SetResults(absl::Span<const Value> results, absl::Span<const std::st
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].valid())
       Fail(absl::InvalidArgumentError(absl::StrCat("result ", i, " is not a value")));
-    PENSTOCK_CHECK(!results[i].valid() || results[i].graph() == this);
+    if (results[i].valid() && results[i].graph() != this) FailForeign(absl::StrCat("result ", i));
   }
+  if (!status_.ok()) return;
   results_.assign(results.begin(), results.end());
   result_names_.assign(names.begin(), names.end());
   for (size_t i = names.size(); i < results.size(); ++i)
@@ -99,7 +100,10 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
   for (const Value& operand : operands) {
     // Whoever made an invalid value has told the graph why.
     if (!operand.valid()) return {};
-    PENSTOCK_CHECK(operand.graph() == this);
+    if (operand.graph() != this) {
+      FailForeign(absl::StrCat("an operand of ", op.name));
+      return {};
+    }
   }
   Node node;
   node.op = &op;
@@ -109,7 +113,7 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
   node.origin = current_origin_;
   for (const auto& region : node.regions) {
     if (!region->status().ok()) {
-      Fail(region->status());
+      if (status_.ok()) status_ = region->status();  // a body says itself where it stands
       return {};
     }
   }
@@ -131,12 +135,20 @@ std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> argu
   PENSTOCK_CHECK(arguments.size() == body.parameters().size());
   if (!body.status().ok()) Fail(body.status());
   if (!status_.ok()) return {};
+  std::vector<bool> needed(body.num_nodes());
+  for (const Value& v : body.results()) needed[v.node_id()] = true;
+  for (int id = body.num_nodes(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const Value& v : body.node(id).operands) needed[v.node_id()] = true;
+  }
   absl::flat_hash_map<int, std::vector<Value>> copies;  // by node of the body
-  for (size_t i = 0; i < arguments.size(); ++i)
+  for (size_t i = 0; i < arguments.size(); ++i) {
     copies[body.parameters()[i].node_id()] = {arguments[i]};
+  }
   for (int id = 0; id < body.num_nodes(); ++id) {
     const Node& node = body.node(id);
-    if (copies.contains(id)) continue;  // a parameter
+    if (!needed[id] || copies.contains(id)) continue;
+    const Scope scope(*this, body.origins()[node.origin]);
     std::vector<Value> operands;
     for (const Value& v : node.operands) operands.push_back(copies.at(v.node_id())[v.result()]);
     copies[id] = Emit(*node.op, std::move(operands), node.attributes, node.regions);
@@ -151,6 +163,13 @@ void Graph::Fail(const absl::Status& error) {
   if (!status_.ok()) return;
   const std::string where = current_origin().ToString();
   status_ = where.empty() ? error : base::WithContext(error, where);
+}
+
+void Graph::FailForeign(absl::string_view what) {
+  Fail(absl::InvalidArgumentError(
+      absl::StrCat(what, " belongs to another graph than '", name_,
+                   "'. The body of a loop or a branch sees only what it is given: hand the value "
+                   "over as part of the state.")));
 }
 
 const Origin& Graph::current_origin() const { return origins_[current_origin_]; }
@@ -170,6 +189,12 @@ Scope::Scope(Graph& graph, absl::string_view name, std::optional<base::SourceLoc
 
 Scope::Scope(Graph& graph, int origin) : graph_(graph), outer_(graph.current_origin_) {
   graph.current_origin_ = origin;
+}
+
+Scope::Scope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.current_origin_) {
+  // Neighbours mostly come from one place.
+  if (!(graph.origins_.back() == origin)) graph.origins_.push_back(origin);
+  graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;
 }
 
 Scope::~Scope() { graph_.current_origin_ = outer_; }
@@ -225,8 +250,9 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
-  for (OpList family : {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(),
-                        WindowOps(), IndexingOps(), ControlFlowOps(), CollectiveOps()}) {
+  for (OpList family :
+       {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
+        IndexingOps(), ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

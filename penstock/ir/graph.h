@@ -120,6 +120,7 @@ struct Origin {
   int line = 0;
 
   std::string ToString() const;  // "layer \"resnet/block2/conv1\" (train.cc:12)"
+  friend bool operator==(const Origin&, const Origin&) = default;
 };
 
 struct Node {
@@ -150,8 +151,8 @@ class Graph {
   std::vector<Value> Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes = {},
                           std::vector<std::shared_ptr<const Graph>> regions = {});
 
-  // Adds copies of the nodes of `body` with these values for its parameters; gives its results, or
-  // nothing after an error.
+  // Adds copies of the nodes that the results of `body` need, with these values for its parameters
+  // (one that nothing needs may be invalid); gives its results, or nothing after an error.
   std::vector<Value> Inline(const Graph& body, absl::Span<const Value> arguments);
 
   // Keeps `error`, in the context of the current origin, if it is the first.
@@ -172,6 +173,7 @@ class Graph {
 
  private:
   friend class Scope;
+  void FailForeign(absl::string_view what);
 
   std::string name_;
   int num_replicas_;
@@ -191,6 +193,8 @@ class Scope {
         std::optional<base::SourceLocation> location = std::nullopt);
   // Goes back to an origin that the graph has: for gradients.
   Scope(Graph& graph, int origin);
+  // An origin of another graph: for bodies.
+  Scope(Graph& graph, const Origin& origin);
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

@@ -72,22 +72,15 @@ InferResult InferScatterAdd(const Node& node) {
 
 void PrintScatterAdd(Printer& printer, const Node& node) {
   const int64_t axis = node.attributes.Get<int64_t>("axis");
-  const std::string scalar = MlirType({node.results[0].dtype, {}});
-  const std::string a = printer.FreshName(), b = printer.FreshName(), sum = printer.FreshName();
   printer.OpenLine(node,
                    absl::StrCat("\"stablehlo.scatter\"(", printer.Names(node.operands), ") ({"));
-  printer.Indent(1);
-  printer.PlainLine(absl::StrCat("^bb0(", a, ": ", scalar, ", ", b, ": ", scalar, "):"));
-  printer.PlainLine(absl::StrCat(sum, " = stablehlo.add ", a, ", ", b, " : ", scalar));
-  printer.PlainLine(absl::StrCat("stablehlo.return ", sum, " : ", scalar));
-  printer.Indent(-1);
-  printer.CloseLine(
-      node, absl::StrCat("}) {indices_are_sorted = false, scatter_dimension_numbers = ",
-                         "#stablehlo.scatter<update_window_dims = ",
-                         OffsetDims(node, node.operands[0].rank()), ", inserted_window_dims = [",
-                         axis, "], scatter_dims_to_operand_dims = [", axis,
-                         "], index_vector_dim = ", node.operands[1].rank(),
-                         ">, unique_indices = false} : ", FunctionType(node)));
+  printer.ReducerRegion("stablehlo.add", node.results[0].dtype);
+  printer.CloseLine(absl::StrCat(
+      "}) {indices_are_sorted = false, scatter_dimension_numbers = ",
+      "#stablehlo.scatter<update_window_dims = ", OffsetDims(node, node.operands[0].rank()),
+      ", inserted_window_dims = [", axis, "], scatter_dims_to_operand_dims = [", axis,
+      "], index_vector_dim = ", node.operands[1].rank(),
+      ">, unique_indices = false} : ", FunctionType(node)));
 }
 
 const OpDef kScatterAdd = {

@@ -84,5 +84,6 @@ OpList WindowOps();
 OpList IndexingOps();
 OpList ControlFlowOps();
 OpList CollectiveOps();
+OpList CustomCallOps();
 
 }  // namespace penstock::ir

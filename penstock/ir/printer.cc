@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -83,6 +84,31 @@ std::string MlirDense(const Array& array) {
   return absl::StrCat("dense<\"0x", absl::AsciiStrToUpper(absl::BytesToHexString(bytes)), "\">");
 }
 
+std::string MlirString(absl::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const bool plain = absl::ascii_isprint(static_cast<unsigned char>(c)) && c != '"' && c != '\\';
+    absl::StrAppend(
+        &out, plain ? std::string(1, c) : absl::StrFormat("\\%02X", static_cast<unsigned char>(c)));
+  }
+  return out + "\"";
+}
+
+std::string MlirAttribute(const Attribute& attribute) {
+  struct Visitor {
+    std::string operator()(bool v) const { return Literal(v); }
+    std::string operator()(int64_t v) const { return absl::StrCat(v, " : i64"); }
+    std::string operator()(double v) const { return absl::StrCat(Literal(v), " : f64"); }
+    std::string operator()(const std::string& v) const { return MlirString(v); }
+    std::string operator()(DType v) const { return MlirString(base::DTypeStableHlo(v)); }
+    std::string operator()(const std::vector<int64_t>& v) const { return MlirArray(v); }
+    std::string operator()(const Array& v) const {
+      return absl::StrCat(MlirDense(v), " : ", MlirType({v.dtype(), v.shape()}));
+    }
+  };
+  return std::visit(Visitor(), attribute);
+}
+
 std::string Printer::FreshName() { return absl::StrCat("%", next_name_++); }
 
 const Printer::Frame& Printer::FrameOf(const Graph* graph) const {
@@ -94,11 +120,7 @@ const Printer::Frame& Printer::FrameOf(const Graph* graph) const {
 }
 
 std::string Printer::Name(const Value& value) const {
-  const Frame& frame = FrameOf(value.graph());
-  const std::string& name = frame.names.at(value.node_id());
-  const auto before = frame.before.find(value.node_id());
-  if (before != frame.before.end()) return absl::StrCat(name, "#", before->second + value.result());
-  return value.node().results.size() == 1 ? name : absl::StrCat(name, "#", value.result());
+  return FrameOf(value.graph()).names.at(value.node_id())[value.result()];
 }
 
 std::string Printer::Names(absl::Span<const Value> values) const {
@@ -106,100 +128,134 @@ std::string Printer::Names(absl::Span<const Value> values) const {
                        [&](std::string* out, const Value& v) { out->append(Name(v)); });
 }
 
-void Printer::Write(const std::string& text, const Origin& origin, bool with_location) {
+const Origin& Printer::CurrentOrigin() const {
+  static const Origin kNowhere;
+  if (frames_.empty() || frames_.back().current < 0) return kNowhere;
+  const Graph& graph = *frames_.back().graph;
+  return graph.origins()[graph.node(frames_.back().current).origin];
+}
+
+void Printer::Write(const std::string& text, bool with_location) {
+  const Origin& origin = CurrentOrigin();
   absl::StrAppend(&text_, std::string(2 * indent_, ' '), text);
-  if (with_location && locations_) {
+  if (with_location && locations_ && !(origin.scope.empty() && origin.file.empty())) {
     // A name, the user's line, or both: loc("layer"("train.cc":12:0)).
-    const std::string file = origin.file.empty() ? ""
-                                                 : absl::StrCat("\"", absl::CEscape(origin.file),
-                                                                "\":", origin.line, ":0");
-    const std::string scope =
-        origin.scope.empty() ? "" : absl::StrCat("\"", absl::CEscape(origin.scope), "\"");
-    if (!scope.empty()) {
-      absl::StrAppend(&text_, " loc(", scope, file.empty() ? "" : "(" + file + ")", ")");
-    } else if (!file.empty()) {
-      absl::StrAppend(&text_, " loc(", file, ")");
+    std::string place;
+    if (!origin.file.empty()) place = absl::StrCat(MlirString(origin.file), ":", origin.line, ":0");
+    if (!origin.scope.empty()) {
+      place = absl::StrCat(MlirString(origin.scope), place.empty() ? "" : "(" + place + ")");
     }
+    absl::StrAppend(&text_, " loc(", place, ")");
   }
   text_ += '\n';
   line_origins_.push_back(origin);
 }
 
-namespace {
-
-const Origin& OriginOf(const Graph& graph, const Node& node) {
-  return graph.origins()[node.origin];
-}
-
-}  // namespace
-
-std::string Printer::Define(const Node& node, int before) {
-  Frame& frame = frames_.back();
+std::string Printer::Define(const Node& node) {
   const std::string name = FreshName();
-  frame.names[frame.current] = name;
-  const size_t count = node.results.size() + before;
-  if (before > 0) frame.before[frame.current] = before;
-  return absl::StrCat(name, count == 1 ? "" : absl::StrCat(":", count), " = ");
+  if (node.results.size() == 1) {
+    NameResults({name});
+    return absl::StrCat(name, " = ");
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < node.results.size(); ++i) names.push_back(absl::StrCat(name, "#", i));
+  NameResults(std::move(names));
+  return absl::StrCat(name, ":", node.results.size(), " = ");
 }
 
-void Printer::Line(const Node& node, const std::string& text) {
-  Write(Define(node) + text, OriginOf(*frames_.back().graph, node), true);
-}
+void Printer::Line(const Node& node, const std::string& text) { Write(Define(node) + text, true); }
 
 void Printer::OpenLine(const Node& node, const std::string& opening) {
-  Write(Define(node) + opening, OriginOf(*frames_.back().graph, node), false);
+  Write(Define(node) + opening, false);
 }
 
-void Printer::OpenLineAfter(const Node& node, int before, const std::string& opening) {
-  Write(Define(node, before) + opening, OriginOf(*frames_.back().graph, node), false);
-}
+void Printer::CloseLine(const std::string& closing) { Write(closing, true); }
 
-void Printer::CloseLine(const Node& node, const std::string& closing) {
-  Write(closing, OriginOf(*frames_.back().graph, node), true);
-}
+void Printer::PlainLine(const std::string& text) { Write(text, false); }
 
-void Printer::PlainLine(const std::string& text) { Write(text, Origin(), false); }
-
-std::string Printer::Scalar(DType dtype, double value, const Node& node) {
-  const std::string literal = base::VisitNumeric(dtype, [&](auto zero) {
+std::string Printer::Splat(const TensorType& type, double value) {
+  const std::string literal = base::VisitNumeric(type.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return Literal(value != 0);
+    } else if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      if (value >= static_cast<double>(Limits::max())) return Literal(Limits::max());
+      if (value <= static_cast<double>(Limits::min())) return Literal(Limits::min());
       return Literal(static_cast<T>(value));
+    } else if constexpr (std::is_same_v<T, double>) {
+      return Literal(value);
     } else {
-      return Literal(
-          T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
+      return Literal(T(static_cast<float>(value)));
     }
   });
   const std::string name = FreshName();
-  Write(absl::StrCat(name, " = stablehlo.constant dense<", literal, "> : ", MlirType({dtype, {}})),
-        OriginOf(*frames_.back().graph, node), true);
+  Write(absl::StrCat(name, " = stablehlo.constant dense<", literal, "> : ", MlirType(type)), true);
   return name;
 }
 
-void Printer::Body(const Graph& graph, absl::Span<const std::string> parameters,
-                   absl::string_view ending, absl::string_view first_type) {
+void Printer::ReducerRegion(absl::string_view operation, DType dtype) {
+  const std::string scalar = MlirType({dtype, {}});
+  const std::string a = FreshName(), b = FreshName(), combined = FreshName();
+  Indent(1);
+  PlainLine(absl::StrCat("^bb0(", a, ": ", scalar, ", ", b, ": ", scalar, "):"));
+  PlainLine(absl::StrCat(combined, " = ", operation, " ", a, ", ", b, " : ", scalar));
+  PlainLine(absl::StrCat("stablehlo.return ", combined, " : ", scalar));
+  Indent(-1);
+}
+
+bool Printer::IsUsed(int result) const {
+  return frames_.back().used[frames_.back().current][result];
+}
+
+void Printer::NameResults(std::vector<std::string> names) {
+  frames_.back().names[frames_.back().current] = std::move(names);
+}
+
+std::vector<std::string> Printer::Nodes(const Graph& graph,
+                                        absl::Span<const std::string> parameters) {
+  Frame frame{.graph = &graph};
   std::vector<bool> needed(graph.num_nodes());
-  for (const Value& result : graph.results()) needed[result.node_id()] = true;
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    frame.used.emplace_back(graph.node(id).results.size());
+  }
+  const auto use = [&](const Value& v) {
+    needed[v.node_id()] = true;
+    frame.used[v.node_id()][v.result()] = true;
+  };
+  for (const Value& result : graph.results()) use(result);
   for (int id = graph.num_nodes(); id-- > 0;) {
     if (!needed[id]) continue;
-    for (const Value& operand : graph.node(id).operands) needed[operand.node_id()] = true;
+    for (const Value& operand : graph.node(id).operands) use(operand);
   }
-  frames_.push_back({.graph = &graph});
   for (size_t i = 0; i < parameters.size(); ++i) {
-    frames_.back().names[graph.parameters()[i].node_id()] = parameters[i];
+    frame.names[graph.parameters()[i].node_id()] = {parameters[i]};
   }
+  frames_.push_back(std::move(frame));
   for (int id = 0; id < graph.num_nodes(); ++id) {
     const Node& node = graph.node(id);
     if (!needed[id] || node.op->print == nullptr) continue;
     frames_.back().current = id;
     node.op->print(*this, node);
   }
-  std::vector<std::string> types;
-  if (!first_type.empty()) types.emplace_back(first_type);
-  for (const Value& v : graph.results()) types.push_back(MlirType(v.type()));
-  PlainLine(absl::StrCat(ending, " ", Names(graph.results()), types.empty() ? "" : " : ",
-                         absl::StrJoin(types, ", ")));
+  std::vector<std::string> names;
+  for (const Value& result : graph.results()) names.push_back(Name(result));
   frames_.pop_back();
+  return names;
+}
+
+void Printer::Body(const Graph& graph, absl::Span<const std::string> parameters,
+                   absl::string_view ending) {
+  const std::vector<std::string> names = Nodes(graph, parameters);
+  std::vector<std::string> types;
+  for (const Value& v : graph.results()) types.push_back(MlirType(v.type()));
+  PlainLine(absl::StrCat(ending, names.empty() ? "" : " ", absl::StrJoin(names, ", "),
+                         names.empty() ? "" : " : ", absl::StrJoin(types, ", ")));
+}
+
+void PrintWith(Printer& printer, const Node& node, absl::string_view parameters) {
+  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), parameters,
+                                  " : ", FunctionType(node)));
 }
 
 void PrintElementwise(Printer& printer, const Node& node) {
@@ -207,9 +263,6 @@ void PrintElementwise(Printer& printer, const Node& node) {
                                   MlirType(node.results[0])));
 }
 
-void PrintConverting(Printer& printer, const Node& node) {
-  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), " : ",
-                                  FunctionType(node)));
-}
+void PrintConverting(Printer& printer, const Node& node) { PrintWith(printer, node, ""); }
 
 }  // namespace penstock::ir

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "penstock/ir/graph.h"
@@ -23,25 +24,32 @@ class Printer {
   std::string Name(const Value& value) const;
   // "%1, %2".
   std::string Names(absl::Span<const Value> values) const;
-
-  // For an operation's print function. `text` is what stands after "%n = "; the location is added.
-  void Line(const Node& node, const std::string& text);
-  // The whole operation is `opening` (after "%n = "), then the regions, then `closing`.
-  void OpenLine(const Node& node, const std::string& opening);
-  // The same for an operation that prints `before` results in front of the node's own.
-  void OpenLineAfter(const Node& node, int before, const std::string& opening);
-  void CloseLine(const Node& node, const std::string& closing);
-  void PlainLine(const std::string& text);  // with no operation of the graph on it
-  void Indent(int by) { indent_ += by; }
-  // A scalar constant on a line of its own; its name.
-  std::string Scalar(DType dtype, double value, const Node& node);
   std::string FreshName();
 
-  // The nodes of a graph that its results need, then `ending` ("return", "stablehlo.return") with
-  // the results. Parameters go by `parameters`. `first_type` is the type of a value that `ending`
-  // names already.
-  void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending,
-            absl::string_view first_type = "");
+  // For an operation's print function, which describes the node that is being printed. The whole
+  // operation on one line: `text` is what stands after "%n = "; the location is added.
+  void Line(const Node& node, const std::string& text);
+  // An operation with regions: `opening` (after "%n = "), lines of the regions, `closing`.
+  void OpenLine(const Node& node, const std::string& opening);
+  void CloseLine(const std::string& closing);
+  void PlainLine(const std::string& text);
+  void Indent(int by) { indent_ += by; }
+  // A constant on a line of its own, all of its elements `value`, or the nearest number that the
+  // type holds; its name.
+  std::string Splat(const TensorType& type, double value);
+  // The region of an operation that combines two elements: "stablehlo.add".
+  void ReducerRegion(absl::string_view operation, DType dtype);
+
+  // For an operation whose printed results are not the node's: whether anything that is printed
+  // uses the node's result, and what it is called (empty for one that nothing uses).
+  bool IsUsed(int result) const;
+  void NameResults(std::vector<std::string> names);
+
+  // Prints the nodes that the graph's results need and gives the results' names. The graph's
+  // parameters are called `parameters`.
+  std::vector<std::string> Nodes(const Graph& graph, absl::Span<const std::string> parameters);
+  // Nodes(), then "`ending` %1, %2 : types".
+  void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending);
 
   std::string TakeText() { return std::move(text_); }
   std::vector<Origin> TakeOrigins() { return std::move(line_origins_); }
@@ -49,13 +57,15 @@ class Printer {
  private:
   struct Frame {  // a graph being printed
     const Graph* graph;
-    absl::flat_hash_map<int, std::string> names = {};  // of nodes
-    absl::flat_hash_map<int, int> before = {};         // results printed in front of a node's own
-    int current = -1;                                  // the node whose print function runs
+    // What the results of a node are called, by the node's number.
+    absl::flat_hash_map<int, std::vector<std::string>> names = {};
+    std::vector<std::vector<bool>> used = {};  // by node and result
+    int current = -1;                          // the node whose print function runs
   };
-  std::string Define(const Node& node, int before = 0);  // names the current node: "%3 = "
   const Frame& FrameOf(const Graph* graph) const;
-  void Write(const std::string& text, const Origin& origin, bool with_location);
+  const Origin& CurrentOrigin() const;
+  std::string Define(const Node& node);  // names the current node: "%3 = "
+  void Write(const std::string& text, bool with_location);
 
   const bool locations_;
   const int num_replicas_;
@@ -76,7 +86,14 @@ std::string MlirList(absl::Span<const int64_t> numbers);
 std::string MlirArray(absl::Span<const int64_t> numbers);
 // "dense<...>" of the elements, without a type. Not for bool arrays of several different elements.
 std::string MlirDense(const Array& array);
+// A string literal, quoted.
+std::string MlirString(absl::string_view text);
+// "3 : i64", "\"text\"", "array<i64: 1, 2>": a node's attribute as an operation's.
+std::string MlirAttribute(const Attribute& attribute);
 
+// "stablehlo.reverse %1, dims = [0] : (tensor<2xf32>) -> tensor<2xf32>", where `parameters` is what
+// stands between the operands and the types.
+void PrintWith(Printer& printer, const Node& node, absl::string_view parameters);
 // "stablehlo.add %1, %2 : tensor<f32>" and "stablehlo.convert %1 : (tensor<i32>) -> tensor<f32>".
 void PrintElementwise(Printer& printer, const Node& node);
 void PrintConverting(Printer& printer, const Node& node);

@@ -70,23 +70,30 @@ bool CheckFloat(Value key, const TensorType& type, absl::string_view what) {
   return false;
 }
 
+// How a float type is laid out, and how wide the random bits are that fill its mantissa.
 struct FloatBits {
-  DType bits;
-  int width, mantissa;
-  double one;  // the bits of 1.0
+  DType random, bits;
+  int width, mantissa;  // of `random`, of the float
+  double one;           // the bits of 1.0
 };
 
 FloatBits BitsOf(DType dtype) {
   switch (dtype) {
     case DType::kF64:
-      return {DType::kU64, 64, 52, 0x3FF0000000000000p0};
+      return {DType::kU64, DType::kU64, 64, 52, 0x3FF0000000000000p0};
     case DType::kF32:
-      return {DType::kU32, 32, 23, 0x3F800000p0};
+      return {DType::kU32, DType::kU32, 32, 23, 0x3F800000p0};
     case DType::kF16:
-      return {DType::kU16, 16, 10, 0x3C00p0};
+      return {DType::kU16, DType::kU16, 16, 10, 0x3C00p0};
     default:
-      return {DType::kU16, 16, 7, 0x3F80p0};  // bfloat16
+      return {DType::kU8, DType::kU16, 8, 7, 0x3F80p0};  // bfloat16
   }
+}
+
+// A scalar that a double cannot always hold.
+template <typename T>
+Value Integer(Graph& graph, DType dtype, T value) {
+  return Constant(graph, *Array::Scalar(value).Cast(dtype));
 }
 
 Value Polynomial(Value x, std::initializer_list<double> coefficients) {
@@ -160,7 +167,7 @@ Value RandomUniform(Value key, const TensorType& type, double low, double high) 
   if (!CheckFloat(key, type, "random_uniform")) return Value();
   // Random mantissa bits under the exponent of 1 give [1, 2).
   const FloatBits f = BitsOf(type.dtype);
-  const Value bits = RandomBits(key, {f.bits, type.shape});
+  const Value bits = Convert(RandomBits(key, {f.random, type.shape}), f.bits);
   if (!bits.valid()) return Value();
   const Value mantissa = ShiftRightLogical(bits, SplatLike(bits, f.width - f.mantissa));
   const Value unit = BitcastConvert(Or(mantissa, SplatLike(mantissa, f.one)), type.dtype) - 1.0;
@@ -203,18 +210,34 @@ Value RandomBernoulli(Value key, const Shape& shape, double probability) {
 
 Value RandomInt(Value key, const TensorType& type, int64_t low, int64_t high) {
   if (!CheckKey(key)) return Value();
-  if (!base::IsInteger(type.dtype) || high <= low || high - low > (int64_t{1} << 32)) {
-    key.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("random_int: wants an integer type and a range of up to 2^32 numbers, got ",
+  Graph& graph = *key.graph();
+  const int width = std::max(32, base::BitWidth(type.dtype));
+  const bool is_signed = base::IsSigned(type.dtype);
+  const int bits = base::BitWidth(type.dtype) - (is_signed ? 1 : 0);
+  const int64_t most = bits >= 63 ? std::numeric_limits<int64_t>::max() : int64_t{1} << bits;
+  const int64_t least = is_signed ? (bits == 63 ? std::numeric_limits<int64_t>::min() : -most) : 0;
+  if (!base::IsInteger(type.dtype) || high <= low || low < least || high > most) {
+    graph.Fail(absl::InvalidArgumentError(
+        absl::StrCat("random_int: wants a range of numbers that the type holds, got ",
                      type.ToString(), " in [", low, ", ", high, ")")));
     return Value();
   }
-  // The high half of bits x range: the bias is below range / 2^32.
-  const Value bits = Convert(RandomBits(key, {DType::kU32, type.shape}), DType::kU64);
-  if (!bits.valid()) return Value();
-  const Value scaled =
-      ShiftRightLogical(bits * static_cast<double>(high - low), SplatLike(bits, 32));
-  return Convert(scaled, type.dtype) + static_cast<double>(low);
+  // Two draws are the two digits of a number below 2^(2 width), of which the remainder is taken
+  // digit by digit: the bias is as small as that of numbers twice as wide.
+  const DType dtype = width == 64 ? DType::kU64 : DType::kU32;
+  const Values keys = SplitKey(key, 2);
+  const Value upper = RandomBits(keys[0], {dtype, type.shape});
+  const Value lower = RandomBits(keys[1], {dtype, type.shape});
+  const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  Value offset = lower;
+  if (width == 64 || span < uint64_t{1} << 32) {
+    const uint64_t mask = width == 64 ? ~uint64_t{0} : 0xffffffff;
+    const uint64_t half = (uint64_t{1} << (width / 2)) % span;
+    const Value base = Integer(graph, dtype, ((half * half) & mask) % span);
+    const Value n = Integer(graph, dtype, span);
+    offset = Remainder(Remainder(upper, n) * base + Remainder(lower, n), n);
+  }
+  return Convert(offset, type.dtype) + Integer(graph, type.dtype, low);
 }
 
 }  // namespace penstock::ir

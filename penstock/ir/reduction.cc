@@ -84,6 +84,40 @@ Value Stretch(const Value& reduced, const Node& node) {
   return BroadcastInDim(reduced, shape, kept);
 }
 
+// For each element the product of all others along `axis`: those before it times those after it,
+// both in log2(n) steps. No division, so zeros do no harm in this or any further derivative.
+Value ProductOfOthers(Value x, int64_t axis) {
+  const int64_t n = x.shape().dim(static_cast<int>(axis));
+  const auto shift = [&](Value v, int64_t by) {  // towards the end; towards the front if negative
+    std::vector<PadAxis> padding(v.rank());
+    padding[axis] = {.low = by, .high = -by};
+    return Pad(v, 1, padding);
+  };
+  Value before = shift(x, 1), after = shift(x, -1);
+  for (int64_t step = 1; step < n; step *= 2) {
+    before = before * shift(before, step);
+    after = after * shift(after, -step);
+  }
+  return before * after;
+}
+
+// The reduced axes as one, at the end.
+Value ProductGradient(const GradientArgs& g, const Value& cotangent) {
+  const Value x = g.operand(0);
+  Axes order, inverse(x.rank());
+  const Ints& axes = g.node.attributes.Get<Ints>("axes");
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i);
+  }
+  order.insert(order.end(), axes.begin(), axes.end());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
+  const Value turned = Transpose(x, order);
+  const int64_t kept = g.result().shape().num_elements();
+  const int64_t reduced = kept == 0 ? 0 : x.shape().num_elements() / kept;
+  const Value others = ProductOfOthers(Reshape(turned, {kept, reduced}), 1);
+  return cotangent * Transpose(Reshape(others, turned.shape()), inverse);
+}
+
 Values ReduceGradient(const GradientArgs& g) {
   const Value x = g.operand(0), cotangent = Stretch(g.cotangent(), g.node);
   const Ints& axes = g.node.attributes.Get<Ints>("axes");
@@ -97,16 +131,8 @@ Values ReduceGradient(const GradientArgs& g) {
       const Value winners = Select(Equal(x, Stretch(g.result(), g.node)), one, zero);
       return {cotangent * winners / Stretch(ReduceSum(winners, axes), g.node)};
     }
-    case ReduceKind::kProduct: {
-      // The product of the others. With one zero among them only that one's is not zero; with two,
-      // none.
-      const Value is_zero = Equal(x, zero);
-      const Value zeros = Stretch(ReduceSum(Select(is_zero, one, zero), axes), g.node);
-      const Value rest = Stretch(ReduceProduct(Select(is_zero, one, x), axes), g.node);
-      const Value others = Select(Equal(zeros, zero), rest / Select(is_zero, one, x),
-                                  Select(And(is_zero, Equal(zeros, one)), rest, zero));
-      return {cotangent * others};
-    }
+    case ReduceKind::kProduct:
+      return {ProductGradient(g, cotangent)};
     case ReduceKind::kAnd:
     case ReduceKind::kOr:
       return {Value()};
@@ -122,7 +148,7 @@ const OpDef kReduce = {
       const auto kind = static_cast<ReduceKind>(node.attributes.Get<int64_t>("kind"));
       const TensorType& from = node.operands[0].type();
       const TensorType scalar{from.dtype, {}};
-      const std::string init = printer.Scalar(from.dtype, IdentityOf(kind, from.dtype), node);
+      const std::string init = printer.Splat(scalar, IdentityOf(kind, from.dtype));
       printer.Line(node,
                    absl::StrCat("stablehlo.reduce(", printer.Names(node.operands), " init: ", init,
                                 ") applies ", StableHloOf(kind), " across dimensions = ",
@@ -183,11 +209,22 @@ Value ReduceMean(Value x, const Axes& axes, bool keep_dims) {
 Value ArgMax(Value x, int64_t axis, DType index_dtype) {
   if (!x.valid() || !NormalizeAxis(x, axis, "argmax")) return Value();
   const int64_t extent = x.shape().dim(static_cast<int>(axis));
+  const double largest_index = IdentityOf(ReduceKind::kMin, index_dtype);
+  if (!base::IsInteger(index_dtype) || extent < 1 || static_cast<double>(extent) > largest_index) {
+    x.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("argmax: ", base::DTypeName(index_dtype), " cannot tell which of the ", extent,
+                     " elements along axis ", axis, " of ", x.type().ToString(), " is largest")));
+    return Value();
+  }
+  // The smallest place among those that hold the largest element.
   const Value place = Iota(*x.graph(), {index_dtype, x.shape()}, axis);
-  // The smallest place among those that hold the largest element; a NaN is nobody's equal and gives
-  // the last.
-  const Value last = SplatLike(place, static_cast<double>(extent - 1));
-  return ReduceMin(Select(Equal(x, ReduceMax(x, {axis}, true)), place, last), {axis});
+  const Value nowhere = SplatLike(place, static_cast<double>(extent));
+  const auto first = [&](Value holds) { return ReduceMin(Select(holds, place, nowhere), {axis}); };
+  const Value largest = first(Equal(x, ReduceMax(x, {axis}, true)));
+  if (!base::IsFloat(x.dtype())) return largest;
+  // A NaN is larger than all, as in NumPy.
+  const Value nan = first(Compare(x, x, Comparison::kNe));
+  return Select(Less(nan, SplatLike(nan, static_cast<double>(extent))), nan, largest);
 }
 
 OpList ReductionOps() {

@@ -19,12 +19,6 @@ const Ints& IntsOf(const Node& node, absl::string_view name) {
   return node.attributes.Get<Ints>(name);
 }
 
-// Joins what an operation prints after its operands with the types.
-void PrintWith(Printer& printer, const Node& node, const std::string& parameters) {
-  printer.Line(node, absl::StrCat(node.op->name, " ", printer.Names(node.operands), parameters,
-                                  " : ", FunctionType(node)));
-}
-
 // ---- Constants ----
 
 const OpDef kConstant = {

@@ -15,6 +15,7 @@ namespace {
 // An MLIR symbol: letters, digits, '_'.
 std::string Symbol(const std::string& name) {
   std::string out = name.empty() ? "program" : name;
+  if (std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, 1, '_');
   for (char& c : out) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
@@ -70,7 +71,10 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
         program.alias[i] < 0 ? ""
                              : absl::StrCat(" {tf.aliasing_output = ", program.alias[i], " : i32}");
     const bool last = i + 1 == graph.parameters().size();
-    printer.PlainLine(absl::StrCat(names.back(), ": ", MlirType(type), donated, last ? "" : ","));
+    const std::string place =
+        options.locations ? absl::StrCat(" loc(", MlirString(graph.parameter_names()[i]), ")") : "";
+    printer.PlainLine(
+        absl::StrCat(names.back(), ": ", MlirType(type), donated, place, last ? "" : ","));
   }
   std::vector<std::string> result_types;
   for (size_t i = 0; i < graph.results().size(); ++i) {

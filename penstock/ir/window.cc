@@ -69,68 +69,87 @@ Value SumGradient(const GradientArgs& g, const Window& w) {
   return Emit(Pad(g.cotangent(), 0, padding), whole);
 }
 
-// The cotangent of each window goes to the first of its elements that equals the result. Written as
-// slices and pads, one for each place in the window: select_and_scatter, the operation made for
-// this, is several times slower on CPUs and has no second derivative.
-Value ExtremeGradient(const GradientArgs& g, const Window& w) {
-  const Value x = g.operand(0), result = g.result();
-  const Shape &in = x.shape(), &out = result.shape();
-  if (out.num_elements() == 0) return SplatLike(x, 0);
-  std::vector<PadAxis> edges, crop;
-  for (int i = 0; i < in.rank(); ++i) {
-    edges.push_back({w.low[i], w.high[i], 0});
-    crop.push_back({-w.low[i], -w.high[i], 0});
-  }
+// The part of `w` along one axis.
+Window Along(const Window& w, int axis) {
+  const size_t rank = w.size.size();
+  Window one{Ints(rank, 1), Ints(rank, 1), Ints(rank, 1), Ints(rank, 0), Ints(rank, 0), w.kind};
+  one.size[axis] = w.size[axis];
+  one.strides[axis] = w.strides[axis];
+  one.dilation[axis] = w.dilation[axis];
+  one.low[axis] = w.low[axis];
+  one.high[axis] = w.high[axis];
+  return one;
+}
+
+// For windows along one axis of x, with the results y: each window's cotangent goes to the first of
+// its elements that equals its result.
+Value ExtremeGradientAlong(Value x, Value y, Value cotangent, const Window& w, int axis) {
+  std::vector<PadAxis> edges(x.rank());
+  edges[axis] = {w.low[axis], w.high[axis], 0};
   const Value padded = Pad(x, IdentityOf(w.kind, x.dtype()), edges);
-  const Value none = SplatLike(g.cotangent(), 0);
-  Value sum, free;  // free: windows that have found nobody yet
-  Ints place(in.rank());
-  for (bool more = true; more;) {
-    Ints begin, end, strides;
-    std::vector<PadAxis> back;
-    for (int i = 0; i < in.rank(); ++i) {
-      const int64_t first = place[i] * w.dilation[i], spread = (out.dim(i) - 1) * w.strides[i] + 1;
-      begin.push_back(first);
-      end.push_back(first + spread);
-      strides.push_back(w.strides[i]);
-      back.push_back({first, padded.shape().dim(i) - first - spread, w.strides[i] - 1});
-    }
-    const Value equal = Equal(Slice(padded, begin, end, strides), result);
-    const Value wins = free.valid() ? And(equal, free) : equal;
-    free = free.valid() ? And(free, Not(equal)) : Not(equal);
-    const Value part = Pad(Select(wins, g.cotangent(), none), 0, back);
-    sum = sum.valid() ? sum + part : part;
-    more = false;
-    for (int i = in.rank(); i-- > 0 && !more;) {
-      more = ++place[i] < w.size[i];
-      if (!more) place[i] = 0;
-    }
+  const int64_t stride = w.strides[axis], spread = (y.shape().dim(axis) - 1) * stride + 1;
+  const auto number = [&](int64_t k) {
+    return Splat(*x.graph(), {DType::kI32, y.shape()}, static_cast<double>(k));
+  };
+  Value winner = number(-1);  // each window's: no one, for a result that is NaN
+  for (int64_t k = w.size[axis]; k-- > 0;) {
+    const int64_t first = k * w.dilation[axis];
+    const Value element = SliceAxis(padded, axis, first, first + spread, stride);
+    winner = Select(Equal(element, y), number(k), winner);
   }
-  return Pad(sum, 0, crop);
+  Value sum;
+  for (int64_t k = 0; k < w.size[axis]; ++k) {
+    const int64_t first = k * w.dilation[axis];
+    std::vector<PadAxis> back(x.rank());
+    back[axis] = {first - w.low[axis], padded.shape().dim(axis) - first - spread - w.high[axis],
+                  stride - 1};
+    const Value part = Select(Equal(winner, number(k)), cotangent, SplatLike(cotangent, 0));
+    const Value placed = Pad(part, 0, back);
+    sum = sum.valid() ? sum + placed : placed;
+  }
+  return sum;
+}
+
+// An extreme over a rectangle is that over its rows' extremes, and the first of equals in row-major
+// order is the first of the first row that has one. So the gradient is made axis by axis, which
+// takes the sum of the window's sides, not their product. It is written as slices and pads:
+// select_and_scatter, the operation made for this, is several times slower on CPUs and has no
+// second derivative.
+Value ExtremeGradient(const GradientArgs& g, const Window& w) {
+  if (g.result().shape().num_elements() == 0) return SplatLike(g.operand(0), 0);
+  std::vector<int> axes;  // the innermost first
+  for (int i = g.operand(0).rank(); i-- > 0;) {
+    if (w.size[i] > 1 || w.strides[i] > 1 || w.low[i] != 0 || w.high[i] != 0) axes.push_back(i);
+  }
+  Values stages{g.operand(0)};
+  for (size_t i = 0; i + 1 < axes.size(); ++i) {
+    stages.push_back(Emit(stages.back(), Along(w, axes[i])));
+  }
+  stages.push_back(g.result());
+  Value cotangent = g.cotangent();
+  for (size_t i = axes.size(); i-- > 0;) {
+    cotangent = ExtremeGradientAlong(stages[i], stages[i + 1], cotangent, w, axes[i]);
+  }
+  return cotangent;
 }
 
 void PrintReduceWindow(Printer& printer, const Node& node) {
   const Window w = FromAttributes(node.attributes);
   const TensorType& from = node.operands[0].type();
   const std::string scalar = MlirType({from.dtype, {}});
-  const std::string init = printer.Scalar(from.dtype, IdentityOf(w.kind, from.dtype), node);
+  const std::string init = printer.Splat({from.dtype, {}}, IdentityOf(w.kind, from.dtype));
   std::vector<std::string> padding;
-  for (size_t i = 0; i < w.low.size(); ++i)
-    padding.push_back(absl::StrCat("[", w.low[i], ", ", w.high[i], "]"));
-  const std::string a = printer.FreshName(), b = printer.FreshName(), sum = printer.FreshName();
+  for (size_t i = 0; i < w.low.size(); ++i) {
+    padding.push_back(MlirList({w.low[i], w.high[i]}));
+  }
   printer.OpenLine(node, absl::StrCat("\"stablehlo.reduce_window\"(", printer.Names(node.operands),
                                       ", ", init, ") ({"));
-  printer.Indent(1);
-  printer.PlainLine(absl::StrCat("^bb0(", a, ": ", scalar, ", ", b, ": ", scalar, "):"));
-  printer.PlainLine(absl::StrCat(sum, " = ", StableHloOf(w.kind), " ", a, ", ", b, " : ", scalar));
-  printer.PlainLine(absl::StrCat("stablehlo.return ", sum, " : ", scalar));
-  printer.Indent(-1);
-  printer.CloseLine(
-      node, absl::StrCat("}) {padding = dense<[", absl::StrJoin(padding, ", "), "]> : tensor<",
-                         w.low.size(), "x2xi64>, window_dilations = ", MlirArray(w.dilation),
-                         ", window_dimensions = ", MlirArray(w.size),
-                         ", window_strides = ", MlirArray(w.strides), "} : (", MlirType(from), ", ",
-                         scalar, ") -> ", MlirType(node.results[0])));
+  printer.ReducerRegion(StableHloOf(w.kind), from.dtype);
+  printer.CloseLine(absl::StrCat(
+      "}) {padding = dense<[", absl::StrJoin(padding, ", "), "]> : tensor<", w.low.size(),
+      "x2xi64>, window_dilations = ", MlirArray(w.dilation),
+      ", window_dimensions = ", MlirArray(w.size), ", window_strides = ", MlirArray(w.strides),
+      "} : (", MlirType(from), ", ", scalar, ") -> ", MlirType(node.results[0])));
 }
 
 const OpDef kReduceWindow = {
