@@ -1,6 +1,7 @@
 // Convolution over any number of spatial axes. Both gradients are convolutions again (Dumoulin and
 // Visin: A guide to convolution arithmetic for deep learning, 2016), so every derivative is one.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -81,6 +82,16 @@ InferResult InferConvolution(const Node& node) {
   if (in.dtype != kernel.dtype || in.shape.rank() != kernel.shape.rank() ||
       in.shape.rank() != c.spatial() + 2) {
     return wrong("input and kernel must have one element type and as many axes");
+  }
+  for (const char* of : {"input", "kernel", "output"}) {
+    const Ints& given = node.attributes.Get<Ints>(of);
+    Ints sorted = given, all(in.shape.rank());
+    std::sort(sorted.begin(), sorted.end());
+    std::iota(all.begin(), all.end(), 0);
+    if (sorted != all) {
+      return wrong(absl::StrCat(of, " dimensions ", MlirList(given), " do not name each of ",
+                                all.size(), " axes once"));
+    }
   }
   const int64_t channels = in.shape.dim(c.dims.input_feature),
                 batch = in.shape.dim(c.dims.input_batch);
@@ -231,6 +242,8 @@ void PrintConvolution(Printer& printer, const Node& node) {
 const OpDef kConvolution = {.name = "stablehlo.convolution",
                             .infer = InferConvolution,
                             .gradient = [](const GradientArgs& g) -> Values {
+                              if (g.cotangent().shape().num_elements() == 0)
+                                return {Value(), Value()};
                               const Conv c = FromAttributes(g.node.attributes);
                               return {InputGradient(g, c), KernelGradient(g, c)};
                             },

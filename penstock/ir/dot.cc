@@ -57,6 +57,15 @@ InferResult InferDot(const Node& node) {
       if (p.what[0] == 'b') dims.push_back(lhs.shape.dim(a));
     }
   }
+  for (const char* side : {"lhs", "rhs"}) {
+    Axes named = AxesOf(node, absl::StrCat(side, "_batch"));
+    const Axes& contracting = AxesOf(node, absl::StrCat(side, "_contracting"));
+    named.insert(named.end(), contracting.begin(), contracting.end());
+    std::sort(named.begin(), named.end());
+    if (const auto twice = std::adjacent_find(named.begin(), named.end()); twice != named.end()) {
+      return OpError(node, absl::StrCat("axis ", *twice, " of the ", side, " is named twice"));
+    }
+  }
   for (int64_t i :
        FreeAxes(lhs.shape.rank(), AxesOf(node, "lhs_contracting"), AxesOf(node, "lhs_batch"))) {
     dims.push_back(lhs.shape.dim(i));
@@ -130,11 +139,16 @@ const OpDef kDotGeneral = {
 }  // namespace
 
 Value DotGeneral(Value a, Value b, const DotDimensions& dimensions) {
+  if (!a.valid() || !b.valid()) return Value();
+  const auto from_front = [](Axes axes, int rank) {
+    for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+    return axes;
+  };
   return EmitOne(kDotGeneral, {a, b},
-                 {{"lhs_contracting", dimensions.lhs_contracting},
-                  {"rhs_contracting", dimensions.rhs_contracting},
-                  {"lhs_batch", dimensions.lhs_batch},
-                  {"rhs_batch", dimensions.rhs_batch}});
+                 {{"lhs_contracting", from_front(dimensions.lhs_contracting, a.rank())},
+                  {"rhs_contracting", from_front(dimensions.rhs_contracting, b.rank())},
+                  {"lhs_batch", from_front(dimensions.lhs_batch, a.rank())},
+                  {"rhs_batch", from_front(dimensions.rhs_batch, b.rank())}});
 }
 
 Value MatMul(Value a, Value b) {

@@ -22,7 +22,6 @@ class Backward {
   // Adds to the cotangent of a value, if anything depends on it.
   void Add(const Value& value, const Value& cotangent) {
     if (!cotangent.valid() || !depends_[value.node_id()] || !IsDifferentiable(value.type())) return;
-    PENSTOCK_CHECK(cotangent.type() == value.type());
     Value& sum = Cotangent(value);
     sum = sum.valid() ? ir::Add(sum, cotangent) : cotangent;
   }
@@ -62,8 +61,18 @@ class Backward {
     for (size_t i = 0; i < node.results.size(); ++i)
       args.results.push_back(graph_.value(id, static_cast<int>(i)));
     const Values of_operands = node.op->gradient(args);
-    PENSTOCK_CHECK(of_operands.size() == node.operands.size() || !graph_.status().ok());
-    for (size_t i = 0; i < of_operands.size(); ++i) Add(node.operands[i], of_operands[i]);
+    if (!graph_.status().ok()) return;
+    PENSTOCK_CHECK(of_operands.size() == node.operands.size());
+    for (size_t i = 0; i < of_operands.size(); ++i) {
+      const TensorType& wanted = node.operands[i].type();
+      if (of_operands[i].valid() && !(of_operands[i].type() == wanted)) {
+        graph_.Fail(absl::InternalError(absl::StrCat(
+            "the gradient of ", node.op->name, " gives ", of_operands[i].type().ToString(),
+            " for operand ", i, ", which is ", wanted.ToString(), " (an error of Penstock)")));
+        return;
+      }
+      Add(node.operands[i], of_operands[i]);
+    }
   }
 
   Graph& graph_;

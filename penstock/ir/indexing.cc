@@ -123,9 +123,10 @@ Value Take(Value x, Value indices, int64_t axis) {
 
 Value OneHot(Value indices, int64_t depth, DType dtype) {
   if (!indices.valid()) return Value();
-  if (!base::IsInteger(indices.dtype())) {
-    indices.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("one_hot: indices are integers, got ", indices.type().ToString())));
+  if (!base::IsInteger(indices.dtype()) || indices.rank() == base::kMaxRank || depth < 0) {
+    indices.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "one_hot: wants integers of less than ", base::kMaxRank,
+        " axes and a depth of at least 0, got ", indices.type().ToString(), " and depth ", depth)));
     return Value();
   }
   std::vector<int64_t> dims(indices.shape().begin(), indices.shape().end());

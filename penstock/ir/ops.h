@@ -126,21 +126,21 @@ Value MatMul(Value a, Value b);
 
 struct ConvolutionOptions {
   // One entry for each spatial axis; empty means ones (strides, dilations) or zeros (padding).
-  std::vector<int64_t> strides;
-  std::vector<std::pair<int64_t, int64_t>> padding;  // low, high; may be negative
-  std::vector<int64_t> lhs_dilation, rhs_dilation;
+  std::vector<int64_t> strides = {};
+  std::vector<std::pair<int64_t, int64_t>> padding = {};  // low, high; may be negative
+  std::vector<int64_t> lhs_dilation = {}, rhs_dilation = {};
   int64_t feature_group_count = 1;
   int64_t batch_group_count = 1;
   // Where each dimension stands; -1 in `batch` means the default: NHWC input, HWIO kernel, NHWC
   // output.
   struct Dimensions {
     int64_t input_batch = -1, input_feature = -1;
-    Axes input_spatial;
+    Axes input_spatial = {};
     int64_t kernel_input_feature = -1, kernel_output_feature = -1;
-    Axes kernel_spatial;
+    Axes kernel_spatial = {};
     int64_t output_batch = -1, output_feature = -1;
-    Axes output_spatial;
-  } dimensions;
+    Axes output_spatial = {};
+  } dimensions = {};
 };
 Value Convolution(Value input, Value kernel, const ConvolutionOptions& options = {});
 
@@ -161,8 +161,8 @@ Value ArgMax(Value x, int64_t axis, DType index_dtype = DType::kI32);  // the fi
 enum class WindowReducer { kSum, kMax, kMin };
 struct WindowOptions {
   // One entry for each axis of x, batch and features included.
-  std::vector<int64_t> size, strides, dilation;
-  std::vector<std::pair<int64_t, int64_t>> padding;
+  std::vector<int64_t> size = {}, strides = {}, dilation = {};
+  std::vector<std::pair<int64_t, int64_t>> padding = {};
 };
 // kMax: the gradient goes to the first of equals in each window, as in TensorFlow and JAX.
 Value ReduceWindow(Value x, WindowReducer reducer, const WindowOptions& options);

@@ -425,11 +425,11 @@ Value Reshape(Value x, const Shape& shape) {
 }
 
 Value Transpose(Value x, const Axes& permutation) {
-  if (std::is_sorted(permutation.begin(), permutation.end()) && x.valid() &&
-      static_cast<int>(permutation.size()) == x.rank()) {
-    return x;
-  }
-  return EmitOne(kTranspose, {x}, {{"permutation", permutation}});
+  Axes order = permutation;
+  if (!x.valid() || !NormalizeAxes(x, order, "transpose")) return Value();
+  const bool moves = !std::is_sorted(order.begin(), order.end());
+  if (!moves && static_cast<int>(order.size()) == x.rank()) return x;
+  return EmitOne(kTranspose, {x}, {{"permutation", order}});
 }
 
 Value ExpandDims(Value x, int64_t axis) {
