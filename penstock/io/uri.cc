@@ -47,7 +47,13 @@ size_t OptionsStart(absl::string_view text) {
 }
 
 absl::Status Malformed(absl::string_view uri, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("'", uri, "' ", why));
+  // Without "key:secret@".
+  const size_t start = uri.find("://");
+  const size_t at = uri.rfind('@');
+  const bool has_user = start < at && at != absl::string_view::npos;
+  return absl::InvalidArgumentError(
+      has_user ? absl::StrCat("'", uri.substr(0, start + 3), uri.substr(at + 1), "' ", why)
+               : absl::StrCat("'", uri, "' ", why));
 }
 
 absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
@@ -85,6 +91,7 @@ absl::StatusOr<Uri> ParseBucketUri(absl::string_view text, std::string scheme,
   if (slash != absl::string_view::npos) uri.path = std::string(rest.substr(slash + 1));
   if (const size_t at = authority.rfind('@'); at != absl::string_view::npos) {
     uri.user = std::string(authority.substr(0, at));
+    if (absl::StrContains(uri.user, "?")) return Malformed(text, "has a '?' before its bucket");
     authority = authority.substr(at + 1);
   }
   uri.bucket = std::string(authority);

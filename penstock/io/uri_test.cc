@@ -58,6 +58,7 @@ TEST(Uri, IsRefusedInPlainWords) {
                                    {"gs:///x", "no bucket"},
                                    {"s3://key:secret@/x", "no bucket"},
                                    {"gs://b*/x", "wildcards"},
+                                   {"s3://k?y=1@b?&", "before its bucket"},
                                    {"gs:/b/x", "gs:"},
                                    {"://b/x", "scheme"},
                                    {"file://data/x", "three slashes"},
@@ -80,6 +81,8 @@ TEST(Uri, SchemesHaveNoCase) {
 TEST(Uri, ShowsNoSecrets) {
   ASSERT_OK_AND_ASSIGN(const Uri uri, ParseUri("s3://key:secret@b/x?region=eu"));
   EXPECT_EQ(DisplayUri(uri), "s3://b/x");
+  EXPECT_THAT(ParseUri("s3://key:secret@b//x"),
+              IsStatus(absl::StatusCode::kInvalidArgument, "'s3://b//x'"));
 }
 
 TEST(Uri, IsJoinedBeforeItsOptions) {
