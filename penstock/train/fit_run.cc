@@ -11,11 +11,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Pairs, and not an object: the order of the names is kept, whoever stores the text.
 Json LogsToJson(const Logs& logs) {
-  Json json = Json::object();
+  Json json = Json::array();
   for (const auto& [name, value] : logs) {
     // JSON has no NaN and no infinity.
-    json[name] = std::isfinite(value) ? Json(value) : Json(absl::StrCat(value));
+    json.push_back({name, std::isfinite(value) ? Json(value) : Json(absl::StrCat(value))});
   }
   return json;
 }
@@ -253,7 +254,7 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
     }
     for (const Json& epoch : json.at("history")) {
       Logs logs;
-      for (const auto& [name, value] : epoch.items()) logs.Set(name, NumberOf(value));
+      for (const Json& pair : epoch) logs.Set(pair.at(0).get<std::string>(), NumberOf(pair.at(1)));
       history_.epochs.push_back(std::move(logs));
     }
     dispatched_ = settled_ = position;
