@@ -93,8 +93,8 @@ struct BatchOptions {
 };
 
 // Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
-// from several threads at once, in any order, and not only for elements that reach the reader.
-// After Batch an element is a whole batch.
+// from several threads at once (the reader's among them, while it waits), in any order, and not
+// only for elements that reach the reader. After Batch an element is a whole batch.
 using MapFunction =
     std::function<absl::Status(const base::NamedArrays& in, base::NamedArrays* out)>;
 
@@ -172,6 +172,7 @@ class Dataset {
   };
 
  private:
+  Dataset() = default;
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
 
   std::shared_ptr<const Description> description_;

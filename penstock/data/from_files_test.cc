@@ -1,7 +1,11 @@
+#include <condition_variable>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
@@ -72,6 +76,100 @@ TEST(FromFiles, NamesWhatItCannotFindOrRead) {
                               .message()),
               HasSubstr("memory://d/x.txt"));
   EXPECT_FALSE(Dataset::FromFiles({}).status().ok());
+}
+
+TEST(FromFiles, NamesAFileThatWentAway) {
+  const auto fs = Files();
+  auto iterator = Dataset::FromFiles({"memory://d/*.txt"}, {.parallel_files = 1})
+                      .MakeIterator({.file_system = fs});
+  PENSTOCK_CHECK_OK(fs->Remove("memory://d/20.txt"));
+  base::NamedArrays element;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(*(*iterator)->Next(&element));
+  EXPECT_THAT(std::string((*iterator)->Next(&element).status().message()),
+              HasSubstr("memory://d/20.txt"));
+}
+
+// Opens files whose name contains `gated` only when it is let.
+class GatedFileSystem : public io::FileSystem {
+ public:
+  GatedFileSystem(std::shared_ptr<io::FileSystem> files, std::string gated)
+      : files_(std::move(files)), gated_(std::move(gated)) {}
+
+  void WaitForAReader() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ > 0; });
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+  absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) override {
+    Wait(uri);
+    return files_->OpenRandomAccess(uri);
+  }
+  absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
+    Wait(uri);
+    return files_->OpenInput(uri);
+  }
+  absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override {
+    return files_->Create(uri);
+  }
+  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override { return files_->Stat(uri); }
+  absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override {
+    return files_->List(uri);
+  }
+  absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override {
+    return files_->ListRecursive(uri);
+  }
+  absl::Status Remove(absl::string_view uri) override { return files_->Remove(uri); }
+  absl::Status RemoveRecursively(absl::string_view uri) override {
+    return files_->RemoveRecursively(uri);
+  }
+  absl::Status CreateFolder(absl::string_view uri) override { return files_->CreateFolder(uri); }
+
+ private:
+  void Wait(absl::string_view uri) {
+    if (!absl::StrContains(uri, gated_)) return;
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+  }
+
+  const std::shared_ptr<io::FileSystem> files_;
+  const std::string gated_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool open_ = false;
+};
+
+TEST(FromFiles, CanBeDroppedWhileAReadIsInFlight) {
+  for (const Dataset& dataset :
+       {Dataset::FromFiles({"memory://d/*.txt"}), Dataset::FromTfRecords({"memory://d/*.txt"})}) {
+    const auto fs = std::make_shared<GatedFileSystem>(Files(), "");
+    base::ThreadPool other(1);
+    auto iterator = dataset.Batch(4).Prefetch(2).MakeIterator({.file_system = fs});
+    fs->WaitForAReader();
+    other.Schedule([&] { fs->Open(); });
+    iterator->reset();
+  }
+}
+
+TEST(FromFiles, DoesNotWaitForASlowFileWhenNotDeterministic) {
+  const auto fs = std::make_shared<GatedFileSystem>(Files(), "00.txt");
+  auto iterator = Dataset::FromFiles({"memory://d/*.txt"})
+                      .MakeIterator({.file_system = fs, .deterministic = false});
+  base::NamedArrays element;
+  for (int i = 0; i < kFiles; ++i) {
+    if (i == kFiles - 1) fs->Open();
+    ASSERT_TRUE(*(*iterator)->Next(&element));
+    EXPECT_EQ(element[0].second.data<absl::string_view>()[0] == "memory://d/00.txt",
+              i == kFiles - 1);
+  }
 }
 
 TEST(FromFiles, CanBeDroppedAnywhere) {

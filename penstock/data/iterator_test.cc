@@ -159,24 +159,6 @@ TEST(Iterator, CanBeReadFromATaskOfItsOwnPool) {
   EXPECT_EQ(rows, 20);
 }
 
-TEST(Iterator, GivesWhatIsReadyFirstWhenNotDeterministic) {
-  base::ThreadPool pool(2);
-  Gate gate;
-  // Row 0 waits until row 5 is read, for which there is no room before some other has been given.
-  auto iterator = TestSource()
-                      .Map([&](const NamedArrays& in, NamedArrays* out) {
-                        const int64_t x = in.Find("x")->item<int64_t>();
-                        if (x == 0) gate.Wait();
-                        if (x == 5) gate.Open();
-                        return Same(in, out);
-                      })
-                      .Batch(1)
-                      .MakeIterator({.pool = &pool, .deterministic = false});
-  NamedArrays batch;
-  ASSERT_TRUE(*(*iterator)->Next(&batch));
-  EXPECT_NE(batch[0].second.data<int64_t>()[0], 0);
-}
-
 TEST(Iterator, CountsWhatItsStagesDo) {
   auto iterator = Dataset::FromArrays({{"x", Array::Zeros(DType::kF32, {10, 4})}})
                       .Map(Same, {.name = "same"})

@@ -11,7 +11,9 @@ namespace {
 constexpr double kJobSeconds = 1e-3;
 // Below this, waking another thread costs more than the work itself: the driving thread does it.
 constexpr double kInlineSeconds = 20e-6;
-constexpr int64_t kMostRowsOfAGroup = 1024;
+// Of a group whose rows stay rows.
+constexpr int64_t kMostRows = 1024;
+constexpr int64_t kMostBytes = 1 << 20;
 
 class RowNode : public Node {
  public:
@@ -52,12 +54,15 @@ class RowNode : public Node {
   bool input_ended_ = false;
   absl::Status input_status_;
   double seconds_per_row_ = -1;  // measured; negative before the first group is done
+  int64_t bytes_per_row_ = 0;    // of what comes out
 };
 
 int64_t RowNode::GroupRows() const {
   if (stack()) return options_.batch;
   if (seconds_per_row_ < 0) return 1;
-  return std::clamp<int64_t>(kJobSeconds / (seconds_per_row_ + 1e-9), 1, kMostRowsOfAGroup);
+  const int64_t most =
+      std::clamp<int64_t>(kMostBytes / std::max<int64_t>(bytes_per_row_, 1), 1, kMostRows);
+  return std::clamp<int64_t>(kJobSeconds / (seconds_per_row_ + 1e-9), 1, most);
 }
 
 // How many jobs a group of so many rows is split into; 0: none, it is done at once.
@@ -170,7 +175,9 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
     seconds_per_row_ =
         seconds_per_row_ < 0 ? seconds_per_row : 0.8 * seconds_per_row_ + 0.2 * seconds_per_row;
     ready_.Append(block, 0, block->rows);
-    counters_.bytes.fetch_add(ready_.Bytes(), std::memory_order_relaxed);
+    const int64_t bytes = ready_.Bytes();
+    bytes_per_row_ = bytes / group->rows().size();
+    counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 }
 
