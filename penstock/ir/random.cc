@@ -18,7 +18,7 @@ Value RotateLeft(Value x, int bits) {
   return Or(ShiftLeft(x, SplatLike(x, bits)), ShiftRightLogical(x, SplatLike(x, 32 - bits)));
 }
 
-// The block cipher: key (k0, k1 scalars), counters (x0, x1 of one shape).
+// The block function: key (k0, k1 scalars), counters (x0, x1 of one shape).
 std::pair<Value, Value> Threefry(Value k0, Value k1, Value x0, Value x1) {
   constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   const Value keys[3] = {k0, k1, Xor(Xor(k0, k1), SplatLike(k0, 0x1BD11BDA))};
@@ -120,6 +120,11 @@ Value ErfInv(Value x) {
 Value RandomKey(Graph& graph, uint64_t seed) {
   return Constant(graph, Array::Of<uint32_t>({2}, {static_cast<uint32_t>(seed >> 32),
                                                    static_cast<uint32_t>(seed)}));
+}
+
+std::pair<Value, Value> Threefry2x32(Value key, Value x0, Value x1) {
+  if (!CheckKey(key) || !x0.valid() || !x1.valid()) return {};
+  return Threefry(KeyPart(key, 0), KeyPart(key, 1), x0, x1);
 }
 
 Value FoldIn(Value key, Value data) {

@@ -82,8 +82,9 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
     program.result_names.push_back(graph.result_names()[i]);
     result_types.push_back(MlirType(graph.results()[i].type()));
   }
+  printer.Indent(-2);
   printer.PlainLine(absl::StrCat(") -> (", absl::StrJoin(result_types, ", "), ") {"));
-  printer.Indent(-1);
+  printer.Indent(1);
   printer.Body(graph, names, "return");
   printer.Indent(-1);
   printer.PlainLine("}");

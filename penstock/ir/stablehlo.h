@@ -27,7 +27,7 @@ struct Program {
 struct PrintOptions {
   // parameter -> result pairs; types must agree. The caller of the program loses the parameter's
   // buffer.
-  std::vector<std::pair<int, int>> donate;
+  std::vector<std::pair<int, int>> donate = {};
   // Without locations a program's text depends only on what it computes (the compile cache's key).
   bool locations = true;
 };

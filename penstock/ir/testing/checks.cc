@@ -122,12 +122,14 @@ void GradientChecks::Add(absl::string_view name, const std::vector<Array>& input
 void GradientChecks::AddSecond(absl::string_view name, const std::vector<Array>& inputs,
                                const Function& function) {
   const Values values = AddInputs(inputs);
+  const int first = graph_.num_nodes();
   const Value y = function(values);
   ASSERT_TRUE(y.valid()) << name << ": " << graph_.status();
   Values flat;
   for (const Value& d : Gradients(Weighed(y, 11), Differentiable(values))) {
-    flat.push_back(Reshape(d, {-1}));
+    flat.push_back(Reshape(d, {d.shape().num_elements()}));
   }
+  for (int id = first; id < graph_.num_nodes(); ++id) ops_.insert(graph_.node(id).op);
   Finish(absl::StrCat("gradient of ", name), values, Concatenate(flat, 0));
 }
 

@@ -70,7 +70,7 @@ class GradientChecks {
   // `tolerance` is relative to max(1, |gradient|); the differences themselves err by about 1e-9.
   void Run(double tolerance = 2e-6);
 
-  // What the functions were made of: not what their gradients add.
+  // What was differentiated: the functions' operations and, for AddSecond, their gradients'.
   const absl::flat_hash_set<const OpDef*>& ops() const { return ops_; }
 
  private:

@@ -1,0 +1,192 @@
+#include "penstock/ir/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/ir/op_def.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/testing/checks.h"
+
+namespace penstock::ir {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Graph, KeepsTheFirstErrorWithItsLayerAndLine) {
+  Graph graph("errors");
+  const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
+  Value y;
+  int line = 0;
+  {
+    const Scope net(graph, "resnet");
+    const Scope layer(graph, "block2/conv1", std::source_location::current());
+    line = __LINE__ - 1;
+    y = MatMul(x, x);
+    y = Tanh(y);
+  }
+  {
+    const Scope later(graph, "later");
+    EXPECT_FALSE((x + Reshape(x, {5})).valid());
+  }
+  EXPECT_FALSE(y.valid());
+  EXPECT_FALSE(ReduceSum(y).valid());
+  EXPECT_THAT(ErrorOf(graph), HasSubstr(absl::StrCat("layer \"resnet/block2/conv1\" (", __FILE__,
+                                                     ":", line, "): dot_general")));
+  EXPECT_THAT(ErrorOf(graph), HasSubstr("lhs f32[2,3] axis 1 is 3, rhs f32[2,3] axis 0 is 2"));
+  EXPECT_THAT(ErrorOf(graph), Not(HasSubstr("later")));
+}
+
+TEST(Graph, ScopesNestAndEnd) {
+  Graph graph("scopes");
+  const Value x = graph.Parameter({DType::kF32, {}}, "x");
+  const auto scope_of = [&](Value v) { return graph.origins()[v.node().origin].scope; };
+  EXPECT_EQ(scope_of(x), "");
+  {
+    const Scope a(graph, "a");
+    EXPECT_EQ(scope_of(-x), "a");
+    {
+      const Scope b(graph, "b");
+      EXPECT_EQ(scope_of(-x), "a/b");
+      const Scope unnamed(graph, "");
+      EXPECT_EQ(scope_of(-x), "a/b");
+    }
+    EXPECT_EQ(scope_of(-x), "a");
+  }
+  EXPECT_EQ(scope_of(-x), "");
+}
+
+TEST(Graph, InvalidValuesAreContagiousInEveryOperation) {
+  // One wrong thing must never turn into a crash further down.
+  Graph graph("invalid");
+  const Value x = graph.Parameter({DType::kF32, {2, 2}}, "x"), bad;
+  const Value i = graph.Parameter({DType::kI32, {}}, "i"),
+              p = graph.Parameter({DType::kBool, {}}, "p");
+  const auto same = [](Graph&, const Values& s) { return s; };
+  const Value values[] = {Tanh(bad),
+                          Square(bad),
+                          bad + x,
+                          x + bad,
+                          bad * 2.0,
+                          2.0 - bad,
+                          -bad,
+                          Select(bad, x, x),
+                          Select(p, x, bad),
+                          Clamp(bad, x, x),
+                          Convert(bad, DType::kF64),
+                          BitcastConvert(bad, DType::kU32),
+                          StopGradient(bad),
+                          Equal(bad, x),
+                          SplatLike(bad, 1),
+                          BroadcastInDim(bad, {2}, {}),
+                          BroadcastTo(bad, {2}),
+                          Reshape(bad, {2}),
+                          Transpose(bad, {}),
+                          ExpandDims(bad, 0),
+                          Squeeze(bad, {0}),
+                          Reverse(bad, {0}),
+                          Concatenate({x, bad}, 0),
+                          Slice(bad, {}, {}),
+                          SliceAxis(bad, 0, 0, 1),
+                          Pad(bad, 0, {}),
+                          DynamicSlice(bad, {i, i}, {1, 1}),
+                          DynamicSlice(x, {i, bad}, {1, 1}),
+                          DynamicUpdateSlice(x, bad, {i, i}),
+                          DotGeneral(bad, x, {}),
+                          MatMul(x, bad),
+                          Convolution(bad, x),
+                          Convolution(x, bad),
+                          ReduceSum(bad),
+                          ReduceMean(bad),
+                          ReduceMax(bad, {1}, true),
+                          ArgMax(bad, 0),
+                          ReduceWindow(bad, WindowReducer::kMax, {}),
+                          Relu(bad),
+                          Softmax(bad),
+                          LogSoftmax(bad),
+                          LogSumExp(bad, {}),
+                          Softplus(bad),
+                          Take(bad, i, 0),
+                          Take(x, bad, 0),
+                          OneHot(bad, 2, DType::kF32),
+                          FoldIn(bad, 1),
+                          FoldIn(bad, i),
+                          RandomBits(bad, {DType::kU32, {}}),
+                          RandomUniform(bad, {DType::kF32, {}}),
+                          RandomNormal(bad, {DType::kF32, {}}),
+                          RandomTruncatedNormal(bad, {DType::kF32, {}}),
+                          RandomBernoulli(bad, {}, 0.5),
+                          RandomInt(bad, {DType::kI32, {}}, 0, 2),
+                          AllReduce(bad),
+                          AllReduce({x, bad})[1],
+                          SplitKey(bad, 2)[1],
+                          Threefry2x32(bad, i, i).first,
+                          While(
+                              {x, bad}, [](Graph&, const Values&) { return Value(); }, same)[0],
+                          For(3, {bad}, [](Graph&, Value, const Values& s) { return s; })[0],
+                          CustomCall(graph, "t", {bad}, {{DType::kF32, {}}})[0]};
+  for (size_t k = 0; k < std::size(values); ++k) EXPECT_FALSE(values[k].valid()) << "number " << k;
+  for (const Value& v : Cond(bad, {x}, same, same)) EXPECT_FALSE(v.valid());
+  EXPECT_TRUE(graph.status().ok()) << "whoever made the first invalid value has told why";
+}
+
+TEST(Graph, ValuesOfAnotherGraphAreRefused) {
+  Graph a("a"), b("b");
+  const Value x = a.Parameter({DType::kF32, {}}, "x"), y = b.Parameter({DType::kF32, {}}, "y");
+  EXPECT_FALSE((x + y).valid());
+  EXPECT_THAT(ErrorOf(a),
+              HasSubstr("an operand of stablehlo.add belongs to another graph than 'a'"));
+  b.SetResults({x});
+  EXPECT_THAT(ErrorOf(b), HasSubstr("result 0 belongs to another graph than 'b'"));
+}
+
+TEST(Graph, InlineCopiesWhatTheResultsNeed) {
+  Graph body("body");
+  const Value p = body.Parameter({DType::kF32, {2}}, "p"),
+              q = body.Parameter({DType::kF32, {2}}, "q");
+  {
+    const Scope scope(body, "inner");
+    body.SetResults({p * 2.0, ReduceSum(Exp(p))});
+  }
+  Exp(q);  // dead
+  Graph graph("outer");
+  const Value x = graph.Parameter({DType::kF32, {2}}, "x");
+  const std::vector<Value> out = graph.Inline(body, {x, Value()});
+  ASSERT_EQ(out.size(), 2u) << graph.status();
+  EXPECT_EQ(out[1].type().ToString(), "f32[]");
+  EXPECT_EQ(graph.origins()[out[0].node().origin].scope, "inner");
+  EXPECT_EQ(graph.num_nodes(), 5);  // x, splat, multiply, exp, sum
+}
+
+TEST(Graph, EveryOperationIsWhole) {
+  absl::flat_hash_set<const OpDef*> seen;
+  for (const OpDef* op : AllOps()) {
+    EXPECT_TRUE(seen.insert(op).second) << op->name << " is listed twice";
+    EXPECT_NE(op->infer, nullptr) << op->name;
+    EXPECT_NE(op->print, nullptr) << op->name;
+    EXPECT_FALSE(op->gradient != nullptr && op->zero_gradient)
+        << op->name << " says two things of its gradient";
+  }
+  EXPECT_GT(seen.size(), 60u);
+}
+
+TEST(Graph, TypesPrintAsStableHloNamesThem) {
+  EXPECT_EQ((TensorType{DType::kF32, {128, 10}}).ToString(), "f32[128,10]");
+  EXPECT_EQ((TensorType{DType::kBool, {}}).ToString(), "i1[]");
+  EXPECT_EQ((TensorType{DType::kU8, {3}}).ToString(), "ui8[3]");
+}
+
+TEST(Graph, AttributesAreSortedAndReplaced) {
+  Attributes a{{"b", int64_t{1}}, {"a", true}};
+  a.Set("b", int64_t{2});
+  a.Set("c", std::string("x"));
+  std::string names;
+  for (const auto& [name, value] : a) names += name;
+  EXPECT_EQ(names, "abc");
+  EXPECT_EQ(a.Get<int64_t>("b"), 2);
+  EXPECT_FALSE(a.Has("d"));
+}
+
+}  // namespace
+}  // namespace penstock::ir
