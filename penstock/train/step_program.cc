@@ -131,6 +131,7 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
   Step step;
   step.state = StateParameters(graph, layout, 0, layout.size());
   step.batch = BatchParameters(graph, objective.network, types);
+  if (!graph.status().ok()) return step;
   const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
   const Value key = StepKey(graph, step.state[layout.key], step.state[layout.iteration]);
   step.forward = RunForward(graph, objective, variables, step.batch, /*training=*/true, key);
@@ -245,6 +246,7 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
   const Values metrics = StateParameters(graph, layout, layout.first_metric, layout.size());
   const Values variables = StateParameters(graph, layout, 0, layout.num_variables);
   const Batch batch = BatchParameters(graph, objective.network, types);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
   const Forward forward =
       RunForward(graph, objective, variables, batch, /*training=*/false, Value());
   PENSTOCK_RETURN_IF_ERROR(graph.status());

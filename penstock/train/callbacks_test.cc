@@ -1,0 +1,225 @@
+#include "penstock/train/callbacks.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/nn/layers.h"
+#include "penstock/record/tfrecord.h"
+#include "penstock/train/progress.h"
+#include "penstock/train/testing/small_training.h"
+
+namespace penstock::train {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Points;
+using testing::SmallNet;
+using testing::SmallTrainer;
+
+std::string NewPath(const std::string& name) {
+  return ::testing::TempDir() + "/" + std::to_string(getpid()) + "_" +
+         std::to_string(base::EntropySeed()) + name;
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// A run that is not trained: callbacks are called by hand.
+class FakeRun : public Run {
+ public:
+  void Stop(std::string reason) override { stopped = std::move(reason); }
+  absl::StatusOr<base::NamedArrays> State() override { return weights; }
+  absl::StatusOr<base::NamedArrays> Weights() override { return weights; }
+  absl::Status SetWeights(const base::NamedArrays& w) override {
+    weights = w;
+    return absl::OkStatus();
+  }
+  std::string Progress() override { return "{}"; }
+  absl::Status Resume(const base::NamedArrays&, absl::string_view) override {
+    return absl::OkStatus();
+  }
+  int64_t examples_per_step() const override { return 10; }
+  int64_t steps_per_epoch() const override { return 20; }
+  int epochs() const override { return 3; }
+
+  std::string stopped;
+  base::NamedArrays weights;
+};
+
+TEST(EarlyStopping, WaitsItsPatienceAndRestoresTheBest) {
+  auto callback =
+      EarlyStopping({.monitor = "val_loss", .patience = 2, .restore_best_weights = true});
+  FakeRun run;
+  const double losses[] = {1.0, 0.5, 0.6, 0.55, 0.4};
+  int epochs = 0;
+  for (double loss : losses) {
+    run.weights = {{"w", Array::Scalar(static_cast<float>(loss))}};
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = epochs++}, {{"val_loss", loss}}).ok());
+    if (!run.stopped.empty()) break;
+  }
+  EXPECT_EQ(epochs, 4);
+  EXPECT_THAT(run.stopped,
+              HasSubstr("val_loss has not become better than 0.5 (epoch 2) for 2 epochs"));
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  EXPECT_EQ(run.weights.Find("w")->item<float>(), 0.5f);
+}
+
+TEST(EarlyStopping, MoreAccuracyIsBetterAndNaNNeverIs) {
+  auto callback = EarlyStopping({.monitor = "val_accuracy", .patience = 2});
+  FakeRun run;
+  for (double accuracy : {0.5, 0.6, 0.7}) {
+    ASSERT_TRUE(callback->EpochEnd(run, {}, {{"val_accuracy", accuracy}}).ok());
+  }
+  EXPECT_EQ(run.stopped, "");
+  for (int i = 1; i < 3; ++i) {
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = i}, {{"val_accuracy", std::nan("")}}).ok());
+  }
+  EXPECT_NE(run.stopped, "");
+}
+
+TEST(EarlyStopping, ANameThatIsNotMeasuredIsAnErrorThatListsThose) {
+  FakeRun run;
+  const absl::Status status = EarlyStopping()->EpochEnd(run, {}, {{"loss", 1.0}});
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("nothing named 'val_loss' is measured; there are loss"));
+}
+
+TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
+  const std::string path = NewPath(".csv");
+  FakeRun run;
+  for (int part = 0; part < 2; ++part) {
+    auto callback = CsvLogger({.path = path, .append = part == 1});
+    ASSERT_TRUE(callback->TrainBegin(run).ok());
+    ASSERT_TRUE(
+        callback->EpochEnd(run, {.epoch = part}, {{"loss", 0.5 + part}, {"accuracy", 0.25}}).ok());
+    ASSERT_TRUE(callback->TrainEnd(run).ok());
+  }
+  EXPECT_EQ(Contents(path), "epoch,loss,accuracy\n0,0.5,0.25\n1,1.5,0.25\n");
+  std::filesystem::remove(path);
+}
+
+TEST(TensorBoard, EventsOfTrainingAndValidationStandInTheirFolders) {
+  const std::string folder = NewPath("_tb");
+  FakeRun run;
+  auto callback = TensorBoard({.folder = folder});
+  ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 3}, {{"loss", 0.5}, {"val_loss", 0.75}}).ok());
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  for (const auto& [name, value] : {std::pair("train", 0.5f), std::pair("validation", 0.75f)}) {
+    const auto file = std::filesystem::directory_iterator(folder + "/" + name)->path().string();
+    auto reader = record::TfRecordReader::Open(*io::FileSystem::Default(), file);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const auto block = (*reader)->ReadBlock();
+    ASSERT_TRUE(block.ok()) << block.status();
+    ASSERT_EQ(block->records.size(), 2u);
+    EXPECT_THAT(std::string(block->records[0]), HasSubstr("brain.Event:2"));
+    // Value { 1: "epoch_loss", 2: float }, step 3.
+    std::string wanted(
+        "\x0a\x0a"
+        "epoch_loss\x15",
+        13);
+    wanted.append(reinterpret_cast<const char*>(&value), 4);
+    EXPECT_THAT(std::string(block->records[1]), HasSubstr(wanted));
+    EXPECT_THAT(std::string(block->records[1]), HasSubstr("\x10\x03"));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+History FitUntilNan(Trainer& trainer, const base::NamedArrays& points) {
+  auto history = trainer.Fit(data::Dataset::FromArrays(points).Batch(8),
+                             {.epochs = 2, .callbacks = {TerminateOnNan()}});
+  EXPECT_TRUE(history.ok()) << history.status();
+  return history.ok() ? *history : History();
+}
+
+TEST(TerminateOnNan, NamesTheInputTheLayerOrTheLossAndKeepsTheWeights) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  struct Case {
+    const char* what;
+    const char* named;
+  };
+  for (const Case& c :
+       {Case{"input", "epoch 1, step 2: the input 'x' is not finite"},
+        Case{"weights", "the output of layer 'logits' (Dense)"}, Case{"label", "the loss"}}) {
+    SCOPED_TRACE(c.what);
+    base::NamedArrays points = Points(24);
+    auto trainer = SmallTrainer({.network = SmallNet()});
+    ASSERT_TRUE(trainer.ok());
+    if (c.what[0] == 'i') {
+      Array x = points.Find("x")->Clone();
+      x.mutable_data<float>()[4 * 9] = infinity;  // in the second batch
+      points.Set("x", x);
+    } else if (c.what[0] == 'w') {
+      base::NamedArrays weights = *(*trainer)->Weights();
+      Array kernel = weights.Find("logits/kernel")->Clone();
+      for (int i = 0; i < 24; ++i) kernel.mutable_data<float>()[i] = 3e38f;
+      weights.Set("logits/kernel", kernel);
+      ASSERT_TRUE((*trainer)->SetWeights(weights).ok());
+    } else {
+      Array y = points.Find("y")->Clone();
+      y.mutable_data<int64_t>()[20] = 3;
+      points.Set("y", y);
+    }
+    const History history = FitUntilNan(**trainer, points);
+    EXPECT_THAT(history.stop_reason, HasSubstr(c.named));
+    const auto weights = (*trainer)->Weights();
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    for (const auto& [name, array] : *weights) {
+      for (float v : array.values<float>()) EXPECT_TRUE(std::isfinite(v)) << name;
+    }
+  }
+}
+
+std::string ProgressOf(ProgressOptions::Style style) {
+  std::FILE* file = std::tmpfile();
+  base::FakeClock clock;
+  auto line =
+      ProgressLine({.out = file, .style = style, .seconds_between_lines = 10, .clock = &clock});
+  FakeRun run;
+  EXPECT_TRUE(line->EpochBegin(run, {.epoch = 1}).ok());
+  for (int64_t step = 1; step <= 20; ++step) {
+    clock.Advance(1);
+    EXPECT_TRUE(line->BatchEnd(run, {.epoch = 1, .step = step}, {{"loss", 0.5}}).ok());
+  }
+  EXPECT_TRUE(
+      line->EpochEnd(run, {.epoch = 1, .step = 20}, {{"loss", 0.25}, {"accuracy", 1e-5}}).ok());
+  std::rewind(file);
+  std::string text(10000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+TEST(ProgressLine, WithoutATerminalItIsALineNowAndThen) {
+  EXPECT_EQ(ProgressOf(ProgressOptions::Style::kLines),
+            "Epoch 2/3  10/20  10.0 img/s  loss 0.5000  ETA 0:00:10\n"
+            "Epoch 2/3  20/20  10.0 img/s  loss 0.5000  ETA 0:00:00\n"
+            "Epoch 2/3  20/20  10.0 img/s  loss 0.2500  accuracy 1.000e-05  0:00:20\n");
+}
+
+TEST(ProgressLine, OnATerminalItIsWrittenOver) {
+  const std::string text = ProgressOf(ProgressOptions::Style::kTerminal);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 21);
+  EXPECT_THAT(text, ::testing::EndsWith("accuracy 1.000e-05  0:00:20\n"));
+}
+
+TEST(ProgressLine, DurationsReadWell) {
+  EXPECT_EQ(FormatDuration(0.4), "0:00:00");
+  EXPECT_EQ(FormatDuration(3725), "1:02:05");
+  EXPECT_EQ(FormatDuration(2 * 86400 + 61), "2 d 0:01:01");
+}
+
+}  // namespace
+}  // namespace penstock::train

@@ -1,0 +1,90 @@
+#include "penstock/train/testing/small_training.h"
+
+#include <cmath>
+#include <map>
+
+#include "gtest/gtest.h"
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/nn/layers.h"
+
+namespace penstock::train::testing {
+
+std::shared_ptr<runtime::Client> CpuClient(int devices) {
+  static std::map<int, std::shared_ptr<runtime::Client>> clients;
+  std::shared_ptr<runtime::Client>& client = clients[devices];
+  if (client == nullptr) {
+    auto opened = runtime::OpenClient(
+        {.device = "cpu",
+         .cpu_devices = devices,
+         .log_path = ::testing::TempDir() + "/plugin_" + std::to_string(getpid()) + ".log"});
+    PENSTOCK_CHECK_OK(opened);
+    client = *opened;
+  }
+  return client;
+}
+
+base::NamedArrays Points(int64_t rows, uint64_t seed) {
+  constexpr double kDirections[3][4] = {{1, 0, 1, -1}, {-1, 1, 0, 1}, {0, -1, -1, 0}};
+  base::Random random(seed);
+  Array x = Array::Uninitialized(DType::kF32, {rows, 4}),
+        y = Array::Uninitialized(DType::kI64, {rows});
+  for (int64_t i = 0; i < rows; ++i) {
+    double best = -1e9;
+    float* point = x.mutable_data<float>() + 4 * i;
+    for (int j = 0; j < 4; ++j) point[j] = static_cast<float>(2 * random.Uniform() - 1);
+    for (int c = 0; c < 3; ++c) {
+      double along = 0;
+      for (int j = 0; j < 4; ++j) along += kDirections[c][j] * point[j];
+      if (along > best) {
+        best = along;
+        y.mutable_data<int64_t>()[i] = c;
+      }
+    }
+  }
+  return {{"x", x}, {"y", y}};
+}
+
+nn::Network SmallNet(double dropout, bool batch_norm) {
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  nn::Symbol h = nn::Dense({.units = 8, .activation = "tanh", .name = "hidden"})(x);
+  if (batch_norm) h = nn::BatchNormalization({.momentum = 0.9, .name = "norm"})(h);
+  if (dropout > 0) h = nn::Dropout({.rate = dropout})(h);
+  return nn::Network({x}, {nn::Dense({.units = 3, .name = "logits"})(h)});
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(Strategy strategy, Strategy::Create(CpuClient(options.replicas),
+                                                                {.replicas = options.replicas}));
+  return Trainer::Create(
+      {.objective = {.network = options.network,
+                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .optimizer = options.optimizer,
+                     .metrics = {nn::Accuracy()}},
+       .strategy = std::move(strategy),
+       .columns = {.inputs = {"x"}, .label = "y"},
+       .seed = options.seed});
+}
+
+double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (const auto& [name, array] : a) {
+    const Array* other = b.Find(name);
+    if (other == nullptr || !(other->shape() == array.shape())) {
+      ADD_FAILURE() << name << " is missing or has another shape";
+      continue;
+    }
+    double largest = 1e-12, difference = 0;
+    for (int64_t i = 0; i < array.num_elements(); ++i) {
+      const double x = array.data<float>()[i], y = other->data<float>()[i];
+      largest = std::max(largest, std::abs(x));
+      difference = std::max(difference, std::abs(x - y));
+    }
+    worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
+}  // namespace penstock::train::testing

@@ -1,0 +1,33 @@
+// Small trainings for tests: data that a formula makes, nets that compile in milliseconds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "penstock/data/dataset.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock::train::testing {
+
+// A CPU client with `devices` devices; one for each number in a program.
+std::shared_ptr<runtime::Client> CpuClient(int devices);
+
+// `rows` points x [rows, 4] and their classes (0, 1, 2): which of three fixed directions is
+// nearest.
+base::NamedArrays Points(int64_t rows, uint64_t seed = 1);
+
+// Dense 4 -> 8 (tanh) -> 3, named "hidden" and "logits".
+nn::Network SmallNet(double dropout = 0, bool batch_norm = false);
+
+struct SmallOptions {
+  nn::Network network = SmallNet();
+  nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9});
+  int replicas = 1;
+  uint64_t seed = 7;
+};
+absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
+
+// The largest difference of two sets of arrays, relative to the largest element of each.
+double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b);
+
+}  // namespace penstock::train::testing
