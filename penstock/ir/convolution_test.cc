@@ -28,7 +28,7 @@ struct Setting {
 
 std::vector<Setting> Settings() {
   return {
-      {"3x3 valid", {2, 5, 6, 3}, {3, 3, 3, 2}, {}},
+      {"3x3 valid", {1, 5, 4, 3}, {3, 3, 3, 2}, {}},
       {"1x1", {2, 3, 3, 2}, {1, 1, 2, 3}, {}},
       {"same", {1, 5, 5, 2}, {3, 3, 2, 2}, {.padding = {{1, 1}, {1, 1}}}},
       {"even kernel, same, stride 2",
@@ -38,7 +38,7 @@ std::vector<Setting> Settings() {
       {"stride that skips the end", {1, 6, 7, 1}, {2, 3, 1, 2}, {.strides = {3, 2}}},
       {"stride above the kernel", {1, 7, 7, 1}, {2, 1, 1, 2}, {.strides = {4, 3}}},
       {"dilated kernel",
-       {1, 7, 6, 2},
+       {1, 6, 5, 2},
        {3, 2, 2, 1},
        {.padding = {{2, 1}, {0, 1}}, .rhs_dilation = {2, 3}}},
       {"dilated kernel and stride",
@@ -56,31 +56,31 @@ std::vector<Setting> Settings() {
         .padding = {{2, 1}, {1, 2}},
         .lhs_dilation = {3, 2},
         .rhs_dilation = {2, 3}}},
-      {"negative padding", {1, 6, 6, 2}, {2, 2, 2, 2}, {.padding = {{-1, 0}, {-2, -1}}}},
+      {"negative padding", {1, 5, 6, 2}, {2, 2, 2, 2}, {.padding = {{-1, 0}, {-2, -1}}}},
       {"negative padding and stride",
        {1, 7, 6, 1},
        {3, 2, 1, 1},
        {.strides = {2, 2}, .padding = {{-1, 1}, {2, -1}}}},
       {"more padding than kernel", {1, 2, 2, 1}, {2, 1, 1, 1}, {.padding = {{3, 2}, {2, 3}}}},
       {"groups",
-       {2, 4, 4, 4},
+       {1, 4, 4, 4},
        {3, 3, 2, 6},
        {.padding = {{1, 1}, {1, 1}}, .feature_group_count = 2}},
       {"groups, stride and dilation",
-       {1, 7, 7, 6},
+       {1, 5, 4, 6},
        {2, 2, 2, 3},
        {.strides = {2, 1}, .rhs_dilation = {1, 2}, .feature_group_count = 3}},
       {"depthwise",
-       {2, 5, 5, 3},
+       {1, 4, 5, 3},
        {3, 3, 1, 3},
        {.padding = {{1, 1}, {1, 1}}, .feature_group_count = 3}},
       {"depthwise, two each, stride 2",
-       {1, 5, 6, 3},
+       {1, 4, 5, 3},
        {3, 2, 1, 6},
        {.strides = {2, 2}, .padding = {{1, 1}, {0, 0}}, .feature_group_count = 3}},
-      {"batch groups", {4, 4, 4, 2}, {2, 3, 2, 6}, {.batch_group_count = 2}},
+      {"batch groups", {4, 3, 3, 2}, {2, 3, 2, 6}, {.batch_group_count = 2}},
       {"batch groups and stride",
-       {6, 5, 4, 1},
+       {6, 4, 3, 1},
        {2, 2, 1, 3},
        {.strides = {2, 1}, .batch_group_count = 3}},
       {"one axis", {2, 7, 3}, {3, 3, 2}, {.strides = {2}, .padding = {{1, 1}}}},
@@ -173,7 +173,7 @@ TEST(Convolution, GradientsAgreeWithDifferences) {
 TEST(Convolution, SecondDerivativesAgreeWithDifferences) {
   GradientChecks checks;
   for (const Setting& s : Settings()) {
-    if (s.input.num_elements() > 80) continue;
+    if (s.input.num_elements() > 45) continue;
     checks.AddSecond(s.name,
                      {RandomArray(s.input, 1, -0.5, 0.5), RandomArray(s.kernel, 2, -0.5, 0.5)},
                      [&](const Values& x) { return Tanh(Convolution(x[0], x[1], s.options)); });

@@ -21,7 +21,7 @@ TEST(Graph, KeepsTheFirstErrorWithItsLayerAndLine) {
   int line = 0;
   {
     const Scope net(graph, "resnet");
-    const Scope layer(graph, "block2/conv1", std::source_location::current());
+    const Scope layer(graph, "block2/conv1", base::SourceLocation::Current());
     line = __LINE__ - 1;
     y = MatMul(x, x);
     y = Tanh(y);

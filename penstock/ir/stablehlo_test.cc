@@ -59,7 +59,7 @@ void Build(Graph& graph, const char* file_scope) {
   const Value x = graph.Parameter({DType::kF32, {2}}, "odd \"name\"\n");
   Value h;
   {
-    const Scope layer(graph, file_scope, std::source_location::current());
+    const Scope layer(graph, file_scope, base::SourceLocation::Current());
     h = Tanh(x);
   }
   const Scope layer(graph, "loop");
