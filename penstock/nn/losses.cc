@@ -45,7 +45,9 @@ struct Sparse : LossBody {
           "categorical_crossentropy)");
     }
     const int64_t classes = y_pred.shape().dim(-1);
-    if (base::IsFloat(y_true.dtype())) y_true = ir::Convert(y_true, DType::kI32);
+    // Bytes cannot hold the number of classes, which may be 256.
+    if (base::IsFloat(y_true.dtype()) || base::ByteWidth(y_true.dtype()) < 4)
+      y_true = ir::Convert(y_true, DType::kI32);
     const Value chosen = ir::OneHot(y_true, classes, y_pred.dtype());
     const Value log_p = LogProbabilities(y_pred, options.from_logits);
     const Value loss = -ir::ReduceSum(
