@@ -61,13 +61,15 @@ TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
 
 TEST(Network, ANumberThatTheUserHasTakenIsPassedOver) {
   const Symbol x = Input({.shape = {4}});
-  const Symbol y = Dense({.units = 3})(Dense({.units = 3})(Dense({.units = 3, .name = "dense"})(x)));
+  const Symbol y =
+      Dense({.units = 3})(Dense({.units = 3})(Dense({.units = 3, .name = "dense"})(x)));
   EXPECT_THAT(UseNames(Network({x}, {y})), ElementsAre("input", "dense", "dense_1", "dense_2"));
 }
 
 TEST(Network, TwoLayersOfOneNameAreRefused) {
   const Symbol x = Input({.shape = {4}});
-  const Network network({x}, {Dense({.units = 3, .name = "a"})(Dense({.units = 3, .name = "a"})(x))});
+  const Network network({x},
+                        {Dense({.units = 3, .name = "a"})(Dense({.units = 3, .name = "a"})(x))});
   EXPECT_THAT(Message(network.status()), HasSubstr("two layers are named 'a'"));
 }
 
@@ -137,7 +139,8 @@ TEST(Network, AnUnknownInitializerIsFoundWhenValuesAreDrawn) {
 }
 
 TEST(Network, AnInputThatIsNotListedIsNamed) {
-  const Symbol a = Input({.shape = {4}, .name = "left"}), b = Input({.shape = {4}, .name = "right"});
+  const Symbol a = Input({.shape = {4}, .name = "left"}),
+               b = Input({.shape = {4}, .name = "right"});
   const Network network({a}, {Add()({a, b})});
   EXPECT_THAT(Message(network.status()),
               HasSubstr("'right' that is not among the network's inputs"));
@@ -154,8 +157,7 @@ TEST(Layers, OutputShapes) {
       {Conv2D({.filters = 5, .kernel_size = 3, .dilation_rate = 2})(image), "f32[?,7,4,5]"},
       {Conv2D({.filters = 6, .kernel_size = 1, .groups = 3})(image), "f32[?,11,8,6]"},
       {MaxPooling2D()(image), "f32[?,5,4,6]"},
-      {AveragePooling2D({.pool_size = 3, .strides = 1, .padding = "same"})(image),
-       "f32[?,11,8,6]"},
+      {AveragePooling2D({.pool_size = 3, .strides = 1, .padding = "same"})(image), "f32[?,11,8,6]"},
       {GlobalAveragePooling2D()(image), "f32[?,6]"},
       {GlobalMaxPooling2D({.keepdims = true})(image), "f32[?,1,1,6]"},
       {Flatten()(image), "f32[?,528]"},
@@ -192,8 +194,8 @@ Network Everything() {
   x = Dropout({.rate = 0.25})(ReLU()(x));
   x = Activation({.activation = "tanh"})(x);
   const Symbol other = GlobalMaxPooling2D({.keepdims = true})(x);
-  return Network({image}, {Softmax()(Dense({.units = 3})(GlobalAveragePooling2D()(x))),
-                           Flatten()(other)},
+  return Network({image},
+                 {Softmax()(Dense({.units = 3})(GlobalAveragePooling2D()(x))), Flatten()(other)},
                  "everything");
 }
 
@@ -241,11 +243,10 @@ TEST(Summary, CountsParametersAndLeavesOutWhatAChainNeedsNot) {
   const int64_t conv = 3 * 3 * 32 + 32, norm = 4 * 32, dense = 26 * 26 * 32 * 10 + 10;
   EXPECT_EQ(network.CountParameters(), conv + norm + dense);
   EXPECT_EQ(network.CountParameters(/*trainable_only=*/true), conv + norm / 2 + dense);
-  EXPECT_THAT(network.Summary(),
-              AllOf(HasSubstr("Model: \"small\""), HasSubstr("conv2d (Conv2D)"),
-                    HasSubstr("(None, 26, 26, 32)"), HasSubstr("216,330"),
-                    HasSubstr(" Total params: 216,778 (846.79 KB)"),
-                    HasSubstr(" Non-trainable params: 64 (256 B)")));
+  EXPECT_THAT(network.Summary(), AllOf(HasSubstr("Model: \"small\""), HasSubstr("conv2d (Conv2D)"),
+                                       HasSubstr("(None, 26, 26, 32)"), HasSubstr("216,330"),
+                                       HasSubstr(" Total params: 216,778 (846.79 KB)"),
+                                       HasSubstr(" Non-trainable params: 64 (256 B)")));
   EXPECT_THAT(network.Summary(), ::testing::Not(HasSubstr("Connected to")));
   EXPECT_THAT(Everything().Summary(), HasSubstr("Connected to"));
 }
