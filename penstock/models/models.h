@@ -29,7 +29,7 @@ nn::Network Mlp(const MlpOptions& options = {});
 
 // He et al.: Deep residual learning for image recognition, 2015, section 4.2: 6n + 2 layers in
 // three stages of n blocks with 16, 32 and 64 filters. A change of shape is matched by a 1x1
-// convolution. Depth 20, 32, 56, or any other 6n + 2.
+// convolution. Depth 20, 32, 56, or any other 6n + 2; an error of the network otherwise.
 struct ResNetCifarOptions {
   int64_t depth = 20;
   std::vector<int64_t> input_shape = {32, 32, 3};
@@ -43,8 +43,8 @@ struct ResNetCifarOptions {
 };
 nn::Network ResNetCifar(const ResNetCifarOptions& options = {});
 
-// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56"; the error lists the names
-// there are.
+// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56"; the error lists
+// the names there are.
 struct ByNameOptions {
   std::vector<int64_t> input_shape = {};
   base::DType input_dtype = base::DType::kU8;

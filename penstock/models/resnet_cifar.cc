@@ -30,6 +30,10 @@ Symbol Block(Symbol x, int64_t filters, int64_t strides, bool project, const std
 }  // namespace
 
 nn::Network ResNetCifar(const ResNetCifarOptions& options) {
+  if (options.depth < 8 || options.depth % 6 != 2) {
+    return nn::Network(absl::InvalidArgumentError(absl::StrCat(
+        "a ResNet for CIFAR has 6n + 2 layers (8, 20, 32, 56, ...), got ", options.depth)));
+  }
   const Symbol input =
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
   Symbol x = nn::Rescaling({.scale = options.rescale})(input);

@@ -21,6 +21,9 @@ class Network {
   Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
           std::string name = "model");
 
+  // A network that could not be described: `error` is its status.
+  explicit Network(absl::Status error) : status_(std::move(error)) {}
+
   const absl::Status& status() const { return status_; }
   const std::string& name() const { return name_; }
 

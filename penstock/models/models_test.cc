@@ -1,0 +1,111 @@
+// The models' sizes against the formulas of their paper.
+#include "penstock/models/models.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace penstock::models {
+namespace {
+
+using base::DType;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// He et al. 2015, section 4.2, for 3 input channels and 10 classes; a convolution has k k in out
+// weights and no bias, a batch norm 2 weights and 2 moving averages a channel.
+struct Count {
+  int64_t trainable = 0, moving = 0;
+};
+Count ResNetCount(int64_t blocks, int64_t filters) {
+  Count count;
+  const auto conv = [&](int64_t k, int64_t in, int64_t out) {
+    count.trainable += k * k * in * out + 2 * out;
+    count.moving += 2 * out;
+  };
+  conv(3, 3, filters);
+  int64_t in = filters;
+  for (int64_t stage = 0; stage < 3; ++stage) {
+    const int64_t out = filters << stage;
+    for (int64_t block = 0; block < blocks; ++block) {
+      conv(3, in, out);
+      conv(3, out, out);
+      if (in != out) conv(1, in, out);
+      in = out;
+    }
+  }
+  count.trainable += in * 10 + 10;
+  return count;
+}
+
+TEST(ResNetCifar, HasAsManyParametersAsThePaperSays) {
+  for (const int64_t depth : {8, 20, 32, 56}) {
+    const nn::Network network = ResNetCifar({.depth = depth});
+    ASSERT_TRUE(network.status().ok()) << network.status();
+    const Count count = ResNetCount((depth - 2) / 6, 16);
+    EXPECT_EQ(network.CountParameters(/*trainable_only=*/true), count.trainable) << depth;
+    EXPECT_EQ(network.CountParameters(), count.trainable + count.moving) << depth;
+  }
+  // Table 6 of the paper: 0.27, 0.46, 0.85 million.
+  EXPECT_EQ(ResNetCifar({.depth = 20}).CountParameters(true), 272474);
+  EXPECT_NEAR(ResNetCifar({.depth = 32}).CountParameters(true), 0.46e6, 0.01e6);
+  EXPECT_NEAR(ResNetCifar({.depth = 56}).CountParameters(true), 0.85e6, 0.01e6);
+}
+
+TEST(ResNetCifar, StagesHalveTheImageAndDoubleTheFilters) {
+  const nn::Network network = ResNetCifar(
+      {.depth = 8, .input_shape = {32, 24, 1}, .input_dtype = DType::kU8, .classes = 7});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  EXPECT_EQ(network.inputs()[0].name, "image");
+  EXPECT_EQ(network.inputs()[0].type.ToString(), "ui8[?,32,24,1]");
+  EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,7]");
+  std::vector<std::string> stages;
+  for (const auto& use : network.uses()) {
+    if (use.name.size() > 4 && use.name.substr(use.name.size() - 4) == "_out")
+      stages.push_back(use.type.ToString());
+  }
+  EXPECT_THAT(stages,
+              ::testing::ElementsAre("f32[?,32,24,16]", "f32[?,16,12,32]", "f32[?,8,6,64]"));
+}
+
+TEST(ResNetCifar, ShiftsOnlyWhenAskedTo) {
+  const auto shifts = [](const nn::Network& network) {
+    int count = 0;
+    for (const auto& use : network.uses())
+      count += use.layer.valid() && use.layer.class_name() == "RandomTranslation";
+    return count;
+  };
+  EXPECT_EQ(shifts(ResNetCifar({.depth = 8})), 0);
+  EXPECT_EQ(shifts(ResNetCifar({.depth = 8, .width_shift = 0.1})), 1);
+}
+
+TEST(ResNetCifar, ADepthThatIsNot6NPlus2IsRefused) {
+  for (const int64_t depth : {-4, 2, 18, 51}) {
+    EXPECT_THAT(std::string(ResNetCifar({.depth = depth}).status().message()), HasSubstr("6n + 2"))
+        << depth;
+  }
+}
+
+TEST(Mlp, HasTheLayersItWasAskedFor) {
+  const nn::Network network =
+      Mlp({.input_shape = {4, 5}, .input_dtype = DType::kU8, .hidden = {8, 6}, .classes = 3});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  EXPECT_EQ(network.CountParameters(), 20 * 8 + 8 + 8 * 6 + 6 + 6 * 3 + 3);
+  EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,3]");
+}
+
+TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
+  for (const std::string& name : Names()) {
+    const auto network = ByName(name, {.input_shape = {16, 16, 3}, .classes = 5, .shift = 0.1});
+    ASSERT_TRUE(network.ok()) << name << ": " << network.status();
+    EXPECT_EQ(network->name(), name);
+    EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
+  }
+  EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),
+              AllOf(HasSubstr("no model 'resnet21'"), HasSubstr("mlp, resnet8, resnet20")));
+  // A flat input is no image.
+  EXPECT_THAT(std::string(ByName("resnet20", {.input_shape = {64}}).status().message()),
+              HasSubstr("wants images"));
+}
+
+}  // namespace
+}  // namespace penstock::models
