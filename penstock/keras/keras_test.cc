@@ -1,0 +1,193 @@
+// The front end as its users meet it: build, Compile, Fit, Evaluate, Predict, Save, Load.
+#include "penstock/keras/keras.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+
+namespace penstock::keras {
+namespace {
+
+using base::Array;
+using base::DType;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+// One client with two devices for the whole program.
+std::shared_ptr<runtime::Client> Client() {
+  static const auto client = [] {
+    auto opened = runtime::OpenClient(
+        {.device = "cpu",
+         .cpu_devices = 2,
+         .log_path = absl::StrCat(::testing::TempDir(), "/keras_plugin_", getpid(), ".log")});
+    PENSTOCK_CHECK_OK(opened);
+    return *opened;
+  }();
+  return client;
+}
+
+// Points in the plane and on which side of a line they are, with a gap between the classes.
+std::pair<Array, Array> Points(int64_t rows, uint64_t seed = 3) {
+  base::Random random(seed);
+  Array x = Array::Uninitialized(DType::kF32, {rows, 2}),
+        y = Array::Uninitialized(DType::kI64, {rows});
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t side = static_cast<int64_t>(random.Below(2));
+    const double along = 4 * random.Uniform() - 2, off = 0.3 + random.Uniform();
+    x.mutable_data<float>()[2 * i] = static_cast<float>(along + (side == 1 ? off : -off));
+    x.mutable_data<float>()[2 * i + 1] = static_cast<float>(along - (side == 1 ? off : -off));
+    y.mutable_data<int64_t>()[i] = side;
+  }
+  return {x, y};
+}
+
+Model SmallModel() {
+  return Sequential({Input({.shape = {2}}), Dense({.units = 8, .activation = "relu"}),
+                     BatchNormalization({.momentum = 0.8}),
+                     Dense({.units = 2, .activation = "softmax"})});
+}
+
+CompileOptions Compiling() {
+  return {.optimizer = Adam({.learning_rate = 0.02}), .metrics = {"accuracy"}, .client = Client()};
+}
+
+std::string NewFile() {
+  return absl::StrCat(::testing::TempDir(), "/keras_", getpid(), "_", base::EntropySeed(),
+                      ".safetensors");
+}
+
+TEST(Model, SequentialLearnsFromArrays) {
+  Model model = SmallModel();
+  const absl::Status compiled = model.Compile(Compiling());
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  const auto [x, y] = Points(203);
+  const auto history = model.Fit(x, y, {.epochs = 15, .verbose = 0});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_EQ(history->epochs.size(), 15u);
+  const auto [test_x, test_y] = Points(101, /*seed=*/4);
+  const auto logs = model.Evaluate(test_x, test_y);
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  EXPECT_GT(*logs->Get("accuracy"), 0.97);
+  const auto predicted = model.Predict(test_x);
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  ASSERT_EQ(predicted->shape(), base::Shape({101, 2}));
+  // Evaluate's accuracy is that of Predict's rows.
+  double right = 0;
+  for (int64_t i = 0; i < 101; ++i) {
+    const float* p = predicted->data<float>() + 2 * i;
+    EXPECT_NEAR(p[0] + p[1], 1, 1e-5);
+    right += (p[1] > p[0]) == (test_y.data<int64_t>()[i] == 1);
+  }
+  EXPECT_NEAR(*logs->Get("accuracy"), right / 101, 1e-6);
+}
+
+TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {
+  const nn::Symbol a = Input({.shape = {1}, .name = "a"}), b = Input({.shape = {1}, .name = "b"});
+  const nn::Symbol sum =
+      Dense({.units = 1, .name = "out"})(Add()({Dense({.units = 4})(a), Dense({.units = 4})(b)}));
+  Model model({a, b}, {sum});
+  const absl::Status compiled = model.Compile({.optimizer = Adam({.learning_rate = 0.05}),
+                                               .loss = "mse",
+                                               .client = Client(),
+                                               .replicas = 2});
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  Array first = Array::Uninitialized(DType::kF32, {64, 1}), second = first.Clone(),
+        target = first.Clone();
+  base::Random random(9);
+  for (int64_t i = 0; i < 64; ++i) {
+    const auto u = static_cast<float>(random.Uniform()), v = static_cast<float>(random.Uniform());
+    first.mutable_data<float>()[i] = u;
+    second.mutable_data<float>()[i] = v;
+    target.mutable_data<float>()[i] = 2 * u - v + 0.5f;
+  }
+  const data::Dataset rows =
+      data::Dataset::FromArrays({{"b", second}, {"target", target}, {"a", first}}).Batch(16);
+  const auto history = model.Fit(rows, {.epochs = 60, .verbose = 0, .validation_data = &rows});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_LT(*history->epochs.back().Get("val_loss"), 1e-3);
+}
+
+TEST(Model, TheFirstErrorOfBuildingComesOutOfCompileWithItsLine) {
+  const int line = __LINE__ + 1;
+  const nn::Layer early = Conv2D({.filters = 2, .name = "early"});
+  Model model = Sequential(
+      {Input({.shape = {8, 8}}), Dense({.units = 3}), early, Dense({.units = 0}), Flatten()});
+  EXPECT_THAT(Message(model.Compile({})), AllOf(HasSubstr("early"), HasSubstr("f32[2,8,3]"),
+                                                HasSubstr(absl::StrCat("keras_test.cc:", line))));
+}
+
+TEST(Model, NamesThatAreNotThereAreListed) {
+  Model model = SmallModel();
+  EXPECT_THAT(Message(model.Compile({.optimizer = "adamm"})), HasSubstr("there are SGD, Adam"));
+  EXPECT_THAT(Message(model.Compile({.loss = "crossentropy"})),
+              HasSubstr("sparse_categorical_crossentropy"));
+  EXPECT_THAT(Message(model.Compile({.metrics = {"accuracy", "auc"}})),
+              HasSubstr("no metric 'auc'"));
+  CompileOptions many = Compiling();
+  many.replicas = 3;
+  EXPECT_THAT(Message(model.Compile(many)), HasSubstr("cpu has 2 devices"));
+}
+
+TEST(Model, NothingRunsBeforeCompile) {
+  Model model = SmallModel();
+  const auto [x, y] = Points(8);
+  EXPECT_THAT(Message(model.Fit(x, y).status()), HasSubstr("call Compile first"));
+  EXPECT_THAT(Message(model.Evaluate(x, y).status()), HasSubstr("call Compile first"));
+  EXPECT_THAT(Message(model.Predict(x).status()), HasSubstr("call Compile first"));
+  EXPECT_THAT(Message(model.Save(NewFile())), HasSubstr("call Compile first"));
+}
+
+TEST(Model, ASequentialWithoutAnInputIsRefused) {
+  EXPECT_FALSE(Sequential({}).Compile({}).ok());
+  EXPECT_THAT(Message(Sequential({Dense({.units = 1})}).Compile({})), HasSubstr("Input"));
+}
+
+TEST(Model, ArraysOfDifferentLengthsAreRefused) {
+  Model model = SmallModel();
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  const auto [x, y] = Points(8);
+  EXPECT_THAT(Message(model.Fit(x, y.Slice(0, 7)).status()),
+              AllOf(HasSubstr("as many rows"), HasSubstr("[8,2]"), HasSubstr("[7]")));
+}
+
+TEST(Save, ALoadedModelPredictsBitForBitAndTrainsOn) {
+  const auto [x, y] = Points(64);
+  const std::string file = NewFile();
+  Model model = SmallModel();
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  ASSERT_TRUE(model.Fit(x, y, {.epochs = 2, .verbose = 0}).ok());
+  const absl::Status saved = model.Save(file);
+  ASSERT_TRUE(saved.ok()) << saved;
+  auto loaded = Model::Load(file, {.client = Client()});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(base::BitwiseEqual(*model.Predict(x), *loaded->Predict(x)));
+  EXPECT_EQ(loaded->Summary(), model.Summary());
+  const auto a = model.Evaluate(x, y), b = loaded->Evaluate(x, y);
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(*a->Get("loss"), *b->Get("loss"));
+  EXPECT_EQ(*a->Get("accuracy"), *b->Get("accuracy"));
+  // The optimizer is that of the file, with its options.
+  EXPECT_EQ((*loaded->trainer())->objective().optimizer.learning_rate().constant(), 0.02);
+  EXPECT_TRUE(loaded->Fit(x, y, {.verbose = 0}).ok());
+  EXPECT_FALSE(base::BitwiseEqual(*model.Predict(x), *loaded->Predict(x)));
+  std::remove(file.c_str());
+}
+
+TEST(Load, AFileThatHoldsNoModelIsNamed) {
+  EXPECT_EQ(Model::Load(NewFile()).status().code(), absl::StatusCode::kNotFound);
+  const std::string file = NewFile();
+  std::ofstream(file) << "these are not the weights you are looking for";
+  EXPECT_THAT(Message(Model::Load(file).status()), HasSubstr(file));
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace penstock::keras
