@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/train/callbacks.h"
@@ -11,6 +12,15 @@ class EarlyStoppingCallback : public Callback {
  public:
   explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
+
+  // Each training is judged by itself. A checkpoint that is resumed comes after this.
+  absl::Status TrainBegin(Run&) override {
+    best_ = monitored_.Worst();
+    best_epoch_ = -1;
+    waited_ = 0;
+    best_weights_ = base::NamedArrays();
+    return absl::OkStatus();
+  }
 
   absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
     PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
@@ -40,7 +50,7 @@ class EarlyStoppingCallback : public Callback {
   // resumed run restores the best of those epochs it has seen.
   std::string Save() const override {
     return nlohmann::ordered_json{
-        {"best", absl::StrCat(best_)}, {"best_epoch", best_epoch_}, {"waited", waited_}}
+        {"best", absl::StrFormat("%.17g", best_)}, {"best_epoch", best_epoch_}, {"waited", waited_}}
         .dump();
   }
   absl::Status Restore(absl::string_view saved) override {

@@ -62,6 +62,12 @@ absl::StatusOr<History> FitRun::Go() {
 
 absl::Status FitRun::Train() {
   PENSTOCK_RETURN_IF_ERROR(ForEachCallback([&](Callback& c) { return c.TrainBegin(*this); }));
+  // An earlier training that met a NaN halted the state for good; this one may go on.
+  if (halt_on_nan_) {
+    PENSTOCK_RETURN_IF_ERROR(trainer_.state_.Set(trainer_.layout_, trainer_.strategy(),
+                                                 trainer_.layout_.halted,
+                                                 Array::Scalar<int32_t>(-1)));
+  }
   while (dispatched_.epoch < options_.epochs && !stopping_) {
     PENSTOCK_RETURN_IF_ERROR(BeginEpoch());
     PENSTOCK_ASSIGN_OR_RETURN(const bool whole, RunEpoch());

@@ -119,7 +119,8 @@ class Line : public Callback {
   }
 
   absl::Status TrainEnd(Run&) override {
-    if (open_) Show("", /*final=*/true);
+    if (open_) std::fprintf(options_.out, "\n");  // the last numbers stay to be read
+    open_ = false;
     return absl::OkStatus();
   }
 
