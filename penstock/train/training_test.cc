@@ -143,6 +143,38 @@ TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
   }
 }
 
+// 8 replicas take 3 examples each; of the last batch of 2 rows seven get padding only, whose
+// moments must not reach the moving averages.
+TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
+  base::NamedArrays weights[2];
+  for (int i = 0; i < 2; ++i) {
+    auto trainer = SmallTrainer({.network = SmallNet(0, /*batch_norm=*/true),
+                                 .optimizer = nn::SGD({.learning_rate = 0.0}),
+                                 .replicas = 8});
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const base::NamedArrays points = Points(26);
+    base::NamedArrays rows;
+    // The second time the first batch is all there is.
+    for (const auto& [name, array] : points) rows.Set(name, i == 0 ? array : array.Slice(0, 24));
+    ASSERT_TRUE((*trainer)->Fit(data::Dataset::FromArrays(rows).Batch(24), {}).ok());
+    weights[i] = *(*trainer)->Weights();
+  }
+  const auto hidden = [&](int64_t n, int h) {
+    double sum = weights[0].Find("hidden/bias")->data<float>()[h];
+    const Array x = *Points(26).Find("x");
+    for (int j = 0; j < 4; ++j)
+      sum +=
+          x.data<float>()[4 * n + j] * weights[0].Find("hidden/kernel")->data<float>()[8 * j + h];
+    return std::tanh(sum);
+  };
+  for (int h = 0; h < 8; ++h) {
+    const double earlier = weights[1].Find("norm/moving_mean")->data<float>()[h];
+    const double mean = (hidden(24, h) + hidden(25, h)) / 2;
+    EXPECT_NEAR(weights[0].Find("norm/moving_mean")->data<float>()[h], 0.9 * earlier + 0.1 * mean,
+                1e-5);
+  }
+}
+
 TEST(Training, TheWholeStateIsDonated) {
   const nn::Network network = SmallNet();
   const Objective objective{network, nn::SparseCategoricalCrossentropy({.from_logits = true}),
