@@ -184,7 +184,8 @@ Value OneHot(Value indices, int64_t depth, DType dtype);
 // ---- Random numbers: Threefry-2x32 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
 // 2011) ---- The same key gives the same numbers on every device. A key is ui32[2]; use each for
 // one purpose, and get more with FoldIn or SplitKey. Formulas as in JAX with
-// jax_threefry_partitionable, so results compare; normal numbers are drawn in f32 whatever the type.
+// jax_threefry_partitionable, so results compare; normal numbers are drawn in f32 whatever the
+// type.
 Value RandomKey(Graph& graph, uint64_t seed);
 // The block function itself: 64 bits for each pair of counters (ui32, of one shape).
 std::pair<Value, Value> Threefry2x32(Value key, Value x0, Value x1);

@@ -54,7 +54,7 @@ std::string Literal(T value) {
     return absl::StrCat(value);
   } else {
     if (std::isfinite(static_cast<double>(value))) {
-      return absl::StrFormat(sizeof(T) == 8 ? "%.16e" : "%.8e", static_cast<double>(value));
+      return absl::StrFormat("%.*e", sizeof(T) == 8 ? 16 : 8, static_cast<double>(value));
     }
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof(value));
