@@ -20,6 +20,7 @@ using base::DType;
 using base::NamedArrays;
 using base::Shape;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::ReadAll;
 
@@ -100,11 +101,16 @@ TEST(DecodeImage, OfDifferentSizesNeedsAResizeToBeBatched) {
   EXPECT_EQ(ReadAll(dataset)->size(), 3);  // one by one there is no difficulty
   EXPECT_EQ(ReadAll(dataset.Cache().Shuffle(3))->size(), 3);
   base::ThreadPool pool(1);
+  // Which of the rows comes first, and so decides the shape, depends on who computes: the pool or
+  // the reader.
   for (const Dataset& batched : {dataset.Batch(3), dataset.Cache().Batch(3)}) {
-    EXPECT_THAT(std::string(ReadAll(batched, {.pool = &pool}).status().message()),
-                AllOf(HasSubstr("arrays:2: "), HasSubstr("[6,4,3]"),
-                      HasSubstr("row 0 (arrays:0) has [5,4,3]"),
-                      HasSubstr("give DecodeImage a .height and a .width")));
+    EXPECT_THAT(
+        std::string(ReadAll(batched, {.pool = &pool}).status().message()),
+        AllOf(
+            AnyOf(AllOf(HasSubstr("arrays:2: "), HasSubstr("has image of shape [6,4,3], but row "),
+                        HasSubstr(") has [5,4,3]")),
+                  AllOf(HasSubstr("has image of shape [5,4,3], but row 2 (arrays:2) has [6,4,3]"))),
+            HasSubstr("give DecodeImage a .height and a .width")));
   }
 }
 
