@@ -52,21 +52,22 @@ class Predict : public Command {
   // The first `count` images as one batch, with their class when they come from shards, else their
   // path.
   absl::StatusOr<base::NamedArrays> Read(const ImageShape& shape) const {
-    const data::DecodeImageOptions decode{
-        .channels = shape.channels, .height = shape.height, .width = shape.width};
-    data::Dataset dataset =
-        images_.empty() ? data::Dataset::FromTfRecords(data_).Take(count_).ParseExample(
-                              {.features = {{.name = "image", .dtype = base::DType::kString},
-                                            {.name = "class", .dtype = base::DType::kI64}}})
-                        : data::Dataset::FromFiles(images_).Take(count_);
-    data::DecodeImageOptions options = decode;
-    if (!images_.empty()) options.column = "bytes";
+    const bool from_files = data_.empty();
+    const data::DecodeImageOptions decode{.column = from_files ? "bytes" : "image",
+                                          .channels = shape.channels,
+                                          .height = shape.height,
+                                          .width = shape.width};
+    const data::Dataset dataset =
+        from_files ? data::Dataset::FromFiles(images_).Take(count_)
+                   : data::Dataset::FromTfRecords(data_).Take(count_).ParseExample(
+                         {.features = {{.name = "image", .dtype = base::DType::kString},
+                                       {.name = "class", .dtype = base::DType::kI64}}});
     PENSTOCK_ASSIGN_OR_RETURN(auto iterator,
-                              dataset.DecodeImage(options).Batch(count_).MakeIterator());
+                              dataset.DecodeImage(decode).Batch(count_).MakeIterator());
     base::NamedArrays batch;
     PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&batch));
     if (!any) return absl::InvalidArgumentError("there are no images");
-    if (const Array* bytes = batch.Find("bytes")) batch.Set("image", *bytes);
+    if (from_files) batch.Set("image", *batch.Find("bytes"));
     return batch;
   }
 

@@ -2,15 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/nn/layer_table.h"
+
 namespace penstock::nn::internal {
 
 Value ImageInput(CallContext& ctx, const Values& inputs) {
-  if (inputs.size() != 1) return ctx.Fail(absl::StrCat("takes one input, got ", inputs.size()));
-  if (inputs[0].rank() != 4) {
-    return ctx.Fail(absl::StrCat("wants images [batch, height, width, channels], got ",
-                                 inputs[0].type().ToString()));
-  }
-  return inputs[0];
+  const Value image = OnlyInput(ctx, inputs);
+  if (!image.valid() || image.rank() == 4) return image;
+  return ctx.Fail(
+      absl::StrCat("wants images [batch, height, width, channels], got ", image.type().ToString()));
 }
 
 bool ResolvePadding(CallContext& ctx, const Value& image, const Window2D& window,

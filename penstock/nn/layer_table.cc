@@ -22,6 +22,11 @@ std::vector<internal::LayerRow> AllRows() {
 
 }  // namespace
 
+Value internal::OnlyInput(CallContext& ctx, const Values& inputs) {
+  if (inputs.size() == 1) return inputs[0];
+  return ctx.Fail(absl::StrCat("takes one input, got ", inputs.size()));
+}
+
 std::vector<std::string> LayerClassNames() {
   std::vector<std::string> names;
   for (const internal::LayerRow& row : AllRows()) names.push_back(row.class_name);

@@ -15,6 +15,10 @@ struct LayerRow {
   std::shared_ptr<LayerBody> (*make)();  // with default options, which a Config then fills in
 };
 
+// The one input of a layer that takes one; an error and an invalid value when there is another
+// number.
+Value OnlyInput(CallContext& ctx, const Values& inputs);
+
 absl::Span<const LayerRow> CoreLayers();
 absl::Span<const LayerRow> ConvolutionLayers();
 absl::Span<const LayerRow> PoolingLayers();

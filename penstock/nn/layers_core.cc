@@ -9,12 +9,7 @@ namespace penstock::nn {
 namespace {
 
 using internal::LayerOf;
-
-// The one input of a layer that takes one; an invalid value and an error when there are more.
-Value OnlyInput(CallContext& ctx, const Values& inputs) {
-  if (inputs.size() == 1) return inputs[0];
-  return ctx.Fail(absl::StrCat("takes one input, got ", inputs.size()));
-}
+using internal::OnlyInput;
 
 struct DenseLayer : LayerOf<DenseOptions> {
   using LayerOf::LayerOf;

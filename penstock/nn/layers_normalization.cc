@@ -22,8 +22,8 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
   }
 
   Value Call(CallContext& ctx, const Values& inputs) const override {
-    if (inputs.size() != 1) return ctx.Fail(absl::StrCat("takes one input, got ", inputs.size()));
-    const Value x = inputs[0];
+    const Value x = internal::OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
     const int64_t rank = x.rank(), axis = options_.axis < 0 ? options_.axis + rank : options_.axis;
     if (axis <= 0 || axis >= rank) {
       return ctx.Fail(
