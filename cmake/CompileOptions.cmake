@@ -9,6 +9,13 @@ add_library(penstock_compile_options INTERFACE)
 target_compile_options(penstock_compile_options INTERFACE -Wall -Wextra -Werror)
 target_include_directories(penstock_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
 
+# Tests are compiled more often than run.
+add_library(penstock_test_options INTERFACE)
+target_compile_options(penstock_test_options INTERFACE -O1)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(penstock_test_options INTERFACE -fpch-preprocess)  # ccache asks for it
+endif()
+
 if(PENSTOCK_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
