@@ -88,7 +88,7 @@ struct FlattenOptions {
 Layer Flatten(const FlattenOptions& options = {},
               SourceLocation location = SourceLocation::Current());
 
-// The sum of two or more inputs, with broadcasting.
+// The sum of two or more inputs, with broadcasting; one of fewer axes gets them after the batch's.
 struct AddOptions {
   std::string name = "";
 };
@@ -166,7 +166,9 @@ Layer BatchNormalization(const BatchNormalizationOptions& options = {},
 // ---- Augmentation, on the device (layers_augmentation.cc) ----
 
 // In training: a window of height x width at a place drawn for each image (Keras draws one for the
-// batch). Otherwise, as Keras: the largest centred window of that aspect ratio, resized bilinearly.
+// batch). Otherwise, and when the image is smaller than that: the largest centred window of that
+// aspect ratio, resized bilinearly, as Keras's documentation says (Keras 3.15 itself then returns
+// the images uncropped).
 struct RandomCropOptions {
   int64_t height = 0;
   int64_t width = 0;

@@ -99,9 +99,18 @@ struct AddLayer : LayerOf<AddOptions> {
   Value Call(CallContext& ctx, const Values& inputs) const override {
     if (inputs.size() < 2)
       return ctx.Fail(absl::StrCat("adds two or more inputs, got ", inputs.size()));
-    Value sum = inputs[0];
-    for (size_t i = 1; i < inputs.size(); ++i) sum = sum + inputs[i];
+    int rank = 0;
+    for (const Value& x : inputs) rank = std::max(rank, x.shape().rank());
+    Value sum = WithRank(inputs[0], rank);
+    for (size_t i = 1; i < inputs.size(); ++i) sum = sum + WithRank(inputs[i], rank);
     return sum;
+  }
+
+ private:
+  // Missing axes go right after the batch's, as in Keras: [B, 4] meets [B, 5, 4] as [B, 1, 4].
+  static Value WithRank(Value x, int rank) {
+    while (x.shape().rank() < rank) x = ir::ExpandDims(x, 1);
+    return x;
   }
 };
 

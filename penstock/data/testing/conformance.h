@@ -28,6 +28,9 @@ struct StageTraits {
   bool reads_all_input = true;
   // It makes no element without end: Repeat() for ever is not read to the end.
   bool ends = true;
+  // Which rows come out depends on the order they came in: Skip(1) after batches that may come in
+  // any order. Then only their number is the same.
+  bool rows_depend_on_order = false;
   // How many input rows may be taken ahead of the reader.
   int64_t most_ahead = 200;
 };

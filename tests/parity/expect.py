@@ -1,0 +1,287 @@
+"""Computes what Keras on JAX makes of every row of table.py.
+
+Usage: expect.py FOLDER. Writes rows.json, a list of rows, and expected.safetensors, whose tensors are named
+"<index of the row>/<what>": inputs and weights to start from, outputs, gradients and new values to reach.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+# Hundreds of small programs, each run once: compile quickly.
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+import safetensors.numpy
+
+import table
+
+
+# Every weight gets its value below; drawing first ones would compile a program for each shape.
+keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: jnp.zeros(shape, dtype)
+
+
+class Expected:
+    """Collects rows and their tensors."""
+
+    def __init__(self):
+        self.rows, self.tensors = [], {}
+
+    def add(self, kind, name, tensors, **row):
+        for key, value in tensors.items():
+            value = np.asarray(value)
+            if value.dtype in (np.float64, np.int64, np.bool_):
+                value = value.astype(np.int64 if value.dtype == np.int64 else np.float32)
+            self.tensors[f"{len(self.rows)}/{key}"] = np.array(value, order="C")
+        self.rows.append({"kind": kind, "name": name, **row})
+
+    def write(self, folder):
+        (folder / "rows.json").write_text(json.dumps(self.rows, indent=1))
+        safetensors.numpy.save_file(self.tensors, folder / "expected.safetensors")
+
+
+def title(class_name, options, *more):
+    """A row's name, for people."""
+    words = [f"{key}={json.dumps(value)}" for key, value in options.items()]
+    return " ".join([class_name, *words, *(str(m) for m in more if m)])
+
+
+def seeded(text):
+    """Random numbers that depend on the row alone, not on the rows before it."""
+    return np.random.default_rng(list(text.encode()))
+
+
+def numbers(rng, shape, dtype="float32"):
+    if dtype == "float32":
+        return rng.normal(size=shape).astype(np.float32)
+    return rng.integers(0, 200, size=shape).astype(dtype)
+
+
+# ---- Layers ----
+
+
+def weight_value(rng, variable):
+    """Numbers fit for a weight: a variance is above zero, and nothing is at its initial value."""
+    if "variance" in variable.name:
+        return rng.uniform(0.5, 2, size=variable.shape).astype(np.float32)
+    scale = 1 / np.sqrt(max(1, np.prod(variable.shape[:-1])))
+    return (scale * rng.normal(size=variable.shape) + ("gamma" in variable.name)).astype(np.float32)
+
+
+# What is compared with instead of the layer's own call; the table says why.
+REFERENCES = {
+    "smart_resize": lambda options, images: keras.preprocessing.image.smart_resize(
+        images, (options["height"], options["width"])),
+}
+
+
+def add_layer(expected, spec, training):
+    name = title(spec["class"], spec["config"], *spec["shapes"], spec.get("dtype"), spec.get("why"),
+                 "training" if training else "")
+    rng = seeded(name)
+    layer = getattr(keras.layers, spec["class"])(**spec["config"])
+    dtype = spec.get("dtype", "float32")
+    inputs = [jnp.asarray(numbers(rng, shape, dtype)) for shape in spec["shapes"]]
+    # Built on symbols, as a model does it; a layer may be built by its first call only.
+    symbols = [keras.Input(batch_shape=x.shape, dtype=dtype) for x in inputs]
+    layer(symbols[0] if len(symbols) == 1 else symbols)
+    for variable in layer.weights:
+        if variable.dtype == "float32":
+            variable.assign(weight_value(rng, variable))
+    trainable = [v.value for v in layer.trainable_variables]
+    others = [v.value for v in layer.non_trainable_variables]
+
+    def call(trainable, inputs):
+        outputs, new = layer.stateless_call(trainable, others, inputs[0] if len(inputs) == 1 else inputs,
+                                            **({"training": training} if layer._call_has_training_arg else {}))
+        return outputs, new
+
+    # One compiled program a row: operation by operation takes many times as long.
+    outputs, new = jax.jit(call)(trainable, inputs)
+    if "reference" in spec:
+        outputs = REFERENCES[spec["reference"]](spec["config"], inputs[0])
+    tensors = {f"input/{i}": x for i, x in enumerate(inputs)}
+    for variable, value in zip(layer.trainable_variables + layer.non_trainable_variables, trainable + others):
+        if variable.dtype == "float32":
+            tensors[f"weight/{variable.name}"] = value
+    tensors["output"] = outputs
+    for variable, value in zip(layer.non_trainable_variables, new):
+        if variable.dtype == "float32":
+            tensors[f"new/{variable.name}"] = value
+    if spec.get("gradient", True):
+        cotangent = jnp.asarray(numbers(rng, outputs.shape))
+        tensors["cotangent"] = cotangent
+        weighed = lambda trainable, inputs: jnp.sum(call(trainable, inputs)[0] * cotangent)
+        by = (0, 1) if dtype == "float32" else (0,)
+        gradients = jax.jit(jax.grad(weighed, by))(trainable, inputs) if trainable or dtype == "float32" else ([],)
+        for variable, value in zip(layer.trainable_variables, gradients[0]):
+            tensors[f"gradient/weight/{variable.name}"] = value
+        for i, value in enumerate(gradients[1] if len(gradients) > 1 else []):
+            tensors[f"gradient/input/{i}"] = value
+    expected.add("layer", name, tensors, **{"class": spec["class"], "config": spec["config"], "training": training})
+
+
+# ---- Losses and metrics ----
+
+
+def labels_and_scores(rng, shape, labels, scores):
+    classes = rng.integers(0, shape[-1], size=shape[:-1])
+    logits = rng.normal(size=shape) * 2
+    probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    y_true = {
+        "classes": lambda: classes.astype(np.int32),
+        "column": lambda: classes[..., None].astype(np.int32),
+        "one_hot": lambda: np.eye(shape[-1])[classes],
+        "soft": lambda: rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]),
+        "real": lambda: rng.normal(size=shape),
+        "binary": lambda: rng.integers(0, 2, size=shape),
+    }[labels]()
+    y_pred = {
+        "logits": lambda: logits,
+        "probabilities": lambda: probabilities,
+        "unnormalised": lambda: probabilities * 1.3,
+        "certain": lambda: np.eye(shape[-1])[logits.argmax(-1)],
+        "real": lambda: rng.normal(size=shape),
+        "unit": lambda: rng.uniform(size=shape),
+    }[scores]()
+    return y_true if y_true.dtype == np.int32 else y_true.astype(np.float32), y_pred.astype(np.float32)
+
+
+def add_loss(expected, spec):
+    name = title(spec["class"], spec["config"], spec["shape"], spec["labels"], spec["scores"])
+    y_true, y_pred = labels_and_scores(seeded(name), spec["shape"], spec["labels"], spec["scores"])
+    loss = getattr(keras.losses, spec["class"])(**spec["config"])
+    each, gradient = jax.jit(lambda p: (loss.call(y_true, p), jax.grad(lambda p: loss(y_true, p))(p)))(y_pred)
+    tensors = {"y_true": y_true, "y_pred": y_pred, "each": np.asarray(each).reshape(len(y_pred), -1).mean(1),
+               "gradient": gradient}
+    expected.add("loss", name, tensors, loss=loss.name, config=spec["config"])
+
+
+def add_metric(expected, ours, class_name, shape, labels, scores):
+    name = title(ours, {}, class_name, list(shape), labels, scores)
+    rng = seeded(name)
+    metric = getattr(keras.metrics, class_name)()
+    tensors = {}
+    for batch in range(3):
+        y_true, y_pred = labels_and_scores(rng, shape, labels, scores)
+        weights = rng.uniform(size=shape[0]).astype(np.float32) * (np.arange(shape[0]) != 2)
+        metric.update_state(y_true, y_pred, sample_weight=weights)
+        tensors.update({f"y_true/{batch}": y_true, f"y_pred/{batch}": y_pred, f"weights/{batch}": weights})
+    tensors["result"] = metric.result()
+    expected.add("metric", name, tensors, metric=ours)
+
+
+# ---- Schedules and optimizers ----
+
+
+def schedule(class_name, options):
+    return getattr(keras.optimizers.schedules, class_name)(**options)
+
+
+def ours(class_name, options):
+    return {"class_name": class_name, "config": options}
+
+
+def add_schedule(expected, class_name, options, keras_schedule, json_config):
+    rate = jax.jit(keras_schedule)
+    rates = [float(rate(np.float32(step))) for step in table.SCHEDULE_STEPS]
+    tensors = {"steps": np.array(table.SCHEDULE_STEPS, np.float32), "rates": np.array(rates)}
+    expected.add("schedule", title(class_name, options), tensors, schedule=json_config)
+
+
+def with_schedule(options):
+    """Options as the class takes them: a schedule made from its description."""
+    rate = options.get("learning_rate")
+    if isinstance(rate, dict):
+        return {**options, "learning_rate": schedule(rate["class_name"], rate["config"])}
+    return options
+
+
+def add_optimizer(expected, class_name, options):
+    name = title(class_name, options)
+    rng = seeded(name)
+    optimizer = getattr(keras.optimizers, class_name)(**with_schedule(options))
+    variables = [keras.Variable(numbers(rng, shape)) for shape in ((3, 4), (5,), ())]
+    tensors = {f"start/{i}": v.numpy() for i, v in enumerate(variables)}
+    steps = [[numbers(rng, v.shape) * 10.0 ** rng.integers(-3, 2) for v in variables] for _ in range(10)]
+    steps[4] = [np.zeros(v.shape, np.float32) for v in variables]
+    for step, gradients in enumerate(steps):
+        optimizer.apply([jnp.asarray(g) for g in gradients], variables)
+        for i, v in enumerate(variables):
+            tensors[f"gradient/{step}/{i}"] = gradients[i]
+            tensors[f"value/{step}/{i}"] = v.numpy()
+    expected.add("optimizer", name, tensors, optimizer=ours(class_name, options))
+
+
+# ---- Training ----
+
+ROWS, BATCH = 75, 8  # ten steps, three rows in the last
+
+
+def build_model(layers):
+    made, inputs = {}, None
+    for name, class_name, options, of in layers:
+        if class_name == "Input":
+            made[name] = inputs = keras.Input(**options, name=name)
+        else:
+            layer = getattr(keras.layers, class_name)(**options, name=name)
+            made[name] = layer(made[of[0]] if len(of) == 1 else [made[o] for o in of])
+    return keras.Model(inputs, made[layers[-1][0]])
+
+
+def add_training(expected, spec):
+    rng = seeded(spec["name"])
+    model = build_model(spec["layers"])
+    shape = (ROWS, *spec["layers"][0][2]["shape"])
+    x = numbers(rng, shape) if spec.get("dtype") is None else rng.integers(0, 256, shape).astype(spec["dtype"])
+    y, _ = labels_and_scores(rng, (ROWS, model.output.shape[-1]), spec["labels"], "real")
+    for variable in model.weights:
+        variable.assign(weight_value(rng, variable))
+    path = lambda variable: "/".join(variable.path.split("/")[-2:])
+    tensors = {"x": x, "y": y, **{f"weight/{path(v)}": v.numpy() for v in model.weights}}
+    model.compile(getattr(keras.optimizers, spec["optimizer"][0])(**with_schedule(spec["optimizer"][1])),
+                  getattr(keras.losses, spec["loss"][0])(**spec["loss"][1]), metrics=spec["metrics"])
+    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0).history
+    tensors.update({f"history/{key}": value[0] for key, value in history.items()})
+    tensors.update({f"new/{path(v)}": v.numpy() for v in model.weights})
+    tensors["predictions"] = model.predict(x, batch_size=BATCH, verbose=0)
+    evaluated = model.evaluate(x, y, batch_size=BATCH, verbose=0, return_dict=True)
+    tensors.update({f"evaluated/{key}": value for key, value in evaluated.items()})
+    loss = getattr(keras.losses, spec["loss"][0])(**spec["loss"][1])
+    expected.add("training", spec["name"], tensors, layers=spec["layers"], batch=BATCH, metrics=spec["metrics"],
+                 input_dtype=spec.get("dtype", "float32"), optimizer=ours(*spec["optimizer"]),
+                 loss={"name": loss.name, "config": spec["loss"][1]})
+
+
+def main():
+    expected = Expected()
+    for spec in table.LAYERS:
+        for training in [spec["training"]] if "training" in spec else [False, True]:
+            add_layer(expected, spec, training)
+    for spec in table.LOSSES:
+        add_loss(expected, spec)
+    for row in table.METRICS:
+        add_metric(expected, *row)
+    for class_name, options in table.SCHEDULES:
+        add_schedule(expected, class_name, options, schedule(class_name, options), ours(class_name, options))
+    for row in table.WARM_UPS:
+        config = {**row["config"], "then": ours(*row["then"])}
+        add_schedule(expected, "WarmUp", config, schedule(*row["keras"]), ours("WarmUp", config))
+    for class_name, options in table.OPTIMIZERS:
+        add_optimizer(expected, class_name, options)
+    for spec in table.TRAINING:
+        add_training(expected, spec)
+    expected.write(pathlib.Path(sys.argv[1]))
+    print(f"{len(expected.rows)} rows")
+
+
+if __name__ == "__main__":
+    main()

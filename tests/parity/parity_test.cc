@@ -1,0 +1,195 @@
+// Runs every row of the parity table: what Keras on JAX computes (expect.py, first of all) and what
+// Penstock computes have to be the same. One GoogleTest case a row:
+//
+//   build/release/tests/parity_test --gtest_filter='*Conv2D*same*'
+//
+// Rows of a kind share compiled programs, a few dozen each.
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "penstock/base/status.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/testing/run.h"
+
+#include "tests/parity/kinds.h"
+#include "tests/python.h"
+
+namespace penstock::tests {
+namespace {
+
+constexpr size_t kRowsPerProgram = 32;
+
+struct Expectation {
+  std::string name;
+  base::Array want, got;
+};
+
+// What became of a row.
+struct Outcome {
+  absl::Status status;
+  std::vector<Expectation> expectations;
+};
+
+class SharedProgram : public RowBuilder {
+ public:
+  ir::Graph& graph() override { return graph_; }
+  ir::Value Input(const base::Array& value) override {
+    inputs_.push_back(value);
+    return graph_.Parameter({value.dtype(), value.shape()}, absl::StrCat("x", inputs_.size()));
+  }
+  void Expect(const std::string& name, ir::Value got, const base::Array& want) override {
+    results_.push_back(got);
+    outcome_->expectations.push_back({name, want, {}});
+  }
+
+  absl::Status Add(BuildRow build, const Row& row, Outcome& outcome) {
+    outcome_ = &outcome;
+    PENSTOCK_RETURN_IF_ERROR(build(row, *this));
+    return graph_.status();
+  }
+  absl::StatusOr<std::vector<base::Array>> Run() {
+    graph_.SetResults(results_);
+    return ir::testing::Run(graph_, inputs_);
+  }
+
+ private:
+  ir::Graph graph_{"parity"};
+  std::vector<base::Array> inputs_;
+  ir::Values results_;
+  Outcome* outcome_ = nullptr;
+};
+
+// Computes `rows` together. A row that cannot be built fails alone.
+std::vector<Outcome> Compute(BuildRow build, absl::Span<const Row* const> rows) {
+  std::vector<Outcome> outcomes(rows.size());
+  SharedProgram program;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Outcome scratch;
+    outcomes[i].status = SharedProgram().Add(build, *rows[i], scratch);
+    if (outcomes[i].status.ok()) outcomes[i].status = program.Add(build, *rows[i], outcomes[i]);
+  }
+  const auto results = program.Run();
+  size_t next = 0;
+  for (Outcome& outcome : outcomes) {
+    if (outcome.status.ok()) outcome.status = results.status();
+    if (!outcome.status.ok()) continue;
+    for (Expectation& e : outcome.expectations) e.got = (*results)[next++];
+  }
+  return outcomes;
+}
+
+// The rows that share a program; computed when the first of them is asked for.
+class Group {
+ public:
+  explicit Group(BuildRow build) : build_(build) {}
+
+  size_t Add(const Row* row) {
+    rows_.push_back(row);
+    return rows_.size() - 1;
+  }
+  size_t size() const { return rows_.size(); }
+  const Outcome& Get(size_t index) {
+    if (outcomes_.empty()) outcomes_ = Compute(build_, rows_);
+    return outcomes_[index];
+  }
+
+ private:
+  BuildRow build_;
+  std::vector<const Row*> rows_;
+  std::vector<Outcome> outcomes_;
+};
+
+class SharedRowTest : public ::testing::Test {
+ public:
+  SharedRowTest(std::shared_ptr<Group> group, size_t index)
+      : group_(std::move(group)), index_(index) {}
+  void TestBody() override {
+    const Outcome& outcome = group_->Get(index_);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_FALSE(outcome.expectations.empty());
+    for (const Expectation& e : outcome.expectations) {
+      EXPECT_EQ(Difference(e.name, e.got, e.want, kTolerance), "");
+    }
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  size_t index_;
+};
+
+class TrainingRowTest : public ::testing::Test {
+ public:
+  explicit TrainingRowTest(const Row* row) : row_(row) {}
+  void TestBody() override {
+    const absl::StatusOr<std::string> differences = CheckTraining(*row_);
+    ASSERT_TRUE(differences.ok()) << differences.status();
+    EXPECT_EQ(*differences, "");
+  }
+
+ private:
+  const Row* row_;
+};
+
+// GoogleTest's names keep letters and digits only.
+std::string TestName(size_t index, const Row& row) {
+  std::string name = absl::StrCat(index, "_");
+  for (char c : row.name()) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      name += c;
+    } else if (name.back() != '_') {
+      name += '_';
+    }
+  }
+  return name;
+}
+
+void Register(const std::vector<Row>& rows) {
+  const std::map<std::string, BuildRow> kinds = {
+      {"layer", BuildLayer},       {"loss", BuildLoss},           {"metric", BuildMetric},
+      {"schedule", BuildSchedule}, {"optimizer", BuildOptimizer},
+  };
+  std::map<std::string, std::shared_ptr<Group>> groups;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row* row = &rows[i];
+    const std::string kind = row->kind(), name = TestName(i, *row);
+    const auto build = kinds.find(kind);
+    if (build == kinds.end()) {
+      PENSTOCK_CHECK(kind == "training");
+      ::testing::RegisterTest("training", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                              [row]() -> ::testing::Test* { return new TrainingRowTest(row); });
+      continue;
+    }
+    std::shared_ptr<Group>& group = groups[kind];
+    if (group == nullptr || group->size() == kRowsPerProgram) {
+      group = std::make_shared<Group>(build->second);
+    }
+    const size_t index = group->Add(row);
+    ::testing::RegisterTest(
+        kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+        [group, index]() -> ::testing::Test* { return new SharedRowTest(group, index); });
+  }
+}
+
+int Main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const TemporaryFolder folder;
+  const absl::Status computed = RunPython("parity/expect.py", {folder.path().string()});
+  const absl::StatusOr<std::vector<Row>> rows =
+      computed.ok() ? ReadRows(folder.path().string()) : computed;
+  if (!rows.ok()) {
+    std::fprintf(stderr, "%s\n", rows.status().ToString().c_str());
+    return 1;
+  }
+  Register(*rows);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+}  // namespace penstock::tests
+
+int main(int argc, char** argv) { return penstock::tests::Main(argc, argv); }

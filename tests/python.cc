@@ -1,0 +1,76 @@
+#include "tests/python.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+
+extern char** environ;
+
+namespace penstock::tests {
+namespace {
+
+// The last few lines say what went wrong; a Python traceback may be long.
+constexpr size_t kMostOutput = 3000;
+
+std::string EndOf(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  std::string all = text.str();
+  return all.size() <= kMostOutput ? all : all.substr(all.size() - kMostOutput);
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "penstock_XXXXXX").string();
+  PENSTOCK_CHECK(mkdtemp(pattern.data()) != nullptr);
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+absl::Status RunPython(absl::string_view script, const std::vector<std::string>& arguments) {
+  const std::string root = PENSTOCK_SOURCE_DIR, python = root + "/venv/bin/python";
+  if (!std::filesystem::exists(root + "/venv/.installed")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        root, "/venv is missing: run tools/venv first (it installs what tests compare with)"));
+  }
+  std::vector<std::string> words{python, absl::StrCat(root, "/tests/", script)};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const TemporaryFolder folder;
+  const std::string output = folder / "output";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, python.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return absl::InternalError(absl::StrCat("cannot start ", python, ": ", strerror(error)));
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("tests/", script, " failed:\n", EndOf(output)));
+}
+
+}  // namespace penstock::tests
