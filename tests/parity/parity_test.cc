@@ -8,13 +8,17 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/base/status.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/testing/run.h"
+#include "penstock/nn/activations.h"
+#include "penstock/nn/layers.h"
 
 #include "tests/parity/kinds.h"
 #include "tests/python.h"
@@ -175,6 +179,25 @@ void Register(const std::vector<Row>& rows) {
   }
 }
 
+// The table is also the list of what there is: nothing may be missing in it.
+class CompletenessTest : public ::testing::Test {
+ public:
+  explicit CompletenessTest(const std::vector<Row>* rows) : rows_(rows) {}
+  void TestBody() override {
+    std::set<std::string> layers, activations;
+    for (const Row& row : *rows_) {
+      if (row.kind() != "layer") continue;
+      layers.insert(row.spec["class"].get<std::string>());
+      if (row.spec["class"] == "Activation") activations.insert(row.spec["config"]["activation"]);
+    }
+    EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
+    EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));
+  }
+
+ private:
+  const std::vector<Row>* rows_;
+};
+
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const TemporaryFolder folder;
@@ -186,6 +209,9 @@ int Main(int argc, char** argv) {
     return 1;
   }
   Register(*rows);
+  ::testing::RegisterTest(
+      "table", "NamesEveryLayerAndActivation", nullptr, nullptr, __FILE__, __LINE__,
+      [&]() -> ::testing::Test* { return new CompletenessTest(&*rows); });
   return RUN_ALL_TESTS();
 }
 
