@@ -52,6 +52,12 @@ struct TfRecordOptions {
   int64_t block_length = 16;
   // Another order of the files in each epoch, by the iterator's seed.
   bool shuffle_files = false;
+  // All records of all files in one random order, another in each epoch, by the iterator's seed:
+  // every order is equally likely whatever the size, no buffer is filled first, and passing over
+  // elements reads nothing. Records are read by their places, `parallel_files` jobs at once; where
+  // each begins is kept in a file beside the shard (record/tfrecord_index.h), made on first use.
+  // Not for compressed shards, and not with skip_damaged.
+  bool global_shuffle = false;
   // Records read and not yet taken, of all files together; at least one block of each.
   int64_t read_ahead_bytes = int64_t{32} << 20;
   int64_t block_bytes = int64_t{1} << 20;  // read at once

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/glob.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
 
@@ -20,6 +22,17 @@ absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
     files.insert(files.end(), std::make_move_iterator(found.begin()),
                  std::make_move_iterator(found.end()));
   }
+  return files;
+}
+
+absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
+                                                    const std::vector<std::string>& patterns) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, FindFiles(file_system, patterns));
+  absl::flat_hash_set<std::string> indices;
+  for (const std::string& file : files) indices.insert(record::TfRecordIndexUri(file));
+  files.erase(std::remove_if(files.begin(), files.end(),
+                             [&](const std::string& file) { return indices.contains(file); }),
+              files.end());
   return files;
 }
 

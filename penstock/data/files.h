@@ -16,6 +16,11 @@ namespace penstock::data {
 absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
                                                    const std::vector<std::string>& patterns);
 
+// FindFiles for TFRecord files: without the indices (record/tfrecord_index.h) that stand beside
+// them and that a wide pattern names as well.
+absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
+                                                    const std::vector<std::string>& patterns);
+
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files);
 
 // "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".

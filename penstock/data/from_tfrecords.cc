@@ -9,6 +9,7 @@
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/files.h"
+#include "penstock/data/shuffled_tfrecords.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord.h"
@@ -306,7 +307,7 @@ class FromTfRecordsStage : public Stage {
 
   absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
+                              FindShards(*context.file_system, patterns_));
     return std::make_shared<FromTfRecordsStage>(std::move(files), options_);
   }
 
@@ -324,6 +325,7 @@ class FromTfRecordsStage : public Stage {
 }  // namespace
 
 Dataset Dataset::FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options) {
+  if (options.global_shuffle) return From(MakeShuffledTfRecords(std::move(patterns), options));
   return From(std::make_shared<FromTfRecordsStage>(std::move(patterns), options));
 }
 

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine.h"
@@ -14,25 +18,75 @@ namespace {
 
 constexpr int kMostIoThreads = 64;
 
-}  // namespace
+// FNV-1a (Fowler, Noll, Vo): the same in every process and version.
+uint64_t Fingerprint(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
 
-absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
-    const IteratorOptions& options) const {
-  PENSTOCK_RETURN_IF_ERROR(status_);
-  if (options.epoch < 0 || options.skip < 0) {
+absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorOptions& options) {
+  const std::string description = dataset.ToString();
+  IteratorState first = {.seed = options.seed.has_value() ? *options.seed : base::EntropySeed(),
+                         .epoch = options.epoch,
+                         .elements = options.skip,
+                         .pipeline = Fingerprint(description)};
+  if (options.state.has_value()) {
+    if (options.seed.has_value() || options.epoch != 0 || options.skip != 0) {
+      return absl::InvalidArgumentError(
+          "IteratorOptions: a state has its own seed, epoch and skip; give either");
+    }
+    if (options.state->pipeline != first.pipeline) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the iterator's state (", options.state->ToString(),
+          ") is of another dataset than this one, which would go on with other elements:\n",
+          description));
+    }
+    first = *options.state;
+  }
+  if (first.epoch < 0 || first.elements < 0) {
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
   }
-  if (options.skip > 0 && !options.deterministic) {
+  if (first.elements > 0 && !options.deterministic) {
     return absl::InvalidArgumentError(
         "IteratorOptions: skip needs deterministic: otherwise nobody knows which elements came "
         "first");
   }
+  return first;
+}
+
+}  // namespace
+
+std::string IteratorState::ToString() const {
+  return absl::StrCat("seed=", seed, " epoch=", epoch, " elements=", elements,
+                      " pipeline=", absl::Hex(pipeline));
+}
+
+absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
+  IteratorState state;
+  const auto number = [&text](absl::string_view name, auto* out) {
+    if (!absl::ConsumePrefix(&text, name)) return false;
+    const absl::string_view digits = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), digits.size() + 1));
+    return absl::SimpleAtoi(digits, out);
+  };
+  const bool read = number("seed=", &state.seed) && number("epoch=", &state.epoch) &&
+                    number("elements=", &state.elements) &&
+                    absl::ConsumePrefix(&text, "pipeline=") &&
+                    absl::SimpleHexAtoi(text, &state.pipeline);
+  if (!read) return absl::InvalidArgumentError("this is not the state of an iterator");
+  return state;
+}
+
+absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
+    const IteratorOptions& options) const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
   iterator->spec_ = spec();
-  iterator->seed_ = options.seed.has_value() ? *options.seed : base::EntropySeed();
+  PENSTOCK_ASSIGN_OR_RETURN(iterator->state_, FirstState(*this, options));
   PENSTOCK_ASSIGN_OR_RETURN(
       iterator->plan_,
-      Plan::Make(*description_, iterator->seed_,
+      Plan::Make(*description_, iterator->state_.seed,
                  {.file_system = options.file_system != nullptr ? options.file_system
                                                                 : io::FileSystem::Default()}));
 
@@ -50,9 +104,9 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                .io = iterator->io_pool_.get(),
                                                .clock = options.clock,
                                                .deterministic = options.deterministic,
-                                               .skip = options.skip});
+                                               .skip = iterator->state_.elements});
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Node> root,
-                            iterator->plan_->MakeRoot(*iterator->engine_, options.epoch));
+                            iterator->plan_->MakeRoot(*iterator->engine_, iterator->state_.epoch));
   iterator->engine_->Start(std::move(root));
   return iterator;
 }
@@ -73,6 +127,7 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
   const Block& block = *rows_.blocks()[range.block];
   const uint32_t row = range.begin + row_in_range_;
   for (int i = 0; i < spec_.size(); ++i) element->Set(spec_[i].name, block.columns[i].Row(row));
+  ++state_.elements;
   if (++row_in_range_ == range.count) {
     row_in_range_ = 0;
     // The reader shall be the only holder of the last element.

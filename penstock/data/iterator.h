@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "penstock/base/array.h"
 #include "penstock/base/clock.h"
@@ -30,6 +31,18 @@ namespace penstock::data {
 
 class Engine;
 class Plan;
+
+// Where an iterator stands: enough to go on there in a new process, a few numbers whatever the size
+// of the data or of a shuffle buffer.
+struct IteratorState {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+  int64_t elements = 0;   // that it has given
+  uint64_t pipeline = 0;  // a hash of the dataset's description
+
+  std::string ToString() const;  // "seed=7 epoch=0 elements=1200 pipeline=1f3a..."
+  static absl::StatusOr<IteratorState> Parse(absl::string_view text);
+};
 
 struct IteratorOptions {
   // Computes. None: the iterator owns one of the machine's size. It outlives the iterator.
@@ -48,6 +61,9 @@ struct IteratorOptions {
   // going on where an earlier run stopped: the same elements follow as there. Nothing is decoded
   // for it. Needs deterministic.
   int64_t skip = 0;
+  // Goes on after an iterator whose State this was, in place of seed, epoch and skip. The dataset
+  // must be described as it was then.
+  std::optional<IteratorState> state = {};
   base::Clock* clock = base::Clock::Real();
 };
 
@@ -77,7 +93,9 @@ class Iterator {
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 
   const ElementSpec& spec() const { return spec_; }
-  uint64_t seed() const { return seed_; }
+  uint64_t seed() const { return state_.seed; }
+  // After the last element that Next gave. Of use only when deterministic.
+  IteratorState State() const { return state_; }
 
   std::vector<StageStats> Stats() const;
   // How long Next had nothing to give.
@@ -98,7 +116,7 @@ class Iterator {
   std::shared_ptr<Engine> engine_;
 
   ElementSpec spec_;
-  uint64_t seed_ = 0;
+  IteratorState state_;
   Rows rows_;  // from the engine, not yet given to the reader
   size_t range_ = 0;
   uint32_t row_in_range_ = 0;

@@ -73,6 +73,38 @@ TEST(Iterator, ReturnsTheFirstMistakeOfTheDescription) {
   EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("Batch(0): "));
 }
 
+TEST(Iterator, GoesOnFromItsState) {
+  const auto dataset = [] {
+    return TestSource({.rows = 50}).Shuffle(9).Map(Same).Repeat(3).Batch(4).Prefetch(3);
+  };
+  const auto all = *ReadAll(dataset(), {.seed = 5, .epoch = 2});
+  for (int64_t count : {0, 1, 13, 30, 38}) {
+    auto iterator = *dataset().MakeIterator({.seed = 5, .epoch = 2});
+    NamedArrays batch;
+    for (int64_t i = 0; i < count; ++i) ASSERT_TRUE(*iterator->Next(&batch));
+    const auto state = IteratorState::Parse(iterator->State().ToString());
+    ASSERT_TRUE(state.ok()) << state.status();
+    iterator.reset();
+    EXPECT_THAT(*ReadAll(dataset(), {.state = *state}),
+                ElementsAreArray(all.begin() + count, all.end()));
+    // The state of the second counts on.
+    auto second = *dataset().MakeIterator({.state = *state});
+    const bool more = *second->Next(&batch);
+    EXPECT_EQ(more, count < static_cast<int64_t>(all.size()));
+    EXPECT_EQ(second->State().elements, count + (more ? 1 : 0));
+  }
+}
+
+TEST(Iterator, RefusesTheStateOfAnotherDataset) {
+  const IteratorState state = (*TestSource().Batch(4).MakeIterator({.seed = 1}))->State();
+  EXPECT_THAT(std::string(TestSource().Batch(5).MakeIterator({.state = state}).status().message()),
+              AllOf(HasSubstr("is of another dataset"), HasSubstr("Batch(5)")));
+  EXPECT_FALSE(TestSource().Batch(4).MakeIterator({.seed = 1, .state = state}).ok());
+  for (const char* text : {"", "seed=1", "seed=1 epoch=0 elements=x pipeline=2"}) {
+    EXPECT_FALSE(IteratorState::Parse(text).ok()) << text;
+  }
+}
+
 TEST(Iterator, RefusesOptionsThatCannotBe) {
   EXPECT_FALSE(TestSource().MakeIterator({.epoch = -1}).ok());
   EXPECT_FALSE(TestSource().MakeIterator({.skip = -1}).ok());

@@ -31,14 +31,8 @@ void Store(T value, char* p) {
   std::memcpy(p, &value, sizeof(value));
 }
 
-// The length in a record's header, if its CRC agrees.
-std::optional<uint64_t> ReadLength(const char* header) {
-  if (UnmaskCrc(Load<uint32_t>(header + 8)) != Crc32c({header, 8})) return std::nullopt;
-  return Load<uint64_t>(header);
-}
-
 Compression Detect(absl::string_view start) {
-  if (start.size() >= kTfRecordHeaderBytes && ReadLength(start.data())) return Compression::kNone;
+  if (ReadTfRecordLength(start).has_value()) return Compression::kNone;
   if (start.size() < 2) return Compression::kNone;
   const uint32_t first = static_cast<unsigned char>(start[0]);
   const uint32_t second = static_cast<unsigned char>(start[1]);
@@ -91,6 +85,13 @@ class PrefixedStream : public io::InputStream {
 };
 
 }  // namespace
+
+std::optional<uint64_t> ReadTfRecordLength(absl::string_view header) {
+  if (static_cast<int64_t>(header.size()) < kTfRecordHeaderBytes) return std::nullopt;
+  const char* bytes = header.data();
+  if (UnmaskCrc(Load<uint32_t>(bytes + 8)) != Crc32c({bytes, 8})) return std::nullopt;
+  return Load<uint64_t>(bytes);
+}
 
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed) {
   return absl::StrCat(uri, ":", offset, ":", index,
@@ -309,7 +310,7 @@ TfRecordReader::Frame TfRecordReader::NextFrame() const {
   if (bytes.size() < kTfRecordHeaderBytes) {
     return {.kind = Frame::kCut, .size = kTfRecordHeaderBytes};
   }
-  const std::optional<uint64_t> length = ReadLength(bytes.data());
+  const std::optional<uint64_t> length = ReadTfRecordLength(bytes);
   if (!length) return {.kind = Frame::kBadLength};
   if (*length > static_cast<uint64_t>(options_.max_record_bytes)) {
     return {.kind = Frame::kTooLong, .length = *length};

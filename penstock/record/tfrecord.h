@@ -1,6 +1,7 @@
 // Room record: what training data is packed in. It may use base and io.
 //
 //   tfrecord.h        TFRecord files, read by block and written
+//   tfrecord_index.h  where their records begin, for reading any of them
 //   example.h         tf.train.Example: one written, one read
 //   example_parser.h  many Examples read into the columns of a schema
 //   compression.h     gzip and zlib streams
@@ -37,6 +38,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +55,10 @@ namespace penstock::record {
 
 inline constexpr int64_t kTfRecordHeaderBytes = 12;
 inline constexpr int64_t kTfRecordFooterBytes = 4;
+
+// The data length that a record's header says; none if there are fewer bytes than a header has, or
+// the checksum does not agree.
+std::optional<uint64_t> ReadTfRecordLength(absl::string_view header);
 
 // "uri:offset:record", the place of a record in a file, as all errors name it.
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed);

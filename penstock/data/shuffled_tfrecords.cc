@@ -1,0 +1,324 @@
+#include "penstock/data/shuffled_tfrecords.h"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/permutation.h"
+#include "penstock/base/random.h"
+#include "penstock/data/files.h"
+#include "penstock/io/file_system.h"
+#include "penstock/record/tfrecord_index.h"
+
+namespace penstock::data {
+namespace {
+
+// Records that one job reads; as many bytes at least make a job worth its while.
+constexpr int64_t kRecordsAtOnce = 16;
+// A process may have 1024 files open by default.
+constexpr size_t kMostOpenFiles = 256;
+
+// All records of all files, numbered through.
+class RecordTable {
+ public:
+  explicit RecordTable(std::vector<record::TfRecordIndex> files) : files_(std::move(files)) {
+    firsts_.push_back(0);
+    for (const record::TfRecordIndex& file : files_)
+      firsts_.push_back(firsts_.back() + file.size());
+  }
+
+  struct Place {
+    size_t file;
+    int64_t record;  // in the file
+  };
+  Place Find(int64_t number) const {
+    const auto after = std::upper_bound(firsts_.begin(), firsts_.end(), number);
+    const size_t file = static_cast<size_t>(after - firsts_.begin()) - 1;
+    return {file, number - firsts_[file]};
+  }
+  int64_t size() const { return firsts_.back(); }
+  const record::TfRecordIndex& file(size_t i) const { return files_[i]; }
+
+ private:
+  const std::vector<record::TfRecordIndex> files_;
+  std::vector<int64_t> firsts_;  // number of each file's first record
+};
+
+// Files, opened when first needed; those not used for long are closed. Any thread.
+class OpenFiles {
+ public:
+  explicit OpenFiles(std::shared_ptr<io::FileSystem> file_system)
+      : file_system_(std::move(file_system)) {}
+
+  absl::StatusOr<std::shared_ptr<io::RandomAccessFile>> Get(const std::string& uri) {
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = std::find_if(open_.begin(), open_.end(),
+                                      [&](const auto& file) { return file->uri() == uri; });
+      if (found != open_.end()) {
+        open_.splice(open_.begin(), open_, found);
+        return open_.front();
+      }
+    }
+    // Opening may take a request; two threads may then open the same file.
+    PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<io::RandomAccessFile> file,
+                              file_system_->OpenRandomAccess(uri));
+    std::lock_guard lock(mutex_);
+    open_.push_front(file);
+    if (open_.size() > kMostOpenFiles) open_.pop_back();
+    return file;
+  }
+
+ private:
+  const std::shared_ptr<io::FileSystem> file_system_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<io::RandomAccessFile>> open_;  // the last used first
+};
+
+class PlaceOrigins : public OriginSource {
+ public:
+  PlaceOrigins(std::shared_ptr<const RecordTable> table, std::vector<int64_t> numbers)
+      : table_(std::move(table)), numbers_(std::move(numbers)) {}
+  std::string At(int64_t index) const override {
+    const RecordTable::Place place = table_->Find(numbers_[static_cast<size_t>(index)]);
+    const record::TfRecordIndex& file = table_->file(place.file);
+    return record::RecordOrigin(file.shard(), file.OffsetOf(place.record), place.record, false);
+  }
+
+ private:
+  const std::shared_ptr<const RecordTable> table_;
+  const std::vector<int64_t> numbers_;
+};
+
+// What the jobs of one pass share.
+struct Pass {
+  std::shared_ptr<const RecordTable> table;
+  OpenFiles files;
+  bool verify;
+  StageCounters& counters;
+};
+
+// Some records that follow each other in the random order: read by one job, then a block.
+class Portion : public std::enable_shared_from_this<Portion> {
+ public:
+  Portion(std::shared_ptr<Pass> pass, std::vector<int64_t> numbers)
+      : pass_(std::move(pass)), numbers_(std::move(numbers)) {
+    for (int64_t number : numbers_) {
+      const RecordTable::Place place = pass_->table->Find(number);
+      bytes_ += pass_->table->file(place.file).FrameBytes(place.record);
+    }
+  }
+
+  int64_t bytes() const { return bytes_; }
+
+  void Start(Engine& engine) {
+    engine.Io([self = shared_from_this(), &engine] {
+      const double begin = engine.Now();
+      absl::StatusOr<BlockPtr> block = self->Read(engine);
+      StageCounters::AddSeconds(self->pass_->counters.busy_ns, engine.Now() - begin);
+      {
+        std::lock_guard lock(self->mutex_);
+        self->block_ = std::move(block);
+        self->done_ = true;
+      }
+      engine.Wake();
+    });
+  }
+
+  bool done() const {
+    std::lock_guard lock(mutex_);
+    return done_;
+  }
+  const absl::StatusOr<BlockPtr>& block() const { return block_; }  // once done
+
+ private:
+  absl::StatusOr<BlockPtr> Read(Engine& engine) const {
+    // Records of one file in the order in which they stand there, for the disk's sake.
+    std::vector<size_t> order(numbers_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return numbers_[a] < numbers_[b]; });
+    auto owners = std::make_shared<std::vector<record::RecordBlock>>(numbers_.size());
+    auto views = std::make_shared<std::pair<decltype(owners), std::vector<absl::string_view>>>(
+        owners, std::vector<absl::string_view>(numbers_.size()));
+    for (size_t i : order) {
+      if (engine.cancelled()) return absl::CancelledError("the iterator is gone");
+      const RecordTable::Place place = pass_->table->Find(numbers_[i]);
+      const record::TfRecordIndex& index = pass_->table->file(place.file);
+      PENSTOCK_ASSIGN_OR_RETURN(const auto file, pass_->files.Get(index.shard()));
+      PENSTOCK_ASSIGN_OR_RETURN((*owners)[i], index.ReadRecord(file, place.record, pass_->verify));
+      views->second[i] = (*owners)[i].records[0];
+      pass_->counters.bytes.fetch_add((*owners)[i].records[0].size(), std::memory_order_relaxed);
+    }
+    auto block = std::make_shared<Block>();
+    block->rows = static_cast<int64_t>(numbers_.size());
+    block->origins.Append(std::make_shared<PlaceOrigins>(pass_->table, numbers_), 0, block->rows);
+    block->columns.emplace_back(
+        base::Array::View(base::DType::kString, {block->rows}, views->second.data(), views));
+    return block;
+  }
+
+  const std::shared_ptr<Pass> pass_;
+  const std::vector<int64_t> numbers_;
+  int64_t bytes_ = 0;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_ until done_.
+  bool done_ = false;
+  absl::StatusOr<BlockPtr> block_ = BlockPtr();
+};
+
+class ShuffledTfRecordsNode : public Node {
+ public:
+  ShuffledTfRecordsNode(const NodeContext& context, std::shared_ptr<const RecordTable> table,
+                        const TfRecordOptions& options, uint64_t seed)
+      : Node(context, nullptr),
+        options_(options),
+        order_(static_cast<uint64_t>(table->size()), seed),
+        pass_(new Pass{std::move(table), OpenFiles(context.file_system), options.verify,
+                       context.counters}),
+        meter_(engine_, counters_) {}
+
+  void Advance() override {
+    while (next_ < order_.size() && (portions_.empty() || HasRoom())) {
+      std::vector<int64_t> numbers;
+      const uint64_t end = std::min<uint64_t>(next_ + kRecordsAtOnce, order_.size());
+      for (; next_ < end; ++next_) numbers.push_back(static_cast<int64_t>(order_(next_)));
+      portions_.push_back(std::make_shared<Portion>(pass_, std::move(numbers)));
+      bytes_ += portions_.back()->bytes();
+      portions_.back()->Start(engine_);
+    }
+  }
+
+  // Places need no reading to be passed over.
+  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+    if (!portions_.empty()) return Node::Skip(rows);
+    const int64_t left = static_cast<int64_t>(order_.size() - next_);
+    const int64_t passed = std::min(*rows, left);
+    next_ += static_cast<uint64_t>(passed);
+    *rows -= passed;
+    return *rows > 0 ? Poll::kEnd : Poll::kReady;
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    Advance();
+    if (portions_.empty()) return Answer(Poll::kEnd);
+    // Without a fixed order, whichever has been read; a portion that was begun goes on.
+    const auto end = engine_.deterministic() || row_ > 0 ? portions_.begin() + 1 : portions_.end();
+    const auto found =
+        std::find_if(portions_.begin(), end, [](const auto& portion) { return portion->done(); });
+    if (found == end) return Answer(Poll::kPending);
+    if (!(*found)->block().ok()) return (*found)->block().status();
+    std::swap(*found, portions_.front());
+    const BlockPtr& block = *portions_.front()->block();
+    const int64_t rows = std::min(max_rows, block->rows - row_);
+    out->Append(block, row_, rows);
+    row_ += rows;
+    if (row_ == block->rows) {
+      row_ = 0;
+      bytes_ -= portions_.front()->bytes();
+      portions_.pop_front();
+      Advance();
+    }
+    return Answer(Poll::kReady);
+  }
+
+ private:
+  bool HasRoom() const {
+    return bytes_ < options_.read_ahead_bytes &&
+           static_cast<int>(portions_.size()) < 2 * options_.parallel_files;
+  }
+  Poll Answer(Poll poll) {
+    meter_.Set(poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
+    return poll;
+  }
+
+  const TfRecordOptions options_;
+  const base::IndexPermutation order_;
+  const std::shared_ptr<Pass> pass_;
+  WaitMeter meter_;
+  uint64_t next_ = 0;  // place in the order
+  std::deque<std::shared_ptr<Portion>> portions_;
+  int64_t bytes_ = 0;  // of portions_
+  int64_t row_ = 0;    // of the first portion, the next to pass on
+};
+
+class ShuffledTfRecordsStage : public Stage {
+ public:
+  ShuffledTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
+                         std::shared_ptr<const RecordTable> table = nullptr)
+      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {}
+
+  absl::string_view name() const override { return "FromTfRecords"; }
+  std::string Parameters() const override {
+    return absl::StrCat(PrintPatterns(patterns_),
+                        ", global shuffle, parallel_files=", options_.parallel_files);
+  }
+  int io_threads() const override { return options_.parallel_files; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
+    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
+    if (options_.parallel_files < 1 || options_.read_ahead_bytes < 1) {
+      return absl::InvalidArgumentError("options that count must be at least 1");
+    }
+    if (options_.skip_damaged) {
+      return absl::InvalidArgumentError(
+          "skip_damaged and global_shuffle do not go together: damage hides where the records "
+          "behind it begin; write the shards anew");
+    }
+    return ElementSpec{{"record", base::DType::kString, {}}};
+  }
+
+  absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
+                              FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<record::TfRecordIndex> indices,
+                              LoadIndices(*context.file_system, files));
+    return std::make_shared<ShuffledTfRecordsStage>(
+        std::move(files), options_, std::make_shared<const RecordTable>(std::move(indices)));
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    return std::make_unique<ShuffledTfRecordsNode>(context, table_, options_,
+                                                   base::MixSeeds(context.seed, context.epoch));
+  }
+
+ private:
+  // Several at once: each may be a request, or a whole shard to look through.
+  absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
+      io::FileSystem& file_system, const std::vector<std::string>& files) const {
+    std::vector<absl::StatusOr<record::TfRecordIndex>> loaded(files.size(), absl::UnknownError(""));
+    {
+      base::ThreadPool pool(std::min<int>(options_.parallel_files, static_cast<int>(files.size())),
+                            "index");
+      base::ParallelFor(pool, 0, static_cast<int64_t>(files.size()), [&](int64_t i) {
+        const auto file = static_cast<size_t>(i);
+        loaded[file] = record::TfRecordIndex::LoadOrBuild(file_system, files[file]);
+      });
+    }
+    std::vector<record::TfRecordIndex> indices;
+    for (auto& index : loaded) {
+      PENSTOCK_RETURN_IF_ERROR(index.status());
+      indices.push_back(*std::move(index));
+    }
+    return indices;
+  }
+
+  const std::vector<std::string> patterns_;  // files, once looked up
+  const TfRecordOptions options_;
+  const std::shared_ptr<const RecordTable> table_;  // null before
+};
+
+}  // namespace
+
+std::shared_ptr<const Stage> MakeShuffledTfRecords(std::vector<std::string> patterns,
+                                                   TfRecordOptions options) {
+  return std::make_shared<ShuffledTfRecordsStage>(std::move(patterns), options);
+}
+
+}  // namespace penstock::data
