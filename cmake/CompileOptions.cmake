@@ -28,7 +28,7 @@ endif()
 
 if(PENSTOCK_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    message(FATAL_ERROR "fuzz targets need clang++ (use: cmake --preset fuzz)")
+    message(FATAL_ERROR "fuzz targets need clang++ (use: cmake --preset asan)")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

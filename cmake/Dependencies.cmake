@@ -10,9 +10,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 find_package(CLI11 REQUIRED)
 
-if(NOT PENSTOCK_FUZZ)
-  find_package(GTest REQUIRED)
-endif()
+find_package(GTest REQUIRED)
 
 set(PENSTOCK_UNPACKED ${CMAKE_SOURCE_DIR}/third_party/unpacked)
 if(NOT EXISTS ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600)

@@ -5,7 +5,7 @@
 #                 LIBRARIES ZLIB::ZLIB)        # third-party targets
 #
 # Every .cc in the folder belongs to the library, except x_test.cc (a GoogleTest program of its own),
-# x_fuzz.cc (a libFuzzer program of its own, built by the preset fuzz) and x_main.cc (a program).
+# x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a program).
 # Files in testing/ make the library penstock_<room>_testing, which only tests link.
 
 function(penstock_room)
@@ -42,7 +42,6 @@ function(penstock_room)
       target_link_options(${ROOM_NAME}_${name} PRIVATE -fsanitize=fuzzer)
       add_dependencies(fuzzers ${ROOM_NAME}_${name})
     endforeach()
-    return()
   endif()
 
   file(GLOB testing CONFIGURE_DEPENDS testing/*.cc)
@@ -63,17 +62,15 @@ endfunction()
 
 # What nearly every test includes, parsed once: a third of a test's compile time. It is a program, as the tests
 # are, because a precompiled header fits only where the flags are the same.
-if(NOT PENSTOCK_FUZZ)
-  file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "int main() {}\n")
-  add_executable(penstock_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
-  target_link_libraries(penstock_test_headers
-    PRIVATE penstock_compile_options penstock_test_options absl::statusor absl::strings absl::str_format
-            absl::flat_hash_map absl::flat_hash_set GTest::gmock Threads::Threads)
-  target_precompile_headers(penstock_test_headers PRIVATE
-    <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
-    <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
-    <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>)
-endif()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
+add_executable(penstock_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
+target_link_libraries(penstock_test_headers
+  PRIVATE penstock_compile_options penstock_test_options absl::statusor absl::strings absl::str_format
+          absl::flat_hash_map absl::flat_hash_set GTest::gmock Threads::Threads)
+target_precompile_headers(penstock_test_headers PRIVATE
+  <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
+  <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>)
 
 # One GoogleTest program, one ctest entry with the label of its room.
 function(penstock_test name label source)

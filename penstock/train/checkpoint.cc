@@ -43,7 +43,7 @@ class CheckpointCallback : public Callback {
 
   absl::Status BatchEnd(Run& run, const Position& position, const Logs&) override {
     if (!WantsState(position)) return absl::OkStatus();
-    return Save(run, position.total_steps, std::nullopt);
+    return SaveState(run, position.total_steps, std::nullopt);
   }
 
   absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
@@ -54,11 +54,11 @@ class CheckpointCallback : public Callback {
       PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.keep_best));
       score = Monitored(options_.keep_best, options_.mode).Score(value);
     }
-    return Save(run, position.total_steps, score);
+    return SaveState(run, position.total_steps, score);
   }
 
  private:
-  absl::Status Save(Run& run, int64_t step, std::optional<double> score) {
+  absl::Status SaveState(Run& run, int64_t step, std::optional<double> score) {
     PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, run.State());
     const absl::StatusOr<save::Saved> saved = manager_.Save(
         {.step = step, .arrays = std::move(state), .state = run.Progress(), .score = score});

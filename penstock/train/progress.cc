@@ -134,7 +134,7 @@ class Line : public Callback {
     if (run.steps_per_epoch() > 0) absl::StrAppend(&text, "/", run.steps_per_epoch());
     if (seconds > 0 && steps > 0) {
       const double rate = static_cast<double>(steps * run.examples_per_step()) / seconds;
-      absl::StrAppendFormat(&text, rate < 100 ? "  %.1f img/s" : "  %.0f img/s", rate);
+      absl::StrAppendFormat(&text, "  %.*f img/s", rate < 100 ? 1 : 0, rate);
     }
     for (const auto& [name, value] : logs)
       absl::StrAppend(&text, "  ", name, " ", FormatMetric(value));
