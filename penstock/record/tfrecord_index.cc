@@ -50,7 +50,8 @@ class HeaderScan {
 };
 
 absl::Status RefuseCompressed(const std::shared_ptr<io::RandomAccessFile>& file) {
-  PENSTOCK_ASSIGN_OR_RETURN(const auto reader, TfRecordReader::FromFile(file));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto reader,
+                            TfRecordReader::FromFile(file, {.block_bytes = kTfRecordHeaderBytes}));
   if (reader->compression() == Compression::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(file->uri(), " is compressed (", CompressionName(reader->compression()),
