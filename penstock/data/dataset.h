@@ -71,6 +71,16 @@ struct FileOptions {
   int64_t read_ahead_bytes = int64_t{64} << 20;  // read and not yet taken
 };
 
+struct TextOptions {
+  // As in TfRecordOptions, of lines.
+  int parallel_files = 8;
+  int64_t block_length = 16;
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t block_bytes = int64_t{1} << 20;
+  int64_t max_line_bytes = int64_t{16} << 20;  // a longer line is an error
+};
+
 struct ParseExampleOptions {
   std::string column = "record";
 };
@@ -130,6 +140,9 @@ class Dataset {
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
   // Whole files: columns `path` and `bytes`.
   static Dataset FromFiles(std::vector<std::string> patterns, FileOptions options = {});
+  // Lines of text files: column `line`, without its end ("\n" or "\r\n"). Files named .gz are
+  // unpacked. Errors name `uri:offset:line`, lines counted from 1.
+  static Dataset FromText(std::vector<std::string> patterns, TextOptions options = {});
 
   // ---- What is done to elements ----
 
