@@ -81,6 +81,42 @@ struct TextOptions {
   int64_t max_line_bytes = int64_t{16} << 20;  // a longer line is an error
 };
 
+struct CsvColumn {
+  std::string name;
+  // kString, or numeric (kBool to kF64). kInvalid: found out from the first rows.
+  base::DType dtype = base::DType::kInvalid;
+  // What an empty field is, written as it would be in the file. None: in a column of numbers an
+  // empty field is an error, in one of strings it is the empty string.
+  std::optional<std::string> default_value = {};
+};
+
+struct CsvOptions {
+  // All columns of the files, in their order. Empty: named by the header of the first file.
+  //
+  // Where no dtype is given, the first `infer_rows` rows of the first file decide when the dataset
+  // is described: int64 when every field reads as one, else float32 when every field is a number,
+  // else string; empty fields do not count. Such a column has the default 0, or "", when it has
+  // none of its own, as in tf.data's make_csv_dataset.
+  std::vector<CsvColumn> columns = {};
+  // The columns that an element has, in this order. Empty: all.
+  std::vector<std::string> select = {};
+  bool header = true;  // each file begins with a row of the columns' names, which is compared
+  char delimiter = ',';
+  bool quotes = true;         // false: double quotes mean nothing
+  std::string na_value = "";  // stands for an empty field
+  int64_t infer_rows = 100;
+
+  // As in TfRecordOptions, of rows.
+  int parallel_files = 8;
+  int64_t block_length = 16;
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t block_bytes = int64_t{1} << 20;
+  int64_t max_row_bytes = int64_t{16} << 20;  // a longer row is an error
+  // Where the first rows are read when columns are to be found out. None: Default().
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
 struct ParseExampleOptions {
   std::string column = "record";
 };
@@ -143,6 +179,10 @@ class Dataset {
   // Lines of text files: column `line`, without its end ("\n" or "\r\n"). Files named .gz are
   // unpacked. Errors name `uri:offset:line`, lines counted from 1.
   static Dataset FromText(std::vector<std::string> patterns, TextOptions options = {});
+  // Rows of CSV files (RFC 4180; .gz as well), a column for each of theirs. A field may hold line
+  // breaks within double quotes; empty lines are passed over. Errors name `uri:line:column`, both
+  // counted from 1.
+  static Dataset FromCsv(std::vector<std::string> patterns, CsvOptions options = {});
 
   // ---- What is done to elements ----
 
