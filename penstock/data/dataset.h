@@ -117,6 +117,30 @@ struct CsvOptions {
   std::shared_ptr<io::FileSystem> file_system = {};
 };
 
+enum class NpyAccess {
+  // A local array is mapped where it stands in the file as in memory: nothing is read but what is
+  // used, and it may be larger than memory. That is any .npy file of numbers, row-major, in this
+  // machine's byte order, and such a member of an .npz file that is stored (numpy.savez) at a
+  // fitting offset. Others are loaded, if there is memory enough.
+  kAuto,
+  kMap,     // an error where it cannot be mapped
+  kLoad,    // into memory
+  kStream,  // read in each epoch again, a block at a time: any size; .npy from any file system
+};
+
+struct NpyOptions {
+  NpyAccess access = NpyAccess::kAuto;
+  // Arrays of an .npz file, in this order. Empty: all; they must have the same number of rows.
+  std::vector<std::string> select = {};
+  // What may be loaded; more is refused before it is read, and the error says what works instead.
+  // 0: what Linux says is available to this process, its cgroup's limit included.
+  int64_t memory_bytes = 0;
+  int64_t read_ahead_bytes = int64_t{32} << 20;  // of kStream
+  int64_t block_bytes = int64_t{1} << 20;
+  // None: io::FileSystem::Default(). Read when the dataset is described.
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
 struct ParseExampleOptions {
   std::string column = "record";
 };
@@ -171,6 +195,10 @@ class Dataset {
   // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
+  // Rows of the arrays of a NumPy file: columns of the names that they have in an .npz file; of a
+  // .npy file, its own name without ".npy". The file must not be written to as long as a dataset
+  // maps it; replacing it does no harm.
+  static Dataset FromNpy(std::string uri, NpyOptions options = {});
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
