@@ -141,6 +141,28 @@ struct NpyOptions {
   std::shared_ptr<io::FileSystem> file_system = {};
 };
 
+struct GeneratorContext {
+  int64_t epoch = 0;
+  uint64_t seed = 0;  // of this stage; mixed with the epoch it is one for the pass
+  // True when nobody waits for elements any more: a generator that waits long looks at it, for the
+  // iterator's destructor waits for the generator. May be called as long as the generator lives.
+  std::function<bool()> cancelled = {};
+};
+
+// Makes the next element; false at the end. It may wait. The arrays belong to the dataset then and
+// must not be written to any more. An error ends the dataset.
+using ElementGenerator = std::function<absl::StatusOr<bool>(base::NamedArrays* element)>;
+// Makes the generator of one pass. Both are called by a thread of the I/O pool, one call at a time
+// for each pass; passes of several iterators at once.
+using MakeGenerator = std::function<ElementGenerator(const GeneratorContext& context)>;
+
+struct GeneratorOptions {
+  // Printed, and the origin of elements: "generator:17". A C++ function itself cannot be printed,
+  // saved or sent to another process.
+  std::string name = "generator";
+  int64_t read_ahead = 16;  // elements made and not yet taken
+};
+
 struct ParseExampleOptions {
   std::string column = "record";
 };
@@ -199,6 +221,9 @@ class Dataset {
   // .npy file, its own name without ".npy". The file must not be written to as long as a dataset
   // maps it; replacing it does no harm.
   static Dataset FromNpy(std::string uri, NpyOptions options = {});
+  // Elements that a function makes, one by one; each is compared with the spec.
+  static Dataset FromGenerator(MakeGenerator make, ElementSpec spec, GeneratorOptions options = {});
+
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
