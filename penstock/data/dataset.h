@@ -259,6 +259,13 @@ class Dataset {
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
+  // The same on a local disk, for later runs too: the first pass to the end writes the elements into
+  // `folder` (cache.manifest and cache-*.tfrec, checksummed); they are there only when all are. A
+  // cache of another pipeline is refused, one that a killed run left unfinished, or whose files or
+  // arrays have changed since, is made anew. What a function of Map or FromGenerator does is not
+  // seen: give it another .name, or remove the folder, when it changes. Of several programs one
+  // writes, and the others read the input themselves meanwhile.
+  Dataset Cache(std::string folder) const;
   // Has up to `count` elements ready ahead of the reader.
   Dataset Prefetch(int64_t count) const;
 

@@ -11,6 +11,7 @@
 #include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
+#include "penstock/data/files.h"
 #include "penstock/data/files_in_turns.h"
 #include "penstock/data/npy.h"
 #include "penstock/data/zip.h"
@@ -214,8 +215,11 @@ absl::StatusOr<Streamed> MakeStreamed(const std::vector<StoredArray>& stored) {
   Streamed out;
   for (const StoredArray& array : stored) {
     std::string why = array.info.unlike_array;
-    if (array.member.deflated) why = array.not_mapped;
-    if (array.info.shape.rank() == 0) why = "it has no rows";
+    if (array.member.deflated) {
+      why = array.not_mapped;
+    } else if (array.info.shape.rank() == 0) {
+      why = "it has no rows";
+    }
     if (!why.empty()) {
       return absl::FailedPreconditionError(
           absl::StrCat("'", array.name, "' cannot be read a block at a time: ", why));
@@ -336,6 +340,11 @@ class FromNpyStage : public Stage {
     ElementSpec spec;
     for (const StreamedColumn& column : streamed_->columns) spec.Set(column.spec);
     return spec;
+  }
+
+  absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
+    return FilesState(
+        options_.file_system != nullptr ? *options_.file_system : *context.file_system, {uri_});
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
