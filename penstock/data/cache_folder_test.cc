@@ -19,6 +19,7 @@
 #include "penstock/data/testing/source.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/local_file_system.h"
+#include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
 namespace {
@@ -88,7 +89,6 @@ TEST_F(CacheFolder, ReadsItsInputOnceAlsoForLaterRuns) {
 }
 
 TEST_F(CacheFolder, Conforms) {
-  ExpectConforms([&](const Dataset& d) { return d.Cache(NewFolder()); });
   ExpectConforms([&](const Dataset& d) { return d.Cache(NewFolder()).Repeat(2); });
 }
 
@@ -200,7 +200,8 @@ TEST_F(CacheFolder, NamesTheRecordThatIsDamaged) {
   ChangeByte(ElementsFile(folder), 30);
   const auto got = ReadAll(TestSource({.rows = 20}).Cache(folder));
   EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(got.status().message()), HasSubstr(ElementsFile(folder) + ":0:0"));
+  EXPECT_THAT(std::string(got.status().message()),
+              AllOf(HasSubstr(ElementsFile(folder) + ":0:0"), HasSubstr("made anew")));
 }
 
 TEST_F(CacheFolder, RefusesTheCacheOfAnotherPipeline) {
@@ -258,6 +259,43 @@ TEST_F(CacheFolder, IsNotSpoiledByAReaderWhoWritesToHisBatch) {
     for (int64_t i = 0; i < x.num_elements(); ++i) x.mutable_data<int64_t>()[i] = -1;
   }
   EXPECT_EQ(*ReadAll(dataset), *ReadAll(TestSource({.rows = 20}).Batch(4)));
+}
+
+TEST_F(CacheFolder, LeavesOtherFilesAlone) {
+  const std::string folder = NewFolder();
+  const auto fs = io::MakeLocalFileSystem();
+  const std::vector<std::string> others = {"cache-of-mine.tfrec", "x.txt", ".penstock-0.part"};
+  for (const std::string& name : others) {
+    PENSTOCK_CHECK_OK(io::WriteFile(*fs, folder + "/" + name, "x"));
+  }
+  ASSERT_TRUE(ReadAll(TestSource().Cache(folder)).ok());
+  for (const std::string& name : others) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
+  }
+}
+
+TEST_F(CacheFolder, SnapshotConforms) {
+  ExpectConforms([&](const Dataset& d) { return d.Snapshot(NewFolder(), {.shard_bytes = 400}); });
+}
+
+TEST_F(CacheFolder, SnapshotIsReadFromShardsOnAnyFileSystem) {
+  const std::vector<std::string> folders = {NewFolder(), "memory://d/snapshot"};
+  for (const std::string& folder : folders) {
+    const auto fs = folder[0] == '/' ? io::MakeLocalFileSystem() : io::MakeMemoryFileSystem();
+    const auto make = [&](std::shared_ptr<SourceCounts> counts) {
+      return TestSource({.rows = 2000}, std::move(counts)).Snapshot(folder, {.shard_bytes = 5000});
+    };
+    // Left unfinished, its first shards may be there.
+    EXPECT_EQ(ReadSome(make(nullptr), 900, {.file_system = fs})->size(), 900);
+    auto counts = std::make_shared<SourceCounts>();
+    const auto first = *ReadAll(make(counts), {.file_system = fs});
+    EXPECT_THAT(first, ElementsAreArray(Rows(2000)));
+    EXPECT_EQ(*ReadAll(make(counts), {.file_system = fs}), first);
+    EXPECT_EQ(counts->passes, 1);
+    EXPECT_GT(fs->List(folder)->size(), 10);
+    const auto other = make(nullptr).Take(5).Snapshot(folder).MakeIterator({.file_system = fs});
+    EXPECT_THAT(std::string(other.status().message()), HasSubstr("the snapshot of another"));
+  }
 }
 
 TEST_F(CacheFolder, RefusesAFolderThatCannotBe) {

@@ -186,6 +186,10 @@ struct ShuffleOptions {
   bool reshuffle_each_epoch = true;
 };
 
+struct SnapshotOptions {
+  int64_t shard_bytes = int64_t{100} << 20;  // about the size of a file
+};
+
 struct BatchOptions {
   bool drop_remainder = false;
 };
@@ -259,13 +263,17 @@ class Dataset {
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
-  // The same on a local disk, for later runs too: the first pass to the end writes the elements into
-  // `folder` (cache.manifest and cache-*.tfrec, checksummed); they are there only when all are. A
-  // cache of another pipeline is refused, one that a killed run left unfinished, or whose files or
-  // arrays have changed since, is made anew. What a function of Map or FromGenerator does is not
-  // seen: give it another .name, or remove the folder, when it changes. Of several programs one
-  // writes, and the others read the input themselves meanwhile.
+  // The same on a local disk, for later runs too: the first pass to the end writes the elements
+  // into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are there only when all
+  // are. A cache of another pipeline is refused, one that a killed run left unfinished, or whose
+  // files or arrays have changed since, is made anew. What a function of Map or FromGenerator does
+  // is not seen: give it another .name, or remove the folder, when it changes. Of several programs
+  // one writes, and the others read the input themselves meanwhile.
   Dataset Cache(std::string folder) const;
+  // The same as shards in a folder of any file system (snapshot.manifest and snapshot-*.tfrec), to
+  // be read by other machines too. In an object store nobody can see whether another program is
+  // writing: both then do, and the last manifest counts; files of a killed run stay there.
+  Dataset Snapshot(std::string folder, SnapshotOptions options = {}) const;
   // Has up to `count` elements ready ahead of the reader.
   Dataset Prefetch(int64_t count) const;
 
