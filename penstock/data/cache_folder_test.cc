@@ -144,7 +144,10 @@ TEST_F(CacheFolder, IsMadeAnewWhenItWasLeftUnfinished) {
   EXPECT_EQ(counts->passes, 1);
 }
 
-TEST_F(CacheFolder, IsMadeAnewAfterAKill) {
+// GoogleTest runs suites of such names before all others: a process with threads cannot be forked.
+using CacheFolderDeathTest = CacheFolder;
+
+TEST_F(CacheFolderDeathTest, IsMadeAnewAfterAKill) {
   const std::string folder = NewFolder();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -75,7 +75,8 @@ absl::StatusOr<std::vector<StoredArray>> ListNpy(absl::string_view file, absl::s
   return std::vector<StoredArray>{std::move(array)};
 }
 
-absl::StatusOr<std::vector<StoredArray>> ListNpz(absl::string_view file) {
+absl::StatusOr<std::vector<StoredArray>> ListNpz(absl::string_view file,
+                                                 const std::vector<std::string>& select) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(file));
   std::vector<StoredArray> arrays;
   for (const ZipMember& member : members) {
@@ -83,7 +84,9 @@ absl::StatusOr<std::vector<StoredArray>> ListNpz(absl::string_view file) {
     array.name = std::string(absl::StripSuffix(member.name, kNpy));
     array.member = member;
     array.in_npz = true;
-    if (member.deflated) {
+    if (!select.empty() && std::find(select.begin(), select.end(), array.name) == select.end()) {
+      // Whatever it is: Select leaves it out.
+    } else if (member.deflated) {
       array.not_mapped = "it is compressed (numpy.savez stores without)";
     } else {
       array.npy = member.compressed;
@@ -389,8 +392,8 @@ absl::StatusOr<Opened> Open(const std::string& uri, const NpyOptions& options) {
   Opened out;
   if (parsed.is_local()) {
     PENSTOCK_ASSIGN_OR_RETURN(file, io::MappedFile::Open(uri));
-    PENSTOCK_ASSIGN_OR_RETURN(stored,
-                              is_npz ? ListNpz(file->bytes()) : ListNpy(file->bytes(), uri));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        stored, is_npz ? ListNpz(file->bytes(), options.select) : ListNpy(file->bytes(), uri));
   } else if (stream) {
     PENSTOCK_ASSIGN_OR_RETURN(stored, ListRemoteNpy(*file_system, uri));
   } else if (options.access == NpyAccess::kMap) {

@@ -9,6 +9,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/npy.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/zip.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory_file_system.h"
 
@@ -193,6 +194,22 @@ TEST_F(FromNpyTest, SaysWhyAnArrayCannotBeMapped) {
   EXPECT_EQ(ReadAll(Dataset::FromNpy(folder + "column_major.npy"))->size(), 2);
   EXPECT_EQ(ReadAll(Dataset::FromNpy(folder + "bool.npy", {.access = NpyAccess::kStream}))->size(),
             2);
+}
+
+TEST_F(FromNpyTest, LooksOnlyAtTheArraysAskedFor) {
+  const std::string x = *SerializeNpy(Values());
+  std::string archive;
+  ZipWriter zip([&](absl::string_view bytes) {
+    absl::StrAppend(&archive, bytes);
+    return absl::OkStatus();
+  });
+  PENSTOCK_CHECK_OK(zip.Add("pickled.npy", {"not read"}, false));
+  PENSTOCK_CHECK_OK(zip.Add("x.npy", {x}, false));
+  PENSTOCK_CHECK_OK(zip.Finish());
+  PENSTOCK_CHECK_OK(io::WriteFile(*fs_, Path("a.npz"), archive));
+  EXPECT_THAT(*ReadAll(Dataset::FromNpy(Path("a.npz"), {.select = {"x"}})),
+              ElementsAreArray(Printed()));
+  EXPECT_FALSE(Dataset::FromNpy(Path("a.npz")).status().ok());
 }
 
 TEST_F(FromNpyTest, RefusesDamageAndWhatCannotBe) {
