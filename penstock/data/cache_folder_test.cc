@@ -15,6 +15,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
+#include "penstock/data/stored_rows.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/io/file_system.h"
@@ -69,7 +70,7 @@ class CacheFolder : public ::testing::Test {
   int folders_ = 0;
 };
 
-std::vector<std::string> Rows(int64_t n) {
+std::vector<std::string> SourceRows(int64_t n) {
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < n; ++i) rows.push_back(i);
   return PrintedRows(rows);
@@ -83,7 +84,7 @@ TEST_F(CacheFolder, ReadsItsInputOnceAlsoForLaterRuns) {
   for (int run = 0; run < 2; ++run) {
     auto later = std::make_shared<SourceCounts>();
     EXPECT_THAT(*ReadAll(TestSource({.rows = 20}, later).Cache(folder)),
-                ElementsAreArray(Rows(20)));
+                ElementsAreArray(SourceRows(20)));
     EXPECT_EQ(later->passes, 0);
   }
 }
@@ -140,40 +141,59 @@ TEST_F(CacheFolder, IsMadeAnewWhenItWasLeftUnfinished) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/cache.manifest"));
   auto counts = std::make_shared<SourceCounts>();
   EXPECT_THAT(*ReadAll(TestSource({.rows = 2000}, counts).Cache(folder)),
-              ElementsAreArray(Rows(2000)));
+              ElementsAreArray(SourceRows(2000)));
   EXPECT_EQ(counts->passes, 1);
 }
 
-// GoogleTest runs suites of such names before all others: a process with threads cannot be forked.
-using CacheFolderDeathTest = CacheFolder;
-
-TEST_F(CacheFolderDeathTest, IsMadeAnewAfterAKill) {
-  const std::string folder = NewFolder();
+// Stores some rows and is killed before they are published. Without threads, of which a forked
+// process may make none.
+pid_t StoreAndBeKilled(const std::string& folder, int64_t shard_bytes) {
+  const StoredRowsKey key = {.kind = "cache",
+                             .folder = folder,
+                             .pipeline = "killed",
+                             .spec = {{"x", DType::kI64, {}}},
+                             .sources = ""};
+  auto block = std::make_shared<Block>();
+  block->rows = 2;
+  block->columns.emplace_back(Array::Of<int64_t>({2}, {7, 8}));
+  Rows rows;
+  rows.Append(block, 0, 2);
   const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
   if (child == 0) {
-    auto iterator = TestSource({.rows = -1}).Cache(folder).MakeIterator();
-    NamedArrays element;
-    for (int i = 0; i < 50; ++i) PENSTOCK_CHECK_OK((*iterator)->Next(&element));
+    auto writer = StoredRowsWriter::Create(io::MakeLocalFileSystem(), key, shard_bytes);
+    if (!writer.ok() || *writer == nullptr) ::_exit(1);
+    for (int i = 0; i < 3; ++i) {
+      if (!(*writer)->Append(rows).ok()) ::_exit(1);
+    }
     ::kill(::getpid(), SIGKILL);
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-  // The same pipeline, by its description.
-  const auto parts = [&] {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      count += absl::EndsWith(entry.path().string(), ".part");
-    }
-    return count;
-  };
-  EXPECT_EQ(parts(), 1);
-  EXPECT_THAT(*ReadAll(TestSource({.rows = 20}).Cache(folder)), ElementsAreArray(Rows(20)));
-  EXPECT_EQ(parts(), 0);
-  auto counts = std::make_shared<SourceCounts>();
-  EXPECT_EQ(ReadAll(TestSource({.rows = 20}, counts).Cache(folder))->size(), 20);
-  EXPECT_EQ(counts->passes, 0);
+  return child;
+}
+
+TEST_F(CacheFolder, IsMadeAnewAfterAKill) {
+  // Killed with three whole files, or with one that is not published.
+  for (int64_t shard_bytes : {1, 1 << 20}) {
+    const std::string folder = NewFolder();
+    int status = 0;
+    const pid_t child = StoreAndBeKilled(folder, shard_bytes);
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+    const auto files = [&] {
+      int count = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        const std::string name = entry.path().filename();
+        count += name != "cache.manifest" && name != "cache.lock";
+      }
+      return count;
+    };
+    EXPECT_EQ(files(), shard_bytes == 1 ? 3 : 1);
+    EXPECT_THAT(*ReadAll(TestSource({.rows = 20}).Cache(folder)), ElementsAreArray(SourceRows(20)));
+    EXPECT_EQ(files(), 1);
+    auto counts = std::make_shared<SourceCounts>();
+    EXPECT_THAT(*ReadAll(TestSource({.rows = 20}, counts).Cache(folder)),
+                ElementsAreArray(SourceRows(20)));
+    EXPECT_EQ(counts->passes, 0);
+  }
 }
 
 TEST_F(CacheFolder, IsMadeAnewWhenItsFilesAreDamaged) {
@@ -245,7 +265,7 @@ TEST_F(CacheFolder, IsWrittenByOneWhileOthersReadTheInput) {
   ASSERT_TRUE(*(*first)->Next(&element));
   auto counts = std::make_shared<SourceCounts>();
   EXPECT_THAT(*ReadAll(TestSource({.rows = 2000}, counts).Cache(folder)),
-              ElementsAreArray(Rows(2000)));
+              ElementsAreArray(SourceRows(2000)));
   EXPECT_EQ(counts->passes, 1);
   EXPECT_FALSE(std::filesystem::exists(folder + "/cache.manifest"));
   while (*(*first)->Next(&element)) {
@@ -292,7 +312,7 @@ TEST_F(CacheFolder, SnapshotIsReadFromShardsOnAnyFileSystem) {
     EXPECT_EQ(ReadSome(make(nullptr), 900, {.file_system = fs})->size(), 900);
     auto counts = std::make_shared<SourceCounts>();
     const auto first = *ReadAll(make(counts), {.file_system = fs});
-    EXPECT_THAT(first, ElementsAreArray(Rows(2000)));
+    EXPECT_THAT(first, ElementsAreArray(SourceRows(2000)));
     EXPECT_EQ(*ReadAll(make(counts), {.file_system = fs}), first);
     EXPECT_EQ(counts->passes, 1);
     EXPECT_GT(fs->List(folder)->size(), 10);
