@@ -298,7 +298,7 @@ TEST_F(CacheFolder, LeavesOtherFilesAlone) {
 }
 
 TEST_F(CacheFolder, SnapshotConforms) {
-  ExpectConforms([&](const Dataset& d) { return d.Snapshot(NewFolder(), {.shard_bytes = 400}); });
+  ExpectConforms([&](const Dataset& d) { return d.Snapshot(NewFolder(), {.shard_bytes = 1000}); });
 }
 
 TEST_F(CacheFolder, SnapshotIsReadFromShardsOnAnyFileSystem) {
