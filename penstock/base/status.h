@@ -7,7 +7,7 @@
 //   array.h        Array: a host tensor, a cheap view of shared, aligned memory
 //   thread_pool.h  the one pool, parallel loops
 //   clock.h        time that a test can drive
-//   random.h       seeds that can be split and mixed
+//   random.h       seeds that can be split and mixed; available_memory.h: what can still be taken
 //
 //   absl::StatusOr<Array> Double(const Array& in) {
 //     PENSTOCK_RETURN_IF_ERROR(CheckIsFloat(in));

@@ -71,6 +71,98 @@ struct FileOptions {
   int64_t read_ahead_bytes = int64_t{64} << 20;  // read and not yet taken
 };
 
+struct TextOptions {
+  // As in TfRecordOptions, of lines.
+  int parallel_files = 8;
+  int64_t block_length = 16;
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t block_bytes = int64_t{1} << 20;
+  int64_t max_line_bytes = int64_t{16} << 20;  // a longer line is an error
+};
+
+struct CsvColumn {
+  std::string name;
+  // kString, or numeric (kBool to kF64). kInvalid: found out from the first rows.
+  base::DType dtype = base::DType::kInvalid;
+  // What an empty field is, written as it would be in the file. None: in a column of numbers an
+  // empty field is an error, in one of strings it is the empty string.
+  std::optional<std::string> default_value = {};
+};
+
+struct CsvOptions {
+  // All columns of the files, in their order. Empty: named by the header of the first file.
+  //
+  // Where no dtype is given, the first `infer_rows` rows of the first file decide when the dataset
+  // is described: int64 when every field reads as one, else float32 when every field is a number,
+  // else string; empty fields do not count. Such a column has the default 0, or "", when it has
+  // none of its own, as in tf.data's make_csv_dataset.
+  std::vector<CsvColumn> columns = {};
+  // The columns that an element has, in this order. Empty: all.
+  std::vector<std::string> select = {};
+  bool header = true;  // each file begins with a row of the columns' names, which is compared
+  char delimiter = ',';
+  bool quotes = true;         // false: double quotes mean nothing
+  std::string na_value = "";  // stands for an empty field
+  int64_t infer_rows = 100;
+
+  // As in TfRecordOptions, of rows.
+  int parallel_files = 8;
+  int64_t block_length = 16;
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t block_bytes = int64_t{1} << 20;
+  int64_t max_row_bytes = int64_t{16} << 20;  // a longer row is an error
+  // Where the first rows are read when columns are to be found out. None: Default().
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
+enum class NpyAccess {
+  // A local array is mapped where it stands in the file as in memory: nothing is read but what is
+  // used, and it may be larger than memory. That is any .npy file of numbers, row-major, in this
+  // machine's byte order, and such a member of an .npz file that is stored (numpy.savez) at a
+  // fitting offset. Others are loaded, if there is memory enough.
+  kAuto,
+  kMap,     // an error where it cannot be mapped
+  kLoad,    // into memory
+  kStream,  // read in each epoch again, a block at a time: any size; .npy from any file system
+};
+
+struct NpyOptions {
+  NpyAccess access = NpyAccess::kAuto;
+  // Arrays of an .npz file, in this order. Empty: all; they must have the same number of rows.
+  std::vector<std::string> select = {};
+  // What may be loaded; more is refused before it is read, and the error says what works instead.
+  // 0: what Linux says is available to this process, its cgroup's limit included.
+  int64_t memory_bytes = 0;
+  int64_t read_ahead_bytes = int64_t{32} << 20;  // of kStream
+  int64_t block_bytes = int64_t{1} << 20;
+  // None: io::FileSystem::Default(). Read when the dataset is described.
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
+struct GeneratorContext {
+  int64_t epoch = 0;
+  uint64_t seed = 0;  // of this stage; mixed with the epoch it is one for the pass
+  // True when nobody waits for elements any more: a generator that waits long looks at it, for the
+  // iterator's destructor waits for the generator. May be called as long as the generator lives.
+  std::function<bool()> cancelled = {};
+};
+
+// Makes the next element; false at the end. It may wait. The arrays belong to the dataset then and
+// must not be written to any more. An error ends the dataset.
+using ElementGenerator = std::function<absl::StatusOr<bool>(base::NamedArrays* element)>;
+// Makes the generator of one pass. Both are called by a thread of the I/O pool, one call at a time
+// for each pass; passes of several iterators at once.
+using MakeGenerator = std::function<ElementGenerator(const GeneratorContext& context)>;
+
+struct GeneratorOptions {
+  // Printed, and the origin of elements: "generator:17". A C++ function itself cannot be printed,
+  // saved or sent to another process.
+  std::string name = "generator";
+  int64_t read_ahead = 16;  // elements made and not yet taken
+};
+
 struct ParseExampleOptions {
   std::string column = "record";
 };
@@ -92,6 +184,10 @@ struct ShuffleOptions {
   // None: from the iterator's seed, another one for each stage.
   std::optional<uint64_t> seed = {};
   bool reshuffle_each_epoch = true;
+};
+
+struct SnapshotOptions {
+  int64_t shard_bytes = int64_t{100} << 20;  // about the size of a file
 };
 
 struct BatchOptions {
@@ -125,11 +221,25 @@ class Dataset {
   // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
+  // Rows of the arrays of a NumPy file: columns of the names that they have in an .npz file; of a
+  // .npy file, its own name without ".npy". The file must not be written to as long as a dataset
+  // maps it; replacing it does no harm.
+  static Dataset FromNpy(std::string uri, NpyOptions options = {});
+  // Elements that a function makes, one by one; each is compared with the spec.
+  static Dataset FromGenerator(MakeGenerator make, ElementSpec spec, GeneratorOptions options = {});
+
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
   // Whole files: columns `path` and `bytes`.
   static Dataset FromFiles(std::vector<std::string> patterns, FileOptions options = {});
+  // Lines of text files: column `line`, without its end ("\n" or "\r\n"). Files named .gz are
+  // unpacked. Errors name `uri:offset:line`, lines counted from 1.
+  static Dataset FromText(std::vector<std::string> patterns, TextOptions options = {});
+  // Rows of CSV files (RFC 4180; .gz as well), a column for each of theirs. A field may hold line
+  // breaks within double quotes; empty lines are passed over. Errors name `uri:line:column`, both
+  // counted from 1.
+  static Dataset FromCsv(std::vector<std::string> patterns, CsvOptions options = {});
 
   // ---- What is done to elements ----
 
@@ -153,6 +263,17 @@ class Dataset {
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
+  // The same on a local disk, for later runs too: the first pass to the end writes the elements
+  // into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are there only when all
+  // are. A cache of another pipeline is refused, one that a killed run left unfinished, or whose
+  // files or arrays have changed since, is made anew. What a function of Map or FromGenerator does
+  // is not seen: give it another .name, or remove the folder, when it changes. Of several programs
+  // one writes, and the others read the input themselves meanwhile.
+  Dataset Cache(std::string folder) const;
+  // The same as shards in a folder of any file system (snapshot.manifest and snapshot-*.tfrec), to
+  // be read by other machines too. In an object store nobody can see whether another program is
+  // writing: both then do, and the last manifest counts; files of a killed run stay there.
+  Dataset Snapshot(std::string folder, SnapshotOptions options = {}) const;
   // Has up to `count` elements ready ahead of the reader.
   Dataset Prefetch(int64_t count) const;
 

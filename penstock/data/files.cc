@@ -10,6 +10,8 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/uri.h"
+#include "penstock/record/crc32c.h"
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
@@ -34,6 +36,22 @@ absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
                              [&](const std::string& file) { return indices.contains(file); }),
               files.end());
   return files;
+}
+
+absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,
+                                       const std::vector<std::string>& files) {
+  uint32_t checksum = 0;
+  for (const std::string& file : files) {
+    PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(file));
+    std::string state = file;
+    if (uri.is_local()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, file_system.Stat(file));
+      absl::StrAppend(&state, " ", info.size, " ",
+                      static_cast<int64_t>(info.modified_unix_seconds * 1e6));
+    }
+    checksum = record::ExtendCrc32c(checksum, absl::StrCat(state, "\n"));
+  }
+  return absl::StrCat(files.size(), " files, ", absl::Hex(checksum, absl::kZeroPad8));
 }
 
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {

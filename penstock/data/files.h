@@ -21,6 +21,11 @@ absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
 absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
                                                     const std::vector<std::string>& patterns);
 
+// A checksum of which files these are, and of local ones how large and how old. (Asking an object
+// store for each of thousands of files would take longer than reading them.)
+absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,
+                                       const std::vector<std::string>& files);
+
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files);
 
 // "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".

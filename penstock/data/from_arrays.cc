@@ -6,6 +6,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/record/crc32c.h"
 
 namespace penstock::data {
 namespace {
@@ -84,6 +85,25 @@ class FromArraysStage : public Stage {
       spec.Set({name, array.dtype(), array.shape().RowShape()});
     }
     return spec;
+  }
+
+  // Of the first of the elements: enough to tell one data set from another.
+  absl::StatusOr<std::string> SourceState(const LookUpContext&) const override {
+    constexpr int64_t kMostBytes = 1 << 20, kMostStrings = 1000;
+    uint32_t checksum = 0;
+    for (const auto& [name, array] : arrays_) {
+      if (array.dtype() == base::DType::kString) {
+        const auto strings = array.values<absl::string_view>();
+        for (absl::string_view s : strings.subspan(0, kMostStrings)) {
+          checksum = record::ExtendCrc32c(checksum, absl::StrCat(s.size(), " ", s));
+        }
+      } else if (array.num_bytes() > 0) {
+        const auto bytes = static_cast<size_t>(std::min(array.num_bytes(), kMostBytes));
+        checksum = record::ExtendCrc32c(
+            checksum, absl::string_view(static_cast<const char*>(array.raw()), bytes));
+      }
+    }
+    return absl::StrCat(absl::Hex(checksum, absl::kZeroPad8));
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {

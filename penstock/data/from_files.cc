@@ -163,6 +163,12 @@ class FromFilesStage : public Stage {
     return std::make_shared<FromFilesStage>(std::move(files), options_);
   }
 
+  absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindFiles(*context.file_system, patterns_));
+    return FilesState(*context.file_system, files);
+  }
+
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     std::vector<std::string> files = patterns_;
     if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);

@@ -10,14 +10,6 @@
 namespace penstock::data {
 namespace {
 
-bool Fits(const base::Shape& shape, const base::Shape& spec) {
-  if (shape.rank() != spec.rank()) return false;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (spec.dim(i) >= 0 && spec.dim(i) != shape.dim(i)) return false;
-  }
-  return true;
-}
-
 class MapKernel : public RowKernel {
  public:
   MapKernel(MapFunction function, std::vector<std::string> reads, std::vector<ColumnSpec> makes)

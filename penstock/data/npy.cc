@@ -324,6 +324,27 @@ absl::StatusOr<std::string> DescrOf(const Array& array) {
 
 }  // namespace
 
+absl::StatusOr<NpyInfo> ReadNpyInfo(absl::string_view first_bytes) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Header header, ReadHeader(first_bytes));
+  PENSTOCK_ASSIGN_OR_RETURN(const Elements elements, ReadDescr(header.descr));
+  NpyInfo info = {.dtype = elements.numeric == nullptr ? DType::kString : elements.numeric->dtype,
+                  .shape = header.shape,
+                  .offset = static_cast<int64_t>(header.data),
+                  .bytes = 0,
+                  .unlike_array = ""};
+  if (__builtin_mul_overflow(header.shape.num_elements(), elements.width, &info.bytes)) {
+    return Damage("there are more elements than can be counted");
+  }
+  if (elements.numeric == nullptr) {
+    info.unlike_array = "its elements are strings";
+  } else if (elements.big_endian && elements.numeric->swapped > 1) {
+    info.unlike_array = "its elements are big-endian";
+  } else if (header.fortran_order && header.shape.rank() > 1) {
+    info.unlike_array = "it is column-major (numpy.ascontiguousarray turns it)";
+  }
+  return info;
+}
+
 absl::StatusOr<Array> ParseNpy(absl::string_view bytes, std::shared_ptr<const void> owner) {
   PENSTOCK_ASSIGN_OR_RETURN(const Header header, ReadHeader(bytes));
   PENSTOCK_ASSIGN_OR_RETURN(const Elements elements, ReadDescr(header.descr));

@@ -28,6 +28,19 @@
 
 namespace penstock::data {
 
+// What the header of a .npy file says.
+struct NpyInfo {
+  base::DType dtype = base::DType::kInvalid;
+  base::Shape shape;
+  int64_t offset = 0;  // of the first element in the file
+  int64_t bytes = 0;   // of all elements there
+  // Why the elements' bytes are not those of an Array, as "its elements are big-endian"; empty when
+  // they are (of bools, when they are 0 and 1).
+  std::string unlike_array;
+};
+// From the first bytes of a file, which hold the header (a few hundred bytes, seldom more).
+absl::StatusOr<NpyInfo> ReadNpyInfo(absl::string_view first_bytes);
+
 // The array of a .npy file. Where type, order and alignment agree it looks at `bytes`, kept alive
 // by `owner`; without an owner it copies.
 absl::StatusOr<base::Array> ParseNpy(absl::string_view bytes,
@@ -48,8 +61,8 @@ absl::Status WriteNpy(io::FileSystem& fs, absl::string_view uri, const base::Arr
 absl::Status WriteNpz(io::FileSystem& fs, absl::string_view uri, const base::NamedArrays& arrays,
                       NpzOptions options = {});
 
-// What npz.cc shares: a .npy file as pieces that need no copy of the array, and a file's bytes in
-// aligned memory.
+// What npz.cc and from_npy.cc share: a .npy file as pieces that need no copy of the array, a file's
+// bytes in aligned memory, the array of an unpacked member.
 struct NpyPieces {
   std::string header;
   absl::string_view data;  // the array's own memory
@@ -57,5 +70,7 @@ struct NpyPieces {
 };
 absl::StatusOr<NpyPieces> ToNpyPieces(const base::Array& array);
 absl::StatusOr<base::Array> ReadAligned(io::FileSystem& fs, absl::string_view uri);
+struct ZipMember;
+absl::StatusOr<base::Array> ParseNpzMember(const ZipMember& member);
 
 }  // namespace penstock::data

@@ -17,17 +17,6 @@ using base::NamedArrays;
 
 constexpr absl::string_view kSuffix = ".npy";
 
-absl::StatusOr<Array> ParseMember(const ZipMember& member) {
-  Array bytes = Array::Uninitialized(base::DType::kU8, {member.size});
-  char* to = static_cast<char*>(bytes.mutable_raw());
-  PENSTOCK_RETURN_IF_ERROR(UnpackZipMember(member, absl::MakeSpan(to, member.size)));
-  auto array = ParseNpy({to, static_cast<size_t>(member.size)}, bytes.owner());
-  if (!array.ok()) {
-    return base::WithContext(array.status(), absl::StrCat("member '", member.name, "'"));
-  }
-  return array;
-}
-
 absl::Status WriteMembers(const NamedArrays& arrays, NpzOptions options, ZipWriter::Sink sink) {
   ZipWriter zip(std::move(sink));
   for (const auto& [name, array] : arrays) {
@@ -42,6 +31,17 @@ absl::Status WriteMembers(const NamedArrays& arrays, NpzOptions options, ZipWrit
 
 }  // namespace
 
+absl::StatusOr<Array> ParseNpzMember(const ZipMember& member) {
+  Array bytes = Array::Uninitialized(base::DType::kU8, {member.size});
+  char* to = static_cast<char*>(bytes.mutable_raw());
+  PENSTOCK_RETURN_IF_ERROR(UnpackZipMember(member, absl::MakeSpan(to, member.size)));
+  auto array = ParseNpy({to, static_cast<size_t>(member.size)}, bytes.owner());
+  if (!array.ok()) {
+    return base::WithContext(array.status(), absl::StrCat("member '", member.name, "'"));
+  }
+  return array;
+}
+
 absl::StatusOr<NamedArrays> ParseNpz(absl::string_view bytes) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ListZip(bytes));
   NamedArrays out;
@@ -54,7 +54,7 @@ absl::StatusOr<NamedArrays> ParseNpz(absl::string_view bytes) {
     if (out.Find(name) != nullptr) {
       return absl::DataLossError(absl::StrCat(".npz: there are two members '", member.name, "'"));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(Array array, ParseMember(member));
+    PENSTOCK_ASSIGN_OR_RETURN(Array array, ParseNpzMember(member));
     out.Set(name, std::move(array));
   }
   return out;

@@ -325,7 +325,9 @@ bool RowChain::RunLink(const Link& link, RowGroup& group, int64_t begin, int64_t
   }
   RowsOut out(in.rows, std::move(makes));
   link.kernel->Run(in, out);
-  for (const auto& [row, status] : out.failures()) group.Fail(begin + row, status, link.name);
+  for (const auto& [row, status, place] : out.failures()) {
+    group.Fail(begin + row, status, link.name, place);
+  }
   const double seconds = group.clock_->Seconds() - start;
   StageCounters::AddSeconds(link.counters->busy_ns, seconds);
   group.busy_of_links_ns_ += static_cast<int64_t>(seconds * 1e9);
@@ -363,11 +365,12 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
   return true;
 }
 
-void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view stage) {
+void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view stage,
+                    absl::string_view place) {
   std::lock_guard lock(mutex_);
   if (failed_row_ >= 0 && failed_row_ <= row) return;
   failed_row_ = row;
-  status_ = base::WithContext(status, absl::StrCat(rows_->OriginOf(row), ": ", stage));
+  status_ = base::WithContext(status, absl::StrCat(rows_->OriginOf(row), place, ": ", stage));
 }
 
 void RowGroup::Finish() {

@@ -132,7 +132,8 @@ class RowGroup {
 
  private:
   friend class RowChain;
-  void Fail(int64_t row, const absl::Status& status, absl::string_view stage);
+  void Fail(int64_t row, const absl::Status& status, absl::string_view stage,
+            absl::string_view place = "");
   void Finish();
 
   const std::shared_ptr<const RowChain> chain_;

@@ -42,15 +42,23 @@ class RowsOut {
   absl::Status Ragged(int column, base::Array values, std::vector<int64_t> splits);
   // What the strings written to a column point into.
   void KeepAlive(int column, std::shared_ptr<const void> owner);
-  // The row cannot be made. The caller adds where it came from.
-  void Fail(int64_t row, absl::Status status) { failures_.emplace_back(row, std::move(status)); }
+  // The row cannot be made. The caller adds where it came from; `place` stands right behind that
+  // and tells where in the row: ":3" for the third field.
+  void Fail(int64_t row, absl::Status status, std::string place = "") {
+    failures_.push_back({row, std::move(status), std::move(place)});
+  }
 
-  const std::vector<std::pair<int64_t, absl::Status>>& failures() const { return failures_; }
+  struct Failure {
+    int64_t row;
+    absl::Status status;
+    std::string place;
+  };
+  const std::vector<Failure>& failures() const { return failures_; }
 
  private:
   int64_t rows_;
   std::vector<ColumnWriter*> columns_;
-  std::vector<std::pair<int64_t, absl::Status>> failures_;
+  std::vector<Failure> failures_;
 };
 
 // Called from many threads at once.

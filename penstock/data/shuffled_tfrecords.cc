@@ -283,6 +283,12 @@ class ShuffledTfRecordsStage : public Stage {
         std::move(files), options_, std::make_shared<const RecordTable>(std::move(indices)));
   }
 
+  absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindShards(*context.file_system, patterns_));
+    return FilesState(*context.file_system, files);
+  }
+
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     return std::make_unique<ShuffledTfRecordsNode>(context, table_, options_,
                                                    base::MixSeeds(context.seed, context.epoch));

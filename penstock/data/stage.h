@@ -69,6 +69,11 @@ class Stage {
   virtual absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext&) const {
     return nullptr;
   }
+  // What its elements are made of besides its parameters, such as which files there are, how large
+  // and how old: Cache(folder) makes its elements anew when this has changed.
+  virtual absl::StatusOr<std::string> SourceState(const LookUpContext&) const {
+    return std::string();
+  }
   // Threads that its jobs want for waiting on storage.
   virtual int io_threads() const { return 0; }
 

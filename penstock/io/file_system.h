@@ -4,7 +4,7 @@
 //   file_system.h          the interface, whole files, what a program uses by default
 //   glob.h                 patterns
 //   scheme_router.h        which file system serves which scheme
-//   local_file_system.h    local paths and file://
+//   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
 //

@@ -1,0 +1,243 @@
+#include "penstock/data/files_in_turns.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "penstock/base/status.h"
+
+namespace penstock::data {
+namespace {
+
+// One file being read ahead. Jobs read it, one at a time; the node takes what they read.
+class FileAhead : public std::enable_shared_from_this<FileAhead> {
+ public:
+  FileAhead(std::string uri, int64_t most_bytes, std::shared_ptr<io::FileSystem> file_system,
+            OpenFileReader open, StageCounters& counters)
+      : uri_(std::move(uri)),
+        most_bytes_(most_bytes),
+        file_system_(std::move(file_system)),
+        open_(std::move(open)),
+        counters_(counters) {}
+
+  // Makes sure that there is a job when there is room.
+  void ReadOn(Engine& engine) {
+    std::lock_guard lock(mutex_);
+    if (reading_ || !HasRoom()) return;
+    reading_ = true;
+    engine.Io([self = shared_from_this(), &engine] { self->ReadWhileThereIsRoom(engine); });
+  }
+
+  enum class Found { kBlock, kNothingYet, kEnd };
+  // The first block not yet taken, or why there is none.
+  absl::StatusOr<Found> Front(BlockPtr* block) {
+    std::lock_guard lock(mutex_);
+    if (!blocks_.empty()) {
+      *block = blocks_.front().block;
+      return Found::kBlock;
+    }
+    if (!status_.ok()) return status_;
+    return ended_ ? Found::kEnd : Found::kNothingYet;
+  }
+
+  void Pop() {
+    std::lock_guard lock(mutex_);
+    bytes_ -= blocks_.front().bytes;
+    blocks_.pop_front();
+  }
+
+ private:
+  bool HasRoom() const { return !ended_ && status_.ok() && bytes_ < most_bytes_; }
+
+  void ReadWhileThereIsRoom(Engine& engine) {
+    for (;;) {
+      const double begin = engine.Now();
+      absl::StatusOr<FileBlock> read = ReadNext();
+      StageCounters::AddSeconds(counters_.busy_ns, engine.Now() - begin);
+      const bool go_on = Store(std::move(read)) && !engine.cancelled();
+      engine.Wake();
+      if (!go_on) return;
+    }
+  }
+
+  absl::StatusOr<FileBlock> ReadNext() {
+    if (reader_ == nullptr) {
+      PENSTOCK_ASSIGN_OR_RETURN(reader_, open_(*file_system_, uri_));
+    }
+    return reader_->Read();
+  }
+
+  // Whether to read on.
+  bool Store(absl::StatusOr<FileBlock> read) {
+    if (read.ok()) counters_.bytes.fetch_add(read->bytes, std::memory_order_relaxed);
+    std::lock_guard lock(mutex_);
+    if (!read.ok()) {
+      status_ = read.status();
+    } else if (read->block == nullptr) {
+      ended_ = true;
+    } else {
+      bytes_ += read->bytes;
+      blocks_.push_back(*std::move(read));
+    }
+    reading_ = HasRoom();
+    return reading_;
+  }
+
+  const std::string uri_;
+  const int64_t most_bytes_;
+  const std::shared_ptr<io::FileSystem> file_system_;
+  const OpenFileReader open_;
+  StageCounters& counters_;
+  std::unique_ptr<FileReader> reader_;  // the job's
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::deque<FileBlock> blocks_;
+  int64_t bytes_ = 0;
+  bool reading_ = false;
+  bool ended_ = false;
+  absl::Status status_;
+};
+
+class FilesInTurnsNode : public Node {
+ public:
+  FilesInTurnsNode(const NodeContext& context, std::vector<std::string> files, OpenFileReader open,
+                   FilesInTurnsOptions options)
+      : Node(context, nullptr),
+        options_(options),
+        file_system_(context.file_system),
+        files_(std::move(files)),
+        open_(std::move(open)),
+        meter_(engine_, counters_) {}
+
+  void Advance() override {
+    OpenFiles();
+    for (const Slot& slot : slots_) slot.file->ReadOn(engine_);
+    if (upcoming_ != nullptr) upcoming_->ReadOn(engine_);
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    const int64_t before = out->size();
+    Advance();
+    while (!slots_.empty() && out->size() - before < max_rows) {
+      BlockPtr block;
+      const absl::StatusOr<Found> found = FindSlot(&block);
+      if (!found.ok()) {
+        if (out->size() > before) break;  // these first; the error comes again
+        return found.status();
+      }
+      if (*found == Found::kNothingYet) break;
+      if (*found == Found::kEnd) {
+        ReplaceFile();
+      } else {
+        TakeRows(block, max_rows - (out->size() - before), out);
+      }
+    }
+    if (out->size() > before) return Answer(Poll::kReady);
+    return Answer(slots_.empty() ? Poll::kEnd : Poll::kPending);
+  }
+
+ private:
+  using Found = FileAhead::Found;
+  // One of the files that are read in turns.
+  struct Slot {
+    std::shared_ptr<FileAhead> file;
+    int64_t row = 0;   // in the file's first block
+    int64_t left = 0;  // rows until it is the next slot's turn
+  };
+
+  Poll Answer(Poll poll) {
+    meter_.Set(poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
+    return poll;
+  }
+
+  std::shared_ptr<FileAhead> Open() {
+    const int64_t most_bytes =
+        std::max<int64_t>(1, options_.read_ahead_bytes / options_.parallel_files);
+    auto file = std::make_shared<FileAhead>(files_[next_file_++], most_bytes, file_system_, open_,
+                                            counters_);
+    file->ReadOn(engine_);
+    return file;
+  }
+
+  // Files in turn, and one more, so that its first block is there when a file ends.
+  void OpenFiles() {
+    while (!opened_first_ && next_file_ < files_.size() &&
+           static_cast<int>(slots_.size()) < options_.parallel_files) {
+      slots_.push_back({.file = Open(), .left = options_.block_length});
+    }
+    opened_first_ = true;
+    if (upcoming_ == nullptr && next_file_ < files_.size()) upcoming_ = Open();
+  }
+
+  // The slot whose turn it is; without a fixed order, the next one that has something.
+  absl::StatusOr<Found> FindSlot(BlockPtr* block) {
+    const size_t tries = engine_.deterministic() ? 1 : slots_.size();
+    Found found = Found::kNothingYet;
+    for (size_t i = 0; i < tries && found == Found::kNothingYet; ++i) {
+      if (i > 0) NextTurn();
+      PENSTOCK_ASSIGN_OR_RETURN(found, slots_[turn_].file->Front(block));
+    }
+    return found;
+  }
+
+  void TakeRows(const BlockPtr& block, int64_t max_rows, Rows* out) {
+    Slot& slot = slots_[turn_];
+    const int64_t rows = std::min({max_rows, slot.left, block->rows - slot.row});
+    out->Append(block, slot.row, rows);
+    slot.row += rows;
+    slot.left -= rows;
+    if (slot.row == block->rows) {
+      slot.row = 0;
+      slot.file->Pop();
+      slot.file->ReadOn(engine_);
+    }
+    if (slot.left == 0) NextTurn();
+  }
+
+  void NextTurn() {
+    turn_ = (turn_ + 1) % slots_.size();
+    slots_[turn_].left = options_.block_length;
+  }
+
+  // The file of this turn has ended: another takes its place, and it is the next slot's turn.
+  void ReplaceFile() {
+    if (upcoming_ != nullptr) {
+      slots_[turn_] = {.file = std::move(upcoming_)};
+      upcoming_ = nullptr;
+      OpenFiles();
+      NextTurn();
+      return;
+    }
+    slots_.erase(slots_.begin() + turn_);
+    if (slots_.empty()) return;
+    turn_ %= slots_.size();
+    slots_[turn_].left = options_.block_length;
+  }
+
+  const FilesInTurnsOptions options_;
+  const std::shared_ptr<io::FileSystem> file_system_;
+  const std::vector<std::string> files_;
+  const OpenFileReader open_;
+  WaitMeter meter_;
+  size_t next_file_ = 0;
+  bool opened_first_ = false;
+  std::vector<Slot> slots_;
+  size_t turn_ = 0;
+  std::shared_ptr<FileAhead> upcoming_;
+};
+
+}  // namespace
+
+std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
+                                       OpenFileReader open, FilesInTurnsOptions options) {
+  return std::make_unique<FilesInTurnsNode>(context, std::move(files), std::move(open), options);
+}
+
+int ThreadsForFiles(int parallel_files, size_t files) {
+  return std::min<int>(parallel_files + 1, static_cast<int>(files));
+}
+
+}  // namespace penstock::data

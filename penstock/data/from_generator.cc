@@ -1,0 +1,240 @@
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+class NumberedElements : public OriginSource {
+ public:
+  explicit NumberedElements(std::string name) : name_(std::move(name)) {}
+  std::string At(int64_t index) const override { return absl::StrCat(name_, ":", index); }
+
+ private:
+  const std::string name_;
+};
+
+// A block of one row that shares the element's memory.
+absl::StatusOr<std::shared_ptr<Block>> ToBlock(const base::NamedArrays& element,
+                                               const ElementSpec& spec) {
+  auto block = std::make_shared<Block>();
+  block->rows = 1;
+  for (const ColumnSpec& column : spec.columns()) {
+    const base::Array* array = element.Find(column.name);
+    if (array == nullptr || array->dtype() != column.dtype || !Fits(array->shape(), column.shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the generator was to make ", column.ToString(), ", but made ",
+                       array == nullptr ? absl::StrCat("no such column, only ", element.ToString())
+                                        : array->TypeString()));
+    }
+    auto row = array->Reshape(array->shape().Prepend(1));
+    if (!row.ok()) return row.status();
+    block->columns.emplace_back(*std::move(row));
+  }
+  if (element.size() != static_cast<size_t>(spec.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("the generator was to make ", spec.ToString(),
+                                                   ", but made ", element.ToString()));
+  }
+  return block;
+}
+
+// One pass of the generator. Jobs run it, one at a time; the node takes what it made.
+class Pass : public std::enable_shared_from_this<Pass> {
+ public:
+  Pass(Engine& engine, StageCounters& counters, MakeGenerator make, const ElementSpec& spec,
+       const GeneratorOptions& options, GeneratorContext context)
+      : engine_(engine),
+        counters_(counters),
+        make_(std::move(make)),
+        spec_(spec),
+        options_(options),
+        context_(std::move(context)),
+        origins_(std::make_shared<NumberedElements>(options.name)) {}
+
+  // Makes sure that there is a job when there is room.
+  void GoOn() {
+    std::lock_guard lock(mutex_);
+    if (running_ || !HasRoom()) return;
+    running_ = true;
+    engine_.Io([self = shared_from_this()] { self->RunWhileThereIsRoom(); });
+  }
+
+  // kReady with the next element, or why there is none.
+  absl::StatusOr<Poll> Take(BlockPtr* block) {
+    std::lock_guard lock(mutex_);
+    if (!made_.empty()) {
+      *block = std::move(made_.front());
+      made_.pop_front();
+      return Poll::kReady;
+    }
+    if (!status_.ok()) return status_;
+    return ended_ ? Poll::kEnd : Poll::kPending;
+  }
+
+  // Nobody takes elements any more.
+  void Drop() { dropped_ = true; }
+
+ private:
+  bool HasRoom() const {
+    return !ended_ && status_.ok() && static_cast<int64_t>(made_.size()) < options_.read_ahead;
+  }
+
+  void RunWhileThereIsRoom() {
+    for (bool go_on = true; go_on;) {
+      const double begin = engine_.Now();
+      absl::StatusOr<BlockPtr> block = MakeElement();
+      StageCounters::AddSeconds(counters_.busy_ns, engine_.Now() - begin);
+      go_on = Store(std::move(block)) && !Cancelled();
+      engine_.Wake();
+    }
+  }
+
+  // Null at the end.
+  absl::StatusOr<BlockPtr> MakeElement() {
+    if (generate_ == nullptr) {
+      GeneratorContext context = context_;
+      // Not shared_from_this: the generator, which may keep it, belongs to this.
+      context.cancelled = [this] { return Cancelled(); };
+      generate_ = make_(context);
+      if (generate_ == nullptr) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(options_.name, ": the function made no generator"));
+      }
+    }
+    base::NamedArrays element;
+    const absl::StatusOr<bool> more = generate_(&element);
+    if (more.ok() && !*more) return nullptr;
+    auto block = more.ok() ? ToBlock(element, spec_) : more.status();
+    if (!block.ok()) {
+      return base::WithContext(block.status(),
+                               absl::StrCat(origins_->At(index_), ": FromGenerator"));
+    }
+    (*block)->origins.Append(origins_, index_++, 1);
+    return *std::move(block);
+  }
+
+  // Whether to go on.
+  bool Store(absl::StatusOr<BlockPtr> block) {
+    std::lock_guard lock(mutex_);
+    if (!block.ok()) {
+      status_ = block.status();
+    } else if (*block == nullptr) {
+      ended_ = true;
+    } else {
+      made_.push_back(*std::move(block));
+    }
+    running_ = HasRoom();
+    return running_;
+  }
+
+  bool Cancelled() const { return dropped_ || engine_.cancelled(); }
+
+  Engine& engine_;
+  StageCounters& counters_;
+  const MakeGenerator make_;
+  const ElementSpec spec_;
+  const GeneratorOptions options_;
+  const GeneratorContext context_;
+  const std::shared_ptr<const OriginSource> origins_;
+  std::atomic<bool> dropped_ = false;
+  // The job's.
+  ElementGenerator generate_;
+  int64_t index_ = 0;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::deque<BlockPtr> made_;
+  bool running_ = false;
+  bool ended_ = false;
+  absl::Status status_;
+};
+
+class FromGeneratorNode : public Node {
+ public:
+  FromGeneratorNode(const NodeContext& context, std::shared_ptr<Pass> pass)
+      : Node(context, nullptr), pass_(std::move(pass)), meter_(engine_, counters_) {}
+  ~FromGeneratorNode() override { pass_->Drop(); }
+
+  void Advance() override { pass_->GoOn(); }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    const int64_t before = out->size();
+    absl::StatusOr<Poll> poll = Poll::kReady;
+    while (out->size() - before < max_rows) {
+      BlockPtr block;
+      poll = pass_->Take(&block);
+      if (!poll.ok() || *poll != Poll::kReady) break;
+      out->Append(block, 0, 1);
+    }
+    pass_->GoOn();
+    if (out->size() > before) poll = Poll::kReady;  // these first; an error comes again
+    meter_.Set(poll.ok() && *poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
+    return poll;
+  }
+
+ private:
+  const std::shared_ptr<Pass> pass_;
+  WaitMeter meter_;
+};
+
+class FromGeneratorStage : public Stage {
+ public:
+  FromGeneratorStage(MakeGenerator make, ElementSpec spec, GeneratorOptions options)
+      : make_(std::move(make)), spec_(std::move(spec)), options_(std::move(options)) {}
+
+  absl::string_view name() const override { return "FromGenerator"; }
+  std::string Parameters() const override {
+    return absl::StrCat(options_.name, ", ", spec_.ToString());
+  }
+  int io_threads() const override { return 1; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
+    if (make_ == nullptr) return absl::InvalidArgumentError("there is no function");
+    if (options_.read_ahead < 1) {
+      return absl::InvalidArgumentError("read_ahead must be at least 1");
+    }
+    if (spec_.size() == 0) return absl::InvalidArgumentError("an element has no column");
+    for (const ColumnSpec& column : spec_.columns()) {
+      if (column.dtype == base::DType::kInvalid || base::BitWidth(column.dtype) % 8 != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("column ", column.ToString(), " has no type of whole bytes"));
+      }
+      if (column.shape.rank() == base::kMaxRank) {
+        return absl::InvalidArgumentError(absl::StrCat("column ", column.ToString(),
+                                                       " has more than ", base::kMaxRank - 1,
+                                                       " dimensions; one is left for the batch"));
+      }
+    }
+    return spec_;
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    return std::make_unique<FromGeneratorNode>(
+        context,
+        std::make_shared<Pass>(
+            context.engine, context.counters, make_, spec_, options_,
+            GeneratorContext{.epoch = context.epoch, .seed = context.seed, .cancelled = {}}));
+  }
+
+ private:
+  const MakeGenerator make_;
+  const ElementSpec spec_;
+  const GeneratorOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::FromGenerator(MakeGenerator make, ElementSpec spec, GeneratorOptions options) {
+  return From(
+      std::make_shared<FromGeneratorStage>(std::move(make), std::move(spec), std::move(options)));
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,152 @@
+#include "penstock/data/line_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+#include "penstock/record/compression.h"
+
+namespace penstock::data {
+namespace {
+
+using base::Array;
+
+constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr int64_t kMarkBytes = 3;
+
+// Eight bytes a row at most, for a cache keeps them all.
+class LineOrigins : public OriginSource {
+ public:
+  LineOrigins(std::shared_ptr<const std::string> uri, int64_t offset, int64_t line)
+      : uri_(std::move(uri)), offset_(offset), line_(line) {}
+
+  std::string At(int64_t index) const override {
+    if (!lines_.empty()) return absl::StrCat(*uri_, ":", line_ + lines_[index]);
+    return absl::StrCat(*uri_, ":", offset_ + offsets_[index], ":", line_ + index);
+  }
+
+  void AddLine(int64_t offset) { offsets_.push_back(static_cast<uint32_t>(offset - offset_)); }
+  void AddRow(int64_t line) { lines_.push_back(static_cast<uint32_t>(line - line_)); }
+
+ private:
+  const std::shared_ptr<const std::string> uri_;
+  const int64_t offset_;
+  const int64_t line_;
+  // One of both, relative to the block's first.
+  std::vector<uint32_t> offsets_;
+  std::vector<uint32_t> lines_;
+};
+
+}  // namespace
+
+LineReader::LineReader(std::unique_ptr<io::InputStream> stream, const LineReaderOptions& options)
+    : uri_(std::make_shared<const std::string>(stream->uri())),
+      stream_(std::move(stream)),
+      options_(options) {}
+
+absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(io::FileSystem& file_system,
+                                                             const std::string& uri,
+                                                             const LineReaderOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto stream, file_system.OpenInput(uri));
+  if (absl::EndsWith(io::Basename(uri), ".gz")) {
+    stream = record::Inflate(std::move(stream), record::Compression::kGzip);
+  }
+  return std::unique_ptr<LineReader>(new LineReader(std::move(stream), options));
+}
+
+std::string LineReader::Here() const {
+  if (options_.csv_rows) return absl::StrCat(*uri_, ":", line_);
+  return absl::StrCat(*uri_, ":", offset_, ":", line_);
+}
+
+absl::StatusOr<LineBlock> LineReader::Read() {
+  for (;;) {
+    LineBlock block = CutLines();
+    if (!block.lines.empty()) return block;
+    if (ended_ && taken_ == filled_) return block;
+    PENSTOCK_RETURN_IF_ERROR(Fill());
+  }
+}
+
+// Reads on behind what is left, in memory of its own: lines already given keep the old.
+absl::Status LineReader::Fill() {
+  const int64_t left = filled_ - taken_;
+  // What is left may end in "\r".
+  if (ended_ || left > options_.max_line_bytes + 1) {
+    return absl::DataLossError(absl::StrCat(
+        Here(), ": the line is longer than ", options_.max_line_bytes, " bytes (max_line_bytes)",
+        options_.quotes ? "; perhaps a double quote is never closed" : ""));
+  }
+  // Twice what is left, so that a long line is not looked at too often.
+  Array next = Array::Uninitialized(base::DType::kU8,
+                                    {left + std::max({left, options_.block_bytes, kMarkBytes})});
+  char* to = static_cast<char*>(next.mutable_raw());
+  if (left > 0) std::memcpy(to, static_cast<const char*>(buffer_.raw()) + taken_, left);
+  const size_t room = static_cast<size_t>(next.dim(0) - left);
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t read, stream_->Read(absl::MakeSpan(to + left, room)));
+  ended_ = read < static_cast<int64_t>(room);
+  buffer_ = std::move(next);
+  filled_ = left + read;
+  taken_ = 0;
+  if (offset_ == 0 && absl::StartsWith({to, static_cast<size_t>(filled_)}, kByteOrderMark)) {
+    taken_ = offset_ = kMarkBytes;
+  }
+  return absl::OkStatus();
+}
+
+// Where the line that begins at taken_ ends: behind its line feed.
+bool LineReader::FindEnd(int64_t* end, int64_t* line_breaks) const {
+  const char* bytes = static_cast<const char*>(buffer_.raw());
+  bool quoted = false;
+  *line_breaks = 0;
+  for (int64_t at = taken_; at < filled_;) {
+    const void* found = std::memchr(bytes + at, '\n', static_cast<size_t>(filled_ - at));
+    if (found == nullptr) break;
+    *end = static_cast<const char*>(found) - bytes + 1;
+    ++*line_breaks;
+    if (!options_.quotes) return true;
+    // Quotes within quotes are doubled, so only whether their number is odd matters.
+    const int64_t quotes = std::count(bytes + at, bytes + *end, '"');
+    quoted ^= quotes % 2 != 0;
+    if (!quoted) return true;
+    at = *end;
+  }
+  *end = filled_;
+  return ended_ && taken_ < filled_;
+}
+
+LineBlock LineReader::CutLines() {
+  LineBlock block;
+  block.owner = buffer_.owner();
+  const auto origins = std::make_shared<LineOrigins>(uri_, offset_, line_);
+  int64_t end, line_breaks;
+  while (FindEnd(&end, &line_breaks)) {
+    absl::string_view line(static_cast<const char*>(buffer_.raw()) + taken_,
+                           static_cast<size_t>(end - taken_));
+    if (absl::EndsWith(line, "\n")) {
+      line.remove_suffix(1);
+      if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
+    }
+    if (static_cast<int64_t>(line.size()) > options_.max_line_bytes) break;  // Fill says so
+    if (!options_.csv_rows) {
+      origins->AddLine(offset_);
+      block.lines.push_back(line);
+    } else if (!line.empty()) {
+      origins->AddRow(line_);
+      block.lines.push_back(line);
+    }
+    block.bytes += end - taken_ + static_cast<int64_t>(sizeof(line));
+    offset_ += end - taken_;
+    line_ += line_breaks;
+    taken_ = end;
+  }
+  block.origins = origins;
+  return block;
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,264 @@
+#include "penstock/data/stored_rows.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/data/rows_format.h"
+#include "penstock/io/local_output_stream.h"
+#include "penstock/io/posix_error.h"
+#include "penstock/io/uri.h"
+#include "penstock/record/example.h"
+
+namespace penstock::data {
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr absl::string_view kSuffix = ".tfrec";
+// An element is as large as it is.
+constexpr int64_t kMostRecordBytes = int64_t{1} << 40;
+
+struct Manifest {
+  std::vector<std::string> files;
+  std::vector<int64_t> sizes;
+  int64_t elements = 0;
+  std::string pipeline, spec, sources;
+};
+
+std::string In(const StoredRowsKey& key, absl::string_view name) {
+  return io::JoinPath(key.folder, name);
+}
+std::string ManifestName(const StoredRowsKey& key) { return absl::StrCat(key.kind, ".manifest"); }
+std::string LockName(const StoredRowsKey& key) { return absl::StrCat(key.kind, ".lock"); }
+
+// ---- The manifest ----
+
+absl::Status WriteManifest(io::FileSystem& fs, const StoredRowsKey& key, const Manifest& manifest) {
+  record::ExampleBuilder example;
+  example.SetInt64("format", kFormat);
+  example.SetBytesList(
+      "files", std::vector<absl::string_view>(manifest.files.begin(), manifest.files.end()));
+  example.SetInt64List("sizes", manifest.sizes);
+  example.SetInt64("elements", manifest.elements);
+  example.SetBytes("pipeline", manifest.pipeline);
+  example.SetBytes("spec", manifest.spec);
+  example.SetBytes("sources", manifest.sources);
+  PENSTOCK_ASSIGN_OR_RETURN(auto writer,
+                            record::TfRecordWriter::Create(fs, In(key, ManifestName(key))));
+  PENSTOCK_RETURN_IF_ERROR(writer->Append(example.Serialize()));
+  return writer->Close();
+}
+
+template <typename T, typename Out>
+bool GetList(const record::FeatureMap& features, const std::string& name, std::vector<Out>* out) {
+  const auto it = features.find(name);
+  if (it == features.end() || it->second.dtype() != base::DTypeOf<T>()) return false;
+  for (const T& value : it->second.values<T>()) out->emplace_back(value);
+  return true;
+}
+
+template <typename T, typename Out>
+bool Get(const record::FeatureMap& features, const std::string& name, Out* out) {
+  std::vector<Out> values;
+  if (!GetList<T>(features, name, &values) || values.size() != 1) return false;
+  *out = std::move(values[0]);
+  return true;
+}
+
+// None when there is none that can be read.
+std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& key) {
+  const auto reader = record::TfRecordReader::Open(fs, In(key, ManifestName(key)));
+  if (!reader.ok()) return std::nullopt;
+  const auto block = (*reader)->ReadBlock();
+  if (!block.ok() || block->size() != 1) return std::nullopt;
+  const auto features = record::ReadExample(block->records[0]);
+  Manifest manifest;
+  int64_t format = 0;
+  if (!features.ok() || !Get<int64_t>(*features, "format", &format) || format != kFormat ||
+      !GetList<absl::string_view>(*features, "files", &manifest.files) ||
+      !GetList<int64_t>(*features, "sizes", &manifest.sizes) ||
+      !Get<int64_t>(*features, "elements", &manifest.elements) ||
+      !Get<absl::string_view>(*features, "pipeline", &manifest.pipeline) ||
+      !Get<absl::string_view>(*features, "spec", &manifest.spec) ||
+      !Get<absl::string_view>(*features, "sources", &manifest.sources) ||
+      manifest.files.size() != manifest.sizes.size()) {
+    return std::nullopt;
+  }
+  for (const std::string& file : manifest.files) {
+    if (absl::StrContains(file, "/")) return std::nullopt;
+  }
+  return manifest;
+}
+
+absl::Status CheckPipeline(const StoredRowsKey& key, const Manifest& manifest) {
+  if (manifest.pipeline == key.pipeline && manifest.spec == key.spec.ToString()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the folder '", key.folder, "' holds the ", key.kind, " of another pipeline:\n",
+      manifest.pipeline, "of elements ", manifest.spec, ", but this one is:\n", key.pipeline,
+      "of elements ", key.spec.ToString(), "\nGive it another folder, or remove that one"));
+}
+
+// ---- The folder ----
+
+bool IsElementsFile(const StoredRowsKey& key, absl::string_view name) {
+  return absl::ConsumePrefix(&name, absl::StrCat(key.kind, "-")) &&
+         absl::ConsumeSuffix(&name, kSuffix) && std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isxdigit(c) || c == '-';
+         });
+}
+
+// Removes what runs that were killed, and older caches, have left. Of unpublished files nobody can
+// tell whose they are when other things lie in the folder.
+void RemoveLeftovers(const StoredRowsKey& key, const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> elements, unpublished;
+  bool others = false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (IsElementsFile(key, name)) {
+      elements.push_back(entry.path());
+    } else if (io::IsUnpublished(name)) {
+      unpublished.push_back(entry.path());
+    } else {
+      others = others || (name != ManifestName(key) && name != LockName(key));
+    }
+  }
+  for (const auto& path : elements) std::filesystem::remove(path, error);
+  if (others) return;
+  for (const auto& path : unpublished) std::filesystem::remove(path, error);
+}
+
+absl::Status WithAdvice(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kDataLoss) return status;
+  return absl::DataLossError(
+      absl::StrCat(status.message(), "; remove that file, and the elements are made anew"));
+}
+
+class StoredRowsReader : public FileReader {
+ public:
+  StoredRowsReader(std::unique_ptr<record::TfRecordReader> reader, ElementSpec spec)
+      : reader_(std::move(reader)), spec_(std::move(spec)) {}
+
+  absl::StatusOr<FileBlock> Read() override {
+    if (next_ == records_.size()) {
+      auto records = reader_->ReadBlock();
+      if (!records.ok()) return WithAdvice(records.status());
+      records_ = *std::move(records);
+      next_ = 0;
+      if (records_.empty()) return FileBlock();
+    }
+    auto block = ParseRows(records_.records[next_], records_.owner, spec_);
+    if (!block.ok()) {
+      return WithAdvice(base::WithContext(block.status(), records_.Where(next_)));
+    }
+    const auto bytes = static_cast<int64_t>(records_.records[next_++].size());
+    return FileBlock{.block = *std::move(block), .bytes = bytes};
+  }
+
+ private:
+  const std::unique_ptr<record::TfRecordReader> reader_;
+  const ElementSpec spec_;
+  record::RecordBlock records_;
+  int64_t next_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileSystem& fs,
+                                                                       const StoredRowsKey& key) {
+  const std::optional<Manifest> manifest = ReadManifest(fs, key);
+  if (!manifest.has_value()) return std::nullopt;
+  PENSTOCK_RETURN_IF_ERROR(CheckPipeline(key, *manifest));
+  if (manifest->sources != key.sources) return std::nullopt;
+  std::vector<std::string> files;
+  for (size_t i = 0; i < manifest->files.size(); ++i) {
+    files.push_back(In(key, manifest->files[i]));
+    const auto info = fs.Stat(files.back());
+    if (!info.ok() || info->size != manifest->sizes[i]) return std::nullopt;
+  }
+  return files;
+}
+
+absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
+                                                           const std::string& file,
+                                                           const ElementSpec& spec) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto reader,
+                            record::TfRecordReader::Open(fs, file,
+                                                         {.compression = record::Compression::kNone,
+                                                          .max_record_bytes = kMostRecordBytes}));
+  return std::make_unique<StoredRowsReader>(std::move(reader), spec);
+}
+
+StoredRowsWriter::StoredRowsWriter(std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key,
+                                   int64_t shard_bytes, io::FileDescriptor lock)
+    : fs_(std::move(fs)),
+      key_(key),
+      shard_bytes_(shard_bytes),
+      lock_(std::move(lock)),
+      id_(absl::StrCat(absl::Hex(base::EntropySeed(), absl::kZeroPad16))) {}
+
+absl::StatusOr<std::unique_ptr<StoredRowsWriter>> StoredRowsWriter::Create(
+    std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key, int64_t shard_bytes) {
+  PENSTOCK_RETURN_IF_ERROR(fs->CreateFolder(key.folder));
+  PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(key.folder));
+  io::FileDescriptor lock;
+  if (uri.is_local()) {
+    const std::string path = io::JoinPath(uri.path, LockName(key));
+    lock = io::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (!lock.valid()) return io::PosixError(errno, "open", path);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return nullptr;
+      return io::PosixError(errno, "lock", path);
+    }
+  }
+  return std::unique_ptr<StoredRowsWriter>(
+      new StoredRowsWriter(std::move(fs), key, shard_bytes, std::move(lock)));
+}
+
+absl::Status StoredRowsWriter::OpenFile() {
+  if (files_.empty() && lock_.valid()) RemoveLeftovers(key_, io::ParseUri(key_.folder)->path);
+  files_.push_back(absl::StrFormat("%s-%s-%05d%s", key_.kind, id_, files_.size(), kSuffix));
+  PENSTOCK_ASSIGN_OR_RETURN(writer_, record::TfRecordWriter::Create(*fs_, In(key_, files_.back())));
+  return absl::OkStatus();
+}
+
+absl::Status StoredRowsWriter::CloseFile() {
+  sizes_.push_back(writer_->offset());
+  PENSTOCK_RETURN_IF_ERROR(writer_->Close());
+  writer_ = nullptr;
+  return absl::OkStatus();
+}
+
+absl::Status StoredRowsWriter::Append(const Rows& rows) {
+  if (writer_ == nullptr) PENSTOCK_RETURN_IF_ERROR(OpenFile());
+  elements_ += rows.size();
+  PENSTOCK_RETURN_IF_ERROR(writer_->Append(SerializeRows(rows, key_.spec)));
+  return writer_->offset() < shard_bytes_ ? absl::OkStatus() : CloseFile();
+}
+
+absl::Status StoredRowsWriter::Publish() {
+  if (files_.empty()) PENSTOCK_RETURN_IF_ERROR(OpenFile());
+  if (writer_ != nullptr) PENSTOCK_RETURN_IF_ERROR(CloseFile());
+  return WriteManifest(*fs_, key_,
+                       {.files = files_,
+                        .sizes = sizes_,
+                        .elements = elements_,
+                        .pipeline = key_.pipeline,
+                        .spec = key_.spec.ToString(),
+                        .sources = key_.sources});
+}
+
+}  // namespace penstock::data

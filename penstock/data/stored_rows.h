@@ -1,0 +1,77 @@
+// Elements kept in a folder for later runs: what Cache(folder) and Snapshot stand on. A folder
+// holds (KIND is "cache" or "snapshot")
+//
+//   KIND.manifest             one record (TFRecord, so with a checksum): what is stored, of which
+//                             pipeline, in which files
+//   KIND-<random>-<n>.tfrec   the elements in their order, some in each record (rows_format.h)
+//   KIND.lock                 locked (flock) by the one that writes; the kernel unlocks it when he
+//                             dies. Only on a local disk.
+//
+// The manifest is published last, whole or not at all. Without it, or with one that cannot be read
+// or names a file of another size, nothing is stored.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/data/files_in_turns.h"
+#include "penstock/data/rows.h"
+#include "penstock/data/spec.h"
+#include "penstock/io/file_descriptor.h"
+#include "penstock/io/file_system.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::data {
+
+// Where, and of what.
+struct StoredRowsKey {
+  std::string kind;
+  std::string folder;
+  std::string pipeline;  // as Dataset::ToString prints it
+  ElementSpec spec;
+  std::string sources;  // the state of what it reads (Stage::SourceState)
+};
+
+// The files to read, in order; none when they have to be made. FailedPrecondition when the folder
+// is another pipeline's.
+absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileSystem& fs,
+                                                                       const StoredRowsKey& key);
+
+absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
+                                                           const std::string& file,
+                                                           const ElementSpec& spec);
+
+// One thread at a time.
+class StoredRowsWriter {
+ public:
+  // A file ends when it has `shard_bytes`. Null when somebody else is writing.
+  static absl::StatusOr<std::unique_ptr<StoredRowsWriter>> Create(
+      std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key, int64_t shard_bytes);
+
+  absl::Status Append(const Rows& rows);
+  // After all rows. Destroyed without it, a writer leaves nothing that is read.
+  absl::Status Publish();
+
+ private:
+  StoredRowsWriter(std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key,
+                   int64_t shard_bytes, io::FileDescriptor lock);
+  absl::Status OpenFile();
+  absl::Status CloseFile();
+
+  const std::shared_ptr<io::FileSystem> fs_;
+  const StoredRowsKey key_;
+  const int64_t shard_bytes_;
+  const io::FileDescriptor lock_;  // none where there are no locks
+  const std::string id_;
+  std::vector<std::string> files_;  // names
+  std::vector<int64_t> sizes_;      // of those that are closed
+  std::unique_ptr<record::TfRecordWriter> writer_;
+  int64_t elements_ = 0;
+};
+
+}  // namespace penstock::data
