@@ -11,12 +11,10 @@
 
 namespace penstock::data {
 
-struct RowNodeOptions {
-  int64_t batch = 0;  // rows that are stacked to one; 0: rows stay rows
-  bool drop_remainder = false;
-};
-
 std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
                                   RowNodeOptions options);
+// With a chain of the stage's own in place of the context's.
+std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
+                                  RowNodeOptions options, std::shared_ptr<const RowChain> chain);
 
 }  // namespace penstock::data

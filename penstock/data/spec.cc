@@ -16,6 +16,14 @@ bool IsKnown(const base::Shape& shape) {
   return true;
 }
 
+bool Fits(const base::Shape& shape, const base::Shape& spec) {
+  if (shape.rank() != spec.rank()) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (spec.dim(i) >= 0 && spec.dim(i) != shape.dim(i)) return false;
+  }
+  return true;
+}
+
 int ElementSpec::Find(absl::string_view name) const {
   for (int i = 0; i < size(); ++i) {
     if (columns_[i].name == name) return i;

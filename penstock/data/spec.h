@@ -24,6 +24,8 @@ struct ColumnSpec {
 };
 
 bool IsKnown(const base::Shape& shape);  // no -1 in it
+// Whether an element may have `shape`, where `spec` may hold -1.
+bool Fits(const base::Shape& shape, const base::Shape& spec);
 
 class ElementSpec {
  public:
