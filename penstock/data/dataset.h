@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -98,6 +99,10 @@ struct BatchOptions {
   bool drop_remainder = false;
 };
 
+struct EnumerateOptions {
+  std::string column = "index";
+};
+
 // Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
 // from several threads at once (the reader's among them, while it waits), in any order, and not
 // only for elements that reach the reader. After Batch an element is a whole batch.
@@ -150,6 +155,9 @@ class Dataset {
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
   Dataset Map(MapFunction function, MapOptions options = {}) const;
+  // Adds each element's number in this pass, from `start` on: int64 column `index`. An element that
+  // fails before it and is left out by IgnoreErrors behind it keeps its number.
+  Dataset Enumerate(int64_t start = 0, EnumerateOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
