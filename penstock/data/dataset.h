@@ -121,6 +121,16 @@ struct MapOptions {
   std::vector<std::string> drops = {};
 };
 
+// Whether an element stays. Called as a MapFunction is.
+using FilterFunction = std::function<absl::StatusOr<bool>(const base::NamedArrays& in)>;
+
+struct FilterOptions {
+  std::string name = "function";  // printed
+  // Columns that the function is given. Empty: all. What makes other columns is done after it, to
+  // elements that stay only.
+  std::vector<std::string> reads = {};
+};
+
 // A description: immutable, cheap to copy, any number of iterators at once.
 class Dataset {
  public:
@@ -155,6 +165,9 @@ class Dataset {
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
   Dataset Map(MapFunction function, MapOptions options = {}) const;
+  // The elements for which the function is true. Evaluated by several threads at once; the order
+  // stays when deterministic.
+  Dataset Filter(FilterFunction predicate, FilterOptions options = {}) const;
   // Adds each element's number in this pass, from `start` on: int64 column `index`. An element that
   // fails before it and is left out by IgnoreErrors behind it keeps its number.
   Dataset Enumerate(int64_t start = 0, EnumerateOptions options = {}) const;
