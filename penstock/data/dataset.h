@@ -97,6 +97,11 @@ struct ShuffleOptions {
 
 struct BatchOptions {
   bool drop_remainder = false;
+  // Columns whose rows differ in their first extent. Each becomes two, as TensorFlow's
+  // RaggedTensor: in `tags` the values of all rows one after the other, in `tags/row_splits`
+  // (int64, one more than there are rows) where each begins: row i is tags[row_splits[i],
+  // row_splits[i+1]).
+  std::vector<std::string> ragged = {};
 };
 
 struct EnumerateOptions {
@@ -162,6 +167,12 @@ class Dataset {
   // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
   // Elements of different shapes are an error.
   Dataset Batch(int64_t size, BatchOptions options = {}) const;
+  // The rows of batches, one by one, in the batches' memory. A column with row splits
+  // (BatchOptions) becomes one of rows of different lengths again.
+  Dataset Unbatch() const;
+  // Batches of another size. One that lies within a batch that came in is a view of it, others are
+  // copied once.
+  Dataset Rebatch(int64_t size, bool drop_remainder = false) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
   Dataset Map(MapFunction function, MapOptions options = {}) const;
