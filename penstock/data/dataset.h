@@ -104,6 +104,14 @@ struct BatchOptions {
   std::vector<std::string> ragged = {};
 };
 
+struct PaddedBatchOptions {
+  // Of one row. -1, and every column that is not named: as long as the longest row of the batch.
+  std::vector<std::pair<std::string, base::Shape>> padded_shapes = {};
+  // Scalars of the columns' types. Else 0, false, the empty string.
+  base::NamedArrays padding_values = {};
+  bool drop_remainder = false;
+};
+
 struct EnumerateOptions {
   std::string column = "index";
 };
@@ -167,6 +175,9 @@ class Dataset {
   // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
   // Elements of different shapes are an error.
   Dataset Batch(int64_t size, BatchOptions options = {}) const;
+  // The same for rows of different shapes (features of variable length): shorter ones are filled up
+  // behind. An error names a row that is longer than the shape given for its column.
+  Dataset PaddedBatch(int64_t size, PaddedBatchOptions options = {}) const;
   // The rows of batches, one by one, in the batches' memory. A column with row splits
   // (BatchOptions) becomes one of rows of different lengths again.
   Dataset Unbatch() const;
