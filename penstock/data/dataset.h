@@ -112,6 +112,12 @@ struct PaddedBatchOptions {
   bool drop_remainder = false;
 };
 
+struct WindowOptions {
+  std::optional<int64_t> shift = {};  // from one window's first element to the next's; None: size
+  int64_t stride = 1;                 // from one element of a window to its next
+  bool drop_remainder = false;        // windows that the end cuts short
+};
+
 struct EnumerateOptions {
   std::string column = "index";
 };
@@ -184,6 +190,10 @@ class Dataset {
   // Batches of another size. One that lies within a batch that came in is a view of it, others are
   // copied once.
   Dataset Rebatch(int64_t size, bool drop_remainder = false) const;
+  // Elements that stand together, `size` in each window, and the next window `shift` further on.
+  // tf.data's window is a dataset of its own; here it is an element whose columns got one more
+  // leading axis, [size, ...], as of a Batch. The last windows may be shorter, or are dropped.
+  Dataset Window(int64_t size, WindowOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
   Dataset Map(MapFunction function, MapOptions options = {}) const;
