@@ -150,6 +150,11 @@ struct FilterOptions {
   std::vector<std::string> reads = {};
 };
 
+// As a MapFunction, with a state that it may change. Called for one element after the other, in
+// their order, by one thread at a time. A call that fails leaves the state as it was.
+using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
+                                                base::NamedArrays* state, base::NamedArrays* out)>;
+
 // A description: immutable, cheap to copy, any number of iterators at once.
 class Dataset {
  public:
@@ -203,6 +208,10 @@ class Dataset {
   // Adds each element's number in this pass, from `start` on: int64 column `index`. An element that
   // fails before it and is left out by IgnoreErrors behind it keeps its number.
   Dataset Enumerate(int64_t start = 0, EnumerateOptions options = {}) const;
+  // Map with a state, which begins as `initial_state` in each pass; its names and types stay,
+  // shapes may change.
+  Dataset Scan(base::NamedArrays initial_state, ScanFunction function,
+               MapOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
