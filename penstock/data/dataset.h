@@ -122,6 +122,10 @@ struct EnumerateOptions {
   std::string column = "index";
 };
 
+struct IgnoreErrorsOptions {
+  int64_t max_errors = -1;  // in one pass over the data; -1: any number
+};
+
 // Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
 // from several threads at once (the reader's among them, while it waits), in any order, and not
 // only for elements that reach the reader. After Batch an element is a whole batch.
@@ -212,6 +216,13 @@ class Dataset {
   // shapes may change.
   Dataset Scan(base::NamedArrays initial_state, ScanFunction function,
                MapOptions options = {}) const;
+  // Leaves out elements whose computation failed: a record that is no Example, an image that cannot
+  // be decoded, a function (Map, Filter, Scan) that gave an error. They are counted, and the first
+  // few are told, in Iterator::Stats. One more than `max_errors` is an error: that element's. What
+  // is not one element's fault is never left out: a file that cannot be opened or read, a damaged
+  // shard (TfRecordOptions::skip_damaged is for those). Behind a Batch an element is a batch, and
+  // one bad row costs all of it: let it stand before. Elements that a Take before it counted count.
+  Dataset IgnoreErrors(IgnoreErrorsOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;
