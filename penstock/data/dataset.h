@@ -150,7 +150,7 @@ using FilterFunction = std::function<absl::StatusOr<bool>(const base::NamedArray
 struct FilterOptions {
   std::string name = "function";  // printed
   // Columns that the function is given. Empty: all. What makes other columns is done after it, to
-  // elements that stay only.
+  // elements that stay only (and so fails for those only).
   std::vector<std::string> reads = {};
 };
 

@@ -108,6 +108,14 @@ TEST(Filter, ErrorsNameTheElement) {
   EXPECT_FALSE(TestSource().Filter(nullptr).status().ok());
 }
 
+TEST(Filter, OfNothingOfSomethingEndlessCanBeDropped) {
+  const auto none = [](const NamedArrays&) -> absl::StatusOr<bool> { return false; };
+  base::ThreadPool pool(1);
+  const Dataset arrays = Dataset::FromArrays({{"x", Array::Zeros(DType::kI64, {10})}}).Repeat();
+  EXPECT_TRUE(arrays.Filter(none).MakeIterator({.pool = &pool}).ok());
+  EXPECT_TRUE(arrays.Filter(none).Batch(2).Prefetch(1).MakeIterator().ok());
+}
+
 TEST(Filter, FewRowsDoNotHoldTheBlocksTheyCameFrom) {
   // One row of a large array: what comes out is a copy of that row, not a view of the array.
   const Array large = Array::Zeros(DType::kI64, {4096, 64});

@@ -15,17 +15,20 @@ class IgnoreErrorsNode : public Node {
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
-    while (!engine_.cancelled()) {
+    for (int errors = 0; errors < kMostAtOnce; ++errors) {
       absl::StatusOr<Poll> poll = input_->Next(max_rows, out);
       if (poll.ok() || !IsOfOneElement(poll.status())) return poll;
       if (max_errors_ >= 0 && ignored_ == max_errors_) return TooMany(poll.status());
       ++ignored_;
       counters_.AddIgnored(Unmarked(poll.status()));
     }
+    engine_.WakeLater();
     return Poll::kPending;
   }
 
  private:
+  static constexpr int kMostAtOnce = 256;
+
   absl::Status TooMany(const absl::Status& status) const {
     return absl::Status(
         status.code(),

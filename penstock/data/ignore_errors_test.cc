@@ -141,6 +141,11 @@ TEST(IgnoreErrors, CountsTheLimitInEachPass) {
   EXPECT_FALSE(bad.IgnoreErrors({.max_errors = -2}).status().ok());
 }
 
+TEST(IgnoreErrors, OfErrorsWithoutEndCanBeDropped) {
+  const Dataset arrays = Dataset::FromArrays({{"x", Array::Zeros(DType::kI64, {10})}}).Repeat();
+  EXPECT_TRUE(FailSome(arrays, 1, 0, "all").IgnoreErrors().MakeIterator().ok());
+}
+
 TEST(IgnoreErrors, DoesNotLeaveOutWhatIsNoElementsFault) {
   const auto got = ReadAll(TestSource({.fail_at = 5}).IgnoreErrors());
   EXPECT_EQ(got.status().message(), "source:5: broken");

@@ -544,8 +544,12 @@ void RowGroup::Stack() {
 
 std::vector<RowPart> RowGroup::Take() {
   std::lock_guard lock(mutex_);
-  std::sort(failures_.begin(), failures_.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Of several failures of a row the first to be told.
+  std::stable_sort(failures_.begin(), failures_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  failures_.erase(std::unique(failures_.begin(), failures_.end(),
+                              [](const auto& a, const auto& b) { return a.first == b.first; }),
+                  failures_.end());
   std::vector<RowPart> parts;
   if (stack()) {
     parts.push_back(failures_.empty() ? RowPart{std::move(results_[0].second), absl::OkStatus()}

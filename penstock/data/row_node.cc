@@ -14,6 +14,8 @@ constexpr double kInlineSeconds = 20e-6;
 // Of a group whose rows stay rows.
 constexpr int64_t kMostRows = 1024;
 constexpr int64_t kMostBytes = 1 << 20;
+// Looked at in one go, when a Filter keeps none of their rows.
+constexpr int kMostEmptyGroups = 16;
 
 class RowNode : public Node {
  public:
@@ -164,7 +166,11 @@ bool RowNode::PopDone(std::shared_ptr<RowGroup>* group) {
 }
 
 absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
-  for (;;) {
+  for (int groups = 0;; ++groups) {
+    if (groups == kMostEmptyGroups) {
+      engine_.WakeLater();
+      return Poll::kPending;
+    }
     Advance();
     if (!ready_.empty()) {
       RowPart& part = ready_.front();

@@ -1,6 +1,8 @@
 // RowNode: computes rows with a RowChain, several groups of rows at a time on the pool. Two uses:
-//   Batch: a group is a batch; its rows are computed into the batch's own memory, in parallel.
-//   Elsewhere: a group is as many rows as take about a millisecond; its rows are passed on.
+//   Batch, PaddedBatch, Window: a group is a batch; its rows are computed into the batch's own
+//     memory, in parallel.
+//   Elsewhere (Filter and Scan among them): a group is as many rows as take about a millisecond;
+//     its rows are passed on, but for those that failed or are filtered out.
 #pragma once
 
 #include <cstdint>

@@ -36,6 +36,7 @@ class UnbatchNode : public Node {
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     while (rows_.empty()) {
+      if (engine_.cancelled()) return Poll::kPending;
       Rows batch;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(1, &batch));
       if (poll != Poll::kReady) return poll;
