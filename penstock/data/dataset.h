@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -192,6 +193,33 @@ struct SnapshotOptions {
 
 struct BatchOptions {
   bool drop_remainder = false;
+  // Columns whose rows differ in their first extent. Each becomes two, as TensorFlow's
+  // RaggedTensor: in `tags` the values of all rows one after the other, in `tags/row_splits`
+  // (int64, one more than there are rows) where each begins: row i is tags[row_splits[i],
+  // row_splits[i+1]).
+  std::vector<std::string> ragged = {};
+};
+
+struct PaddedBatchOptions {
+  // Of one row. -1, and every column that is not named: as long as the longest row of the batch.
+  std::vector<std::pair<std::string, base::Shape>> padded_shapes = {};
+  // Scalars of the columns' types. Else 0, false, the empty string.
+  base::NamedArrays padding_values = {};
+  bool drop_remainder = false;
+};
+
+struct WindowOptions {
+  std::optional<int64_t> shift = {};  // from one window's first element to the next's; None: size
+  int64_t stride = 1;                 // from one element of a window to its next
+  bool drop_remainder = false;        // windows that the end cuts short
+};
+
+struct EnumerateOptions {
+  std::string column = "index";
+};
+
+struct IgnoreErrorsOptions {
+  int64_t max_errors = -1;  // in one pass over the data; -1: any number
 };
 
 // Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
@@ -211,6 +239,21 @@ struct MapOptions {
   // Columns that are left out of the result. All others pass on untouched.
   std::vector<std::string> drops = {};
 };
+
+// Whether an element stays. Called as a MapFunction is.
+using FilterFunction = std::function<absl::StatusOr<bool>(const base::NamedArrays& in)>;
+
+struct FilterOptions {
+  std::string name = "function";  // printed
+  // Columns that the function is given. Empty: all. What makes other columns is done after it, to
+  // elements that stay only (and so fails for those only).
+  std::vector<std::string> reads = {};
+};
+
+// As a MapFunction, with a state that it may change. Called for one element after the other, in
+// their order, by one thread at a time. A call that fails leaves the state as it was.
+using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
+                                                base::NamedArrays* state, base::NamedArrays* out)>;
 
 // A description: immutable, cheap to copy, any number of iterators at once.
 class Dataset {
@@ -257,9 +300,39 @@ class Dataset {
   // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
   // Elements of different shapes are an error.
   Dataset Batch(int64_t size, BatchOptions options = {}) const;
+  // The same for rows of different shapes (features of variable length): shorter ones are filled up
+  // behind. An error names a row that is longer than the shape given for its column.
+  Dataset PaddedBatch(int64_t size, PaddedBatchOptions options = {}) const;
+  // The rows of batches, one by one, in the batches' memory. A column with row splits
+  // (BatchOptions) becomes one of rows of different lengths again.
+  Dataset Unbatch() const;
+  // Batches of another size. One that lies within a batch that came in is a view of it, others are
+  // copied once.
+  Dataset Rebatch(int64_t size, bool drop_remainder = false) const;
+  // Elements that stand together, `size` in each window, and the next window `shift` further on.
+  // tf.data's window is a dataset of its own; here it is an element whose columns got one more
+  // leading axis, [size, ...], as of a Batch. The last windows may be shorter, or are dropped.
+  Dataset Window(int64_t size, WindowOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
   Dataset Map(MapFunction function, MapOptions options = {}) const;
+  // The elements for which the function is true. Evaluated by several threads at once; the order
+  // stays when deterministic.
+  Dataset Filter(FilterFunction predicate, FilterOptions options = {}) const;
+  // Adds each element's number in this pass, from `start` on: int64 column `index`. An element that
+  // fails before it and is left out by IgnoreErrors behind it keeps its number.
+  Dataset Enumerate(int64_t start = 0, EnumerateOptions options = {}) const;
+  // Map with a state, which begins as `initial_state` in each pass; its names and types stay,
+  // shapes may change.
+  Dataset Scan(base::NamedArrays initial_state, ScanFunction function,
+               MapOptions options = {}) const;
+  // Leaves out elements whose computation failed: a record that is no Example, an image that cannot
+  // be decoded, a function (Map, Filter, Scan) that gave an error. They are counted, and the first
+  // few are told, in Iterator::Stats. One more than `max_errors` is an error: that element's. What
+  // is not one element's fault is never left out: a file that cannot be opened or read, a damaged
+  // shard (TfRecordOptions::skip_damaged is for those). Behind a Batch an element is a batch, and
+  // one bad row costs all of it: let it stand before. Elements that a Take before it counted count.
+  Dataset IgnoreErrors(IgnoreErrorsOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
   Dataset Cache() const;

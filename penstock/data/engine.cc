@@ -123,7 +123,7 @@ void Engine::Finish(const absl::Status& status) {
   root_.reset();
   std::lock_guard lock(mutex_);
   finished_ = true;
-  final_status_ = status;
+  final_status_ = Unmarked(status);
   changed_.notify_all();
 }
 

@@ -50,6 +50,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Compute(std::function<void()> job);
   void Io(std::function<void()> job);
   void Wake();
+  // For a node that has looked at much and found nothing to give, before it says kPending: goes on
+  // in the pool, so that whoever drives gets away (it may be who makes the iterator, or drops it).
+  void WakeLater() {
+    Compute([this] { Wake(); });
+  }
 
   bool cancelled() const { return cancelled_; }
   bool deterministic() const { return options_.deterministic; }

@@ -75,7 +75,9 @@ struct StageStats {
   int64_t bytes = 0;         // of elements that it made; 0 where it makes none
   double busy_seconds = 0;   // summed over threads
   double wait_input_seconds = 0;
-  double wait_room_seconds = 0;  // had elements that nobody took
+  double wait_room_seconds = 0;                    // had elements that nobody took
+  int64_t ignored = 0;                             // elements that IgnoreErrors left out
+  std::vector<std::string> ignored_messages = {};  // of the first few, with their origins
 };
 
 // One thread at a time; Stats at any time from any.

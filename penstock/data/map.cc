@@ -1,3 +1,5 @@
+#include "penstock/data/map.h"
+
 #include <cstring>
 #include <utility>
 
@@ -5,7 +7,6 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/data/dataset.h"
-#include "penstock/data/row_stage.h"
 
 namespace penstock::data {
 namespace {
@@ -59,10 +60,10 @@ class MapKernel : public RowKernel {
 
 class MapStage : public RowStage {
  public:
-  MapStage(MapFunction function, MapOptions options)
-      : function_(std::move(function)), options_(std::move(options)) {}
+  MapStage(std::string name, MapFunction function, MapOptions options)
+      : name_(std::move(name)), function_(std::move(function)), options_(std::move(options)) {}
 
-  absl::string_view name() const override { return "Map"; }
+  absl::string_view name() const override { return name_; }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", C++ of this process");
   }
@@ -133,14 +134,20 @@ class MapStage : public RowStage {
     return false;
   }
 
+  const std::string name_;
   const MapFunction function_;
   const MapOptions options_;
 };
 
 }  // namespace
 
+std::shared_ptr<const RowStage> MakeMapStage(std::string name, MapFunction function,
+                                             MapOptions options) {
+  return std::make_shared<MapStage>(std::move(name), std::move(function), std::move(options));
+}
+
 Dataset Dataset::Map(MapFunction function, MapOptions options) const {
-  return Then(std::make_shared<MapStage>(std::move(function), std::move(options)));
+  return Then(MakeMapStage("Map", std::move(function), std::move(options)));
 }
 
 }  // namespace penstock::data

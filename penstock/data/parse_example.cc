@@ -19,7 +19,7 @@ class ParseExampleKernel : public RowKernel {
     for (size_t f = 0; f < features.size(); ++f) {
       if (features[f].variable_length) continue;
       auto column = out.Dense(static_cast<int>(f));
-      if (!column.ok()) return out.Fail(0, column.status());
+      if (!column.ok()) return out.FailAndStop(0, column.status());
       columns[f] = *std::move(column);
     }
     int64_t row = 0;
@@ -31,7 +31,7 @@ class ParseExampleKernel : public RowKernel {
                              return std::string("record");  // where it stands is added above
                            });
     if (status.ok()) status = WriteRagged(ragged, out);
-    if (!status.ok()) return out.Fail(row, std::move(status));
+    if (!status.ok()) return out.FailAndStop(row, std::move(status));
     for (size_t f = 0; f < features.size(); ++f) {
       const auto& value = features[f].default_value;
       if (value.has_value()) out.KeepAlive(static_cast<int>(f), value->owner());

@@ -34,6 +34,35 @@ struct Plan::Unfinished {
   std::vector<const Dataset::Description*> row_stages;
 };
 
+namespace {
+
+using RowStages = std::vector<const Dataset::Description*>;
+
+bool CanMoveBehind(const Dataset::Description& description, const std::vector<std::string>& reads) {
+  const auto& stage = static_cast<const RowStage&>(*description.stage);
+  if (stage.counts_rows()) return false;
+  if (reads.empty()) return true;
+  const ElementSpec& input = description.inputs[0]->spec;
+  const auto binding = stage.Bind(input, description.spec);
+  if (!binding.ok()) return false;  // whoever binds it next gives the error
+  for (const std::string& name : reads) {
+    const int from = binding->passes[description.spec.Find(name)];
+    if (from < 0 || input[from].name != name) return false;
+  }
+  return true;
+}
+
+// Those to be done before a stage that chooses elements by columns `reads`, and those after.
+std::pair<RowStages, RowStages> Split(RowStages stages, const std::vector<std::string>& reads) {
+  size_t now = stages.size();
+  while (now > 0 && CanMoveBehind(*stages[now - 1], reads)) --now;
+  RowStages later(stages.begin() + now, stages.end());
+  stages.resize(now);
+  return {std::move(stages), std::move(later)};
+}
+
+}  // namespace
+
 Plan::Plan(uint64_t seed, const LookUpContext& look_up) : seed_(seed), look_up_(look_up) {}
 
 Plan::~Plan() = default;
@@ -66,9 +95,18 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
   step->seed = seed;
   std::vector<const Dataset::Description*> later;
   if (stage->only_selects()) {
-    step->spec = inputs[0].step->spec;
+    auto [now, movable] = Split(std::move(inputs[0].row_stages), {});
+    PENSTOCK_ASSIGN_OR_RETURN(
+        step->inputs.emplace_back(),
+        Finish({.step = std::move(inputs[0].step), .row_stages = std::move(now)}));
+    step->spec = step->inputs[0]->spec;
+    later = std::move(movable);
+  } else if (const auto reads = stage->selects_by(description.spec); reads.has_value()) {
+    auto [now, movable] = Split(std::move(inputs[0].row_stages), *reads);
+    step->spec = now.empty() ? inputs[0].step->spec : now.back()->spec;
     step->inputs.push_back(std::move(inputs[0].step));
-    later = std::move(inputs[0].row_stages);
+    PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(now), *step));
+    later = std::move(movable);
   } else if (stage->runs_chain()) {
     step->inputs.push_back(std::move(inputs[0].step));
     PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(inputs[0].row_stages), *step));
@@ -109,6 +147,7 @@ absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& e
       .engine = engine,
       .counters = const_cast<StageCounters&>(step.counters),
       .spec = step.spec,
+      .input_spec = step.inputs.empty() ? nullptr : &step.inputs[0]->spec,
       .epoch = epoch,
       .seed = step.seed,
       .file_system = look_up_.file_system,
@@ -141,7 +180,9 @@ StageStats StatsOf(std::string stage, bool inside, const StageCounters& counters
           .bytes = counters.bytes,
           .busy_seconds = counters.busy_ns * 1e-9,
           .wait_input_seconds = counters.wait_input_ns * 1e-9,
-          .wait_room_seconds = counters.wait_room_ns * 1e-9};
+          .wait_room_seconds = counters.wait_room_ns * 1e-9,
+          .ignored = counters.ignored,
+          .ignored_messages = counters.ignored_messages()};
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class PrefetchNode : public Node {
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     Advance();
     if (ready_.empty()) {
-      if (!input_status_.ok()) return input_status_;
+      if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
       return input_ended_ ? Poll::kEnd : Poll::kPending;
     }
     Rows& front = ready_.front();

@@ -160,7 +160,7 @@ Array StackedColumn::Finish() {
 absl::StatusOr<char*> ColumnWriter::Reserve(int64_t row, int64_t count, const Shape& shape) {
   if (stacked_ != nullptr) return stacked_->Reserve(begin_ + row, count, shape);
   PENSTOCK_CHECK(row >= 0 && row + count <= rows_);
-  if (row == 0 && list_.empty() && !dense_.valid()) {
+  if (list_.empty() && !dense_.valid()) {  // rows before it failed, if there are any
     dense_ = AllocateRows(*spec_, rows_, shape, *buffers_);
   }
   if (list_.empty() && dense_.shape().RowShape() == shape) {
@@ -279,85 +279,173 @@ absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
   return absl::OkStatus();
 }
 
-void RowChain::Run(RowGroup& group, int64_t begin, int64_t end) const {
-  const int64_t rows = end - begin;
-  std::vector<ColumnWriter> writers;
-  writers.reserve(values_.size());
-  for (const Value& value : values_) {
-    StackedColumn* stacked =
-        value.output >= 0 && group.options_.stack ? group.stacked_[value.output].get() : nullptr;
-    writers.emplace_back(value.spec, rows, *group.buffers_, stacked, begin);
-  }
-  std::vector<Column> columns(values_.size());
+absl::Status RowChain::Read(RowGroup& group, int64_t begin, int64_t end,
+                            std::vector<Column>& columns, int64_t* failed_row) const {
   for (size_t v = 0; v < values_.size(); ++v) {
     const Value& value = values_[v];
-    if (value.source < 0 || (!value.read && value.output < 0)) continue;
-    const bool into_batch = value.output >= 0 && group.options_.stack;
-    if (!into_batch && IsView(group.rows(), begin, end, value.source, &columns[v])) continue;
-    int64_t row = begin;
-    const absl::Status status = Gather(group.rows(), begin, end, value.source, writers[v], &row);
-    if (!status.ok()) return group.Fail(row, status, "Batch");
-    writers[v].KeepAlive(group.rows_);
-    columns[v] = writers[v].Finish();
+    if (value.source < 0) continue;
+    StackedColumn* stacked =
+        value.output >= 0 && group.stack() ? group.stacked_[value.output].get() : nullptr;
+    // Rows that will be joined need not stand together before.
+    const bool is_output = value.output >= 0 && group.Join(value.output) == nullptr;
+    if (!value.read && !is_output) continue;
+    if (stacked == nullptr && IsView(group.rows(), begin, end, value.source, &columns[v])) continue;
+    ColumnWriter writer(value.spec, end - begin, *group.buffers_, stacked, begin);
+    PENSTOCK_RETURN_IF_ERROR(Gather(group.rows(), begin, end, value.source, writer, failed_row));
+    writer.KeepAlive(group.rows_);
+    columns[v] = writer.Finish();
   }
-  for (const Link& link : links_) {
-    if (!RunLink(link, group, begin, end, writers, columns)) return;
-  }
-  if (group.options_.stack) return;
-  for (int v : output_values_) group.columns_.push_back(std::move(columns[v]));
+  return absl::OkStatus();
 }
 
-bool RowChain::RunLink(const Link& link, RowGroup& group, int64_t begin, int64_t end,
-                       std::vector<ColumnWriter>& writers, std::vector<Column>& columns) const {
+void RowChain::Run(RowGroup& group, int64_t begin, int64_t end) const {
+  std::vector<Column> columns(values_.size());
+  int64_t row = begin;
+  const absl::Status status = Read(group, begin, end, columns, &row);
+  if (!status.ok()) return group.Fail(row, status, group.options_->name);
+  RunLinks(0, group, begin, end, std::move(columns));
+}
+
+void RowChain::RunLinks(size_t link, RowGroup& group, int64_t begin, int64_t end,
+                        std::vector<Column> columns) const {
+  for (; link < links_.size(); ++link) {
+    Failed failed = RunLink(links_[link], group, begin, end, columns);
+    if (failed.rows.empty()) continue;
+    if (group.stack()) return;
+    // The rows between those that failed go on.
+    failed.rows.push_back(end - begin);
+    int64_t from = 0;
+    for (int64_t row : failed.rows) {
+      if (row > from) {
+        std::vector<Column> part;
+        for (const Column& column : columns) part.push_back(column.Slice(from, row));
+        RunLinks(failed.stopped ? link : link + 1, group, begin + from, begin + row,
+                 std::move(part));
+      }
+      from = row + 1;
+    }
+    return;
+  }
+  if (!group.stack()) {
+    std::vector<Column> output;
+    for (int v : output_values_) output.push_back(std::move(columns[v]));
+    return group.Done(begin, end, std::move(output));
+  }
+  for (size_t i = 0; i < output_values_.size(); ++i) {
+    if (group.Join(static_cast<int>(i)) == nullptr) continue;
+    const int v = output_values_[i];
+    base::Array* to = group.joined_[i].data() + begin;
+    if (values_[v].source < 0) {
+      for (int64_t row = 0; row < end - begin; ++row) to[row] = columns[v].Row(row);
+      continue;
+    }
+    ForEachRange(group.rows(), begin, end, [&](const Block& block, int64_t first, int64_t count) {
+      const Column& column = block.columns[values_[v].source];
+      for (int64_t row = first; row < first + count; ++row) *to++ = column.Row(row);
+    });
+  }
+}
+
+RowChain::Failed RowChain::RunLink(const Link& link, RowGroup& group, int64_t begin, int64_t end,
+                                   std::vector<Column>& columns) const {
   const double start = group.clock_->Seconds();
   RowsIn in = {.rows = end - begin,
-               .first = group.options_.first + begin,
-               .epoch = group.options_.epoch,
+               .first = group.place_.first + begin,
+               .epoch = group.place_.epoch,
                .columns = {}};
   for (int v : link.reads) in.columns.push_back(&columns[v]);
+  std::vector<ColumnWriter> writers;
   std::vector<ColumnWriter*> makes;
+  writers.reserve(link.makes.size());
   for (int v : link.makes) {
-    makes.push_back(&writers[v]);
+    const int output = values_[v].output;
+    writers.emplace_back(values_[v].spec, in.rows, *group.buffers_,
+                         output >= 0 && group.stack() ? group.stacked_[output].get() : nullptr,
+                         begin);
+    makes.push_back(&writers.back());
     // Strings that a kernel makes may point into those it read.
     for (const Column* read : in.columns) {
-      if (read->values().dtype() == DType::kString) writers[v].KeepAlive(read->values().owner());
+      if (read->values().dtype() == DType::kString) makes.back()->KeepAlive(read->values().owner());
     }
   }
   RowsOut out(in.rows, std::move(makes));
   link.kernel->Run(in, out);
+  Failed failed = {.rows = {}, .stopped = out.stopped()};
   for (const auto& [row, status, place] : out.failures()) {
     group.Fail(begin + row, status, link.name, place);
+    failed.rows.push_back(row);
   }
-  const double seconds = group.clock_->Seconds() - start;
-  StageCounters::AddSeconds(link.counters->busy_ns, seconds);
-  group.busy_of_links_ns_ += static_cast<int64_t>(seconds * 1e9);
-  if (!out.failures().empty()) return false;
-  link.counters->elements.fetch_add(in.rows, std::memory_order_relaxed);
-  for (int v : link.makes) columns[v] = writers[v].Finish();
-  return true;
+  std::sort(failed.rows.begin(), failed.rows.end());
+  failed.rows.erase(std::unique(failed.rows.begin(), failed.rows.end()), failed.rows.end());
+  if (link.counters != nullptr) {
+    const double seconds = group.clock_->Seconds() - start;
+    StageCounters::AddSeconds(link.counters->busy_ns, seconds);
+    group.busy_of_links_ns_ += static_cast<int64_t>(seconds * 1e9);
+  }
+  if (failed.stopped || (group.stack() && !failed.rows.empty())) return failed;
+  if (link.counters != nullptr) {
+    link.counters->elements.fetch_add(in.rows - static_cast<int64_t>(failed.rows.size()),
+                                      std::memory_order_relaxed);
+  }
+  if (static_cast<int64_t>(failed.rows.size()) == in.rows) return failed;
+  for (size_t i = 0; i < link.makes.size(); ++i) columns[link.makes[i]] = writers[i].Finish();
+  return failed;
 }
 
-RowGroup::RowGroup(std::shared_ptr<const RowChain> chain, Rows rows, Options options,
+RowGroup::RowGroup(std::shared_ptr<const RowChain> chain, Rows rows,
+                   std::shared_ptr<const RowNodeOptions> options, Place place,
                    std::shared_ptr<BufferPool> buffers, base::Clock* clock, StageCounters& counters)
     : chain_(std::move(chain)),
       rows_(std::make_shared<const Rows>(std::move(rows))),
-      options_(options),
+      options_(std::move(options)),
+      place_(place),
       buffers_(std::move(buffers)),
       clock_(clock),
-      counters_(counters) {
-  if (!options_.stack) return;
-  for (const ColumnSpec& spec : chain_->output().columns()) {
-    stacked_.push_back(std::make_unique<StackedColumn>(spec, *rows_, *buffers_));
+      counters_(counters),
+      view_(IsViewOfOneBlock()) {
+  if (!stack()) return;
+  const ElementSpec& output = chain_->output();
+  joined_.resize(output.size());
+  for (int i = 0; i < output.size(); ++i) {
+    if (Join(i) != nullptr) joined_[i].resize(rows_->size());
+    stacked_.push_back(Join(i) != nullptr
+                           ? nullptr
+                           : std::make_unique<StackedColumn>(output[i], *rows_, *buffers_));
   }
 }
 
+const RowJoin* RowGroup::Join(int output) const {
+  return options_->joins.empty() ? nullptr : options_->joins[output].get();
+}
+
+bool RowGroup::IsViewOfOneBlock() const {
+  if (!options_->share || !chain_->empty() || rows_->ranges().size() != 1) return false;
+  for (int i = 0; i < chain_->output().size(); ++i) {
+    if (Join(i) == nullptr && !rows_->blocks()[rows_->ranges()[0].block]->columns[i].dense()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool RowGroup::Run(int64_t chunk, int64_t chunks) {
-  PENSTOCK_CHECK(options_.stack || chunks == 1);
+  PENSTOCK_CHECK(stack() || chunks == 1);
   const double start = clock_->Seconds();
   const int64_t n = rows_->size();
   const int64_t begin = n * chunk / chunks;
   const int64_t end = n * (chunk + 1) / chunks;
-  if (begin < end) chain_->Run(*this, begin, end);
+  if (options_->keep != nullptr && chain_->empty()) {
+    // Nothing is computed: the rows of the source are passed on.
+    Kept kept = {0, {}};
+    int64_t row = 0;
+    for (const Rows::Range& range : rows_->ranges()) {
+      Keep(rows_->blocks()[range.block], range.begin, range.count, row, &kept);
+      row += range.count;
+    }
+    results_.emplace_back(kept.begin, std::move(kept.rows));
+  } else if (begin < end && !view_) {
+    chain_->Run(*this, begin, end);
+  }
   busy_ns_ += static_cast<int64_t>((clock_->Seconds() - start) * 1e9);
   if (++chunks_done_ < chunks) return false;
   Finish();
@@ -367,36 +455,121 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
 
 void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view stage,
                     absl::string_view place) {
+  absl::Status failure = OfOneElement(
+      base::WithContext(status, absl::StrCat(rows_->OriginOf(row), place, ": ", stage)));
   std::lock_guard lock(mutex_);
-  if (failed_row_ >= 0 && failed_row_ <= row) return;
-  failed_row_ = row;
-  status_ = base::WithContext(status, absl::StrCat(rows_->OriginOf(row), place, ": ", stage));
+  failures_.emplace_back(row, std::move(failure));
+}
+
+// Rows [begin, end) have been through the chain.
+void RowGroup::Done(int64_t begin, int64_t end, std::vector<Column> columns) {
+  auto block = std::make_shared<Block>();
+  block->rows = end - begin;
+  block->columns = std::move(columns);
+  block->origins.Append(rows_->AllOrigins(), begin, end - begin);
+  Kept kept = {begin, {}};
+  if (options_->keep != nullptr) {
+    Keep(block, 0, block->rows, begin, &kept);
+  } else {
+    kept.rows.Append(block, 0, block->rows);
+  }
+  results_.emplace_back(kept.begin, std::move(kept.rows));
+}
+
+// Appends those of some rows of a block that are to stay; the first is the group's row `row`. What
+// stands before a row that fails becomes a result.
+void RowGroup::Keep(const BlockPtr& block, int64_t first_in_block, int64_t count, int64_t row,
+                    Kept* kept) {
+  for (int64_t i = 0; i < count; ++i) {
+    const absl::StatusOr<bool> keep = options_->keep(block->columns, first_in_block + i);
+    if (!keep.ok()) {
+      Fail(row + i, keep.status(), options_->name);
+      results_.emplace_back(kept->begin, std::move(kept->rows));
+      *kept = {row + i + 1, {}};
+    } else if (*keep) {
+      kept->rows.Append(block, first_in_block + i, 1);
+    }
+  }
 }
 
 void RowGroup::Finish() {
-  StageCounters::AddSeconds(counters_.busy_ns, (busy_ns_ - busy_of_links_ns_) * 1e-9);
-  if (failed_row_ >= 0) return;
-  auto block = std::make_shared<Block>();
-  if (options_.stack) {
-    block->rows = 1;
-    for (const auto& column : stacked_) {
-      const Array array = column->Finish();
-      block->columns.emplace_back(*array.Reshape(array.shape().Prepend(1)));
+  const double start = clock_->Seconds();
+  if (stack()) Stack();
+  if (options_->keep != nullptr) {
+    // Few rows must not hold what many were made of, or a Shuffle behind would hold all of it.
+    for (auto& [row, rows] : results_) {
+      if (rows.empty() || rows.size() * 2 > rows_->size()) continue;
+      Rows copy;
+      copy.Append(CopyRows(rows), 0, rows.size());
+      rows = std::move(copy);
     }
-    const auto [first, index] = rows_->At(0);
-    block->origins.Append(first->origins, index, 1);
-  } else {
-    block->rows = rows_->size();
-    block->columns = std::move(columns_);
-    block->origins = rows_->AllOrigins();
   }
-  result_ = std::move(block);
+  busy_ns_ += static_cast<int64_t>((clock_->Seconds() - start) * 1e9);
+  StageCounters::AddSeconds(counters_.busy_ns, (busy_ns_ - busy_of_links_ns_) * 1e-9);
 }
 
-absl::StatusOr<BlockPtr> RowGroup::Take() {
+void RowGroup::Stack() {
+  if (!failures_.empty()) return;
+  auto block = std::make_shared<Block>();
+  block->rows = 1;
+  const auto add = [&block](const Array& array) {
+    block->columns.emplace_back(*array.Reshape(array.shape().Prepend(1)));
+  };
+  for (int i = 0; i < chain_->output().size(); ++i) {
+    if (Join(i) == nullptr && view_) {
+      const Rows::Range& range = rows_->ranges()[0];
+      add(rows_->blocks()[range.block]->columns[i].values().Slice(range.begin,
+                                                                  range.begin + range.count));
+    } else if (Join(i) == nullptr) {
+      add(stacked_[i]->Finish());
+    } else {
+      if (view_) {
+        for (int64_t row = 0; row < rows_->size(); ++row) {
+          const auto [from, index] = rows_->At(row);
+          joined_[i][row] = from->columns[i].Row(index);
+        }
+      }
+      std::vector<Array> arrays;
+      int64_t failed_row = 0;
+      const absl::Status status = Join(i)->Join(joined_[i], *buffers_, &failed_row, &arrays);
+      if (!status.ok()) return Fail(failed_row, status, options_->name);
+      for (const Array& array : arrays) add(array);
+    }
+  }
+  const auto [first, index] = rows_->At(0);
+  block->origins.Append(first->origins, index, 1);
+  results_.emplace_back(0, Rows());
+  results_.back().second.Append(block, 0, 1);
+}
+
+std::vector<RowPart> RowGroup::Take() {
   std::lock_guard lock(mutex_);
-  if (failed_row_ >= 0) return status_;
-  return std::move(result_);
+  // Of several failures of a row the first to be told.
+  std::stable_sort(failures_.begin(), failures_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  failures_.erase(std::unique(failures_.begin(), failures_.end(),
+                              [](const auto& a, const auto& b) { return a.first == b.first; }),
+                  failures_.end());
+  std::vector<RowPart> parts;
+  if (stack()) {
+    parts.push_back(failures_.empty() ? RowPart{std::move(results_[0].second), absl::OkStatus()}
+                                      : RowPart{Rows(), failures_[0].second});
+    return parts;
+  }
+  auto result = results_.begin();
+  for (auto& [row, status] : failures_) {
+    Rows before;
+    for (; result != results_.end() && result->first < row; ++result) {
+      before.Append(result->second, 0, result->second.size());
+    }
+    parts.push_back({std::move(before), std::move(status)});
+  }
+  Rows rest;
+  for (; result != results_.end(); ++result) {
+    rest.Append(result->second, 0, result->second.size());
+  }
+  if (!rest.empty()) parts.push_back({std::move(rest), absl::OkStatus()});
+  return parts;
 }
 
 }  // namespace penstock::data

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,11 +22,41 @@ namespace penstock::data {
 
 class RowGroup;
 
+// Whether row `row` of these columns stays (Filter).
+using RowPredicate =
+    std::function<absl::StatusOr<bool>(absl::Span<const Column> columns, int64_t row)>;
+
+// Makes columns of a batch out of rows of one column that need not have one shape.
+class RowJoin {
+ public:
+  virtual ~RowJoin() = default;
+  // Appends to `out` an array for each column. For an error that is one row's, `*failed_row`.
+  virtual absl::Status Join(absl::Span<const base::Array> rows, BufferPool& buffers,
+                            int64_t* failed_row, std::vector<base::Array>* out) const = 0;
+};
+
+// What is done to a group of rows besides the chain, and how groups are formed (row_node.h).
+struct RowNodeOptions {
+  std::string name = "Batch";  // in errors
+  int64_t batch = 0;           // rows that are stacked to one; 0: rows stay rows
+  bool drop_remainder = false;
+  // Each call of the input's Next is one batch: at most `batch` rows, fewer at the end (Window).
+  bool batch_is_call = false;
+  // A batch of rows that stand together in one array is that part of it, not a copy.
+  bool share = false;
+  // When stacking, for each column of the chain's output: null where rows are stacked as they are.
+  // Empty: null for all.
+  std::vector<std::shared_ptr<const RowJoin>> joins = {};
+  // When not stacking: rows that are left out.
+  RowPredicate keep = nullptr;
+  bool in_order = false;  // one row after the other, by one thread at a time (Scan)
+};
+
 class RowChain {
  public:
   explicit RowChain(const ElementSpec& source);
 
-  // `counters` lives as long as the chain.
+  // `counters` lives as long as the chain. Null: what it does is counted where the chain is run.
   absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters);
 
   const ElementSpec& output() const { return output_; }
@@ -50,8 +81,17 @@ class RowChain {
     StageCounters* counters;
   };
   void SetOutput(const ElementSpec& spec, std::vector<int> values);
-  bool RunLink(const Link& link, RowGroup& group, int64_t begin, int64_t end,
-               std::vector<ColumnWriter>& writers, std::vector<Column>& columns) const;
+  absl::Status Read(RowGroup& group, int64_t begin, int64_t end, std::vector<Column>& columns,
+                    int64_t* failed_row) const;
+  // From link `link` on. Rows that fail are left out when rows stay rows.
+  void RunLinks(size_t link, RowGroup& group, int64_t begin, int64_t end,
+                std::vector<Column> columns) const;
+  struct Failed {
+    std::vector<int64_t> rows;  // ascending
+    bool stopped = false;       // others were not made either
+  };
+  Failed RunLink(const Link& link, RowGroup& group, int64_t begin, int64_t end,
+                 std::vector<Column>& columns) const;
 
   std::vector<Value> values_;
   std::vector<Link> links_;
@@ -112,21 +152,27 @@ class ColumnWriter {
   std::vector<std::shared_ptr<const void>> owners_;
 };
 
+// Rows, and after them, perhaps, the error of a row.
+struct RowPart {
+  Rows rows;
+  absl::Status status;
+};
+
 class RowGroup {
  public:
-  struct Options {
-    bool stack = false;  // the rows become one row of the output
-    int64_t first = 0;   // number of the first row in this pass
+  struct Place {
+    int64_t first = 0;  // number of the first row in this pass
     int64_t epoch = 0;
   };
-  RowGroup(std::shared_ptr<const RowChain> chain, Rows rows, Options options,
+  RowGroup(std::shared_ptr<const RowChain> chain, Rows rows,
+           std::shared_ptr<const RowNodeOptions> options, Place place,
            std::shared_ptr<BufferPool> buffers, base::Clock* clock, StageCounters& counters);
 
   const Rows& rows() const { return *rows_; }
   // One of `chunks` equal parts, once each, from any thread. True when it was the last to end.
   bool Run(int64_t chunk, int64_t chunks);
-  // After the last: the result, one block.
-  absl::StatusOr<BlockPtr> Take();
+  // After the last: the result in order. Of a batch: itself, or the error of its first bad row.
+  std::vector<RowPart> Take();
   double busy_seconds() const { return busy_ns_ * 1e-9; }
   bool done() const { return done_; }
 
@@ -134,27 +180,40 @@ class RowGroup {
   friend class RowChain;
   void Fail(int64_t row, const absl::Status& status, absl::string_view stage,
             absl::string_view place = "");
+  bool stack() const { return options_->batch > 0; }
+  const RowJoin* Join(int output) const;
+  void Done(int64_t begin, int64_t end, std::vector<Column> columns);
+  // What is kept of the rows since the last that failed: they begin with the group's row `begin`.
+  struct Kept {
+    int64_t begin;
+    Rows rows;
+  };
+  void Keep(const BlockPtr& block, int64_t first_in_block, int64_t count, int64_t row, Kept* kept);
+  bool IsViewOfOneBlock() const;
   void Finish();
+  void Stack();
 
   const std::shared_ptr<const RowChain> chain_;
   const std::shared_ptr<const Rows> rows_;
-  const Options options_;
+  const std::shared_ptr<const RowNodeOptions> options_;
+  const Place place_;
   const std::shared_ptr<BufferPool> buffers_;
   base::Clock* const clock_;
   StageCounters& counters_;
 
+  // Of a batch, for each column one of the two. Chunks write different rows.
   std::vector<std::unique_ptr<StackedColumn>> stacked_;
-  std::vector<Column> columns_;  // when not stacked: of the only chunk
+  std::vector<std::vector<base::Array>> joined_;
+  const bool view_;
+  // Of rows that stay rows, computed in one chunk: with the number of the first row of each.
+  std::vector<std::pair<int64_t, Rows>> results_;
   std::atomic<int64_t> chunks_done_ = 0;
   std::atomic<int64_t> busy_ns_ = 0;
   std::atomic<int64_t> busy_of_links_ns_ = 0;
   std::atomic<bool> done_ = false;
-  BlockPtr result_;
 
   std::mutex mutex_;
-  // Guarded by mutex_: of the first row that failed.
-  int64_t failed_row_ = -1;
-  absl::Status status_;
+  std::vector<std::pair<int64_t, absl::Status>> failures_;  // guarded by mutex_
 };
 
 }  // namespace penstock::data

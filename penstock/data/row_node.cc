@@ -14,13 +14,17 @@ constexpr double kInlineSeconds = 20e-6;
 // Of a group whose rows stay rows.
 constexpr int64_t kMostRows = 1024;
 constexpr int64_t kMostBytes = 1 << 20;
+// Looked at in one go, when a Filter keeps none of their rows.
+constexpr int kMostEmptyGroups = 16;
 
 class RowNode : public Node {
  public:
-  RowNode(const NodeContext& context, std::unique_ptr<Node> input, RowNodeOptions options)
+  RowNode(const NodeContext& context, std::unique_ptr<Node> input, RowNodeOptions options,
+          std::shared_ptr<const RowChain> chain)
       : Node(context, std::move(input)),
-        options_(options),
-        chain_(context.chain),
+        shared_options_(std::make_shared<const RowNodeOptions>(std::move(options))),
+        options_(*shared_options_),
+        chain_(std::move(chain)),
         epoch_(context.epoch),
         meter_(engine_, counters_) {}
 
@@ -32,6 +36,7 @@ class RowNode : public Node {
 
  private:
   bool stack() const { return options_.batch > 0; }
+  absl::StatusOr<Poll> SkipCalls(int64_t* rows);
   int64_t GroupRows() const;
   int64_t Chunks(int64_t rows) const;
   size_t Room() const;
@@ -40,15 +45,16 @@ class RowNode : public Node {
   size_t NumRunning() const;
   bool PopDone(std::shared_ptr<RowGroup>* group);
 
-  const RowNodeOptions options_;
+  const std::shared_ptr<const RowNodeOptions> shared_options_;  // with the jobs under way
+  const RowNodeOptions& options_;
   const std::shared_ptr<const RowChain> chain_;
   const int64_t epoch_;
   WaitMeter meter_;
 
   Rows forming_;  // of the next group
   std::deque<std::shared_ptr<RowGroup>> groups_;
-  Rows ready_;         // of a group, not yet passed on
-  int64_t first_ = 0;  // number of the next group's first row
+  std::deque<RowPart> ready_;  // of a group, not yet passed on
+  int64_t first_ = 0;          // number of the next group's first row
   int64_t skipped_in_batch_ = 0;
   bool input_waits_ = false;
   bool input_ended_ = false;
@@ -78,6 +84,7 @@ int64_t RowNode::Chunks(int64_t rows) const {
 // Groups being computed or waiting to be taken: enough that the pool finds work while one is passed
 // on.
 size_t RowNode::Room() const {
+  if (options_.in_order && NumRunning() > 0) return 0;
   const int64_t chunks = Chunks(GroupRows());
   if (chunks == 0) return 1 + NumRunning();
   const int64_t wanted = 2 * engine_.compute_threads();
@@ -97,7 +104,9 @@ bool RowNode::FormGroup() {
       input_waits_ = true;
       break;
     }
+    if (options_.batch_is_call && !forming_.empty()) break;
   }
+  if (options_.batch_is_call && !forming_.empty()) return true;
   if (forming_.size() == wanted) return true;
   // Rows before an error are still good, but make no whole batch.
   if (stack() && (input_waits_ || options_.drop_remainder || !input_status_.ok())) {
@@ -109,10 +118,9 @@ bool RowNode::FormGroup() {
 
 void RowNode::StartGroup() {
   const int64_t rows = forming_.size();
-  auto group = std::make_shared<RowGroup>(
-      chain_, std::move(forming_),
-      RowGroup::Options{.stack = stack(), .first = first_, .epoch = epoch_}, engine_.buffers(),
-      engine_.clock(), counters_);
+  auto group = std::make_shared<RowGroup>(chain_, std::move(forming_), shared_options_,
+                                          RowGroup::Place{.first = first_, .epoch = epoch_},
+                                          engine_.buffers(), engine_.clock(), counters_);
   forming_.clear();
   first_ += rows;
   groups_.push_back(group);
@@ -158,31 +166,49 @@ bool RowNode::PopDone(std::shared_ptr<RowGroup>* group) {
 }
 
 absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
-  for (;;) {
+  for (int groups = 0;; ++groups) {
+    if (groups == kMostEmptyGroups) {
+      engine_.WakeLater();
+      return Poll::kPending;
+    }
     Advance();
     if (!ready_.empty()) {
-      ready_.MoveFront(std::min(max_rows, ready_.size()), out);
-      return Poll::kReady;
+      RowPart& part = ready_.front();
+      if (!part.rows.empty()) {
+        part.rows.MoveFront(std::min(max_rows, part.rows.size()), out);
+        if (part.rows.empty() && part.status.ok()) ready_.pop_front();
+        return Poll::kReady;
+      }
+      const absl::Status status = std::move(part.status);
+      ready_.pop_front();
+      return status;
     }
     std::shared_ptr<RowGroup> group;
     if (!PopDone(&group)) {
       if (!groups_.empty()) return Poll::kPending;
-      if (!input_status_.ok()) return input_status_;
+      if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
       return input_ended_ ? Poll::kEnd : Poll::kPending;
     }
-    PENSTOCK_ASSIGN_OR_RETURN(const BlockPtr block, group->Take());
     const double seconds_per_row = group->busy_seconds() / group->rows().size();
     seconds_per_row_ =
         seconds_per_row_ < 0 ? seconds_per_row : 0.8 * seconds_per_row_ + 0.2 * seconds_per_row;
-    ready_.Append(block, 0, block->rows);
-    const int64_t bytes = ready_.Bytes();
+    int64_t bytes = 0;
+    for (RowPart& part : group->Take()) {
+      bytes += part.rows.Bytes();
+      ready_.push_back(std::move(part));
+    }
     bytes_per_row_ = bytes / group->rows().size();
     counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 }
 
 absl::StatusOr<Poll> RowNode::Skip(int64_t* rows) {
-  if (!groups_.empty() || !ready_.empty() || !forming_.empty()) return Node::Skip(rows);
+  // Which rows there are, or what they are, is known only when they have been computed.
+  const bool computes = options_.keep != nullptr || options_.in_order;
+  if (computes || !groups_.empty() || !ready_.empty() || !forming_.empty()) {
+    return Node::Skip(rows);
+  }
+  if (options_.batch_is_call) return SkipCalls(rows);
   const int64_t size = stack() ? options_.batch : 1;
   while (*rows > 0) {
     const int64_t wanted = *rows * size - skipped_in_batch_;
@@ -203,11 +229,28 @@ absl::StatusOr<Poll> RowNode::Skip(int64_t* rows) {
   return Poll::kReady;
 }
 
+absl::StatusOr<Poll> RowNode::SkipCalls(int64_t* rows) {
+  while (*rows > 0) {
+    if (engine_.cancelled()) return Poll::kPending;
+    Rows skipped;
+    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(options_.batch, &skipped));
+    if (poll != Poll::kReady) return poll;
+    first_ += skipped.size();
+    --*rows;
+  }
+  return Poll::kReady;
+}
+
 }  // namespace
 
 std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
                                   RowNodeOptions options) {
-  return std::make_unique<RowNode>(context, std::move(input), options);
+  return MakeRowNode(context, std::move(input), std::move(options), context.chain);
+}
+
+std::unique_ptr<Node> MakeRowNode(const NodeContext& context, std::unique_ptr<Node> input,
+                                  RowNodeOptions options, std::shared_ptr<const RowChain> chain) {
+  return std::make_unique<RowNode>(context, std::move(input), std::move(options), std::move(chain));
 }
 
 }  // namespace penstock::data

@@ -47,6 +47,12 @@ class RowsOut {
   void Fail(int64_t row, absl::Status status, std::string place = "") {
     failures_.push_back({row, std::move(status), std::move(place)});
   }
+  // The same, and rows beside it were not made either, although they could be: for a kernel that
+  // goes no further than its first failure. It is then run again on the rows before and after.
+  void FailAndStop(int64_t row, absl::Status status) {
+    Fail(row, std::move(status));
+    stopped_ = true;
+  }
 
   struct Failure {
     int64_t row;
@@ -54,11 +60,13 @@ class RowsOut {
     std::string place;
   };
   const std::vector<Failure>& failures() const { return failures_; }
+  bool stopped() const { return stopped_; }
 
  private:
   int64_t rows_;
   std::vector<ColumnWriter*> columns_;
   std::vector<Failure> failures_;
+  bool stopped_ = false;
 };
 
 // Called from many threads at once.
@@ -78,6 +86,8 @@ class RowStage : public Stage {
  public:
   virtual absl::StatusOr<RowKernelBinding> Bind(const ElementSpec& input,
                                                 const ElementSpec& output) const = 0;
+  // Its kernel looks at RowsIn::first: it must not move behind what chooses or orders elements.
+  virtual bool counts_rows() const { return false; }
 
   // The plan puts its kernel into a chain instead (plan.h).
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext&) const final;

@@ -1,6 +1,7 @@
 #include "penstock/data/rows.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace penstock::data {
 
@@ -73,6 +74,17 @@ int64_t Column::RowBytes(int64_t i) const {
     for (absl::string_view s : row.values<absl::string_view>()) bytes += s.size();
   }
   return bytes;
+}
+
+Column Column::Slice(int64_t begin, int64_t end) const {
+  if (!list_.empty()) {
+    return List(std::vector<base::Array>(list_.begin() + begin, list_.begin() + end));
+  }
+  if (!splits_.empty()) {
+    return Ragged(values_,
+                  std::vector<int64_t>(splits_.begin() + begin, splits_.begin() + end + 1));
+  }
+  return values_.valid() ? Column(values_.Slice(begin, end)) : Column();
 }
 
 void Rows::clear() { *this = Rows(); }
@@ -171,6 +183,53 @@ int64_t Rows::Bytes() const {
     }
   });
   return bytes;
+}
+
+Column ColumnOfRows(const std::vector<base::Array>& rows) {
+  PENSTOCK_CHECK(!rows.empty());
+  const base::Shape& shape = rows[0].shape();
+  for (const base::Array& row : rows) {
+    if (!(row.shape() == shape)) return Column::List(rows);
+  }
+  const base::DType dtype = rows[0].dtype();
+  base::Array dense =
+      base::Array::Uninitialized(dtype, shape.Prepend(static_cast<int64_t>(rows.size())));
+  const std::shared_ptr<const void>* owner = nullptr;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    base::Array to = dense.Row(static_cast<int64_t>(i));
+    if (dtype != base::DType::kString) {
+      if (to.num_bytes() > 0) std::memcpy(to.mutable_raw(), rows[i].raw(), to.num_bytes());
+      continue;
+    }
+    const auto strings = rows[i].values<absl::string_view>();
+    std::copy(strings.begin(), strings.end(), to.mutable_data<absl::string_view>());
+    if (owner == nullptr || *owner != rows[i].owner()) dense.KeepAlive(rows[i].owner());
+    owner = &rows[i].owner();
+  }
+  return Column(std::move(dense));
+}
+
+BlockPtr CopyRows(const Rows& rows) {
+  auto copy = std::make_shared<Block>();
+  copy->rows = rows.size();
+  copy->origins = rows.AllOrigins();
+  const size_t num_columns = rows.empty() ? 0 : rows.blocks()[0]->columns.size();
+  for (size_t c = 0; c < num_columns; ++c) {
+    std::vector<base::Array> arrays;
+    ForEachRange(rows, 0, rows.size(), [&](const Block& block, int64_t first, int64_t count) {
+      for (int64_t i = first; i < first + count; ++i) arrays.push_back(block.columns[c].Row(i));
+    });
+    if (arrays[0].dtype() == base::DType::kString) {
+      for (base::Array& array : arrays) array = array.Clone();
+    }
+    Column column = ColumnOfRows(arrays);
+    if (!column.dense() && arrays[0].dtype() != base::DType::kString) {
+      for (base::Array& array : arrays) array = array.Clone();
+      column = Column::List(std::move(arrays));
+    }
+    copy->columns.push_back(std::move(column));
+  }
+  return copy;
 }
 
 }  // namespace penstock::data

@@ -61,6 +61,8 @@ class Column {
   base::Array Row(int64_t i) const;
   base::Shape RowShape(int64_t i) const;
   int64_t RowBytes(int64_t i) const;  // of a string, its bytes
+  // Rows [begin, end); shares memory. Of a column that was never set, the same.
+  Column Slice(int64_t begin, int64_t end) const;
 
  private:
   base::Array values_;
@@ -111,6 +113,12 @@ class Rows {
   size_t head_ = 0;  // ranges before it were moved away
   int64_t size_ = 0;
 };
+
+// The same rows in memory of their own, bytes of strings included: for few rows out of large
+// blocks.
+BlockPtr CopyRows(const Rows& rows);
+// Rows as a column: dense where they have one shape. They are copied, the bytes of strings are not.
+Column ColumnOfRows(const std::vector<base::Array>& rows);
 
 // Visits rows [begin, end) of `rows` as ranges of blocks: fn(const Block&, first row, count).
 template <typename Fn>

@@ -4,6 +4,37 @@
 
 namespace penstock::data {
 
+namespace {
+
+constexpr char kOfOneElement[] = "penstock/data/of-one-element";
+
+}  // namespace
+
+void StageCounters::AddIgnored(const absl::Status& status) {
+  ignored.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  if (messages_.size() < kMostMessages) messages_.emplace_back(status.message());
+}
+
+std::vector<std::string> StageCounters::ignored_messages() const {
+  std::lock_guard lock(mutex_);
+  return messages_;
+}
+
+absl::Status OfOneElement(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kOfOneElement, absl::Cord());
+  return status;
+}
+
+bool IsOfOneElement(const absl::Status& status) {
+  return status.GetPayload(kOfOneElement).has_value();
+}
+
+absl::Status Unmarked(absl::Status status) {
+  status.ErasePayload(kOfOneElement);
+  return status;
+}
+
 std::string Stage::ToString() const { return absl::StrCat(name(), "(", Parameters(), ")"); }
 
 absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,11 +44,27 @@ struct StageCounters {
   std::atomic<int64_t> busy_ns = 0;   // summed over threads
   std::atomic<int64_t> wait_input_ns = 0;
   std::atomic<int64_t> wait_room_ns = 0;
+  std::atomic<int64_t> ignored = 0;  // elements left out because of an error
+
+  static constexpr size_t kMostMessages = 5;
+  void AddIgnored(const absl::Status& status);
+  std::vector<std::string> ignored_messages() const;  // the first few
 
   static void AddSeconds(std::atomic<int64_t>& counter, double seconds) {
     counter.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
   }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> messages_;  // guarded by mutex_
 };
+
+// Marks an error as that of one element: the node that gave it goes on with the next one when it is
+// asked again. IgnoreErrors leaves such elements out; every other error ends the iterator.
+absl::Status OfOneElement(absl::Status status);
+bool IsOfOneElement(const absl::Status& status);
+// Without the mark, as readers get it.
+absl::Status Unmarked(absl::Status status);
 
 // The description. Immutable, shared by datasets and iterators.
 class Stage {
@@ -62,6 +80,11 @@ class Stage {
   // Its elements are elements of its one input, chosen and ordered without a look at them. What
   // computes elements may then as well be done after it (plan.h).
   virtual bool only_selects() const { return false; }
+  // As only_selects, but it looks at these columns (Filter): what makes none of them is done after
+  // it, what makes one it takes into itself (NodeContext::chain).
+  virtual std::optional<std::vector<std::string>> selects_by(const ElementSpec&) const {
+    return std::nullopt;
+  }
   // It takes stages that make one element of each into itself (NodeContext::chain).
   virtual bool runs_chain() const { return false; }
   // What is looked up once for an iterator, such as a list of files: the stage with the answer in
@@ -84,9 +107,10 @@ class Stage {
 struct NodeContext {
   Engine& engine;
   StageCounters& counters;
-  const ElementSpec& spec;  // of the stage's elements
-  int64_t epoch = 0;        // which pass over the data this is
-  uint64_t seed = 0;        // of this stage, the same in every epoch
+  const ElementSpec& spec;                  // of the stage's elements
+  const ElementSpec* input_spec = nullptr;  // of those its first input gives; null for sources
+  int64_t epoch = 0;                        // which pass over the data this is
+  uint64_t seed = 0;                        // of this stage, the same in every epoch
   std::shared_ptr<io::FileSystem> file_system = {};
   // Nodes of the stage's inputs; may be called again for another pass.
   int num_inputs = 0;
@@ -107,7 +131,8 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
-  // way will wake the engine), or kEnd (then again and again). With an error nothing is appended.
+  // way will wake the engine), or kEnd (then again and again). With an error nothing is appended;
+  // after one of a single element (IsOfOneElement) it goes on behind that element.
   absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
   // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
   // Nodes that know how do it without computing the rows.

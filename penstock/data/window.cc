@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/row_node.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+// Which elements stand in each window; references to them, in order. Each call gives one window, so
+// it must be asked for at least `size` rows.
+class WindowNode : public Node {
+ public:
+  WindowNode(const NodeContext& context, std::unique_ptr<Node> input, int64_t size, int64_t shift,
+             int64_t stride, bool drop_remainder)
+      : Node(context, std::move(input)),
+        size_(size),
+        shift_(shift),
+        stride_(stride),
+        span_((size - 1) * stride + 1),
+        drop_remainder_(drop_remainder) {}
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    PENSTOCK_CHECK(max_rows >= size_);
+    if (to_pass_ > 0) Pass();
+    while (!ended_ && to_pass_ > 0) {  // a gap between windows
+      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&to_pass_));
+      if (poll == Poll::kPending) return poll;
+      ended_ = poll == Poll::kEnd;
+    }
+    while (!ended_ && ahead_.size() < span_) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(span_ - ahead_.size(), &ahead_));
+      if (poll == Poll::kPending) return poll;
+      ended_ = poll == Poll::kEnd;
+    }
+    if (ahead_.empty() || (drop_remainder_ && ahead_.size() < span_)) return Poll::kEnd;
+    Emit(out);
+    to_pass_ = shift_;
+    return Poll::kReady;
+  }
+
+ private:
+  // Lets go of the rows before the next window, and of their blocks.
+  void Pass() {
+    const int64_t part = std::min(to_pass_, ahead_.size());
+    Rows left;
+    left.Append(ahead_, part, ahead_.size() - part);
+    ahead_ = std::move(left);
+    to_pass_ -= part;
+  }
+
+  void Emit(Rows* out) const {
+    if (stride_ == 1) return out->Append(ahead_, 0, std::min(size_, ahead_.size()));
+    int64_t at = 0;
+    for (const Rows::Range& range : ahead_.ranges()) {
+      for (uint32_t i = 0; i < range.count; ++i, ++at) {
+        if (at % stride_ == 0) out->Append(ahead_.blocks()[range.block], range.begin + i, 1);
+      }
+    }
+  }
+
+  const int64_t size_, shift_, stride_;
+  const int64_t span_;  // from the first row of a window to its last
+  const bool drop_remainder_;
+  Rows ahead_;           // from the first row of the next window on, at most its span
+  int64_t to_pass_ = 0;  // rows before that one
+  bool ended_ = false;
+};
+
+class WindowStage : public Stage {
+ public:
+  WindowStage(int64_t size, WindowOptions options)
+      : size_(size), shift_(options.shift.value_or(size)), options_(options) {}
+
+  absl::string_view name() const override { return "Window"; }
+  std::string Parameters() const override {
+    return absl::StrCat(size_, ", shift=", shift_, ", stride=", options_.stride,
+                        options_.drop_remainder ? ", drop remainder" : "");
+  }
+  // Where windows overlap, elements are computed before, or it would be done for each window.
+  bool only_selects() const override { return shift_ > (size_ - 1) * options_.stride; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    if (size_ < 1 || shift_ < 1 || options_.stride < 1) {
+      return absl::InvalidArgumentError("size, shift and stride must be at least 1");
+    }
+    if (size_ > kMostSpan / options_.stride) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a window reaches over at most ", kMostSpan, " elements"));
+    }
+    return inputs[0];
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
+    return std::make_unique<WindowNode>(context, std::move(input), size_, shift_, options_.stride,
+                                        options_.drop_remainder);
+  }
+
+ private:
+  static constexpr int64_t kMostSpan = int64_t{1} << 31;
+
+  const int64_t size_;
+  const int64_t shift_;
+  const WindowOptions options_;
+};
+
+// Stacks what WindowNode gives; stands right behind it.
+class StackWindowStage : public Stage {
+ public:
+  StackWindowStage(int64_t size, bool drop_remainder)
+      : size_(size), drop_remainder_(drop_remainder) {}
+
+  absl::string_view name() const override { return "StackWindow"; }
+  std::string Parameters() const override { return ""; }
+  bool runs_chain() const override { return true; }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    ElementSpec spec;
+    for (const ColumnSpec& column : inputs[0].columns()) {
+      if (column.shape.rank() + 2 > base::kMaxRank) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("column ", column.ToString(), " has too many dimensions for one more"));
+      }
+      spec.Set({column.name, column.dtype, column.shape.Prepend(drop_remainder_ ? size_ : -1)});
+    }
+    return spec;
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
+    return MakeRowNode(context, std::move(input),
+                       {.name = "Window", .batch = size_, .batch_is_call = true});
+  }
+
+ private:
+  const int64_t size_;
+  const bool drop_remainder_;
+};
+
+}  // namespace
+
+Dataset Dataset::Window(int64_t size, WindowOptions options) const {
+  return Then(std::make_shared<WindowStage>(size, options))
+      .Then(std::make_shared<StackWindowStage>(size, options.drop_remainder));
+}
+
+}  // namespace penstock::data
