@@ -125,6 +125,10 @@ class Dataset {
   // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
+  // int64 column `value`: begin, begin + step, ... as long as they are less than `end` (greater
+  // when the step is negative).
+  static Dataset Range(int64_t begin, int64_t end, int64_t step = 1);
+
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
@@ -149,6 +153,8 @@ class Dataset {
   Dataset Batch(int64_t size, BatchOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
+  // These elements, then those of `other`, which has the same columns.
+  Dataset Concatenate(const Dataset& other) const;
   Dataset Map(MapFunction function, MapOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves.
