@@ -94,6 +94,18 @@ struct ShuffleOptions {
   bool reshuffle_each_epoch = true;
 };
 
+struct ZipOptions {
+  // One for each dataset: its columns are then named "prefix/name". Empty: as they are.
+  std::vector<std::string> prefixes = {};
+};
+
+struct SampleOptions {
+  // None: from the iterator's seed. In each epoch another choice is drawn.
+  std::optional<uint64_t> seed = {};
+  // Ends when a dataset is drawn that has ended; otherwise goes on with the others.
+  bool stop_on_empty = false;
+};
+
 struct BatchOptions {
   bool drop_remainder = false;
 };
@@ -129,6 +141,15 @@ class Dataset {
   // when the step is negative).
   static Dataset Range(int64_t begin, int64_t end, int64_t step = 1);
 
+  // Columns of several datasets side by side: element i is made of the i-th of each. Ends with the
+  // shortest. Where two have a column of the same name, options.prefixes tell them apart.
+  static Dataset Zip(std::vector<Dataset> datasets, ZipOptions options = {});
+  // A mix of datasets with the same columns (tf.data's sample_from_datasets): each element is the
+  // next one of a dataset that is drawn with these weights, which need not add up to 1. Empty: all
+  // are equally likely. The same with and without `deterministic`.
+  static Dataset Sample(std::vector<Dataset> datasets, std::vector<double> weights = {},
+                        SampleOptions options = {});
+
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
   static Dataset FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options = {});
@@ -153,6 +174,9 @@ class Dataset {
   Dataset Batch(int64_t size, BatchOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
+  // Of every `count` elements the one at `index`: a part for each of `count` hosts. What stands
+  // before it is not computed for the others.
+  Dataset Shard(int64_t count, int64_t index) const;
   // These elements, then those of `other`, which has the same columns.
   Dataset Concatenate(const Dataset& other) const;
   Dataset Map(MapFunction function, MapOptions options = {}) const;

@@ -75,6 +75,17 @@ int64_t Column::RowBytes(int64_t i) const {
   return bytes;
 }
 
+Column Column::Slice(int64_t begin, int64_t end) const {
+  if (!list_.empty()) {
+    return List(std::vector<base::Array>(list_.begin() + begin, list_.begin() + end));
+  }
+  if (!splits_.empty()) {
+    return Ragged(values_,
+                  std::vector<int64_t>(splits_.begin() + begin, splits_.begin() + end + 1));
+  }
+  return values_.valid() ? Column(values_.Slice(begin, end)) : Column();
+}
+
 void Rows::clear() { *this = Rows(); }
 
 uint32_t Rows::AddBlock(const BlockPtr& block) {

@@ -61,6 +61,8 @@ class Column {
   base::Array Row(int64_t i) const;
   base::Shape RowShape(int64_t i) const;
   int64_t RowBytes(int64_t i) const;  // of a string, its bytes
+  // Rows [begin, end); shares memory. Of a column that was never set, the same.
+  Column Slice(int64_t begin, int64_t end) const;
 
  private:
   base::Array values_;
