@@ -128,6 +128,32 @@ struct MapOptions {
   std::vector<std::string> drops = {};
 };
 
+class Dataset;
+
+// Makes a dataset of an element. Called by threads of the I/O pool, several calls at once, ahead of
+// the element's turn; it may wait.
+using DatasetFunction = std::function<absl::StatusOr<Dataset>(const base::NamedArrays& in)>;
+
+struct FlatMapOptions {
+  std::string name = "function";  // printed, as in MapOptions
+  // Columns that the function is given. Empty: all.
+  std::vector<std::string> reads = {};
+  // Columns of the datasets that it makes, in their order; an extent may be -1, others have to
+  // agree. Empty: those of this dataset.
+  ElementSpec makes = {};
+};
+
+struct InterleaveOptions {
+  std::string name = "function";
+  std::vector<std::string> reads = {};
+  ElementSpec makes = {};
+  int64_t cycle_length = 8;  // datasets that are read in turns
+  int64_t block_length = 1;  // elements of each
+  // So many of them work ahead at once, each within its own bounds; the order does not depend on
+  // it. 0: those of the cycle, and the one that comes next.
+  int64_t parallel = 0;
+};
+
 // A description: immutable, cheap to copy, any number of iterators at once.
 class Dataset {
  public:
@@ -186,6 +212,15 @@ class Dataset {
   // Has up to `count` elements ready ahead of the reader.
   Dataset Prefetch(int64_t count) const;
 
+  // The elements of the datasets that a function makes of these elements, `cycle_length` datasets
+  // in turns, `block_length` elements of each; where one ends, that of the next element takes its
+  // place when it is its turn again. The order is tf.data's; when not deterministic, a dataset that
+  // is slow does not hold up the others. Random stages of the datasets have the iterator's seed and
+  // epoch, and differ from one dataset to the next.
+  Dataset Interleave(DatasetFunction function, InterleaveOptions options = {}) const;
+  // The same with one dataset after the other.
+  Dataset FlatMap(DatasetFunction function, FlatMapOptions options = {}) const;
+
   // A stage of one's own (stage.h).
   static Dataset From(std::shared_ptr<const Stage> source);
   Dataset Then(std::shared_ptr<const Stage> stage) const;
@@ -200,12 +235,13 @@ class Dataset {
   // One stage a line, in the order in which elements go through them.
   std::string ToString() const;
 
-  // How a Dataset is held: a tree that grows at its root.
+  // How a Dataset is held: a tree that grows at its root. For the plan.
   struct Description {
     std::shared_ptr<const Stage> stage;
     std::vector<std::shared_ptr<const Description>> inputs;
     ElementSpec spec;
   };
+  const Description& description() const { return *description_; }
 
  private:
   Dataset() = default;

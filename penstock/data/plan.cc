@@ -109,6 +109,7 @@ absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& e
       .engine = engine,
       .counters = const_cast<StageCounters&>(step.counters),
       .spec = step.spec,
+      .input_spec = step.inputs.empty() ? nullptr : &step.inputs[0]->spec,
       .epoch = epoch,
       .seed = step.seed,
       .file_system = look_up_.file_system,

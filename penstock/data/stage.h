@@ -79,9 +79,10 @@ class Stage {
 struct NodeContext {
   Engine& engine;
   StageCounters& counters;
-  const ElementSpec& spec;  // of the stage's elements
-  int64_t epoch = 0;        // which pass over the data this is
-  uint64_t seed = 0;        // of this stage, the same in every epoch
+  const ElementSpec& spec;                  // of the stage's elements
+  const ElementSpec* input_spec = nullptr;  // of those its first input gives; null for sources
+  int64_t epoch = 0;                        // which pass over the data this is
+  uint64_t seed = 0;                        // of this stage, the same in every epoch
   std::shared_ptr<io::FileSystem> file_system = {};
   // Nodes of the stage's inputs; may be called again for another pass.
   int num_inputs = 0;
