@@ -13,6 +13,7 @@
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
 namespace {
@@ -22,10 +23,8 @@ using base::DType;
 using base::NamedArrays;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
 using ::testing::HasSubstr;
-using testing::PrintedRows;
 using testing::ReadAll;
 using testing::ReadSome;
 using testing::TestSource;
@@ -175,11 +174,10 @@ TEST(Interleave, Conforms) {
 }
 
 TEST(Interleave, ReadsFiles) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/interleave_reads_files");
-  const auto fs = io::FileSystem::Default();
+  const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   std::vector<std::string> uris;
   for (int i = 0; i < 12; ++i) {
-    uris.push_back(absl::StrCat(folder, "/", i));
+    uris.push_back(absl::StrCat("memory://d/", i));
     PENSTOCK_CHECK_OK(io::WriteFile(*fs, uris.back(), absl::StrCat("file ", i)));
   }
   const Dataset dataset =
@@ -191,14 +189,16 @@ TEST(Interleave, ReadsFiles) {
               },
               {.makes = {{"path", DType::kString, {}}, {"bytes", DType::kString, {}}},
                .cycle_length = 3});
-  const auto files = ReadAll(dataset);
+  const auto files = ReadAll(dataset, {.file_system = fs});
   ASSERT_TRUE(files.ok()) << files.status();
   ASSERT_EQ(files->size(), 24);
   for (int i = 0; i < 24; ++i) {
     const int file = i / 6 * 3 + i % 3;
     EXPECT_THAT((*files)[i], HasSubstr(absl::StrCat("bytes=string[] {\"file ", file, "\"}")));
   }
-  for (int64_t count = 0; count < 24; ++count) EXPECT_EQ(ReadSome(dataset, count)->size(), count);
+  for (int64_t count = 0; count < 24; ++count) {
+    EXPECT_EQ(ReadSome(dataset, count, {.file_system = fs})->size(), count);
+  }
 }
 
 TEST(Interleave, HasAnotherOrderForEachDatasetAndEpoch) {
