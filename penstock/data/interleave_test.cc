@@ -246,6 +246,24 @@ TEST(Interleave, LetsGoOfDatasetsThatHaveEnded) {
   EXPECT_EQ(*alive, 0);
 }
 
+// Rows behind the only one that is taken are being computed when their dataset ends.
+// AddressSanitizer sees it when their jobs then look at what is gone.
+TEST(Interleave, JobsMayOutlastTheirDataset) {
+  const auto work = [](const NamedArrays& in, NamedArrays* out) {
+    int64_t x = Value(in);
+    volatile int64_t sum = 0;
+    for (int64_t i = 0; i < 20000 * x; ++i) sum = sum + i;
+    out->Set("value", Array::Scalar<int64_t>(x + 0 * sum));
+    return absl::OkStatus();
+  };
+  const auto first_only = [work](const NamedArrays&) -> absl::StatusOr<Dataset> {
+    return Dataset::Range(0, 6).Map(work).Prefetch(6).Take(1);
+  };
+  base::ThreadPool pool(4);
+  const auto values = Values(Dataset::Range(0, 200).Interleave(first_only), {.pool = &pool});
+  EXPECT_EQ(values, std::vector<int64_t>(200, 0));
+}
+
 TEST(Interleave, DoesNotWaitForASlowOneWhenOrderIsFree) {
   auto others_were_read = std::make_shared<std::promise<void>>();
   const std::shared_future<void> wait = others_were_read->get_future().share();
