@@ -191,6 +191,18 @@ struct SnapshotOptions {
   int64_t shard_bytes = int64_t{100} << 20;  // about the size of a file
 };
 
+struct ZipOptions {
+  // One for each dataset: its columns are then named "prefix/name". Empty: as they are.
+  std::vector<std::string> prefixes = {};
+};
+
+struct SampleOptions {
+  // None: from the iterator's seed. In each epoch another choice is drawn.
+  std::optional<uint64_t> seed = {};
+  // Ends when a dataset is drawn that has ended; otherwise goes on with the others.
+  bool stop_on_empty = false;
+};
+
 struct BatchOptions {
   bool drop_remainder = false;
   // Columns whose rows differ in their first extent. Each becomes two, as TensorFlow's
@@ -255,6 +267,32 @@ struct FilterOptions {
 using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
                                                 base::NamedArrays* state, base::NamedArrays* out)>;
 
+class Dataset;
+
+// Makes a dataset of an element. Called by threads of the I/O pool, several calls at once, ahead of
+// the element's turn; it may wait.
+using DatasetFunction = std::function<absl::StatusOr<Dataset>(const base::NamedArrays& in)>;
+
+struct FlatMapOptions {
+  std::string name = "function";  // printed, as in MapOptions
+  // Columns that the function is given. Empty: all.
+  std::vector<std::string> reads = {};
+  // Columns of the datasets that it makes, in their order; an extent may be -1, others have to
+  // agree. Empty: those of this dataset.
+  ElementSpec makes = {};
+};
+
+struct InterleaveOptions {
+  std::string name = "function";
+  std::vector<std::string> reads = {};
+  ElementSpec makes = {};
+  int64_t cycle_length = 8;  // datasets that are read in turns
+  int64_t block_length = 1;  // elements of each
+  // So many of them work ahead at once, each within its own bounds; the order does not depend on
+  // it. 0: those of the cycle, and the one that comes next.
+  int64_t parallel = 0;
+};
+
 // A description: immutable, cheap to copy, any number of iterators at once.
 class Dataset {
  public:
@@ -270,6 +308,19 @@ class Dataset {
   static Dataset FromNpy(std::string uri, NpyOptions options = {});
   // Elements that a function makes, one by one; each is compared with the spec.
   static Dataset FromGenerator(MakeGenerator make, ElementSpec spec, GeneratorOptions options = {});
+
+  // int64 column `value`: begin, begin + step, ... as long as they are less than `end` (greater
+  // when the step is negative).
+  static Dataset Range(int64_t begin, int64_t end, int64_t step = 1);
+
+  // Columns of several datasets side by side: element i is made of the i-th of each. Ends with the
+  // shortest. Where two have a column of the same name, options.prefixes tell them apart.
+  static Dataset Zip(std::vector<Dataset> datasets, ZipOptions options = {});
+  // A mix of datasets with the same columns (tf.data's sample_from_datasets): each element is the
+  // next one of a dataset that is drawn with these weights, which need not add up to 1. Empty: all
+  // are equally likely. The same with and without `deterministic`.
+  static Dataset Sample(std::vector<Dataset> datasets, std::vector<double> weights = {},
+                        SampleOptions options = {});
 
   // Records of TFRecord files (any scheme of room io; `*`, `?`, `[..]`, `**`), compressed or not:
   // column `record`.
@@ -315,6 +366,11 @@ class Dataset {
   Dataset Window(int64_t size, WindowOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
+  // Of every `count` elements the one at `index`: a part for each of `count` hosts. What stands
+  // before it is not computed for the others.
+  Dataset Shard(int64_t count, int64_t index) const;
+  // These elements, then those of `other`, which has the same columns.
+  Dataset Concatenate(const Dataset& other) const;
   Dataset Map(MapFunction function, MapOptions options = {}) const;
   // The elements for which the function is true. Evaluated by several threads at once; the order
   // stays when deterministic.
@@ -350,6 +406,15 @@ class Dataset {
   // Has up to `count` elements ready ahead of the reader.
   Dataset Prefetch(int64_t count) const;
 
+  // The elements of the datasets that a function makes of these elements, `cycle_length` datasets
+  // in turns, `block_length` elements of each; where one ends, that of the next element takes its
+  // place when it is its turn again. The order is tf.data's; when not deterministic, a dataset that
+  // is slow does not hold up the others. Random stages of the datasets have the iterator's seed and
+  // epoch, and differ from one dataset to the next.
+  Dataset Interleave(DatasetFunction function, InterleaveOptions options = {}) const;
+  // The same with one dataset after the other.
+  Dataset FlatMap(DatasetFunction function, FlatMapOptions options = {}) const;
+
   // A stage of one's own (stage.h).
   static Dataset From(std::shared_ptr<const Stage> source);
   Dataset Then(std::shared_ptr<const Stage> stage) const;
@@ -364,12 +429,13 @@ class Dataset {
   // One stage a line, in the order in which elements go through them.
   std::string ToString() const;
 
-  // How a Dataset is held: a tree that grows at its root.
+  // How a Dataset is held: a tree that grows at its root. For the plan.
   struct Description {
     std::shared_ptr<const Stage> stage;
     std::vector<std::shared_ptr<const Description>> inputs;
     ElementSpec spec;
   };
+  const Description& description() const { return *description_; }
 
  private:
   Dataset() = default;

@@ -35,9 +35,9 @@ void Engine::Leave() {
 }
 
 void Engine::Io(std::function<void()> job) {
-  options_.io->Schedule([self = shared_from_this(), job = std::move(job)] {
+  options_.io->Schedule([self = shared_from_this(), job = Job{job_owner_, std::move(job)}] {
     if (!self->Enter()) return;
-    job();
+    job.run();
     self->Leave();
   });
 }
@@ -46,7 +46,7 @@ void Engine::Compute(std::function<void()> job) {
   {
     std::lock_guard lock(mutex_);
     if (cancelled_) return;
-    jobs_.push_back(std::move(job));
+    jobs_.push_back({job_owner_, std::move(job)});
     if (reader_waits_) changed_.notify_all();
   }
   // Any thread that comes takes the oldest job.
@@ -59,12 +59,12 @@ void Engine::Compute(std::function<void()> job) {
 // Runs the oldest job, if there is one, without the lock.
 bool Engine::RunJob(std::unique_lock<std::mutex>& lock) {
   if (jobs_.empty()) return false;
-  std::function<void()> job = std::move(jobs_.front());
+  Job job = std::move(jobs_.front());
   jobs_.pop_front();
   ++active_;
   lock.unlock();
-  job();
-  job = nullptr;
+  job.run();
+  job = {};
   lock.lock();
   if (--active_ == 0 && cancelled_) changed_.notify_all();
   return true;
@@ -151,7 +151,7 @@ absl::StatusOr<bool> Engine::Next(Rows* out) {
 }
 
 void Engine::Cancel() {
-  std::deque<std::function<void()>> dropped;
+  std::deque<Job> dropped;
   {
     std::unique_lock lock(mutex_);
     cancelled_ = true;

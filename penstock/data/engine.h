@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -44,9 +45,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // When it returns, no job runs and none will start. Waits for running ones. Nodes are gone.
   void Cancel();
 
-  // Jobs. They hold what they touch by shared pointers (their node may be gone when they run), and
-  // call Wake when a node has reason to look. Those that compute are run by the pool and by the
-  // reader while it waits, so that they get done even when the pool is busy with other things.
+  // Jobs, given by nodes. They hold what they touch by shared pointers (their node may be gone when
+  // they run), and call Wake when a node has reason to look. Those that compute are run by the pool
+  // and by the reader while it waits, so that they get done even when the pool is busy with other
+  // things.
   void Compute(std::function<void()> job);
   void Io(std::function<void()> job);
   void Wake();
@@ -55,6 +57,21 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void WakeLater() {
     Compute([this] { Wake(); });
   }
+
+  // Jobs that nodes give within its scope keep `owner` as well. A plan outlives the engine, but for
+  // those that are made on the way (Interleave): their jobs may outlast them.
+  class JobsKeep {
+   public:
+    JobsKeep(Engine& engine, std::shared_ptr<const void> owner)
+        : engine_(engine), outer_(std::exchange(engine.job_owner_, std::move(owner))) {}
+    ~JobsKeep() { engine_.job_owner_ = std::move(outer_); }
+    JobsKeep(const JobsKeep&) = delete;
+    JobsKeep& operator=(const JobsKeep&) = delete;
+
+   private:
+    Engine& engine_;
+    std::shared_ptr<const void> outer_;
+  };
 
   bool cancelled() const { return cancelled_; }
   bool deterministic() const { return options_.deterministic; }
@@ -66,6 +83,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
  private:
   friend class Node;
+
+  struct Job {
+    std::shared_ptr<const void> owner;  // goes last
+    std::function<void()> run;
+  };
 
   bool RunJob(std::unique_lock<std::mutex>& lock);
   bool Enter();
@@ -83,6 +105,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   int64_t skip_left_ = 0;
   int64_t portion_ = 1;
   double input_seconds_ = 0;  // see Node::Next
+  std::shared_ptr<const void> job_owner_;
 
   std::atomic<uint64_t> notes_ = 0;      // events not yet looked at; 0 when nobody is driving
   std::atomic<bool> cancelled_ = false;  // written under mutex_
@@ -90,8 +113,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  int active_ = 0;                          // jobs and drivers inside
-  std::deque<std::function<void()>> jobs_;  // to compute
+  int active_ = 0;        // jobs and drivers inside
+  std::deque<Job> jobs_;  // to compute
   bool reader_waits_ = false;
   Rows output_;
   bool finished_ = false;

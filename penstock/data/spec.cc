@@ -1,7 +1,11 @@
 #include "penstock/data/spec.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+
+#include "penstock/base/status.h"
 
 namespace penstock::data {
 
@@ -52,6 +56,41 @@ std::string ElementSpec::ToString() const {
     absl::StrAppend(out, c.ToString());
   };
   return absl::StrCat("{", absl::StrJoin(columns_, ", ", print), "}");
+}
+
+namespace {
+
+absl::StatusOr<ElementSpec> CommonSpec(const ElementSpec& a, const ElementSpec& b) {
+  const auto differ = [&](absl::string_view column) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("elements differ in column '", column, "': those of one dataset are ",
+                     a.ToString(), ", of another ", b.ToString(),
+                     "; columns must have the same names, order, types and ranks"));
+  };
+  ElementSpec common;
+  for (int i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (i >= a.size() || i >= b.size()) return differ((i < a.size() ? a : b)[i].name);
+    if (a[i].name != b[i].name || a[i].dtype != b[i].dtype ||
+        a[i].shape.rank() != b[i].shape.rank()) {
+      return differ(a[i].name);
+    }
+    base::Shape shape = a[i].shape;
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (shape.dim(d) != b[i].shape.dim(d)) shape.set_dim(d, -1);
+    }
+    common.Set({a[i].name, a[i].dtype, shape});
+  }
+  return common;
+}
+
+}  // namespace
+
+absl::StatusOr<ElementSpec> CommonSpec(absl::Span<const ElementSpec> specs) {
+  ElementSpec common = specs[0];
+  for (const ElementSpec& spec : specs.subspan(1)) {
+    PENSTOCK_ASSIGN_OR_RETURN(common, CommonSpec(common, spec));
+  }
+  return common;
 }
 
 }  // namespace penstock::data

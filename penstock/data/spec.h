@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/dtype.h"
 #include "penstock/base/shape.h"
@@ -48,5 +49,10 @@ class ElementSpec {
  private:
   std::vector<ColumnSpec> columns_;
 };
+
+// Of elements that come from any of several datasets (at least one), as in tf.data: the same
+// columns in the same order, of the same types and ranks; where extents differ, -1. Otherwise an
+// error that names the column.
+absl::StatusOr<ElementSpec> CommonSpec(absl::Span<const ElementSpec> specs);
 
 }  // namespace penstock::data

@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/plan.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+// What the function makes of one element, from the job that calls it to the last of its rows. Its
+// plan is its own, so its stages are planned, looked up and run as those of any dataset.
+struct Inner {
+  std::atomic<bool> made = false;
+  // Of the job until then: the plan, or why there is none.
+  absl::Status status;
+  std::shared_ptr<const Plan> plan;
+  // Of the nodes.
+  std::unique_ptr<Node> node;
+};
+
+// Calls the function. Shared by the stage and its jobs.
+class InnerMaker {
+ public:
+  InnerMaker(std::string stage, DatasetFunction function, std::vector<std::string> reads,
+             ElementSpec makes)
+      : stage_(std::move(stage)),
+        function_(std::move(function)),
+        reads_(std::move(reads)),
+        makes_(std::move(makes)) {}
+
+  absl::StatusOr<ElementSpec> OutputSpec(const ElementSpec& input) const {
+    if (function_ == nullptr) return absl::InvalidArgumentError("there is no function");
+    for (const std::string& name : reads_) PENSTOCK_RETURN_IF_ERROR(input.Index(name).status());
+    return makes_.size() > 0 ? makes_ : input;
+  }
+
+  // Of the only row in `element`, whose columns are `input`.
+  absl::StatusOr<std::shared_ptr<const Plan>> Make(const Rows& element, const ElementSpec& input,
+                                                   uint64_t seed,
+                                                   const LookUpContext& look_up) const {
+    auto plan = MakeWithoutOrigin(element, input, seed, look_up);
+    if (plan.ok()) return plan;
+    return base::WithContext(plan.status(), absl::StrCat(element.OriginOf(0), ": ", stage_));
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<const Plan>> MakeWithoutOrigin(
+      const Rows& element, const ElementSpec& input, uint64_t seed,
+      const LookUpContext& look_up) const {
+    const auto [block, row] = element.At(0);
+    base::NamedArrays given;
+    for (int i = 0; i < input.size(); ++i) {
+      const bool reads =
+          reads_.empty() || std::find(reads_.begin(), reads_.end(), input[i].name) != reads_.end();
+      if (reads) given.Append(input[i].name, block->columns[i].Row(row));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const Dataset dataset, function_(given));
+    PENSTOCK_RETURN_IF_ERROR(dataset.status());
+    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset.spec(), makes_.size() > 0 ? makes_ : input));
+    PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
+                              Plan::Make(dataset.description(), seed, look_up));
+    return std::shared_ptr<const Plan>(std::move(plan));
+  }
+
+  static absl::Status CheckSpec(const ElementSpec& made, const ElementSpec& wanted) {
+    const auto common = CommonSpec({made, wanted});
+    if (common.ok() && *common == wanted) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the function was to make datasets of ", wanted.ToString(),
+                     " (options.makes), but made one of ", made.ToString()));
+  }
+
+  const std::string stage_;
+  const DatasetFunction function_;
+  const std::vector<std::string> reads_;  // empty: all
+  const ElementSpec makes_;               // empty: as the input
+};
+
+struct Turns {
+  int64_t cycle_length;
+  int64_t block_length;
+  int64_t parallel;
+};
+
+class InterleaveNode : public Node {
+ public:
+  InterleaveNode(const NodeContext& context, std::unique_ptr<Node> input, ElementSpec input_spec,
+                 std::shared_ptr<const InnerMaker> maker, Turns turns)
+      : Node(context, std::move(input)),
+        input_spec_(std::move(input_spec)),
+        maker_(std::move(maker)),
+        turns_(turns),
+        look_up_({.file_system = context.file_system}),
+        seed_(context.seed),
+        epoch_(context.epoch),
+        meter_(engine_, counters_),
+        slots_(turns.cycle_length, Slot{.inner = nullptr, .left = turns.block_length}) {}
+
+  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+    if (!error_.ok()) return std::exchange(error_, absl::OkStatus());
+    while (*rows > 0) {
+      if (engine_.cancelled()) return Poll::kPending;
+      MakeAhead();
+      int64_t passed = 0;
+      const absl::StatusOr<Poll> poll = Step(*rows, nullptr, &passed);
+      *rows -= passed;
+      if (!poll.ok() || *poll != Poll::kReady) return poll;
+    }
+    return Poll::kReady;
+  }
+
+  void Advance() override {
+    MakeAhead();
+    int64_t left = turns_.parallel;
+    for (size_t i = 0; i < slots_.size() && left > 0; ++i) {
+      Slot& slot = slots_[(turn_ + i) % slots_.size()];
+      if (slot.inner == nullptr) continue;
+      const Engine::JobsKeep keep(engine_, slot.inner->plan);
+      slot.inner->node->Advance();
+      --left;
+    }
+    for (size_t i = 0; i < upcoming_.size() && left > 0; ++i) {
+      Inner& inner = *upcoming_[i];
+      if (!inner.made || !Begin(inner).ok()) continue;
+      const Engine::JobsKeep keep(engine_, inner.plan);
+      inner.node->Advance();
+      --left;
+    }
+    input_->Advance();
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    if (!error_.ok()) return std::exchange(error_, absl::OkStatus());
+    Advance();
+    int64_t rows = 0;
+    size_t waiting = 0;  // slots in a row that had nothing yet
+    while (rows < max_rows && waiting < (engine_.deterministic() ? 1 : slots_.size())) {
+      const absl::StatusOr<Poll> poll = Step(max_rows - rows, out, &rows);
+      if (!poll.ok()) {
+        if (rows == 0) return poll;
+        error_ = poll.status();  // these first
+        break;
+      }
+      if (*poll == Poll::kEnd) break;
+      waiting = *poll == Poll::kPending ? waiting + 1 : 0;
+      if (waiting > 0 && !engine_.deterministic()) NextTurn();
+    }
+    meter_.Set(rows == 0 && waiting > 0 ? WaitMeter::kInput : WaitMeter::kNothing);
+    if (rows > 0) return Poll::kReady;
+    return slots_.empty() ? Poll::kEnd : Poll::kPending;
+  }
+
+ private:
+  // One of the datasets that are read in turns.
+  struct Slot {
+    std::shared_ptr<Inner> inner;  // null: the next one's place
+    int64_t left;                  // elements until it is the next slot's turn
+  };
+
+  // Has the datasets of the next elements made.
+  void MakeAhead() {
+    const size_t room = static_cast<size_t>(std::max<int64_t>(1, turns_.parallel - num_read_));
+    while (upcoming_.size() < room && !input_ended_ && !input_failed_) {
+      auto element = std::make_shared<Rows>();
+      const absl::StatusOr<Poll> poll = input_->Next(1, element.get());
+      if (!poll.ok()) {
+        // Its turn comes after the elements before it.
+        auto failed = std::make_shared<Inner>();
+        failed->status = poll.status();
+        failed->made = true;
+        upcoming_.push_back(std::move(failed));
+        input_failed_ = true;
+        return;
+      }
+      if (*poll == Poll::kPending) return;
+      if (*poll == Poll::kEnd) {
+        input_ended_ = true;
+        return;
+      }
+      upcoming_.push_back(MakeInner(std::move(element)));
+    }
+  }
+
+  std::shared_ptr<Inner> MakeInner(std::shared_ptr<const Rows> element) {
+    auto inner = std::make_shared<Inner>();
+    engine_.Io([inner, element = std::move(element), maker = maker_, input_spec = input_spec_,
+                look_up = look_up_, seed = base::MixSeeds(seed_, next_++), &engine = engine_,
+                &counters = counters_] {
+      const double begin = engine.Now();
+      auto plan = maker->Make(*element, input_spec, seed, look_up);
+      StageCounters::AddSeconds(counters.busy_ns, engine.Now() - begin);
+      if (plan.ok()) {
+        inner->plan = *std::move(plan);
+      } else {
+        inner->status = plan.status();
+      }
+      inner->made = true;
+      engine.Wake();
+    });
+    return inner;
+  }
+
+  // Makes the nodes, unless they are there.
+  absl::Status Begin(Inner& inner) {
+    if (inner.node != nullptr || !inner.status.ok()) return inner.status;
+    const Engine::JobsKeep keep(engine_, inner.plan);
+    auto node = inner.plan->MakeRoot(engine_, epoch_);
+    if (!node.ok()) return inner.status = node.status();
+    inner.node = *std::move(node);
+    return absl::OkStatus();
+  }
+
+  // One step at the slot whose turn it is: at most `most` of its elements (passed over when `out`
+  // is null) are added to `*rows`, or another dataset takes its place, or it is the next slot's
+  // turn.
+  absl::StatusOr<Poll> Step(int64_t most, Rows* out, int64_t* rows) {
+    if (slots_.empty()) return Poll::kEnd;
+    Slot& slot = slots_[turn_];
+    if (slot.inner == nullptr) return FillSlot();
+    absl::StatusOr<Poll> poll = Take(*slot.inner, std::min(most, slot.left), out, [&](int64_t n) {
+      *rows += n;
+      slot.left -= n;
+    });
+    if (!poll.ok()) return poll;
+    if (*poll == Poll::kEnd) {
+      slot.inner = nullptr;
+      --num_read_;
+      MakeAhead();
+    }
+    if (*poll == Poll::kEnd || slot.left == 0) {
+      NextTurn();
+      return Poll::kReady;
+    }
+    return poll;
+  }
+
+  template <typename Count>
+  absl::StatusOr<Poll> Take(Inner& inner, int64_t most, Rows* out, Count count) {
+    const Engine::JobsKeep keep(engine_, inner.plan);
+    if (out == nullptr) {
+      int64_t left = most;
+      absl::StatusOr<Poll> poll = inner.node->Skip(&left);
+      count(most - left);
+      return poll;
+    }
+    const int64_t before = out->size();
+    absl::StatusOr<Poll> poll = inner.node->Next(most, out);
+    count(out->size() - before);
+    return poll;
+  }
+
+  // The next dataset begins; when there is none any more, the slot goes.
+  absl::StatusOr<Poll> FillSlot() {
+    if (upcoming_.empty()) MakeAhead();
+    if (upcoming_.empty() && input_ended_) {
+      slots_.erase(slots_.begin() + turn_);
+      if (slots_.empty()) return Poll::kEnd;
+      turn_ %= slots_.size();
+      slots_[turn_].left = turns_.block_length;
+      return Poll::kReady;
+    }
+    const auto end =
+        engine_.deterministic() && !upcoming_.empty() ? upcoming_.begin() + 1 : upcoming_.end();
+    const auto it =
+        std::find_if(upcoming_.begin(), end, [](const auto& inner) { return inner->made.load(); });
+    if (it == end) return Poll::kPending;
+    const std::shared_ptr<Inner> inner = std::move(*it);
+    upcoming_.erase(it);
+    if (upcoming_.empty()) input_failed_ = false;
+    PENSTOCK_RETURN_IF_ERROR(Begin(*inner));
+    slots_[turn_].inner = inner;
+    ++num_read_;
+    return Poll::kReady;
+  }
+
+  void NextTurn() {
+    turn_ = (turn_ + 1) % slots_.size();
+    slots_[turn_].left = turns_.block_length;
+  }
+
+  const ElementSpec input_spec_;
+  const std::shared_ptr<const InnerMaker> maker_;
+  const Turns turns_;
+  const LookUpContext look_up_;
+  const uint64_t seed_;
+  const int64_t epoch_;
+  WaitMeter meter_;
+  uint64_t next_ = 0;                            // number of the next element of the input
+  std::deque<std::shared_ptr<Inner>> upcoming_;  // made, being made, or failed
+  bool input_ended_ = false;
+  bool input_failed_ = false;  // the last of the upcoming is its error
+  std::vector<Slot> slots_;    // none after the end
+  size_t turn_ = 0;
+  int64_t num_read_ = 0;  // slots that have a dataset
+  absl::Status error_;    // comes next
+};
+
+class InterleaveStage : public Stage {
+ public:
+  InterleaveStage(std::string name, DatasetFunction function, InterleaveOptions options)
+      : name_(std::move(name)),
+        options_(std::move(options)),
+        maker_(std::make_shared<InnerMaker>(name_, std::move(function), options_.reads,
+                                            options_.makes)) {}
+
+  absl::string_view name() const override { return name_; }
+  std::string Parameters() const override {
+    const std::string turns = name_ == "FlatMap"
+                                  ? ""
+                                  : absl::StrCat(", cycle_length=", options_.cycle_length,
+                                                 ", block_length=", options_.block_length);
+    return absl::StrCat(options_.name, turns, ", C++ of this process");
+  }
+  // For the function and for the files of its datasets, which are not known yet.
+  int io_threads() const override {
+    return static_cast<int>(std::clamp<int64_t>(2 * (options_.cycle_length + 1), 1, 32));
+  }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    if (options_.cycle_length < 1 || options_.block_length < 1 || options_.parallel < 0) {
+      return absl::InvalidArgumentError(
+          "cycle_length and block_length must be at least 1, parallel not negative");
+    }
+    return maker_->OutputSpec(inputs[0]);
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
+    const int64_t all = options_.cycle_length + 1;
+    return std::make_unique<InterleaveNode>(
+        context, std::move(input), *context.input_spec, maker_,
+        Turns{.cycle_length = options_.cycle_length,
+              .block_length = options_.block_length,
+              .parallel = options_.parallel == 0 ? all : std::min(options_.parallel, all)});
+  }
+
+ private:
+  const std::string name_;
+  const InterleaveOptions options_;
+  const std::shared_ptr<const InnerMaker> maker_;
+};
+
+}  // namespace
+
+Dataset Dataset::Interleave(DatasetFunction function, InterleaveOptions options) const {
+  return Then(
+      std::make_shared<InterleaveStage>("Interleave", std::move(function), std::move(options)));
+}
+
+Dataset Dataset::FlatMap(DatasetFunction function, FlatMapOptions options) const {
+  return Then(std::make_shared<InterleaveStage>("FlatMap", std::move(function),
+                                                InterleaveOptions{.name = std::move(options.name),
+                                                                  .reads = std::move(options.reads),
+                                                                  .makes = std::move(options.makes),
+                                                                  .cycle_length = 1}));
+}
+
+}  // namespace penstock::data

@@ -1,0 +1,73 @@
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/source.h"
+
+namespace penstock::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using testing::ExpectConforms;
+using testing::PrintedRows;
+using testing::ReadAll;
+using testing::ReadSome;
+using testing::TestSource;
+
+TEST(Shard, GivesEveryCountThElement) {
+  for (int64_t rows : {0, 1, 5, 12, 100}) {
+    for (int64_t count : {1, 2, 3, 7, 40}) {
+      for (int64_t index = 0; index < count; ++index) {
+        std::vector<int64_t> expected;
+        for (int64_t i = index; i < rows; i += count) expected.push_back(i);
+        EXPECT_THAT(*ReadAll(TestSource({.rows = rows}).Shard(count, index)),
+                    ElementsAreArray(PrintedRows(expected)));
+      }
+    }
+  }
+}
+
+TEST(Shard, PassesOverOthersWithoutMakingThem) {
+  const int64_t many = int64_t{1} << 60;
+  EXPECT_THAT(*ReadSome(Dataset::Range(0, INT64_MAX).Shard(many, 5), 3),
+              ElementsAre("value=int64[] {5}", "value=int64[] {1152921504606846981}",
+                          "value=int64[] {2305843009213693957}"));
+  EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(7)),
+              ElementsAre("value=int64[] {8070450532247928837}"));
+  EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(INT64_MAX)), ElementsAre());
+}
+
+TEST(Shard, DoesNotComputeOthers) {
+  std::atomic<int> calls = 0;
+  const auto count = [&](const base::NamedArrays& in, base::NamedArrays* out) {
+    ++calls;
+    *out = in;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(ReadAll(TestSource({.rows = 20}).Map(count).Shard(4, 1))->size(), 5);
+  EXPECT_EQ(calls, 5);
+}
+
+TEST(Shard, Conforms) {
+  ExpectConforms([](const Dataset& d) { return d.Shard(1, 0); });
+  ExpectConforms([](const Dataset& d) { return d.Shard(3, 1); }, {.most_ahead = 300});
+  ExpectConforms([](const Dataset& d) { return d.Shard(2, 1).Shuffle(3).Repeat(2).Batch(2); },
+                 {.most_ahead = 500});
+}
+
+TEST(Shard, RefusesAShardThatIsNotThere) {
+  EXPECT_FALSE(TestSource().Shard(0, 0).status().ok());
+  EXPECT_FALSE(TestSource().Shard(3, 3).status().ok());
+  EXPECT_EQ(TestSource().Shard(3, -1).status().message(),
+            "Shard(3, -1): the index must lie between 0 and the count - 1");
+}
+
+}  // namespace
+}  // namespace penstock::data

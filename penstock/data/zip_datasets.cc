@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/input_queue.h"
+#include "penstock/data/stage.h"
+
+namespace penstock::data {
+namespace {
+
+// An element that was put together came from several places.
+class ZippedOrigins : public OriginSource {
+ public:
+  explicit ZippedOrigins(std::vector<Origins> parts) : parts_(std::move(parts)) {}
+  std::string At(int64_t index) const override {
+    return absl::StrJoin(parts_, " + ", [&](std::string* out, const Origins& part) {
+      absl::StrAppend(out, part.At(index));
+    });
+  }
+
+ private:
+  const std::vector<Origins> parts_;
+};
+
+// Columns of rows that stand together in a block are views of it; of rows from here and there they
+// are lists, which cost a reference each but copy no element either.
+void AddColumns(const Rows& rows, std::vector<Column>* columns) {
+  const size_t num_columns = rows.blocks()[0]->columns.size();
+  const Rows::Range first = rows.ranges()[0];
+  for (size_t c = 0; c < num_columns; ++c) {
+    if (first.count == rows.size()) {
+      columns->push_back(
+          rows.blocks()[first.block]->columns[c].Slice(first.begin, first.begin + first.count));
+      continue;
+    }
+    std::vector<base::Array> list;
+    list.reserve(rows.size());
+    ForEachRange(rows, 0, rows.size(), [&](const Block& block, int64_t begin, int64_t count) {
+      for (int64_t i = begin; i < begin + count; ++i) list.push_back(block.columns[c].Row(i));
+    });
+    columns->push_back(Column::List(std::move(list)));
+  }
+}
+
+class ZipNode : public Node {
+ public:
+  ZipNode(const NodeContext& context, std::vector<InputQueue> queues) : Node(context, nullptr) {
+    for (InputQueue& queue : queues) inputs_.push_back({.queue = std::move(queue)});
+  }
+
+  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+    if (inputs_.empty()) return *rows > 0 ? Poll::kEnd : Poll::kReady;
+    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, PassTo(*rows));
+    const int64_t passed = std::min(*rows, LeastAhead());
+    for (Input& input : inputs_) input.ahead -= passed;
+    *rows -= passed;
+    return Answer(poll);
+  }
+
+  void Advance() override {
+    for (Input& input : inputs_) input.queue.Advance();
+  }
+
+ protected:
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    if (inputs_.empty()) return Poll::kEnd;
+    PENSTOCK_ASSIGN_OR_RETURN(Poll poll, Align());
+    if (poll != Poll::kReady) return Answer(poll);
+    PENSTOCK_ASSIGN_OR_RETURN(poll,
+                              ForAll([&](Input& input) { return input.queue.Fill(max_rows); }));
+    if (poll != Poll::kReady) return Answer(poll);
+    const BlockPtr block = MakeBlock(max_rows);
+    out->Append(block, 0, block->rows);
+    return Poll::kReady;
+  }
+
+ private:
+  struct Input {
+    InputQueue queue;
+    int64_t ahead = 0;  // elements that it has passed over and that others have not
+  };
+  // From so many rows on a block of views is better than a longer one of lists.
+  static constexpr int64_t kEnoughForViews = 16;
+  static constexpr int64_t kMostInLists = 256;
+
+  // Does a step with every input, so that all of them get to work. The first that is not ready
+  // decides, whatever others say: the answer does not depend on which of them is faster.
+  template <typename Step>
+  absl::StatusOr<Poll> ForAll(Step step) {
+    Input* decides = nullptr;
+    absl::StatusOr<Poll> answer = Poll::kReady;
+    for (Input& input : inputs_) {
+      absl::StatusOr<Poll> poll = step(input);
+      if (decides != nullptr || (poll.ok() && *poll == Poll::kReady)) continue;
+      decides = &input;
+      answer = std::move(poll);
+    }
+    if (answer.ok()) return answer;
+    // Whoever asks again after the error of one element shall not get its fellows with the next.
+    ++decides->ahead;
+    return decides->queue.TakeError();
+  }
+
+  // Lets every input pass over elements until it is `ahead` of where this node stands.
+  absl::StatusOr<Poll> PassTo(int64_t ahead) {
+    return ForAll([&](Input& input) -> absl::StatusOr<Poll> {
+      if (input.ahead >= ahead) return Poll::kReady;
+      const int64_t wanted = ahead - input.ahead;
+      int64_t left = wanted;
+      absl::StatusOr<Poll> poll = input.queue.Skip(&left);
+      input.ahead += wanted - left;
+      return poll;
+    });
+  }
+
+  absl::StatusOr<Poll> Align() {
+    int64_t most = 0;
+    for (const Input& input : inputs_) most = std::max(most, input.ahead);
+    if (most == 0) return Poll::kReady;
+    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, PassTo(most));
+    if (poll == Poll::kReady) {
+      for (Input& input : inputs_) input.ahead -= most;
+    }
+    return poll;
+  }
+
+  int64_t LeastAhead() const {
+    int64_t least = inputs_[0].ahead;
+    for (const Input& input : inputs_) least = std::min(least, input.ahead);
+    return least;
+  }
+
+  // No input reads ahead after the shortest has ended.
+  Poll Answer(Poll poll) {
+    if (poll == Poll::kEnd) inputs_.clear();
+    return poll;
+  }
+
+  BlockPtr MakeBlock(int64_t max_rows) {
+    int64_t rows = max_rows;
+    int64_t together = max_rows;  // in one block of each input
+    for (Input& input : inputs_) {
+      rows = std::min(rows, input.queue.rows().size());
+      together = std::min<int64_t>(together, input.queue.rows().ranges()[0].count);
+    }
+    rows = together >= kEnoughForViews ? together : std::min(rows, kMostInLists);
+    auto block = std::make_shared<Block>();
+    block->rows = rows;
+    std::vector<Origins> origins;
+    for (Input& input : inputs_) {
+      Rows taken;
+      input.queue.rows().MoveFront(rows, &taken);
+      AddColumns(taken, &block->columns);
+      origins.push_back(taken.AllOrigins());
+    }
+    block->origins.Append(std::make_shared<ZippedOrigins>(std::move(origins)), 0, rows);
+    return block;
+  }
+
+  std::vector<Input> inputs_;  // none after the end
+};
+
+class ZipStage : public Stage {
+ public:
+  explicit ZipStage(ZipOptions options) : options_(std::move(options)) {}
+
+  absl::string_view name() const override { return "Zip"; }
+  std::string Parameters() const override { return absl::StrJoin(options_.prefixes, ", "); }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    if (inputs.empty()) return absl::InvalidArgumentError("there are no datasets");
+    if (!options_.prefixes.empty() && options_.prefixes.size() != inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("there are ", options_.prefixes.size(),
+                                                     " prefixes for ", inputs.size(), " datasets"));
+    }
+    ElementSpec out;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (ColumnSpec column : inputs[i].columns()) {
+        if (!options_.prefixes.empty() && !options_.prefixes[i].empty()) {
+          column.name = absl::StrCat(options_.prefixes[i], "/", column.name);
+        }
+        if (out.Find(column.name) >= 0) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("column '", column.name, "' of dataset ", i,
+                           " is there already, of one before it; give ZipOptions.prefixes"));
+        }
+        out.Set(std::move(column));
+      }
+    }
+    return out;
+  }
+
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    std::vector<InputQueue> queues;
+    for (int i = 0; i < context.num_inputs; ++i) {
+      PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(i, context.epoch));
+      queues.emplace_back(std::move(input));
+    }
+    return std::make_unique<ZipNode>(context, std::move(queues));
+  }
+
+ private:
+  const ZipOptions options_;
+};
+
+}  // namespace
+
+Dataset Dataset::Zip(std::vector<Dataset> datasets, ZipOptions options) {
+  return Make(std::make_shared<ZipStage>(std::move(options)), std::move(datasets));
+}
+
+}  // namespace penstock::data
