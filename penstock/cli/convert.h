@@ -28,7 +28,7 @@ inline constexpr char kUnreadableFile[] = "unreadable.csv";
 inline constexpr char kClassesFile[] = "classes.txt";
 
 struct ConvertOptions {
-  std::string out;
+  std::string out = {};
   int64_t shards = 0;                 // so many, of as many inputs each; 0: by shard_bytes
   int64_t shard_bytes = 100'000'000;  // at most, of a shard's file
   uint64_t seed = 0;

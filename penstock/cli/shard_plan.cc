@@ -19,16 +19,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
-ShardPlan FromJson(const Json& json) {
-  if (json.at("penstock_plan") != kVersion) throw std::runtime_error("another version");
+// Throws the library's exceptions where a value is missing or of another type.
+absl::StatusOr<ShardPlan> FromJson(const Json& json) {
+  if (json.at("penstock_plan") != kVersion)
+    return absl::InvalidArgumentError("it is of another version");
   ShardPlan plan;
   for (const auto& [name, value] : json.at("job").items()) {
     plan.job.emplace_back(name, value.get<std::string>());
   }
   for (const Json& s : json.at("shards")) {
+    const int64_t before = plan.next();
     plan.shards.push_back(
         {.shard = {.file = s.at("file"), .records = s.at("records"), .bytes = s.at("bytes")},
          .end = s.at("end")});
+    if (!IsShardName(plan.shards.back().shard.file) || plan.next() <= before)
+      return absl::InvalidArgumentError("a shard has no name or no inputs");
   }
   for (const Json& u : json.at("unreadable")) {
     plan.unreadable.push_back(
@@ -85,12 +90,16 @@ absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
   const absl::StatusOr<std::string> text = io::ReadFile(fs, uri);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   PENSTOCK_RETURN_IF_ERROR(text.status());
+  std::string why;
   try {
-    return FromJson(Json::parse(*text));
-  } catch (const std::exception& e) {  // the library's
-    return absl::DataLossError(absl::StrCat(uri, " is no plan of shards (", e.what(),
-                                            "); remove it, or start over with --overwrite"));
+    absl::StatusOr<ShardPlan> plan = FromJson(Json::parse(*text));
+    if (plan.ok()) return *std::move(plan);
+    why = std::string(plan.status().message());
+  } catch (const Json::exception& e) {
+    why = e.what();
   }
+  return absl::DataLossError(absl::StrCat(uri, " is no plan of shards (", why,
+                                          "); remove it, or start over with --overwrite"));
 }
 
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan) {
