@@ -103,9 +103,9 @@ class Conversion {
     }
     RemoveUnpublished();
     if (plan_.next() > 0) {
-      std::fprintf(log_, "going on after %zu shards, at %s %lld of %lld\n", plan_.shards.size(),
-                   source_.noun(), static_cast<long long>(plan_.next()),
-                   static_cast<long long>(source_.size()));
+      std::fprintf(log_, "going on after %zu shards, %lld of %lld %s\n", plan_.shards.size(),
+                   static_cast<long long>(plan_.next()), static_cast<long long>(source_.size()),
+                   source_.noun());
     }
     return absl::OkStatus();
   }

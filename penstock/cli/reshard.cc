@@ -118,10 +118,11 @@ class Reshard : public Command {
 
   // Old and new shards in one folder would be read as one data set.
   absl::Status RefuseTheSameFolder(const std::vector<std::string>& files) const {
+    const std::string out = io::Dirname(io::JoinPath(convert_.out, "x"));  // without a last '/'
     for (const std::string& file : files) {
       std::error_code ignored;
       const std::string folder = io::Dirname(file);
-      if (folder == convert_.out || std::filesystem::equivalent(folder, convert_.out, ignored)) {
+      if (folder == out || std::filesystem::equivalent(folder, convert_.out, ignored)) {
         return absl::InvalidArgumentError(
             absl::StrCat("--out ", convert_.out,
                          " is the folder of the shards that are read; give another one"));
