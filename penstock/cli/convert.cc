@@ -17,6 +17,7 @@
 #include "penstock/cli/records_in_order.h"
 #include "penstock/io/local_output_stream.h"
 #include "penstock/io/uri.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::cli {
 namespace {
@@ -131,8 +132,12 @@ class Conversion {
                      "--overwrite to remove them"));
   }
 
+  // Shards, their indices, and what stands beside them.
   absl::Status RemoveEarlierShards() {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, EarlierShards());
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    std::vector<std::string> files = shards;
+    for (const std::string& shard : shards)
+      files.push_back(io::JoinPath(options_.out, record::TfRecordIndexUri(io::Basename(shard))));
     for (const char* name : {kUnreadableFile, kClassesFile, kShardPlanFile})
       files.push_back(io::JoinPath(options_.out, name));
     for (const std::string& file : files) {

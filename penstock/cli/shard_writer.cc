@@ -10,6 +10,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::cli {
 
@@ -32,6 +33,7 @@ absl::StatusOr<std::optional<Shard>> ShardWriter::Append(absl::string_view recor
     PENSTOCK_ASSIGN_OR_RETURN(records_, record::TfRecordWriter::FromStream(WriteTo(scratch_)));
   }
   PENSTOCK_RETURN_IF_ERROR(records_->Append(record));
+  lengths_.push_back(static_cast<int64_t>(record.size()));
   return full;
 }
 
@@ -43,11 +45,14 @@ absl::StatusOr<std::optional<Shard>> ShardWriter::Publish() {
       .records = records_->num_records(),
       .bytes = scratch_.size(),
   };
-  PENSTOCK_ASSIGN_OR_RETURN(auto out, fs_.Create(io::JoinPath(folder_, shard.file)));
+  const std::string uri = io::JoinPath(folder_, shard.file);
+  PENSTOCK_ASSIGN_OR_RETURN(auto out, fs_.Create(uri));
   PENSTOCK_RETURN_IF_ERROR(scratch_.CopyTo(*out));
   PENSTOCK_RETURN_IF_ERROR(out->Close());
+  PENSTOCK_RETURN_IF_ERROR(record::TfRecordIndex(uri, lengths_).Save(fs_));
   records_.reset();
   scratch_.Clear();
+  lengths_.clear();
   ++index_;
   return shard;
 }

@@ -10,13 +10,15 @@
 //
 // A shard's name is only known when its last record is. Until then its bytes wait in a scratch
 // file: in memory up to memory_bytes, beyond that on disk. The shard then appears whole, or, when
-// the process is killed before, not at all. Threads: one at a time.
+// the process is killed before, not at all. Its index (record/tfrecord_index.h), which global
+// shuffling reads, is published after it. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -60,6 +62,7 @@ class ShardWriter {
   int64_t index_;
   ScratchFile scratch_;
   std::unique_ptr<record::TfRecordWriter> records_;  // into scratch_; nullptr between shards
+  std::vector<int64_t> lengths_;                     // of the open shard's records
 };
 
 // Whether a file is named as a shard is: "00-512.tfrec".

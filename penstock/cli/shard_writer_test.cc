@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/io/memory_file_system.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::cli {
 namespace {
@@ -49,6 +50,14 @@ TEST_F(ShardWriterTest, ClosesAShardBeforeTheRecordThatDoesNotFit) {
               ElementsAre("00-2.tfrec", "01-1.tfrec", "02-1.tfrec", "03-1.tfrec"));
   EXPECT_THAT(Read("00-2.tfrec"), ElementsAre(std::string(24, 'a'), std::string(24, 'b')));
   EXPECT_THAT(Read("02-1.tfrec"), ElementsAre(std::string(100, 'd')));
+  for (const char* name : {"00-2.tfrec", "01-1.tfrec", "02-1.tfrec", "03-1.tfrec"}) {
+    const std::string uri = absl::StrCat("memory://out/", name);
+    const auto saved = record::TfRecordIndex::Load(*fs_, uri);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    const auto built = record::TfRecordIndex::Build(*fs_, uri);
+    ASSERT_EQ(saved->size(), built->size());
+    for (int64_t i = 0; i <= saved->size(); ++i) EXPECT_EQ(saved->OffsetOf(i), built->OffsetOf(i));
+  }
 }
 
 TEST_F(ShardWriterTest, WhatDoesNotFitIntoMemoryGivesTheSameBytes) {
