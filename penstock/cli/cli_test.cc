@@ -1,19 +1,11 @@
 // The commands as a user gives them, in this process.
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include <unistd.h>
 
-#include "penstock/base/random.h"
-#include "penstock/cli/command.h"
 #include "penstock/cli/terminal_image.h"
-#include "penstock/image/encode.h"
-#include "penstock/image/view.h"
+#include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
@@ -24,100 +16,47 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-// Runs `penstock ARGUMENTS...` and returns what it printed.
-Result Penstock(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "penstock");
-  std::vector<const char*> argv;
-  for (const std::string& a : arguments) argv.push_back(a.c_str());
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  Result result{.code = Main(static_cast<int>(argv.size()), argv.data()), .out = "", .err = ""};
-  std::fflush(stdout);
-  result.out = ::testing::internal::GetCapturedStdout();
-  result.err = ::testing::internal::GetCapturedStderr();
-  return result;
-}
-
-std::string Bytes(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("cli_" + std::to_string(getpid()) + "_" + std::to_string(base::EntropySeed()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-
-  // Bright and dark squares, `count` of each, with some noise: easy to tell apart.
-  void MakeImages(const std::string& name, int count) {
-    base::Random random(1);
-    for (int label = 0; label < 2; ++label) {
-      for (int i = 0; i < count; ++i) {
-        base::Array pixels = base::Array::Uninitialized(base::DType::kU8, {8, 8, 1});
-        for (int p = 0; p < 64; ++p) {
-          pixels.mutable_data<uint8_t>()[p] = static_cast<uint8_t>(label * 150 + random.Below(100));
-        }
-        const auto png = image::EncodePng(*image::ViewOf(pixels));
-        ASSERT_TRUE(png.ok()) << png.status();
-        const std::string file =
-            Path(name) + "/" + (label ? "bright" : "dark") + "/" + std::to_string(i) + ".png";
-        ASSERT_TRUE(io::WriteFile(*io::FileSystem::Default(), file, *png).ok());
-      }
-    }
-  }
-
-  std::filesystem::path folder_;
-};
+using testing::Bytes;
+using testing::CommandResult;
+using testing::Penstock;
+class CliTest : public testing::CommandFixture {};
 
 TEST_F(CliTest, FromImageFilesToPredictions) {
   MakeImages("images", 40);
-  const Result packed =
+  const CommandResult packed =
       Penstock({"pack", Path("images"), "--out", Path("shards"), "--shards", "2", "--json"});
   ASSERT_EQ(packed.code, 0) << packed.err;
   EXPECT_EQ(Json::parse(packed.out)["shards"][0], Path("shards/00-40.tfrec"));
   EXPECT_EQ(Bytes(folder_ / "shards/classes.txt"), "bright\ndark\n");
 
-  const Result inspected = Penstock({"inspect", Path("shards/*.tfrec"), "--json"});
+  const CommandResult inspected = Penstock({"inspect", Path("shards/*.tfrec"), "--json"});
   ASSERT_EQ(inspected.code, 0) << inspected.err;
   EXPECT_EQ(Json::parse(inspected.out)[1]["records"], 40);
   EXPECT_THAT(inspected.out, HasSubstr("one_hot_class float32[2], size int64[2]"));
 
-  const Result trained = Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp",
-                                   "--epochs", "8", "--batch-size", "16", "--save",
-                                   Path("m.safetensors"), "--json", "--checkpoints", Path("run")});
+  const CommandResult trained = Penstock(
+      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "8", "--batch-size",
+       "16", "--save", Path("m.safetensors"), "--json", "--checkpoints", Path("run")});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(Json::parse(trained.out)["epochs"].size(), 8u);
 
-  const Result again =
+  const CommandResult again =
       Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "8",
                 "--batch-size", "16", "--json", "--checkpoints", Path("run")});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, trained.out) << "a finished run that is started again has nothing to do";
 
-  const Result checkpoints = Penstock({"inspect", Path("run")});
+  const CommandResult checkpoints = Penstock({"inspect", Path("run")});
   EXPECT_EQ(checkpoints.code, 0) << checkpoints.err;
   EXPECT_THAT(checkpoints.out, HasSubstr("step 40: whole"));
 
-  const Result evaluated = Penstock(
+  const CommandResult evaluated = Penstock(
       {"evaluate", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"), "--json"});
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   EXPECT_EQ(Json::parse(evaluated.out)["accuracy"], 1.0);
 
-  const Result predicted = Penstock({"predict", "--model", Path("m.safetensors"), "--images",
-                                     Path("images/bright/*.png"), "--count", "3", "--json"});
+  const CommandResult predicted = Penstock({"predict", "--model", Path("m.safetensors"), "--images",
+                                            Path("images/bright/*.png"), "--count", "3", "--json"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   const Json rows = Json::parse(predicted.out);
   ASSERT_EQ(rows.size(), 3u);
@@ -146,41 +85,18 @@ TEST_F(CliTest, ShardsHoldTheFilesAndTheirLabels) {
   EXPECT_EQ(images.count(Bytes(folder_ / "images/dark/2.png")), 1u);
 }
 
-TEST_F(CliTest, TheSameSeedPacksTheSameBytesAndAnotherSeedAnotherOrder) {
-  MakeImages("images", 20);
-  for (const auto& [out, seed] : {std::pair("a", "5"), std::pair("b", "5"), std::pair("c", "6")}) {
-    ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path(out), "--seed", seed}).code, 0);
-  }
-  EXPECT_EQ(Bytes(folder_ / "a/00-40.tfrec"), Bytes(folder_ / "b/00-40.tfrec"));
-  EXPECT_NE(Bytes(folder_ / "a/00-40.tfrec"), Bytes(folder_ / "c/00-40.tfrec"));
-}
-
-TEST_F(CliTest, AnUnreadableImageStopsThePackingBeforeItStarts) {
-  MakeImages("images", 2);
-  std::ofstream(folder_ / "images/dark/broken.png") << "no image";
-  const Result refused = Penstock({"pack", Path("images"), "--out", Path("shards")});
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("broken.png"));
-  EXPECT_THAT(refused.err, HasSubstr("Nothing was written"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "shards"));
-  const Result skipped =
-      Penstock({"pack", Path("images"), "--out", Path("shards"), "--skip-unreadable", "--json"});
-  EXPECT_EQ(skipped.code, 0);
-  EXPECT_EQ(Json::parse(skipped.out)["images"], 4);
-  EXPECT_EQ(Json::parse(skipped.out)["unreadable"].size(), 1u);
-}
-
 TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   EXPECT_EQ(Penstock({"no-such-command"}).code, 2);
   EXPECT_EQ(Penstock({"train"}).code, 2);
   EXPECT_EQ(Penstock({"--help"}).code, 0);
-  const Result missing = Penstock({"train", "--data", Path("*.tfrec")});
+  const CommandResult missing = Penstock({"train", "--data", Path("*.tfrec")});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("penstock train: nothing matches"));
 }
 
 TEST_F(CliTest, DevicesListsAsManyAsAskedFor) {
-  const Result result = Penstock({"devices", "--device", "cpu", "--cpu-devices", "3", "--json"});
+  const CommandResult result =
+      Penstock({"devices", "--device", "cpu", "--cpu-devices", "3", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(Json::parse(result.out).size(), 3u);
 }

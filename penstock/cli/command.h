@@ -1,6 +1,7 @@
 // Room cli: the `penstock` command. It may use every room; nothing uses it.
 //
 //   penstock pack photos/ --out shards/        images to TFRecord shards
+//   penstock reshard shards/ --out small/      shards of another number, size or quality
 //   penstock inspect shards/00-512.tfrec       what a shard, a checkpoint or a model holds
 //   penstock devices                           what there is to run on
 //   penstock train | evaluate | predict        a model, from shards
@@ -37,6 +38,7 @@ struct CommandRow {
 };
 
 std::unique_ptr<Command> PackCommand();
+std::unique_ptr<Command> ReshardCommand();
 std::unique_ptr<Command> InspectCommand();
 std::unique_ptr<Command> DevicesCommand();
 std::unique_ptr<Command> TrainCommand();

@@ -6,7 +6,8 @@ namespace penstock::cli {
 namespace {
 
 constexpr CommandRow kCommands[] = {
-    {"pack", "Pack folders of images, or a CSV, into TFRecord shards", PackCommand},
+    {"pack", "Pack images, or a data set of another format, into TFRecord shards", PackCommand},
+    {"reshard", "Rewrite shards: another number, size, image size or quality", ReshardCommand},
     {"inspect", "Show what a shard, a folder of checkpoints or a model holds", InspectCommand},
     {"devices", "List the devices there are to run on", DevicesCommand},
     {"train", "Train a model from shards", TrainCommand},

@@ -1,16 +1,15 @@
+#include <algorithm>
 #include <cstdio>
-#include <map>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include <unistd.h>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/shard_report.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
-#include "penstock/record/example.h"
-#include "penstock/record/example_parser.h"
-#include "penstock/record/tfrecord.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/save.h"
 
@@ -24,6 +23,9 @@ class Inspect : public Command {
   void Describe(CLI::App& app) override {
     app.add_option("what", what_, "Shards (files or patterns), a folder of checkpoints, or a model")
         ->required();
+    app.add_flag("--show", show_,
+                 "Draw some images of each shard; done anyway for one shard in a terminal");
+    app.add_option("--html", html_, "Write a page with some images of each shard to this file");
     app.add_flag("--json", json_, "Print JSON");
   }
 
@@ -36,13 +38,23 @@ class Inspect : public Command {
         continue;
       }
       PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, what));
+      if (files.size() == 1 && what_.size() == 1 && ::isatty(STDOUT_FILENO) == 1) show_ = true;
       for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(File(file, all));
     }
-    if (json_) std::printf("%s\n", all.dump(2).c_str());
+    if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(WritePage());
+    if (json_)
+      std::printf("%s\n",
+                  all.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace).c_str());
     return absl::OkStatus();
   }
 
  private:
+  absl::Status WritePage() const {
+    if (reports_.empty())
+      return absl::InvalidArgumentError("--html shows shards, and there is none among these");
+    return io::WriteFile(*fs_, html_, HtmlPage(reports_));
+  }
+
   absl::Status File(const std::string& uri, Json& all) {
     absl::StatusOr<save::Contents> weights = save::Inspect(*fs_, uri);
     if (weights.ok()) return Model(uri, *weights, all);
@@ -50,31 +62,41 @@ class Inspect : public Command {
   }
 
   absl::Status Shard(const std::string& uri, Json& all) {
-    PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs_, uri));
-    int64_t records = 0, bytes = 0;
-    std::string schema = "none: the shard is empty", first;
-    for (;;) {
-      PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
-      if (block.records.empty()) break;
-      if (records == 0) {
-        const absl::StatusOr<record::ExampleSchema> inferred = record::InferSchema(block.records);
-        schema = inferred.ok() ? inferred->ToString() : "not tf.train.Example records";
-        if (inferred.ok()) first = record::DescribeExample(block.records[0]);
-      }
-      records += static_cast<int64_t>(block.records.size());
-      for (absl::string_view r : block.records) bytes += static_cast<int64_t>(r.size());
-    }
+    constexpr int kSamples = 9;
+    PENSTOCK_ASSIGN_OR_RETURN(ShardReport report, LookThroughShard(*fs_, uri, kSamples));
     all.push_back({{"uri", uri},
                    {"kind", "tfrecord"},
-                   {"records", records},
-                   {"bytes", bytes},
-                   {"schema", schema}});
-    if (json_) return absl::OkStatus();
-    std::printf("%s: TFRecord, %lld records, %.1f MB, checksums are good\n  schema: %s\n",
-                uri.c_str(), static_cast<long long>(records), static_cast<double>(bytes) / 1e6,
-                schema.c_str());
-    if (!first.empty()) std::printf("  first record: %s\n", first.c_str());
+                   {"records", report.records},
+                   {"bytes", report.bytes},
+                   {"schema", report.schema},
+                   {"labels", report.labels}});
+    if (!json_) PrintShard(report);
+    if (!html_.empty()) reports_.push_back(std::move(report));
     return absl::OkStatus();
+  }
+
+  void PrintShard(const ShardReport& report) const {
+    std::printf("%s: TFRecord, %lld records, %.1f MB, checksums are good\n  schema: %s\n",
+                report.uri.c_str(), static_cast<long long>(report.records),
+                static_cast<double>(report.bytes) / 1e6, report.schema.c_str());
+    if (!report.first.empty()) std::printf("  first record: %s\n", report.first.c_str());
+    if (!report.labels.empty()) std::printf("  labels: %s\n", MostFrequent(report).c_str());
+    if (show_) std::printf("\n%s", DrawSamples(report).c_str());
+  }
+
+  // "cat 512, dog 488 and 98 more".
+  static std::string MostFrequent(const ShardReport& report) {
+    constexpr size_t kShown = 10;
+    std::vector<std::pair<int64_t, std::string>> labels;
+    for (const auto& [label, count] : report.labels) labels.emplace_back(-count, label);
+    std::sort(labels.begin(), labels.end());
+    std::string text;
+    for (size_t i = 0; i < std::min(kShown, labels.size()); ++i) {
+      absl::StrAppend(&text, i == 0 ? "" : ", ", absl::CHexEscape(labels[i].second), " ",
+                      -labels[i].first);
+    }
+    if (labels.size() > kShown) absl::StrAppend(&text, " and ", labels.size() - kShown, " more");
+    return text;
   }
 
   absl::Status Model(const std::string& uri, const save::Contents& contents, Json& all) {
@@ -136,7 +158,9 @@ class Inspect : public Command {
   }
 
   std::vector<std::string> what_;
-  bool json_ = false;
+  std::string html_;
+  bool json_ = false, show_ = false;
+  std::vector<ShardReport> reports_;  // for the page
   std::shared_ptr<io::FileSystem> fs_ = io::FileSystem::Default();
 };
 

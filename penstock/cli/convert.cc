@@ -1,0 +1,320 @@
+#include "penstock/cli/convert.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/base/thread_pool.h"
+#include "penstock/cli/convert_progress.h"
+#include "penstock/cli/records_in_order.h"
+#include "penstock/io/local_output_stream.h"
+#include "penstock/io/uri.h"
+#include "penstock/record/tfrecord_index.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int kNetworkThreads = 32;
+
+// Errors that are the storage's or the machine's and not the input's: another run may read it.
+bool StopsTheConversion(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsUnauthenticated(status) || absl::IsCancelled(status);
+}
+
+std::string CsvField(absl::string_view text) {
+  if (text.find_first_of(",\"\r\n") == absl::string_view::npos) return std::string(text);
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+// The path of a local folder; "" for others.
+std::string LocalPath(const std::string& folder) {
+  const absl::StatusOr<io::Uri> uri = io::ParseUri(folder);
+  return uri.ok() && uri->is_local() ? uri->path : "";
+}
+
+class Conversion {
+ public:
+  Conversion(io::FileSystem& fs, const RecordSource& source, const ConvertOptions& options,
+             std::FILE* log)
+      : fs_(fs), source_(source), options_(options), log_(log) {}
+
+  absl::StatusOr<ShardPlan> Run() {
+    PENSTOCK_RETURN_IF_ERROR(Begin());
+    if (!plan_.finished) {
+      PENSTOCK_RETURN_IF_ERROR(WriteShards());
+      PENSTOCK_RETURN_IF_ERROR(Finish());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Job FullJob() const {
+    Job job = source_.job();
+    if (options_.shards > 0) {
+      job.emplace_back("--shards", absl::StrCat(options_.shards));
+    } else {
+      job.emplace_back("--shard-size", absl::StrCat(options_.shard_bytes));
+    }
+    if (options_.keep_order) {
+      job.emplace_back("--keep-order", "on");
+    } else {
+      job.emplace_back("--seed", absl::StrCat(options_.seed));
+    }
+    return job;
+  }
+
+  // Decides where to begin: anew, or where an earlier run was stopped.
+  absl::Status Begin() {
+    if (options_.overwrite) PENSTOCK_RETURN_IF_ERROR(RemoveEarlierShards());
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> earlier, ReadShardPlan(fs_, options_.out));
+    if (earlier) return GoOn(*std::move(earlier));
+    PENSTOCK_RETURN_IF_ERROR(RefuseForeignShards());
+    plan_.job = FullJob();
+    PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
+    return WriteShardPlan(fs_, options_.out, plan_);
+  }
+
+  absl::Status GoOn(ShardPlan earlier) {
+    const std::string difference = JobDifference(earlier.job, FullJob());
+    if (!difference.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          options_.out, " holds shards made from other inputs or with other options: ", difference,
+          ". Give what was given then to go on with them, another --out, or --overwrite to remove "
+          "them and start over"));
+    }
+    plan_ = std::move(earlier);
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string gone, KeepWholeShards(fs_, options_.out, plan_));
+    if (!gone.empty()) {
+      std::fprintf(log_, "%s is not there as it was written; it is made again\n",
+                   io::JoinPath(options_.out, gone).c_str());
+    }
+    if (plan_.finished) {
+      std::fprintf(log_, "%s was finished by an earlier run; there is nothing to do\n",
+                   options_.out.c_str());
+      return absl::OkStatus();
+    }
+    RemoveUnpublished();
+    if (plan_.next() > 0) {
+      std::fprintf(log_, "going on after %zu shards, %lld of %lld %s\n", plan_.shards.size(),
+                   static_cast<long long>(plan_.next()), static_cast<long long>(source_.size()),
+                   source_.noun());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> EarlierShards() {
+    absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(options_.out);
+    std::vector<std::string> shards;
+    if (absl::IsNotFound(files.status())) return shards;
+    PENSTOCK_RETURN_IF_ERROR(files.status());
+    for (io::FileInfo& file : *files) {
+      if (!file.is_directory && IsShardName(io::Basename(file.uri)))
+        shards.push_back(std::move(file.uri));
+    }
+    return shards;
+  }
+
+  absl::Status RefuseForeignShards() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    if (shards.empty()) return absl::OkStatus();
+    return absl::AlreadyExistsError(
+        absl::StrCat("there are shards in ", options_.out, " already (", io::Basename(shards[0]),
+                     "), and no plan that tells where they come from; give another --out, or "
+                     "--overwrite to remove them"));
+  }
+
+  // Shards, their indices, and what stands beside them.
+  absl::Status RemoveEarlierShards() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    std::vector<std::string> files = shards;
+    for (const std::string& shard : shards)
+      files.push_back(io::JoinPath(options_.out, record::TfRecordIndexUri(io::Basename(shard))));
+    for (const char* name : {kUnreadableFile, kClassesFile, kShardPlanFile})
+      files.push_back(io::JoinPath(options_.out, name));
+    for (const std::string& file : files) {
+      const absl::Status status = fs_.Remove(file);
+      if (!status.ok() && !absl::IsNotFound(status)) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // What a killed run left unpublished: a local file system has no other way to lose it.
+  void RemoveUnpublished() {
+    const std::string folder = LocalPath(options_.out);
+    if (folder.empty()) return;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      if (io::IsUnpublished(entry.path().filename().string()))
+        std::filesystem::remove(entry.path(), ignored);
+    }
+  }
+
+  // Which input comes at which position.
+  std::vector<int64_t> Order() const {
+    std::vector<int64_t> order(static_cast<size_t>(source_.size()));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    if (options_.keep_order) return order;
+    base::Random random(options_.seed);
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+    return order;
+  }
+
+  // With a number of shards: the positions at which they end, sorted.
+  std::vector<int64_t> Ends() const {
+    std::vector<int64_t> ends;
+    const int64_t count = std::min(options_.shards, source_.size());
+    for (int64_t s = 1; s <= count; ++s) ends.push_back(source_.size() * s / count);
+    return ends;
+  }
+
+  int Threads() const {
+    if (options_.threads > 0) return options_.threads;
+    return source_.waits_for_network() ? std::max(kNetworkThreads, base::NumCores())
+                                       : base::NumCores();
+  }
+
+  absl::Status WriteShards() {
+    const std::vector<int64_t> order = Order(), ends = Ends();
+    ShardWriter writer(fs_, options_.out,
+                       {.first_index = static_cast<int64_t>(plan_.shards.size()),
+                        .target_bytes = options_.shards > 0 ? 0 : options_.shard_bytes,
+                        .scratch_folder = LocalPath(options_.out)});
+    ConvertProgress progress(source_.noun(), plan_.next(), source_.size(), {.out = log_});
+    const auto published = [&](const absl::StatusOr<std::optional<Shard>>& shard, int64_t end) {
+      if (!shard.ok()) return shard.status();
+      if (!*shard) return absl::OkStatus();
+      plan_.shards.push_back({.shard = **shard, .end = end});
+      progress.AddShard();
+      return WriteShardPlan(fs_, options_.out, plan_);
+    };
+    const auto take = [&](int64_t i, absl::StatusOr<std::string> record) {
+      if (record.ok()) {
+        PENSTOCK_RETURN_IF_ERROR(published(writer.Append(*record), i));
+      } else {
+        PENSTOCK_RETURN_IF_ERROR(LeaveOut(i, source_.Name(order[i]), record.status()));
+      }
+      progress.Add(record.ok() ? static_cast<int64_t>(record->size()) : 0, !record.ok());
+      if (std::binary_search(ends.begin(), ends.end(), i + 1))
+        return published(writer.Publish(), i + 1);
+      return absl::OkStatus();
+    };
+    base::ThreadPool pool(Threads(), "convert");
+    PENSTOCK_RETURN_IF_ERROR(MakeInOrder(
+        pool, plan_.next(), source_.size(), {}, [&](int64_t i) { return source_.Make(order[i]); },
+        take));
+    return published(writer.Publish(), source_.size());
+  }
+
+  absl::Status LeaveOut(int64_t position, std::string name, const absl::Status& why) {
+    if (StopsTheConversion(why)) {
+      return absl::Status(why.code(), absl::StrCat(name, ": ", why.message(), ". Stopped after ",
+                                                   plan_.shards.size(),
+                                                   " shards; the same command goes on from there"));
+    }
+    plan_.unreadable.push_back(
+        {.position = position, .name = std::move(name), .why = std::string(why.message())});
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (!plan_.unreadable.empty()) {
+      std::string csv = "path,why\n";
+      for (const UnreadableInput& u : plan_.unreadable)
+        absl::StrAppend(&csv, CsvField(u.name), ",", CsvField(u.why), "\n");
+      PENSTOCK_RETURN_IF_ERROR(
+          io::WriteFile(fs_, io::JoinPath(options_.out, kUnreadableFile), csv));
+    }
+    if (!source_.classes().empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          io::WriteFile(fs_, io::JoinPath(options_.out, kClassesFile),
+                        absl::StrCat(absl::StrJoin(source_.classes(), "\n"), "\n")));
+    }
+    plan_.finished = true;
+    return WriteShardPlan(fs_, options_.out, plan_);
+  }
+
+  io::FileSystem& fs_;
+  const RecordSource& source_;
+  const ConvertOptions& options_;
+  std::FILE* const log_;
+  ShardPlan plan_;
+};
+
+}  // namespace
+
+void ConvertOptions::Describe(CLI::App& app) {
+  app.add_option("--out", out, "The folder for the shards, local, gs:// or s3://")->required();
+  CLI::Option* count =
+      app.add_option("--shards", shards, "How many shards; default: as many as --shard-size gives")
+          ->check(CLI::Range(1, 1000000));
+  app.add_option("--shard-size", shard_bytes, "How large a shard may be: 100MB, 1GiB")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
+      ->default_str("100MB")
+      ->excludes(count);
+  app.add_option("--seed", seed, "Of the order; the same seed gives the same bytes")
+      ->capture_default_str();
+  app.add_flag("--keep-order", keep_order, "Do not shuffle");
+  app.add_option("--threads", threads,
+                 "Default: one for each core; 32 for inputs in object storage, if that is more")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--overwrite", overwrite, "Remove the shards that are in --out and start over");
+  app.add_flag("--skip-unreadable", skip_unreadable,
+               "Succeed even if some cannot be read; they are left out and listed all the same");
+  app.add_flag("--json", json, "Print JSON");
+}
+
+absl::StatusOr<ShardPlan> Convert(io::FileSystem& fs, const RecordSource& source,
+                                  const ConvertOptions& options, std::FILE* log) {
+  if (source.size() == 0)
+    return absl::NotFoundError(absl::StrCat("there are no ", source.noun(), " to convert"));
+  return Conversion(fs, source, options, log).Run();
+}
+
+absl::Status PrintConversion(const ShardPlan& made, const RecordSource& source,
+                             const ConvertOptions& options, absl::string_view verb) {
+  if (options.json) {
+    nlohmann::ordered_json json{{source.noun(), made.records()}};
+    if (!source.classes().empty()) json["classes"] = source.classes();
+    json["shards"] = nlohmann::ordered_json::array();
+    for (const PlannedShard& s : made.shards)
+      json["shards"].push_back(io::JoinPath(options.out, s.shard.file));
+    json["unreadable"] = nlohmann::ordered_json::array();
+    for (const UnreadableInput& u : made.unreadable)
+      json["unreadable"].push_back({{"uri", u.name}, {"why", u.why}});
+    std::printf("%s\n",
+                json.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace).c_str());
+  } else {
+    const std::string classes =
+        source.classes().empty() ? "" : absl::StrCat(" of ", source.classes().size(), " classes");
+    std::printf("%s %lld %s%s into %zu %s in %s\n", std::string(verb).c_str(),
+                static_cast<long long>(made.records()), source.noun(), classes.c_str(),
+                made.shards.size(), made.shards.size() == 1 ? "shard" : "shards",
+                options.out.c_str());
+  }
+  if (made.unreadable.empty()) return absl::OkStatus();
+  const std::string report = io::JoinPath(options.out, kUnreadableFile);
+  const std::string count =
+      absl::StrCat(made.unreadable.size(), " of ", source.size(), " ", source.noun());
+  if (options.skip_unreadable && !made.shards.empty()) {
+    std::fprintf(stderr, "left out %s that cannot be read; %s lists them\n", count.c_str(),
+                 report.c_str());
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      count, " cannot be read; ", report, " lists them (the first: ", made.unreadable[0].name, ": ",
+      made.unreadable[0].why,
+      "). The shards are whole, without them. Mend them and start over "
+      "with --overwrite, or say with --skip-unreadable that this is fine"));
+}
+
+}  // namespace penstock::cli

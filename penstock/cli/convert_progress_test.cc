@@ -1,0 +1,47 @@
+#include "penstock/cli/convert_progress.h"
+
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace penstock::cli {
+namespace {
+
+using Style = ConvertProgressOptions::Style;
+
+// What a conversion of 10 prints that did 4 before, one every 5 seconds.
+std::string Printed(Style style) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  base::FakeClock clock;
+  {
+    ConvertProgress progress("images", 4, 10, {.out = out, .style = style, .clock = &clock});
+    for (int i = 0; i < 4; ++i) {
+      clock.Advance(5);
+      progress.Add(2'000'000, /*unreadable=*/i == 2);
+      if (i == 0) progress.AddShard();
+    }
+  }
+  std::fclose(out);
+  std::string printed(text, size);
+  std::free(text);
+  return printed;
+}
+
+TEST(ConvertProgress, ALogGetsAPlainLineEveryTenSeconds) {
+  EXPECT_EQ(Printed(Style::kLines),
+            "6/10 images, 1 shard, 0.2 images/s, 0.4 MB/s, ETA 0:00:20\n"
+            "8/10 images, 1 shard, 0.2 images/s, 0.4 MB/s, 1 unreadable, ETA 0:00:10\n");
+}
+
+TEST(ConvertProgress, ATerminalGetsOneLineThatIsGoneAtTheEnd) {
+  const std::string printed = Printed(Style::kTerminal);
+  EXPECT_EQ(printed.find('\n'), std::string::npos);
+  EXPECT_EQ(printed.find("\r\033[K5/10 images, 0 shards"), 0u);
+  EXPECT_EQ(printed.substr(printed.size() - 4), "\r\033[K");
+}
+
+}  // namespace
+}  // namespace penstock::cli

@@ -1,0 +1,242 @@
+// `penstock pack` as a user gives it: what it promises about bytes, kills and unreadable images.
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/cli/testing/command_fixture.h"
+#include "penstock/image/image.h"
+
+namespace penstock::cli {
+namespace {
+
+using testing::Bytes;
+using testing::CommandResult;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Penstock;
+using Json = nlohmann::json;
+
+class PackTest : public testing::CommandFixture {
+ protected:
+  // penstock pack images --out NAME MORE...
+  std::vector<std::string> Pack(const std::string& out, std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments{"pack", Path("images"), "--out", Path(out)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  // The files of a folder without the shards' indices.
+  std::vector<std::string> Names(const std::string& out) const {
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : Folder(out)) {
+      if (!absl::EndsWith(name, ".index")) names.push_back(name);
+    }
+    return names;
+  }
+};
+
+// Its process is forked, so it runs before tests that start threads: GoogleTest runs suites named
+// *DeathTest first.
+using PackDeathTest = PackTest;
+
+TEST_F(PackDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
+  MakeImages("images", 60);
+  std::ofstream(folder_ / "images/dark/broken.png") << "no image";
+  const std::vector<std::string> options{"--shards", "40", "--size",    "32", "24",
+                                         "--seed",   "3",  "--threads", "3",  "--skip-unreadable"};
+  int kills = 0;
+  for (int shards : {1, 5, 17, 33}) {
+    if (!testing::RunAndKill(Pack("killed", options), folder_ / "killed", shards)) continue;
+    ++kills;
+    const auto files = Folder("killed");
+    EXPECT_EQ(files.count("classes.txt"), 0u) << "it was not finished";
+    EXPECT_EQ(files.count("pack-plan.json"), 1u);
+  }
+  EXPECT_GE(kills, 2);
+  const CommandResult resumed = Penstock(Pack("killed", options));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("going on after"));
+  const CommandResult whole = Penstock(Pack("whole", options));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(Names("killed"), Names("whole"));
+  EXPECT_TRUE(Folder("killed") == Folder("whole")) << "a byte differs";
+}
+
+TEST_F(PackTest, TheBytesDependOnTheSeedAndNotOnTheThreads) {
+  MakeImages("images", 20);
+  for (const auto& [out, seed, threads] :
+       {std::tuple("a", "5", "1"), std::tuple("b", "5", "4"), std::tuple("c", "6", "4")}) {
+    const CommandResult packed = Penstock(Pack(
+        out, {"--seed", seed, "--threads", threads, "--shard-size", "2KB", "--quality", "90"}));
+    ASSERT_EQ(packed.code, 0) << packed.err;
+  }
+  EXPECT_GE(Names("a").size(), 5u);
+  EXPECT_TRUE(Folder("a") == Folder("b"));
+  EXPECT_FALSE(Folder("a") == Folder("c"));
+}
+
+TEST_F(PackTest, ShardsAreAsManyOrAsLargeAsAskedFor) {
+  MakeImages("images", 5);
+  ASSERT_EQ(Penstock(Pack("count", {"--shards", "3"})).code, 0);
+  EXPECT_THAT(Names("count"), ElementsAre("00-3.tfrec", "01-3.tfrec", "02-4.tfrec", "classes.txt",
+                                          "pack-plan.json"));
+  ASSERT_EQ(Penstock(Pack("size", {"--shard-size", "1000B"})).code, 0);
+  int64_t records = 0;
+  for (const auto& [name, bytes] : Folder("size")) {
+    if (!absl::EndsWith(name, ".tfrec")) continue;
+    EXPECT_LE(bytes.size(), 1000u);
+    records += std::stoi(name.substr(3));
+  }
+  EXPECT_EQ(records, 10);
+  ASSERT_EQ(Penstock(Pack("many", {"--shards", "99"})).code, 0);
+  EXPECT_EQ(Names("many").size(), 12u) << "no empty shards";
+}
+
+TEST_F(PackTest, KeepOrderTakesTheImagesAsTheyAreListed) {
+  MakeImages("images", 3);
+  ASSERT_EQ(Penstock(Pack("out", {"--keep-order"})).code, 0);
+  std::vector<int64_t> classes;
+  for (const auto& r : Records("out/*.tfrec")) classes.push_back(r.at("class").item<int64_t>());
+  EXPECT_THAT(classes, ElementsAre(0, 0, 0, 1, 1, 1));
+}
+
+TEST_F(PackTest, ASizeAndAQualityMakeJpegsOfThatSize) {
+  MakeImages("images", 2);
+  ASSERT_EQ(Penstock(Pack("out", {"--size", "5", "7", "--quality", "80"})).code, 0);
+  const auto records = Records("out/*.tfrec");
+  ASSERT_EQ(records.size(), 4u);
+  for (const auto& r : records) {
+    const auto info = image::ReadInfo(r.at("image").data<absl::string_view>()[0]);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->format, image::Format::kJpeg);
+    EXPECT_EQ(info->size(), (image::Size{5, 7}));
+    EXPECT_THAT(r.at("size").values<int64_t>(), ElementsAre(5, 7));
+  }
+}
+
+TEST_F(PackTest, UnreadableImagesAreListedCountedAndAnErrorUnlessAllowed) {
+  MakeImages("images", 4);
+  std::ofstream(folder_ / "images/dark/broken, cut.png") << "no image";
+  std::ofstream(folder_ / "images/bright/half.png")
+      << Bytes(folder_ / "images/bright/0.png").substr(0, 60);
+  const CommandResult refused = Penstock(Pack("out", {"--json"}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("2 of 10 images cannot be read"));
+  EXPECT_THAT(refused.err, HasSubstr("out/unreadable.csv lists them"));
+  EXPECT_EQ(Json::parse(refused.out)["images"], 8);
+  EXPECT_EQ(Json::parse(refused.out)["unreadable"].size(), 2u);
+  EXPECT_EQ(Records("out/*.tfrec").size(), 8u);
+  const std::string report = Bytes(folder_ / "out/unreadable.csv");
+  EXPECT_THAT(report, HasSubstr("\"" + Path("images/dark/broken, cut.png") + "\","));
+  EXPECT_THAT(report, HasSubstr(Path("images/bright/half.png") + ","));
+
+  // The same command again has nothing to do and says the same.
+  const CommandResult again = Penstock(Pack("out", {"--json"}));
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.out, refused.out);
+  EXPECT_THAT(again.err, HasSubstr("there is nothing to do"));
+  const CommandResult allowed = Penstock(Pack("out", {"--skip-unreadable"}));
+  EXPECT_EQ(allowed.code, 0);
+  EXPECT_THAT(allowed.err, HasSubstr("left out 2 of 10 images that cannot be read"));
+}
+
+TEST_F(PackTest, NotOneReadableImageIsAFailure) {
+  std::filesystem::create_directories(folder_ / "images/x");
+  std::ofstream(folder_ / "images/x/a.png") << "no image";
+  const CommandResult result = Penstock(Pack("out", {"--skip-unreadable"}));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("1 of 1 images cannot be read"));
+}
+
+TEST_F(PackTest, OtherInputsOrOptionsAreNotTakenForTheSame) {
+  MakeImages("images", 3);
+  ASSERT_EQ(Penstock(Pack("out", {"--shards", "2"})).code, 0);
+  const CommandResult seed = Penstock(Pack("out", {"--shards", "2", "--seed", "9"}));
+  EXPECT_EQ(seed.code, 1);
+  EXPECT_THAT(seed.err, HasSubstr("--seed was 0 and is 9"));
+  EXPECT_THAT(seed.err, HasSubstr("--overwrite"));
+  const auto before = Folder("out");
+  MakeImages("images", 4);
+  const CommandResult more = Penstock(Pack("out", {"--shards", "2"}));
+  EXPECT_THAT(more.err, HasSubstr("the list of images was 6 ("));
+  EXPECT_TRUE(Folder("out") == before) << "a refusal changes nothing";
+  const CommandResult over = Penstock(Pack("out", {"--shards", "1", "--overwrite"}));
+  EXPECT_EQ(over.code, 0) << over.err;
+  EXPECT_THAT(Names("out"), ElementsAre("00-8.tfrec", "classes.txt", "pack-plan.json"));
+  EXPECT_EQ(Folder("out").size(), 4u) << "no index of an earlier shard stays";
+}
+
+TEST_F(PackTest, ShardsOfUnknownOriginAreNotMixedWithNewOnes) {
+  MakeImages("images", 2);
+  std::filesystem::create_directories(folder_ / "out");
+  std::ofstream(folder_ / "out/07-3.tfrec") << "x";
+  std::ofstream(folder_ / "out/notes.txt") << "kept";
+  const CommandResult refused = Penstock(Pack("out"));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("07-3.tfrec"));
+  EXPECT_EQ(Penstock(Pack("out", {"--overwrite"})).code, 0);
+  EXPECT_THAT(Names("out"),
+              ElementsAre("00-4.tfrec", "classes.txt", "notes.txt", "pack-plan.json"));
+}
+
+TEST_F(PackTest, AShardThatIsGoneIsMadeAgain) {
+  MakeImages("images", 6);
+  ASSERT_EQ(Penstock(Pack("out", {"--shards", "4"})).code, 0);
+  const auto before = Folder("out");
+  std::filesystem::remove(folder_ / "out/01-3.tfrec");
+  const CommandResult again = Penstock(Pack("out", {"--shards", "4"}));
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.err, HasSubstr("01-3.tfrec is not there as it was written"));
+  EXPECT_TRUE(Folder("out") == before);
+}
+
+TEST_F(PackTest, LabelsMayStandInAFile) {
+  MakeImages("images", 2);
+  std::ofstream(folder_ / "labels.json")
+      << "{\"images/dark/0.png\": \"7\", \"images/bright/1.png\": 12}";
+  const CommandResult packed = Penstock(
+      {"pack", "--labels", Path("labels.json"), "--out", Path("out"), "--keep-order", "--json"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(Json::parse(packed.out)["classes"], Json({"7", "12"}));
+  const auto records = Records("out/*.tfrec");
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].at("label").data<absl::string_view>()[0], "12");
+  EXPECT_EQ(records[0].at("image").data<absl::string_view>()[0],
+            Bytes(folder_ / "images/bright/1.png"));
+}
+
+TEST_F(PackTest, BadOptionsGetASentenceThatSaysWhatToDo) {
+  MakeImages("images", 1);
+  struct Row {
+    std::vector<std::string> arguments;
+    int code;
+    const char* says;
+  };
+  const std::string images = Path("images"), out = Path("out");
+  const Row kRows[] = {
+      {{"pack", "--out", out}, 1, "give one of: folders or patterns of images"},
+      {{"pack", images, "--from-npz", "x.npz", "--out", out}, 1, "give one of"},
+      {{"pack", images}, 2, "--out is required"},
+      {{"pack", images, "--out", out, "--size", "3"}, 2, "--size"},
+      {{"pack", images, "--out", out, "--quality", "101"}, 2, "--quality"},
+      {{"pack", images, "--out", out, "--shards", "0"}, 2, "--shards"},
+      {{"pack", images, "--out", out, "--shards", "2", "--shard-size", "1MB"}, 2, "--shard"},
+      {{"pack", images, "--out", out, "--x", "a"}, 2, "--from-npz"},
+      {{"pack", images, "--out", out, "--split", "test"}, 1, "leave it out"},
+      {{"pack", Path("none/*.jpg"), "--out", out}, 1, "none"},
+      {{"pack", images, "--labels", Path("no.csv"), "--out", out}, 1, "no.csv"},
+  };
+  for (const Row& row : kRows) {
+    const CommandResult result = Penstock(row.arguments);
+    EXPECT_EQ(result.code, row.code) << ::testing::PrintToString(row.arguments) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(row.says)) << ::testing::PrintToString(row.arguments);
+  }
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+}  // namespace
+}  // namespace penstock::cli

@@ -1,0 +1,141 @@
+#include "penstock/cli/record_index.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/cli/record_source.h"
+#include "penstock/cli/shard_plan.h"
+#include "penstock/record/compression.h"
+#include "penstock/record/crc32c.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int64_t kFrameBytes = record::kTfRecordHeaderBytes + record::kTfRecordFooterBytes;
+
+// Appends the file's bytes, inflated. Damage ends it and goes to `damage`; other errors are errors.
+absl::Status CopyInflated(io::FileSystem& fs, const std::string& uri,
+                          record::Compression compression, ScratchFile& scratch,
+                          absl::Status& damage) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::InputStream> in, fs.OpenInput(uri));
+  if (compression != record::Compression::kNone) in = record::Inflate(std::move(in), compression);
+  std::string chunk(1 << 20, '\0');
+  for (;;) {
+    const absl::StatusOr<int64_t> n = in->Read(absl::MakeSpan(chunk));
+    if (absl::IsDataLoss(n.status())) {
+      damage = n.status();
+      return absl::OkStatus();
+    }
+    PENSTOCK_RETURN_IF_ERROR(n.status());
+    if (*n == 0) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(scratch.Append(absl::string_view(chunk).substr(0, *n)));
+  }
+}
+
+// Goes from length to length: where the records begin, and where the last one ends. The format's
+// description is in record/tfrecord.h.
+absl::StatusOr<std::vector<int64_t>> FindRecords(io::RandomAccessFile& file) {
+  std::vector<int64_t> offsets{0};
+  char header[record::kTfRecordHeaderBytes];
+  for (;;) {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file.Read(offsets.back(), absl::MakeSpan(header)));
+    if (n < record::kTfRecordHeaderBytes) return offsets;
+    uint64_t length = 0;
+    uint32_t crc = 0;
+    std::memcpy(&length, header, 8);
+    std::memcpy(&crc, header + 8, 4);
+    const int64_t left = file.size() - offsets.back() - kFrameBytes;
+    if (record::UnmaskCrc(crc) != record::Crc32c(absl::string_view(header, 8)) || left < 0 ||
+        length > static_cast<uint64_t>(left))
+      return offsets;
+    offsets.push_back(offsets.back() + kFrameBytes + static_cast<int64_t>(length));
+  }
+}
+
+// The record that begins at `offset`, or what is wrong there.
+absl::StatusOr<std::string> ReadRecord(std::shared_ptr<io::RandomAccessFile> file, int64_t offset,
+                                       int64_t number, int64_t bytes) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      auto reader,
+      record::TfRecordReader::FromFile(std::move(file), {.compression = record::Compression::kNone,
+                                                         .begin = offset,
+                                                         .end = offset + 1,
+                                                         .first_index = number,
+                                                         .block_bytes = bytes}));
+  PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
+  if (block.empty()) return absl::OutOfRangeError("the file ends here");
+  return std::string(block.records[0]);
+}
+
+}  // namespace
+
+absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
+                                               const std::vector<std::string>& files,
+                                               ScratchOptions scratch_options) {
+  RecordIndex index(fs);
+  const auto scratch = std::make_shared<ScratchFile>(std::move(scratch_options));
+  for (const std::string& uri : files) {
+    File file{.uri = uri, .first = index.size(), .offsets = {}, .damage = {}, .copy = nullptr};
+    PENSTOCK_ASSIGN_OR_RETURN(const auto reader, record::TfRecordReader::Open(fs, uri));
+    const record::Compression compression = reader->compression();
+    file.compressed = compression != record::Compression::kNone;
+    std::shared_ptr<io::RandomAccessFile> bytes;
+    if (file.compressed || IsRemote(uri)) {
+      const int64_t begin = scratch->size();
+      PENSTOCK_RETURN_IF_ERROR(CopyInflated(fs, uri, compression, *scratch, file.damage));
+      file.copy = bytes = ReadFrom(scratch, uri, begin, scratch->size() - begin);
+    } else {
+      PENSTOCK_ASSIGN_OR_RETURN(bytes, fs.OpenRandomAccess(uri));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(file.offsets, FindRecords(*bytes));
+    if (file.damage.ok() && file.offsets.back() != bytes->size()) {
+      const auto rest = ReadRecord(bytes, file.offsets.back(),
+                                   static_cast<int64_t>(file.offsets.size()) - 1, kFrameBytes);
+      file.damage =
+          rest.ok() ? absl::DataLossError("the file changed while it was read") : rest.status();
+    }
+    index.files_.push_back(std::move(file));
+  }
+  return index;
+}
+
+const RecordIndex::File& RecordIndex::FileOf(int64_t i) const {
+  PENSTOCK_CHECK(i >= 0 && i < size());
+  const auto after = std::upper_bound(files_.begin(), files_.end(), i,
+                                      [](int64_t n, const File& f) { return n < f.first; });
+  return *std::prev(after);
+}
+
+std::string RecordIndex::Where(int64_t i) const {
+  const File& file = FileOf(i);
+  return record::RecordOrigin(file.uri, file.offsets[i - file.first], i - file.first,
+                              file.compressed);
+}
+
+absl::StatusOr<std::string> RecordIndex::Read(int64_t i) const {
+  const File& file = FileOf(i);
+  const auto number = static_cast<size_t>(i - file.first);
+  if (number + 1 == file.offsets.size()) return file.damage;
+  std::shared_ptr<io::RandomAccessFile> bytes = file.copy;
+  if (bytes == nullptr) {
+    PENSTOCK_ASSIGN_OR_RETURN(bytes, fs_->OpenRandomAccess(file.uri));
+  }
+  return ReadRecord(std::move(bytes), file.offsets[number], i - file.first,
+                    file.offsets[number + 1] - file.offsets[number]);
+}
+
+std::string RecordIndex::Fingerprint() const {
+  cli::Fingerprint all;
+  for (const File& file : files_) {
+    all.Add(absl::string_view(file.uri));
+    for (int64_t offset : file.offsets) all.Add(offset);
+  }
+  return all.ToString();
+}
+
+}  // namespace penstock::cli

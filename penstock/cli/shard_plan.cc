@@ -1,0 +1,159 @@
+#include "penstock/cli/shard_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+// Throws the library's exceptions where a value is missing or of another type.
+absl::StatusOr<ShardPlan> FromJson(const Json& json) {
+  if (json.at("penstock_plan") != kVersion)
+    return absl::InvalidArgumentError("it is of another version");
+  ShardPlan plan;
+  for (const auto& [name, value] : json.at("job").items()) {
+    plan.job.emplace_back(name, value.get<std::string>());
+  }
+  for (const Json& s : json.at("shards")) {
+    const int64_t before = plan.next();
+    plan.shards.push_back(
+        {.shard = {.file = s.at("file"), .records = s.at("records"), .bytes = s.at("bytes")},
+         .end = s.at("end")});
+    if (!IsShardName(plan.shards.back().shard.file) || plan.next() <= before)
+      return absl::InvalidArgumentError("a shard has no name or no inputs");
+  }
+  for (const Json& u : json.at("unreadable")) {
+    plan.unreadable.push_back(
+        {.position = u.at("position"), .name = u.at("name"), .why = u.at("why")});
+  }
+  plan.finished = json.at("finished");
+  return plan;
+}
+
+Json ToJson(const ShardPlan& plan) {
+  Json json{{"penstock_plan", kVersion}, {"finished", plan.finished}};
+  json["job"] = Json::object();
+  for (const auto& [name, value] : plan.job) json["job"][name] = value;
+  json["shards"] = Json::array();
+  for (const PlannedShard& s : plan.shards) {
+    json["shards"].push_back({{"file", s.shard.file},
+                              {"records", s.shard.records},
+                              {"bytes", s.shard.bytes},
+                              {"end", s.end}});
+  }
+  json["unreadable"] = Json::array();
+  for (const UnreadableInput& u : plan.unreadable) {
+    json["unreadable"].push_back({{"position", u.position}, {"name", u.name}, {"why", u.why}});
+  }
+  return json;
+}
+
+std::string PlanUri(absl::string_view folder) { return io::JoinPath(folder, kShardPlanFile); }
+
+const std::string* Find(const Job& job, absl::string_view name) {
+  for (const auto& [key, value] : job) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int64_t ShardPlan::records() const {
+  int64_t sum = 0;
+  for (const PlannedShard& s : shards) sum += s.shard.records;
+  return sum;
+}
+
+void ShardPlan::KeepShards(size_t count) {
+  shards.resize(std::min(count, shards.size()));
+  std::erase_if(unreadable, [&](const UnreadableInput& u) { return u.position >= next(); });
+  finished = false;
+}
+
+absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
+                                                       absl::string_view folder) {
+  const std::string uri = PlanUri(folder);
+  const absl::StatusOr<std::string> text = io::ReadFile(fs, uri);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  PENSTOCK_RETURN_IF_ERROR(text.status());
+  std::string why;
+  try {
+    absl::StatusOr<ShardPlan> plan = FromJson(Json::parse(*text));
+    if (plan.ok()) return *std::move(plan);
+    why = std::string(plan.status().message());
+  } catch (const Json::exception& e) {
+    why = e.what();
+  }
+  return absl::DataLossError(absl::StrCat(uri, " is no plan of shards (", why,
+                                          "); remove it, or start over with --overwrite"));
+}
+
+absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan) {
+  // Names of files need not be UTF-8, JSON must.
+  const std::string text =
+      ToJson(plan).dump(1, ' ', false, nlohmann::detail::error_handler_t::replace);
+  return io::WriteFile(fs, PlanUri(folder), absl::StrCat(text, "\n"));
+}
+
+absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,
+                                            ShardPlan& plan) {
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i].shard;
+    const absl::StatusOr<io::FileInfo> info = fs.Stat(io::JoinPath(folder, shard.file));
+    if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+    if (!info.ok() || info->is_directory || info->size != shard.bytes) {
+      const std::string file = shard.file;
+      plan.KeepShards(i);
+      return file;
+    }
+  }
+  return "";
+}
+
+std::string JobDifference(const Job& then, const Job& now) {
+  std::vector<std::string> differences;
+  for (const auto& [name, value] : now) {
+    const std::string* before = Find(then, name);
+    if (before == nullptr) {
+      differences.push_back(absl::StrCat(name, " is new (", value, ")"));
+    } else if (*before != value) {
+      differences.push_back(absl::StrCat(name, " was ", *before, " and is ", value));
+    }
+  }
+  for (const auto& [name, value] : then) {
+    if (Find(now, name) == nullptr)
+      differences.push_back(absl::StrCat(name, " was ", value, " and is not given"));
+  }
+  return absl::StrJoin(differences, "; ");
+}
+
+void Fingerprint::Add(absl::string_view bytes) {
+  Add(static_cast<int64_t>(bytes.size()));
+  for (size_t i = 0; i < bytes.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
+    state_ = base::MixSeeds(state_, word);
+  }
+}
+
+void Fingerprint::Add(int64_t number) {
+  state_ = base::MixSeeds(state_, static_cast<uint64_t>(number));
+}
+
+std::string Fingerprint::ToString() const { return absl::StrFormat("%016x", state_); }
+
+}  // namespace penstock::cli
