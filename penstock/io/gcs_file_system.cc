@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "penstock/io/gcs_endpoint.h"
 #include "penstock/io/gcs_input_stream.h"
 #include "penstock/io/gcs_reader.h"
+#include "penstock/io/google_access_token.h"
 #include "penstock/io/google_credentials.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
@@ -123,22 +123,39 @@ class GcsFileSystem : public FileSystem {
     return uri;
   }
 
-  // Null when credentials are needed, which only the others can get.
+  // Null when credentials are needed of a kind that only the others can get.
   absl::StatusOr<std::shared_ptr<GcsReader>> ReaderFor(const Uri& uri) {
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     std::lock_guard lock(mutex_);
-    if (!endpoint.anonymous) {
-      if (!credentials_) credentials_ = GoogleCredentialsExist();
-      if (*credentials_) return nullptr;
-    }
     if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
-    std::shared_ptr<GcsReader>& reader = readers_[{endpoint.url(), endpoint.retry_limit_seconds}];
+    GcsReader::Authorize authorize = [] { return std::string(); };
+    if (!endpoint.anonymous) {
+      PENSTOCK_RETURN_IF_ERROR(FindCredentials());
+      if (others_have_credentials_) return nullptr;
+      if (token_ != nullptr) authorize = [token = token_] { return token->Authorization(); };
+    }
+    std::shared_ptr<GcsReader>& reader =
+        readers_[{endpoint.url(), endpoint.anonymous, endpoint.retry_limit_seconds}];
     if (reader == nullptr) {
-      reader = std::make_shared<GcsReader>(
-          http_, endpoint, [] { return std::string(); },
-          base::MixSeeds(options_.seed, readers_.size()));
+      reader = std::make_shared<GcsReader>(http_, endpoint, std::move(authorize),
+                                           base::MixSeeds(options_.seed, readers_.size()));
     }
     return reader;
+  }
+
+  // Once; an error is looked at again the next time.
+  absl::Status FindCredentials() {
+    if (looked_for_credentials_) return absl::OkStatus();
+    if (GoogleCredentialsExist()) {
+      auto token = GoogleAccessToken::FromDefaultChain(http_);
+      others_have_credentials_ = absl::IsUnimplemented(token.status());
+      if (!others_have_credentials_) {
+        PENSTOCK_RETURN_IF_ERROR(token.status());
+        token_ = *std::move(token);
+      }
+    }
+    looked_for_credentials_ = true;
+    return absl::OkStatus();
   }
 
   // What is no object may be a folder: worth another question.
@@ -153,9 +170,11 @@ class GcsFileSystem : public FileSystem {
   const std::shared_ptr<ReadAhead> ahead_ = std::make_shared<ReadAhead>();
 
   std::mutex mutex_;
-  std::optional<bool> credentials_;
   std::shared_ptr<HttpClient> http_;
-  std::map<std::pair<std::string, double>, std::shared_ptr<GcsReader>> readers_;
+  bool looked_for_credentials_ = false;
+  bool others_have_credentials_ = false;
+  std::shared_ptr<GoogleAccessToken> token_;  // null: anonymous
+  std::map<std::tuple<std::string, bool, double>, std::shared_ptr<GcsReader>> readers_;
 };
 
 }  // namespace
