@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -94,7 +93,7 @@ ScriptedGcs::~ScriptedGcs() {
 
 void ScriptedGcs::Put(const std::string& object, std::string bytes) {
   std::lock_guard lock(mutex_);
-  objects_[object] = {++generation_, std::move(bytes)};
+  objects_[object] = {++generation_, std::make_shared<const std::string>(std::move(bytes))};
 }
 
 void ScriptedGcs::Remove(const std::string& object) {
@@ -212,7 +211,7 @@ bool ScriptedGcs::Answer(int fd, Request request) {
     return Send(fd, absl::StrCat(Head("200 OK", fault.page.size()), fault.page));
   }
   if (!object) return Send(fd, Head("404 Not Found", 0));
-  const int64_t size = object->bytes.size();
+  const int64_t size = object->bytes->size();
   if (!request.is_media) {
     const std::string body =
         absl::StrCat(R"({"size": ")", size, R"(", "generation": ")", object->generation, R"("})");
@@ -221,7 +220,7 @@ bool ScriptedGcs::Answer(int fd, Request request) {
   const std::string generation = absl::StrCat("X-Goog-Generation: ", object->generation, "\r\n");
   if (request.begin >= size) return Send(fd, Head("416 Range Not Satisfiable", 0, generation));
   absl::string_view body =
-      absl::string_view(object->bytes).substr(request.begin, request.end - request.begin);
+      absl::string_view(*object->bytes).substr(request.begin, request.end - request.begin);
   const std::string range = absl::StrCat(generation, "Content-Range: bytes ", request.begin, "-",
                                          request.begin + body.size() - 1, "/", size, "\r\n");
   const bool cut = fault.cut_after >= 0 && fault.cut_after < static_cast<int64_t>(body.size());

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -80,7 +81,7 @@ class ScriptedGcs {
  private:
   struct Object {
     int64_t generation;
-    std::string bytes;
+    std::shared_ptr<const std::string> bytes;
   };
 
   void Accept();
