@@ -105,7 +105,7 @@ TEST_F(GoogleAccessTokens, OfAServiceAccountAreSignedWithItsKey) {
 
 TEST_F(GoogleAccessTokens, OfAUserComeForTheRefreshToken) {
   const CannedServer server(
-      HttpAnswer("200 OK", R"({"access_token": "ya29.x", "expires_in": 3599})"));
+      CannedHttp("200 OK", R"({"access_token": "ya29.x", "expires_in": 3599})"));
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server)));
   ASSERT_OK_AND_ASSIGN(const std::string authorization, tokens->Authorization());
   EXPECT_EQ(authorization, "Bearer ya29.x");
@@ -117,7 +117,7 @@ TEST_F(GoogleAccessTokens, OfAUserComeForTheRefreshToken) {
 }
 
 TEST_F(GoogleAccessTokens, AreUsedUntilTheyAreNearlyOver) {
-  const CannedServer server(HttpAnswer("200 OK", R"({"access_token": "t", "expires_in": 3600})"));
+  const CannedServer server(CannedHttp("200 OK", R"({"access_token": "t", "expires_in": 3600})"));
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server)));
   base::ThreadPool pool(4);
   base::ParallelFor(pool, 0, 64, [&](int64_t) { EXPECT_OK(tokens->Authorization()); });
@@ -131,7 +131,7 @@ TEST_F(GoogleAccessTokens, AreUsedUntilTheyAreNearlyOver) {
 }
 
 TEST_F(GoogleAccessTokens, ComeFromTheMetadataServerOfAGoogleMachine) {
-  const CannedServer server(HttpAnswer("200 OK", R"({"access_token": "m", "expires_in": 3600})",
+  const CannedServer server(CannedHttp("200 OK", R"({"access_token": "m", "expires_in": 3600})",
                                        "Metadata-Flavor: Google\r\n"));
   ::setenv("GCE_METADATA_ROOT", absl::StrCat("127.0.0.1:", server.port()).c_str(), 1);
   ASSERT_OK_AND_ASSIGN(const auto tokens, GoogleAccessToken::FromDefaultChain(http_));
@@ -141,14 +141,14 @@ TEST_F(GoogleAccessTokens, ComeFromTheMetadataServerOfAGoogleMachine) {
 }
 
 TEST_F(GoogleAccessTokens, SayWhyThereIsNone) {
-  const CannedServer revoked(HttpAnswer(
+  const CannedServer revoked(CannedHttp(
       "400 Bad Request", R"({"error": "invalid_grant", "error_description": "was revoked"})"));
   ASSERT_OK_AND_ASSIGN(auto tokens, Make(User(revoked)));
   EXPECT_THAT(tokens->Authorization(),
               IsStatus(absl::StatusCode::kPermissionDenied, "was revoked"));
   EXPECT_THAT(tokens->Authorization(),
               IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
-  const CannedServer busy(HttpAnswer("503 Busy", "{}"));
+  const CannedServer busy(CannedHttp("503 Busy", "{}"));
   ASSERT_OK_AND_ASSIGN(tokens, Make(User(busy)));
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
   EXPECT_GT(busy.questions().size(), 2u);

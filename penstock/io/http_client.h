@@ -32,7 +32,7 @@ struct HttpAnswer {
   enum class End {
     kWhole,       // an answer, whatever its status
     kBroken,      // no connection, or it broke before the answer was whole; `error` says how
-    kImpossible,  // no connection, and none to be hoped for: a bad certificate, a bad URL
+    kImpossible,  // no connection, and none to be hoped for: a bad certificate or URL
     kStalled,     // too few bytes for too long
     kRefused,     // on_body returned false
     kCancelled,   // by the caller, or because the client is being destroyed

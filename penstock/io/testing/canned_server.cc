@@ -58,7 +58,7 @@ void CannedServer::Serve() {
   }
 }
 
-std::string HttpAnswer(const std::string& status, const std::string& body,
+std::string CannedHttp(const std::string& status, const std::string& body,
                        const std::string& header) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nConnection: close\r\nContent-Length: ", body.size(),
                       "\r\n", header, "\r\n", body);

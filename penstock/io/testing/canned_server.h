@@ -34,8 +34,8 @@ class CannedServer {
   base::ThreadPool thread_;
 };
 
-// A whole HTTP answer: HttpAnswer("403 Forbidden", "{}").
-std::string HttpAnswer(const std::string& status, const std::string& body,
+// A whole HTTP answer: CannedHttp("403 Forbidden", "{}").
+std::string CannedHttp(const std::string& status, const std::string& body,
                        const std::string& header = "");
 
 }  // namespace penstock::io
