@@ -5,6 +5,8 @@ find_package(absl REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
+find_package(CURL 7.68 REQUIRED)  # curl_multi_poll and curl_multi_wakeup
+find_package(OpenSSL 3 REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)

@@ -13,6 +13,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_status.h"
+#include "penstock/io/gcs_endpoint.h"
 #include "penstock/io/google_credentials.h"
 
 namespace penstock::io {
@@ -42,6 +43,20 @@ std::optional<absl::string_view> OptionValue(absl::string_view options, absl::st
   return std::nullopt;
 }
 
+// s3:// stands in a module of its own, beside Arrow's library; loading it takes time and memory, so
+// only those who use it do.
+arrow::Status LoadS3() {
+  Dl_info library;
+  const auto anything_in_arrow = reinterpret_cast<const void*>(&arrow::fs::LoadFileSystemFactories);
+  if (::dladdr(anything_in_arrow, &library) == 0) {
+    return arrow::Status::IOError("Arrow's library was not found in this process");
+  }
+  const std::string module = JoinPath(Dirname(library.dli_fname), "libarrow_s3.so.2600");
+  return arrow::fs::LoadFileSystemFactories(module.c_str());
+}
+
+}  // namespace
+
 absl::Status CheckOptions(const Uri& uri) {
   for (const Scheme& scheme : Schemes()) {
     if (scheme.name != uri.scheme) continue;
@@ -59,20 +74,6 @@ absl::Status CheckOptions(const Uri& uri) {
   return absl::InvalidArgumentError(
       absl::StrCat("'", DisplayUri(uri), "' is neither gs:// nor s3://"));
 }
-
-// s3:// stands in a module of its own, beside Arrow's library; loading it takes time and memory, so
-// only those who use it do.
-arrow::Status LoadS3() {
-  Dl_info library;
-  const auto anything_in_arrow = reinterpret_cast<const void*>(&arrow::fs::LoadFileSystemFactories);
-  if (::dladdr(anything_in_arrow, &library) == 0) {
-    return arrow::Status::IOError("Arrow's library was not found in this process");
-  }
-  const std::string module = JoinPath(Dirname(library.dli_fname), "libarrow_s3.so.2600");
-  return arrow::fs::LoadFileSystemFactories(module.c_str());
-}
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(const Uri& uri) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(uri));
@@ -103,11 +104,11 @@ std::string ArrowConnections::ArrowUri(Uri uri) {
   if (uri.scheme == "gs") {
     // Arrow's own is 15 minutes of silence.
     set_default("retry_limit_seconds", "60");
-    // Credentials are never sent to an endpoint without TLS, so none need be looked for.
-    const bool encrypted = OptionValue(uri.options, "scheme").value_or("https") == "https";
-    if (uri.user.empty() && (!encrypted || !HasGoogleCredentials())) uri.user = "anonymous";
+    const GcsEndpoint endpoint = FindGcsEndpoint(uri);
+    if (endpoint.from_environment) set_default("endpoint_override", endpoint.host);
+    if (endpoint.anonymous || (uri.user.empty() && !HasGoogleCredentials())) uri.user = "anonymous";
     // Arrow takes http for anonymous users.
-    set_default("scheme", "https");
+    set_default("scheme", endpoint.scheme);
   } else {
     // A small object is then one request, instead of three.
     set_default("allow_delayed_open", "true");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "penstock/io/uri.h"
@@ -17,6 +18,9 @@ class FileSystem;
 }
 
 namespace penstock::io {
+
+// An InvalidArgument error that lists the known options, if one of the URI's is not.
+absl::Status CheckOptions(const Uri& uri);
 
 // Any thread may use it.
 class ArrowConnections {

@@ -1,9 +1,11 @@
 // gs:// and s3:// by Arrow C++, which brings the services' own client libraries: their credentials,
-// retries and connections. Nothing is loaded or contacted before the first URI is used.
+// retries and connections. Nothing is loaded or contacted before the first URI is used. In
+// FileSystem::Default, gcs_file_system.h reads gs:// and hands the rest to this.
 //
 // Credentials of gs://: Google's default chain (GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
 // metadata server of a Google machine). Where the chain would find nothing, requests are anonymous,
 // which is decided in at most half a second; "gs://anonymous@BUCKET/..." asks for that at once.
+// An emulator that the environment names (gcs_endpoint.h) is used without credentials.
 // Credentials of s3://: the default chain of AWS, or "s3://KEY:SECRET@BUCKET/...".
 //
 // Options stand behind the URI: "gs://b/x?endpoint_override=127.0.0.1:4443&scheme=http". The table

@@ -108,7 +108,7 @@ TEST_F(ArrowFileSystem, SaysThatNothingAnswers) {
 }
 
 TEST_F(ArrowFileSystem, SaysThatThereIsNoRight) {
-  const CannedServer gcs(HttpAnswer(
+  const CannedServer gcs(CannedHttp(
       "403 Forbidden", R"({"error": {"code": 403, "message": "no access to the object"}})",
       "Content-Type: application/json\r\n"));
   const std::string uri = absl::StrCat("gs://anonymous@b/x?scheme=http&retry_limit_seconds=1",
@@ -119,7 +119,7 @@ TEST_F(ArrowFileSystem, SaysThatThereIsNoRight) {
     EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
   }
   ASSERT_OK(Emulator::S3());  // for the environment that its client wants
-  const CannedServer s3(HttpAnswer("403 Forbidden",
+  const CannedServer s3(CannedHttp("403 Forbidden",
                                    "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
                                    "Content-Type: application/xml\r\n"));
   EXPECT_THAT(fs_->List(absl::StrCat("s3://key:secret@b/x?scheme=http&region=us-east-1",

@@ -1,14 +1,12 @@
 #include "penstock/io/arrow_status.h"
 
 #include <cerrno>
-#include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include <arrow/status.h>
 #include <arrow/util/io_util.h>
+
+#include "penstock/io/service_error.h"
 
 namespace penstock::io {
 namespace {
@@ -56,30 +54,7 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
 
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri) {
   if (status.ok()) return absl::OkStatus();
-  const absl::StatusCode code = CodeOf(status);
-  const std::string what = absl::StrCat("cannot ", doing, " '", DisplayUri(uri), "': ");
-  // What the service says, on one line.
-  const std::string said = absl::StrJoin(
-      absl::StrSplit(status.message(), absl::ByAnyChar("\r\n"), absl::SkipEmpty()), " ");
-  switch (code) {
-    case absl::StatusCode::kNotFound:
-      return absl::Status(code, absl::StrCat(what, "it, or its bucket, does not exist"));
-    case absl::StatusCode::kPermissionDenied:
-      return absl::Status(
-          code,
-          absl::StrCat(what, "no right to it; ",
-                       uri.scheme == "gs"
-                           ? "log in with 'gcloud auth application-default login' or set "
-                             "GOOGLE_APPLICATION_CREDENTIALS, and check the bucket's roles"
-                           : "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                             "and check the bucket's policy",
-                       " (the service said: ", said, ")"));
-    case absl::StatusCode::kUnavailable:
-      return absl::Status(
-          code, absl::StrCat(what, "the service did not answer; check the network (", said, ")"));
-    default:
-      return absl::Status(code, absl::StrCat(what, said));
-  }
+  return ServiceError(CodeOf(status), status.message(), doing, uri);
 }
 
 }  // namespace penstock::io

@@ -4,6 +4,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_file_system.h"
+#include "penstock/io/gcs_file_system.h"
 #include "penstock/io/local_file_system.h"
 #include "penstock/io/scheme_router.h"
 
@@ -21,7 +22,7 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
   static const auto* const fs = new std::shared_ptr<FileSystem>([] {
     const auto local = MakeLocalFileSystem();
     const auto objects = MakeArrowFileSystem();
-    return MakeSchemeRouter({{"", local}, {"file", local}, {"gs", objects}, {"s3", objects}});
+    return MakeSchemeRouter({{"", local}, {"file", local}, {"gs", MakeGcsFileSystem(objects)}, {"s3", objects}});
   }());
   return *fs;
 }

@@ -7,6 +7,7 @@
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
+//   gcs_file_system.h      gs://, with reads of our own
 //
 //   auto fs = FileSystem::Default();
 //   PENSTOCK_ASSIGN_OR_RETURN(auto shards, Glob(*fs, "gs://flowers/train/*.tfrec"));
@@ -25,6 +26,7 @@
 //   PermissionDenied    no right to it, or no credentials where some are needed
 //   ResourceExhausted   the disk or a quota is full
 //   Unavailable         the service did not answer, after retries
+//   Aborted             gs://: the file was replaced or removed since it was opened
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once

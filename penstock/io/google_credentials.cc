@@ -27,12 +27,6 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-bool GcloudFileExists() {
-  std::string folder = Environment("CLOUDSDK_CONFIG");
-  if (folder.empty()) folder = JoinPath(Environment("HOME"), ".config/gcloud");
-  return ::access(JoinPath(folder, "application_default_credentials.json").c_str(), R_OK) == 0;
-}
-
 // Whether `fd` is ready before the deadline.
 bool Await(int fd, short events, absl::Time deadline) {
   const int64_t milliseconds = absl::ToInt64Milliseconds(deadline - absl::Now());
@@ -58,8 +52,7 @@ FileDescriptor Connect(const std::string& host, const std::string& port, absl::T
 
 // Other clouds have a server at the same address; only Google's names itself in its answer.
 bool MetadataServerAnswers(absl::Time deadline) {
-  std::string root = Environment("GCE_METADATA_ROOT");
-  if (root.empty()) root = "169.254.169.254";
+  const std::string root = GoogleMetadataHost();
   const std::pair<std::string, std::string> host_port =
       absl::StrSplit(root, absl::MaxSplits(':', 1));
   const FileDescriptor fd =
@@ -84,9 +77,23 @@ bool MetadataServerAnswers(absl::Time deadline) {
 
 }  // namespace
 
+std::string GoogleCredentialsFile() {
+  if (std::string named = Environment("GOOGLE_APPLICATION_CREDENTIALS"); !named.empty()) {
+    return named;
+  }
+  std::string folder = Environment("CLOUDSDK_CONFIG");
+  if (folder.empty()) folder = JoinPath(Environment("HOME"), ".config/gcloud");
+  std::string file = JoinPath(folder, "application_default_credentials.json");
+  return ::access(file.c_str(), R_OK) == 0 ? file : "";
+}
+
+std::string GoogleMetadataHost() {
+  const std::string root = Environment("GCE_METADATA_ROOT");
+  return root.empty() ? "169.254.169.254" : root;
+}
+
 bool GoogleCredentialsExist(absl::Duration patience) {
-  return !Environment("GOOGLE_APPLICATION_CREDENTIALS").empty() || GcloudFileExists() ||
-         MetadataServerAnswers(absl::Now() + patience);
+  return !GoogleCredentialsFile().empty() || MetadataServerAnswers(absl::Now() + patience);
 }
 
 }  // namespace penstock::io

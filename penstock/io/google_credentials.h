@@ -2,12 +2,22 @@
 // the metadata server of its machines with retries that last many minutes on any other machine.
 #pragma once
 
+#include <string>
+
 #include "absl/time/time.h"
 
 namespace penstock::io {
 
+// The file that holds the credentials: what GOOGLE_APPLICATION_CREDENTIALS names, or gcloud's if it
+// exists; "" when there is none.
+std::string GoogleCredentialsFile();
+
+// Where the metadata server is on a Google machine: GCE_METADATA_ROOT, or the address they all
+// know.
+std::string GoogleMetadataHost();
+
 // True when GOOGLE_APPLICATION_CREDENTIALS is set, gcloud's file of default credentials exists, or
-// a metadata server (GCE_METADATA_ROOT, or the address every Google machine knows) answers in time.
+// a metadata server answers in time.
 bool GoogleCredentialsExist(absl::Duration patience = absl::Milliseconds(500));
 
 }  // namespace penstock::io

@@ -54,13 +54,13 @@ TEST_F(GoogleCredentials, AreWhereGcloudPutsThem) {
 }
 
 TEST_F(GoogleCredentials, ComeFromTheMetadataServerOfAGoogleMachine) {
-  const CannedServer server(HttpAnswer("200 OK", "0.1/\n", "Metadata-Flavor: Google\r\n"));
+  const CannedServer server(CannedHttp("200 OK", "0.1/\n", "Metadata-Flavor: Google\r\n"));
   AskMetadataAt(server);
   EXPECT_TRUE(GoogleCredentialsExist(kLong));
 }
 
 TEST_F(GoogleCredentials, DoNotComeFromAnotherCloud) {
-  const CannedServer server(HttpAnswer("401 Unauthorized", "no", "Server: EC2ws\r\n"));
+  const CannedServer server(CannedHttp("401 Unauthorized", "no", "Server: EC2ws\r\n"));
   AskMetadataAt(server);
   EXPECT_FALSE(GoogleCredentialsExist(kLong));
 }

@@ -1,7 +1,6 @@
 #include "penstock/io/testing/canned_server.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <arpa/inet.h>
@@ -32,6 +31,11 @@ CannedServer::~CannedServer() {
   ::shutdown(listening_.get(), SHUT_RDWR);  // wakes accept
 }
 
+std::vector<std::string> CannedServer::questions() const {
+  std::lock_guard lock(mutex_);
+  return questions_;
+}
+
 void CannedServer::Serve() {
   std::vector<FileDescriptor> silent;
   while (!stopping_) {
@@ -43,13 +47,18 @@ void CannedServer::Serve() {
     }
     // The questions of these tests come in one piece.
     char question[16384];
-    if (::recv(client.get(), question, sizeof(question), 0) > 0) {
+    const ssize_t n = ::recv(client.get(), question, sizeof(question), 0);
+    if (n > 0) {
+      {
+        std::lock_guard lock(mutex_);
+        questions_.emplace_back(question, n);
+      }
       ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL);
     }
   }
 }
 
-std::string HttpAnswer(const std::string& status, const std::string& body,
+std::string CannedHttp(const std::string& status, const std::string& body,
                        const std::string& header) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nConnection: close\r\nContent-Length: ", body.size(),
                       "\r\n", header, "\r\n", body);

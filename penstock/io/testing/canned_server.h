@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/file_descriptor.h"
@@ -17,6 +19,8 @@ class CannedServer {
   ~CannedServer();
 
   int port() const { return port_; }
+  // What it was asked so far, head and body.
+  std::vector<std::string> questions() const;
 
  private:
   void Serve();
@@ -25,11 +29,13 @@ class CannedServer {
   FileDescriptor listening_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;
+  mutable std::mutex mutex_;
+  std::vector<std::string> questions_;
   base::ThreadPool thread_;
 };
 
-// A whole HTTP answer: HttpAnswer("403 Forbidden", "{}").
-std::string HttpAnswer(const std::string& status, const std::string& body,
+// A whole HTTP answer: CannedHttp("403 Forbidden", "{}").
+std::string CannedHttp(const std::string& status, const std::string& body,
                        const std::string& header = "");
 
 }  // namespace penstock::io

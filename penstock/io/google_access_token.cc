@@ -1,0 +1,223 @@
+#include "penstock/io/google_access_token.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include <nlohmann/json.hpp>
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/google_credentials.h"
+#include "penstock/io/http_retry.h"
+#include "penstock/io/local_file_system.h"
+
+namespace penstock::io {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kScope[] = "https://www.googleapis.com/auth/devstorage.read_only";
+
+struct KeyDeleter {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+using Key = std::unique_ptr<EVP_PKEY, KeyDeleter>;
+
+Json Parse(const std::string& text) {
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string TextOf(const Json& json, const char* field, absl::string_view otherwise = "") {
+  if (!json.is_object() || !json.contains(field) || !json[field].is_string()) {
+    return std::string(otherwise);
+  }
+  return json[field].get<std::string>();
+}
+
+absl::Status BadFile(absl::string_view file, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the credentials in '", file, "' ", why,
+                   "; make them anew, or see GOOGLE_APPLICATION_CREDENTIALS"));
+}
+
+Key ReadKey(const std::string& pem) {
+  const std::unique_ptr<BIO, decltype(&::BIO_free_all)> text(
+      ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free_all);
+  return Key(::PEM_read_bio_PrivateKey(text.get(), nullptr, nullptr, nullptr));
+}
+
+// RS256: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518, section 3.3).
+std::optional<std::string> SignRs256(EVP_PKEY* key, const std::string& text) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&::EVP_MD_CTX_free)> context(::EVP_MD_CTX_new(),
+                                                                          &::EVP_MD_CTX_free);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  size_t size = 0;
+  if (::EVP_DigestSignInit(context.get(), nullptr, ::EVP_sha256(), nullptr, key) != 1 ||
+      ::EVP_DigestSign(context.get(), nullptr, &size, bytes, text.size()) != 1) {
+    return std::nullopt;
+  }
+  std::string signature(size, '\0');
+  if (::EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                       bytes, text.size()) != 1) {
+    return std::nullopt;
+  }
+  signature.resize(size);
+  return signature;
+}
+
+// https://google.aip.dev/auth/4111
+class ServiceAccount : public GoogleAccessToken {
+ public:
+  ServiceAccount(std::shared_ptr<HttpClient> http, std::string file, std::string email,
+                 std::string key_id, Key key)
+      : GoogleAccessToken(std::move(http)),
+        file_(std::move(file)),
+        email_(std::move(email)),
+        key_id_(std::move(key_id)),
+        key_(std::move(key)) {}
+
+ private:
+  absl::StatusOr<Token> Get() override {
+    constexpr int64_t kLifetime = 3600;
+    const auto now = static_cast<int64_t>(http_->clock()->UnixSeconds());
+    const Json header = {{"alg", "RS256"}, {"typ", "JWT"}, {"kid", key_id_}};
+    const Json claims = {{"iss", email_},
+                         {"sub", email_},
+                         {"scope", kScope},
+                         {"iat", now},
+                         {"exp", now + kLifetime}};
+    const std::string text = absl::StrCat(absl::WebSafeBase64Escape(header.dump()), ".",
+                                          absl::WebSafeBase64Escape(claims.dump()));
+    const std::optional<std::string> signature = SignRs256(key_.get(), text);
+    if (!signature) return BadFile(file_, "hold a key that cannot sign");
+    return Token{.text = absl::StrCat(text, ".", absl::WebSafeBase64Escape(*signature)),
+                 .lifetime_seconds = kLifetime};
+  }
+
+  const std::string file_;
+  const std::string email_;
+  const std::string key_id_;
+  const Key key_;
+};
+
+// https://developers.google.com/identity/protocols/oauth2/web-server#offline
+class AuthorizedUser : public GoogleAccessToken {
+ public:
+  AuthorizedUser(std::shared_ptr<HttpClient> http, std::string url, std::string form)
+      : GoogleAccessToken(std::move(http)), url_(std::move(url)), form_(std::move(form)) {}
+
+ private:
+  absl::StatusOr<Token> Get() override {
+    return Fetch({.url = url_, .post = form_}, "Google, for gcloud's credentials");
+  }
+
+  const std::string url_;
+  const std::string form_;
+};
+
+// https://cloud.google.com/compute/docs/access/authenticate-workloads
+class Machine : public GoogleAccessToken {
+ public:
+  explicit Machine(std::shared_ptr<HttpClient> http) : GoogleAccessToken(std::move(http)) {}
+
+ private:
+  absl::StatusOr<Token> Get() override {
+    return Fetch(
+        {.url = absl::StrCat("http://", GoogleMetadataHost(),
+                             "/computeMetadata/v1/instance/service-accounts/default/token"),
+         .headers = {"Metadata-Flavor: Google"}},
+        "the metadata server of this machine");
+  }
+};
+
+// Of application/x-www-form-urlencoded.
+std::string FormEncode(absl::string_view value) {
+  std::string out;
+  for (const char c : value) {
+    if (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.') {
+      out += c;
+    } else {
+      absl::StrAppend(&out, "%",
+                      absl::AsciiStrToUpper(absl::BytesToHexString(absl::string_view(&c, 1))));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GoogleAccessToken>> GoogleAccessToken::FromDefaultChain(
+    std::shared_ptr<HttpClient> http) {
+  const std::string file = GoogleCredentialsFile();
+  if (file.empty()) return std::make_unique<Machine>(std::move(http));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string text, ReadFile(*MakeLocalFileSystem(), file));
+  const Json json = Parse(text);
+  const std::string type = TextOf(json, "type");
+  if (type == "service_account") {
+    const std::string email = TextOf(json, "client_email");
+    Key key = ReadKey(TextOf(json, "private_key"));
+    if (email.empty() || key == nullptr) return BadFile(file, "lack client_email or private_key");
+    return std::make_unique<ServiceAccount>(std::move(http), file, email,
+                                            TextOf(json, "private_key_id"), std::move(key));
+  }
+  if (type == "authorized_user") {
+    const std::string form =
+        absl::StrCat("grant_type=refresh_token&client_id=", FormEncode(TextOf(json, "client_id")),
+                     "&client_secret=", FormEncode(TextOf(json, "client_secret")),
+                     "&refresh_token=", FormEncode(TextOf(json, "refresh_token")));
+    return std::make_unique<AuthorizedUser>(
+        std::move(http), TextOf(json, "token_uri", "https://oauth2.googleapis.com/token"), form);
+  }
+  if (type.empty()) return BadFile(file, "name no type");
+  return absl::UnimplementedError(absl::StrCat("credentials of type '", type, "'"));
+}
+
+absl::StatusOr<std::string> GoogleAccessToken::Authorization() {
+  constexpr double kMargin = 300;
+  std::lock_guard lock(mutex_);  // held while fetching: that is the waiting
+  const double now = http_->clock()->Seconds();
+  if (token_.empty() || now >= renew_at_) {
+    PENSTOCK_ASSIGN_OR_RETURN(Token token, Get());
+    token_ = std::move(token.text);
+    renew_at_ = now + std::max(token.lifetime_seconds - kMargin, 0.0);
+  }
+  return absl::StrCat("Bearer ", token_);
+}
+
+absl::StatusOr<GoogleAccessToken::Token> GoogleAccessToken::Fetch(HttpRequest request,
+                                                                  absl::string_view from_whom) {
+  constexpr double kPatience = 30;
+  HttpRetry retry(http_->clock(), kPatience, base::EntropySeed());
+  HttpAnswer answer = http_->Fetch(request);
+  while (IsWorthRetrying(answer)) {
+    const std::optional<double> delay = retry.NextDelay(answer);
+    if (!delay) break;
+    request.delay_seconds = *delay;
+    answer = http_->Fetch(request);
+  }
+  const Json json = Parse(answer.body);
+  Token token{.text = TextOf(json, "access_token")};
+  if (answer.end == HttpAnswer::End::kWhole && answer.status == 200 && !token.text.empty()) {
+    if (json.contains("expires_in") && json["expires_in"].is_number()) {
+      token.lifetime_seconds = json["expires_in"].get<double>();
+    }
+    return token;
+  }
+  const std::string said = TextOf(json, "error_description", TextOf(json, "error"));
+  const std::string message =
+      absl::StrCat("no access token came from ", from_whom, " (", DescribeEnd(answer),
+                   said.empty() ? "" : ": ", said,
+                   "); log in with 'gcloud auth application-default login' or set "
+                   "GOOGLE_APPLICATION_CREDENTIALS");
+  return IsWorthRetrying(answer) ? absl::UnavailableError(message)
+                                 : absl::PermissionDeniedError(message);
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,169 @@
+#include "penstock/io/google_access_token.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/random.h"
+#include "penstock/base/thread_pool.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/status_assertions.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+using Json = nlohmann::json;
+
+class GoogleAccessTokens : public testing::Test {
+ protected:
+  GoogleAccessTokens() {
+    std::filesystem::create_directory(home_);
+    ::setenv("HOME", home_.c_str(), 1);
+    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
+    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
+    ::unsetenv("CLOUDSDK_CONFIG");
+  }
+  ~GoogleAccessTokens() override { std::filesystem::remove_all(home_); }
+
+  absl::StatusOr<std::unique_ptr<GoogleAccessToken>> Make(const Json& file) {
+    const std::string name = JoinPath(home_, "key.json");
+    PENSTOCK_RETURN_IF_ERROR(WriteFile(*MakeLocalFileSystem(), name, file.dump()));
+    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", name.c_str(), 1);
+    return GoogleAccessToken::FromDefaultChain(http_);
+  }
+  static Json User(const CannedServer& server) {
+    return {{"type", "authorized_user"},
+            {"client_id", "id"},
+            {"client_secret", "se&cret"},
+            {"refresh_token", "1//re=fresh"},
+            {"token_uri", absl::StrCat("http://127.0.0.1:", server.port(), "/token")}};
+  }
+
+  const std::string home_ =
+      JoinPath(testing::TempDir(), absl::StrCat("penstock-home-", absl::Hex(base::EntropySeed())));
+  base::FakeClock clock_;
+  // Time passes when there is only time to wait for.
+  const std::shared_ptr<HttpClient> http_ = std::make_shared<HttpClient>(
+      HttpClientOptions{.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
+                          if (wait.active == 0 && wait.seconds > 0 && wait.seconds < 1e6) {
+                            clock_.Advance(wait.seconds);
+                          }
+                        }});
+};
+
+TEST_F(GoogleAccessTokens, OfAServiceAccountAreSignedWithItsKey) {
+  const std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)> key(::EVP_RSA_gen(2048),
+                                                                  &::EVP_PKEY_free);
+  const std::unique_ptr<BIO, decltype(&::BIO_free_all)> pem(::BIO_new(::BIO_s_mem()),
+                                                            &::BIO_free_all);
+  ASSERT_EQ(::PEM_write_bio_PrivateKey(pem.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr),
+            1);
+  char* text = nullptr;
+  const long size = ::BIO_get_mem_data(pem.get(), &text);
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make({{"type", "service_account"},
+                                                {"client_email", "me@p.iam"},
+                                                {"private_key_id", "k1"},
+                                                {"private_key", std::string(text, size)}}));
+  ASSERT_OK_AND_ASSIGN(const std::string authorization, tokens->Authorization());
+  ASSERT_TRUE(absl::StartsWith(authorization, "Bearer "));
+  const std::vector<std::string> parts = absl::StrSplit(authorization.substr(7), '.');
+  ASSERT_EQ(parts.size(), 3u);
+
+  std::string header, claims, signature;
+  ASSERT_TRUE(absl::WebSafeBase64Unescape(parts[0], &header));
+  ASSERT_TRUE(absl::WebSafeBase64Unescape(parts[1], &claims));
+  ASSERT_TRUE(absl::WebSafeBase64Unescape(parts[2], &signature));
+  EXPECT_EQ(Json::parse(header), (Json{{"alg", "RS256"}, {"typ", "JWT"}, {"kid", "k1"}}));
+  const Json claim = Json::parse(claims);
+  EXPECT_EQ(claim["iss"], "me@p.iam");
+  EXPECT_EQ(claim["sub"], "me@p.iam");
+  EXPECT_EQ(claim["exp"].get<int64_t>() - claim["iat"].get<int64_t>(), 3600);
+  EXPECT_THAT(claim["scope"].get<std::string>(), testing::HasSubstr("devstorage.read_only"));
+
+  const std::string signed_text = parts[0] + "." + parts[1];
+  const std::unique_ptr<EVP_MD_CTX, decltype(&::EVP_MD_CTX_free)> check(::EVP_MD_CTX_new(),
+                                                                        &::EVP_MD_CTX_free);
+  ASSERT_EQ(::EVP_DigestVerifyInit(check.get(), nullptr, ::EVP_sha256(), nullptr, key.get()), 1);
+  EXPECT_EQ(::EVP_DigestVerify(
+                check.get(), reinterpret_cast<unsigned char*>(signature.data()), signature.size(),
+                reinterpret_cast<const unsigned char*>(signed_text.data()), signed_text.size()),
+            1);
+}
+
+TEST_F(GoogleAccessTokens, OfAUserComeForTheRefreshToken) {
+  const CannedServer server(
+      CannedHttp("200 OK", R"({"access_token": "ya29.x", "expires_in": 3599})"));
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server)));
+  ASSERT_OK_AND_ASSIGN(const std::string authorization, tokens->Authorization());
+  EXPECT_EQ(authorization, "Bearer ya29.x");
+  ASSERT_EQ(server.questions().size(), 1u);
+  EXPECT_THAT(server.questions()[0], testing::StartsWith("POST /token "));
+  EXPECT_THAT(server.questions()[0],
+              testing::EndsWith("\r\n\r\ngrant_type=refresh_token&client_id=id"
+                                "&client_secret=se%26cret&refresh_token=1%2F%2Fre%3Dfresh"));
+}
+
+TEST_F(GoogleAccessTokens, AreUsedUntilTheyAreNearlyOver) {
+  const CannedServer server(CannedHttp("200 OK", R"({"access_token": "t", "expires_in": 3600})"));
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server)));
+  base::ThreadPool pool(4);
+  base::ParallelFor(pool, 0, 64, [&](int64_t) { EXPECT_OK(tokens->Authorization()); });
+  EXPECT_EQ(server.questions().size(), 1u);
+  clock_.Advance(3299);
+  EXPECT_OK(tokens->Authorization());
+  EXPECT_EQ(server.questions().size(), 1u);
+  clock_.Advance(2);
+  EXPECT_OK(tokens->Authorization());
+  EXPECT_EQ(server.questions().size(), 2u);
+}
+
+TEST_F(GoogleAccessTokens, ComeFromTheMetadataServerOfAGoogleMachine) {
+  const CannedServer server(CannedHttp("200 OK", R"({"access_token": "m", "expires_in": 3600})",
+                                       "Metadata-Flavor: Google\r\n"));
+  ::setenv("GCE_METADATA_ROOT", absl::StrCat("127.0.0.1:", server.port()).c_str(), 1);
+  ASSERT_OK_AND_ASSIGN(const auto tokens, GoogleAccessToken::FromDefaultChain(http_));
+  ASSERT_OK_AND_ASSIGN(const std::string authorization, tokens->Authorization());
+  EXPECT_EQ(authorization, "Bearer m");
+  EXPECT_THAT(server.questions().at(0), testing::HasSubstr("Metadata-Flavor: Google"));
+}
+
+TEST_F(GoogleAccessTokens, SayWhyThereIsNone) {
+  const CannedServer revoked(CannedHttp(
+      "400 Bad Request", R"({"error": "invalid_grant", "error_description": "was revoked"})"));
+  ASSERT_OK_AND_ASSIGN(auto tokens, Make(User(revoked)));
+  EXPECT_THAT(tokens->Authorization(),
+              IsStatus(absl::StatusCode::kPermissionDenied, "was revoked"));
+  EXPECT_THAT(tokens->Authorization(),
+              IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
+  const CannedServer busy(CannedHttp("503 Busy", "{}"));
+  ASSERT_OK_AND_ASSIGN(tokens, Make(User(busy)));
+  EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
+  EXPECT_GT(busy.questions().size(), 2u);
+}
+
+TEST_F(GoogleAccessTokens, RefuseFilesTheyCannotUse) {
+  EXPECT_THAT(Make({{"type", "external_account"}}),
+              IsStatus(absl::StatusCode::kUnimplemented, "external_account"));
+  EXPECT_THAT(Make({{"type", "service_account"}, {"client_email", "a@b"}}),
+              IsStatus(absl::StatusCode::kInvalidArgument, "key.json"));
+  EXPECT_THAT(Make({{"typ", "x"}}), IsStatus(absl::StatusCode::kInvalidArgument, "no type"));
+  ::setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/key.json", 1);
+  EXPECT_THAT(GoogleAccessToken::FromDefaultChain(http_),
+              IsStatus(absl::StatusCode::kNotFound, "/no/such/key.json"));
+}
+
+}  // namespace
+}  // namespace penstock::io

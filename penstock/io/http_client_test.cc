@@ -1,0 +1,100 @@
+#include "penstock/io/http_client.h"
+
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/io/testing/canned_server.h"
+
+namespace penstock::io {
+namespace {
+
+using End = HttpAnswer::End;
+
+std::string Url(const CannedServer& server) {
+  return absl::StrCat("http://127.0.0.1:", server.port(), "/x");
+}
+
+TEST(HttpClient, TellsWhatTheAnswerSays) {
+  const CannedServer server(CannedHttp(
+      "206 Partial Content", "hello",
+      "x-GOOG-generation:  12 \r\nContent-Range: bytes 7-11/9000000000\r\nRetry-After: 3\r\n"));
+  HttpClient http;
+  const HttpAnswer answer = http.Fetch({.url = Url(server), .headers = {"Range: bytes=7-11"}});
+  EXPECT_EQ(answer.end, End::kWhole);
+  EXPECT_EQ(answer.status, 206);
+  EXPECT_EQ(answer.body, "hello");
+  EXPECT_EQ(answer.generation, 12);
+  EXPECT_EQ(answer.range_begin, 7);
+  EXPECT_EQ(answer.range_total, 9000000000);
+  EXPECT_EQ(answer.retry_after_seconds, 3);
+  EXPECT_THAT(server.questions().at(0), testing::HasSubstr("\r\nRange: bytes=7-11\r\n"));
+}
+
+TEST(HttpClient, TakesNoNumberFromWhatIsNone) {
+  const CannedServer server(CannedHttp("200 OK", "",
+                                       "x-goog-generation: x\r\nContent-Range: bytes */0\r\n"
+                                       "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n:\r\n"));
+  const HttpAnswer answer = HttpClient().Fetch({.url = Url(server)});
+  EXPECT_EQ(answer.end, End::kWhole);
+  EXPECT_EQ(answer.generation, 0);
+  EXPECT_EQ(answer.range_begin, -1);
+  EXPECT_EQ(answer.range_total, 0);
+  EXPECT_EQ(answer.retry_after_seconds, 0);
+}
+
+TEST(HttpClient, FollowsNoRedirect) {
+  const CannedServer server(CannedHttp("302 Found", "", "Location: http://127.0.0.1:1/\r\n"));
+  EXPECT_EQ(HttpClient().Fetch({.url = Url(server)}).status, 302);
+  EXPECT_EQ(server.questions().size(), 1u);
+}
+
+TEST(HttpClient, TellsABrokenConnectionFromAnImpossibleOne) {
+  HttpClient http;
+  const CannedServer rude("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+  const HttpAnswer half = http.Fetch({.url = Url(rude)});
+  EXPECT_EQ(half.end, End::kBroken);
+  EXPECT_FALSE(half.error.empty());
+  EXPECT_EQ(http.Fetch({.url = "http://127.0.0.1:1/"}).end, End::kBroken);
+  const CannedServer no_http("220 mail.example ESMTP\r\n");
+  EXPECT_EQ(http.Fetch({.url = Url(no_http)}).end, End::kImpossible);
+  EXPECT_EQ(http.Fetch({.url = "http://[/"}).end, End::kImpossible);
+  EXPECT_EQ(http.Fetch({.url = "hottp://127.0.0.1/"}).end, End::kImpossible);
+}
+
+TEST(HttpClient, KeepsNoMoreOfABodyThanItsLimit) {
+  const CannedServer server(CannedHttp("404 Not Found", std::string(3 << 20, 'x')));
+  EXPECT_EQ(HttpClient().Fetch({.url = Url(server)}).body.size(), HttpClient::kMaxBody);
+}
+
+TEST(HttpClient, EndsWhatIsUnderWayAndWhatWaits) {
+  const CannedServer silent("");
+  base::FakeClock clock;
+  std::vector<End> ends;
+  {
+    HttpClient http({.threads = 1, .max_connections = 1, .clock = &clock});
+    const auto note = [&](const HttpAnswer& answer) { ends.push_back(answer.end); };
+    http.Start({.url = Url(silent)}, note);
+    http.Start({.url = Url(silent)}, note);                         // behind it
+    http.Start({.url = Url(silent), .delay_seconds = 1000}, note);  // later
+  }
+  EXPECT_THAT(ends, testing::ElementsAre(End::kCancelled, End::kCancelled, End::kCancelled));
+}
+
+TEST(HttpClient, LetsTheCallerCancel) {
+  const CannedServer silent("");
+  base::FakeClock clock;
+  HttpClient http({.threads = 1, .max_connections = 1, .clock = &clock});
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  http.Start({.url = Url(silent), .cancelled = cancelled}, [](const HttpAnswer&) {});
+  *cancelled = true;
+  http.Wake();
+  const CannedServer server(CannedHttp("200 OK", "x"));
+  EXPECT_EQ(http.Fetch({.url = Url(server)}).status, 200);  // the one connection is free again
+}
+
+}  // namespace
+}  // namespace penstock::io

@@ -1,0 +1,84 @@
+#include "penstock/io/http_retry.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace penstock::io {
+namespace {
+
+using End = HttpAnswer::End;
+
+HttpAnswer Answered(int status) { return {.end = End::kWhole, .status = status}; }
+
+TEST(HttpRetry, TriesAgainWhatMayPass) {
+  for (const int status : {408, 429, 500, 502, 503, 504}) {
+    EXPECT_TRUE(IsWorthRetrying(Answered(status))) << status;
+  }
+  for (const int status : {200, 206, 301, 400, 401, 403, 404, 412, 416}) {
+    EXPECT_FALSE(IsWorthRetrying(Answered(status))) << status;
+  }
+  EXPECT_TRUE(IsWorthRetrying({.end = End::kBroken}));
+  EXPECT_TRUE(IsWorthRetrying({.end = End::kStalled}));
+  for (const End end : {End::kImpossible, End::kRefused, End::kCancelled}) {
+    EXPECT_FALSE(IsWorthRetrying({.end = end, .status = 503}));
+  }
+}
+
+TEST(HttpRetry, WaitsTwiceAsLongEachTimeUpToALimit) {
+  base::FakeClock clock;
+  HttpRetry retry(&clock, 1e9, 1);
+  double ceiling = kFirstRetrySeconds;
+  for (int i = 0; i < 12; ++i) {
+    const auto delay = retry.NextDelay(Answered(503));
+    ASSERT_TRUE(delay);
+    EXPECT_GE(*delay, ceiling / 2) << i;
+    EXPECT_LE(*delay, ceiling) << i;
+    ceiling = std::min(2 * ceiling, kLongestRetrySeconds);
+  }
+  retry.MadeProgress();
+  EXPECT_LE(retry.NextDelay(Answered(503)).value(), kFirstRetrySeconds);
+}
+
+TEST(HttpRetry, DoesNotBringAllReadersBackTogether) {
+  base::FakeClock clock;
+  std::vector<double> delays;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    delays.push_back(HttpRetry(&clock, 60, seed).NextDelay(Answered(503)).value());
+  }
+  std::sort(delays.begin(), delays.end());
+  EXPECT_EQ(std::unique(delays.begin(), delays.end()), delays.end());
+  EXPECT_LT(delays.front(), 0.55 * kFirstRetrySeconds);
+  EXPECT_GT(delays.back(), 0.95 * kFirstRetrySeconds);
+}
+
+TEST(HttpRetry, WaitsAsLongAsTheServiceAsks) {
+  base::FakeClock clock;
+  HttpAnswer busy = Answered(429);
+  busy.retry_after_seconds = 20;
+  EXPECT_EQ(HttpRetry(&clock, 60, 1).NextDelay(busy), 20);
+  busy.retry_after_seconds = 61;
+  EXPECT_EQ(HttpRetry(&clock, 60, 1).NextDelay(busy), std::nullopt);
+}
+
+TEST(HttpRetry, GivesUpWhenNothingHasComeForTooLong) {
+  base::FakeClock clock;
+  HttpRetry retry(&clock, 60, 1);
+  double waited = 0;
+  while (const auto delay = retry.NextDelay(Answered(503))) {
+    clock.Advance(*delay);
+    waited += *delay;
+    ASSERT_LE(waited, 60);
+  }
+  EXPECT_GT(waited, 60 - kLongestRetrySeconds);
+  // What brings bytes now and then is not given up.
+  for (int i = 0; i < 100; ++i) {
+    clock.Advance(59);
+    retry.MadeProgress();
+    EXPECT_TRUE(retry.NextDelay({.end = End::kBroken})) << i;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::io

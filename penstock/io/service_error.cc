@@ -1,0 +1,38 @@
+#include "penstock/io/service_error.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace penstock::io {
+
+absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::string_view doing,
+                          const Uri& uri) {
+  const std::string what = absl::StrCat("cannot ", doing, " '", DisplayUri(uri), "': ");
+  // What the service says, on one line.
+  const std::string said =
+      absl::StrJoin(absl::StrSplit(text, absl::ByAnyChar("\r\n"), absl::SkipWhitespace()), " ");
+  switch (code) {
+    case absl::StatusCode::kNotFound:
+      return absl::Status(code, absl::StrCat(what, "it, or its bucket, does not exist"));
+    case absl::StatusCode::kPermissionDenied:
+      return absl::Status(
+          code,
+          absl::StrCat(what, "no right to it; ",
+                       uri.scheme == "gs"
+                           ? "log in with 'gcloud auth application-default login' or set "
+                             "GOOGLE_APPLICATION_CREDENTIALS, and check the bucket's roles"
+                           : "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                             "and check the bucket's policy",
+                       " (the service said: ", said, ")"));
+    case absl::StatusCode::kUnavailable:
+      return absl::Status(
+          code, absl::StrCat(what, "the service did not answer; check the network (", said, ")"));
+    default:
+      return absl::Status(code, absl::StrCat(what, said));
+  }
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,16 @@
+// What a storage service refused, as one sentence.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+
+// `text` is the service's own.
+// "cannot open 'gs://b/x': no right to it; log in with ... (the service said: ...)".
+absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::string_view doing,
+                          const Uri& uri);
+
+}  // namespace penstock::io
