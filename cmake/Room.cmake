@@ -77,7 +77,8 @@ function(penstock_test name label source)
   add_executable(${name} ${source})
   target_precompile_headers(${name} REUSE_FROM penstock_test_headers)
   target_link_libraries(${name} PRIVATE ${ARGN} penstock_test_options GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
+  # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
     # Arrow and other libraries are not built for ThreadSanitizer, which then sees what they do to
     # memory but not their atomics: races are only reported from code that is.

@@ -1,7 +1,7 @@
 #include "penstock/cli/record_index.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,6 @@
 #include "penstock/cli/record_source.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/record/compression.h"
-#include "penstock/record/crc32c.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
@@ -45,15 +44,10 @@ absl::StatusOr<std::vector<int64_t>> FindRecords(io::RandomAccessFile& file) {
   for (;;) {
     PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file.Read(offsets.back(), absl::MakeSpan(header)));
     if (n < record::kTfRecordHeaderBytes) return offsets;
-    uint64_t length = 0;
-    uint32_t crc = 0;
-    std::memcpy(&length, header, 8);
-    std::memcpy(&crc, header + 8, 4);
+    const std::optional<uint64_t> length = record::ReadTfRecordLength({header, sizeof(header)});
     const int64_t left = file.size() - offsets.back() - kFrameBytes;
-    if (record::UnmaskCrc(crc) != record::Crc32c(absl::string_view(header, 8)) || left < 0 ||
-        length > static_cast<uint64_t>(left))
-      return offsets;
-    offsets.push_back(offsets.back() + kFrameBytes + static_cast<int64_t>(length));
+    if (!length.has_value() || left < 0 || *length > static_cast<uint64_t>(left)) return offsets;
+    offsets.push_back(offsets.back() + kFrameBytes + static_cast<int64_t>(*length));
   }
 }
 

@@ -61,11 +61,12 @@ class InnerMaker {
           reads_.empty() || std::find(reads_.begin(), reads_.end(), input[i].name) != reads_.end();
       if (reads) given.Append(input[i].name, block->columns[i].Row(row));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(const Dataset dataset, function_(given));
-    PENSTOCK_RETURN_IF_ERROR(dataset.status());
-    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset.spec(), makes_.size() > 0 ? makes_ : input));
+    const absl::StatusOr<Dataset> dataset = function_(given);
+    if (!dataset.ok()) return OfOneElement(dataset.status());
+    PENSTOCK_RETURN_IF_ERROR(dataset->status());
+    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset->spec(), makes_.size() > 0 ? makes_ : input));
     PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
-                              Plan::Make(dataset.description(), seed, look_up));
+                              Plan::Make(dataset->description(), seed, look_up));
     return std::shared_ptr<const Plan>(std::move(plan));
   }
 

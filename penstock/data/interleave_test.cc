@@ -303,6 +303,16 @@ TEST(Interleave, NamesTheElementWhoseDatasetCannotBeMade) {
   }
 }
 
+TEST(Interleave, AFunctionThatFailsCostsItsElementOnly) {
+  const Dataset dataset = Dataset::Range(0, 3)
+                              .FlatMap([](const NamedArrays& in) -> absl::StatusOr<Dataset> {
+                                if (Value(in) == 1) return absl::NotFoundError("no such shard");
+                                return Dataset::Range(10 * Value(in), 10 * Value(in) + 2);
+                              })
+                              .IgnoreErrors();
+  EXPECT_THAT(Values(dataset), ElementsAre(0, 1, 20, 21));
+}
+
 TEST(Interleave, KeepsTheOriginOfAnErrorWithin) {
   const auto function = [](const NamedArrays& in) {
     return TestSource({.fail_at = in.Find("x")->item<int64_t>() == 4 ? 3 : -1});
