@@ -149,7 +149,7 @@ class LibjpegAlone {
   explicit LibjpegAlone(const std::string& folder) {
     auto iterator = Examples(folder).MakeIterator({.seed = 1}).value();
     for (NamedArrays example; iterator->Next(&example).value();) {
-      files_.emplace_back(example.Find("image")->item<absl::string_view>());
+      files_.emplace_back(example.Find("image")->values<absl::string_view>()[0]);
     }
   }
 
@@ -191,19 +191,26 @@ class LibjpegAlone {
   std::vector<std::string> files_;
 };
 
-// Batches' worth of CIFAR copied, one after the other, into memory that is used again.
+// Random rows of CIFAR copied into a batch, by one thread, into memory that is used again.
 class Memcpy {
  public:
-  explicit Memcpy(const NamedArrays& arrays) : pixels_(*arrays.Find("image")) {}
+  explicit Memcpy(const NamedArrays& arrays) : pixels_(*arrays.Find("image")) {
+    base::Random random(2);
+    for (int i = 0; i < kCifarImages; ++i) {
+      rows_.push_back(static_cast<int64_t>(random.Below(kCifarImages)));
+    }
+  }
 
   Done operator()() {
-    constexpr int64_t kBytes = int64_t{kBatch} * 32 * 32 * 3;
+    constexpr size_t kBytes = size_t{32} * 32 * 3;
     const uint8_t* from = pixels_.data<uint8_t>();
-    const int64_t batches = kCifarImages / kBatch;
+    size_t next = 0;
     const double begin = Now();
     Done done;
-    for (int64_t i = 0; done.seconds < kSeconds; ++i) {
-      std::memcpy(batch_.data(), from + i % batches * kBytes, kBytes);
+    while (done.seconds < kSeconds) {
+      for (int i = 0; i < kBatch; ++i) {
+        std::memcpy(&batch_[i * kBytes], from + rows_[next++ % rows_.size()] * kBytes, kBytes);
+      }
       asm volatile("" : : "r"(batch_.data()) : "memory");
       done.items += kBatch;
       done.seconds = Now() - begin;
@@ -213,6 +220,7 @@ class Memcpy {
 
  private:
   const Array pixels_;
+  std::vector<int64_t> rows_;
   std::vector<uint8_t> batch_ = std::vector<uint8_t>(size_t{kBatch} * 32 * 32 * 3);
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -65,7 +67,13 @@ class RecordFileReader : public FileReader {
 class FromTfRecordsStage : public Stage {
  public:
   FromTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options)
-      : patterns_(std::move(patterns)), options_(options) {}
+      : patterns_(std::move(patterns)), options_(options) {
+    if (options.block_bytes < 1) return;  // OutputSpec says so
+    const int64_t kept =
+        std::clamp<int64_t>(options.read_ahead_bytes / options.block_bytes, 2, 256);
+    buffers_ =
+        std::make_shared<record::TfRecordBuffers>(options.block_bytes, static_cast<int>(kept));
+  }
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
@@ -103,10 +111,11 @@ class FromTfRecordsStage : public Stage {
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     std::vector<std::string> files = patterns_;
     if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    const auto open = [options =
-                           record::TfRecordReaderOptions{.block_bytes = options_.block_bytes,
-                                                         .verify = options_.verify,
-                                                         .skip_damaged = options_.skip_damaged}](
+    const record::TfRecordReaderOptions options = {.block_bytes = options_.block_bytes,
+                                                   .verify = options_.verify,
+                                                   .skip_damaged = options_.skip_damaged,
+                                                   .buffers = buffers_};
+    const auto open = [options](
                           io::FileSystem& file_system,
                           const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
       PENSTOCK_ASSIGN_OR_RETURN(auto reader,
@@ -122,6 +131,7 @@ class FromTfRecordsStage : public Stage {
  private:
   const std::vector<std::string> patterns_;  // files, once looked up
   const TfRecordOptions options_;
+  std::shared_ptr<record::TfRecordBuffers> buffers_;  // of all passes
 };
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace penstock::record {
 namespace {
 
 // Views reserved when the first record of a block suggests more.
+// One is read into while the one before is used.
+constexpr int kOwnBuffers = 2;
 constexpr int64_t kMaxReserved = 4096;
 
 constexpr int64_t kUnknownEnd = std::numeric_limits<int64_t>::max();
@@ -102,45 +104,28 @@ int64_t RecordBlock::OffsetOf(int64_t i) const {
   return first_offset + (records[static_cast<size_t>(i)].data() - records[0].data());
 }
 
-// Blocks of memory that come back when the last user of their records is done. Fresh memory costs
-// page faults, about as much as reading from the page cache.
-class TfRecordReader::BufferPool {
- public:
-  explicit BufferPool(int64_t bytes) : bytes_(bytes) {}
-
-  // At least `bytes` of uninitialised memory.
-  static std::shared_ptr<char> Take(const std::shared_ptr<BufferPool>& pool, int64_t bytes) {
-    if (bytes > pool->bytes_ || bytes < pool->bytes_ / 2) {
-      return std::shared_ptr<char>(new char[static_cast<size_t>(bytes)], Delete);
-    }
-    std::unique_ptr<char[]> memory;
-    {
-      std::lock_guard<std::mutex> lock(pool->mutex_);
-      if (!pool->free_.empty()) {
-        memory = std::move(pool->free_.back());
-        pool->free_.pop_back();
-      }
-    }
-    if (memory == nullptr) memory.reset(new char[static_cast<size_t>(pool->bytes_)]);
-    return std::shared_ptr<char>(memory.release(), [pool](char* p) { pool->GiveBack(p); });
+std::shared_ptr<char> TfRecordBuffers::Take(const std::shared_ptr<TfRecordBuffers>& buffers,
+                                            int64_t bytes) {
+  if (bytes > buffers->bytes_ || bytes < buffers->bytes_ / 2) {
+    return std::shared_ptr<char>(new char[static_cast<size_t>(bytes)], [](char* p) { delete[] p; });
   }
-
- private:
-  // One is read into while the one before is used.
-  static constexpr size_t kKept = 2;
-
-  static void Delete(char* p) { delete[] p; }
-
-  void GiveBack(char* p) {
-    std::unique_ptr<char[]> memory(p);
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (free_.size() < kKept) free_.push_back(std::move(memory));
+  std::unique_ptr<char[]> memory;
+  {
+    std::lock_guard<std::mutex> lock(buffers->mutex_);
+    if (!buffers->free_.empty()) {
+      memory = std::move(buffers->free_.back());
+      buffers->free_.pop_back();
+    }
   }
+  if (memory == nullptr) memory.reset(new char[static_cast<size_t>(buffers->bytes_)]);
+  return std::shared_ptr<char>(memory.release(), [buffers](char* p) { buffers->GiveBack(p); });
+}
 
-  const int64_t bytes_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<char[]>> free_;
-};
+void TfRecordBuffers::GiveBack(char* p) {
+  std::unique_ptr<char[]> memory(p);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (static_cast<int>(free_.size()) < kept_) free_.push_back(std::move(memory));
+}
 
 // What stands at offset_.
 struct TfRecordReader::Frame {
@@ -162,7 +147,9 @@ TfRecordReader::TfRecordReader(const std::string& uri, const TfRecordReaderOptio
       options_(options),
       compression_(options.compression),
       source_end_(kUnknownEnd),
-      pool_(std::make_shared<BufferPool>(options.block_bytes)),
+      buffers_(options.buffers != nullptr
+                   ? options.buffers
+                   : std::make_shared<TfRecordBuffers>(options.block_bytes, kOwnBuffers)),
       index_(options.first_index) {
   PENSTOCK_CHECK(options.begin >= 0 && options.begin <= options.end && options.block_bytes > 0 &&
                  options.max_record_bytes >= 0 && options.first_index >= 0 &&
@@ -284,7 +271,7 @@ bool TfRecordReader::Fill(int64_t needed) {
   target = std::min({target, source_end_ - offset_, step});
   if (target <= have || !source_status_.ok()) return false;
 
-  std::shared_ptr<char> buffer = BufferPool::Take(pool_, target);
+  std::shared_ptr<char> buffer = TfRecordBuffers::Take(buffers_, target);
   if (have > 0) std::memcpy(buffer.get(), Buffered().data(), static_cast<size_t>(have));
   int64_t size = have;
   while (size < target) {

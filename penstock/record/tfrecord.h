@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -84,6 +85,26 @@ struct RecordBlock {
   }
 };
 
+// Memory of blocks, used again when the last user of a block's records is done: fresh memory costs
+// page faults, about as much as reading from the page cache. Readers may share it, also one after
+// the other. Any thread may call it.
+class TfRecordBuffers {
+ public:
+  // Blocks of `bytes`; at most `kept` of them lie ready.
+  TfRecordBuffers(int64_t bytes, int kept) : bytes_(bytes), kept_(kept) {}
+
+  // At least `bytes` of uninitialised memory; new where a block does not fit.
+  static std::shared_ptr<char> Take(const std::shared_ptr<TfRecordBuffers>& buffers, int64_t bytes);
+
+ private:
+  void GiveBack(char* p);
+
+  const int64_t bytes_;
+  const int kept_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<char[]>> free_;  // guarded by mutex_
+};
+
 struct TfRecordReaderOptions {
   // kAuto: a valid length and CRC first means none; else the magic bytes of gzip and zlib are
   // looked for. When `begin` is not 0 this costs one small read at the start of the file, which
@@ -104,6 +125,8 @@ struct TfRecordReaderOptions {
   bool verify = true;
   // Passes over damaged records, counting them, instead of returning an error.
   bool skip_damaged = false;
+  // None: its own. To be of use its blocks have block_bytes.
+  std::shared_ptr<TfRecordBuffers> buffers = {};
 };
 
 // What skip_damaged passed over.
@@ -145,7 +168,6 @@ class TfRecordReader {
   const TfRecordDamage& damage() const { return damage_; }
 
  private:
-  class BufferPool;
   struct Frame;
 
   TfRecordReader(const std::string& uri, const TfRecordReaderOptions& options);
@@ -169,7 +191,7 @@ class TfRecordReader {
   int64_t source_end_;                          // offset of the end, a huge one if not known
   absl::Status source_status_;                  // why the source ended, when not by its end
 
-  std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<TfRecordBuffers> buffers_;
   std::shared_ptr<char> buffer_;  // shared with the blocks made of it
   int64_t filled_ = 0;            // bytes in the buffer
   int64_t consumed_ = 0;          // of these, before offset_
