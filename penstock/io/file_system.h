@@ -141,6 +141,9 @@ class FileSystem {
   static std::shared_ptr<FileSystem> Default();
 };
 
+// All that a stream still has.
+absl::StatusOr<std::string> ReadAll(InputStream& in);
+
 // The whole file.
 absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri);
 
