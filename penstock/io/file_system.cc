@@ -4,6 +4,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_file_system.h"
+#include "penstock/io/caching_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/local_file_system.h"
 #include "penstock/io/scheme_router.h"
@@ -22,7 +23,10 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
   static const auto* const fs = new std::shared_ptr<FileSystem>([] {
     const auto local = MakeLocalFileSystem();
     const auto objects = MakeArrowFileSystem();
-    return MakeSchemeRouter({{"", local}, {"file", local}, {"gs", MakeGcsFileSystem(objects)}, {"s3", objects}});
+    return MakeSchemeRouter({{"", local},
+                             {"file", local},
+                             {"gs", WithCacheOfEnvironment(MakeGcsFileSystem(objects))},
+                             {"s3", WithCacheOfEnvironment(objects)}});
   }());
   return *fs;
 }

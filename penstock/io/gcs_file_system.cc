@@ -33,6 +33,8 @@ class GcsRandomAccessFile : public RandomAccessFile {
         object_(std::move(object)),
         reader_(std::move(reader)) {}
 
+  std::string version() const override { return absl::StrCat(object_.generation); }
+
   absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
     constexpr int64_t kPiece = 8 << 20;
     if (offset < 0) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
 #include "penstock/base/status.h"
@@ -64,6 +65,8 @@ class GcsInputStream : public InputStream {
     next_ = std::min(next_, object_.size);
     return absl::OkStatus();
   }
+
+  std::string version() const override { return absl::StrCat(object_.generation); }
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     int64_t done = 0;
