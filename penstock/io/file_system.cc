@@ -7,6 +7,7 @@
 #include "penstock/io/caching_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/local_file_system.h"
+#include "penstock/io/s3_file_system.h"
 #include "penstock/io/scheme_router.h"
 
 namespace penstock::io {
@@ -26,7 +27,7 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
     return MakeSchemeRouter({{"", local},
                              {"file", local},
                              {"gs", WithCacheOfEnvironment(MakeGcsFileSystem(objects))},
-                             {"s3", WithCacheOfEnvironment(objects)}});
+                             {"s3", WithCacheOfEnvironment(MakeS3FileSystem(objects))}});
   }());
   return *fs;
 }

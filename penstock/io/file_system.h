@@ -7,7 +7,7 @@
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
-//   gcs_file_system.h      gs://, with reads of our own
+//   gcs_file_system.h      gs://, with reads of our own; s3_file_system.h likewise
 //   caching_file_system.h  what was read from one of these, kept on a local disk
 //
 //   auto fs = FileSystem::Default();
@@ -27,7 +27,7 @@
 //   PermissionDenied    no right to it, or no credentials where some are needed
 //   ResourceExhausted   the disk or a quota is full
 //   Unavailable         the service did not answer, after retries
-//   Aborted             gs://: the file was replaced or removed since it was opened
+//   Aborted             gs://, s3://: the file was replaced or removed since it was opened
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once
