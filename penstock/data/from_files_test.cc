@@ -16,6 +16,7 @@
 #include "penstock/data/testing/conformance.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory_file_system.h"
+#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace {
@@ -176,6 +177,28 @@ TEST(FromFiles, CanBeDroppedWhileAReadIsInFlight) {
     other.Schedule([&] { fs->Open(); });
     iterator->reset();
   }
+}
+
+// Shards of one size end together; then the next of each has been opened already.
+TEST(FilesInTurns, OpensAnotherFileForEachThatHasBeenReadToItsEnd) {
+  const auto memory = io::MakeMemoryFileSystem();
+  for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
+    auto writer = record::TfRecordWriter::Create(*memory, absl::StrCat("memory://d/", name));
+    PENSTOCK_CHECK_OK((*writer)->Append(name));
+    PENSTOCK_CHECK_OK((*writer)->Close());
+  }
+  const auto fs = std::make_shared<GatedFileSystem>(memory, "/b");
+  auto iterator = Dataset::FromTfRecords({"memory://d/*"}, {.parallel_files = 4})
+                      .MakeIterator({.file_system = fs});
+  ASSERT_TRUE(iterator.ok()) << iterator.status();
+  fs->WaitForReaders(5);  // those that follow a0 to a3, and one more
+  fs->Open();
+  base::NamedArrays element;
+  for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
+    ASSERT_TRUE(*(*iterator)->Next(&element));
+    EXPECT_EQ(element[0].second.data<absl::string_view>()[0], name);
+  }
+  EXPECT_FALSE(*(*iterator)->Next(&element));
 }
 
 TEST(FromFiles, DoesNotWaitForASlowFileWhenNotDeterministic) {
