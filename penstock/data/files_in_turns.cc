@@ -13,17 +13,17 @@ namespace {
 // One file being read ahead. Jobs read it, one at a time; the node takes what they read.
 class FileAhead : public std::enable_shared_from_this<FileAhead> {
  public:
-  FileAhead(std::string uri, int64_t most_bytes, std::shared_ptr<io::FileSystem> file_system,
-            OpenFileReader open, StageCounters& counters)
+  FileAhead(std::string uri, std::shared_ptr<io::FileSystem> file_system, OpenFileReader open,
+            StageCounters& counters)
       : uri_(std::move(uri)),
-        most_bytes_(most_bytes),
         file_system_(std::move(file_system)),
         open_(std::move(open)),
         counters_(counters) {}
 
-  // Makes sure that there is a job when there is room.
-  void ReadOn(Engine& engine) {
+  // Makes sure that there is a job as long as fewer bytes than `most_bytes` wait to be taken.
+  void ReadOn(Engine& engine, int64_t most_bytes) {
     std::lock_guard lock(mutex_);
+    most_bytes_ = most_bytes;
     if (reading_ || !HasRoom()) return;
     reading_ = true;
     engine.Io([self = shared_from_this(), &engine] { self->ReadWhileThereIsRoom(engine); });
@@ -39,6 +39,12 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
     }
     if (!status_.ok()) return status_;
     return ended_ ? Found::kEnd : Found::kNothingYet;
+  }
+
+  // Nothing more is to be read.
+  bool IsRead() const {
+    std::lock_guard lock(mutex_);
+    return ended_ || !status_.ok();
   }
 
   void Pop() {
@@ -85,14 +91,14 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   }
 
   const std::string uri_;
-  const int64_t most_bytes_;
   const std::shared_ptr<io::FileSystem> file_system_;
   const OpenFileReader open_;
   StageCounters& counters_;
   std::unique_ptr<FileReader> reader_;  // the job's
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Guarded by mutex_.
+  int64_t most_bytes_ = 0;
   std::deque<FileBlock> blocks_;
   int64_t bytes_ = 0;
   bool reading_ = false;
@@ -106,6 +112,7 @@ class FilesInTurnsNode : public Node {
                    FilesInTurnsOptions options)
       : Node(context, nullptr),
         options_(options),
+        most_bytes_(std::max<int64_t>(1, options.read_ahead_bytes / options.parallel_files)),
         file_system_(context.file_system),
         files_(std::move(files)),
         open_(std::move(open)),
@@ -113,8 +120,8 @@ class FilesInTurnsNode : public Node {
 
   void Advance() override {
     OpenFiles();
-    for (const Slot& slot : slots_) slot.file->ReadOn(engine_);
-    if (upcoming_ != nullptr) upcoming_->ReadOn(engine_);
+    for (const Slot& slot : slots_) slot.file->ReadOn(engine_, most_bytes_);
+    for (const auto& file : upcoming_) file->ReadOn(engine_, kOneBlock);
   }
 
  protected:
@@ -141,6 +148,8 @@ class FilesInTurnsNode : public Node {
 
  private:
   using Found = FileAhead::Found;
+  // Room of a file whose turn has not come: any number of bytes above 0 lets in one block.
+  static constexpr int64_t kOneBlock = 1;
   // One of the files that are read in turns.
   struct Slot {
     std::shared_ptr<FileAhead> file;
@@ -153,23 +162,26 @@ class FilesInTurnsNode : public Node {
     return poll;
   }
 
-  std::shared_ptr<FileAhead> Open() {
-    const int64_t most_bytes =
-        std::max<int64_t>(1, options_.read_ahead_bytes / options_.parallel_files);
-    auto file = std::make_shared<FileAhead>(files_[next_file_++], most_bytes, file_system_, open_,
-                                            counters_);
-    file->ReadOn(engine_);
+  std::shared_ptr<FileAhead> Open(int64_t most_bytes) {
+    auto file = std::make_shared<FileAhead>(files_[next_file_++], file_system_, open_, counters_);
+    file->ReadOn(engine_, most_bytes);
     return file;
   }
 
-  // Files in turn, and one more, so that its first block is there when a file ends.
+  // Files in turn, and those that come next, so that the first block of each is there when its turn
+  // comes: one, and another for each file in turn that has been read to its end. (Shards are of
+  // like size, so those in turn all end at the same time, and opening a file may take a while.)
   void OpenFiles() {
     while (!opened_first_ && next_file_ < files_.size() &&
            static_cast<int>(slots_.size()) < options_.parallel_files) {
-      slots_.push_back({.file = Open(), .left = options_.block_length});
+      slots_.push_back({.file = Open(most_bytes_), .left = options_.block_length});
     }
     opened_first_ = true;
-    if (upcoming_ == nullptr && next_file_ < files_.size()) upcoming_ = Open();
+    const auto wanted = 1 + std::count_if(slots_.begin(), slots_.end(),
+                                          [](const Slot& slot) { return slot.file->IsRead(); });
+    while (static_cast<int64_t>(upcoming_.size()) < wanted && next_file_ < files_.size()) {
+      upcoming_.push_back(Open(kOneBlock));
+    }
   }
 
   // The slot whose turn it is; without a fixed order, the next one that has something.
@@ -192,7 +204,7 @@ class FilesInTurnsNode : public Node {
     if (slot.row == block->rows) {
       slot.row = 0;
       slot.file->Pop();
-      slot.file->ReadOn(engine_);
+      slot.file->ReadOn(engine_, most_bytes_);
     }
     if (slot.left == 0) NextTurn();
   }
@@ -204,9 +216,10 @@ class FilesInTurnsNode : public Node {
 
   // The file of this turn has ended: another takes its place, and it is the next slot's turn.
   void ReplaceFile() {
-    if (upcoming_ != nullptr) {
-      slots_[turn_] = {.file = std::move(upcoming_)};
-      upcoming_ = nullptr;
+    if (!upcoming_.empty()) {
+      slots_[turn_] = {.file = std::move(upcoming_.front())};
+      upcoming_.pop_front();
+      slots_[turn_].file->ReadOn(engine_, most_bytes_);
       OpenFiles();
       NextTurn();
       return;
@@ -218,6 +231,7 @@ class FilesInTurnsNode : public Node {
   }
 
   const FilesInTurnsOptions options_;
+  const int64_t most_bytes_;  // that wait, of a file in turn
   const std::shared_ptr<io::FileSystem> file_system_;
   const std::vector<std::string> files_;
   const OpenFileReader open_;
@@ -226,7 +240,7 @@ class FilesInTurnsNode : public Node {
   bool opened_first_ = false;
   std::vector<Slot> slots_;
   size_t turn_ = 0;
-  std::shared_ptr<FileAhead> upcoming_;
+  std::deque<std::shared_ptr<FileAhead>> upcoming_;  // in the order of the list
 };
 
 }  // namespace

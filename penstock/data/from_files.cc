@@ -6,10 +6,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/files.h"
+#include "penstock/data/small_files.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
@@ -43,9 +46,11 @@ BlockPtr ToBlock(std::string path, std::string bytes) {
 
 class FromFilesNode : public Node {
  public:
-  FromFilesNode(const NodeContext& context, std::vector<std::string> files, FileOptions options)
+  FromFilesNode(const NodeContext& context, std::vector<std::string> files, FileOptions options,
+                std::shared_ptr<SmallFiles> small_files)
       : Node(context, nullptr),
         options_(options),
+        small_files_(std::move(small_files)),
         file_system_(context.file_system),
         files_(std::move(files)),
         meter_(engine_, counters_) {}
@@ -66,10 +71,15 @@ class FromFilesNode : public Node {
       auto read = std::make_shared<FileRead>();
       reads_.push_back(read);
       engine_.Io([read, path = files_[next_file_++], files = file_system_, engine = &engine_,
-                  counters = &counters_] {
+                  counters = &counters_, small_files = small_files_] {
         const double begin = engine->Now();
-        auto bytes = io::ReadFile(*files, path);
-        StageCounters::AddSeconds(counters->busy_ns, engine->Now() - begin);
+        double opened = begin;
+        auto bytes = Read(*files, path, *engine, &opened);
+        const double end = engine->Now();
+        StageCounters::AddSeconds(counters->busy_ns, end - begin);
+        if (bytes.ok() && small_files != nullptr) {
+          small_files->Count(opened - begin, end - opened, bytes->size(), *counters);
+        }
         read->status = bytes.status();
         if (bytes.ok()) {
           read->bytes = static_cast<int64_t>(bytes->size());
@@ -110,6 +120,13 @@ class FromFilesNode : public Node {
   };
   using Reads = std::deque<std::shared_ptr<FileRead>>;
 
+  static absl::StatusOr<std::string> Read(io::FileSystem& files, const std::string& path,
+                                          const Engine& engine, double* opened) {
+    PENSTOCK_ASSIGN_OR_RETURN(const auto in, files.OpenInput(path));
+    *opened = engine.Now();
+    return io::ReadAll(*in);
+  }
+
   Poll Answer(Poll poll) {
     meter_.Set(poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
     return poll;
@@ -130,6 +147,7 @@ class FromFilesNode : public Node {
   }
 
   const FileOptions options_;
+  const std::shared_ptr<SmallFiles> small_files_;  // null where there is nothing to say
   const std::shared_ptr<io::FileSystem> file_system_;
   const std::vector<std::string> files_;
   WaitMeter meter_;
@@ -137,10 +155,23 @@ class FromFilesNode : public Node {
   Reads reads_;  // under way or done, in the order of the files
 };
 
+// Local and in memory a request costs nothing worth hiding.
+bool AreInAnObjectStore(const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
+    const auto uri = io::ParseUri(pattern);
+    return uri.ok() && !uri->bucket.empty();
+  });
+}
+
 class FromFilesStage : public Stage {
  public:
-  FromFilesStage(std::vector<std::string> patterns, FileOptions options)
-      : patterns_(std::move(patterns)), options_(options) {}
+  FromFilesStage(std::vector<std::string> patterns, FileOptions options,
+                 std::shared_ptr<SmallFiles> small_files = nullptr)
+      : patterns_(std::move(patterns)), options_(options), small_files_(std::move(small_files)) {
+    if (options_.parallel_files == 0) {
+      options_.parallel_files = AreInAnObjectStore(patterns_) ? 64 : 16;
+    }
+  }
 
   absl::string_view name() const override { return "FromFiles"; }
   std::string Parameters() const override {
@@ -160,7 +191,9 @@ class FromFilesStage : public Stage {
   absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
                               FindFiles(*context.file_system, patterns_));
-    return std::make_shared<FromFilesStage>(std::move(files), options_);
+    return std::make_shared<FromFilesStage>(
+        std::move(files), options_,
+        AreInAnObjectStore(patterns_) ? std::make_shared<SmallFiles>(patterns_) : nullptr);
   }
 
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
@@ -172,12 +205,13 @@ class FromFilesStage : public Stage {
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     std::vector<std::string> files = patterns_;
     if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    return std::make_unique<FromFilesNode>(context, std::move(files), options_);
+    return std::make_unique<FromFilesNode>(context, std::move(files), options_, small_files_);
   }
 
  private:
   const std::vector<std::string> patterns_;  // files, once looked up
-  const FileOptions options_;
+  FileOptions options_;
+  const std::shared_ptr<SmallFiles> small_files_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,12 +16,14 @@
 #include "penstock/data/testing/conformance.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory_file_system.h"
+#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace {
 
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ReadAll;
 using testing::ReadSome;
 using ::testing::UnorderedElementsAreArray;
@@ -89,15 +92,15 @@ TEST(FromFiles, NamesAFileThatWentAway) {
               HasSubstr("memory://d/20.txt"));
 }
 
-// Opens files whose name contains `gated` only when it is let.
+// Opens files whose name contains `gated` only when it is let. A bucket gs://d of it is memory://d.
 class GatedFileSystem : public io::FileSystem {
  public:
   GatedFileSystem(std::shared_ptr<io::FileSystem> files, std::string gated)
       : files_(std::move(files)), gated_(std::move(gated)) {}
 
-  void WaitForAReader() {
+  void WaitForReaders(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ > 0; });
+    changed_.wait(lock, [&] { return waiting_ >= count; });
   }
   void Open() {
     std::lock_guard lock(mutex_);
@@ -108,29 +111,46 @@ class GatedFileSystem : public io::FileSystem {
   absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
     Wait(uri);
-    return files_->OpenRandomAccess(uri);
+    return files_->OpenRandomAccess(InMemory(uri));
   }
   absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
     Wait(uri);
-    return files_->OpenInput(uri);
+    return files_->OpenInput(InMemory(uri));
   }
   absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override {
-    return files_->Create(uri);
+    return files_->Create(InMemory(uri));
   }
-  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override { return files_->Stat(uri); }
+  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override {
+    return files_->Stat(InMemory(uri));
+  }
   absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override {
-    return files_->List(uri);
+    return AsAsked(uri, files_->List(InMemory(uri)));
   }
   absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override {
-    return files_->ListRecursive(uri);
+    return AsAsked(uri, files_->ListRecursive(InMemory(uri)));
   }
-  absl::Status Remove(absl::string_view uri) override { return files_->Remove(uri); }
+  absl::Status Remove(absl::string_view uri) override { return files_->Remove(InMemory(uri)); }
   absl::Status RemoveRecursively(absl::string_view uri) override {
-    return files_->RemoveRecursively(uri);
+    return files_->RemoveRecursively(InMemory(uri));
   }
-  absl::Status CreateFolder(absl::string_view uri) override { return files_->CreateFolder(uri); }
+  absl::Status CreateFolder(absl::string_view uri) override {
+    return files_->CreateFolder(InMemory(uri));
+  }
 
  private:
+  static std::string InMemory(absl::string_view uri) {
+    return absl::StrReplaceAll(uri, {{"gs://", "memory://"}});
+  }
+  static absl::StatusOr<std::vector<io::FileInfo>> AsAsked(
+      absl::string_view uri, absl::StatusOr<std::vector<io::FileInfo>> listed) {
+    if (listed.ok() && absl::StartsWith(uri, "gs://")) {
+      for (io::FileInfo& info : *listed) {
+        info.uri = absl::StrReplaceAll(info.uri, {{"memory://", "gs://"}});
+      }
+    }
+    return listed;
+  }
+
   void Wait(absl::string_view uri) {
     if (!absl::StrContains(uri, gated_)) return;
     std::unique_lock lock(mutex_);
@@ -153,10 +173,32 @@ TEST(FromFiles, CanBeDroppedWhileAReadIsInFlight) {
     const auto fs = std::make_shared<GatedFileSystem>(Files(), "");
     base::ThreadPool other(1);
     auto iterator = dataset.Batch(4).Prefetch(2).MakeIterator({.file_system = fs});
-    fs->WaitForAReader();
+    fs->WaitForReaders(1);
     other.Schedule([&] { fs->Open(); });
     iterator->reset();
   }
+}
+
+// Shards of one size end together; then the next of each has been opened already.
+TEST(FilesInTurns, OpensAnotherFileForEachThatHasBeenReadToItsEnd) {
+  const auto memory = io::MakeMemoryFileSystem();
+  for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
+    auto writer = record::TfRecordWriter::Create(*memory, absl::StrCat("memory://d/", name));
+    PENSTOCK_CHECK_OK((*writer)->Append(name));
+    PENSTOCK_CHECK_OK((*writer)->Close());
+  }
+  const auto fs = std::make_shared<GatedFileSystem>(memory, "/b");
+  auto iterator = Dataset::FromTfRecords({"memory://d/*"}, {.parallel_files = 4})
+                      .MakeIterator({.file_system = fs});
+  ASSERT_TRUE(iterator.ok()) << iterator.status();
+  fs->WaitForReaders(5);  // those that follow a0 to a3, and one more
+  fs->Open();
+  base::NamedArrays element;
+  for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
+    ASSERT_TRUE(*(*iterator)->Next(&element));
+    EXPECT_EQ(element[0].second.data<absl::string_view>()[0], name);
+  }
+  EXPECT_FALSE(*(*iterator)->Next(&element));
 }
 
 TEST(FromFiles, DoesNotWaitForASlowFileWhenNotDeterministic) {
@@ -170,6 +212,30 @@ TEST(FromFiles, DoesNotWaitForASlowFileWhenNotDeterministic) {
     EXPECT_EQ(element[0].second.data<absl::string_view>()[0] == "memory://d/00.txt",
               i == kFiles - 1);
   }
+}
+
+// Nobody is let in before as many are there as shall be at once.
+TEST(FromFiles, AsksForManyFilesOfAnObjectStoreAtOnce) {
+  const auto fs = std::make_shared<GatedFileSystem>(Files(), "gs://");
+  auto iterator = Dataset::FromFiles({"gs://d/*.txt"}).MakeIterator({.file_system = fs});
+  ASSERT_TRUE(iterator.ok()) << iterator.status();
+  fs->WaitForReaders(kFiles);
+  EXPECT_THAT((*iterator)->Explain(), HasSubstr("parallel_files=64"));
+  EXPECT_THAT((*iterator)->Explain(), Not(HasSubstr("hint")));
+  fs->Open();
+  base::NamedArrays element;
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(*(*iterator)->Next(&element));
+  EXPECT_THAT((*iterator)->Explain(),
+              HasSubstr("\n  hint: each of these files of about 1 kB is a request of "));
+  EXPECT_THAT((*iterator)->Stats()[0].hint, HasSubstr("penstock pack 'gs://d/*.txt' --out FOLDER"));
+}
+
+TEST(FromFiles, SaysNothingOfShardsToWhoReadsLocalFiles) {
+  auto iterator = Dataset::FromFiles({"memory://d/*.txt"}).MakeIterator({.file_system = Files()});
+  base::NamedArrays element;
+  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(*(*iterator)->Next(&element));
+  EXPECT_THAT((*iterator)->Explain(), HasSubstr("parallel_files=16"));
+  EXPECT_EQ((*iterator)->Stats()[0].hint, "");
 }
 
 TEST(FromFiles, CanBeDroppedAnywhere) {

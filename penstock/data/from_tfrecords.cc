@@ -118,8 +118,10 @@ class FromTfRecordsStage : public Stage {
     const auto open = [options](
                           io::FileSystem& file_system,
                           const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
+      // As a stream: that of an object store keeps several ranges in flight.
+      PENSTOCK_ASSIGN_OR_RETURN(auto stream, file_system.OpenInput(uri));
       PENSTOCK_ASSIGN_OR_RETURN(auto reader,
-                                record::TfRecordReader::Open(file_system, uri, options));
+                                record::TfRecordReader::FromStream(std::move(stream), options));
       return std::make_unique<RecordFileReader>(std::move(reader));
     };
     return MakeFilesInTurns(context, std::move(files), open,

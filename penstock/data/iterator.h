@@ -78,6 +78,9 @@ struct StageStats {
   double wait_room_seconds = 0;                    // had elements that nobody took
   int64_t ignored = 0;                             // elements that IgnoreErrors left out
   std::vector<std::string> ignored_messages = {};  // of the first few, with their origins
+  // What was found while running that would make it faster, as a sentence and a command; mostly
+  // empty. Explain prints it.
+  std::string hint = {};
 };
 
 // One thread at a time; Stats at any time from any.
@@ -102,7 +105,8 @@ class Iterator {
   std::vector<StageStats> Stats() const;
   // How long Next had nothing to give.
   double wait_seconds() const;
-  // What is run for what, one step a line; work done within a step stands before it, indented.
+  // What is run for what, one step a line; work done within a step stands before it, indented, and
+  // what would make it faster below it (StageStats::hint).
   std::string Explain() const;
   // How often memory for a column of a batch had to be allocated.
   int64_t batch_allocations() const;

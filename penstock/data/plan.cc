@@ -182,7 +182,8 @@ StageStats StatsOf(std::string stage, bool inside, const StageCounters& counters
           .wait_input_seconds = counters.wait_input_ns * 1e-9,
           .wait_room_seconds = counters.wait_room_ns * 1e-9,
           .ignored = counters.ignored,
-          .ignored_messages = counters.ignored_messages()};
+          .ignored_messages = counters.ignored_messages(),
+          .hint = counters.hint()};
 }
 
 }  // namespace
@@ -212,6 +213,7 @@ std::string Plan::ToString() const {
   std::string out;
   for (const StageStats& stage : Stats()) {
     absl::StrAppend(&out, stage.inside_next ? "  " : "", stage.stage, "\n");
+    if (!stage.hint.empty()) absl::StrAppend(&out, "  hint: ", stage.hint, "\n");
   }
   return out;
 }

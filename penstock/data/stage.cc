@@ -21,6 +21,16 @@ std::vector<std::string> StageCounters::ignored_messages() const {
   return messages_;
 }
 
+void StageCounters::SetHint(std::string hint) {
+  std::lock_guard lock(mutex_);
+  if (hint_.empty()) hint_ = std::move(hint);
+}
+
+std::string StageCounters::hint() const {
+  std::lock_guard lock(mutex_);
+  return hint_;
+}
+
 absl::Status OfOneElement(absl::Status status) {
   if (!status.ok()) status.SetPayload(kOfOneElement, absl::Cord());
   return status;

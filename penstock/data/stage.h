@@ -50,13 +50,19 @@ struct StageCounters {
   void AddIgnored(const absl::Status& status);
   std::vector<std::string> ignored_messages() const;  // the first few
 
+  // What would make the stage faster, once that is known; the first one stays.
+  void SetHint(std::string hint);
+  std::string hint() const;
+
   static void AddSeconds(std::atomic<int64_t>& counter, double seconds) {
     counter.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::string> messages_;  // guarded by mutex_
+  // Guarded by mutex_.
+  std::vector<std::string> messages_;
+  std::string hint_;
 };
 
 // Marks an error as that of one element: the node that gave it goes on with the next one when it is

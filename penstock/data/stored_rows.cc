@@ -195,10 +195,11 @@ absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileS
 absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
                                                            const std::string& file,
                                                            const ElementSpec& spec) {
-  PENSTOCK_ASSIGN_OR_RETURN(auto reader,
-                            record::TfRecordReader::Open(fs, file,
-                                                         {.compression = record::Compression::kNone,
-                                                          .max_record_bytes = kMostRecordBytes}));
+  PENSTOCK_ASSIGN_OR_RETURN(auto stream, fs.OpenInput(file));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      auto reader, record::TfRecordReader::FromStream(std::move(stream),
+                                                      {.compression = record::Compression::kNone,
+                                                       .max_record_bytes = kMostRecordBytes}));
   return std::make_unique<StoredRowsReader>(std::move(reader), spec);
 }
 

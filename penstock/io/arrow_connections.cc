@@ -35,14 +35,6 @@ const std::vector<Scheme>& Schemes() {
   return *schemes;
 }
 
-std::optional<absl::string_view> OptionValue(absl::string_view options, absl::string_view key) {
-  for (absl::string_view option : absl::StrSplit(options, '&')) {
-    const size_t equals = option.find('=');
-    if (option.substr(0, equals) == key) return option.substr(equals + 1);
-  }
-  return std::nullopt;
-}
-
 // s3:// stands in a module of its own, beside Arrow's library; loading it takes time and memory, so
 // only those who use it do.
 arrow::Status LoadS3() {
@@ -98,7 +90,7 @@ absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(con
 std::string ArrowConnections::ArrowUri(Uri uri) {
   uri.path.clear();
   const auto set_default = [&](absl::string_view key, absl::string_view value) {
-    if (OptionValue(uri.options, key)) return;
+    if (OptionValue(uri, key)) return;
     absl::StrAppend(&uri.options, uri.options.empty() ? "" : "&", key, "=", value);
   };
   if (uri.scheme == "gs") {

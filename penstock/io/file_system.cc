@@ -4,8 +4,10 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_file_system.h"
+#include "penstock/io/caching_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/local_file_system.h"
+#include "penstock/io/s3_file_system.h"
 #include "penstock/io/scheme_router.h"
 
 namespace penstock::io {
@@ -22,23 +24,30 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
   static const auto* const fs = new std::shared_ptr<FileSystem>([] {
     const auto local = MakeLocalFileSystem();
     const auto objects = MakeArrowFileSystem();
-    return MakeSchemeRouter({{"", local}, {"file", local}, {"gs", MakeGcsFileSystem(objects)}, {"s3", objects}});
+    return MakeSchemeRouter({{"", local},
+                             {"file", local},
+                             {"gs", WithCacheOfEnvironment(MakeGcsFileSystem(objects))},
+                             {"s3", WithCacheOfEnvironment(MakeS3FileSystem(objects))}});
   }());
   return *fs;
 }
 
-absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri) {
-  // The size is a hint only: a file in /proc says 0, another may grow.
+absl::StatusOr<std::string> ReadAll(InputStream& in) {
+  // No size is asked for: a file in /proc says 0, another may grow.
   constexpr size_t kStep = 1 << 20;
-  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> in, fs.OpenInput(uri));
   std::string bytes;
   for (size_t step = 64 << 10;; step = std::max(kStep, bytes.size())) {
     const size_t filled = bytes.size();
     bytes.resize(filled + step);
-    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, in->Read({bytes.data() + filled, step}));
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, in.Read({bytes.data() + filled, step}));
     bytes.resize(filled + n);
     if (n < static_cast<int64_t>(step)) return bytes;
   }
+}
+
+absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<InputStream> in, fs.OpenInput(uri));
+  return ReadAll(*in);
 }
 
 absl::Status WriteFile(FileSystem& fs, absl::string_view uri, absl::string_view bytes) {

@@ -7,7 +7,8 @@
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
-//   gcs_file_system.h      gs://, with reads of our own
+//   gcs_file_system.h      gs://, with reads of our own; s3_file_system.h likewise
+//   caching_file_system.h  what was read from one of these, kept on a local disk
 //
 //   auto fs = FileSystem::Default();
 //   PENSTOCK_ASSIGN_OR_RETURN(auto shards, Glob(*fs, "gs://flowers/train/*.tfrec"));
@@ -26,7 +27,7 @@
 //   PermissionDenied    no right to it, or no credentials where some are needed
 //   ResourceExhausted   the disk or a quota is full
 //   Unavailable         the service did not answer, after retries
-//   Aborted             gs://: the file was replaced or removed since it was opened
+//   Aborted             gs://, s3://: the file was replaced or removed since it was opened
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once
@@ -62,6 +63,9 @@ class RandomAccessFile {
 
   const std::string& uri() const { return uri_; }
   int64_t size() const { return size_; }  // when it was opened
+  // Tells this version from others of the same name: a generation, an ETag. Empty where the file
+  // system knows none, and then another version's bytes may be read.
+  virtual std::string version() const { return ""; }
 
  protected:
   RandomAccessFile(std::string uri, int64_t size) : uri_(std::move(uri)), size_(size) {}
@@ -80,6 +84,8 @@ class InputStream {
   virtual absl::StatusOr<int64_t> Read(absl::Span<char> out) = 0;
 
   const std::string& uri() const { return uri_; }
+  // As of a RandomAccessFile.
+  virtual std::string version() const { return ""; }
 
  protected:
   explicit InputStream(std::string uri) : uri_(std::move(uri)) {}
@@ -137,9 +143,14 @@ class FileSystem {
   // False for NotFound; other errors are errors.
   absl::StatusOr<bool> Exists(absl::string_view uri);
 
-  // What a program uses: local paths, file://, gs:// and s3://. The last two are made on first use.
+  // What a program uses: local paths, file://, gs:// and s3://. The last two are made on first use,
+  // and read through a cache on a local disk (caching_file_system.h) when the environment names a
+  // folder for it: PENSTOCK_CACHE_DIR, of at most PENSTOCK_CACHE_GB (20) gigabytes.
   static std::shared_ptr<FileSystem> Default();
 };
+
+// All that a stream still has.
+absl::StatusOr<std::string> ReadAll(InputStream& in);
 
 // The whole file.
 absl::StatusOr<std::string> ReadFile(FileSystem& fs, absl::string_view uri);

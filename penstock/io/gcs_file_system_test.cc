@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 #include "penstock/io/arrow_file_system.h"
 #include "penstock/io/testing/emulator.h"
 #include "penstock/io/testing/file_system_conformance.h"
+#include "penstock/io/testing/latency_proxy.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -400,6 +402,80 @@ TEST_F(GcsReads, SaysThatNothingAnswers) {
   // A port that nobody may listen on without being root.
   EXPECT_THAT(fs_->OpenInput("gs://anonymous@b/x?scheme=http&endpoint_override=127.0.0.1:1"),
               IsStatus(absl::StatusCode::kUnavailable, "did not answer"));
+}
+
+// A real server, by way of a proxy.
+class GcsFromAfar : public testing::Test {
+ protected:
+  static constexpr int kFiles = 6;
+
+  void Start(double round_trip_seconds) {
+    ASSERT_OK_AND_ASSIGN(Emulator * gcs, Emulator::Gcs());
+    ASSERT_OK_AND_ASSIGN(const std::string bucket, gcs->MakeBucket(*SharedFileSystem()));
+    proxy_.emplace(LatencyProxyOptions{.upstream_port = gcs->port(),
+                                       .round_trip_seconds = round_trip_seconds});
+    for (int i = 0; i < kFiles; ++i) {
+      files_.push_back(Pattern(2 * kMiB + 333333 * i));
+      const std::string uri = JoinPath(bucket, absl::StrCat(i));
+      ASSERT_OK(WriteFile(*SharedFileSystem(), uri, files_.back()));
+      uris_.push_back(absl::StrReplaceAll(
+          uri, {{absl::StrCat(":", gcs->port()), absl::StrCat(":", proxy_->port())},
+                {"retry_limit_seconds=10", "retry_limit_seconds=100000"}}));
+    }
+  }
+
+  // All files at once; a delay of a retry takes no time.
+  void ExpectReadsAll() {
+    const auto fs = MakeGcsFileSystem(
+        MakeArrowFileSystem(),
+        {.http = {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
+                    if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
+                      clock_.Advance(wait.seconds);
+                    }
+                  }}});
+    base::ThreadPool pool(kFiles);
+    std::atomic<int> wrong = 0;
+    base::ParallelFor(pool, 0, kFiles, [&](int64_t i) {
+      const auto read = ReadFile(*fs, uris_[i]);
+      if (!read.ok() || *read != files_[i]) ++wrong;
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+
+  base::FakeClock clock_;
+  std::optional<LatencyProxy> proxy_;
+  std::vector<std::string> files_;
+  std::vector<std::string> uris_;
+};
+
+TEST_F(GcsFromAfar, GivesTheSameBytes) {
+  Start(/*round_trip_seconds=*/0.02);
+  const double begin = base::Clock::Real()->Seconds();
+  ExpectReadsAll();
+  // The connection's round trip, and the request's.
+  EXPECT_GE(base::Clock::Real()->Seconds() - begin, 0.04);
+  EXPECT_LE(proxy_->connections(), 6 * 4);
+}
+
+TEST_F(GcsFromAfar, LosesNothingWhenConnectionsBreakAndTheServiceIsAway) {
+  Start(/*round_trip_seconds=*/0.002);
+  std::atomic<int> unavailable = 0, cut = 0;
+  proxy_->SetFaults([&](int connection) {
+    base::Random random(base::MixSeeds(3, connection));
+    switch (random.Below(3)) {
+      case 0:
+        ++unavailable;
+        return LatencyProxy::Fault{.unavailable = true};
+      case 1:
+        ++cut;  // in the middle of a head, of a body, or between two answers
+        return LatencyProxy::Fault{.cut_after = static_cast<int64_t>(random.Below(3 * kMiB / 2))};
+      default:
+        return LatencyProxy::Fault{};
+    }
+  });
+  ExpectReadsAll();
+  EXPECT_GT(unavailable, 0);
+  EXPECT_GT(cut, 0);
 }
 
 }  // namespace

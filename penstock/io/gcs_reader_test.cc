@@ -27,13 +27,13 @@ TEST_F(GcsReaders, SendTheirCredentialsWithEveryRequest) {
   gcs_.Put("file", std::string(1000, 'x'));
   int asked = 0;
   GcsReader reader = Make([&] { return absl::StrCat("Bearer t", ++asked); });
-  ASSERT_OK_AND_ASSIGN(const GcsObject object, reader.Find(uri_));
+  ASSERT_OK_AND_ASSIGN(const StoredObject object, reader.Find(uri_));
   EXPECT_EQ(object.size, 1000);
   std::string bytes(10, '\0');
   std::mutex mutex;
   std::condition_variable came;
-  std::optional<GcsRangeEnd> end;
-  reader.Read(object, {.offset = 5, .out = absl::MakeSpan(&bytes[0], 10)}, [&](GcsRangeEnd e) {
+  std::optional<ObjectRangeEnd> end;
+  reader.Read(object, {.offset = 5, .out = absl::MakeSpan(&bytes[0], 10)}, [&](ObjectRangeEnd e) {
     std::lock_guard lock(mutex);
     end = std::move(e);
     came.notify_one();
@@ -49,10 +49,10 @@ TEST_F(GcsReaders, SendTheirCredentialsWithEveryRequest) {
 TEST_F(GcsReaders, AskNothingWithoutTheCredentialsTheyWant) {
   GcsReader reader = Make([] { return absl::PermissionDeniedError("no token"); });
   EXPECT_THAT(reader.Find(uri_), IsStatus(absl::StatusCode::kPermissionDenied, "no token"));
-  GcsRangeEnd end;
+  ObjectRangeEnd end;
   char c;
   reader.Read({.uri = uri_}, {.offset = 0, .out = absl::MakeSpan(&c, 1)},
-              [&](GcsRangeEnd e) { end = std::move(e); });
+              [&](ObjectRangeEnd e) { end = std::move(e); });
   EXPECT_THAT(end.status, IsStatus(absl::StatusCode::kPermissionDenied, "no token"));
   EXPECT_TRUE(gcs_.requests().empty());
 }

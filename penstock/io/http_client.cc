@@ -80,7 +80,13 @@ struct Attempt {
     if (colon == absl::string_view::npos) return;
     const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
     const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
-    if (name == "x-goog-generation") {
+    if (name == "content-length") {
+      if (!absl::SimpleAtoi(value, &answer.length)) answer.length = -1;
+    } else if (name == "etag") {
+      answer.etag = std::string(value);
+    } else if (name == "x-amz-bucket-region") {
+      answer.bucket_region = std::string(value);
+    } else if (name == "x-goog-generation") {
       (void)absl::SimpleAtoi(value, &answer.generation);
     } else if (name == "content-range") {
       ParseContentRange(value, answer);
@@ -126,6 +132,7 @@ void Prepare(Attempt& attempt, Easy easy) {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(attempt.request.post.size()));
     set(CURLOPT_POSTFIELDS, attempt.request.post.c_str());
   }
+  if (attempt.request.head) set(CURLOPT_NOBODY, 1L);
   set(CURLOPT_HEADERFUNCTION, &OnHeader);
   set(CURLOPT_HEADERDATA, static_cast<void*>(&attempt));
   set(CURLOPT_WRITEFUNCTION, &OnBody);

@@ -38,11 +38,14 @@ struct HttpAnswer {
     kCancelled,   // by the caller, or because the client is being destroyed
   };
   End end = End::kBroken;
-  int status = 0;            // 206; 0 when none arrived
-  std::string error = {};    // of the connection
-  std::string body = {};     // where there is no on_body; at most kMaxBody bytes
-  int64_t generation = 0;    // x-goog-generation; 0 when there is none
-  int64_t range_begin = -1;  // Content-Range: bytes begin-last/total; -1 when there is none
+  int status = 0;                  // 206; 0 when none arrived
+  std::string error = {};          // of the connection
+  std::string body = {};           // where there is no on_body; at most kMaxBody bytes
+  int64_t length = -1;             // Content-Length; -1 when there is none
+  int64_t generation = 0;          // x-goog-generation; 0 when there is none
+  std::string etag = {};           // with its quotes
+  std::string bucket_region = {};  // x-amz-bucket-region
+  int64_t range_begin = -1;        // Content-Range: bytes begin-last/total; -1 when there is none
   int64_t range_total = -1;
   double retry_after_seconds = 0;  // Retry-After
   double first_byte_seconds = 0;   // from the request's last byte to the answer's first
@@ -53,6 +56,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers = {};
   std::string post = {};     // GET when empty
+  bool head = false;         // HEAD: an answer without its body
   double delay_seconds = 0;  // starts no sooner
   // Called on a thread of the client for each piece of the body, with an answer whose status and
   // header fields are there; must be quick. False ends the attempt. Null: the body is collected.

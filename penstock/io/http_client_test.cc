@@ -46,6 +46,19 @@ TEST(HttpClient, TakesNoNumberFromWhatIsNone) {
   EXPECT_EQ(answer.retry_after_seconds, 0);
 }
 
+TEST(HttpClient, AsksForAHeadAlone) {
+  const CannedServer server(
+      "HTTP/1.1 200 OK\r\nContent-Length: 9000000000\r\nETag: \"a-1\"\r\n"
+      "x-amz-bucket-region: eu-west-1\r\nConnection: close\r\n\r\n");
+  const HttpAnswer answer = HttpClient().Fetch({.url = Url(server), .head = true});
+  EXPECT_EQ(answer.end, End::kWhole);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.length, 9000000000);
+  EXPECT_EQ(answer.etag, "\"a-1\"");
+  EXPECT_EQ(answer.bucket_region, "eu-west-1");
+  EXPECT_THAT(server.questions().at(0), testing::StartsWith("HEAD /x HTTP/1.1\r\n"));
+}
+
 TEST(HttpClient, FollowsNoRedirect) {
   const CannedServer server(CannedHttp("302 Found", "", "Location: http://127.0.0.1:1/\r\n"));
   EXPECT_EQ(HttpClient().Fetch({.url = Url(server)}).status, 302);

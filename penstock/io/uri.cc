@@ -201,6 +201,15 @@ std::string DisplayUri(const Uri& uri) {
   return absl::StrCat(uri.scheme, "://", uri.bucket, uri.path.empty() ? "" : "/", uri.path);
 }
 
+std::optional<std::string> OptionValue(const Uri& uri, absl::string_view key) {
+  for (absl::string_view option : absl::StrSplit(uri.options, '&', absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&option, key) && absl::ConsumePrefix(&option, "=")) {
+      return std::string(option);
+    }
+  }
+  return std::nullopt;
+}
+
 std::string JoinPath(absl::string_view base, absl::string_view name) {
   if (base.empty()) return std::string(name);
   const Parts parts = Split(base);

@@ -19,6 +19,7 @@
 // and is listed so.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,9 @@ std::string FormatUri(const Uri& uri);
 
 // As FormatUri, without options and secrets: for messages.
 std::string DisplayUri(const Uri& uri);
+
+// The value of one of its options.
+std::optional<std::string> OptionValue(const Uri& uri, absl::string_view key);
 
 // `name` (relative, with any number of steps) below `base`. Options of `base` stay at the end.
 std::string JoinPath(absl::string_view base, absl::string_view name);

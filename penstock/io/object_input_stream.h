@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/io/file_system.h"
-#include "penstock/io/gcs_reader.h"
+#include "penstock/io/object_reader.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -27,8 +27,8 @@ struct ReadAhead {
 };
 
 // Asks for the object and its first range in one request; waits for the beginning of the answer.
-absl::StatusOr<std::unique_ptr<InputStream>> OpenGcsInputStream(std::string text, const Uri& uri,
-                                                                std::shared_ptr<GcsReader> reader,
-                                                                std::shared_ptr<ReadAhead> ahead);
+absl::StatusOr<std::unique_ptr<InputStream>> OpenObjectInputStream(
+    std::string text, const Uri& uri, std::shared_ptr<ObjectReader> reader,
+    std::shared_ptr<ReadAhead> ahead);
 
 }  // namespace penstock::io

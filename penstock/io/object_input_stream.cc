@@ -1,4 +1,4 @@
-#include "penstock/io/gcs_input_stream.h"
+#include "penstock/io/object_input_stream.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -23,26 +23,26 @@ struct Piece {
   const int64_t offset;
   const int64_t size;
   const std::unique_ptr<char[]> bytes;
-  std::optional<GcsRangeEnd> end;  // guarded by Arrivals::mutex
+  std::optional<ObjectRangeEnd> end;  // guarded by Arrivals::mutex
 };
 
 // What the client's threads touch; it outlives a stream that is dropped while ranges are in flight.
 struct Arrivals {
   std::mutex mutex;
   std::condition_variable came;
-  std::optional<GcsObject> found;
+  std::optional<StoredObject> found;
 };
 
-class GcsInputStream : public InputStream {
+class ObjectInputStream : public InputStream {
  public:
-  GcsInputStream(std::string text, std::shared_ptr<GcsReader> reader,
-                 std::shared_ptr<ReadAhead> ahead)
+  ObjectInputStream(std::string text, std::shared_ptr<ObjectReader> reader,
+                    std::shared_ptr<ReadAhead> ahead)
       : InputStream(std::move(text)),
         reader_(std::move(reader)),
         ahead_(std::move(ahead)),
         window_(ahead_->max_stream_bytes, ahead_->last_window) {}
 
-  ~GcsInputStream() override {
+  ~ObjectInputStream() override {
     if (next_ > window_.range_bytes()) ahead_->last_window = window_.bytes();
     Abandon();
   }
@@ -64,6 +64,8 @@ class GcsInputStream : public InputStream {
     next_ = std::min(next_, object_.size);
     return absl::OkStatus();
   }
+
+  std::string version() const override { return object_.version; }
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     int64_t done = 0;
@@ -102,17 +104,17 @@ class GcsInputStream : public InputStream {
     charged_ += size;
     ahead_->bytes += size;
     pieces_.push_back(piece);
-    GcsRange range{.offset = piece->offset,
-                   .out = absl::MakeSpan(piece->bytes.get(), size),
-                   .cancelled = cancelled_};
-    if (object_.generation == 0) {
-      range.on_found = [arrivals = arrivals_](const GcsObject& object) {
+    ObjectRange range{.offset = piece->offset,
+                      .out = absl::MakeSpan(piece->bytes.get(), size),
+                      .cancelled = cancelled_};
+    if (object_.version.empty()) {
+      range.on_found = [arrivals = arrivals_](const StoredObject& object) {
         std::lock_guard lock(arrivals->mutex);
         arrivals->found = object;
         arrivals->came.notify_all();
       };
     }
-    reader_->Read(object_, std::move(range), [arrivals = arrivals_, piece](GcsRangeEnd end) {
+    reader_->Read(object_, std::move(range), [arrivals = arrivals_, piece](ObjectRangeEnd end) {
       std::lock_guard lock(arrivals->mutex);
       piece->end = std::move(end);
       arrivals->came.notify_all();
@@ -161,12 +163,12 @@ class GcsInputStream : public InputStream {
     taken_of_first_ = 0;
   }
 
-  const std::shared_ptr<GcsReader> reader_;
+  const std::shared_ptr<ObjectReader> reader_;
   const std::shared_ptr<ReadAhead> ahead_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 
-  GcsObject object_;
+  StoredObject object_;
   ReadWindow window_;
   absl::Status status_;
   int64_t next_ = 0;  // the first byte not asked for
@@ -177,11 +179,11 @@ class GcsInputStream : public InputStream {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputStream>> OpenGcsInputStream(std::string text, const Uri& uri,
-                                                                std::shared_ptr<GcsReader> reader,
-                                                                std::shared_ptr<ReadAhead> ahead) {
+absl::StatusOr<std::unique_ptr<InputStream>> OpenObjectInputStream(
+    std::string text, const Uri& uri, std::shared_ptr<ObjectReader> reader,
+    std::shared_ptr<ReadAhead> ahead) {
   auto stream =
-      std::make_unique<GcsInputStream>(std::move(text), std::move(reader), std::move(ahead));
+      std::make_unique<ObjectInputStream>(std::move(text), std::move(reader), std::move(ahead));
   PENSTOCK_RETURN_IF_ERROR(stream->Open(uri));
   return stream;
 }

@@ -1,0 +1,310 @@
+#include "penstock/io/disk_cache.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#define XXH_INLINE_ALL
+#include <arrow/vendored/xxhash.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/local_output_stream.h"
+#include "penstock/io/posix_error.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr char kMagic[8] = {'p', 'e', 'n', 's', 't', 'k', 'c', '1'};
+constexpr int64_t kHeaderBytes = 4096;
+constexpr size_t kPieces = DiskCache::kBlockBytes / CachedBlock::kPieceBytes;
+constexpr char kPartSuffix[] = ".part";
+// Room is made for some time to come: looking through the folder takes a while.
+constexpr double kKeptShare = 0.9;
+constexpr time_t kTouchSeconds = 60;
+
+// The header, as it stands in the file of this machine; the names follow, then zeros.
+struct Header {
+  char magic[sizeof(kMagic)];
+  uint64_t checksum;  // of the header behind this field
+  int64_t block;
+  int64_t size;
+  uint32_t file_bytes;     // of the file's name
+  uint32_t version_bytes;  // behind it
+  uint64_t checksums[kPieces];
+};
+constexpr size_t kMostNameBytes = kHeaderBytes - sizeof(Header);
+
+uint64_t Checksum(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+uint64_t HeaderChecksum(const char* header) {
+  constexpr size_t kBegin = offsetof(Header, block);
+  return Checksum({header + kBegin, kHeaderBytes - kBegin});
+}
+
+// What a file takes on the disk.
+int64_t RoundedUp(int64_t size) { return (size + 4095) / 4096 * 4096; }
+
+bool ReadAt(int fd, int64_t offset, absl::Span<char> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n = ::pread(fd, out.data() + done, out.size() - done, offset + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += n;
+  }
+  return true;
+}
+
+bool WriteAt(int fd, int64_t offset, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(n);
+    offset += n;
+  }
+  return true;
+}
+
+absl::string_view PieceOf(absl::string_view bytes, size_t i) {
+  return bytes.substr(i * CachedBlock::kPieceBytes, CachedBlock::kPieceBytes);
+}
+
+std::string MakeHeader(absl::string_view file, int64_t block, absl::string_view version,
+                       absl::string_view bytes) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.block = block;
+  header.size = bytes.size();
+  header.file_bytes = file.size();
+  header.version_bytes = version.size();
+  for (size_t i = 0; i * CachedBlock::kPieceBytes < bytes.size(); ++i) {
+    header.checksums[i] = Checksum(PieceOf(bytes, i));
+  }
+  std::string out(kHeaderBytes, '\0');
+  file.copy(&out[sizeof(header)], file.size());
+  version.copy(&out[sizeof(header) + file.size()], version.size());
+  std::memcpy(out.data(), &header, sizeof(header));
+  header.checksum = HeaderChecksum(out.data());
+  std::memcpy(out.data(), &header, sizeof(header));
+  return out;
+}
+
+// One file of the folder.
+struct Entry {
+  std::string path;
+  int64_t bytes;
+  timespec read_at;
+};
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
+// Nobody writes it: the kernel lets go of a killed process's locks.
+bool IsAbandoned(const std::string& part) {
+  const FileDescriptor fd(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+void ListFolder(const std::string& path, std::vector<Entry>& entries) {
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
+  if (folder == nullptr) return;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    struct stat info;
+    if (::fstatat(::dirfd(folder.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      continue;
+    }
+    std::string file = absl::StrCat(path, "/", entry->d_name);
+    if (absl::EndsWith(file, kPartSuffix) && IsAbandoned(file)) {
+      ::unlink(file.c_str());
+    } else {
+      entries.push_back({std::move(file), RoundedUp(info.st_size), info.st_mtim});
+    }
+  }
+}
+
+}  // namespace
+
+bool CachedBlock::Read(int64_t offset, absl::Span<char> out) const {
+  std::vector<char> piece;
+  while (!out.empty()) {
+    const size_t i = offset / kPieceBytes;
+    const int64_t begin = i * kPieceBytes;
+    const int64_t bytes = std::min(kPieceBytes, size_ - begin);
+    const int64_t n = std::min<int64_t>(out.size(), begin + bytes - offset);
+    const bool whole = offset == begin && n == bytes;
+    if (!whole) piece.resize(bytes);
+    const absl::Span<char> to = whole ? out.first(n) : absl::MakeSpan(piece);
+    if (!ReadAt(fd_.get(), kHeaderBytes + begin, to)) return false;
+    if (Checksum({to.data(), to.size()}) != checksums_[i]) return false;
+    if (!whole) std::memcpy(out.data(), piece.data() + (offset - begin), n);
+    out.remove_prefix(n);
+    offset += n;
+  }
+  return true;
+}
+
+// Held between threads and processes. Reads and writes the number of bytes in the folder.
+class DiskCache::Lock {
+ public:
+  explicit Lock(DiskCache& cache) : held_(cache.mutex_), fd_(cache.lock_.get()) {
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Lock() { ::flock(fd_, LOCK_UN); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  std::optional<int64_t> bytes() const {
+    int64_t bytes = 0;
+    if (!ReadAt(fd_, 0, {reinterpret_cast<char*>(&bytes), sizeof(bytes)}) || bytes < 0) return {};
+    return bytes;
+  }
+  void SetBytes(int64_t bytes) {
+    (void)WriteAt(fd_, 0, {reinterpret_cast<const char*>(&bytes), sizeof(bytes)});
+  }
+
+ private:
+  const std::lock_guard<std::mutex> held_;
+  const int fd_;
+};
+
+absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(DiskCacheOptions options) {
+  const std::string& folder = options.folder;
+  if (folder.empty() || options.max_bytes <= 0) {
+    return absl::InvalidArgumentError("a disk cache needs a folder and a size");
+  }
+  PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(folder, Dirname(folder)));
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return PosixError(errno, "make the cache's folder", folder);
+  }
+  auto cache = std::unique_ptr<DiskCache>(new DiskCache(std::move(options)));
+  const std::string lock = JoinPath(cache->options_.folder, "lock");
+  cache->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!cache->lock_.valid()) return PosixError(errno, "use the cache", lock);
+  return cache;
+}
+
+std::string DiskCache::PathOf(absl::string_view file, int64_t block) const {
+  const std::string key = absl::StrCat(file, "\n", block);
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  const std::string name = absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+  return absl::StrCat(options_.folder, "/", name.substr(0, 2), "/", name);
+}
+
+std::unique_ptr<CachedBlock> DiskCache::Find(absl::string_view file, int64_t block) {
+  auto found = std::make_unique<CachedBlock>();
+  found->fd_ = FileDescriptor(::open(PathOf(file, block).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!found->fd_.valid()) return nullptr;
+  char bytes[kHeaderBytes];
+  Header header;
+  struct stat info;
+  if (!ReadAt(found->fd_.get(), 0, absl::MakeSpan(bytes)) ||
+      ::fstat(found->fd_.get(), &info) != 0) {
+    return nullptr;
+  }
+  std::memcpy(&header, bytes, sizeof(header));
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
+      header.checksum != HeaderChecksum(bytes) || header.block != block || header.size < 0 ||
+      header.size > kBlockBytes || info.st_size != kHeaderBytes + header.size ||
+      uint64_t{header.file_bytes} + header.version_bytes > kMostNameBytes) {
+    return nullptr;
+  }
+  const absl::string_view names(bytes + sizeof(header), header.file_bytes + header.version_bytes);
+  if (names.substr(0, header.file_bytes) != file) return nullptr;
+  found->version_ = std::string(names.substr(header.file_bytes));
+  found->size_ = header.size;
+  found->checksums_.assign(header.checksums, header.checksums + kPieces);
+  if (info.st_mtim.tv_sec + kTouchSeconds <= ::time(nullptr)) ::futimens(found->fd_.get(), nullptr);
+  return found;
+}
+
+// A file to write a block into, locked and counted. No fd: there is no room for it.
+struct DiskCache::Part {
+  FileDescriptor fd = {};
+  std::string path = {};
+};
+
+DiskCache::Part DiskCache::MakePart(const std::string& path, int64_t size) {
+  const int64_t bytes = RoundedUp(size);
+  Lock lock(*this);
+  const std::optional<int64_t> counted = lock.bytes();
+  int64_t total = counted.value_or(0);
+  if (!counted || total + bytes > options_.max_bytes) {
+    const int64_t most = options_.max_bytes - bytes;
+    if (most < 0) return {};
+    total = MakeRoom(
+        std::min(most, static_cast<int64_t>(kKeptShare * static_cast<double>(options_.max_bytes))));
+    if (total > most) return {};
+  }
+  // Counted first: a kill may count too much, until the folder is looked through, never too little.
+  lock.SetBytes(total + bytes);
+  Part part{.path = absl::StrCat(path, ".", absl::Hex(base::EntropySeed()), kPartSuffix)};
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  part.fd = FileDescriptor(::open(part.path.c_str(), flags, 0600));
+  if (!part.fd.valid() && errno == ENOENT) {
+    ::mkdir(Dirname(path).c_str(), 0700);
+    part.fd = FileDescriptor(::open(part.path.c_str(), flags, 0600));
+  }
+  // Its size is there at once, for whoever looks through the folder.
+  if (!part.fd.valid() || ::flock(part.fd.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::ftruncate(part.fd.get(), size) != 0) {
+    if (part.fd.valid()) ::unlink(part.path.c_str());
+    lock.SetBytes(total);
+    return {};
+  }
+  return part;
+}
+
+// Removes blocks until at most so many bytes are left, and says how many are.
+int64_t DiskCache::MakeRoom(int64_t most_bytes) {
+  std::vector<Entry> entries;
+  for (int i = 0; i < 256; ++i) {
+    ListFolder(absl::StrFormat("%s/%02x", options_.folder, i), entries);
+  }
+  int64_t total = 0;
+  for (const Entry& entry : entries) total += entry.bytes;
+  if (total <= most_bytes) return total;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.read_at.tv_sec, a.read_at.tv_nsec) <
+           std::pair(b.read_at.tv_sec, b.read_at.tv_nsec);
+  });
+  for (const Entry& entry : entries) {
+    if (total <= most_bytes) break;
+    if (absl::EndsWith(entry.path, kPartSuffix)) continue;
+    if (::unlink(entry.path.c_str()) == 0) total -= entry.bytes;
+  }
+  return total;
+}
+
+void DiskCache::Keep(absl::string_view file, int64_t block, absl::string_view version,
+                     absl::string_view bytes) {
+  PENSTOCK_CHECK(bytes.size() <= static_cast<size_t>(kBlockBytes));
+  if (file.size() + version.size() > kMostNameBytes) return;
+  const std::string path = PathOf(file, block);
+  const Part part = MakePart(path, kHeaderBytes + static_cast<int64_t>(bytes.size()));
+  if (!part.fd.valid()) return;
+  // No fsync: what a power cut leaves half written has a wrong checksum.
+  const bool kept = WriteAt(part.fd.get(), kHeaderBytes, bytes) &&
+                    WriteAt(part.fd.get(), 0, MakeHeader(file, block, version, bytes)) &&
+                    std::rename(part.path.c_str(), path.c_str()) == 0;
+  if (!kept) ::unlink(part.path.c_str());
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,70 @@
+// What gs:// and s3:// have in common: files are opened and read by requests of our own, and
+// everything else is another file system's.
+//
+//   Opening pins the object's version: all ranges are of it, and when it was replaced or removed a
+//   read fails as Aborted.
+//   A stream keeps several ranges in flight; read_window.h says how many and how large.
+//   A Read of a RandomAccessFile is one request for each 8 MiB, all at once; many threads may read.
+//   Failures are met with retries, from the byte where it broke; http_retry.h says which and when.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "penstock/base/random.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/http_client.h"
+#include "penstock/io/object_input_stream.h"
+#include "penstock/io/object_reader.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+
+struct ObjectFileSystemOptions {
+  HttpClientOptions http = {};
+  int64_t read_ahead_bytes = 256 << 20;        // of all streams together
+  int64_t stream_read_ahead_bytes = 64 << 20;  // of one stream
+  double retry_limit_seconds = 60;             // s3://; a URI of gs:// has an option for it
+  uint64_t seed = base::EntropySeed();         // of the jitter of retries
+};
+
+class ObjectFileSystem : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) override;
+  absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override;
+
+  absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
+    return others_->Create(uri);
+  }
+  absl::StatusOr<FileInfo> Stat(absl::string_view uri) override { return others_->Stat(uri); }
+  absl::StatusOr<std::vector<FileInfo>> List(absl::string_view uri) override {
+    return others_->List(uri);
+  }
+  absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view uri) override {
+    return others_->ListRecursive(uri);
+  }
+  absl::Status Remove(absl::string_view uri) override { return others_->Remove(uri); }
+  absl::Status RemoveRecursively(absl::string_view uri) override {
+    return others_->RemoveRecursively(uri);
+  }
+  absl::Status CreateFolder(absl::string_view uri) override { return others_->CreateFolder(uri); }
+
+ protected:
+  ObjectFileSystem(std::string scheme, std::shared_ptr<FileSystem> others,
+                   const ObjectFileSystemOptions& options);
+
+  // Null when only the others can read it. Any thread.
+  virtual absl::StatusOr<std::shared_ptr<ObjectReader>> ReaderFor(const Uri& uri) = 0;
+
+ private:
+  absl::StatusOr<Uri> FileUri(absl::string_view text) const;
+  absl::Status Explain(const absl::Status& status, absl::string_view text);
+
+  const std::string scheme_;
+  const std::shared_ptr<FileSystem> others_;
+  const std::shared_ptr<ReadAhead> ahead_ = std::make_shared<ReadAhead>();
+};
+
+}  // namespace penstock::io
