@@ -422,6 +422,11 @@ class Dataset {
   // ---- Using it ----
 
   absl::StatusOr<std::unique_ptr<Iterator>> MakeIterator(const IteratorOptions& options = {}) const;
+  // How many elements one pass gives, where that can be told without computing any; otherwise
+  // kUnknownCardinality (behind Filter, IgnoreErrors, Unbatch; of text), or kInfiniteCardinality.
+  // Of `options`, file_system, epoch and host count. TFRecord shards are counted by the indices
+  // beside them (record/tfrecord_index.h), which pack writes and global_shuffle makes.
+  absl::StatusOr<int64_t> Cardinality(const IteratorOptions& options = {}) const;
   // Of one element. Empty after a mistake in the description.
   const ElementSpec& spec() const;
   // The first mistake in the description, with its stage.
@@ -440,6 +445,8 @@ class Dataset {
  private:
   Dataset() = default;
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
+  // What one of several machines runs (IteratorOptions.host).
+  absl::StatusOr<Dataset> OfHost(const HostShard& host) const;
 
   std::shared_ptr<const Description> description_;
   absl::Status status_;

@@ -20,6 +20,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/data/buffer_pool.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/rows.h"
 
 namespace penstock::data {
@@ -74,7 +75,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   };
 
   bool cancelled() const { return cancelled_; }
-  bool deterministic() const { return options_.deterministic; }
+  // Whether elements keep their order; by the driving thread. What is passed over first are the
+  // first elements of the fixed order.
+  bool deterministic() const { return options_.deterministic || skip_left_ > 0; }
+  // Not deterministic: whether what is ready may go before something whose turn it is, and that
+  // has been overtaken so often.
+  bool MayOvertake(int overtaken) const { return !deterministic() && overtaken < kMostOvertaken; }
   int compute_threads() const { return options_.compute->num_threads(); }
   double Now() const { return options_.clock->Seconds(); }
   double reader_wait_seconds() const;

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "penstock/base/status.h"
 
 namespace penstock::data {
@@ -144,8 +146,9 @@ class FilesInTurnsNode : public Node {
   // One of the files that are read in turns.
   struct Slot {
     std::shared_ptr<FileAhead> file;
-    int64_t row = 0;   // in the file's first block
-    int64_t left = 0;  // rows until it is the next slot's turn
+    int64_t row = 0;    // in the file's first block
+    int64_t left = 0;   // rows until it is the next slot's turn
+    int overtaken = 0;  // how often others went when it was its turn
   };
 
   Poll Answer(Poll poll) {
@@ -174,13 +177,18 @@ class FilesInTurnsNode : public Node {
 
   // The slot whose turn it is; without a fixed order, the next one that has something.
   absl::StatusOr<Found> FindSlot(BlockPtr* block) {
-    const size_t tries = engine_.deterministic() ? 1 : slots_.size();
-    Found found = Found::kNothingYet;
-    for (size_t i = 0; i < tries && found == Found::kNothingYet; ++i) {
-      if (i > 0) NextTurn();
-      PENSTOCK_ASSIGN_OR_RETURN(found, slots_[turn_].file->Front(block));
+    const size_t first = turn_;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Found found, slots_[turn_].file->Front(block));
+      if (found != Found::kNothingYet) {
+        slots_[turn_].overtaken = 0;
+        for (size_t s = first; s != turn_; s = (s + 1) % slots_.size()) ++slots_[s].overtaken;
+        return found;
+      }
+      if (!engine_.MayOvertake(slots_[turn_].overtaken)) break;
+      NextTurn();
     }
-    return found;
+    return Found::kNothingYet;
   }
 
   void TakeRows(const BlockPtr& block, int64_t max_rows, Rows* out) {
@@ -234,6 +242,14 @@ class FilesInTurnsNode : public Node {
 std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
                                        OpenFileReader open, FilesInTurnsOptions options) {
   return std::make_unique<FilesInTurnsNode>(context, std::move(files), std::move(open), options);
+}
+
+std::string PrintTurns(int parallel_files, int64_t block_length) {
+  std::string out = absl::StrCat(", parallel_files=", parallel_files);
+  if (block_length != FilesInTurnsOptions().block_length) {
+    absl::StrAppend(&out, ", block_length=", block_length);
+  }
+  return out;
 }
 
 int ThreadsForFiles(int parallel_files, size_t files) {

@@ -40,6 +40,9 @@ struct FilesInTurnsOptions {
 std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
                                        OpenFileReader open, FilesInTurnsOptions options);
 
+// As parameters are printed; both decide on the order.
+std::string PrintTurns(int parallel_files, int64_t block_length);
+
 // What Stage::io_threads() says: one more reads the file that comes next.
 int ThreadsForFiles(int parallel_files, size_t files);
 

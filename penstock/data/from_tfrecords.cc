@@ -11,6 +11,7 @@
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
 namespace {
@@ -69,8 +70,8 @@ class FromTfRecordsStage : public Stage {
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
-    std::string out =
-        absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files);
+    std::string out = absl::StrCat(PrintPatterns(patterns_),
+                                   PrintTurns(options_.parallel_files, options_.block_length));
     if (options_.shuffle_files) absl::StrAppend(&out, ", shuffle files");
     if (options_.skip_damaged) absl::StrAppend(&out, ", skip damaged");
     return out;
@@ -92,6 +93,23 @@ class FromTfRecordsStage : public Stage {
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
                               FindShards(*context.file_system, patterns_));
     return std::make_shared<FromTfRecordsStage>(std::move(files), options_);
+  }
+
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext& context) const override {
+    if (options_.skip_damaged) return kUnknownCardinality;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindShards(*context.file_system, patterns_));
+    int64_t records = 0;
+    for (const std::string& file : files) {
+      const auto index = record::TfRecordIndex::Load(*context.file_system, file);
+      if (absl::IsNotFound(index.status()) || absl::IsFailedPrecondition(index.status())) {
+        return kUnknownCardinality;
+      }
+      PENSTOCK_RETURN_IF_ERROR(index.status());
+      records += index->size();
+    }
+    return records;
   }
 
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {

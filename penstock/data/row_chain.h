@@ -14,6 +14,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/data/buffer_pool.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/row_stage.h"
 #include "penstock/data/rows.h"
 #include "penstock/data/spec.h"
@@ -42,6 +43,8 @@ struct RowNodeOptions {
   bool drop_remainder = false;
   // Each call of the input's Next is one batch: at most `batch` rows, fewer at the end (Window).
   bool batch_is_call = false;
+  // Of each batch the rows of this machine only. `batch` is the number of all machines' rows.
+  HostShard host = {};
   // A batch of rows that stand together in one array is that part of it, not a copy.
   bool share = false;
   // When stacking, for each column of the chain's output: null where rows are stacked as they are.

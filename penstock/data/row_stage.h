@@ -89,6 +89,12 @@ class RowStage : public Stage {
   // Its kernel looks at RowsIn::first: it must not move behind what chooses or orders elements.
   virtual bool counts_rows() const { return false; }
 
+  bool may_follow_shared() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0];
+  }
+
   // The plan puts its kernel into a chain instead (plan.h).
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext&) const final;
 };
