@@ -32,9 +32,10 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   }
 
   enum class Found { kBlock, kNothingYet, kEnd };
-  // The first block not yet taken, or why there is none.
-  absl::StatusOr<Found> Front(BlockPtr* block) {
+  // The first block not yet taken, or why there is none. What was left out before it is told once.
+  absl::StatusOr<Found> Front(BlockPtr* block, std::vector<absl::Status>* left_out) {
     std::lock_guard lock(mutex_);
+    std::swap(*left_out, blocks_.empty() ? left_out_at_end_ : blocks_.front().left_out);
     if (!blocks_.empty()) {
       *block = blocks_.front().block;
       return Found::kBlock;
@@ -78,6 +79,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
       status_ = read.status();
     } else if (read->block == nullptr) {
       ended_ = true;
+      left_out_at_end_ = std::move(read->left_out);
     } else {
       bytes_ += read->bytes;
       blocks_.push_back(*std::move(read));
@@ -96,6 +98,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::deque<FileBlock> blocks_;
+  std::vector<absl::Status> left_out_at_end_;
   int64_t bytes_ = 0;
   bool reading_ = false;
   bool ended_ = false;
@@ -179,7 +182,12 @@ class FilesInTurnsNode : public Node {
   absl::StatusOr<Found> FindSlot(BlockPtr* block) {
     const size_t first = turn_;
     for (size_t i = 0; i < slots_.size(); ++i) {
-      PENSTOCK_ASSIGN_OR_RETURN(const Found found, slots_[turn_].file->Front(block));
+      std::vector<absl::Status> left_out;
+      PENSTOCK_ASSIGN_OR_RETURN(const Found found, slots_[turn_].file->Front(block, &left_out));
+      for (const absl::Status& error : left_out) {
+        if (error_.ok()) error_ = engine_.LeaveOut(counters_, error);
+      }
+      PENSTOCK_RETURN_IF_ERROR(error_);
       if (found != Found::kNothingYet) {
         slots_[turn_].overtaken = 0;
         for (size_t s = first; s != turn_; s = (s + 1) % slots_.size()) ++slots_[s].overtaken;
@@ -235,6 +243,7 @@ class FilesInTurnsNode : public Node {
   std::vector<Slot> slots_;
   size_t turn_ = 0;
   std::shared_ptr<FileAhead> upcoming_;
+  absl::Status error_;  // too many elements were left out
 };
 
 }  // namespace

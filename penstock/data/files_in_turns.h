@@ -19,6 +19,8 @@ namespace penstock::data {
 struct FileBlock {
   BlockPtr block;  // null at the end of the file
   int64_t bytes = 0;
+  // Elements before it that were left out: an error OfOneElement for each.
+  std::vector<absl::Status> left_out = {};
 };
 
 // Reads one file from its beginning to its end. It may wait; one thread at a time.

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
@@ -47,12 +48,25 @@ BlockPtr ToBlock(record::RecordBlock records) {
 
 class RecordFileReader : public FileReader {
  public:
-  explicit RecordFileReader(std::unique_ptr<record::TfRecordReader> reader)
-      : reader_(std::move(reader)) {}
+  static absl::StatusOr<std::unique_ptr<FileReader>> Open(io::FileSystem& file_system,
+                                                          const std::string& uri,
+                                                          record::TfRecordReaderOptions options) {
+    auto reader = std::unique_ptr<RecordFileReader>(new RecordFileReader);
+    options.on_damage = [damage = &reader->damage_](const std::string& origin,
+                                                    const absl::Status& error) {
+      // Its message has the origin already.
+      absl::string_view what = error.message();
+      absl::ConsumePrefix(&what, absl::StrCat(origin, ": "));
+      damage->push_back(OfOneElement(absl::Status(error.code(), what), origin, "FromTfRecords"));
+    };
+    PENSTOCK_ASSIGN_OR_RETURN(reader->reader_,
+                              record::TfRecordReader::Open(file_system, uri, options));
+    return reader;
+  }
 
   absl::StatusOr<FileBlock> Read() override {
     PENSTOCK_ASSIGN_OR_RETURN(record::RecordBlock records, reader_->ReadBlock());
-    FileBlock out;
+    FileBlock out = {.block = nullptr, .left_out = std::exchange(damage_, {})};
     if (records.empty()) return out;
     for (absl::string_view record : records.records) out.bytes += record.size();
     out.block = ToBlock(std::move(records));
@@ -60,7 +74,10 @@ class RecordFileReader : public FileReader {
   }
 
  private:
-  const std::unique_ptr<record::TfRecordReader> reader_;
+  RecordFileReader() = default;
+
+  std::vector<absl::Status> damage_;  // passed over by the last call
+  std::unique_ptr<record::TfRecordReader> reader_;
 };
 
 class FromTfRecordsStage : public Stage {
@@ -125,11 +142,8 @@ class FromTfRecordsStage : public Stage {
                            record::TfRecordReaderOptions{.block_bytes = options_.block_bytes,
                                                          .verify = options_.verify,
                                                          .skip_damaged = options_.skip_damaged}](
-                          io::FileSystem& file_system,
-                          const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
-      PENSTOCK_ASSIGN_OR_RETURN(auto reader,
-                                record::TfRecordReader::Open(file_system, uri, options));
-      return std::make_unique<RecordFileReader>(std::move(reader));
+                          io::FileSystem& file_system, const std::string& uri) {
+      return RecordFileReader::Open(file_system, uri, options);
     };
     return MakeFilesInTurns(context, std::move(files), open,
                             {.parallel_files = options_.parallel_files,

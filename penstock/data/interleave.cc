@@ -45,15 +45,16 @@ class InnerMaker {
   absl::StatusOr<std::shared_ptr<const Plan>> Make(const Rows& element, const ElementSpec& input,
                                                    uint64_t seed,
                                                    const LookUpContext& look_up) const {
-    auto plan = MakeWithoutOrigin(element, input, seed, look_up);
+    const std::string origin = element.OriginOf(0);
+    const absl::StatusOr<Dataset> dataset = Call(element, input);
+    if (!dataset.ok()) return OfOneElement(dataset.status(), origin, stage_);
+    auto plan = MakePlan(*dataset, input, seed, look_up);
     if (plan.ok()) return plan;
-    return base::WithContext(plan.status(), absl::StrCat(element.OriginOf(0), ": ", stage_));
+    return base::WithContext(plan.status(), absl::StrCat(origin, ": ", stage_));
   }
 
  private:
-  absl::StatusOr<std::shared_ptr<const Plan>> MakeWithoutOrigin(
-      const Rows& element, const ElementSpec& input, uint64_t seed,
-      const LookUpContext& look_up) const {
+  absl::StatusOr<Dataset> Call(const Rows& element, const ElementSpec& input) const {
     const auto [block, row] = element.At(0);
     base::NamedArrays given;
     for (int i = 0; i < input.size(); ++i) {
@@ -61,12 +62,16 @@ class InnerMaker {
           reads_.empty() || std::find(reads_.begin(), reads_.end(), input[i].name) != reads_.end();
       if (reads) given.Append(input[i].name, block->columns[i].Row(row));
     }
-    const absl::StatusOr<Dataset> dataset = function_(given);
-    if (!dataset.ok()) return OfOneElement(dataset.status());
-    PENSTOCK_RETURN_IF_ERROR(dataset->status());
-    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset->spec(), makes_.size() > 0 ? makes_ : input));
+    return function_(given);
+  }
+
+  absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Dataset& dataset,
+                                                       const ElementSpec& input, uint64_t seed,
+                                                       const LookUpContext& look_up) const {
+    PENSTOCK_RETURN_IF_ERROR(dataset.status());
+    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset.spec(), makes_.size() > 0 ? makes_ : input));
     PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
-                              Plan::Make(dataset->description(), seed, look_up));
+                              Plan::Make(dataset.description(), seed, look_up));
     return std::shared_ptr<const Plan>(std::move(plan));
   }
 

@@ -47,6 +47,10 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
   if (first.epoch < 0 || first.elements < 0) {
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
   }
+  if (options.max_errors < -1) {
+    return absl::InvalidArgumentError(
+        "IteratorOptions: max_errors is -1 (any number) or not negative");
+  }
   return first;
 }
 
@@ -122,7 +126,9 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                .io = iterator->io_pool_.get(),
                                                .clock = options.clock,
                                                .deterministic = options.deterministic,
-                                               .skip = iterator->state_.elements});
+                                               .skip = iterator->state_.elements,
+                                               .max_errors = options.max_errors,
+                                               .on_skipped = options.on_skipped});
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Node> root,
                             iterator->plan_->MakeRoot(*iterator->engine_, iterator->state_.epoch));
   iterator->engine_->Start(std::move(root));
@@ -155,6 +161,8 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
 }
 
 std::vector<StageStats> Iterator::Stats() const { return plan_->Stats(); }
+
+int64_t Iterator::num_skipped() const { return engine_->num_skipped(); }
 
 double Iterator::wait_seconds() const { return engine_->reader_wait_seconds(); }
 

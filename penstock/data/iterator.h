@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,16 @@ struct HostShard {
   }
 };
 
+// An element that was left out because of an error.
+struct SkippedElement {
+  std::string origin;  // "uri:offset:record"
+  std::string stage;   // that failed: "DecodeImage"
+  std::string what;    // its error without these two
+  absl::Status error;  // the whole, as an iterator would give it
+};
+// An error ends the iterator.
+using OnSkipped = std::function<absl::Status(const SkippedElement& skipped)>;
+
 // See IteratorOptions.deterministic.
 inline constexpr int kMostOvertaken = 64;
 
@@ -96,6 +107,13 @@ struct IteratorOptions {
   // is one, but computes its own only; of FromTfRecords with global_shuffle, when nothing but
   // ParseExample, DecodeImage and Map stands between, it reads its own only.
   HostShard host = {};
+  // Elements may be left out because of errors where a stage says so (IgnoreErrors,
+  // TfRecordOptions.skip_damaged): so many of them, all stages and epochs together, those included
+  // that are passed over first. The error of one more ends the iterator. -1: any number.
+  int64_t max_errors = -1;
+  // Called for each of them, one call at a time, by any thread, also ahead of the reader; it must
+  // not use the iterator. ErrorReport (error_report.h) writes them into a file.
+  OnSkipped on_skipped = {};
   base::Clock* clock = base::Clock::Real();
 };
 
@@ -108,7 +126,7 @@ struct StageStats {
   double busy_seconds = 0;   // summed over threads
   double wait_input_seconds = 0;
   double wait_room_seconds = 0;                    // had elements that nobody took
-  int64_t ignored = 0;                             // elements that IgnoreErrors left out
+  int64_t ignored = 0;                             // elements left out because of errors
   std::vector<std::string> ignored_messages = {};  // of the first few, with their origins
 };
 
@@ -133,6 +151,8 @@ class Iterator {
   IteratorState State() const { return state_; }
 
   std::vector<StageStats> Stats() const;
+  // Elements that were left out because of errors, of all stages.
+  int64_t num_skipped() const;
   // How long Next had nothing to give.
   double wait_seconds() const;
   // What is run for what, one step a line; work done within a step stands before it, indented.

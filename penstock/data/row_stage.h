@@ -23,6 +23,7 @@ struct RowsIn {
   int64_t rows = 0;
   int64_t first = 0;  // the first row's number in this pass: a source of randomness per row
   int64_t epoch = 0;
+  uint64_t seed = 0;  // of this stage, the same in every epoch; mix it with the two before
   std::vector<const Column*> columns;  // those that it said it reads, in that order
 };
 

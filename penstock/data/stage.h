@@ -49,7 +49,7 @@ struct StageCounters {
   std::atomic<int64_t> ignored = 0;  // elements left out because of an error
 
   static constexpr size_t kMostMessages = 5;
-  void AddIgnored(const absl::Status& status);
+  void AddIgnored(const absl::Status& status);        // Engine::LeaveOut does
   std::vector<std::string> ignored_messages() const;  // the first few
 
   static void AddSeconds(std::atomic<int64_t>& counter, double seconds) {
@@ -61,10 +61,14 @@ struct StageCounters {
   std::vector<std::string> messages_;  // guarded by mutex_
 };
 
-// Marks an error as that of one element: the node that gave it goes on with the next one when it is
-// asked again. IgnoreErrors leaves such elements out; every other error ends the iterator.
-absl::Status OfOneElement(absl::Status status);
+// An error of one element, "origin: stage: " before its message: the node that gave it goes on with
+// the next one when it is asked again. IgnoreErrors leaves such elements out; every other error
+// ends the iterator.
+absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
+                          absl::string_view stage);
 bool IsOfOneElement(const absl::Status& status);
+// What is told of such an element when it is left out.
+SkippedElement DescribeSkipped(const absl::Status& status);
 // Without the mark, as readers get it.
 absl::Status Unmarked(absl::Status status);
 

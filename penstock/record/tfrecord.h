@@ -36,6 +36,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -104,6 +105,8 @@ struct TfRecordReaderOptions {
   bool verify = true;
   // Passes over damaged records, counting them, instead of returning an error.
   bool skip_damaged = false;
+  // Called for each of them, within ReadBlock: where it stands, and the error that begins with it.
+  std::function<void(const std::string& origin, const absl::Status& error)> on_damage = {};
 };
 
 // What skip_damaged passed over.
