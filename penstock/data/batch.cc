@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/data/host_shard.h"
 #include "penstock/data/ragged.h"
 #include "penstock/data/row_node.h"
 #include "penstock/data/stage.h"
@@ -62,8 +63,12 @@ class RaggedJoin : public RowJoin {
 
 class BatchStage : public Stage {
  public:
-  BatchStage(std::string name, int64_t size, BatchOptions options, bool share)
-      : name_(std::move(name)), size_(size), options_(std::move(options)), share_(share) {}
+  BatchStage(std::string name, int64_t size, BatchOptions options, bool share, HostShard host = {})
+      : name_(std::move(name)),
+        size_(size),
+        options_(std::move(options)),
+        share_(share),
+        host_(host) {}
 
   absl::string_view name() const override { return name_; }
   std::string Parameters() const override {
@@ -72,12 +77,20 @@ class BatchStage : public Stage {
       absl::StrAppend(&out, ", ragged ", absl::StrJoin(options_.ragged, " "));
     }
     if (options_.drop_remainder) absl::StrAppend(&out, ", drop remainder");
-    return out;
+    return absl::StrCat(out, PrintHost(host_));
   }
   bool runs_chain() const override { return true; }
+  std::shared_ptr<const Stage> OfHost(const HostShard& host) const override {
+    return std::make_shared<BatchStage>(name_, size_, options_, share_, host);
+  }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return NumBatches(inputs[0], size_, options_.drop_remainder, host_);
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (size_ < 1) return absl::InvalidArgumentError("a batch has at least 1 element");
+    PENSTOCK_RETURN_IF_ERROR(CheckHost(host_, size_));
     for (const std::string& name : options_.ragged) {
       PENSTOCK_ASSIGN_OR_RETURN(const int i, inputs[0].Index(name));
       if (inputs[0][i].shape.rank() == 0) {
@@ -89,7 +102,7 @@ class BatchStage : public Stage {
             absl::StrCat("there is a column '", RowSplitsOf(name), "' already"));
       }
     }
-    const int64_t rows = options_.drop_remainder ? size_ : -1;
+    const int64_t rows = options_.drop_remainder ? KnownRows(host_, size_) : -1;
     ElementSpec spec;
     for (const ColumnSpec& column : inputs[0].columns()) {
       // Blocks put one more extent before it.
@@ -109,8 +122,11 @@ class BatchStage : public Stage {
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
-    RowNodeOptions options = {
-        .name = name_, .batch = size_, .drop_remainder = options_.drop_remainder, .share = share_};
+    RowNodeOptions options = {.name = name_,
+                              .batch = size_,
+                              .drop_remainder = options_.drop_remainder,
+                              .host = host_,
+                              .share = share_};
     for (const ColumnSpec& column : context.chain->output().columns()) {
       options.joins.push_back(IsRagged(column) ? std::make_shared<RaggedJoin>(column) : nullptr);
     }
@@ -127,6 +143,7 @@ class BatchStage : public Stage {
   const int64_t size_;
   const BatchOptions options_;
   const bool share_;
+  const HostShard host_;
 };
 
 }  // namespace

@@ -94,11 +94,17 @@ class CacheStage : public Stage {
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     return inputs[0];
   }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0];
+  }
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     if (auto portions = cache_->Find()) {
       return std::make_unique<ReadCacheNode>(context, std::move(portions));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
+    // What is kept is the first epoch, also when a later one is the first to be read: a run that is
+    // resumed there goes on with the same order.
+    PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, /*epoch=*/0));
     return std::make_unique<FillCacheNode>(context, std::move(input), cache_);
   }
 

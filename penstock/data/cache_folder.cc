@@ -136,7 +136,6 @@ class CacheFolderNode : public Node {
                   StageCounters& read_counters)
       : Node(context, nullptr),
         spec_(context.spec),
-        epoch_(context.epoch),
         make_input_(context.make_input),
         fs_(std::move(fs)),
         key_(std::move(key)),
@@ -170,7 +169,8 @@ class CacheFolderNode : public Node {
   absl::Status Begin() {
     PENSTOCK_RETURN_IF_ERROR(opening_->status);
     if (!opening_->files.has_value()) {
-      PENSTOCK_ASSIGN_OR_RETURN(input_, make_input_(0, epoch_));
+      // What is kept is the first epoch, whichever is the first to be read.
+      PENSTOCK_ASSIGN_OR_RETURN(input_, make_input_(0, /*epoch=*/0));
       if (opening_->writer != nullptr) {
         filling_ = std::make_shared<Filling>(engine_, counters_, std::move(opening_->writer));
       }
@@ -231,7 +231,6 @@ class CacheFolderNode : public Node {
   }
 
   const ElementSpec& spec_;
-  const int64_t epoch_;
   const std::function<absl::StatusOr<std::unique_ptr<Node>>(int, int64_t)> make_input_;
   const std::shared_ptr<io::FileSystem> fs_;
   const std::shared_ptr<const StoredRowsKey> key_;
@@ -298,6 +297,11 @@ class CacheFolderStage : public Stage {
                          "dimensions"));
       }
     }
+    return inputs[0];
+  }
+
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
     return inputs[0];
   }
 

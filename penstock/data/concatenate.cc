@@ -56,6 +56,15 @@ class ConcatenateStage : public Stage {
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     return CommonSpec(inputs);
   }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    int64_t all = 0;
+    for (int64_t input : inputs) {
+      if (input == kInfiniteCardinality) return input;
+      all = input < 0 || all < 0 ? kUnknownCardinality : all + input;
+    }
+    return all;
+  }
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     auto node = std::make_unique<ConcatenateNode>(context);
     PENSTOCK_RETURN_IF_ERROR(node->Begin());

@@ -63,6 +63,9 @@ struct TfRecordOptions {
   int64_t read_ahead_bytes = int64_t{32} << 20;
   int64_t block_bytes = int64_t{1} << 20;  // read at once
   bool verify = true;                      // the checksums of the data (lengths' always are)
+  // Leaves out damaged records, and the rest of a file behind damage that hides where the next one
+  // begins. They are counted and told as those of IgnoreErrors: Iterator::Stats,
+  // IteratorOptions.max_errors and on_skipped.
   bool skip_damaged = false;
 };
 
@@ -192,6 +195,16 @@ struct SnapshotOptions {
   int64_t shard_bytes = int64_t{100} << 20;  // about the size of a file
 };
 
+struct RandomOptions {
+  std::optional<uint64_t> seed = {};  // none: from the iterator's
+  bool rerandomize_each_epoch = true;
+};
+
+struct RandomSeedOptions {
+  std::string column = "seed";
+  std::optional<uint64_t> seed = {};  // none: from the iterator's, another one for each stage
+};
+
 struct ZipOptions {
   // One for each dataset: its columns are then named "prefix/name". Empty: as they are.
   std::vector<std::string> prefixes = {};
@@ -314,6 +327,10 @@ class Dataset {
   // when the step is negative).
   static Dataset Range(int64_t begin, int64_t end, int64_t step = 1);
 
+  // Random numbers without end: int64 column `value`, all 64 bits. Number i of an epoch is a
+  // function of seed, epoch and i.
+  static Dataset Random(RandomOptions options = {});
+
   // Columns of several datasets side by side: element i is made of the i-th of each. Ends with the
   // shortest. Where two have a column of the same name, options.prefixes tell them apart.
   static Dataset Zip(std::vector<Dataset> datasets, ZipOptions options = {});
@@ -380,13 +397,19 @@ class Dataset {
   // Adds each element's number in this pass, from `start` on: int64 column `index`. An element that
   // fails before it and is left out by IgnoreErrors behind it keeps its number.
   Dataset Enumerate(int64_t start = 0, EnumerateOptions options = {}) const;
+  // Adds a seed for each element, column `seed` (uint32[2], the keys that random operations on the
+  // device take): a function of the iterator's seed, the epoch and the element's number in this
+  // pass. What is drawn from it is the same for any number of threads, after a restart and on any
+  // number of machines.
+  Dataset RandomSeed(RandomSeedOptions options = {}) const;
   // Map with a state, which begins as `initial_state` in each pass; its names and types stay,
   // shapes may change.
   Dataset Scan(base::NamedArrays initial_state, ScanFunction function,
                MapOptions options = {}) const;
   // Leaves out elements whose computation failed: a record that is no Example, an image that cannot
   // be decoded, a function (Map, Filter, Scan) that gave an error. They are counted, and the first
-  // few are told, in Iterator::Stats. One more than `max_errors` is an error: that element's. What
+  // few are told, in Iterator::Stats; IteratorOptions.on_skipped gets them all. One more than
+  // `max_errors` (or than the IteratorOptions allow) is an error: that element's. What
   // is not one element's fault is never left out: a file that cannot be opened or read, a damaged
   // shard (TfRecordOptions::skip_damaged is for those). Behind a Batch an element is a batch, and
   // one bad row costs all of it: let it stand before. Elements that a Take before it counted count.
@@ -424,6 +447,11 @@ class Dataset {
   // ---- Using it ----
 
   absl::StatusOr<std::unique_ptr<Iterator>> MakeIterator(const IteratorOptions& options = {}) const;
+  // How many elements one pass gives, where that can be told without computing any; otherwise
+  // kUnknownCardinality (behind Filter, IgnoreErrors, Unbatch; of text), or kInfiniteCardinality.
+  // Of `options`, file_system, epoch and host count. TFRecord shards are counted by the indices
+  // beside them (record/tfrecord_index.h), which pack writes and global_shuffle makes.
+  absl::StatusOr<int64_t> Cardinality(const IteratorOptions& options = {}) const;
   // Of one element. Empty after a mistake in the description.
   const ElementSpec& spec() const;
   // The first mistake in the description, with its stage.
@@ -442,6 +470,8 @@ class Dataset {
  private:
   Dataset() = default;
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
+  // What one of several machines runs (IteratorOptions.host).
+  absl::StatusOr<Dataset> OfHost(const HostShard& host) const;
 
   std::shared_ptr<const Description> description_;
   absl::Status status_;

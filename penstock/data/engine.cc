@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 #include "penstock/data/stage.h"
 
 namespace penstock::data {
@@ -125,6 +127,19 @@ void Engine::Finish(const absl::Status& status) {
   finished_ = true;
   final_status_ = Unmarked(status);
   changed_.notify_all();
+}
+
+absl::Status Engine::LeaveOut(StageCounters& counters, const absl::Status& error) {
+  if (num_skipped_ == options_.max_errors) {
+    return absl::Status(error.code(),
+                        absl::StrCat(error.message(), "; with it ", num_skipped_ + 1,
+                                     " elements would be left out because of errors, and at most ",
+                                     options_.max_errors, " may be (IteratorOptions.max_errors)"));
+  }
+  ++num_skipped_;
+  counters.AddIgnored(Unmarked(error));
+  return options_.on_skipped == nullptr ? absl::OkStatus()
+                                        : options_.on_skipped(DescribeSkipped(error));
 }
 
 absl::StatusOr<bool> Engine::Next(Rows* out) {

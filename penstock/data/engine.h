@@ -20,11 +20,13 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/data/buffer_pool.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/rows.h"
 
 namespace penstock::data {
 
 class Node;
+struct StageCounters;
 
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
@@ -34,6 +36,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     base::Clock* clock = nullptr;
     bool deterministic = true;
     int64_t skip = 0;  // elements that are passed over before the first
+    int64_t max_errors = -1;
+    OnSkipped on_skipped = {};
   };
   explicit Engine(Options options) : options_(options) {}
 
@@ -73,8 +77,18 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::shared_ptr<const void> outer_;
   };
 
+  // By a node: an element is left out because of this error (OfOneElement). Counts and tells it. An
+  // error that ends the iterator when it is one too many, or cannot be told.
+  absl::Status LeaveOut(StageCounters& counters, const absl::Status& error);
+  int64_t num_skipped() const { return num_skipped_; }
+
   bool cancelled() const { return cancelled_; }
-  bool deterministic() const { return options_.deterministic; }
+  // Whether elements keep their order; by the driving thread. What is passed over first are the
+  // first elements of the fixed order.
+  bool deterministic() const { return options_.deterministic || skip_left_ > 0; }
+  // Not deterministic: whether what is ready may go before something whose turn it is, and that
+  // has been overtaken so often.
+  bool MayOvertake(int overtaken) const { return !deterministic() && overtaken < kMostOvertaken; }
   int compute_threads() const { return options_.compute->num_threads(); }
   double Now() const { return options_.clock->Seconds(); }
   double reader_wait_seconds() const;
@@ -107,6 +121,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   double input_seconds_ = 0;  // see Node::Next
   std::shared_ptr<const void> job_owner_;
 
+  std::atomic<int64_t> num_skipped_ = 0;
   std::atomic<uint64_t> notes_ = 0;      // events not yet looked at; 0 when nobody is driving
   std::atomic<bool> cancelled_ = false;  // written under mutex_
 

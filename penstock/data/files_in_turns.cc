@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "penstock/base/status.h"
 
 namespace penstock::data {
@@ -30,9 +32,10 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   }
 
   enum class Found { kBlock, kNothingYet, kEnd };
-  // The first block not yet taken, or why there is none.
-  absl::StatusOr<Found> Front(BlockPtr* block) {
+  // The first block not yet taken, or why there is none. What was left out before it is told once.
+  absl::StatusOr<Found> Front(BlockPtr* block, std::vector<absl::Status>* left_out) {
     std::lock_guard lock(mutex_);
+    std::swap(*left_out, blocks_.empty() ? left_out_at_end_ : blocks_.front().left_out);
     if (!blocks_.empty()) {
       *block = blocks_.front().block;
       return Found::kBlock;
@@ -82,6 +85,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
       status_ = read.status();
     } else if (read->block == nullptr) {
       ended_ = true;
+      left_out_at_end_ = std::move(read->left_out);
     } else {
       bytes_ += read->bytes;
       blocks_.push_back(*std::move(read));
@@ -100,6 +104,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   // Guarded by mutex_.
   int64_t most_bytes_ = 0;
   std::deque<FileBlock> blocks_;
+  std::vector<absl::Status> left_out_at_end_;
   int64_t bytes_ = 0;
   bool reading_ = false;
   bool ended_ = false;
@@ -153,8 +158,9 @@ class FilesInTurnsNode : public Node {
   // One of the files that are read in turns.
   struct Slot {
     std::shared_ptr<FileAhead> file;
-    int64_t row = 0;   // in the file's first block
-    int64_t left = 0;  // rows until it is the next slot's turn
+    int64_t row = 0;    // in the file's first block
+    int64_t left = 0;   // rows until it is the next slot's turn
+    int overtaken = 0;  // how often others went when it was its turn
   };
 
   Poll Answer(Poll poll) {
@@ -186,13 +192,23 @@ class FilesInTurnsNode : public Node {
 
   // The slot whose turn it is; without a fixed order, the next one that has something.
   absl::StatusOr<Found> FindSlot(BlockPtr* block) {
-    const size_t tries = engine_.deterministic() ? 1 : slots_.size();
-    Found found = Found::kNothingYet;
-    for (size_t i = 0; i < tries && found == Found::kNothingYet; ++i) {
-      if (i > 0) NextTurn();
-      PENSTOCK_ASSIGN_OR_RETURN(found, slots_[turn_].file->Front(block));
+    const size_t first = turn_;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      std::vector<absl::Status> left_out;
+      PENSTOCK_ASSIGN_OR_RETURN(const Found found, slots_[turn_].file->Front(block, &left_out));
+      for (const absl::Status& error : left_out) {
+        if (error_.ok()) error_ = engine_.LeaveOut(counters_, error);
+      }
+      PENSTOCK_RETURN_IF_ERROR(error_);
+      if (found != Found::kNothingYet) {
+        slots_[turn_].overtaken = 0;
+        for (size_t s = first; s != turn_; s = (s + 1) % slots_.size()) ++slots_[s].overtaken;
+        return found;
+      }
+      if (!engine_.MayOvertake(slots_[turn_].overtaken)) break;
+      NextTurn();
     }
-    return found;
+    return Found::kNothingYet;
   }
 
   void TakeRows(const BlockPtr& block, int64_t max_rows, Rows* out) {
@@ -241,6 +257,7 @@ class FilesInTurnsNode : public Node {
   std::vector<Slot> slots_;
   size_t turn_ = 0;
   std::deque<std::shared_ptr<FileAhead>> upcoming_;  // in the order of the list
+  absl::Status error_;  // too many elements were left out
 };
 
 }  // namespace
@@ -248,6 +265,14 @@ class FilesInTurnsNode : public Node {
 std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
                                        OpenFileReader open, FilesInTurnsOptions options) {
   return std::make_unique<FilesInTurnsNode>(context, std::move(files), std::move(open), options);
+}
+
+std::string PrintTurns(int parallel_files, int64_t block_length) {
+  std::string out = absl::StrCat(", parallel_files=", parallel_files);
+  if (block_length != FilesInTurnsOptions().block_length) {
+    absl::StrAppend(&out, ", block_length=", block_length);
+  }
+  return out;
 }
 
 int ThreadsForFiles(int parallel_files, size_t files) {

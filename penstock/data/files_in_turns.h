@@ -19,6 +19,8 @@ namespace penstock::data {
 struct FileBlock {
   BlockPtr block;  // null at the end of the file
   int64_t bytes = 0;
+  // Elements before it that were left out: an error OfOneElement for each.
+  std::vector<absl::Status> left_out = {};
 };
 
 // Reads one file from its beginning to its end. It may wait; one thread at a time.
@@ -39,6 +41,9 @@ struct FilesInTurnsOptions {
 // `open` is called by jobs, for each file once.
 std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
                                        OpenFileReader open, FilesInTurnsOptions options);
+
+// As parameters are printed; both decide on the order.
+std::string PrintTurns(int parallel_files, int64_t block_length);
 
 // What Stage::io_threads() says: one more reads the file that comes next.
 int ThreadsForFiles(int parallel_files, size_t files);

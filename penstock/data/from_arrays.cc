@@ -87,6 +87,11 @@ class FromArraysStage : public Stage {
     return spec;
   }
 
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext&) const override {
+    return arrays_[0].second.dim(0);
+  }
+
   // Of the first of the elements: enough to tell one data set from another.
   absl::StatusOr<std::string> SourceState(const LookUpContext&) const override {
     constexpr int64_t kMostBytes = 1 << 20, kMostStrings = 1000;

@@ -178,9 +178,9 @@ class FromCsvStage : public Stage {
 
   absl::string_view name() const override { return "FromCsv"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_->parallel_files,
-                        options_->header ? "" : ", no header",
-                        options_->shuffle_files ? ", shuffle files" : "");
+    return absl::StrCat(
+        PrintPatterns(patterns_), PrintTurns(options_->parallel_files, options_->block_length),
+        options_->header ? "" : ", no header", options_->shuffle_files ? ", shuffle files" : "");
   }
   int io_threads() const override {
     return ThreadsForFiles(options_->parallel_files, patterns_.size());

@@ -103,6 +103,7 @@ class FromFilesNode : public Node {
         if (out->size() > before) return Poll::kReady;
         return (*read)->status;
       }
+      overtaken_ = read == reads_.begin() ? 0 : overtaken_ + 1;
       out->Append((*read)->block, 0, 1);
       reads_.erase(read);
     }
@@ -139,11 +140,10 @@ class FromFilesNode : public Node {
   }
 
   Reads::iterator FirstDone() {
-    if (!engine_.deterministic()) {
-      return std::find_if(reads_.begin(), reads_.end(),
-                          [](const auto& r) { return r->done.load(); });
-    }
-    return !reads_.empty() && reads_.front()->done ? reads_.begin() : reads_.end();
+    const auto end =
+        engine_.MayOvertake(overtaken_) || reads_.empty() ? reads_.end() : reads_.begin() + 1;
+    const auto it = std::find_if(reads_.begin(), end, [](const auto& r) { return r->done.load(); });
+    return it == end ? reads_.end() : it;
   }
 
   const FileOptions options_;
@@ -152,7 +152,8 @@ class FromFilesNode : public Node {
   const std::vector<std::string> files_;
   WaitMeter meter_;
   size_t next_file_ = 0;
-  Reads reads_;  // under way or done, in the order of the files
+  Reads reads_;        // under way or done, in the order of the files
+  int overtaken_ = 0;  // how often the first of them was
 };
 
 // Local and in memory a request costs nothing worth hiding.
@@ -194,6 +195,13 @@ class FromFilesStage : public Stage {
     return std::make_shared<FromFilesStage>(
         std::move(files), options_,
         AreInAnObjectStore(patterns_) ? std::make_shared<SmallFiles>(patterns_) : nullptr);
+  }
+
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindFiles(*context.file_system, patterns_));
+    return static_cast<int64_t>(files.size());
   }
 
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {

@@ -345,6 +345,10 @@ class FromNpyStage : public Stage {
     return spec;
   }
 
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext&) const override {
+    return streamed_->rows;
+  }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     return FilesState(
         options_.file_system != nullptr ? *options_.file_system : *context.file_system, {uri_});

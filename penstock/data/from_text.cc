@@ -41,7 +41,8 @@ class FromTextStage : public Stage {
 
   absl::string_view name() const override { return "FromText"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files,
+    return absl::StrCat(PrintPatterns(patterns_),
+                        PrintTurns(options_.parallel_files, options_.block_length),
                         options_.shuffle_files ? ", shuffle files" : "");
   }
   int io_threads() const override {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
@@ -13,6 +14,7 @@
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
 namespace {
@@ -48,12 +50,27 @@ BlockPtr ToBlock(record::RecordBlock records) {
 
 class RecordFileReader : public FileReader {
  public:
-  explicit RecordFileReader(std::unique_ptr<record::TfRecordReader> reader)
-      : reader_(std::move(reader)) {}
+  static absl::StatusOr<std::unique_ptr<FileReader>> Open(io::FileSystem& file_system,
+                                                          const std::string& uri,
+                                                          record::TfRecordReaderOptions options) {
+    auto reader = std::unique_ptr<RecordFileReader>(new RecordFileReader);
+    options.on_damage = [damage = &reader->damage_](const std::string& origin,
+                                                    const absl::Status& error) {
+      // Its message has the origin already.
+      absl::string_view what = error.message();
+      absl::ConsumePrefix(&what, absl::StrCat(origin, ": "));
+      damage->push_back(OfOneElement(absl::Status(error.code(), what), origin, "FromTfRecords"));
+    };
+    // As a stream: that of an object store keeps several ranges in flight.
+    PENSTOCK_ASSIGN_OR_RETURN(auto stream, file_system.OpenInput(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(reader->reader_,
+                              record::TfRecordReader::FromStream(std::move(stream), options));
+    return reader;
+  }
 
   absl::StatusOr<FileBlock> Read() override {
     PENSTOCK_ASSIGN_OR_RETURN(record::RecordBlock records, reader_->ReadBlock());
-    FileBlock out;
+    FileBlock out = {.block = nullptr, .left_out = std::exchange(damage_, {})};
     if (records.empty()) return out;
     for (absl::string_view record : records.records) out.bytes += record.size();
     out.block = ToBlock(std::move(records));
@@ -61,7 +78,10 @@ class RecordFileReader : public FileReader {
   }
 
  private:
-  const std::unique_ptr<record::TfRecordReader> reader_;
+  RecordFileReader() = default;
+
+  std::vector<absl::Status> damage_;  // passed over by the last call
+  std::unique_ptr<record::TfRecordReader> reader_;
 };
 
 class FromTfRecordsStage : public Stage {
@@ -77,8 +97,8 @@ class FromTfRecordsStage : public Stage {
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
-    std::string out =
-        absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files);
+    std::string out = absl::StrCat(PrintPatterns(patterns_),
+                                   PrintTurns(options_.parallel_files, options_.block_length));
     if (options_.shuffle_files) absl::StrAppend(&out, ", shuffle files");
     if (options_.skip_damaged) absl::StrAppend(&out, ", skip damaged");
     return out;
@@ -102,6 +122,23 @@ class FromTfRecordsStage : public Stage {
     return std::make_shared<FromTfRecordsStage>(std::move(files), options_);
   }
 
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext& context) const override {
+    if (options_.skip_damaged) return kUnknownCardinality;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindShards(*context.file_system, patterns_));
+    int64_t records = 0;
+    for (const std::string& file : files) {
+      const auto index = record::TfRecordIndex::Load(*context.file_system, file);
+      if (absl::IsNotFound(index.status()) || absl::IsFailedPrecondition(index.status())) {
+        return kUnknownCardinality;
+      }
+      PENSTOCK_RETURN_IF_ERROR(index.status());
+      records += index->size();
+    }
+    return records;
+  }
+
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindShards(*context.file_system, patterns_));
@@ -115,14 +152,8 @@ class FromTfRecordsStage : public Stage {
                                                    .verify = options_.verify,
                                                    .skip_damaged = options_.skip_damaged,
                                                    .buffers = buffers_};
-    const auto open = [options](
-                          io::FileSystem& file_system,
-                          const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
-      // As a stream: that of an object store keeps several ranges in flight.
-      PENSTOCK_ASSIGN_OR_RETURN(auto stream, file_system.OpenInput(uri));
-      PENSTOCK_ASSIGN_OR_RETURN(auto reader,
-                                record::TfRecordReader::FromStream(std::move(stream), options));
-      return std::make_unique<RecordFileReader>(std::move(reader));
+    const auto open = [options](io::FileSystem& file_system, const std::string& uri) {
+      return RecordFileReader::Open(file_system, uri, options);
     };
     return MakeFilesInTurns(context, std::move(files), open,
                             {.parallel_files = options_.parallel_files,

@@ -20,7 +20,7 @@ class IgnoreErrorsNode : public Node {
       if (poll.ok() || !IsOfOneElement(poll.status())) return poll;
       if (max_errors_ >= 0 && ignored_ == max_errors_) return TooMany(poll.status());
       ++ignored_;
-      counters_.AddIgnored(Unmarked(poll.status()));
+      PENSTOCK_RETURN_IF_ERROR(engine_.LeaveOut(counters_, poll.status()));
     }
     engine_.WakeLater();
     return Poll::kPending;

@@ -45,15 +45,16 @@ class InnerMaker {
   absl::StatusOr<std::shared_ptr<const Plan>> Make(const Rows& element, const ElementSpec& input,
                                                    uint64_t seed,
                                                    const LookUpContext& look_up) const {
-    auto plan = MakeWithoutOrigin(element, input, seed, look_up);
+    const std::string origin = element.OriginOf(0);
+    const absl::StatusOr<Dataset> dataset = Call(element, input);
+    if (!dataset.ok()) return OfOneElement(dataset.status(), origin, stage_);
+    auto plan = MakePlan(*dataset, input, seed, look_up);
     if (plan.ok()) return plan;
-    return base::WithContext(plan.status(), absl::StrCat(element.OriginOf(0), ": ", stage_));
+    return base::WithContext(plan.status(), absl::StrCat(origin, ": ", stage_));
   }
 
  private:
-  absl::StatusOr<std::shared_ptr<const Plan>> MakeWithoutOrigin(
-      const Rows& element, const ElementSpec& input, uint64_t seed,
-      const LookUpContext& look_up) const {
+  absl::StatusOr<Dataset> Call(const Rows& element, const ElementSpec& input) const {
     const auto [block, row] = element.At(0);
     base::NamedArrays given;
     for (int i = 0; i < input.size(); ++i) {
@@ -61,12 +62,16 @@ class InnerMaker {
           reads_.empty() || std::find(reads_.begin(), reads_.end(), input[i].name) != reads_.end();
       if (reads) given.Append(input[i].name, block->columns[i].Row(row));
     }
-    const absl::StatusOr<Dataset> dataset = function_(given);
-    if (!dataset.ok()) return OfOneElement(dataset.status());
-    PENSTOCK_RETURN_IF_ERROR(dataset->status());
-    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset->spec(), makes_.size() > 0 ? makes_ : input));
+    return function_(given);
+  }
+
+  absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Dataset& dataset,
+                                                       const ElementSpec& input, uint64_t seed,
+                                                       const LookUpContext& look_up) const {
+    PENSTOCK_RETURN_IF_ERROR(dataset.status());
+    PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset.spec(), makes_.size() > 0 ? makes_ : input));
     PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
-                              Plan::Make(dataset->description(), seed, look_up));
+                              Plan::Make(dataset.description(), seed, look_up));
     return std::shared_ptr<const Plan>(std::move(plan));
   }
 
@@ -143,7 +148,7 @@ class InterleaveNode : public Node {
     Advance();
     int64_t rows = 0;
     size_t waiting = 0;  // slots in a row that had nothing yet
-    while (rows < max_rows && waiting < (engine_.deterministic() ? 1 : slots_.size())) {
+    while (rows < max_rows && (waiting == 0 || waiting < slots_.size())) {
       const absl::StatusOr<Poll> poll = Step(max_rows - rows, out, &rows);
       if (!poll.ok()) {
         if (rows == 0) return poll;
@@ -152,7 +157,15 @@ class InterleaveNode : public Node {
       }
       if (*poll == Poll::kEnd) break;
       waiting = *poll == Poll::kPending ? waiting + 1 : 0;
-      if (waiting > 0 && !engine_.deterministic()) NextTurn();
+      if (waiting == 0) continue;
+      Slot& slot = slots_[turn_];
+      if (!engine_.MayOvertake(slot.overtaken + slot.passed)) break;
+      ++slot.passed;
+      NextTurn();
+    }
+    for (Slot& slot : slots_) {
+      if (rows > 0) slot.overtaken += slot.passed;  // else nobody went before it
+      slot.passed = 0;
     }
     meter_.Set(rows == 0 && waiting > 0 ? WaitMeter::kInput : WaitMeter::kNothing);
     if (rows > 0) return Poll::kReady;
@@ -164,6 +177,8 @@ class InterleaveNode : public Node {
   struct Slot {
     std::shared_ptr<Inner> inner;  // null: the next one's place
     int64_t left;                  // elements until it is the next slot's turn
+    int overtaken = 0;             // how often others went when it was its turn
+    int passed = 0;                // how often it was passed over just now
   };
 
   // Has the datasets of the next elements made.
@@ -229,6 +244,7 @@ class InterleaveNode : public Node {
     absl::StatusOr<Poll> poll = Take(*slot.inner, std::min(most, slot.left), out, [&](int64_t n) {
       *rows += n;
       slot.left -= n;
+      if (n > 0) slot.overtaken = slot.passed = 0;
     });
     if (!poll.ok()) return poll;
     if (*poll == Poll::kEnd) {
@@ -268,11 +284,12 @@ class InterleaveNode : public Node {
       slots_[turn_].left = turns_.block_length;
       return Poll::kReady;
     }
-    const auto end =
-        engine_.deterministic() && !upcoming_.empty() ? upcoming_.begin() + 1 : upcoming_.end();
+    const auto end = engine_.MayOvertake(overtaken_) || upcoming_.empty() ? upcoming_.end()
+                                                                          : upcoming_.begin() + 1;
     const auto it =
         std::find_if(upcoming_.begin(), end, [](const auto& inner) { return inner->made.load(); });
     if (it == end) return Poll::kPending;
+    overtaken_ = it == upcoming_.begin() ? 0 : overtaken_ + 1;
     const std::shared_ptr<Inner> inner = std::move(*it);
     upcoming_.erase(it);
     if (upcoming_.empty()) input_failed_ = false;
@@ -296,6 +313,7 @@ class InterleaveNode : public Node {
   WaitMeter meter_;
   uint64_t next_ = 0;                            // number of the next element of the input
   std::deque<std::shared_ptr<Inner>> upcoming_;  // made, being made, or failed
+  int overtaken_ = 0;                            // how often the first of them was
   bool input_ended_ = false;
   bool input_failed_ = false;  // the last of the upcoming is its error
   std::vector<Slot> slots_;    // none after the end

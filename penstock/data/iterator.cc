@@ -47,12 +47,32 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
   if (first.epoch < 0 || first.elements < 0) {
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
   }
-  if (first.elements > 0 && !options.deterministic) {
+  if (options.max_errors < -1) {
     return absl::InvalidArgumentError(
-        "IteratorOptions: skip needs deterministic: otherwise nobody knows which elements came "
-        "first");
+        "IteratorOptions: max_errors is -1 (any number) or not negative");
   }
   return first;
+}
+
+absl::Status CheckHost(const IteratorOptions& options) {
+  const HostShard& host = options.host;
+  if (host.count < 1 || host.index < 0 || host.index >= host.count) {
+    return absl::InvalidArgumentError(absl::StrCat("IteratorOptions.host: there is no machine ",
+                                                   host.index, " of ", host.count,
+                                                   "; the index lies between 0 and the count - 1"));
+  }
+  if (host.count == 1) return absl::OkStatus();
+  if (!options.deterministic) {
+    return absl::InvalidArgumentError(
+        "IteratorOptions.host needs deterministic: otherwise the machines would not share the same "
+        "batches");
+  }
+  if (!options.seed.has_value() && !options.state.has_value()) {
+    return absl::InvalidArgumentError(
+        "IteratorOptions.host needs a seed (or a state), the same on every machine: each would "
+        "draw its own");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -81,12 +101,14 @@ absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
 absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
     const IteratorOptions& options) const {
   PENSTOCK_RETURN_IF_ERROR(status_);
+  PENSTOCK_RETURN_IF_ERROR(CheckHost(options));
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset own, OfHost(options.host));
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
-  iterator->spec_ = spec();
+  iterator->spec_ = own.spec();
   PENSTOCK_ASSIGN_OR_RETURN(iterator->state_, FirstState(*this, options));
   PENSTOCK_ASSIGN_OR_RETURN(
       iterator->plan_,
-      Plan::Make(*description_, iterator->state_.seed,
+      Plan::Make(*own.description_, iterator->state_.seed,
                  {.file_system = options.file_system != nullptr ? options.file_system
                                                                 : io::FileSystem::Default()}));
 
@@ -104,7 +126,9 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                .io = iterator->io_pool_.get(),
                                                .clock = options.clock,
                                                .deterministic = options.deterministic,
-                                               .skip = iterator->state_.elements});
+                                               .skip = iterator->state_.elements,
+                                               .max_errors = options.max_errors,
+                                               .on_skipped = options.on_skipped});
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Node> root,
                             iterator->plan_->MakeRoot(*iterator->engine_, iterator->state_.epoch));
   iterator->engine_->Start(std::move(root));
@@ -137,6 +161,8 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
 }
 
 std::vector<StageStats> Iterator::Stats() const { return plan_->Stats(); }
+
+int64_t Iterator::num_skipped() const { return engine_->num_skipped(); }
 
 double Iterator::wait_seconds() const { return engine_->reader_wait_seconds(); }
 

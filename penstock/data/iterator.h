@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,7 +35,7 @@ class Engine;
 class Plan;
 
 // Where an iterator stands: enough to go on there in a new process, a few numbers whatever the size
-// of the data or of a shuffle buffer.
+// of the data or of a shuffle buffer. It does not say on how many machines (HostShard).
 struct IteratorState {
   uint64_t seed = 0;
   int64_t epoch = 0;
@@ -44,6 +46,36 @@ struct IteratorState {
   static absl::StatusOr<IteratorState> Parse(absl::string_view text);
 };
 
+// This machine among those that share every batch of one training: of a batch of `size` rows,
+// machine `index` of `count` gets those of [size * index / count, size * (index + 1) / count). So
+// all get the same number of batches, the order of the data does not depend on how many they are,
+// and the state of an iterator is the same on each of them and holds for another number of them.
+//
+// A last batch of fewer rows is shared alike: it is smaller on all machines; one of fewer rows than
+// there are machines is left out by all. Dataset::Cardinality tells the number of batches.
+struct HostShard {
+  int64_t count = 1;
+  int64_t index = 0;  // from 0
+
+  // Of a batch of `size` rows: the first of this machine, and the one behind its last.
+  std::pair<int64_t, int64_t> RowsOf(int64_t size) const {
+    return {size * index / count, size * (index + 1) / count};
+  }
+};
+
+// An element that was left out because of an error.
+struct SkippedElement {
+  std::string origin;  // "uri:offset:record"
+  std::string stage;   // that failed: "DecodeImage"
+  std::string what;    // its error without these two
+  absl::Status error;  // the whole, as an iterator would give it
+};
+// An error ends the iterator.
+using OnSkipped = std::function<absl::Status(const SkippedElement& skipped)>;
+
+// See IteratorOptions.deterministic.
+inline constexpr int kMostOvertaken = 64;
+
 struct IteratorOptions {
   // Computes. None: the iterator owns one of the machine's size. It outlives the iterator.
   base::ThreadPool* pool = nullptr;
@@ -52,18 +84,36 @@ struct IteratorOptions {
   // Of all that is random and has no seed of its own. None: drawn; Iterator::seed tells.
   std::optional<uint64_t> seed = {};
   // True: the same seed gives the same elements in the same order, whatever the number of threads.
-  // False: what is ready first comes first.
+  // False: what is ready first comes first, but nothing is overtaken without end: where a stage
+  // gives what is ready (a batch; a block of one of the files read in turns, `parallel_files`
+  // times; 16 records of a global shuffle), at most kMostOvertaken of these come before one whose
+  // turn it was.
   bool deterministic = true;
   // Which pass over the data this is, for one iterator per epoch: Shuffle draws another order for
   // each. Epoch 3 gives what the fourth round of Repeat() gives in one that began with epoch 0.
   int64_t epoch = 0;
   // Elements (batches, when the dataset ends in batches) that are passed over before the first, for
   // going on where an earlier run stopped: the same elements follow as there. Nothing is decoded
-  // for it. Needs deterministic.
+  // for it. Not deterministic: what is passed over are the first elements of the fixed order; those
+  // of them that the earlier run had not given yet are lost in this epoch, and as many that it gave
+  // before their turn come again. There are no more of them than may overtake (see above).
   int64_t skip = 0;
   // Goes on after an iterator whose State this was, in place of seed, epoch and skip. The dataset
-  // must be described as it was then.
+  // must be described as it was then; `host` may be another.
   std::optional<IteratorState> state = {};
+  // With a count of more than 1 the dataset has to end in Batch, PaddedBatch or Rebatch, behind
+  // which may stand what makes a batch of each, chooses batches or repeats them. Every machine has
+  // the same seed, or state. Needs deterministic. Each machine reads all records, since the order
+  // is one, but computes its own only; of FromTfRecords with global_shuffle, when nothing but
+  // ParseExample, DecodeImage and Map stands between, it reads its own only.
+  HostShard host = {};
+  // Elements may be left out because of errors where a stage says so (IgnoreErrors,
+  // TfRecordOptions.skip_damaged): so many of them, all stages and epochs together, those included
+  // that are passed over first. The error of one more ends the iterator. -1: any number.
+  int64_t max_errors = -1;
+  // Called for each of them, one call at a time, by any thread, also ahead of the reader; it must
+  // not use the iterator. ErrorReport (error_report.h) writes them into a file.
+  OnSkipped on_skipped = {};
   base::Clock* clock = base::Clock::Real();
 };
 
@@ -76,7 +126,7 @@ struct StageStats {
   double busy_seconds = 0;   // summed over threads
   double wait_input_seconds = 0;
   double wait_room_seconds = 0;                    // had elements that nobody took
-  int64_t ignored = 0;                             // elements that IgnoreErrors left out
+  int64_t ignored = 0;                             // elements left out because of errors
   std::vector<std::string> ignored_messages = {};  // of the first few, with their origins
   // What was found while running that would make it faster, as a sentence and a command; mostly
   // empty. Explain prints it.
@@ -99,10 +149,13 @@ class Iterator {
 
   const ElementSpec& spec() const { return spec_; }
   uint64_t seed() const { return state_.seed; }
-  // After the last element that Next gave. Of use only when deterministic.
+  // After the last element that Next gave. For IteratorOptions.state; see `skip` there for what it
+  // means when not deterministic.
   IteratorState State() const { return state_; }
 
   std::vector<StageStats> Stats() const;
+  // Elements that were left out because of errors, of all stages.
+  int64_t num_skipped() const;
   // How long Next had nothing to give.
   double wait_seconds() const;
   // What is run for what, one step a line; work done within a step stands before it, indented, and

@@ -1,5 +1,6 @@
 #include "penstock/data/iterator.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -108,7 +109,6 @@ TEST(Iterator, RefusesTheStateOfAnotherDataset) {
 TEST(Iterator, RefusesOptionsThatCannotBe) {
   EXPECT_FALSE(TestSource().MakeIterator({.epoch = -1}).ok());
   EXPECT_FALSE(TestSource().MakeIterator({.skip = -1}).ok());
-  EXPECT_FALSE(TestSource().MakeIterator({.deterministic = false, .skip = 1}).ok());
 }
 
 TEST(Iterator, TellsTheSeedItDrew) {
@@ -146,6 +146,57 @@ class Gate {
   bool open_ = false;
   int waiting_ = 0;
 };
+
+TEST(Iterator, WithoutAFixedOrderNothingIsOvertakenWithoutEnd) {
+  base::ThreadPool pool(2);
+  Gate gate;
+  auto iterator = Dataset::Range(0, INT64_MAX)
+                      .Map([&](const NamedArrays& in, NamedArrays* out) {
+                        if (in[0].second.item<int64_t>() == 0) gate.Wait();
+                        return Same(in, out);
+                      })
+                      .Batch(1)
+                      .MakeIterator({.pool = &pool, .deterministic = false});
+  gate.WaitForSomebody();
+  NamedArrays batch;
+  for (int i = 0; i < kMostOvertaken; ++i) {
+    ASSERT_TRUE(*(*iterator)->Next(&batch));
+    EXPECT_NE(batch[0].second.data<int64_t>()[0], 0);
+  }
+  gate.Open();
+  ASSERT_TRUE(*(*iterator)->Next(&batch));
+  EXPECT_EQ(batch[0].second.data<int64_t>()[0], 0);
+}
+
+TEST(Iterator, WithoutAFixedOrderItsStateLosesAndRepeatsNoMoreThanMayOvertake) {
+  constexpr int64_t kRows = 4000, kSize = 4;
+  base::ThreadPool pool(4);
+  const Dataset dataset = Dataset::Range(0, kRows).Map(Same).Batch(kSize);
+  for (int64_t count : {1, 300, 999}) {
+    std::vector<int> times(kRows, 0);
+    const auto read = [&](const IteratorOptions& options, int64_t most) {
+      auto iterator = *dataset.MakeIterator(options);
+      NamedArrays batch;
+      for (int64_t i = 0; i < most && *iterator->Next(&batch); ++i) {
+        for (int64_t x : batch[0].second.values<int64_t>()) ++times[x];
+      }
+      return iterator->State();
+    };
+    const IteratorState state = read({.pool = &pool, .seed = 1, .deterministic = false}, count);
+    read({.pool = &pool, .deterministic = false, .state = state}, INT64_MAX);
+    const int64_t lost = std::count(times.begin(), times.end(), 0);
+    EXPECT_LE(lost, kMostOvertaken * kSize);
+    EXPECT_EQ(std::count(times.begin(), times.end(), 2), lost);
+    EXPECT_EQ(std::count(times.begin(), times.end(), 1), kRows - 2 * lost);
+  }
+}
+
+TEST(Iterator, OfALaterEpochGivesWhatACacheWasFilledWithInTheFirst) {
+  const auto dataset = [] { return TestSource({.rows = 50}).Shuffle(9).Cache().Batch(4); };
+  const auto both = *ReadAll(dataset().Repeat(2), {.seed = 5});
+  EXPECT_THAT(*ReadAll(dataset(), {.seed = 5, .epoch = 1}),
+              ElementsAreArray(both.begin() + both.size() / 2, both.end()));
+}
 
 TEST(Iterator, CallsNothingAfterItIsGone) {
   base::ThreadPool pool(2), other(1);

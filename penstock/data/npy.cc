@@ -192,6 +192,12 @@ absl::StatusOr<Elements> ReadDescr(absl::string_view descr) {
         ".npy: Python objects are not read, for they are pickles: save the array with a type of "
         "its own (array.astype)");
   }
+  if (elements.kind == 'V') {
+    return absl::UnimplementedError(absl::StrCat(
+        ".npy: elements of type '", descr,
+        "' are bytes without a meaning; bfloat16 of ml_dtypes is saved so: save it as float32, "
+        "which holds all its numbers"));
+  }
   if (!absl::SimpleAtoi(rest.substr(1), &elements.width) || elements.width < 1) return unknown();
   if (elements.kind == 'S' || elements.kind == 'a') return elements;
   if (elements.kind == 'U') {

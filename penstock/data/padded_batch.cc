@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/data/host_shard.h"
 #include "penstock/data/row_node.h"
 #include "penstock/data/stage.h"
 
@@ -94,8 +95,8 @@ class PaddedJoin : public RowJoin {
 
 class PaddedBatchStage : public Stage {
  public:
-  PaddedBatchStage(int64_t size, PaddedBatchOptions options)
-      : size_(size), options_(std::move(options)) {}
+  PaddedBatchStage(int64_t size, PaddedBatchOptions options, HostShard host = {})
+      : size_(size), options_(std::move(options)), host_(host) {}
 
   absl::string_view name() const override { return "PaddedBatch"; }
   std::string Parameters() const override {
@@ -107,12 +108,20 @@ class PaddedBatchStage : public Stage {
       absl::StrAppend(&out, ", ", name, " with ", value.ToString());
     }
     if (options_.drop_remainder) absl::StrAppend(&out, ", drop remainder");
-    return out;
+    return absl::StrCat(out, PrintHost(host_));
   }
   bool runs_chain() const override { return true; }
+  std::shared_ptr<const Stage> OfHost(const HostShard& host) const override {
+    return std::make_shared<PaddedBatchStage>(size_, options_, host);
+  }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return NumBatches(inputs[0], size_, options_.drop_remainder, host_);
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (size_ < 1) return absl::InvalidArgumentError("a batch has at least 1 element");
+    PENSTOCK_RETURN_IF_ERROR(CheckHost(host_, size_));
     for (const auto& [name, shape] : options_.padded_shapes) {
       PENSTOCK_ASSIGN_OR_RETURN(const int i, inputs[0].Index(name));
       PENSTOCK_RETURN_IF_ERROR(CheckShape(inputs[0][i], shape));
@@ -130,7 +139,7 @@ class PaddedBatchStage : public Stage {
         return absl::InvalidArgumentError(
             absl::StrCat("column ", column.ToString(), " has too many dimensions for one more"));
       }
-      const int64_t rows = options_.drop_remainder ? size_ : -1;
+      const int64_t rows = options_.drop_remainder ? KnownRows(host_, size_) : -1;
       spec.Set({column.name, column.dtype, PaddedShape(column).Prepend(rows)});
     }
     return spec;
@@ -138,8 +147,10 @@ class PaddedBatchStage : public Stage {
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
-    RowNodeOptions options = {
-        .name = "PaddedBatch", .batch = size_, .drop_remainder = options_.drop_remainder};
+    RowNodeOptions options = {.name = "PaddedBatch",
+                              .batch = size_,
+                              .drop_remainder = options_.drop_remainder,
+                              .host = host_};
     for (const ColumnSpec& column : context.chain->output().columns()) {
       const Shape shape = PaddedShape(column);
       // Where all rows have the padded shape they are computed in their places.
@@ -181,6 +192,7 @@ class PaddedBatchStage : public Stage {
 
   const int64_t size_;
   const PaddedBatchOptions options_;
+  const HostShard host_;
 };
 
 }  // namespace

@@ -33,12 +33,14 @@ class Plan {
 
  private:
   struct Step;
+  struct SeededRowStage;
+  using RowStages = std::vector<SeededRowStage>;
   struct Unfinished;
   Plan(uint64_t seed, const LookUpContext& look_up);
 
   absl::StatusOr<Unfinished> Build(const Dataset::Description& description);
   absl::StatusOr<std::unique_ptr<Step>> Finish(Unfinished unfinished);
-  absl::Status MakeChain(std::vector<const Dataset::Description*> row_stages, Step& step);
+  absl::Status MakeChain(const RowStages& row_stages, Step& step);
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const Step& step, Engine& engine,
                                                  int64_t epoch) const;
 

@@ -69,6 +69,11 @@ class PrefetchStage : public Stage {
     if (count_ < 1) return absl::InvalidArgumentError("the count must be at least 1");
     return inputs[0];
   }
+  bool may_follow_shared() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0];
+  }
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
     return std::make_unique<PrefetchNode>(context, std::move(input), count_);

@@ -93,6 +93,12 @@ class RangeStage : public Stage {
     return ElementSpec{{"value", base::DType::kI64, {}}};
   }
 
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext&) const override {
+    const uint64_t count = Count();
+    return count > INT64_MAX ? kInfiniteCardinality : static_cast<int64_t>(count);
+  }
+
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     return std::make_unique<RangeNode>(context, begin_, step_, Count());
   }

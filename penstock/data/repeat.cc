@@ -69,6 +69,14 @@ class RepeatStage : public Stage {
   absl::string_view name() const override { return "Repeat"; }
   std::string Parameters() const override { return count_ < 0 ? "" : absl::StrCat(count_); }
   bool only_selects() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    if (inputs[0] == 0 || count_ == 0) return 0;
+    if (inputs[0] < 0) return inputs[0];
+    int64_t all = 0;
+    const bool too_many = count_ < 0 || __builtin_mul_overflow(inputs[0], count_, &all);
+    return too_many ? kInfiniteCardinality : all;
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (count_ < -1)

@@ -252,14 +252,15 @@ void RowChain::SetOutput(const ElementSpec& spec, std::vector<int> values) {
 }
 
 absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
-                           StageCounters* counters) {
+                           StageCounters* counters, uint64_t seed) {
   PENSTOCK_ASSIGN_OR_RETURN(RowKernelBinding binding, stage.Bind(output_, output));
   PENSTOCK_CHECK(static_cast<int>(binding.passes.size()) == output.size());
   Link link = {.name = std::string(stage.name()),
                .kernel = std::move(binding.kernel),
                .reads = {},
                .makes = {},
-               .counters = counters};
+               .counters = counters,
+               .seed = seed};
   for (int column : binding.reads) {
     link.reads.push_back(output_values_[column]);
     values_[output_values_[column]].read = true;
@@ -352,6 +353,7 @@ RowChain::Failed RowChain::RunLink(const Link& link, RowGroup& group, int64_t be
   RowsIn in = {.rows = end - begin,
                .first = group.place_.first + begin,
                .epoch = group.place_.epoch,
+               .seed = link.seed,
                .columns = {}};
   for (int v : link.reads) in.columns.push_back(&columns[v]);
   std::vector<ColumnWriter> writers;
@@ -455,8 +457,8 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
 
 void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view stage,
                     absl::string_view place) {
-  absl::Status failure = OfOneElement(
-      base::WithContext(status, absl::StrCat(rows_->OriginOf(row), place, ": ", stage)));
+  const std::string origin = absl::StrCat(rows_->OriginOf(row), place);
+  absl::Status failure = OfOneElement(status, origin, stage);
   std::lock_guard lock(mutex_);
   failures_.emplace_back(row, std::move(failure));
 }

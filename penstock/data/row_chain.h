@@ -14,6 +14,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/data/buffer_pool.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/row_stage.h"
 #include "penstock/data/rows.h"
 #include "penstock/data/spec.h"
@@ -42,6 +43,8 @@ struct RowNodeOptions {
   bool drop_remainder = false;
   // Each call of the input's Next is one batch: at most `batch` rows, fewer at the end (Window).
   bool batch_is_call = false;
+  // Of each batch the rows of this machine only. `batch` is the number of all machines' rows.
+  HostShard host = {};
   // A batch of rows that stand together in one array is that part of it, not a copy.
   bool share = false;
   // When stacking, for each column of the chain's output: null where rows are stacked as they are.
@@ -57,7 +60,8 @@ class RowChain {
   explicit RowChain(const ElementSpec& source);
 
   // `counters` lives as long as the chain. Null: what it does is counted where the chain is run.
-  absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters);
+  absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters,
+                   uint64_t seed);
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }
@@ -79,6 +83,7 @@ class RowChain {
     std::vector<int> reads;
     std::vector<int> makes;
     StageCounters* counters;
+    uint64_t seed;
   };
   void SetOutput(const ElementSpec& spec, std::vector<int> values);
   absl::Status Read(RowGroup& group, int64_t begin, int64_t end, std::vector<Column>& columns,

@@ -26,7 +26,9 @@ class RowNode : public Node {
         options_(*shared_options_),
         chain_(std::move(chain)),
         epoch_(context.epoch),
-        meter_(engine_, counters_) {}
+        meter_(engine_, counters_) {
+    if (options_.host.count > 1) input_->ShareBatches(options_.batch, options_.host);
+  }
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override;
   void Advance() override;
@@ -36,6 +38,11 @@ class RowNode : public Node {
 
  private:
   bool stack() const { return options_.batch > 0; }
+  // Of a group of so many rows, those that are computed here.
+  int64_t OwnRows(int64_t rows) const {
+    const auto [begin, end] = options_.host.RowsOf(rows);
+    return end - begin;
+  }
   absl::StatusOr<Poll> SkipCalls(int64_t* rows);
   int64_t GroupRows() const;
   int64_t Chunks(int64_t rows) const;
@@ -53,6 +60,7 @@ class RowNode : public Node {
 
   Rows forming_;  // of the next group
   std::deque<std::shared_ptr<RowGroup>> groups_;
+  int overtaken_ = 0;          // how often the first of them was
   std::deque<RowPart> ready_;  // of a group, not yet passed on
   int64_t first_ = 0;          // number of the next group's first row
   int64_t skipped_in_batch_ = 0;
@@ -85,7 +93,7 @@ int64_t RowNode::Chunks(int64_t rows) const {
 // on.
 size_t RowNode::Room() const {
   if (options_.in_order && NumRunning() > 0) return 0;
-  const int64_t chunks = Chunks(GroupRows());
+  const int64_t chunks = Chunks(OwnRows(GroupRows()));
   if (chunks == 0) return 1 + NumRunning();
   const int64_t wanted = 2 * engine_.compute_threads();
   return static_cast<size_t>(1 + (wanted + chunks - 1) / chunks);
@@ -113,16 +121,25 @@ bool RowNode::FormGroup() {
     if (!input_waits_) forming_.clear();
     return false;
   }
-  return !forming_.empty();
+  // A batch of fewer rows than machines is nobody's.
+  if (forming_.size() >= options_.host.count) return true;
+  forming_.clear();
+  return false;
 }
 
 void RowNode::StartGroup() {
-  const int64_t rows = forming_.size();
-  auto group = std::make_shared<RowGroup>(chain_, std::move(forming_), shared_options_,
-                                          RowGroup::Place{.first = first_, .epoch = epoch_},
+  const auto [begin, end] = options_.host.RowsOf(forming_.size());
+  const RowGroup::Place place = {.first = first_ + begin, .epoch = epoch_};
+  const int64_t rows = end - begin;
+  first_ += forming_.size();
+  if (rows < forming_.size()) {
+    Rows own;
+    own.Append(forming_, begin, rows);
+    forming_ = std::move(own);
+  }
+  auto group = std::make_shared<RowGroup>(chain_, std::move(forming_), shared_options_, place,
                                           engine_.buffers(), engine_.clock(), counters_);
   forming_.clear();
-  first_ += rows;
   groups_.push_back(group);
   const int64_t chunks = Chunks(rows);
   if (chunks == 0) {
@@ -156,10 +173,11 @@ void RowNode::Advance() {
 
 bool RowNode::PopDone(std::shared_ptr<RowGroup>* group) {
   const auto end =
-      engine_.deterministic() && !groups_.empty() ? groups_.begin() + 1 : groups_.end();
+      engine_.MayOvertake(overtaken_) || groups_.empty() ? groups_.end() : groups_.begin() + 1;
   const auto it =
       std::find_if(groups_.begin(), end, [](const auto& candidate) { return candidate->done(); });
   if (it == end) return false;
+  overtaken_ = it == groups_.begin() ? 0 : overtaken_ + 1;
   *group = std::move(*it);
   groups_.erase(it);
   return true;
@@ -221,7 +239,7 @@ absl::StatusOr<Poll> RowNode::Skip(int64_t* rows) {
     if (poll == Poll::kPending) return poll;
     if (poll == Poll::kEnd) {
       input_ended_ = true;
-      if (skipped_in_batch_ > 0 && !options_.drop_remainder) --*rows;
+      if (skipped_in_batch_ >= options_.host.count && !options_.drop_remainder) --*rows;
       skipped_in_batch_ = 0;
       return *rows > 0 ? Poll::kEnd : Poll::kReady;
     }

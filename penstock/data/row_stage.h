@@ -23,6 +23,7 @@ struct RowsIn {
   int64_t rows = 0;
   int64_t first = 0;  // the first row's number in this pass: a source of randomness per row
   int64_t epoch = 0;
+  uint64_t seed = 0;  // of this stage, the same in every epoch; mix it with the two before
   std::vector<const Column*> columns;  // those that it said it reads, in that order
 };
 
@@ -88,6 +89,12 @@ class RowStage : public Stage {
                                                 const ElementSpec& output) const = 0;
   // Its kernel looks at RowsIn::first: it must not move behind what chooses or orders elements.
   virtual bool counts_rows() const { return false; }
+
+  bool may_follow_shared() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0];
+  }
 
   // The plan puts its kernel into a chain instead (plan.h).
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext&) const final;

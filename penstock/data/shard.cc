@@ -77,6 +77,11 @@ class ShardStage : public Stage {
   absl::string_view name() const override { return "Shard"; }
   std::string Parameters() const override { return absl::StrCat(count_, ", ", index_); }
   bool only_selects() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    if (inputs[0] < 0) return inputs[0];
+    return inputs[0] / count_ + (inputs[0] % count_ > index_ ? 1 : 0);
+  }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (count_ < 1 || index_ < 0 || index_ >= count_) {
       return absl::InvalidArgumentError("the index must lie between 0 and the count - 1");

@@ -140,6 +140,10 @@ class ShuffleStage : public Stage {
     return out;
   }
   bool only_selects() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0];
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (buffer_ < 1) return absl::InvalidArgumentError("the buffer must hold at least 1 element");

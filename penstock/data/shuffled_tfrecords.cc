@@ -19,6 +19,9 @@ namespace {
 
 // Records that one job reads; as many bytes at least make a job worth its while.
 constexpr int64_t kRecordsAtOnce = 16;
+// With those of other machines between them, which are not read.
+constexpr size_t kMostPlacesAtOnce = 4096;
+constexpr int64_t kOfOthers = -1;  // in place of a record's number
 // A process may have 1024 files open by default.
 constexpr size_t kMostOpenFiles = 256;
 
@@ -108,6 +111,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
   Portion(std::shared_ptr<Pass> pass, std::vector<int64_t> numbers)
       : pass_(std::move(pass)), numbers_(std::move(numbers)) {
     for (int64_t number : numbers_) {
+      if (number == kOfOthers) continue;
       const RecordTable::Place place = pass_->table->Find(number);
       bytes_ += pass_->table->file(place.file).FrameBytes(place.record);
     }
@@ -138,8 +142,10 @@ class Portion : public std::enable_shared_from_this<Portion> {
  private:
   absl::StatusOr<BlockPtr> Read(Engine& engine) const {
     // Records of one file in the order in which they stand there, for the disk's sake.
-    std::vector<size_t> order(numbers_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<size_t> order;
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      if (numbers_[i] != kOfOthers) order.push_back(i);
+    }
     std::sort(order.begin(), order.end(),
               [&](size_t a, size_t b) { return numbers_[a] < numbers_[b]; });
     auto owners = std::make_shared<std::vector<record::RecordBlock>>(numbers_.size());
@@ -183,11 +189,21 @@ class ShuffledTfRecordsNode : public Node {
                        context.counters}),
         meter_(engine_, counters_) {}
 
+  void ShareBatches(int64_t batch, const HostShard& host) override {
+    batch_ = batch;
+    host_ = host;
+  }
+
   void Advance() override {
     while (next_ < order_.size() && (portions_.empty() || HasRoom())) {
       std::vector<int64_t> numbers;
-      const uint64_t end = std::min<uint64_t>(next_ + kRecordsAtOnce, order_.size());
-      for (; next_ < end; ++next_) numbers.push_back(static_cast<int64_t>(order_(next_)));
+      int64_t own = 0;
+      for (; next_ < order_.size() && own < kRecordsAtOnce && numbers.size() < kMostPlacesAtOnce;
+           ++next_) {
+        const bool is_own = IsOwn(static_cast<int64_t>(next_));
+        numbers.push_back(is_own ? static_cast<int64_t>(order_(next_)) : kOfOthers);
+        own += is_own ? 1 : 0;
+      }
       portions_.push_back(std::make_shared<Portion>(pass_, std::move(numbers)));
       bytes_ += portions_.back()->bytes();
       portions_.back()->Start(engine_);
@@ -209,12 +225,14 @@ class ShuffledTfRecordsNode : public Node {
     Advance();
     if (portions_.empty()) return Answer(Poll::kEnd);
     // Without a fixed order, whichever has been read; a portion that was begun goes on.
-    const auto end = engine_.deterministic() || row_ > 0 ? portions_.begin() + 1 : portions_.end();
+    const auto end =
+        engine_.MayOvertake(overtaken_) && row_ == 0 ? portions_.end() : portions_.begin() + 1;
     const auto found =
         std::find_if(portions_.begin(), end, [](const auto& portion) { return portion->done(); });
     if (found == end) return Answer(Poll::kPending);
     if (!(*found)->block().ok()) return (*found)->block().status();
-    std::swap(*found, portions_.front());
+    if (row_ == 0) overtaken_ = found == portions_.begin() ? 0 : overtaken_ + 1;
+    std::rotate(portions_.begin(), found, found + 1);
     const BlockPtr& block = *portions_.front()->block();
     const int64_t rows = std::min(max_rows, block->rows - row_);
     out->Append(block, row_, rows);
@@ -229,6 +247,14 @@ class ShuffledTfRecordsNode : public Node {
   }
 
  private:
+  // Whether the record at this place of the order is to be read here.
+  bool IsOwn(int64_t place) const {
+    if (host_.count == 1) return true;
+    const int64_t row = place % batch_;
+    const auto [begin, end] =
+        host_.RowsOf(std::min(batch_, static_cast<int64_t>(order_.size()) - (place - row)));
+    return row >= begin && row < end;
+  }
   bool HasRoom() const {
     return bytes_ < options_.read_ahead_bytes &&
            static_cast<int>(portions_.size()) < 2 * options_.parallel_files;
@@ -242,10 +268,13 @@ class ShuffledTfRecordsNode : public Node {
   const base::IndexPermutation order_;
   const std::shared_ptr<Pass> pass_;
   WaitMeter meter_;
+  int64_t batch_ = 0;  // of this many records some are this machine's
+  HostShard host_;
   uint64_t next_ = 0;  // place in the order
   std::deque<std::shared_ptr<Portion>> portions_;
   int64_t bytes_ = 0;  // of portions_
   int64_t row_ = 0;    // of the first portion, the next to pass on
+  int overtaken_ = 0;  // how often the first portion was
 };
 
 class ShuffledTfRecordsStage : public Stage {
@@ -281,6 +310,17 @@ class ShuffledTfRecordsStage : public Stage {
                               LoadIndices(*context.file_system, files));
     return std::make_shared<ShuffledTfRecordsStage>(
         std::move(files), options_, std::make_shared<const RecordTable>(std::move(indices)));
+  }
+
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                      const LookUpContext& context) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                              FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<record::TfRecordIndex> indices,
+                              LoadIndices(*context.file_system, files));
+    int64_t records = 0;
+    for (const record::TfRecordIndex& index : indices) records += index.size();
+    return records;
   }
 
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {

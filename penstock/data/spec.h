@@ -1,6 +1,7 @@
 // What an element of a dataset is made of: columns with a name, a type and a shape.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@
 #include "penstock/base/shape.h"
 
 namespace penstock::data {
+
+// In place of a number of elements.
+inline constexpr int64_t kInfiniteCardinality = -1;
+inline constexpr int64_t kUnknownCardinality = -2;
 
 struct ColumnSpec {
   std::string name;

@@ -1,6 +1,10 @@
 #include "penstock/data/stage.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+#include "penstock/base/status.h"
 
 namespace penstock::data {
 
@@ -31,9 +35,27 @@ std::string StageCounters::hint() const {
   return hint_;
 }
 
-absl::Status OfOneElement(absl::Status status) {
-  if (!status.ok()) status.SetPayload(kOfOneElement, absl::Cord());
-  return status;
+// The mark holds the two names, each with its length before it.
+absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
+                          absl::string_view stage) {
+  absl::Status marked = base::WithContext(status, absl::StrCat(origin, ": ", stage));
+  marked.SetPayload(kOfOneElement, absl::Cord(absl::StrCat(origin.size(), " ", origin, stage)));
+  return marked;
+}
+
+SkippedElement DescribeSkipped(const absl::Status& status) {
+  SkippedElement out = {.origin = "", .stage = "", .what = "", .error = Unmarked(status)};
+  const std::string mark = std::string(status.GetPayload(kOfOneElement).value_or(absl::Cord()));
+  const size_t space = mark.find(' ');
+  size_t size = 0;
+  if (space != std::string::npos && absl::SimpleAtoi(mark.substr(0, space), &size)) {
+    out.origin = mark.substr(space + 1, size);
+    out.stage = mark.substr(space + 1 + size);
+  }
+  absl::string_view what = status.message();
+  absl::ConsumePrefix(&what, absl::StrCat(out.origin, ": ", out.stage, ": "));
+  out.what = std::string(what);
+  return out;
 }
 
 bool IsOfOneElement(const absl::Status& status) {

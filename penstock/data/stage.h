@@ -33,6 +33,8 @@ namespace penstock::data {
 class RowChain;
 struct NodeContext;
 
+struct HostShard;
+
 struct LookUpContext {
   std::shared_ptr<io::FileSystem> file_system = {};
 };
@@ -47,7 +49,7 @@ struct StageCounters {
   std::atomic<int64_t> ignored = 0;  // elements left out because of an error
 
   static constexpr size_t kMostMessages = 5;
-  void AddIgnored(const absl::Status& status);
+  void AddIgnored(const absl::Status& status);        // Engine::LeaveOut does
   std::vector<std::string> ignored_messages() const;  // the first few
 
   // What would make the stage faster, once that is known; the first one stays.
@@ -65,10 +67,14 @@ struct StageCounters {
   std::string hint_;
 };
 
-// Marks an error as that of one element: the node that gave it goes on with the next one when it is
-// asked again. IgnoreErrors leaves such elements out; every other error ends the iterator.
-absl::Status OfOneElement(absl::Status status);
+// An error of one element, "origin: stage: " before its message: the node that gave it goes on with
+// the next one when it is asked again. IgnoreErrors leaves such elements out; every other error
+// ends the iterator.
+absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
+                          absl::string_view stage);
 bool IsOfOneElement(const absl::Status& status);
+// What is told of such an element when it is left out.
+SkippedElement DescribeSkipped(const absl::Status& status);
 // Without the mark, as readers get it.
 absl::Status Unmarked(absl::Status status);
 
@@ -93,6 +99,17 @@ class Stage {
   }
   // It takes stages that make one element of each into itself (NodeContext::chain).
   virtual bool runs_chain() const { return false; }
+  // The stage for one of several machines that share each of its batches; null: it makes none.
+  virtual std::shared_ptr<const Stage> OfHost(const HostShard&) const { return nullptr; }
+  // Whether it does the same to a machine's rows of batches as it does to the batches: how many
+  // elements there are, and which, does not depend on what is in them.
+  virtual bool may_follow_shared() const { return only_selects(); }
+  // How many elements one pass gives, given that of its inputs; or kInfiniteCardinality, or
+  // kUnknownCardinality, which no arithmetic takes (Dataset::Cardinality).
+  virtual absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
+                                              const LookUpContext&) const {
+    return kUnknownCardinality;
+  }
   // What is looked up once for an iterator, such as a list of files: the stage with the answer in
   // it. Null: there was nothing to look up.
   virtual absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext&) const {
@@ -143,6 +160,13 @@ class Node {
   // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
   // Nodes that know how do it without computing the rows.
   virtual absl::StatusOr<Poll> Skip(int64_t* rows);
+  // Said by a Batch before all else: of every `batch` rows in turn it will look at those of `host`
+  // only, so that a source which knows its number of rows need not read the others. It gives rows
+  // in their places all the same.
+  virtual void ShareBatches(int64_t batch, const HostShard& host) {
+    (void)batch;
+    (void)host;
+  }
   // Works ahead as far as there is room. An error met is kept for Next.
   virtual void Advance() {
     if (input_ != nullptr) input_->Advance();

@@ -57,6 +57,11 @@ class TakeStage : public Stage {
   absl::string_view name() const override { return "Take"; }
   std::string Parameters() const override { return absl::StrCat(count_); }
   bool only_selects() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    if (inputs[0] == kInfiniteCardinality) return count_;
+    return inputs[0] < 0 ? inputs[0] : std::min(inputs[0], count_);
+  }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     PENSTOCK_RETURN_IF_ERROR(CheckCount(count_));
     return inputs[0];
@@ -109,6 +114,10 @@ class SkipStage : public Stage {
   absl::string_view name() const override { return "Skip"; }
   std::string Parameters() const override { return absl::StrCat(count_); }
   bool only_selects() const override { return true; }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    return inputs[0] < 0 ? inputs[0] : std::max<int64_t>(inputs[0] - count_, 0);
+  }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     PENSTOCK_RETURN_IF_ERROR(CheckCount(count_));
     return inputs[0];

@@ -43,8 +43,7 @@ class UnbatchNode : public Node {
       const auto [block, row] = batch.At(0);
       absl::StatusOr<BlockPtr> rows = Split(*block, row);
       if (!rows.ok()) {
-        return OfOneElement(
-            base::WithContext(rows.status(), absl::StrCat(batch.OriginOf(0), ": Unbatch")));
+        return OfOneElement(rows.status(), batch.OriginOf(0), "Unbatch");
       }
       rows_.Append(*rows, 0, (*rows)->rows);
     }

@@ -169,6 +169,15 @@ class ZipStage : public Stage {
 
   absl::string_view name() const override { return "Zip"; }
   std::string Parameters() const override { return absl::StrJoin(options_.prefixes, ", "); }
+  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
+                                      const LookUpContext&) const override {
+    int64_t least = kInfiniteCardinality;
+    for (int64_t input : inputs) {
+      if (input == kUnknownCardinality) return input;
+      if (input >= 0) least = least < 0 ? input : std::min(least, input);
+    }
+    return least;
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (inputs.empty()) return absl::InvalidArgumentError("there are no datasets");

@@ -378,6 +378,10 @@ absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
 absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
   absl::Status damage = DescribeDamage(frame);
   if (!options_.skip_damaged || !absl::IsDataLoss(damage)) return damage;
+  if (options_.on_damage != nullptr) {
+    options_.on_damage(RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone),
+                       damage);
+  }
   if (damage_.records++ == 0) damage_.first = std::move(damage);
   if (frame.kind == Frame::kBadData) {
     Consume(frame.size);

@@ -36,6 +36,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -127,6 +128,8 @@ struct TfRecordReaderOptions {
   bool skip_damaged = false;
   // None: its own. To be of use its blocks have block_bytes.
   std::shared_ptr<TfRecordBuffers> buffers = {};
+  // Called for each of them, within ReadBlock: where it stands, and the error that begins with it.
+  std::function<void(const std::string& origin, const absl::Status& error)> on_damage = {};
 };
 
 // What skip_damaged passed over.

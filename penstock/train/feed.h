@@ -49,6 +49,8 @@ class Feed {
 
   // The next batch, nothing at the end of the data.
   absl::StatusOr<std::optional<DeviceBatch>> Next();
+  // Of the data, behind the last batch that Next gave.
+  data::IteratorState State() const { return iterator_->State(); }
 
  private:
   absl::Status ResolveColumns(const base::NamedArrays& batch);

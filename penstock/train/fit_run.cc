@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -86,20 +87,40 @@ absl::Status FitRun::Train() {
 // With steps_per_epoch the data goes on from epoch to epoch; without, each epoch is a pass of its
 // own.
 absl::Status FitRun::OpenFeed() {
-  const bool endless = options_.steps_per_epoch > 0;
-  if (endless && feed_ != nullptr) return absl::OkStatus();
-  PENSTOCK_ASSIGN_OR_RETURN(
-      auto iterator,
-      dataset_.MakeIterator({.pool = options_.read.pool,
-                             .file_system = options_.read.file_system,
-                             .seed = trainer_.options_.seed,
-                             .deterministic = options_.read.deterministic,
-                             .epoch = endless ? 0 : dispatched_.epoch,
-                             .skip = endless ? dispatched_.total_steps : dispatched_.step}));
+  if (endless() && feed_ != nullptr) return absl::OkStatus();
+  data::IteratorOptions options = {.pool = options_.read.pool,
+                                   .file_system = options_.read.file_system,
+                                   .deterministic = options_.read.deterministic};
+  if (resume_at_.has_value()) {
+    options.state = *std::exchange(resume_at_, std::nullopt);
+  } else {
+    options.seed = trainer_.options_.seed;
+    options.epoch = endless() ? 0 : dispatched_.epoch;
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset_.MakeIterator(options));
   feed_ =
       std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
                              Feed::Options{.columns = trainer_.options_.columns});
   return absl::OkStatus();
+}
+
+data::IteratorState FitRun::DataState() const {
+  data::IteratorState state = feed_ != nullptr ? feed_->State() : data::IteratorState();
+  if (!endless() && dispatched_.step == 0) {  // the next pass, not yet opened
+    state.epoch = dispatched_.epoch;
+    state.elements = 0;
+  }
+  return state;
+}
+
+absl::Status FitRun::CheckPipeline(absl::string_view saved) const {
+  const std::string own = dataset_.ToString();
+  if (saved == own) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the checkpoint stands in the middle of the data of another pipeline, and this one would go "
+      "on with other elements; describe it as it was, or train in another folder.\n"
+      "The checkpoint's pipeline:\n",
+      saved, "The pipeline of this run:\n", own));
 }
 
 absl::Status FitRun::BeginEpoch() {
@@ -225,6 +246,7 @@ std::string FitRun::Progress() {
   json["total_steps"] = dispatched_.total_steps;
   json["seed"] = trainer_.options_.seed;
   json["steps_per_epoch"] = options_.steps_per_epoch;
+  json["data"] = {{"state", DataState().ToString()}, {"pipeline", dataset_.ToString()}};
   json["history"] = Json::array();
   for (const Logs& logs : history_.epochs) json["history"].push_back(LogsToJson(logs));
   json["callbacks"] = Json::array();
@@ -247,6 +269,14 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
           absl::StrCat("the checkpoint was made with steps_per_epoch = ", steps, ", this run has ",
                        options_.steps_per_epoch));
     }
+    // A pass that has not begun may be over other data, or in another order.
+    std::optional<data::IteratorState> resume_at;
+    if (position.step > 0 || (endless() && position.total_steps > 0)) {
+      const Json& data = json.at("data");
+      PENSTOCK_RETURN_IF_ERROR(CheckPipeline(data.at("pipeline").get<std::string>()));
+      PENSTOCK_ASSIGN_OR_RETURN(resume_at,
+                                data::IteratorState::Parse(data.at("state").get<std::string>()));
+    }
     const Json& saved = json.at("callbacks");
     if (saved.size() != callbacks_.size()) {
       return absl::FailedPreconditionError(absl::StrCat("the checkpoint was made with ",
@@ -265,6 +295,7 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
     }
     dispatched_ = settled_ = position;
     resumed_mid_epoch_ = position.step > 0;
+    resume_at_ = resume_at;
     return absl::OkStatus();
   } catch (const Json::exception& e) {
     return absl::DataLossError(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ class FitRun : public Run {
  private:
   absl::Status Train();
   absl::Status OpenFeed();
+  bool endless() const { return options_.steps_per_epoch > 0; }
+  // Where the data goes on behind the last step given to the devices.
+  data::IteratorState DataState() const;
+  absl::Status CheckPipeline(absl::string_view saved) const;
   absl::Status BeginEpoch();
   // Runs the rest of the epoch; false when the data ended before steps_per_epoch.
   absl::StatusOr<bool> RunEpoch();
@@ -55,6 +60,7 @@ class FitRun : public Run {
   Position dispatched_;  // where the devices are
   Position settled_;     // what has been looked at
   bool resumed_mid_epoch_ = false;
+  std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   int64_t examples_per_step_ = 0;
   int64_t steps_per_epoch_ = -1;
   Logs logs_;

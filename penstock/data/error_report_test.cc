@@ -1,0 +1,274 @@
+// One story of elements with errors: where they came from, how many may be left out, what is told.
+#include "penstock/data/error_report.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/source.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::data {
+namespace {
+
+using base::DType;
+using base::NamedArrays;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ReadAll;
+using ::testing::StartsWith;
+
+constexpr int64_t kRecords = 40, kBad = 17;
+constexpr char kShard[] = "memory://d/a.tfrec";
+
+// Examples {x: i, list: i % 3 numbers, image: no JPEG}; record 17 is none. With another schema
+// record 17 is an Example as well, whose `image` is not one.
+struct Shard {
+  explicit Shard(bool all_examples = false) {
+    auto writer = *record::TfRecordWriter::Create(*fs, kShard);
+    for (int64_t i = 0; i < kRecords; ++i) {
+      if (i == kBad) origin = absl::StrCat(kShard, ":", writer->offset(), ":", i);
+      record::ExampleBuilder example;
+      example.SetInt64("x", i);
+      example.SetInt64List("list", std::vector<int64_t>(static_cast<size_t>(i % 3), i));
+      example.SetBytes("image", i == kBad ? "no image" : Gif());
+      const std::string bytes = example.Serialize();
+      PENSTOCK_CHECK_OK(writer->Append(i == kBad && !all_examples ? "\xff\xff" : bytes));
+    }
+    PENSTOCK_CHECK_OK(writer->Close());
+  }
+  // What is read of it is not looked at.
+  static std::string Gif() { return "GIF"; }
+
+  // Changes the last byte of a record's data.
+  void Damage(int64_t record) {
+    std::string bytes = *io::ReadFile(*fs, kShard);
+    auto reader = *record::TfRecordReader::Open(*fs, kShard, {.verify = false});
+    const record::RecordBlock block = *reader->ReadBlock();
+    const int64_t end = record + 1 < block.size() ? block.OffsetOf(record + 1) : block.next_offset;
+    bytes[static_cast<size_t>(end - record::kTfRecordFooterBytes - 1)] ^= 1;
+    PENSTOCK_CHECK_OK(io::WriteFile(*fs, kShard, bytes));
+    damaged.push_back(absl::StrCat(kShard, ":", block.OffsetOf(record), ":", record));
+  }
+
+  std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
+  std::string origin;
+  std::vector<std::string> damaged;
+};
+
+Dataset Parsed(const Dataset& records) {
+  return records.ParseExample(
+      {.features = {{.name = "x", .dtype = DType::kI64},
+                    {.name = "list", .dtype = DType::kI64, .variable_length = true},
+                    {.name = "image", .dtype = DType::kString}}});
+}
+
+Dataset Records(TfRecordOptions options = {}) { return Dataset::FromTfRecords({kShard}, options); }
+
+bool IsBad(const NamedArrays& in) { return in.Find("x")->item<int64_t>() == kBad; }
+
+absl::Status FailBad(const NamedArrays& in, NamedArrays* out) {
+  if (IsBad(in)) return absl::DataLossError("bad");
+  *out = in;
+  return absl::OkStatus();
+}
+
+TEST(ErrorsOfElements, OfEveryStageBeginWithTheRecord) {
+  const Shard no_example, examples(true);
+  const auto expect = [](const Shard& shard, const Dataset& dataset, const std::string& stage) {
+    SCOPED_TRACE(dataset.ToString());
+    const absl::Status status = ReadAll(dataset, {.file_system = shard.fs, .seed = 1}).status();
+    EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat(shard.origin, ": ", stage)));
+  };
+  expect(no_example, Parsed(Records()), "ParseExample");
+  expect(no_example, Parsed(Records({.global_shuffle = true})).Shuffle(9), "ParseExample");
+  expect(no_example, Parsed(Records().Shuffle(40)).Repeat().Prefetch(3), "ParseExample");
+  const Dataset parsed =
+      Parsed(Records()).Filter([](const NamedArrays& in) -> absl::StatusOr<bool> {
+        return in.Find("x")->item<int64_t>() >= kBad;  // the images before are none, too
+      });
+  expect(examples, parsed.DecodeImage(), "DecodeImage");
+  expect(examples, Parsed(Records()).Map(FailBad), "Map");
+  expect(examples, Parsed(Records()).Shuffle(5).Map(FailBad).Prefetch(2), "Map");
+  expect(examples, Parsed(Records()).Cache().Enumerate().Map(FailBad), "Map");
+  expect(examples, Parsed(Records()).Shard(2, 1).RandomSeed().Map(FailBad), "Map");
+  expect(examples, Parsed(Records()).Take(30).Skip(3).Concatenate(Parsed(Records())).Map(FailBad),
+         "Map");
+  expect(examples, Dataset::Sample({Parsed(Records())}).Map(FailBad), "Map");
+  expect(examples, Parsed(Records()).Filter([](const NamedArrays& in) -> absl::StatusOr<bool> {
+    if (IsBad(in)) return absl::DataLossError("bad");
+    return true;
+  }),
+         "Filter");
+  expect(examples,
+         Parsed(Records()).Scan({}, [](const NamedArrays& in, NamedArrays*,
+                                       NamedArrays* out) { return FailBad(in, out); }),
+         "Scan");
+  const auto inner = [](const NamedArrays& in) -> absl::StatusOr<Dataset> {
+    if (IsBad(in)) return absl::DataLossError("bad");
+    return Dataset::FromArrays({{"y", base::Array::Zeros(DType::kI64, {1})}});
+  };
+  const ElementSpec makes = {{"y", DType::kI64, {}}};
+  expect(examples, Parsed(Records()).FlatMap(inner, {.makes = makes}), "FlatMap");
+  expect(examples, Parsed(Records()).Interleave(inner, {.makes = makes}), "Interleave");
+  // Of a batch, the row that does not fit.
+  const auto longer = [](const NamedArrays& in, NamedArrays* out) {
+    out->Set("v", base::Array::Zeros(DType::kF32, {IsBad(in) ? 4 : 3}));
+    return absl::OkStatus();
+  };
+  const Dataset uneven = Records()
+                             .ParseExample({.features = {{.name = "x", .dtype = DType::kI64}}})
+                             .Map(longer, {.reads = {"x"}, .makes = {{"v", DType::kF32, {-1}}}});
+  expect(examples, uneven.Batch(8), "Map");
+  expect(examples, uneven.Cache().Batch(8), "Batch");
+  expect(examples, uneven.Cache().Window(4), "Window");
+  expect(examples, uneven.PaddedBatch(8, {.padded_shapes = {{"v", {3}}}}), "PaddedBatch");
+  // Two sources: both are named.
+  EXPECT_THAT(
+      std::string(ReadAll(Dataset::Zip({Parsed(Records()), Dataset::Range(100, 200)}).Map(FailBad),
+                          {.file_system = examples.fs})
+                      .status()
+                      .message()),
+      StartsWith(absl::StrCat(examples.origin, " + range:117: Map")));
+  // Behind a batch, its first row is.
+  const Dataset rows = Parsed(Records()).Batch(4, {.ragged = {"list"}}).Unbatch().Map(FailBad);
+  EXPECT_THAT(std::string(ReadAll(rows, {.file_system = examples.fs}).status().message()),
+              StartsWith("row 1 of the batch from memory://d/a.tfrec:"));
+}
+
+// All that is told of a pass.
+struct Told {
+  absl::Status status;
+  int64_t elements = 0;
+  int64_t num_skipped = 0;
+  std::vector<SkippedElement> skipped;
+  std::vector<StageStats> stats;
+};
+
+Told Read(const Dataset& dataset, IteratorOptions options) {
+  Told told;
+  options.on_skipped = [&](const SkippedElement& skipped) {
+    told.skipped.push_back(skipped);
+    return absl::OkStatus();
+  };
+  auto iterator = dataset.MakeIterator(options);
+  EXPECT_TRUE(iterator.ok()) << iterator.status();
+  for (NamedArrays element;; ++told.elements) {
+    const auto more = (*iterator)->Next(&element);
+    told.status = more.status();
+    if (!more.ok() || !*more) break;
+  }
+  told.num_skipped = (*iterator)->num_skipped();
+  told.stats = (*iterator)->Stats();
+  return told;
+}
+
+TEST(ErrorsOfElements, ThatAreLeftOutAreAllTold) {
+  Shard shard;
+  shard.Damage(3);
+  shard.Damage(30);
+  const Told told =
+      Read(Parsed(Records({.skip_damaged = true})).IgnoreErrors(), {.file_system = shard.fs});
+  EXPECT_TRUE(told.status.ok()) << told.status;
+  EXPECT_EQ(told.elements, kRecords - 3);
+  EXPECT_EQ(told.num_skipped, 3);
+  ASSERT_EQ(told.skipped.size(), 3);
+  std::vector<std::string> told_of;
+  for (const SkippedElement& skipped : told.skipped) {
+    told_of.push_back(absl::StrCat(skipped.origin, " ", skipped.stage));
+    EXPECT_EQ(skipped.error.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(skipped.error.message()), HasSubstr(skipped.what));
+  }
+  EXPECT_THAT(told_of, ::testing::UnorderedElementsAre(shard.damaged[0] + " FromTfRecords",
+                                                       shard.origin + " ParseExample",
+                                                       shard.damaged[1] + " FromTfRecords"));
+  // By stage, in Stats.
+  EXPECT_EQ(told.stats[0].ignored, 2);
+  EXPECT_THAT(told.stats[0].ignored_messages,
+              ElementsAre(StartsWith(shard.damaged[0]), StartsWith(shard.damaged[1])));
+  EXPECT_EQ(told.stats.back().ignored, 1);
+}
+
+TEST(ErrorsOfElements, OneTooManyOfAllStagesEndsTheIterator) {
+  Shard shard;
+  shard.Damage(3);
+  shard.Damage(30);
+  const Dataset dataset = Parsed(Records({.skip_damaged = true})).IgnoreErrors();
+  EXPECT_TRUE(Read(dataset, {.file_system = shard.fs, .max_errors = 3}).status.ok());
+  const Told told = Read(dataset, {.file_system = shard.fs, .max_errors = 2});
+  EXPECT_EQ(told.status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(told.status.message()), StartsWith("memory://d/a.tfrec:"));
+  EXPECT_THAT(std::string(told.status.message()),
+              HasSubstr("with it 3 elements would be left out because of errors, and at most 2 may "
+                        "be (IteratorOptions.max_errors)"));
+  EXPECT_EQ(told.skipped.size(), 2);
+  // Errors of any number of epochs count.
+  EXPECT_FALSE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 5}).status.ok());
+  EXPECT_TRUE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 6}).status.ok());
+  // Of none that may be, the first is the error.
+  EXPECT_EQ(Read(dataset, {.file_system = shard.fs, .max_errors = 0}).skipped.size(), 0);
+  EXPECT_FALSE(dataset.MakeIterator({.file_system = shard.fs, .max_errors = -2}).ok());
+}
+
+TEST(ErrorsOfElements, AReportThatFailsEndsTheIterator) {
+  const Shard shard;
+  auto iterator = Parsed(Records()).IgnoreErrors().MakeIterator(
+      {.file_system = shard.fs,
+       .on_skipped = [](const SkippedElement&) { return absl::UnavailableError("disk full"); }});
+  absl::Status status;
+  for (NamedArrays element; status.ok();) status = (*iterator)->Next(&element).status();
+  EXPECT_EQ(status.message(), "disk full");
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(ErrorReport, WritesALineForEachAndKeepsWhatIsThere) {
+  const std::string path =
+      absl::StrCat(::testing::TempDir(), "/errors_", getpid(), "_", base::EntropySeed(), ".csv");
+  const auto read = [&](const std::string& what) {
+    const auto report = ErrorReport(path);
+    ASSERT_TRUE(report.ok()) << report.status();
+    const Dataset dataset = testing::TestSource({.rows = 9})
+                                .Map([what](const NamedArrays& in, NamedArrays* out) {
+                                  if (in.Find("x")->item<int64_t>() % 4 == 2) {
+                                    return absl::DataLossError(what);
+                                  }
+                                  *out = in;
+                                  return absl::OkStatus();
+                                })
+                                .IgnoreErrors();
+    EXPECT_EQ(ReadAll(dataset, {.on_skipped = *report})->size(), 7);
+    // It is in the file while the iterator's owner still holds the report.
+    EXPECT_THAT(Contents(path), HasSubstr("source:6,Map,"));
+  };
+  read("plain");
+  read("a \"b\", c\nd");
+  EXPECT_EQ(Contents(path),
+            "element,stage,error\r\nsource:2,Map,plain\r\nsource:6,Map,plain\r\n"
+            "source:2,Map,\"a \"\"b\"\", c\nd\"\r\nsource:6,Map,\"a \"\"b\"\", c\nd\"\r\n");
+  // Our own reader of CSV takes it.
+  EXPECT_EQ(ReadAll(Dataset::FromCsv({path}))->size(), 4);
+  std::filesystem::remove(path);
+  EXPECT_FALSE(ErrorReport(::testing::TempDir() + "/no/such/folder/errors.csv").ok());
+}
+
+}  // namespace
+}  // namespace penstock::data

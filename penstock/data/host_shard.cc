@@ -1,0 +1,78 @@
+#include "penstock/data/host_shard.h"
+
+#include <functional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/stage.h"
+#include "penstock/io/file_system.h"
+
+namespace penstock::data {
+
+absl::Status CheckHost(const HostShard& host, int64_t size) {
+  if (size >= host.count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a batch of ", size, " rows cannot be shared by ",
+                                                 host.count, " machines; make it larger"));
+}
+
+int64_t KnownRows(const HostShard& host, int64_t size) {
+  return size % host.count == 0 ? size / host.count : -1;
+}
+
+std::string PrintHost(const HostShard& host) {
+  return host.count == 1 ? "" : absl::StrCat(", machine ", host.index, " of ", host.count);
+}
+
+int64_t NumBatches(int64_t rows, int64_t size, bool drop_remainder, const HostShard& host) {
+  if (rows < 0) return rows;
+  return rows / size + (!drop_remainder && rows % size >= host.count ? 1 : 0);
+}
+
+// The description again, with the last stage that makes batches replaced; those behind it get the
+// spec of what it makes then.
+absl::StatusOr<Dataset> Dataset::OfHost(const HostShard& host) const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  if (host.count == 1) return *this;
+  const Stage& stage = *description_->stage;
+  if (description_->inputs.size() == 1) {
+    Dataset input;
+    input.description_ = description_->inputs[0];
+    std::shared_ptr<const Stage> shared = stage.OfHost(host);
+    if (shared == nullptr && stage.may_follow_shared()) {
+      PENSTOCK_ASSIGN_OR_RETURN(input, input.OfHost(host));
+      shared = description_->stage;
+    }
+    if (shared != nullptr) {
+      Dataset own = input.Then(std::move(shared));
+      PENSTOCK_RETURN_IF_ERROR(own.status());
+      return own;
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "IteratorOptions.host: machines share the rows of batches, so the dataset has to end in "
+      "Batch, PaddedBatch or Rebatch; behind it may stand Map, Repeat, Shuffle, Take, Skip and "
+      "Prefetch, but here is ",
+      stage.ToString()));
+}
+
+absl::StatusOr<int64_t> Dataset::Cardinality(const IteratorOptions& options) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset own, OfHost(options.host));
+  const LookUpContext context = {.file_system = options.file_system != nullptr
+                                                    ? options.file_system
+                                                    : io::FileSystem::Default()};
+  const std::function<absl::StatusOr<int64_t>(const Description&)> count =
+      [&](const Description& description) -> absl::StatusOr<int64_t> {
+    std::vector<int64_t> inputs;
+    for (const auto& input : description.inputs) {
+      PENSTOCK_ASSIGN_OR_RETURN(inputs.emplace_back(), count(*input));
+    }
+    absl::StatusOr<int64_t> elements = description.stage->Cardinality(inputs, context);
+    if (!elements.ok()) return base::WithContext(elements.status(), description.stage->ToString());
+    return elements;
+  };
+  return count(*own.description_);
+}
+
+}  // namespace penstock::data

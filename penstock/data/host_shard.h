@@ -1,0 +1,22 @@
+// What stages that make batches share for IteratorOptions.host. Internal to room data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "penstock/data/iterator.h"
+
+namespace penstock::data {
+
+// A batch of `size` rows has some for every machine.
+absl::Status CheckHost(const HostShard& host, int64_t size);
+// Rows of a whole batch on every machine; -1 where they have not all the same number.
+int64_t KnownRows(const HostShard& host, int64_t size);
+// As parameters are printed: "", or ", machine 1 of 4".
+std::string PrintHost(const HostShard& host);
+// Of `rows` rows, or kInfiniteCardinality or kUnknownCardinality; the same on every machine.
+int64_t NumBatches(int64_t rows, int64_t size, bool drop_remainder, const HostShard& host);
+
+}  // namespace penstock::data
