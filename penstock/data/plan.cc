@@ -28,15 +28,19 @@ struct Plan::Step {
   std::shared_ptr<const RowChain> chain;
 };
 
+// A stage whose kernel has no place yet.
+struct Plan::Movable {
+  const Dataset::Description* description;
+  uint64_t seed;
+};
+
 // A step, and the stages that are still to be done to its rows.
 struct Plan::Unfinished {
   std::unique_ptr<Step> step;
-  std::vector<const Dataset::Description*> row_stages;
+  std::vector<Movable> row_stages;
 };
 
 namespace {
-
-using RowStages = std::vector<const Dataset::Description*>;
 
 bool CanMoveBehind(const Dataset::Description& description, const std::vector<std::string>& reads) {
   const auto& stage = static_cast<const RowStage&>(*description.stage);
@@ -53,10 +57,11 @@ bool CanMoveBehind(const Dataset::Description& description, const std::vector<st
 }
 
 // Those to be done before a stage that chooses elements by columns `reads`, and those after.
-std::pair<RowStages, RowStages> Split(RowStages stages, const std::vector<std::string>& reads) {
+template <typename Stages>
+std::pair<Stages, Stages> Split(Stages stages, const std::vector<std::string>& reads) {
   size_t now = stages.size();
-  while (now > 0 && CanMoveBehind(*stages[now - 1], reads)) --now;
-  RowStages later(stages.begin() + now, stages.end());
+  while (now > 0 && CanMoveBehind(*stages[now - 1].description, reads)) --now;
+  Stages later(stages.begin() + now, stages.end());
   stages.resize(now);
   return {std::move(stages), std::move(later)};
 }
@@ -83,7 +88,7 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
   const uint64_t seed = base::MixSeeds(seed_, num_stages_++);
   std::shared_ptr<const Stage> stage = description.stage;
   if (dynamic_cast<const RowStage*>(stage.get()) != nullptr) {
-    inputs[0].row_stages.push_back(&description);
+    inputs[0].row_stages.push_back({&description, seed});
     return std::move(inputs[0]);
   }
   auto looked_up = stage->LookUp(look_up_);
@@ -93,7 +98,7 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
   auto step = std::make_unique<Step>();
   step->spec = description.spec;
   step->seed = seed;
-  std::vector<const Dataset::Description*> later;
+  std::vector<Movable> later;
   if (stage->only_selects()) {
     auto [now, movable] = Split(std::move(inputs[0].row_stages), {});
     PENSTOCK_ASSIGN_OR_RETURN(
@@ -103,7 +108,7 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
     later = std::move(movable);
   } else if (const auto reads = stage->selects_by(description.spec); reads.has_value()) {
     auto [now, movable] = Split(std::move(inputs[0].row_stages), *reads);
-    step->spec = now.empty() ? inputs[0].step->spec : now.back()->spec;
+    step->spec = now.empty() ? inputs[0].step->spec : now.back().description->spec;
     step->inputs.push_back(std::move(inputs[0].step));
     PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(now), *step));
     later = std::move(movable);
@@ -122,20 +127,20 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
 absl::StatusOr<std::unique_ptr<Plan::Step>> Plan::Finish(Unfinished unfinished) {
   if (unfinished.row_stages.empty()) return std::move(unfinished.step);
   auto step = std::make_unique<Step>();
-  step->spec = unfinished.row_stages.back()->spec;
+  step->spec = unfinished.row_stages.back().description->spec;
   step->inputs.push_back(std::move(unfinished.step));
   PENSTOCK_RETURN_IF_ERROR(MakeChain(std::move(unfinished.row_stages), *step));
   return step;
 }
 
-absl::Status Plan::MakeChain(std::vector<const Dataset::Description*> row_stages, Step& step) {
+absl::Status Plan::MakeChain(std::vector<Movable> row_stages, Step& step) {
   auto chain = std::make_shared<RowChain>(step.inputs[0]->spec);
-  for (const Dataset::Description* description : row_stages) {
+  for (const auto& [description, seed] : row_stages) {
     const auto& stage = static_cast<const RowStage&>(*description->stage);
     auto& link = step.links.emplace_back(std::make_unique<Step::Link>());
     link->name = stage.ToString();
     PENSTOCK_RETURN_IF_ERROR(
-        base::WithContext(chain->Add(stage, description->spec, &link->counters), link->name));
+        base::WithContext(chain->Add(stage, description->spec, &link->counters, seed), link->name));
   }
   step.chain = std::move(chain);
   return absl::OkStatus();

@@ -3,7 +3,8 @@
 // result. They move behind stages that only select (Shuffle, Repeat, Take, Skip), whose buffers
 // then hold small encoded elements and which then pass over elements without computing them; and
 // into the Batch that follows, which lets them write straight into its memory. Cache, Prefetch and
-// the end of the pipeline stop them.
+// the end of the pipeline stop them. Those that draw random numbers (DecodeImage with random_crop)
+// move like others: they draw them for the row's number in the place where they end up.
 #pragma once
 
 #include <memory>
@@ -33,12 +34,13 @@ class Plan {
 
  private:
   struct Step;
+  struct Movable;
   struct Unfinished;
   Plan(uint64_t seed, const LookUpContext& look_up);
 
   absl::StatusOr<Unfinished> Build(const Dataset::Description& description);
   absl::StatusOr<std::unique_ptr<Step>> Finish(Unfinished unfinished);
-  absl::Status MakeChain(std::vector<const Dataset::Description*> row_stages, Step& step);
+  absl::Status MakeChain(std::vector<Movable> row_stages, Step& step);
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const Step& step, Engine& engine,
                                                  int64_t epoch) const;
 

@@ -100,7 +100,8 @@ absl::Status Gather(const Rows& rows, int64_t begin, int64_t end, int column, Co
 }
 
 std::string Advice(const ColumnSpec& spec) {
-  if (spec.shape.rank() == 3 && spec.dtype == DType::kU8) {
+  const bool pixels = spec.dtype == DType::kU8 || base::IsFloat(spec.dtype);
+  if (spec.shape.rank() == 3 && pixels) {
     return "give DecodeImage a .height and a .width, so that all images have one size";
   }
   return "a batch stacks rows of one shape: cut or pad them in a Map before";
@@ -252,14 +253,15 @@ void RowChain::SetOutput(const ElementSpec& spec, std::vector<int> values) {
 }
 
 absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
-                           StageCounters* counters) {
+                           StageCounters* counters, uint64_t seed) {
   PENSTOCK_ASSIGN_OR_RETURN(RowKernelBinding binding, stage.Bind(output_, output));
   PENSTOCK_CHECK(static_cast<int>(binding.passes.size()) == output.size());
   Link link = {.name = std::string(stage.name()),
                .kernel = std::move(binding.kernel),
                .reads = {},
                .makes = {},
-               .counters = counters};
+               .counters = counters,
+               .seed = seed};
   for (int column : binding.reads) {
     link.reads.push_back(output_values_[column]);
     values_[output_values_[column]].read = true;
@@ -352,6 +354,7 @@ RowChain::Failed RowChain::RunLink(const Link& link, RowGroup& group, int64_t be
   RowsIn in = {.rows = end - begin,
                .first = group.place_.first + begin,
                .epoch = group.place_.epoch,
+               .seed = link.seed,
                .columns = {}};
   for (int v : link.reads) in.columns.push_back(&columns[v]);
   std::vector<ColumnWriter> writers;

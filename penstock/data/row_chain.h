@@ -57,7 +57,9 @@ class RowChain {
   explicit RowChain(const ElementSpec& source);
 
   // `counters` lives as long as the chain. Null: what it does is counted where the chain is run.
-  absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters);
+  // `seed` is RowsIn::seed.
+  absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters,
+                   uint64_t seed = 0);
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }
@@ -79,6 +81,7 @@ class RowChain {
     std::vector<int> reads;
     std::vector<int> makes;
     StageCounters* counters;
+    uint64_t seed;
   };
   void SetOutput(const ElementSpec& spec, std::vector<int> values);
   absl::Status Read(RowGroup& group, int64_t begin, int64_t end, std::vector<Column>& columns,
