@@ -5,8 +5,8 @@
 //   decode, random crop to 192x192                                       | libjpeg, whole image
 //   the same as normalised bfloat16, half of them flipped                | libjpeg, whole image
 //   decode of the random crop alone                                      | libjpeg, whole image
-// and for larger pictures, 1000x1000, scaled by area averaging to 224x224, with and without
-// scaling in the DCT. Processor time of one thread, image by image in turns; medians of the rounds.
+// and made smaller by area averaging, with and without scaling in the DCT. Processor time of one
+// thread, image by image in turns; medians of the rounds.
 //
 // bench_image [images]      (64 when not given)
 #include "penstock/image/image.h"
@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <jpeglib.h>
 #include <time.h>
 
@@ -194,30 +195,29 @@ void MeasureCrops(int count) {
         }}});
 }
 
-void MeasureScaling(int count) {
-  const Size size{1000, 1000};
+void MeasureScaling(int count, Size size) {
   const std::vector<std::string> files = Jpegs(count, size);
   size_t bytes = 0;
   for (const std::string& file : files) bytes += file.size();
   std::printf("%d JPEGs of %s, quality 90, %.1f kB each, one thread\n", count,
               size.ToString().c_str(), static_cast<double>(bytes) / 1e3 / count);
-  std::vector<uint8_t> pixels(1000 * 1000 * 3);
+  std::vector<uint8_t> pixels(static_cast<size_t>(size.height) * size.width * 3);
   Decoder decoder;
   std::vector<Row> rows = {{"libjpeg-turbo alone, whole image", [&](const std::string& file, int) {
                               DecodeWithLibjpeg(file, pixels.data());
                             }}};
-  for (int to : {448, 224}) {
+  for (int by : {2, 4}) {
+    const Size to{size.height * 9 / 10 / by, size.width * 9 / 10 / by};
     for (const bool scaled : {false, true}) {
-      rows.push_back(
-          {"to " + Size{to, to}.ToString() + ", area" +
-               (scaled ? ", scaled in the DCT by 1/" + std::to_string(to > 250 ? 2 : 4) : ""),
-           [&, to, scaled](const std::string& file, int) {
-             PENSTOCK_CHECK_OK(decoder.DecodeInto(
-                 file,
-                 {.resize = Resize{.height = to, .width = to, .filter = Filter::kArea},
-                  .dct_scaling = scaled ? DctScaling::kAuto : DctScaling::kNever},
-                 TightView(pixels.data(), {to, to}, 3)));
-           }});
+      const DecodeOptions options = {
+          .resize = Resize{.height = to.height, .width = to.width, .filter = Filter::kArea},
+          .dct_scaling = scaled ? DctScaling::kAuto : DctScaling::kNever};
+      rows.push_back({absl::StrCat("to ", to.ToString(), ", area",
+                                   scaled ? absl::StrCat(", scaled in the DCT by 1/", by) : ""),
+                      [&pixels, &decoder, to, options](const std::string& file, int) {
+                        PENSTOCK_CHECK_OK(
+                            decoder.DecodeInto(file, options, TightView(pixels.data(), to, 3)));
+                      }});
     }
   }
   Measure(files, std::move(rows));
@@ -229,6 +229,7 @@ void MeasureScaling(int count) {
 int main(int argc, char** argv) {
   const int images = argc > 1 ? std::atoi(argv[1]) : 64;
   penstock::image::MeasureCrops(images);
-  penstock::image::MeasureScaling(std::max(1, images / 8));
+  penstock::image::MeasureScaling(images, {331, 331});
+  penstock::image::MeasureScaling(std::max(1, images / 8), {1000, 1000});
   return 0;
 }

@@ -185,7 +185,8 @@ struct DecodeImageOptions {
   // what Inception and torchvision take: 8 to 100 % of the area, aspects 3/4 to 4/3) is stretched
   // to height x width; only the box is decoded. And half of the images are flipped, left to right.
   // What is drawn for an element depends on the seed, the epoch, and the element's number where it
-  // is decoded (docs/data.md): it is the same for any number of threads and after skipping.
+  // is decoded (docs/data.md): it is the same for any number of threads and after skipping. Behind
+  // Repeat, elements are numbered on and the epoch stays; a Cache behind it keeps what was drawn.
   std::optional<image::RandomResizedCrop> random_crop = {};
   bool random_flip = false;
   // None: from the iterator's seed, another one for each stage.

@@ -120,12 +120,15 @@ absl::Status CheckNormalize(const Normalize& normalize, bool floats) {
     return absl::InvalidArgumentError(
         "pixels are normalised (DecodeOptions.normalize) only into bfloat16 or float32");
   }
-  bool good = std::isfinite(normalize.scale);
+  bool good = true;
   for (int c = 0; c < 3; ++c) {
-    good = good && std::isfinite(normalize.mean[c]) && std::isnormal(normalize.std[c]);
+    // What samples are multiplied by, and what is added.
+    good = good && std::isfinite(normalize.scale / normalize.std[c]) &&
+           std::isfinite(normalize.mean[c] / normalize.std[c]) && std::isfinite(normalize.std[c]);
   }
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError("normalize: scale and mean are finite numbers, std not 0");
+  return absl::InvalidArgumentError(
+      "normalize: scale / std and mean / std are not finite numbers (is a std 0?)");
 }
 
 Size ImageInfo::oriented_size() const { return OrientedSize(size(), orientation); }

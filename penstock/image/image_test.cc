@@ -512,6 +512,8 @@ TEST(Image, RefusesNormalisationsThatMakeNoNumbers) {
   EXPECT_TRUE(absl::IsInvalidArgument(to({.std = {1, 0, 1}}, base::DType::kF32)));
   EXPECT_TRUE(absl::IsInvalidArgument(to({.mean = {NAN, 0, 1}}, base::DType::kBF16)));
   EXPECT_TRUE(absl::IsInvalidArgument(to({.scale = INFINITY}, base::DType::kF32)));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(to({.scale = 3e38f, .std = {1e-3f, 1, 1}}, base::DType::kBF16)));
   EXPECT_TRUE(absl::IsInvalidArgument(to({.scale = 0.5f}, base::DType::kU8)));
   EXPECT_TRUE(absl::IsInvalidArgument(to({}, base::DType::kF64)));
   EXPECT_TRUE(to({}, base::DType::kF32).ok());
