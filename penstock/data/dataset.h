@@ -183,6 +183,22 @@ struct DecodeImageOptions {
   image::Fit fit = image::Fit::kStretch;
   bool apply_orientation = false;  // EXIF's
   int64_t max_pixels = 100'000'000;
+  image::DctScaling dct_scaling = image::DctScaling::kNever;
+
+  // A training image's augmentation, in the same pass. A box of random area and aspect (`{{}}` is
+  // what Inception and torchvision take: 8 to 100 % of the area, aspects 3/4 to 4/3) is stretched
+  // to height x width; only the box is decoded. And half of the images are flipped, left to right.
+  // What is drawn for an element depends on the seed, the epoch, and the element's number where it
+  // is decoded (docs/data.md): it is the same for any number of threads and after skipping. Behind
+  // Repeat, elements are numbered on and the epoch stays; a Cache behind it keeps what was drawn.
+  std::optional<image::RandomResizedCrop> random_crop = {};
+  bool random_flip = false;
+  // None: from the iterator's seed, another one for each stage.
+  std::optional<uint64_t> seed = {};
+
+  // kU8; or kBF16, kF32: (x * scale - mean) / std of each pixel x, 0..255.
+  base::DType dtype = base::DType::kU8;
+  image::Normalize normalize = {};
 };
 
 struct ShuffleOptions {
@@ -358,7 +374,7 @@ class Dataset {
 
   // tf.train.Example records to a column for each feature of the schema, in place of `record`.
   Dataset ParseExample(record::ExampleSchema schema, ParseExampleOptions options = {}) const;
-  // JPEG or PNG bytes to uint8 [height, width, channels], in the same column.
+  // JPEG or PNG bytes to [height, width, channels], uint8 or floats, in the same column.
   Dataset DecodeImage(DecodeImageOptions options = {}) const;
 
   // Keeps `buffer` elements and gives a random one of them whenever the next comes in. A buffer as

@@ -3,7 +3,8 @@
 // result. They move behind stages that only select (Shuffle, Repeat, Take, Skip), whose buffers
 // then hold small encoded elements and which then pass over elements without computing them; and
 // into the Batch that follows, which lets them write straight into its memory. Cache, Prefetch and
-// the end of the pipeline stop them.
+// the end of the pipeline stop them. Those that draw random numbers (DecodeImage with random_crop)
+// move like others: they draw them for the row's number in the place where they end up.
 #pragma once
 
 #include <memory>

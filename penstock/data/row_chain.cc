@@ -100,7 +100,8 @@ absl::Status Gather(const Rows& rows, int64_t begin, int64_t end, int column, Co
 }
 
 std::string Advice(const ColumnSpec& spec) {
-  if (spec.shape.rank() == 3 && spec.dtype == DType::kU8) {
+  const bool pixels = spec.dtype == DType::kU8 || base::IsFloat(spec.dtype);
+  if (spec.shape.rank() == 3 && pixels) {
     return "give DecodeImage a .height and a .width, so that all images have one size";
   }
   return "a batch stacks rows of one shape: cut or pad them in a Map before";

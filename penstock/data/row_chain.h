@@ -60,8 +60,9 @@ class RowChain {
   explicit RowChain(const ElementSpec& source);
 
   // `counters` lives as long as the chain. Null: what it does is counted where the chain is run.
+  // `seed` is RowsIn::seed.
   absl::Status Add(const RowStage& stage, const ElementSpec& output, StageCounters* counters,
-                   uint64_t seed);
+                   uint64_t seed = 0);
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/base/array.h"
+#include "penstock/base/random.h"
 #include "penstock/data/rows.h"
 #include "penstock/data/stage.h"
 
@@ -21,11 +22,19 @@ class ColumnWriter;
 // The rows that a kernel is given.
 struct RowsIn {
   int64_t rows = 0;
-  int64_t first = 0;  // the first row's number in this pass: a source of randomness per row
+  // The first row's number in this pass, where the kernel is run (plan.h). Together with the epoch
+  // and the seed, which is the stage's own, a source of randomness for each row (RowSeed).
+  int64_t first = 0;
   int64_t epoch = 0;
-  uint64_t seed = 0;  // of this stage, the same in every epoch; mix it with the two before
+  uint64_t seed = 0;
   std::vector<const Column*> columns;  // those that it said it reads, in that order
 };
+
+// Of row `row`, 0 being the first: the same for any number of threads, and after passing over rows.
+inline uint64_t RowSeed(const RowsIn& in, uint64_t seed, int64_t row) {
+  return base::MixSeeds(base::MixSeeds(seed, static_cast<uint64_t>(in.epoch)),
+                        static_cast<uint64_t>(in.first + row));
+}
 
 // Where it writes them: columns that it said it makes, by their index in that list.
 class RowsOut {
@@ -87,7 +96,8 @@ class RowStage : public Stage {
  public:
   virtual absl::StatusOr<RowKernelBinding> Bind(const ElementSpec& input,
                                                 const ElementSpec& output) const = 0;
-  // Its kernel looks at RowsIn::first: it must not move behind what chooses or orders elements.
+  // Its kernel makes something of RowsIn::first that the user sees: it must not move behind what
+  // chooses or orders elements. (One that only draws random numbers by it may.)
   virtual bool counts_rows() const { return false; }
 
   bool may_follow_shared() const override { return true; }

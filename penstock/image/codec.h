@@ -29,13 +29,23 @@ class GrowingBuffer {
 struct CodecRequest {
   absl::string_view bytes;
   ImageInfo info;  // what this codec's read_info said of the same bytes
-  Box box;         // the part wanted, inside the image as stored
-  GrowingBuffer* scratch;
+  Box box;         // the part wanted, inside the image as stored and reduced
+  // Each side is divided by it, rounded up: 1, or 2 or 4 of a codec that reduces.
+  int reduction = 1;
+  // Samples before and behind each row of the output that the codec may write over, so that it can
+  // put whole blocks there.
+  int room = 0;
+  GrowingBuffer* scratch = nullptr;
+
+  Size reduced_size() const {
+    return {(info.height + reduction - 1) / reduction, (info.width + reduction - 1) / reduction};
+  }
 };
 
 struct Codec {
   Format format;
   absl::string_view name;
+  bool reduces;  // makes smaller images at less cost
   // By the first bytes.
   bool (*matches)(absl::string_view bytes);
   absl::StatusOr<ImageInfo> (*read_info)(absl::string_view bytes);

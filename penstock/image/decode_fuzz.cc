@@ -1,4 +1,5 @@
-// Any bytes through the sniffing entry: whole, as a crop, turned and resized.
+// Any bytes through the sniffing entry: whole, as a crop, turned and resized, and as a training
+// image is: crops that the bytes choose, scaled in the DCT, flipped, as bfloat16.
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +23,26 @@ void DecodeParts(absl::string_view bytes, const ImageInfo& info) {
                                                 .filter = Filter::kBicubic,
                                                 .antialias = true,
                                                 .fit = Fit::kCentreCrop}});
+  penstock::base::Random random(bytes.size());
+  for (const int target : {1, 7, 40}) {
+    const Box random_box = RandomResizedCropBox(info.oriented_size(), {}, random);
+    (void)decoder.Decode(bytes,
+                         {.max_pixels = kMaxPixels,
+                          .apply_orientation = true,
+                          .crop = random_box,
+                          .resize = Resize{.height = target, .width = 1 + target / 2},
+                          .dct_scaling = DctScaling::kAuto,
+                          .flip = random.Below(2) == 1,
+                          .normalize = {.scale = 1 / 255.0f}},
+                         penstock::base::DType::kBF16);
+    (void)decoder.Decode(
+        bytes,
+        {.max_pixels = kMaxPixels,
+         .channels = 1,
+         .crop = RandomResizedCropBox(info.size(), {}, random),
+         .resize = Resize{.height = 1 + target / 2, .width = target, .filter = Filter::kArea},
+         .dct_scaling = DctScaling::kAuto});
+  }
 }
 
 }  // namespace

@@ -113,6 +113,15 @@ Box StoredBox(const Box& oriented, Size stored, int orientation) {
   return box;
 }
 
+Window OrientedWindow(const Window& window, Size stored, int orientation) {
+  const Turn turn = kTurns[orientation];
+  Window out = window;
+  if (turn.flip_rows) out.y = stored.height - window.y - window.height;
+  if (turn.flip_columns) out.x = stored.width - window.x - window.width;
+  if (turn.transpose) return {out.x, out.y, out.width, out.height};
+  return out;
+}
+
 void Orient(ImageView stored, int orientation, const MutableImageView& out) {
   PENSTOCK_CHECK(orientation >= 1 && orientation <= 8);
   PENSTOCK_CHECK(out.size() == OrientedSize(stored.size(), orientation));

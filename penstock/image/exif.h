@@ -4,6 +4,7 @@
 
 #include "absl/strings/string_view.h"
 
+#include "penstock/image/resize.h"
 #include "penstock/image/view.h"
 
 namespace penstock::image {
@@ -16,6 +17,8 @@ int ExifOrientation(absl::string_view tiff);
 Size OrientedSize(Size stored, int orientation);
 // Where a box of the turned image lies in the image as stored.
 Box StoredBox(const Box& oriented, Size stored, int orientation);
+// Where a window of the stored image lies in the turned one; `stored` is that image's size.
+Window OrientedWindow(const Window& window, Size stored, int orientation);
 // Turns `stored` into `out`, whose size is OrientedSize (contract).
 void Orient(ImageView stored, int orientation, const MutableImageView& out);
 

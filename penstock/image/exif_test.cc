@@ -62,5 +62,22 @@ TEST(Exif, ABoxTurnsWithItsImage) {
   }
 }
 
+TEST(Exif, WindowsTurnAsBoxesDo) {
+  const Size stored{30, 50};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Size whole = OrientedSize(stored, orientation);
+    const Box box{whole.height / 5, whole.width / 7, 4, 9};
+    const Box at = StoredBox(box, stored, orientation);
+    const Window window =
+        OrientedWindow({static_cast<double>(at.y), static_cast<double>(at.x),
+                        static_cast<double>(at.height), static_cast<double>(at.width)},
+                       stored, orientation);
+    EXPECT_EQ(window.y, box.y);
+    EXPECT_EQ(window.x, box.x);
+    EXPECT_EQ(window.height, box.height);
+    EXPECT_EQ(window.width, box.width);
+  }
+}
+
 }  // namespace
 }  // namespace penstock::image

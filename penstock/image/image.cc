@@ -1,6 +1,8 @@
 #include "penstock/image/image.h"
 
 #include <algorithm>
+#include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,12 @@ struct Plan {
   Box stored;     // the part of the stored image that is decoded
   Size oriented;  // its size once turned
   Size out;
+  // Set by Reduce: `stored` and `oriented` are then in larger pixels, of which the window is
+  // wanted.
+  int reduction = 1;
+  Window window;
+
+  bool resizes() const { return oriented != out || reduction != 1; }
 };
 
 // A picture of 100,000,000 x 1 is within max_pixels, but tables of a resize grow with a side.
@@ -56,7 +64,30 @@ absl::StatusOr<Plan> MakePlan(const ImageInfo& info, const DecodeOptions& option
   }
   plan.oriented = box.size();
   plan.stored = StoredBox(box, info.size(), plan.orientation);
+  plan.window = {0, 0, static_cast<double>(box.height), static_cast<double>(box.width)};
   return plan;
+}
+
+// libjpeg-turbo has vector code for 1/2 and 1/4 only; with others it is slower than at full size.
+void Reduce(Plan& plan) {
+  const auto halves = [&plan](int by) {
+    return plan.out.height * int64_t{by} <= plan.oriented.height &&
+           plan.out.width * int64_t{by} <= plan.oriented.width;
+  };
+  plan.reduction = halves(4) ? 4 : halves(2) ? 2 : 1;
+  const int by = plan.reduction;
+  if (by == 1) return;
+  // Every large pixel that the box touches.
+  const Box box = plan.stored;
+  const int y = box.y / by;
+  const int x = box.x / by;
+  plan.stored = {y, x, (box.y + box.height + by - 1) / by - y,
+                 (box.x + box.width + by - 1) / by - x};
+  const auto in_large = [by](int pixels) { return static_cast<double>(pixels) / by; };
+  plan.window = OrientedWindow({in_large(box.y - y * by), in_large(box.x - x * by),
+                                in_large(box.height), in_large(box.width)},
+                               plan.stored.size(), plan.orientation);
+  plan.oriented = OrientedSize(plan.stored.size(), plan.orientation);
 }
 
 absl::Status CheckChannels(const DecodeOptions& options) {
@@ -84,6 +115,24 @@ absl::StatusOr<ImageInfo> ReadInfo(absl::string_view bytes) {
   return info;
 }
 
+absl::Status CheckNormalize(const Normalize& normalize, bool floats) {
+  if (!floats && !(normalize == Normalize{})) {
+    return absl::InvalidArgumentError(
+        "pixels are normalised (DecodeOptions.normalize) only into bfloat16 or float32");
+  }
+  bool good = true;
+  for (int c = 0; c < 3; ++c) {
+    // What samples are multiplied by, and what is added.
+    good = good && std::isfinite(normalize.scale / normalize.std[c]) &&
+           std::isfinite(normalize.mean[c] / normalize.std[c]) && std::isfinite(normalize.std[c]);
+  }
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "normalize: scale / std and mean / std are not finite numbers (is a std 0?)");
+}
+
+Size ImageInfo::oriented_size() const { return OrientedSize(size(), orientation); }
+
 absl::StatusOr<Size> DecodedSize(const ImageInfo& info, const DecodeOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(info, options));
   return plan.out;
@@ -99,27 +148,51 @@ Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
+template <typename T>
 absl::Status Decoder::DecodeInto(absl::string_view bytes, const DecodeOptions& options,
-                                 const MutableImageView& out) {
+                                 const BasicImageView<T>& out) {
   PENSTOCK_ASSIGN_OR_RETURN(const ImageInfo info, ReadInfo(bytes));
   return DecodeChecked(bytes, info, options, out);
 }
+template absl::Status Decoder::DecodeInto(absl::string_view, const DecodeOptions&,
+                                          const BasicImageView<uint8_t>&);
+template absl::Status Decoder::DecodeInto(absl::string_view, const DecodeOptions&,
+                                          const BasicImageView<base::bfloat16>&);
+template absl::Status Decoder::DecodeInto(absl::string_view, const DecodeOptions&,
+                                          const BasicImageView<float>&);
 
-absl::StatusOr<base::Array> Decoder::Decode(absl::string_view bytes, const DecodeOptions& options) {
+absl::StatusOr<base::Array> Decoder::Decode(absl::string_view bytes, const DecodeOptions& options,
+                                            base::DType dtype) {
   PENSTOCK_ASSIGN_OR_RETURN(const ImageInfo info, ReadInfo(bytes));
   PENSTOCK_RETURN_IF_ERROR(CheckChannels(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Size size, DecodedSize(info, options));
-  base::Array out = base::Array::Uninitialized(
-      base::DType::kU8, {size.height, size.width, DecodedChannels(info, options)});
-  PENSTOCK_ASSIGN_OR_RETURN(const MutableImageView view, MutableViewOf(out));
-  PENSTOCK_RETURN_IF_ERROR(DecodeChecked(bytes, info, options, view));
-  return out;
+  const int channels = DecodedChannels(info, options);
+  const auto decode = [&](auto pixel) -> absl::StatusOr<base::Array> {
+    base::Array out = base::Array::Uninitialized(dtype, {size.height, size.width, channels});
+    PENSTOCK_RETURN_IF_ERROR(DecodeChecked(
+        bytes, info, options, TightView(out.mutable_data<decltype(pixel)>(), size, channels)));
+    return out;
+  };
+  switch (dtype) {
+    case base::DType::kU8:
+      return decode(uint8_t{});
+    case base::DType::kBF16:
+      return decode(base::bfloat16{});
+    case base::DType::kF32:
+      return decode(float{});
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "images are decoded to uint8, bfloat16 or float32, not to ", base::DTypeName(dtype)));
+  }
 }
 
+template <typename T>
 absl::Status Decoder::DecodeChecked(absl::string_view bytes, const ImageInfo& info,
-                                    const DecodeOptions& options, const MutableImageView& out) {
+                                    const DecodeOptions& options, const BasicImageView<T>& out) {
+  constexpr bool kFloats = !std::is_same_v<T, uint8_t>;
   PENSTOCK_RETURN_IF_ERROR(CheckChannels(options));
-  PENSTOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(info, options));
+  PENSTOCK_RETURN_IF_ERROR(CheckNormalize(options.normalize, kFloats));
+  PENSTOCK_ASSIGN_OR_RETURN(Plan plan, MakePlan(info, options));
   const int channels = DecodedChannels(info, options);
   if (out.size() != plan.out || out.channels != channels) {
     return absl::InvalidArgumentError(
@@ -128,26 +201,45 @@ absl::Status Decoder::DecodeChecked(absl::string_view bytes, const ImageInfo& in
                      "; images of one batch need one size (DecodeOptions.resize)"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Codec* codec, FindCodec(bytes));
+  if (options.dct_scaling == DctScaling::kAuto && codec->reduces) Reduce(plan);
 
-  // Each step writes into the caller's memory when it is the last one.
+  // Each step writes into the caller's memory when it is the last one, and of this type.
   const bool turns = plan.orientation != 1;
-  const bool resizes = plan.oriented != plan.out;
-  const auto scratch_view = [&](GrowingBuffer& buffer, Size size) {
-    return TightView(buffer.Get(int64_t{size.height} * size.width * channels), size, channels);
+  const bool converts = plan.resizes() || kFloats || options.flip;
+  const auto pixels = [&](GrowingBuffer& buffer, Size size, bool last, int room) {
+    if constexpr (!kFloats) {
+      if (last) return MutableImageView(out);
+    }
+    const int64_t stride = int64_t{size.width} * channels + 2 * room;
+    return MutableImageView{buffer.Get(stride * size.height) + room, size.height, size.width,
+                            channels, stride};
   };
+  const bool decodes_only = !turns && !converts;
+  // A margin of two blocks of a component four times as wide as others.
+  const int room = decodes_only ? 0 : 2 * 4 * 8 * channels;
+  const CodecRequest request = {.bytes = bytes,
+                                .info = info,
+                                .box = plan.stored,
+                                .reduction = plan.reduction,
+                                .room = room,
+                                .scratch = &scratch_->codec};
   const MutableImageView decoded =
-      turns || resizes ? scratch_view(scratch_->decoded, plan.stored.size()) : out;
-  const CodecRequest request = {bytes, info, plan.stored, &scratch_->codec};
+      pixels(scratch_->decoded, plan.stored.size(), decodes_only, room);
   PENSTOCK_RETURN_IF_ERROR(base::WithContext(codec->decode(request, decoded), codec->name));
 
   MutableImageView oriented = decoded;
   if (turns) {
-    oriented = resizes ? scratch_view(scratch_->oriented, plan.oriented) : out;
+    oriented = pixels(scratch_->oriented, plan.oriented, !converts, 0);
     Orient(decoded, plan.orientation, oriented);
   }
-  if (resizes) {
-    scratch_->resizer.ResizeInto(
-        oriented, {.filter = options.resize->filter, .antialias = options.resize->antialias}, out);
+  if (!converts) return absl::OkStatus();
+  ResizeOptions resize = {.flip = options.flip, .normalize = options.normalize};
+  if (plan.resizes()) {
+    resize.filter = options.resize->filter;
+    resize.antialias = options.resize->antialias;
+    scratch_->resizer.ResizeInto(oriented, plan.window, resize, out);
+  } else {
+    scratch_->resizer.ConvertInto(oriented, resize, out);
   }
   return absl::OkStatus();
 }
@@ -157,8 +249,9 @@ absl::Status DecodeInto(absl::string_view bytes, const DecodeOptions& options,
   return Decoder().DecodeInto(bytes, options, out);
 }
 
-absl::StatusOr<base::Array> Decode(absl::string_view bytes, const DecodeOptions& options) {
-  return Decoder().Decode(bytes, options);
+absl::StatusOr<base::Array> Decode(absl::string_view bytes, const DecodeOptions& options,
+                                   base::DType dtype) {
+  return Decoder().Decode(bytes, options, dtype);
 }
 
 }  // namespace penstock::image

@@ -1,5 +1,6 @@
 #include "penstock/image/image.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/image/codec.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/testing/testdata.h"
 
@@ -377,6 +379,144 @@ TEST(Image, DecodesACropWithoutTheRestOfTheFile) {
     ASSERT_TRUE(part.ok()) << part.status();
     EXPECT_EQ(MaxDifference(Pixels(*part), Pixels(*Decode(jpeg)).Crop(box)), 0);
   }
+}
+
+// Something smooth with edges, as photographs are.
+base::Array SmoothPicture(Size size) {
+  base::Array picture = base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, 3});
+  const MutableImageView view = *MutableViewOf(picture);
+  for (int y = 0; y < size.height; ++y) {
+    for (int x = 0; x < size.width; ++x) {
+      const bool inside = std::hypot(y - size.height * 0.4, x - size.width * 0.6) < 40;
+      for (int c = 0; c < 3; ++c) {
+        const double wave = std::sin(x / (9.0 + 4 * c)) * std::cos(y / (13.0 - 2 * c));
+        view.row(y)[x * 3 + c] = static_cast<uint8_t>((inside ? 160 : 110) + 60 * wave);
+      }
+    }
+  }
+  return picture;
+}
+
+double MeanDifference(ImageView a, ImageView b) {
+  double sum = 0;
+  for (int y = 0; y < a.height; ++y) {
+    for (int64_t i = 0; i < a.row_elements(); ++i) sum += std::abs(a.row(y)[i] - b.row(y)[i]);
+  }
+  return sum / (static_cast<double>(a.row_elements()) * a.height);
+}
+
+TEST(Image, DctScalingStaysNearAreaAveraging) {
+  const base::Array picture = SmoothPicture({301, 403});
+  for (const ChromaSubsampling subsampling : {ChromaSubsampling::k444, ChromaSubsampling::k420}) {
+    const std::string jpeg = *EncodeJpeg(Pixels(picture), {.subsampling = subsampling});
+    for (const Box box : {Box{0, 0, 301, 403}, Box{7, 13, 290, 383}, Box{150, 201, 151, 202}}) {
+      for (const Size size : {Size{70, 97}, Size{75, 50}, Size{31, 48}}) {
+        DecodeOptions options = {
+            .crop = box,
+            .resize = Resize{.height = size.height, .width = size.width, .filter = Filter::kArea}};
+        const base::Array exact = *Decode(jpeg, options);
+        options.dct_scaling = DctScaling::kAuto;
+        const auto scaled = Decode(jpeg, options);
+        ASSERT_TRUE(scaled.ok()) << scaled.status();
+        EXPECT_FALSE(base::BitwiseEqual(*scaled, exact));
+        // A window that is wrong by a quarter of a pixel gives twice as much.
+        EXPECT_LT(MeanDifference(Pixels(*scaled), Pixels(exact)), 1.0) << box.ToString();
+      }
+    }
+  }
+}
+
+TEST(Image, DctScalingIsLeftAloneWhereLittleIsMadeSmaller) {
+  const base::Array picture = SmoothPicture({100, 120});
+  const std::string jpeg = *EncodeJpeg(Pixels(picture));
+  const std::string png = *EncodePng(Pixels(picture));
+  for (const Size size : {Size{51, 60}, Size{50, 61}, Size{100, 30}, Size{200, 200}}) {
+    DecodeOptions options = {.resize = Resize{.height = size.height, .width = size.width}};
+    const base::Array exact = *Decode(jpeg, options);
+    options.dct_scaling = DctScaling::kAuto;
+    EXPECT_TRUE(base::BitwiseEqual(*Decode(jpeg, options), exact)) << size.ToString();
+  }
+  DecodeOptions options = {.resize = Resize{.height = 25, .width = 30}};
+  const base::Array exact = *Decode(png, options);
+  options.dct_scaling = DctScaling::kAuto;
+  EXPECT_TRUE(base::BitwiseEqual(*Decode(png, options), exact));
+}
+
+TEST(Image, DctScalingOfExactlyHalfIsLibjpegsPixels) {
+  const base::Array picture = SmoothPicture({64, 96});
+  const std::string jpeg = *EncodeJpeg(Pixels(picture));
+  for (int by : {2, 4}) {
+    const auto got = Decode(
+        jpeg, {.resize = Resize{.height = 64 / by, .width = 96 / by, .filter = Filter::kArea},
+               .dct_scaling = DctScaling::kAuto});
+    ASSERT_TRUE(got.ok()) << got.status();
+    base::Array wanted = base::Array::Uninitialized(base::DType::kU8, {64 / by, 96 / by, 3});
+    GrowingBuffer scratch;
+    ASSERT_TRUE(kJpegCodec
+                    .decode({.bytes = jpeg,
+                             .info = *ReadInfo(jpeg),
+                             .box = {0, 0, 64 / by, 96 / by},
+                             .reduction = by,
+                             .room = 0,
+                             .scratch = &scratch},
+                            *MutableViewOf(wanted))
+                    .ok());
+    EXPECT_TRUE(base::BitwiseEqual(*got, wanted)) << by;
+  }
+}
+
+TEST(Image, DctScalingTurnsItsWindow) {
+  // The same picture, stored in each of the eight ways.
+  for (int way = 1; way <= 8; ++way) {
+    const std::string bytes = ReadTestdata(absl::StrCat("exif", way, ".jpg"));
+    DecodeOptions options = {.apply_orientation = true,
+                             .crop = Box{1, 3, 13, 19},
+                             .resize = Resize{.height = 5, .width = 8, .filter = Filter::kArea}};
+    const base::Array exact = *Decode(bytes, options);
+    options.dct_scaling = DctScaling::kAuto;
+    const auto scaled = Decode(bytes, options);
+    ASSERT_TRUE(scaled.ok()) << scaled.status();
+    EXPECT_LT(MeanDifference(Pixels(*scaled), Pixels(exact)), 4) << way;
+  }
+}
+
+TEST(Image, FlipsAndNormalisesInTheSameCall) {
+  const std::string bytes = ReadTestdata("baseline420.jpg");
+  const base::Array plain = *Decode(bytes);
+  const base::Array flipped = *Decode(bytes, {.flip = true});
+  const Normalize normalize = {.scale = 0.5f, .mean = {1, 2, 3}, .std = {1, 2, 4}};
+  const auto floats = Decode(bytes, {.flip = true, .normalize = normalize}, base::DType::kF32);
+  ASSERT_TRUE(floats.ok()) << floats.status();
+  EXPECT_EQ(floats->TypeString(), "float32[29,37,3]");
+  const auto halves = Decode(bytes, {.flip = true, .normalize = normalize}, base::DType::kBF16);
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  for (int y = 0; y < 29; ++y) {
+    for (int x = 0; x < 37; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        const int i = (y * 37 + x) * 3 + c;
+        const uint8_t pixel = plain.data<uint8_t>()[(y * 37 + 36 - x) * 3 + c];
+        ASSERT_EQ(flipped.data<uint8_t>()[i], pixel);
+        const float wanted = (pixel * 0.5f - normalize.mean[c]) / normalize.std[c];
+        ASSERT_EQ(floats->data<float>()[i], wanted);
+        ASSERT_EQ(halves->data<base::bfloat16>()[i].bits, base::bfloat16(wanted).bits);
+      }
+    }
+  }
+}
+
+TEST(Image, RefusesNormalisationsThatMakeNoNumbers) {
+  const std::string bytes = ReadTestdata("rgb.png");
+  const auto to = [&](const Normalize& normalize, base::DType dtype) {
+    return Decode(bytes, {.normalize = normalize}, dtype).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(to({.std = {1, 0, 1}}, base::DType::kF32)));
+  EXPECT_TRUE(absl::IsInvalidArgument(to({.mean = {NAN, 0, 1}}, base::DType::kBF16)));
+  EXPECT_TRUE(absl::IsInvalidArgument(to({.scale = INFINITY}, base::DType::kF32)));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(to({.scale = 3e38f, .std = {1e-3f, 1, 1}}, base::DType::kBF16)));
+  EXPECT_TRUE(absl::IsInvalidArgument(to({.scale = 0.5f}, base::DType::kU8)));
+  EXPECT_TRUE(absl::IsInvalidArgument(to({}, base::DType::kF64)));
+  EXPECT_TRUE(to({}, base::DType::kF32).ok());
 }
 
 }  // namespace

@@ -86,9 +86,10 @@ class Session {
 
  private:
   // These run inside Guarded.
-  void Start(const ImageInfo& info, int channels);
+  void Start(const CodecRequest& request, int channels);
   void ReadWhole(const MutableImageView& out);
-  void ReadBox(const Box& box, uint8_t* scratch, const MutableImageView& out);
+  bool CanCropColumns() const;
+  void ReadBox(const CodecRequest& request, uint8_t* scratch, const MutableImageView& out);
 
   absl::Status ErrorStatus() const;
   static Session* Of(j_common_ptr cinfo) { return static_cast<Session*>(cinfo->client_data); }
@@ -147,10 +148,10 @@ absl::Status Session::ErrorStatus() const {
   return absl::DataLossError(message);
 }
 
-void Session::Start(const ImageInfo& info, int channels) {
+void Session::Start(const CodecRequest& request, int channels) {
   jpeg_read_header(&cinfo_, TRUE);
-  if (cinfo_.image_width != static_cast<JDIMENSION>(info.width) ||
-      cinfo_.image_height != static_cast<JDIMENSION>(info.height)) {
+  if (cinfo_.image_width != static_cast<JDIMENSION>(request.info.width) ||
+      cinfo_.image_height != static_cast<JDIMENSION>(request.info.height)) {
     errors_.Fail("the header tells two sizes");
   }
   if (cinfo_.jpeg_color_space == JCS_CMYK || cinfo_.jpeg_color_space == JCS_YCCK) {
@@ -159,9 +160,16 @@ void Session::Start(const ImageInfo& info, int channels) {
     cinfo_.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   }
   cinfo_.dct_method = JDCT_ISLOW;
+  cinfo_.scale_num = 1;
+  cinfo_.scale_denom = static_cast<unsigned>(request.reduction);
   cinfo_.do_fancy_upsampling =
       TRUE;  // libjpeg-turbo issue 915: rows skipped without it shift others
   jpeg_start_decompress(&cinfo_);
+  const Size size = request.reduced_size();
+  if (cinfo_.output_width != static_cast<JDIMENSION>(size.width) ||
+      cinfo_.output_height != static_cast<JDIMENSION>(size.height)) {
+    errors_.Fail("the decoder makes another size than it was asked for");
+  }
 }
 
 void Session::ReadWhole(const MutableImageView& out) {
@@ -195,22 +203,51 @@ void CmykToRgb(const uint8_t* from, bool inverted, int count, int channels, uint
   }
 }
 
-void Session::ReadBox(const Box& box, uint8_t* scratch, const MutableImageView& out) {
+// Reducing, libjpeg may decode a subsampled component at a larger scale than others and upsample
+// the rest of the way (only where one axis is subsampled more than the other: 4:1 by 2:1).
+// jpeg_crop_scanline of libjpeg-turbo 2.1.5 then takes that component's width for too small.
+bool Session::CanCropColumns() const {
+  for (int i = 0; i < cinfo_.num_components; ++i) {
+    const jpeg_component_info& component = cinfo_.comp_info[i];
+    const int scale = component.DCT_scaled_size;
+    const int least = cinfo_.min_DCT_scaled_size;
+    const bool full_size = component.h_samp_factor * scale == cinfo_.max_h_samp_factor * least &&
+                           component.v_samp_factor * scale == cinfo_.max_v_samp_factor * least;
+    if (scale != least && !full_size) return false;
+  }
+  return true;
+}
+
+void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const MutableImageView& out) {
   // The edge of what libjpeg decodes is smoothed differently from its inside, so a block's margin
   // on both sides makes the pixels those of a whole decode.
-  const int margin = cinfo_.max_h_samp_factor * DCTSIZE;
+  const Box& box = request.box;
+  const int margin = cinfo_.max_h_samp_factor * DCTSIZE / request.reduction;
   const int image_width = static_cast<int>(cinfo_.output_width);
   const int left = std::max(0, box.x - margin);
   const int right = std::min(image_width, box.x + box.width + margin);
   auto first = static_cast<JDIMENSION>(left);
   auto width = static_cast<JDIMENSION>(right - left);
-  if (right - left < image_width) jpeg_crop_scanline(&cinfo_, &first, &width);
+  if (right - left < image_width) {
+    if (CanCropColumns()) {
+      jpeg_crop_scanline(&cinfo_, &first, &width);
+    } else {
+      first = 0;
+      width = cinfo_.output_width;
+    }
+  }
   if (box.y > 0) jpeg_skip_scanlines(&cinfo_, static_cast<JDIMENSION>(box.y));
 
   const bool cmyk = cinfo_.out_color_space == JCS_CMYK;
-  const uint8_t* pixels = scratch + (box.x - static_cast<int>(first)) * cinfo_.output_components;
+  const int before = (box.x - static_cast<int>(first)) * cinfo_.output_components;
+  const int all = static_cast<int>(width) * cinfo_.output_components;
+  const bool fits =
+      !cmyk && before <= request.room && all - before - out.row_elements() <= request.room;
+  const uint8_t* pixels = scratch + before;
   for (int y = 0; y < box.height; ++y) {
-    jpeg_read_scanlines(&cinfo_, &scratch, 1);
+    JSAMPROW row = fits ? out.row(y) - before : scratch;
+    jpeg_read_scanlines(&cinfo_, &row, 1);
+    if (fits) continue;
     if (cmyk) {
       CmykToRgb(pixels, cinfo_.saw_Adobe_marker != 0, box.width, out.channels, out.row(y));
     } else {
@@ -223,12 +260,12 @@ void Session::ReadBox(const Box& box, uint8_t* scratch, const MutableImageView& 
 absl::Status Session::Decode(const CodecRequest& request, const MutableImageView& out) {
   uint8_t* scratch = request.scratch->Get(int64_t{request.info.width} * 4);
   const bool done = errors_.Guarded([&, this] {
-    Start(request.info, out.channels);
-    const bool whole = request.box.size() == request.info.size();
+    Start(request, out.channels);
+    const bool whole = request.box.size() == request.reduced_size();
     if (whole && cinfo_.out_color_space != JCS_CMYK) {
       ReadWhole(out);
     } else {
-      ReadBox(request.box, scratch, out);
+      ReadBox(request, scratch, out);
     }
   });
   return done ? absl::OkStatus() : ErrorStatus();
@@ -240,6 +277,7 @@ absl::Status DecodeJpeg(const CodecRequest& request, const MutableImageView& out
 
 }  // namespace
 
-const Codec kJpegCodec = {Format::kJpeg, "JPEG", Matches, ReadJpegInfo, DecodeJpeg};
+const Codec kJpegCodec = {Format::kJpeg, "JPEG",       /*reduces=*/true,
+                          Matches,       ReadJpegInfo, DecodeJpeg};
 
 }  // namespace penstock::image

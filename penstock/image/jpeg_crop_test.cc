@@ -1,13 +1,16 @@
-// A crop decodes only the blocks it needs; its pixels are those of the whole image, whatever the
-// sampling of the file.
+// Pixels are those that libjpeg-turbo gives a program that uses nothing else, at full size and
+// reduced; a crop decodes only the blocks it needs, and its pixels are those of the whole image.
+// For every sampling of a file.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <gtest/gtest.h>
 #include <jpeglib.h>
 
+#include "penstock/image/codec.h"
 #include "penstock/image/image.h"
 #include "penstock/image/testing/testdata.h"
 
@@ -72,6 +75,72 @@ TEST_P(JpegCropTest, IsThatPartOfTheWhole) {
       ASSERT_TRUE(part.ok()) << part.status();
       ASSERT_EQ(MaxDifference(*ViewOf(*part), ViewOf(*whole)->Crop(box)), 0)
           << box.ToString() << ", channels " << channels;
+    }
+  }
+}
+
+// The program that uses nothing else.
+base::Array DecodeWithLibjpeg(const std::string& file, int channels, int reduction) {
+  jpeg_decompress_struct cinfo;
+  jpeg_error_mgr errors;
+  cinfo.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&cinfo);
+  jpeg_mem_src(&cinfo, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&cinfo, TRUE);
+  cinfo.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  cinfo.scale_num = 1;
+  cinfo.scale_denom = static_cast<unsigned>(reduction);
+  jpeg_start_decompress(&cinfo);
+  base::Array out = base::Array::Uninitialized(base::DType::kU8,
+                                               {cinfo.output_height, cinfo.output_width, channels});
+  while (cinfo.output_scanline < cinfo.output_height) {
+    JSAMPROW row = MutableViewOf(out)->row(static_cast<int>(cinfo.output_scanline));
+    jpeg_read_scanlines(&cinfo, &row, 1);
+  }
+  jpeg_finish_decompress(&cinfo);
+  jpeg_destroy_decompress(&cinfo);
+  return out;
+}
+
+TEST_P(JpegCropTest, IsWhatLibjpegDecodesReducedOrNot) {
+  const Sampling& sampling = GetParam();
+  if (sampling.components == 4) return;  // the program above has no arithmetic for CMYK
+  const Size size{133, 171};
+  const base::Array picture = NoisyPicture(size, sampling.components);
+  const std::string file = Encode(*ViewOf(picture), sampling);
+  const ImageInfo info = *ReadInfo(file);
+  GrowingBuffer scratch;
+  base::Random random(6);
+  for (int channels : {1, 3}) {
+    for (int reduction : {1, 2, 4}) {
+      const base::Array whole = DecodeWithLibjpeg(file, channels, reduction);
+      CodecRequest request = {.bytes = file, .info = info, .box = {}, .reduction = reduction};
+      request.scratch = &scratch;
+      const Size reduced = request.reduced_size();
+      ASSERT_EQ(ViewOf(whole)->size(), reduced);
+      for (int i = 0; i < 100; ++i) {
+        request.box = {0, 0, reduced.height, reduced.width};
+        if (i > 0) {
+          const Size crop{1 + static_cast<int>(random.Below(reduced.height)),
+                          1 + static_cast<int>(random.Below(i % 2 == 0 ? reduced.width : 20))};
+          request.box = *RandomCrop(reduced, crop, random);
+        }
+        // Room for whole blocks on both sides, or none; beyond it nothing may be written.
+        request.room = i % 3 == 0 ? 0 : 192;
+        const int guard = 4;
+        const int64_t stride = request.box.width * channels + 2 * (request.room + guard);
+        std::vector<uint8_t> memory(static_cast<size_t>(stride) * request.box.height, 77);
+        const MutableImageView out{memory.data() + request.room + guard, request.box.height,
+                                   request.box.width, channels, stride};
+        const absl::Status status = kJpegCodec.decode(request, out);
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_EQ(MaxDifference(out, ViewOf(whole)->Crop(request.box)), 0)
+            << request.box.ToString() << ", channels " << channels << ", 1/" << reduction;
+        for (int y = 0; y < out.height; ++y) {
+          const uint8_t* row = memory.data() + y * stride;
+          for (int k = 0; k < guard; ++k) ASSERT_EQ(row[k] + row[stride - 1 - k], 2 * 77);
+        }
+      }
     }
   }
 }

@@ -202,6 +202,6 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
 
 }  // namespace
 
-const Codec kPngCodec = {Format::kPng, "PNG", Matches, ReadPngInfo, DecodePng};
+const Codec kPngCodec = {Format::kPng, "PNG", /*reduces=*/false, Matches, ReadPngInfo, DecodePng};
 
 }  // namespace penstock::image

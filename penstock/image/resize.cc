@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace penstock::image {
 namespace {
@@ -18,13 +19,18 @@ double Cubic(double t) {
   return 0;
 }
 
-// In the order of Filter. Area has no kernel around a centre: its weights are overlaps.
-struct Kernel {
-  double radius;
-  double (*weight)(double t);
-};
-constexpr Kernel kKernels[] = {{0, nullptr}, {1, Triangle}, {2, Cubic}};
+// std::floor is a call where SSE2 is all there is, and tables are made for every random crop anew.
+inline int Floor(double x) {
+  const int truncated = static_cast<int>(x);
+  return truncated - (x < truncated ? 1 : 0);
+}
+inline int Ceil(double x) { return -Floor(-x); }
 
+// Where fixed point is used: rounding errors, and what is added against their bias, stay small.
+constexpr int kMostFixedTaps = 8;
+
+// ---- Floats ----
+//
 // Vectors that every processor has: four floats, and the sixteen bytes they come from. (The
 // compiler does not see that a loop over bytes would be as good, nor that a conversion of bytes to
 // floats goes by interleaving with zeros.)
@@ -68,13 +74,6 @@ inline void AddBytes(const uint8_t* p, float weight, Float4 sum[4]) {
   sum[3] += weight * second(high);
 }
 
-// Rounded to nearest, clamped to 0..255.
-inline Int4 ToByteRange(Float4 v) {
-  const Int4 rounded = __builtin_convertvector(v + 0.5f, Int4);
-  const Int4 not_negative = rounded > 0 ? rounded : 0;
-  return not_negative < 255 ? not_negative : 255;
-}
-
 // out[x] = sum over k of weights[k] * (row k of `in`)[x].
 void MixRows(const uint8_t* in, int64_t row_stride, const float* weights, int count, int64_t length,
              float* out) {
@@ -92,86 +91,363 @@ void MixRows(const uint8_t* in, int64_t row_stride, const float* weights, int co
   }
 }
 
+// ---- Fixed point: samples in 1/256, weights in 1/65536 ----
+//
+// Loops over contiguous 16-bit numbers, whose products' upper halves every processor computes eight
+// at a time (pmulhuw). A half of a unit for each tap makes up for what is cut off.
+
+inline uint16_t Product(uint16_t sample, uint16_t weight) {
+  return static_cast<uint16_t>((uint32_t{sample} * weight) >> 16);
+}
+
+// sum[i] (+)= a[i] * weight_a + b[i] * weight_b, of bytes.
+template <bool kFirst>
+void MixTwoRows(const uint8_t* __restrict a, uint16_t weight_a, const uint8_t* __restrict b,
+                uint16_t weight_b, int64_t length, uint16_t* __restrict sum) {
+  for (int64_t i = 0; i < length; ++i) {
+    const auto sample_a = static_cast<uint16_t>(a[i] << 8);
+    const auto sample_b = static_cast<uint16_t>(b[i] << 8);
+    const auto mixed =
+        static_cast<uint16_t>(Product(sample_a, weight_a) + Product(sample_b, weight_b) + 1);
+    sum[i] = kFirst ? mixed : static_cast<uint16_t>(sum[i] + mixed);
+  }
+}
+
+// sum[i] (+)= a[i] * weights_a[i] + b[i] * weights_b[i].
+template <bool kFirst>
+void MixTwoTaps(const uint16_t* __restrict a, const uint16_t* __restrict weights_a,
+                const uint16_t* __restrict b, const uint16_t* __restrict weights_b, int64_t length,
+                uint16_t* __restrict sum) {
+  for (int64_t i = 0; i < length; ++i) {
+    const auto mixed =
+        static_cast<uint16_t>(Product(a[i], weights_a[i]) + Product(b[i], weights_b[i]) + 1);
+    sum[i] = kFirst ? mixed : static_cast<uint16_t>(sum[i] + mixed);
+  }
+}
+
+// The same, rounded to bytes: the last step of a row.
+template <bool kFirst>
+void MixTwoTapsToBytes(const uint16_t* __restrict a, const uint16_t* __restrict weights_a,
+                       const uint16_t* __restrict b, const uint16_t* __restrict weights_b,
+                       int64_t length, const uint16_t* __restrict sum, uint8_t* __restrict out) {
+  for (int64_t i = 0; i < length; ++i) {
+    const auto mixed = static_cast<uint16_t>(Product(a[i], weights_a[i]) +
+                                             Product(b[i], weights_b[i]) + (1 + 128));
+    out[i] = static_cast<uint8_t>((kFirst ? mixed : static_cast<uint16_t>(sum[i] + mixed)) >> 8);
+  }
+}
+
+// Copies the pixels at `offsets` to `to`, one after the other, and the pixels behind them to
+// `to_next`. Pixels of three samples are copied as four: the next one writes over the last.
+template <int kChannels>
+void TakePixels(const uint16_t* row, const int* offsets, int64_t count, uint16_t* to,
+                uint16_t* to_next) {
+  constexpr size_t kBytes = sizeof(uint16_t) * (kChannels == 3 ? 4 : kChannels);
+  const auto take = [=](int64_t x) {
+    const uint16_t* pixel = row + offsets[x];
+    std::memcpy(to + x * kChannels, pixel, kBytes);
+    std::memcpy(to_next + x * kChannels, pixel + kChannels, kBytes);
+  };
+  int64_t x = 0;
+  for (; x + 4 <= count; x += 4) {
+    take(x);
+    take(x + 1);
+    take(x + 2);
+    take(x + 3);
+  }
+  for (; x < count; ++x) take(x);
+}
+constexpr int kTakenBeyond = 4;  // samples that TakePixels writes and reads beyond the last
+
+// ---- What is written ----
+
+// As base::bfloat16's constructor, for what is not NaN, so that it needs no branch.
+inline base::bfloat16 RoundToBfloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  base::bfloat16 out;
+  out.bits = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  return out;
+}
+inline void Store(float value, float* to) { *to = value; }
+inline void Store(float value, base::bfloat16* to) { *to = RoundToBfloat16(value); }
+
+template <typename From, typename T>
+void StoreRow(const From* __restrict row, const std::vector<float>& gains,
+              const std::vector<float>& offsets, int64_t length, T* __restrict out) {
+  const float* __restrict gain = gains.data();
+  const float* __restrict offset = offsets.data();
+  for (int64_t i = 0; i < length; ++i) {
+    Store(static_cast<float>(static_cast<int>(row[i])) * gain[i] + offset[i], &out[i]);
+  }
+}
+template <typename T>
+void StoreRow(const float* __restrict row, const std::vector<float>& gains,
+              const std::vector<float>& offsets, int64_t length, T* __restrict out) {
+  const float* __restrict gain = gains.data();
+  const float* __restrict offset = offsets.data();
+  for (int64_t i = 0; i < length; ++i) {
+    // The overshoot of bicubic is cut off as it is for bytes.
+    const float sample = std::min(255.0f, std::max(0.0f, row[i]));
+    Store(sample * gain[i] + offset[i], &out[i]);
+  }
+}
+void StoreRow(const float* __restrict row, const std::vector<float>&, const std::vector<float>&,
+              int64_t length, uint8_t* __restrict out) {
+  for (int64_t i = 0; i < length; ++i) {
+    out[i] =
+        static_cast<uint8_t>(static_cast<int>(std::min(255.0f, std::max(0.0f, row[i] + 0.5f))));
+  }
+}
+void StoreRow(const uint8_t* row, const std::vector<float>&, const std::vector<float>&,
+              int64_t length, uint8_t* out) {
+  std::copy_n(row, length, out);
+}
+
+// Resizes a row along the width. A pixel is four floats, of which the last ones may belong to the
+// next pixel, and are written over by it.
+template <int kChannels>
+void MixColumns(const float* row, const int* first, const int* count, const float* weights,
+                int stride, int width, float* out) {
+  for (int x = 0; x < width; ++x, out += kChannels, weights += stride) {
+    const float* pixel = row + static_cast<int64_t>(first[x]) * kChannels;
+    Float4 sum = {};
+    for (int k = 0; k < count[x]; ++k, pixel += kChannels) sum += weights[k] * LoadFloats(pixel);
+    std::memcpy(out, &sum, sizeof(sum));
+  }
+}
+
+template <typename From>
+void FlipRow(const From* row, int width, int channels, From* out) {
+  for (int x = 0; x < width; ++x) {
+    std::copy_n(row + int64_t{width - 1 - x} * channels, channels, out + int64_t{x} * channels);
+  }
+}
+
 }  // namespace
 
-void Resizer::Axis::Prepare(int in_extent, int out_extent, const ResizeOptions& resize_options) {
-  if (in == in_extent && out == out_extent && options.filter == resize_options.filter &&
-      options.antialias == resize_options.antialias) {
-    return;
-  }
-  in = in_extent;
-  out = out_extent;
-  options = resize_options;
-  const double scale = static_cast<double>(in) / out;
-  const bool is_area = options.filter == Filter::kArea;
-  const Kernel kernel = kKernels[static_cast<int>(options.filter)];
-  const double stretch = options.antialias ? std::max(1.0, scale) : 1.0;
-  const double reach = is_area ? scale / 2 : kernel.radius * stretch;
-  most_taps = std::min(in, static_cast<int>(std::ceil(2 * reach)) + 2);
+template <typename Weight>
+void Resizer::Axis::Fill(double reach, Weight weight) {
+  const double scale = extent / out;
+  stride = std::min(in, Ceil(2 * reach) + 2);
   first.resize(static_cast<size_t>(out));
   count.resize(static_cast<size_t>(out));
-  weights.assign(static_cast<size_t>(out) * most_taps, 0.0f);
-
-  std::vector<double> exact(static_cast<size_t>(most_taps));
+  weights.assign(static_cast<size_t>(out) * stride, 0.0f);
+  most = 0;
   for (int i = 0; i < out; ++i) {
-    const double centre = (i + 0.5) * scale;
-    // A pixel too many on either side has weight 0 and is dropped below.
-    int begin = std::max(0, static_cast<int>(std::floor(centre - reach - 0.5)));
-    begin = std::min(begin, in - 1);
-    const int end = std::min(in, begin + most_taps);
-    double sum = 0;
-    int last = 0;
-    for (int j = begin; j < end; ++j) {
-      const double weight =
-          is_area ? std::min(j + 1.0, (i + 1) * scale) - std::max<double>(j, i * scale)
-                  : kernel.weight((centre - (j + 0.5)) / stretch);
-      exact[j - begin] = is_area ? std::max(0.0, weight) : weight;
-      sum += exact[j - begin];
-      if (exact[j - begin] != 0) last = j - begin;
+    const double centre = begin + (i + 0.5) * scale;
+    // The pixels whose centres lie nearer than `reach`; of an area, those it touches.
+    const double half = filter == Filter::kArea ? 0 : 0.5;
+    const int begin_pixel = std::clamp(Floor(centre - reach + half), 0, in - 1);
+    const int end_pixel = std::clamp(Ceil(centre + reach - half), begin_pixel + 1,
+                                     std::min(in, begin_pixel + stride));
+    // A flipped axis is filled from its end.
+    const int to_pixel = flip ? out - 1 - i : i;
+    float* taps = &weights[static_cast<size_t>(to_pixel) * stride];
+    float sum = 0;
+    for (int j = begin_pixel; j < end_pixel; ++j) {
+      taps[j - begin_pixel] = static_cast<float>(weight(centre, j));
+      sum += taps[j - begin_pixel];
     }
-    int skip = 0;
-    while (skip < last && exact[skip] == 0) ++skip;
-    first[i] = begin + skip;
-    count[i] = last + 1 - skip;
-    for (int k = 0; k < count[i]; ++k) {
-      weights[static_cast<size_t>(i) * most_taps + k] = static_cast<float>(exact[skip + k] / sum);
+    if (sum == 0) sum = taps[0] = 1;  // between two pixels that rounding put just out of reach
+    const float inverse = 1 / sum;
+    for (int k = 0; k < end_pixel - begin_pixel; ++k) taps[k] *= inverse;
+    first[to_pixel] = begin_pixel;
+    count[to_pixel] = end_pixel - begin_pixel;
+    most = std::max(most, end_pixel - begin_pixel);
+  }
+}
+
+bool Resizer::Axis::Prepare(const Axis& wanted) {
+  if (in == wanted.in && out == wanted.out && begin == wanted.begin && extent == wanted.extent &&
+      filter == wanted.filter && antialias == wanted.antialias && flip == wanted.flip) {
+    return false;
+  }
+  in = wanted.in;
+  out = wanted.out;
+  begin = wanted.begin;
+  extent = wanted.extent;
+  filter = wanted.filter;
+  antialias = wanted.antialias;
+  flip = wanted.flip;
+  const double scale = extent / out;
+  const double inverse_stretch = antialias ? 1 / std::max(1.0, scale) : 1.0;
+  const auto distance = [=](double centre, int j) {
+    return (centre - (j + 0.5)) * inverse_stretch;
+  };
+  switch (filter) {
+    case Filter::kArea:
+      Fill(scale / 2, [half = scale / 2](double centre, int j) {
+        return std::max(0.0, std::min(j + 1.0, centre + half) - std::max<double>(j, centre - half));
+      });
+      break;
+    case Filter::kBilinear:
+      Fill(1 / inverse_stretch, [=](double c, int j) { return Triangle(distance(c, j)); });
+      break;
+    case Filter::kBicubic:
+      Fill(2 / inverse_stretch, [=](double c, int j) { return Cubic(distance(c, j)); });
+      break;
+  }
+  return true;
+}
+
+bool Resizer::Axis::fits_fixed() const {
+  return filter != Filter::kBicubic && most <= kMostFixedTaps;
+}
+
+void Resizer::Axis::FixedTaps(int i, uint16_t* fixed) const {
+  // What rounding leaves over goes to the last, and from a whole one something is lost.
+  const float* exact = taps(i);
+  const int last = count[i] - 1;
+  int left = 65536;
+  for (int k = 0; k < last; ++k) {
+    const int rounded = std::min(static_cast<int>(exact[k] * 65536 + 0.5f), std::min(left, 65535));
+    fixed[k] = static_cast<uint16_t>(rounded);
+    left -= rounded;
+  }
+  fixed[last] = static_cast<uint16_t>(std::min(left, 65535));
+}
+
+void Resizer::PrepareFixed(int channels) {
+  spread_channels_ = channels;
+  const int64_t samples = int64_t{horizontal_.out} * channels;
+  const int most = (horizontal_.most + 1) / 2 * 2;  // taps are mixed by twos
+  row_.resize(static_cast<size_t>(horizontal_.in + most) * channels + kTakenBeyond);
+  taken_.resize(static_cast<size_t>(samples + kTakenBeyond) * 2);
+  mixed_.resize(static_cast<size_t>(samples));
+  spread_.assign(static_cast<size_t>(samples) * most, 0);
+  offsets_.resize(static_cast<size_t>(horizontal_.out));
+  for (int x = 0; x < horizontal_.out; ++x) {
+    uint16_t fixed[kMostFixedTaps];
+    horizontal_.FixedTaps(x, fixed);
+    offsets_[x] = horizontal_.first[x] * channels;
+    for (int k = 0; k < horizontal_.count[x]; ++k) {
+      std::fill_n(&spread_[k * samples + int64_t{x} * channels], channels, fixed[k]);
     }
   }
 }
 
-void Resizer::ResizeInto(ImageView in, const ResizeOptions& options, const MutableImageView& out) {
-  PENSTOCK_CHECK(in.height > 0 && in.width > 0 && out.height > 0 && out.width > 0);
-  PENSTOCK_CHECK(in.channels == out.channels && in.channels >= 1 && in.channels <= 4);
-  vertical_.Prepare(in.height, out.height, options);
-  horizontal_.Prepare(in.width, out.width, options);
-  const int channels = in.channels;
-  row_.resize(static_cast<size_t>(in.row_elements()) + kLanes);  // MixColumns reads beyond the last
+void Resizer::PrepareNormalize(const ResizeOptions& options, int channels, int width, float unit) {
+  PENSTOCK_CHECK(channels <= 3);
+  gain_.resize(static_cast<size_t>(width) * channels);
+  offset_.resize(gain_.size());
+  for (size_t i = 0; i < gain_.size(); ++i) {
+    const size_t channel = i % channels;
+    gain_[i] = options.normalize.scale * unit / options.normalize.std[channel];
+    offset_[i] = -options.normalize.mean[channel] / options.normalize.std[channel];
+  }
+}
 
-  const auto mix_columns = channels == 1   ? &Resizer::MixColumns<1>
-                           : channels == 2 ? &Resizer::MixColumns<2>
-                           : channels == 3 ? &Resizer::MixColumns<3>
-                                           : &Resizer::MixColumns<4>;
+template <typename T>
+void Resizer::ResizeFixed(ImageView in, const BasicImageView<T>& out) {
+  const int64_t in_length = in.row_elements();
+  const int64_t out_length = out.row_elements();
+  constexpr void (*kTakePixels[])(const uint16_t*, const int*, int64_t, uint16_t*, uint16_t*) = {
+      TakePixels<1>, TakePixels<2>, TakePixels<3>, TakePixels<4>};
+  const auto take_pixels = kTakePixels[in.channels - 1];
+  uint16_t* taken_a = taken_.data();
+  uint16_t* taken_b = taken_a + out_length + kTakenBeyond;
+  for (int y = 0; y < out.height; ++y) {
+    uint16_t fixed[kMostFixedTaps + 1] = {};
+    vertical_.FixedTaps(y, fixed);
+    const int first = vertical_.first[y];
+    const int last = first + vertical_.count[y] - 1;
+    for (int j = first; j <= last; j += 2) {
+      const auto mix = j == first ? MixTwoRows<true> : MixTwoRows<false>;
+      mix(in.row(j), fixed[j - first], in.row(std::min(j + 1, last)), fixed[j - first + 1],
+          in_length, row_.data());
+    }
+    for (int k = 0; k < horizontal_.most; k += 2) {
+      const uint16_t* weights = &spread_[static_cast<size_t>(k) * out_length];
+      take_pixels(row_.data() + int64_t{k} * in.channels, offsets_.data(), out.width, taken_a,
+                  taken_b);
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        if (k + 2 >= horizontal_.most) {
+          const auto mix = k == 0 ? MixTwoTapsToBytes<true> : MixTwoTapsToBytes<false>;
+          mix(taken_a, weights, taken_b, weights + out_length, out_length, mixed_.data(),
+              out.row(y));
+          break;
+        }
+      }
+      const auto mix = k == 0 ? MixTwoTaps<true> : MixTwoTaps<false>;
+      mix(taken_a, weights, taken_b, weights + out_length, out_length, mixed_.data());
+    }
+    if constexpr (!std::is_same_v<T, uint8_t>) {
+      StoreRow(mixed_.data(), gain_, offset_, out_length, out.row(y));
+    }
+  }
+}
+
+template <typename T>
+void Resizer::ResizeFloat(ImageView in, const BasicImageView<T>& out) {
+  float_row_.resize(static_cast<size_t>(in.row_elements()) + kLanes);     // MixColumns reads beyond
+  float_mixed_.resize(static_cast<size_t>(out.row_elements()) + kLanes);  // and writes
+  constexpr void (*kMixColumns[])(const float*, const int*, const int*, const float*, int, int,
+                                  float*) = {MixColumns<1>, MixColumns<2>, MixColumns<3>,
+                                             MixColumns<4>};
   for (int y = 0; y < out.height; ++y) {
     MixRows(in.row(vertical_.first[y]), in.row_stride, vertical_.taps(y), vertical_.count[y],
-            in.row_elements(), row_.data());
-    (this->*mix_columns)(out.row(y));
+            in.row_elements(), float_row_.data());
+    kMixColumns[in.channels - 1](float_row_.data(), horizontal_.first.data(),
+                                 horizontal_.count.data(), horizontal_.weights.data(),
+                                 horizontal_.stride, out.width, float_mixed_.data());
+    StoreRow(float_mixed_.data(), gain_, offset_, out.row_elements(), out.row(y));
   }
 }
 
-// Resizes row_ along the width. A pixel is four floats, of which the last ones may belong to the
-// next pixel and are not used.
-template <int kChannels>
-void Resizer::MixColumns(uint8_t* out) const {
-  for (int x = 0; x < horizontal_.out; ++x, out += kChannels) {
-    const float* pixel = &row_[static_cast<size_t>(horizontal_.first[x]) * kChannels];
-    const float* weights = horizontal_.taps(x);
-    Float4 sum = {};
-    for (int k = 0; k < horizontal_.count[x]; ++k, pixel += kChannels) {
-      sum += weights[k] * LoadFloats(pixel);
+template <typename T>
+void Resizer::ResizeInto(ImageView in, const Window& window, const ResizeOptions& options,
+                         const BasicImageView<T>& out) {
+  PENSTOCK_CHECK(in.height > 0 && in.width > 0 && out.height > 0 && out.width > 0);
+  PENSTOCK_CHECK(in.channels == out.channels && in.channels >= 1 && in.channels <= 4);
+  Axis axis;
+  axis.filter = options.filter;
+  axis.antialias = options.antialias;
+  axis.in = in.height;
+  axis.out = out.height;
+  axis.begin = window.y;
+  axis.extent = window.height;
+  vertical_.Prepare(axis);
+  axis.in = in.width;
+  axis.out = out.width;
+  axis.begin = window.x;
+  axis.extent = window.width;
+  axis.flip = options.flip;
+  const bool changed = horizontal_.Prepare(axis) || spread_channels_ != in.channels;
+  const bool fixed = vertical_.fits_fixed() && horizontal_.fits_fixed();
+  if (!std::is_same_v<T, uint8_t>) {
+    PrepareNormalize(options, in.channels, out.width, fixed ? 1.0f / 256 : 1.0f);
+  }
+  if (!fixed) {
+    spread_channels_ = 0;  // of an axis before
+    return ResizeFloat(in, out);
+  }
+  if (changed) PrepareFixed(in.channels);
+  ResizeFixed(in, out);
+}
+
+template <typename T>
+void Resizer::ConvertInto(ImageView in, const ResizeOptions& options,
+                          const BasicImageView<T>& out) {
+  PENSTOCK_CHECK(in.size() == out.size() && in.channels == out.channels);
+  if (!std::is_same_v<T, uint8_t>) PrepareNormalize(options, in.channels, in.width, 1);
+  std::vector<uint8_t> flipped(options.flip ? static_cast<size_t>(in.row_elements()) : 0);
+  for (int y = 0; y < in.height; ++y) {
+    const uint8_t* row = in.row(y);
+    if (options.flip) {
+      FlipRow(row, in.width, in.channels, flipped.data());
+      row = flipped.data();
     }
-    const Int4 samples = ToByteRange(sum);
-    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<uint8_t>(samples[c]);
+    StoreRow(row, gain_, offset_, in.row_elements(), out.row(y));
   }
 }
+
+#define PENSTOCK_RESIZER_INTO_(T)                                                   \
+  template void Resizer::ResizeInto(ImageView, const Window&, const ResizeOptions&, \
+                                    const BasicImageView<T>&);                      \
+  template void Resizer::ConvertInto(ImageView, const ResizeOptions&, const BasicImageView<T>&)
+PENSTOCK_RESIZER_INTO_(uint8_t);
+PENSTOCK_RESIZER_INTO_(base::bfloat16);
+PENSTOCK_RESIZER_INTO_(float);
+#undef PENSTOCK_RESIZER_INTO_
 
 }  // namespace penstock::image

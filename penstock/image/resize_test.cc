@@ -63,6 +63,9 @@ double MaxError(ImageView in, const ResizeOptions& options, ImageView out) {
   return most;
 }
 
+// Of a pixel before it is rounded (resize.h).
+constexpr double kTolerance = 0.02;
+
 base::Array Resized(ImageView in, const ResizeOptions& options, Size size) {
   base::Array out =
       base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, in.channels});
@@ -84,7 +87,7 @@ TEST(Resize, IsTheFormula) {
         for (const Size size :
              {Size{23, 31}, Size{11, 17}, Size{30, 64}, Size{1, 1}, Size{7, 50}}) {
           const base::Array out = Resized(*ViewOf(picture), options, size);
-          EXPECT_LT(MaxError(*ViewOf(picture), options, *ViewOf(out)), 1e-3)
+          EXPECT_LT(MaxError(*ViewOf(picture), options, *ViewOf(out)), kTolerance)
               << in.ToString() << " to " << size.ToString() << ", filter "
               << static_cast<int>(options.filter) << ", antialias " << options.antialias;
         }
@@ -175,6 +178,109 @@ TEST(Resize, ReadsAndWritesViewsOnly) {
       ASSERT_EQ(ViewOf(canvas)->row(y)[x * 3], 0);
     }
   }
+}
+
+template <typename T>
+std::vector<T> ResizedTo(ImageView in, const ResizeOptions& options, Size size) {
+  std::vector<T> out(static_cast<size_t>(size.height) * size.width * in.channels);
+  const auto view = TightView(out.data(), size, in.channels);
+  if (in.size() == size) {
+    Resizer().ConvertInto(in, options, view);
+  } else {
+    Resizer().ResizeInto(in, options, view);
+  }
+  return out;
+}
+
+constexpr Normalize kImageNet = {
+    .scale = 1 / 255.0f, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
+
+TEST(Resize, NormalisesFloatsByTheFormula) {
+  for (const ResizeOptions& plain : kAllOptions) {
+    for (int channels : {1, 3}) {
+      const base::Array picture = NoisyPicture({23, 31}, channels);
+      const ImageView in = *ViewOf(picture);
+      for (const Size size : {Size{11, 17}, Size{30, 64}, Size{23, 31}, Size{1, 1}}) {
+        ResizeOptions options = plain;
+        options.normalize = kImageNet;
+        const std::vector<float> out = ResizedTo<float>(in, options, size);
+        for (int y = 0; y < size.height; ++y) {
+          const std::vector<double> down = Weights(options, in.height, size.height, y);
+          for (int x = 0; x < size.width; ++x) {
+            const std::vector<double> right = Weights(options, in.width, size.width, x);
+            for (int c = 0; c < channels; ++c) {
+              double exact = 0;
+              for (int j = 0; j < in.height; ++j) {
+                for (int k = 0; k < in.width; ++k) {
+                  exact += down[j] * right[k] * in.row(j)[k * channels + c];
+                }
+              }
+              exact = std::clamp(exact, 0.0, 255.0);
+              const double wanted = (exact / 255 - kImageNet.mean[c]) / kImageNet.std[c];
+              ASSERT_NEAR(out[(y * size.width + x) * channels + c], wanted,
+                          kTolerance / 255 / kImageNet.std[c])
+                  << size.ToString() << " at " << y << ", " << x << ", channel " << c;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Resize, WithoutAChangeOfSizeFloatsAreExact) {
+  const base::Array picture = NoisyPicture({19, 33}, 3);
+  const std::vector<float> out = ResizedTo<float>(*ViewOf(picture), {}, {19, 33});
+  for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], picture.data<uint8_t>()[i]);
+}
+
+TEST(Resize, Bfloat16IsTheFloatRoundedToNearestEven) {
+  const base::Array picture = NoisyPicture({40, 50}, 3);
+  for (const Size size : {Size{40, 50}, Size{17, 60}, Size{2, 3}}) {
+    for (const Normalize& normalize : {Normalize{}, kImageNet, Normalize{.scale = 3e38f}}) {
+      const ResizeOptions options = {.normalize = normalize};
+      const auto floats = ResizedTo<float>(*ViewOf(picture), options, size);
+      const auto halves = ResizedTo<base::bfloat16>(*ViewOf(picture), options, size);
+      for (size_t i = 0; i < floats.size(); ++i) {
+        ASSERT_EQ(halves[i].bits, base::bfloat16(floats[i]).bits) << floats[i];
+      }
+    }
+  }
+}
+
+TEST(Resize, AFlipIsTheMirrorImage) {
+  for (const ResizeOptions& plain : kAllOptions) {
+    for (int channels : {1, 3}) {
+      const base::Array picture = NoisyPicture({20, 30}, channels);
+      for (const Size size : {Size{9, 14}, Size{20, 30}, Size{33, 70}}) {
+        ResizeOptions flipped = plain;
+        flipped.flip = true;
+        const auto want = ResizedTo<float>(*ViewOf(picture), plain, size);
+        const auto got = ResizedTo<float>(*ViewOf(picture), flipped, size);
+        for (int y = 0; y < size.height; ++y) {
+          for (int x = 0; x < size.width * channels; ++x) {
+            const int mirrored = (size.width - 1 - x / channels) * channels + x % channels;
+            ASSERT_EQ(got[y * size.width * channels + x],
+                      want[y * size.width * channels + mirrored]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Resize, OfAWindowTakesPartsOfPixels) {
+  // One row, one channel: area averaging over [1.25, 7.75) to two pixels.
+  const uint8_t row[9] = {200, 10, 20, 30, 40, 50, 60, 70, 200};
+  float out[2];
+  Resizer().ResizeInto(ImageView{row, 1, 9, 1, 9}, {0, 1.25, 1, 6.5}, {.filter = Filter::kArea},
+                       TightView(out, {1, 2}, 1));
+  EXPECT_NEAR(out[0], (0.75 * 10 + 20 + 30 + 0.5 * 40) / 3.25, kTolerance);
+  EXPECT_NEAR(out[1], (0.5 * 40 + 50 + 60 + 0.75 * 70) / 3.25, kTolerance);
+  // Bilinear, centres at 2 and 6: between pixels 1 and 2, and 5 and 6.
+  Resizer().ResizeInto(ImageView{row, 1, 9, 1, 9}, {0, 0, 1, 8}, {}, TightView(out, {1, 2}, 1));
+  EXPECT_NEAR(out[0], 15, kTolerance);
+  EXPECT_NEAR(out[1], 55, kTolerance);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "penstock/image/view.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -44,10 +45,6 @@ std::string Box::ToString() const {
   return absl::StrCat(size().ToString(), " at (", y, ", ", x, ")");
 }
 
-MutableImageView TightView(uint8_t* data, Size size, int channels) {
-  return {data, size.height, size.width, channels, int64_t{size.width} * channels};
-}
-
 absl::StatusOr<MutableImageView> MutableViewOf(base::Array& array) {
   PENSTOCK_RETURN_IF_ERROR(CheckIsImage(array));
   const Size size{static_cast<int>(array.dim(0)), static_cast<int>(array.dim(1))};
@@ -88,6 +85,46 @@ absl::StatusOr<Box> RandomCrop(Size image, Size crop, base::Random& random) {
   const int y = at_most(image.height - crop.height);
   const int x = at_most(image.width - crop.width);
   return Box{y, x, crop.height, crop.width};
+}
+
+absl::Status CheckRandomResizedCrop(const RandomResizedCrop& crop) {
+  const auto& [scale, ratio] = crop;
+  if (scale[0] > 0 && scale[0] <= scale[1] && scale[1] <= 1 && ratio[0] > 0 &&
+      ratio[0] <= ratio[1] && std::isfinite(ratio[1])) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a random crop has a scale of 0 < least <= most <= 1 and a ratio of 0 < least <= most, not ",
+      scale[0], "..", scale[1], " and ", ratio[0], "..", ratio[1]));
+}
+
+Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random& random) {
+  PENSTOCK_CHECK(image.height > 0 && image.width > 0);
+  constexpr int kAttempts = 10;
+  const double area = static_cast<double>(image.height) * image.width;
+  const double least_log = std::log(crop.ratio[0]);
+  const double most_log = std::log(crop.ratio[1]);
+  // As Python's round: halves to even.
+  const auto rounded = [](double x) { return std::nearbyint(x); };
+  for (int i = 0; i < kAttempts; ++i) {
+    const double box_area =
+        area * (crop.scale[0] + (crop.scale[1] - crop.scale[0]) * random.Uniform());
+    const double ratio = std::exp(least_log + (most_log - least_log) * random.Uniform());
+    const double width = rounded(std::sqrt(box_area * ratio));
+    const double height = rounded(std::sqrt(box_area / ratio));
+    if (width < 1 || width > image.width || height < 1 || height > image.height) continue;
+    return *RandomCrop(image, {static_cast<int>(height), static_cast<int>(width)}, random);
+  }
+  Size size = image;
+  const double ratio = static_cast<double>(image.width) / image.height;
+  if (ratio < crop.ratio[0]) {
+    size.height =
+        static_cast<int>(std::clamp<double>(rounded(size.width / crop.ratio[0]), 1, image.height));
+  } else if (ratio > crop.ratio[1]) {
+    size.width =
+        static_cast<int>(std::clamp<double>(rounded(size.height * crop.ratio[1]), 1, image.width));
+  }
+  return *CentreCrop(image, size);
 }
 
 Box CoverBox(Size image, Size aspect) {

@@ -1,11 +1,13 @@
-// Views of pixels: rows of interleaved uint8 channels somewhere in memory that another object owns.
-// A crop is a view of the same memory.
+// Views of pixels: rows of interleaved channels somewhere in memory that another object owns.
+// Pixels of images are uint8; bfloat16 and float are what a model takes. A crop is a view of the
+// same memory.
 //
 //   MutableImageView out = TightView(batch.mutable_data<uint8_t>() + i * bytes, {32, 32}, 3);
 //   PENSTOCK_ASSIGN_OR_RETURN(Box box, RandomCrop(image.size(), {28, 28}, random));
 //   CopyPixels(image.Crop(box), out);
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -64,7 +66,10 @@ using ImageView = BasicImageView<const uint8_t>;
 using MutableImageView = BasicImageView<uint8_t>;
 
 // Rows without gaps, as in a batch [N,H,W,C].
-MutableImageView TightView(uint8_t* data, Size size, int channels);
+template <typename T>
+BasicImageView<T> TightView(T* data, Size size, int channels) {
+  return {data, size.height, size.width, channels, int64_t{size.width} * channels};
+}
 
 // Views of an array uint8 [H,W,C], or [H,W] with one channel.
 absl::StatusOr<ImageView> ViewOf(const base::Array& array);
@@ -79,6 +84,21 @@ base::Array ToArray(ImageView view);
 // left), or anywhere with equal chance. An error when it does not fit.
 absl::StatusOr<Box> CentreCrop(Size image, Size crop);
 absl::StatusOr<Box> RandomCrop(Size image, Size crop, base::Random& random);
+
+// A box of random area and aspect at a random place, to be resized to one size: the augmentation of
+// Szegedy et al., "Going Deeper with Convolutions" (2015), section 6, sampled exactly as
+// torchvision's RandomResizedCrop.get_params does it: up to ten times an area, uniform in `scale`
+// (of the image's area), and an aspect (width / height), log-uniform in `ratio`; the first box that
+// fits is placed anywhere with equal chance. If none fits, the largest box in the middle whose
+// aspect is within `ratio`. (The random numbers are ours, so boxes agree in distribution only.)
+struct RandomResizedCrop {
+  std::array<double, 2> scale = {0.08, 1.0};
+  std::array<double, 2> ratio = {3.0 / 4, 4.0 / 3};
+};
+// 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1], all finite.
+absl::Status CheckRandomResizedCrop(const RandomResizedCrop& crop);
+// The image is not empty and `crop` passed its check (contract).
+Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random& random);
 // The largest box of `aspect`'s ratio in the middle of the image, rounded to whole pixels. Neither
 // size is empty (contract).
 Box CoverBox(Size image, Size aspect);

@@ -1,7 +1,10 @@
 #include "penstock/image/view.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -79,6 +82,92 @@ TEST(View, CoverBoxHasTheTargetsAspect) {
   EXPECT_EQ(CoverBox({100, 100}, {10, 20}), (Box{25, 0, 50, 100}));
   EXPECT_EQ(CoverBox({33, 44}, {3, 4}), (Box{0, 0, 33, 44}));
   EXPECT_EQ(CoverBox({1, 1000}, {1000, 1}), (Box{0, 499, 1, 1}));
+}
+
+// The largest distance of the values' distribution from that of uniform numbers in 0..1
+// (Kolmogorov and Smirnov), times the root of their number: more than 2 in one case of 1500.
+double DistanceFromUniform(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  double most = 0;
+  const auto n = static_cast<double>(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    most = std::max({most, std::abs(values[i] - static_cast<double>(i) / n),
+                     std::abs(values[i] - static_cast<double>(i + 1) / n)});
+  }
+  return most * std::sqrt(n);
+}
+
+TEST(View, RandomResizedCropsHaveUniformAreasAspectsAndPlaces) {
+  base::Random random(11);
+  const Size image{9000, 8000};
+  // Every box of these fits.
+  const RandomResizedCrop crop = {.scale = {0.1, 0.5}, .ratio = {0.75, 4.0 / 3}};
+  std::vector<double> areas, aspects, rows, columns;
+  for (int i = 0; i < 4000; ++i) {
+    const Box box = RandomResizedCropBox(image, crop, random);
+    ASSERT_TRUE(box.Inside(image));
+    const double area = static_cast<double>(box.height) * box.width / (9000.0 * 8000);
+    areas.push_back((area - 0.1) / 0.4);
+    aspects.push_back(std::log(static_cast<double>(box.width) / box.height / 0.75) /
+                      std::log(16.0 / 9));
+    rows.push_back((box.y + 0.5) / (image.height - box.height + 1));
+    columns.push_back((box.x + 0.5) / (image.width - box.width + 1));
+  }
+  EXPECT_LT(DistanceFromUniform(areas), 2);
+  EXPECT_LT(DistanceFromUniform(aspects), 2);
+  EXPECT_LT(DistanceFromUniform(rows), 2);
+  EXPECT_LT(DistanceFromUniform(columns), 2);
+}
+
+TEST(View, RandomResizedCropsThatDoNotFitAreDrawnAgain) {
+  // Of a square, a box of area A (of the whole) and aspect r fits when A <= min(r, 1/r). Drawn
+  // again until it does, A and log r are uniform where they fit: the mean area is then
+  double weight = 0;
+  double sum = 0;
+  const double most_log = std::log(4.0 / 3);
+  for (int i = 0; i < 1000; ++i) {
+    const double most_area = std::exp(-most_log * (i + 0.5) / 1000);
+    weight += most_area - 0.08;
+    sum += (most_area * most_area - 0.08 * 0.08) / 2;
+  }
+  base::Random random(5);
+  double mean = 0;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) {
+    const Box box = RandomResizedCropBox({5000, 5000}, {}, random);
+    mean += static_cast<double>(box.height) * box.width / 25e6 / kDraws;
+  }
+  EXPECT_NEAR(mean, sum / weight, 4 * 0.25 / std::sqrt(kDraws));
+}
+
+TEST(View, ARandomResizedCropThatNeverFitsIsTheMiddle) {
+  base::Random random(1);
+  // As torchvision: the whole of the shorter side, the aspect as near as allowed.
+  EXPECT_EQ(RandomResizedCropBox({1000, 10}, {}, random), (Box{493, 0, 13, 10}));
+  EXPECT_EQ(RandomResizedCropBox({10, 1000}, {}, random), (Box{0, 493, 10, 13}));
+  EXPECT_EQ(RandomResizedCropBox({100, 100}, {.scale = {1, 1}, .ratio = {0.5, 2}}, random),
+            (Box{0, 0, 100, 100}));
+  EXPECT_EQ(RandomResizedCropBox({1, 1}, {}, random), (Box{0, 0, 1, 1}));
+  EXPECT_EQ(RandomResizedCropBox({1, 50}, {.ratio = {0.001, 0.01}}, random).height, 1);
+}
+
+TEST(View, RandomResizedCropsRepeatWithTheirSeed) {
+  base::Random a(3);
+  base::Random b(3);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(RandomResizedCropBox({100, 90}, {}, a), RandomResizedCropBox({100, 90}, {}, b));
+  }
+}
+
+TEST(View, RefusesRandomCropsOfNoArea) {
+  EXPECT_TRUE(CheckRandomResizedCrop({}).ok());
+  for (const RandomResizedCrop& crop :
+       {RandomResizedCrop{.scale = {0, 1}}, RandomResizedCrop{.scale = {0.5, 0.4}},
+        RandomResizedCrop{.scale = {0.5, 1.5}}, RandomResizedCrop{.ratio = {0, 1}},
+        RandomResizedCrop{.ratio = {2, 1}}, RandomResizedCrop{.ratio = {1, HUGE_VAL}},
+        RandomResizedCrop{.scale = {std::nan(""), 1}}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckRandomResizedCrop(crop)));
+  }
 }
 
 }  // namespace
