@@ -3,6 +3,8 @@
 //   penstock pack photos/ --out shards/        images to TFRecord shards
 //   penstock reshard shards/ --out small/      shards of another number, size or quality
 //   penstock inspect shards/00-512.tfrec       what a shard, a checkpoint or a model holds
+//   penstock bench data shards/                how fast a pipeline is, and each step of it
+//   penstock doctor -- train ...               what starves the accelerator, and what to change
 //   penstock devices                           what there is to run on
 //   penstock train | evaluate | predict        a model, from shards
 //
@@ -40,6 +42,8 @@ struct CommandRow {
 std::unique_ptr<Command> PackCommand();
 std::unique_ptr<Command> ReshardCommand();
 std::unique_ptr<Command> InspectCommand();
+std::unique_ptr<Command> BenchCommand();
+std::unique_ptr<Command> DoctorCommand();
 std::unique_ptr<Command> DevicesCommand();
 std::unique_ptr<Command> TrainCommand();
 std::unique_ptr<Command> EvaluateCommand();

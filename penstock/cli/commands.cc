@@ -9,6 +9,8 @@ constexpr CommandRow kCommands[] = {
     {"pack", "Pack images, or a data set of another format, into TFRecord shards", PackCommand},
     {"reshard", "Rewrite shards: another number, size, image size or quality", ReshardCommand},
     {"inspect", "Show what a shard, a folder of checkpoints or a model holds", InspectCommand},
+    {"bench", "Measure an input pipeline", BenchCommand},
+    {"doctor", "Say what starves the accelerator, and what to change", DoctorCommand},
     {"devices", "List the devices there are to run on", DevicesCommand},
     {"train", "Train a model from shards", TrainCommand},
     {"evaluate", "Measure a trained model on shards", EvaluateCommand},

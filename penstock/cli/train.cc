@@ -6,6 +6,7 @@
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/shared_options.h"
+#include "penstock/cli/training_setup.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
 
@@ -48,6 +49,25 @@ class Train : public Command {
   }
 
   absl::Status Run() override {
+    PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
+    const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
+                                                  setup.image, shards_.batch_size);
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const train::History history,
+        setup.model.Fit(setup.dataset,
+                        {.epochs = epochs_,
+                         .validation_data = validation_.empty() ? nullptr : &validation,
+                         .callbacks = Callbacks()}));
+    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.Save(save_));
+    if (json_) PrintHistory(history);
+    // A run that went wrong saves what it has and still fails.
+    if (!history.stop_reason.empty())
+      return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
+    return absl::OkStatus();
+  }
+
+  // Everything but training itself.
+  absl::StatusOr<TrainingSetup> SetUp() const {
     PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, LookAtShards(shards_.data));
     if (classes_ > 0) facts.classes = classes_;
     if (facts.classes <= 0) {
@@ -75,21 +95,14 @@ class Train : public Command {
                        .client = client,
                        .replicas = device_.replicas,
                        .seed = seed_}));
-    const data::Dataset train =
-        ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_);
-    const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
-                                                  facts.image, shards_.batch_size);
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const train::History history,
-        model.Fit(train, {.epochs = epochs_,
-                          .validation_data = validation_.empty() ? nullptr : &validation,
-                          .callbacks = Callbacks()}));
-    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(model.Save(save_));
-    if (json_) PrintHistory(history);
-    // A run that went wrong saves what it has and still fails.
-    if (!history.stop_reason.empty())
-      return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
-    return absl::OkStatus();
+    return TrainingSetup{
+        .model = std::move(model),
+        .dataset = ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_),
+        .client = std::move(client),
+        .data = shards_.data,
+        .image = facts.image,
+        .batch_size = shards_.batch_size,
+        .shuffle = shuffle_};
   }
 
  private:
@@ -144,5 +157,17 @@ class Train : public Command {
 }  // namespace
 
 std::unique_ptr<Command> TrainCommand() { return std::make_unique<Train>(); }
+
+absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments) {
+  Train command;
+  CLI::App app("penstock train", "train");
+  command.Describe(app);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& e) {
+    return absl::InvalidArgumentError(absl::StrCat("penstock train: ", e.what()));
+  }
+  return command.SetUp();
+}
 
 }  // namespace penstock::cli

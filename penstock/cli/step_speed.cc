@@ -1,0 +1,73 @@
+#include "penstock/cli/step_speed.h"
+
+#include <memory>
+#include <utility>
+
+#include "penstock/base/status.h"
+
+namespace penstock::cli {
+namespace {
+
+class Stopwatch : public train::Callback {
+ public:
+  Stopwatch(const StepSpeedOptions& options, StepSpeed& speed) : options_(options), speed_(speed) {}
+
+  absl::Status BatchEnd(train::Run& run, const train::Position&, const train::Logs&) override {
+    const double now = options_.clock->Seconds();
+    if (++seen_ <= kWarmUp) {
+      began_ = now;
+      return absl::OkStatus();
+    }
+    ++speed_.steps;
+    speed_.seconds = now - began_;
+    if (speed_.seconds > 0) {
+      speed_.examples_per_second = static_cast<double>(speed_.steps) *
+                                   static_cast<double>(run.examples_per_step()) / speed_.seconds;
+    }
+    if (speed_.seconds >= options_.seconds ||
+        (options_.steps > 0 && speed_.steps >= options_.steps))
+      run.Stop("measured");
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kWarmUp = 4;  // more than are in flight
+
+  const StepSpeedOptions& options_;
+  StepSpeed& speed_;
+  int64_t seen_ = 0;
+  double began_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<StepSpeed> MeasureSteps(keras::Model& model, const data::Dataset& dataset,
+                                       const StepSpeedOptions& options) {
+  constexpr int64_t kEndless = int64_t{1} << 40;
+  StepSpeed speed;
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const train::History history,
+      model.Fit(dataset.Repeat(), {.epochs = 1,
+                                   .verbose = 0,
+                                   .steps_per_epoch = kEndless,
+                                   .callbacks = {std::make_shared<Stopwatch>(options, speed)}}));
+  if (speed.steps == 0) return absl::InvalidArgumentError(history.stop_reason);
+  return speed;
+}
+
+absl::StatusOr<data::Dataset> FirstBatchInMemory(const data::Dataset& dataset) {
+  base::NamedArrays batch, rows;
+  {
+    PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator({.seed = 0}));
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
+    if (!more) return absl::InvalidArgumentError("the data is empty");
+  }
+  // One row, which is the batch: reading it is a view.
+  for (const auto& [name, array] : batch) {
+    PENSTOCK_ASSIGN_OR_RETURN(base::Array row, array.Reshape(array.shape().Prepend(1)));
+    rows.Set(name, std::move(row));
+  }
+  return data::Dataset::FromArrays(std::move(rows));
+}
+
+}  // namespace penstock::cli

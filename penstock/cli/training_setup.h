@@ -1,0 +1,32 @@
+// A training as `penstock train ARGUMENTS` would run it, ready to run: for what looks at trainings.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/cli/shared_options.h"
+#include "penstock/data/dataset.h"
+#include "penstock/keras/keras.h"
+#include "penstock/runtime/client.h"
+
+namespace penstock::cli {
+
+struct TrainingSetup {
+  keras::Model model;  // compiled
+  data::Dataset dataset;
+  std::shared_ptr<runtime::Client> client;
+  // What the dataset is made of.
+  std::vector<std::string> data;
+  ImageShape image;
+  int64_t batch_size = 0;
+  int64_t shuffle = 0;
+};
+
+// `arguments` are what stands behind "penstock train".
+absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments);
+
+}  // namespace penstock::cli
