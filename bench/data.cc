@@ -46,6 +46,7 @@ using data::Iterator;
 constexpr int kShards = 8;
 constexpr int kImagesOfShard = 250;
 constexpr int kSide = 331;
+constexpr int kSmallSide = 192;
 constexpr int kBatch = 128;
 constexpr int64_t kCifarImages = 50'000;
 constexpr double kSeconds = 1.0;
@@ -97,12 +98,23 @@ Dataset Decoded(const std::string& folder) {
       .Batch(kBatch);
 }
 
+// A random part of each image, resized, as Inception does it; only that part is decoded.
+Dataset Cropped(const std::string& folder) {
+  return Examples(folder)
+      .DecodeImage(
+          {.height = kSmallSide, .width = kSmallSide, .random_crop = image::RandomResizedCrop{}})
+      .Shuffle(300)
+      .Repeat()
+      .Batch(kBatch);
+}
+
 // As many images as CIFAR has, of its size.
 NamedArrays Cifar() {
   Array pixels = Array::Uninitialized(DType::kU8, {kCifarImages, 32, 32, 3});
   base::Random random(1);
   uint8_t* bytes = pixels.mutable_data<uint8_t>();
-  for (int64_t i = 0; i < pixels.num_elements(); ++i) bytes[i] = static_cast<uint8_t>(random.Next());
+  for (int64_t i = 0; i < pixels.num_elements(); ++i)
+    bytes[i] = static_cast<uint8_t>(random.Next());
   Array labels = Array::Zeros(DType::kI64, {kCifarImages});
   NamedArrays arrays;
   arrays.Append("image", std::move(pixels));
@@ -118,8 +130,7 @@ struct Done {
 // Goes on with an iterator that never ends.
 class Reading {
  public:
-  explicit Reading(const Dataset& dataset)
-      : iterator_(dataset.MakeIterator({.seed = 1}).value()) {}
+  explicit Reading(const Dataset& dataset) : iterator_(dataset.MakeIterator({.seed = 1}).value()) {}
 
   Done operator()() {
     ReadFor(kWarmSeconds);
@@ -227,12 +238,11 @@ class Memcpy {
 std::map<std::string, std::function<std::function<Done()>()>> AllWork(const std::string& folder) {
   return {
       {"decode", [=] { return Reading(Decoded(folder)); }},
+      {"crop", [=] { return Reading(Cropped(folder)); }},
       {"libjpeg", [=] { return LibjpegAlone(folder); }},
       {"parse", [=] { return Reading(Examples(folder).Repeat().Batch(kBatch)); }},
       {"memory",
-       [] {
-         return Reading(Dataset::FromArrays(Cifar()).Repeat().Shuffle(2048).Batch(kBatch));
-       }},
+       [] { return Reading(Dataset::FromArrays(Cifar()).Repeat().Shuffle(2048).Batch(kBatch)); }},
       {"memcpy", [] { return Memcpy(Cifar()); }},
   };
 }
