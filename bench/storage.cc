@@ -72,7 +72,8 @@ class Store {
     const auto local = io::FileSystem::Default();
     const auto fs = NewFileSystem();
     bucket_ = gcs_.MakeBucket(*fs).value();
-    for (const io::FileInfo& file : local->List(folder).value()) {
+    const auto shards = local->List(folder).value();
+    for (const io::FileInfo& file : shards) {
       PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath(bucket_, io::Basename(file.uri)),
                                       io::ReadFile(*local, file.uri).value()));
     }
@@ -80,7 +81,7 @@ class Store {
     int64_t count = 0;
     for (NamedArrays example; examples->Next(&example).value(); ++count) {
       PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath(bucket_, FileName(count)),
-                                      example.Find("image")->item<absl::string_view>()));
+                                      example.Find("image")->data<absl::string_view>()[0]));
     }
     PENSTOCK_CHECK(count == kFiles);
   }
