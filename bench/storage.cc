@@ -1,202 +1,229 @@
-// How fast training data comes from an object store that is far away, beside the same store nearby,
-// in the same run, rounds of the two in turns:
+// How fast training data comes from an object store that is far away. Beside bench_data:
 //
-//   shards, decoded     TFRecords of JPEGs, decoded, in batches, 50 ms away | the same, 0 ms
-//   shards, read        the same without decoding
-//   shards, decoded     as above                                           | one file after the
-//   other many small files    FromFiles, decoded, 50 ms away                     | one file after
-//   the other
+//   bench_storage serve FOLDER WORK   for each line of stdin does that work for a while and answers
+//                                     {"items_per_second": 3072.0, "peak_rss": 104857600}
+//   bench_storage FOLDER [ROUNDS]     all of it, rounds of each work in turns, and the ratios
 //
-// The store is the emulator that tests use, behind a proxy that delays bytes (both times: 0 ms goes
-// through a proxy as well). Each round makes a new file system: connections are made anew.
+// FOLDER holds what `bench_data make` makes. Its shards, and some of their images as files of their
+// own, are put into the emulator that tests use, which stands behind a proxy that delays bytes
+// (io/testing/latency_proxy.h), 50 ms a round trip or none. The works:
 //
-// bench_storage [images per shard] [shards] [rounds] [passes]          (300 12 5 3 when not given)
+//   near, far            shards read, decoded and batched, again and again; without and with
+//   latency read_near, read_far  the same without decoding files                FromFiles, decoded
+//   and batched, with latency one_by_one           one file after the other, decoded, with latency
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include <sys/resource.h>
 
 #include "penstock/base/clock.h"
-#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
-#include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/arrow_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/testing/emulator.h"
 #include "penstock/io/testing/latency_proxy.h"
 #include "penstock/io/uri.h"
-#include "penstock/record/example.h"
-#include "penstock/record/tfrecord.h"
 
 namespace penstock {
 namespace {
 
+using base::DType;
+using base::NamedArrays;
 using data::Dataset;
 
-constexpr int kSide = 331;
-constexpr int64_t kSmallFiles = 512;
+constexpr double kRoundTripSeconds = 0.05;
+constexpr int kBatch = 128;
+constexpr int64_t kFiles = 512;
+constexpr double kSeconds = 2.0;
+constexpr double kWarmSeconds = 0.3;  // of each round: what was read ahead before it does not count
 
 double Now() { return base::Clock::Real()->Seconds(); }
+
+std::shared_ptr<io::FileSystem> NewFileSystem() {
+  return io::MakeGcsFileSystem(io::MakeArrowFileSystem());
+}
+
+std::string FileName(int64_t i) { return absl::StrFormat("files/%05d.jpg", i % kFiles); }
+
+Dataset Examples(const std::string& folder) {
+  return Dataset::FromTfRecords({io::JoinPath(folder, "*.tfrec")})
+      .ParseExample({.features = {{.name = "image", .dtype = DType::kString},
+                                  {.name = "class", .dtype = DType::kI64}}});
+}
+
+// A bucket of the emulator with the shards of a folder and images as files, near and far.
+class Store {
+ public:
+  explicit Store(const std::string& folder) : gcs_(*io::Emulator::Gcs().value()) {
+    const auto local = io::FileSystem::Default();
+    const auto fs = NewFileSystem();
+    bucket_ = gcs_.MakeBucket(*fs).value();
+    const auto shards = local->List(folder).value();
+    for (const io::FileInfo& file : shards) {
+      PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath(bucket_, io::Basename(file.uri)),
+                                      io::ReadFile(*local, file.uri).value()));
+    }
+    auto examples = Examples(folder).Take(kFiles).MakeIterator().value();
+    int64_t count = 0;
+    for (NamedArrays example; examples->Next(&example).value(); ++count) {
+      PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath(bucket_, FileName(count)),
+                                      example.Find("image")->data<absl::string_view>()[0]));
+    }
+    PENSTOCK_CHECK(count == kFiles);
+  }
+
+  std::string Near() const { return Through(near_); }
+  std::string Far() const { return Through(far_); }
+
+ private:
+  std::string Through(const io::LatencyProxy& proxy) const {
+    return absl::StrReplaceAll(bucket_,
+                               {{absl::StrCat(":", gcs_.port()), absl::StrCat(":", proxy.port())}});
+  }
+
+  io::Emulator& gcs_;
+  std::string bucket_;
+  io::LatencyProxy near_{{.upstream_port = gcs_.port()}};
+  io::LatencyProxy far_{{.upstream_port = gcs_.port(), .round_trip_seconds = kRoundTripSeconds}};
+};
+
+// Goes on for a while each time: items a second.
+using Work = std::function<double()>;
+
+Work ReadOn(const Dataset& dataset) {
+  const std::shared_ptr<data::Iterator> iterator =
+      dataset.Batch(kBatch)
+          .Repeat()
+          .Prefetch(2)
+          .MakeIterator({.file_system = NewFileSystem()})
+          .value();
+  return [iterator] {
+    const auto read_for = [&](double seconds) {
+      const double begin = Now();
+      int64_t items = 0;
+      double elapsed = 0;
+      for (; elapsed < seconds; elapsed = Now() - begin) {
+        NamedArrays batch;
+        PENSTOCK_CHECK(iterator->Next(&batch).value());
+        items += batch[0].second.shape().dim(0);
+      }
+      return static_cast<double>(items) / elapsed;
+    };
+    read_for(kWarmSeconds);
+    return read_for(kSeconds);
+  };
+}
+
+Work OneByOne(const std::string& bucket) {
+  return [bucket, fs = NewFileSystem(), next = int64_t{0}]() mutable {
+    const double begin = Now();
+    int64_t items = 0;
+    for (; Now() - begin < kSeconds; ++items) {
+      const auto file = io::ReadFile(*fs, io::JoinPath(bucket, FileName(next++)));
+      PENSTOCK_CHECK_OK(image::Decode(file.value()));
+    }
+    return static_cast<double>(items) / (Now() - begin);
+  };
+}
+
+std::map<std::string, std::function<Work()>> AllWork(const Store& store) {
+  return {
+      {"near", [&] { return ReadOn(Examples(store.Near()).DecodeImage()); }},
+      {"far", [&] { return ReadOn(Examples(store.Far()).DecodeImage()); }},
+      {"read_near", [&] { return ReadOn(Examples(store.Near())); }},
+      {"read_far", [&] { return ReadOn(Examples(store.Far())); }},
+      {"files",
+       [&] {
+         return ReadOn(Dataset::FromFiles({io::JoinPath(store.Far(), "files/*.jpg")})
+                           .DecodeImage({.column = "bytes"}));
+       }},
+      {"one_by_one", [&] { return OneByOne(store.Far()); }},
+  };
+}
+
+int Serve(const std::string& folder, const std::string& name) {
+  const Store store(folder);
+  const auto all = AllWork(store);
+  const auto found = all.find(name);
+  if (found == all.end()) {
+    std::fprintf(stderr, "bench_storage: there is no work '%s'\n", name.c_str());
+    return 2;
+  }
+  const Work work = found->second();
+  for (std::string line; std::getline(std::cin, line);) {
+    const double rate = work();
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    std::cout << absl::StrFormat("{\"items_per_second\": %.1f, \"peak_rss\": %d}", rate,
+                                 usage.ru_maxrss * 1024)
+              << std::endl;
+  }
+  return 0;
+}
 
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
 
-// About 36 kB, with as many bits a pixel as photographs have.
-std::string Photograph(uint64_t seed) {
-  base::Random random(seed);
-  std::vector<uint8_t> pixels(kSide * kSide * 3);
-  const double fx = 0.02 + 0.05 * random.Uniform(), fy = 0.02 + 0.05 * random.Uniform();
-  for (int y = 0; y < kSide; ++y) {
-    for (int x = 0; x < kSide; ++x) {
-      const double base = 128 + 80 * std::sin(fx * x + fy * y) * std::cos(fy * x - fx * y);
-      for (int c = 0; c < 3; ++c) {
-        const double noise = 34 * (random.Uniform() - 0.5);
-        pixels[(y * kSide + x) * 3 + c] =
-            static_cast<uint8_t>(std::clamp(base + 20 * c - 20 + noise, 0.0, 255.0));
-      }
+struct Line {
+  const char* ours;
+  const char* peer;
+  double bar;  // 0: none
+};
+
+constexpr Line kLines[] = {
+    {"far", "near", 0.9},
+    {"far", "one_by_one", 30},
+    {"files", "one_by_one", 0},
+    {"read_far", "read_near", 0},
+};
+
+void Compare(const std::string& folder, int rounds) {
+  const Store store(folder);
+  for (const Line& line : kLines) {
+    const auto all = AllWork(store);
+    const Work ours = all.at(line.ours)(), peer = all.at(line.peer)();
+    std::vector<double> a, b, ratios;
+    for (int i = 0; i < rounds; ++i) {
+      a.push_back(ours());
+      b.push_back(peer());
+      ratios.push_back(a.back() / b.back());
     }
+    std::printf("%-10s %8.0f /s   %-10s %8.0f /s   ratio %7.3f   %s\n", line.ours, Median(a),
+                line.peer, Median(b), Median(ratios),
+                line.bar == 0                ? "no bar"
+                : Median(ratios) >= line.bar ? absl::StrCat("bar ", line.bar, " holds").c_str()
+                                             : absl::StrCat("BAR ", line.bar, " MISSED").c_str());
+    std::fflush(stdout);
   }
-  return image::EncodeJpeg(image::TightView(pixels.data(), {kSide, kSide}, 3), {.quality = 90})
-      .value();
 }
 
-std::shared_ptr<io::FileSystem> NewFileSystem() {
-  return io::MakeGcsFileSystem(io::MakeArrowFileSystem());
-}
-
-// The same bucket by way of a proxy.
-std::string Through(const io::LatencyProxy& proxy, int port, const std::string& uri) {
-  return absl::StrReplaceAll(
-      uri, {{absl::StrCat("127.0.0.1:", port), absl::StrCat("127.0.0.1:", proxy.port())}});
-}
-
-Dataset Shards(const std::string& bucket) {
-  return Dataset::FromTfRecords({io::JoinPath(bucket, "*.tfrec")});
-}
-
-Dataset Decoded(const Dataset& records) {
-  return records
-      .ParseExample({.features = {{.name = "image", .dtype = base::DType::kString},
-                                  {.name = "class", .dtype = base::DType::kI64}}})
-      .DecodeImage();
-}
-
-// Elements a second of all batches.
-double Rate(const Dataset& batches, int64_t elements) {
-  const double begin = Now();
-  auto iterator = batches.MakeIterator({.file_system = NewFileSystem(), .seed = 1}).value();
-  int64_t seen = 0;
-  for (base::NamedArrays batch; iterator->Next(&batch).value();) {
-    seen += batch[0].second.shape().dim(0);
+int Main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "serve") return Serve(argv[2], argv[3]);
+  if (argc == 2 || argc == 3) {
+    Compare(argv[1], argc == 3 ? std::max(1, std::atoi(argv[2])) : 5);
+    return 0;
   }
-  PENSTOCK_CHECK(seen == elements);
-  return static_cast<double>(seen) / (Now() - begin);
-}
-
-void Print(const char* work, const char* peer, const std::vector<double>& ours,
-           const std::vector<double>& theirs, double bar) {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
-  const double ratio = Median(ratios);
-  std::printf("%-32s %8.0f /s   %-24s %8.0f /s   ratio %7.3f   ", work, Median(ours), peer,
-              Median(theirs), ratio);
-  if (bar > 0) {
-    std::printf("bar %g   %s\n", bar, ratio >= bar ? "holds" : "DOES NOT HOLD");
-  } else {
-    std::printf("no bar\n");
-  }
-  std::fflush(stdout);
-}
-
-double FilesOneByOne(const std::string& bucket, int64_t count) {
-  const auto fs = NewFileSystem();
-  const double begin = Now();
-  for (int64_t i = 0; i < count; ++i) {
-    const std::string file =
-        io::ReadFile(*fs, io::JoinPath(bucket, absl::StrFormat("small/%05d.jpg", i))).value();
-    PENSTOCK_CHECK_OK(image::Decode(file));
-  }
-  return static_cast<double>(count) / (Now() - begin);
-}
-
-void Run(int per_shard, int shards, int rounds, int passes) {
-  io::Emulator* const gcs = io::Emulator::Gcs().value();
-  const auto fs = NewFileSystem();
-  const std::string bucket = gcs->MakeBucket(*fs).value();
-  std::vector<std::string> photographs;
-  int64_t bytes = 0;
-  for (int i = 0; i < 64; ++i) {
-    photographs.push_back(Photograph(static_cast<uint64_t>(i)));
-    bytes += static_cast<int64_t>(photographs.back().size());
-  }
-  for (int s = 0; s < shards; ++s) {
-    auto writer =
-        record::TfRecordWriter::Create(*fs, io::JoinPath(bucket, absl::StrFormat("%03d.tfrec", s)))
-            .value();
-    record::ExampleBuilder example;
-    for (int i = 0; i < per_shard; ++i) {
-      example.SetBytes("image", photographs[static_cast<size_t>(s * 7 + i) % photographs.size()]);
-      example.SetInt64("class", i % 104);
-      PENSTOCK_CHECK_OK(writer->Append(example.Serialize()));
-    }
-    PENSTOCK_CHECK_OK(writer->Close());
-  }
-  for (int64_t i = 0; i < kSmallFiles; ++i) {
-    PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath(bucket, absl::StrFormat("small/%05d.jpg", i)),
-                                    photographs[static_cast<size_t>(i) % photographs.size()]));
-  }
-  std::printf("%d shards of %d images of %.0f kB, %d passes, %d rounds\n", shards, per_shard,
-              static_cast<double>(bytes) / 64 / 1e3, passes, rounds);
-
-  io::LatencyProxy near({.upstream_port = gcs->port()});
-  io::LatencyProxy far({.upstream_port = gcs->port(), .round_trip_seconds = 0.05});
-  const std::string here = Through(near, gcs->port(), bucket);
-  const std::string there = Through(far, gcs->port(), bucket);
-  const int64_t elements = int64_t{passes} * shards * per_shard;
-  const auto train = [&](const std::string& at) {
-    return Decoded(Shards(at)).Batch(128).Repeat(passes).Prefetch(2);
-  };
-  const auto read = [&](const std::string& at) {
-    return Shards(at).Batch(128).Repeat(passes).Prefetch(2);
-  };
-  std::vector<double> decoded_far, decoded_near, read_far, read_near, one_by_one, files;
-  for (int i = 0; i < rounds; ++i) {
-    decoded_near.push_back(Rate(train(here), elements));
-    decoded_far.push_back(Rate(train(there), elements));
-    read_near.push_back(Rate(read(here), elements));
-    read_far.push_back(Rate(read(there), elements));
-    one_by_one.push_back(FilesOneByOne(there, 40));
-    files.push_back(Rate(Dataset::FromFiles({io::JoinPath(there, "small/*.jpg")})
-                             .DecodeImage({.column = "bytes"})
-                             .Batch(64),
-                         kSmallFiles));
-  }
-  Print("shards, decoded, 50 ms", "the same, 0 ms", decoded_far, decoded_near, 0.9);
-  Print("shards, read, 50 ms", "the same, 0 ms", read_far, read_near, 0);
-  Print("shards, decoded, 50 ms", "file after file, 50 ms", decoded_far, one_by_one, 30);
-  Print("FromFiles, decoded, 50 ms", "file after file, 50 ms", files, one_by_one, 0);
+  std::fprintf(stderr, "usage: bench_storage FOLDER [ROUNDS] | serve FOLDER WORK\n");
+  return 2;
 }
 
 }  // namespace
 }  // namespace penstock
 
-int main(int argc, char** argv) {
-  const auto number = [&](int i, int otherwise) {
-    return argc > i ? std::max(1, std::atoi(argv[i])) : otherwise;
-  };
-  penstock::Run(number(1, 300), number(2, 12), number(3, 5), number(4, 3));
-  return 0;
-}
+int main(int argc, char** argv) { return penstock::Main(argc, argv); }

@@ -55,9 +55,10 @@ struct TfRecordOptions {
   bool shuffle_files = false;
   // All records of all files in one random order, another in each epoch, by the iterator's seed:
   // every order is equally likely whatever the size, no buffer is filled first, and passing over
-  // elements reads nothing. Records are read by their places, `parallel_files` jobs at once; where
-  // each begins is kept in a file beside the shard (record/tfrecord_index.h), made on first use.
-  // Not for compressed shards, and not with skip_damaged.
+  // elements reads nothing. Records are read by their places, `parallel_files` jobs at once (64
+  // from an object store, where each record is a request); where each begins is kept in a file
+  // beside the shard (record/tfrecord_index.h), made on first use. Not for compressed shards, and
+  // not with skip_damaged.
   bool global_shuffle = false;
   // Records read and not yet taken, of all files together; at least one block of each.
   int64_t read_ahead_bytes = int64_t{32} << 20;

@@ -54,6 +54,13 @@ absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,
   return absl::StrCat(files.size(), " files, ", absl::Hex(checksum, absl::kZeroPad8));
 }
 
+bool AreInAnObjectStore(const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
+    const auto uri = io::ParseUri(pattern);
+    return uri.ok() && !uri->bucket.empty();
+  });
+}
+
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {
   base::Random random(seed);
   for (size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[random.Below(i)]);

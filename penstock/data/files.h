@@ -26,6 +26,11 @@ absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
 absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,
                                        const std::vector<std::string>& files);
 
+// Whether some of them are in an object store, where each request costs a round trip.
+bool AreInAnObjectStore(const std::vector<std::string>& patterns);
+// So many requests at once hide that.
+inline constexpr int kObjectStoreRequests = 64;
+
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files);
 
 // "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".

@@ -12,7 +12,6 @@
 #include "penstock/data/small_files.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
-#include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
@@ -156,21 +155,13 @@ class FromFilesNode : public Node {
   int overtaken_ = 0;  // how often the first of them was
 };
 
-// Local and in memory a request costs nothing worth hiding.
-bool AreInAnObjectStore(const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
-    const auto uri = io::ParseUri(pattern);
-    return uri.ok() && !uri->bucket.empty();
-  });
-}
-
 class FromFilesStage : public Stage {
  public:
   FromFilesStage(std::vector<std::string> patterns, FileOptions options,
                  std::shared_ptr<SmallFiles> small_files = nullptr)
       : patterns_(std::move(patterns)), options_(options), small_files_(std::move(small_files)) {
     if (options_.parallel_files == 0) {
-      options_.parallel_files = AreInAnObjectStore(patterns_) ? 64 : 16;
+      options_.parallel_files = AreInAnObjectStore(patterns_) ? kObjectStoreRequests : 16;
     }
   }
 

@@ -281,7 +281,12 @@ class ShuffledTfRecordsStage : public Stage {
  public:
   ShuffledTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
                          std::shared_ptr<const RecordTable> table = nullptr)
-      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {}
+      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {
+    // Each record is a request.
+    if (options_.parallel_files > 0 && AreInAnObjectStore(patterns_)) {
+      options_.parallel_files = std::max(options_.parallel_files, kObjectStoreRequests);
+    }
+  }
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
@@ -356,7 +361,7 @@ class ShuffledTfRecordsStage : public Stage {
   }
 
   const std::vector<std::string> patterns_;  // files, once looked up
-  const TfRecordOptions options_;
+  TfRecordOptions options_;
   const std::shared_ptr<const RecordTable> table_;  // null before
 };
 
