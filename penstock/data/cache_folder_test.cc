@@ -325,6 +325,40 @@ TEST_F(CacheFolder, SnapshotIsReadFromShardsOnAnyFileSystem) {
   }
 }
 
+TEST_F(CacheFolder, SnapshotIsReadByAnotherPipelineWithoutTheFirst) {
+  const std::vector<std::string> folders = {NewFolder(), "memory://d/snapshot"};
+  for (const std::string& folder : folders) {
+    const auto fs = folder[0] == '/' ? io::MakeLocalFileSystem() : io::MakeMemoryFileSystem();
+    const auto read = [&](FromSnapshotOptions options = {}) {
+      options.file_system = fs;
+      return Dataset::FromSnapshot(folder, options);
+    };
+    EXPECT_THAT(std::string(read().status().message()), HasSubstr("there is no whole snapshot in"));
+    const Dataset made = TestSource({.rows = 500})
+                             .Map(
+                                 [](const NamedArrays& in, NamedArrays* out) {
+                                   const int64_t x = in[0].second.item<int64_t>();
+                                   out->Set("list", Array::Zeros(DType::kF32, {2, x % 4}));
+                                   return absl::OkStatus();
+                                 },
+                                 {.reads = {"x"}, .makes = {{"list", DType::kF32, {2, -1}}}})
+                             .Snapshot(folder, {.shard_bytes = 3000});
+    EXPECT_FALSE(ReadSome(made, 300, {.file_system = fs})->empty());
+    EXPECT_FALSE(read().status().ok());  // not whole
+    const auto stored = *ReadAll(made, {.file_system = fs});
+    EXPECT_EQ(read().spec(), made.spec());
+    EXPECT_EQ(*ReadAll(read()), stored);
+    EXPECT_EQ(*read().Cardinality(), 500);
+    EXPECT_THAT(*ReadAll(read({.parallel_files = 3, .shuffle_files = true}), {.seed = 1}),
+                ::testing::UnorderedElementsAreArray(stored));
+    const Dataset failing =
+        read().Skip(13).Map([](const NamedArrays&, NamedArrays*) -> absl::Status {
+          return absl::DataLossError("bad");
+        });
+    EXPECT_EQ(ReadAll(failing).status().message(), "source:13: Map: bad");
+  }
+}
+
 TEST_F(CacheFolder, RefusesAFolderThatCannotBe) {
   EXPECT_THAT(std::string(TestSource().Cache("gs://bucket/cache").status().message()),
               HasSubstr("local disk"));

@@ -147,6 +147,16 @@ struct NpyOptions {
   std::shared_ptr<io::FileSystem> file_system = {};
 };
 
+struct FromSnapshotOptions {
+  // As in TfRecordOptions. 1: elements in the order in which they were stored.
+  int parallel_files = 1;
+  int64_t block_length = 16;
+  bool shuffle_files = false;
+  int64_t read_ahead_bytes = int64_t{32} << 20;
+  // None: io::FileSystem::Default(). Read when the dataset is described.
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
 struct GeneratorContext {
   int64_t epoch = 0;
   uint64_t seed = 0;  // of this stage; mixed with the epoch it is one for the pass
@@ -337,6 +347,9 @@ class Dataset {
   // .npy file, its own name without ".npy". The file must not be written to as long as a dataset
   // maps it; replacing it does no harm.
   static Dataset FromNpy(std::string uri, NpyOptions options = {});
+  // What a Snapshot has stored in `folder`, without the pipeline that made it: its columns, and the
+  // origins of its elements in errors.
+  static Dataset FromSnapshot(std::string folder, FromSnapshotOptions options = {});
   // Elements that a function makes, one by one; each is compared with the spec.
   static Dataset FromGenerator(MakeGenerator make, ElementSpec spec, GeneratorOptions options = {});
 
@@ -466,7 +479,7 @@ class Dataset {
   absl::StatusOr<std::unique_ptr<Iterator>> MakeIterator(const IteratorOptions& options = {}) const;
   // How many elements one pass gives, where that can be told without computing any; otherwise
   // kUnknownCardinality (behind Filter, IgnoreErrors, Unbatch; of text), or kInfiniteCardinality.
-  // Of `options`, file_system, epoch and host count. TFRecord shards are counted by the indices
+  // Of `options`, file_system and host count. TFRecord shards are counted by the indices
   // beside them (record/tfrecord_index.h), which pack writes and global_shuffle makes.
   absl::StatusOr<int64_t> Cardinality(const IteratorOptions& options = {}) const;
   // Of one element. Empty after a mistake in the description.

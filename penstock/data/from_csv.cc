@@ -210,6 +210,7 @@ class FromCsvStage : public Stage {
     return std::make_shared<FromCsvStage>(std::move(files), options_, inferred_);
   }
 
+  std::string Found() const override { return absl::StrJoin(patterns_, "\n"); }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindFiles(*context.file_system, patterns_));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
@@ -195,6 +196,7 @@ class FromFilesStage : public Stage {
     return static_cast<int64_t>(files.size());
   }
 
+  std::string Found() const override { return absl::StrJoin(patterns_, "\n"); }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindFiles(*context.file_system, patterns_));

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
@@ -68,6 +69,7 @@ class FromTextStage : public Stage {
     return std::make_shared<FromTextStage>(std::move(files), options_);
   }
 
+  std::string Found() const override { return absl::StrJoin(patterns_, "\n"); }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindFiles(*context.file_system, patterns_));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
@@ -139,6 +140,7 @@ class FromTfRecordsStage : public Stage {
     return records;
   }
 
+  std::string Found() const override { return absl::StrJoin(patterns_, "\n"); }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindShards(*context.file_system, patterns_));

@@ -126,6 +126,27 @@ TEST(FromTfRecords, ShufflesFilesAnewInEachEpoch) {
   EXPECT_EQ(*ReadAll(dataset, {.file_system = fs, .seed = 1}), first);
 }
 
+TEST(FromTfRecords, AStateIsRefusedWhenThereAreOtherFiles) {
+  const auto fs = io::MakeMemoryFileSystem();
+  const auto add = [&](const std::string& name) {
+    auto writer = *record::TfRecordWriter::Create(*fs, "memory://d/" + name + ".tfrec");
+    PENSTOCK_CHECK_OK(writer->Append("x"));
+    PENSTOCK_CHECK_OK(writer->Close());
+  };
+  add("a");
+  add("b");
+  for (const bool global_shuffle : {false, true}) {
+    const Dataset dataset =
+        Dataset::FromTfRecords({"memory://d/*.tfrec"}, {.global_shuffle = global_shuffle});
+    const IteratorState state = (*dataset.MakeIterator({.file_system = fs, .seed = 1}))->State();
+    EXPECT_TRUE(dataset.MakeIterator({.file_system = fs, .state = state}).ok());
+    add(global_shuffle ? "d" : "c");
+    const auto refused = dataset.MakeIterator({.file_system = fs, .state = state});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("there were other files"));
+  }
+}
+
 TEST(FromTfRecords, NamesMissingFilesBeforeItReads) {
   const auto fs = Files({1});
   const auto missing = Dataset::FromTfRecords({"memory://d/00.tfrec", "memory://d/07.tfrec"})

@@ -79,21 +79,28 @@ absl::Status CheckHost(const IteratorOptions& options) {
 
 std::string IteratorState::ToString() const {
   return absl::StrCat("seed=", seed, " epoch=", epoch, " elements=", elements,
-                      " pipeline=", absl::Hex(pipeline));
+                      " pipeline=", absl::Hex(pipeline), " sources=", absl::Hex(sources));
 }
 
 absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
   IteratorState state;
-  const auto number = [&text](absl::string_view name, auto* out) {
+  const auto take = [&text](absl::string_view name, absl::string_view* digits) {
     if (!absl::ConsumePrefix(&text, name)) return false;
-    const absl::string_view digits = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), digits.size() + 1));
-    return absl::SimpleAtoi(digits, out);
+    *digits = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), digits->size() + 1));
+    return true;
+  };
+  const auto number = [&take](absl::string_view name, auto* out) {
+    absl::string_view digits;
+    return take(name, &digits) && absl::SimpleAtoi(digits, out);
+  };
+  const auto hash = [&take](absl::string_view name, uint64_t* out) {
+    absl::string_view digits;
+    return take(name, &digits) && absl::SimpleHexAtoi(digits, out);
   };
   const bool read = number("seed=", &state.seed) && number("epoch=", &state.epoch) &&
-                    number("elements=", &state.elements) &&
-                    absl::ConsumePrefix(&text, "pipeline=") &&
-                    absl::SimpleHexAtoi(text, &state.pipeline);
+                    number("elements=", &state.elements) && hash("pipeline=", &state.pipeline) &&
+                    hash("sources=", &state.sources) && text.empty();
   if (!read) return absl::InvalidArgumentError("this is not the state of an iterator");
   return state;
 }
@@ -111,6 +118,15 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
       Plan::Make(*own.description_, iterator->state_.seed,
                  {.file_system = options.file_system != nullptr ? options.file_system
                                                                 : io::FileSystem::Default()}));
+  const uint64_t sources = Fingerprint(iterator->plan_->found());
+  if (options.state.has_value() && options.state->sources != sources) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the iterator's state (", options.state->ToString(),
+        ") was saved when there were other files than now: it would go on with other elements. "
+        "Take away files that were added, or begin a new epoch:\n",
+        ToString()));
+  }
+  iterator->state_.sources = sources;
 
   base::ThreadPool* pool = options.pool;
   if (pool == nullptr) {

@@ -41,8 +41,9 @@ struct IteratorState {
   int64_t epoch = 0;
   int64_t elements = 0;   // that it has given
   uint64_t pipeline = 0;  // a hash of the dataset's description
+  uint64_t sources = 0;   // a hash of the names of its files
 
-  std::string ToString() const;  // "seed=7 epoch=0 elements=1200 pipeline=1f3a..."
+  std::string ToString() const;  // "seed=7 epoch=0 elements=1200 pipeline=1f3a... sources=9c..."
   static absl::StatusOr<IteratorState> Parse(absl::string_view text);
 };
 
@@ -85,9 +86,9 @@ struct IteratorOptions {
   std::optional<uint64_t> seed = {};
   // True: the same seed gives the same elements in the same order, whatever the number of threads.
   // False: what is ready first comes first, but nothing is overtaken without end: where a stage
-  // gives what is ready (a batch; a block of one of the files read in turns, `parallel_files`
-  // times; 16 records of a global shuffle), at most kMostOvertaken of these come before one whose
-  // turn it was.
+  // gives what is ready (a batch; a file of FromFiles; a dataset of Interleave; 16 records of a
+  // global shuffle; of files read in turns, a block of each), at most kMostOvertaken of these come
+  // before one whose turn it was.
   bool deterministic = true;
   // Which pass over the data this is, for one iterator per epoch: Shuffle draws another order for
   // each. Epoch 3 gives what the fourth round of Repeat() gives in one that began with epoch 0.
@@ -96,7 +97,8 @@ struct IteratorOptions {
   // going on where an earlier run stopped: the same elements follow as there. Nothing is decoded
   // for it. Not deterministic: what is passed over are the first elements of the fixed order; those
   // of them that the earlier run had not given yet are lost in this epoch, and as many that it gave
-  // before their turn come again. There are no more of them than may overtake (see above).
+  // before their turn come again. There are no more of them than may overtake (see above), and
+  // stand in shuffle buffers.
   int64_t skip = 0;
   // Goes on after an iterator whose State this was, in place of seed, epoch and skip. The dataset
   // must be described as it was then; `host` may be another.

@@ -101,7 +101,9 @@ TEST(Iterator, RefusesTheStateOfAnotherDataset) {
   EXPECT_THAT(std::string(TestSource().Batch(5).MakeIterator({.state = state}).status().message()),
               AllOf(HasSubstr("is of another dataset"), HasSubstr("Batch(5)")));
   EXPECT_FALSE(TestSource().Batch(4).MakeIterator({.seed = 1, .state = state}).ok());
-  for (const char* text : {"", "seed=1", "seed=1 epoch=0 elements=x pipeline=2"}) {
+  for (const char* text : {"", "seed=1", "seed=1 epoch=0 elements=x pipeline=2 sources=3",
+                           "seed=1 epoch=0 elements=1 pipeline=2",
+                           "seed=1 epoch=0 elements=1 pipeline=2 sources=3 more"}) {
     EXPECT_FALSE(IteratorState::Parse(text).ok()) << text;
   }
 }

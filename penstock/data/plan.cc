@@ -93,6 +93,7 @@ absl::StatusOr<Plan::Unfinished> Plan::Build(const Dataset::Description& descrip
   auto looked_up = stage->LookUp(look_up_);
   if (!looked_up.ok()) return base::WithContext(looked_up.status(), stage->ToString());
   if (*looked_up != nullptr) stage = *std::move(looked_up);
+  absl::StrAppend(&found_, stage->Found());
 
   auto step = std::make_unique<Step>();
   step->spec = description.spec;

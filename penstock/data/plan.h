@@ -28,6 +28,8 @@ class Plan {
   // Nodes for one pass; the plan and the engine outlive them.
   absl::StatusOr<std::unique_ptr<Node>> MakeRoot(Engine& engine, int64_t epoch) const;
 
+  // What its sources found when they looked (Stage::Found).
+  const std::string& found() const { return found_; }
   int io_threads() const;
   std::vector<StageStats> Stats() const;
   std::string ToString() const;
@@ -48,6 +50,7 @@ class Plan {
   const uint64_t seed_;
   const LookUpContext look_up_;
   int num_stages_ = 0;
+  std::string found_;
   std::unique_ptr<Step> root_;
 };
 

@@ -104,10 +104,10 @@ class RandomSeedKernel : public RowKernel {
   void Run(const RowsIn& in, RowsOut& out) const override {
     auto column = out.Dense(0);
     if (!column.ok()) return out.FailAndStop(0, column.status());
-    const uint64_t pass = base::MixSeeds(seed_.value_or(in.seed), static_cast<uint64_t>(in.epoch));
+    const uint64_t seed = seed_.value_or(in.seed);
     uint32_t* key = column->mutable_data<uint32_t>();
     for (int64_t row = 0; row < in.rows; ++row, key += 2) {
-      const uint64_t mixed = base::MixSeeds(pass, static_cast<uint64_t>(in.first + row));
+      const uint64_t mixed = RowSeed(in, seed, row);
       key[0] = static_cast<uint32_t>(mixed >> 32);
       key[1] = static_cast<uint32_t>(mixed);
     }

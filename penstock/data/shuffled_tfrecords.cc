@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/permutation.h"
 #include "penstock/base/random.h"
@@ -328,6 +329,9 @@ class ShuffledTfRecordsStage : public Stage {
     return records;
   }
 
+  std::string Found() const override {
+    return absl::StrCat(absl::StrJoin(patterns_, "\n"), " ", table_->size());
+  }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                               FindShards(*context.file_system, patterns_));

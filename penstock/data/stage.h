@@ -115,6 +115,9 @@ class Stage {
   virtual absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext&) const {
     return nullptr;
   }
+  // Of a stage with the answer in it: what it found, as far as the order of its elements depends on
+  // it (files). Part of an iterator's state.
+  virtual std::string Found() const { return ""; }
   // What its elements are made of besides its parameters, such as which files there are, how large
   // and how old: Cache(folder) makes its elements anew when this has changed.
   virtual absl::StatusOr<std::string> SourceState(const LookUpContext&) const {

@@ -24,7 +24,7 @@
 namespace penstock::data {
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr absl::string_view kSuffix = ".tfrec";
 // An element is as large as it is.
 constexpr int64_t kMostRecordBytes = int64_t{1} << 40;
@@ -33,7 +33,8 @@ struct Manifest {
   std::vector<std::string> files;
   std::vector<int64_t> sizes;
   int64_t elements = 0;
-  std::string pipeline, spec, sources;
+  std::string pipeline, sources;
+  ElementSpec spec;
 };
 
 std::string In(const StoredRowsKey& key, absl::string_view name) {
@@ -44,6 +45,21 @@ std::string LockName(const StoredRowsKey& key) { return absl::StrCat(key.kind, "
 
 // ---- The manifest ----
 
+// Names and types of the columns, and all shapes one after the other, each behind its rank.
+void PutSpec(const ElementSpec& spec, record::ExampleBuilder& example) {
+  std::vector<absl::string_view> names, types;
+  std::vector<int64_t> shapes;
+  for (const ColumnSpec& column : spec.columns()) {
+    names.push_back(column.name);
+    types.push_back(base::DTypeName(column.dtype));
+    shapes.push_back(column.shape.rank());
+    shapes.insert(shapes.end(), column.shape.begin(), column.shape.end());
+  }
+  example.SetBytesList("columns", names);
+  example.SetBytesList("types", types);
+  example.SetInt64List("shapes", shapes);
+}
+
 absl::Status WriteManifest(io::FileSystem& fs, const StoredRowsKey& key, const Manifest& manifest) {
   record::ExampleBuilder example;
   example.SetInt64("format", kFormat);
@@ -52,7 +68,7 @@ absl::Status WriteManifest(io::FileSystem& fs, const StoredRowsKey& key, const M
   example.SetInt64List("sizes", manifest.sizes);
   example.SetInt64("elements", manifest.elements);
   example.SetBytes("pipeline", manifest.pipeline);
-  example.SetBytes("spec", manifest.spec);
+  PutSpec(manifest.spec, example);
   example.SetBytes("sources", manifest.sources);
   PENSTOCK_ASSIGN_OR_RETURN(auto writer,
                             record::TfRecordWriter::Create(fs, In(key, ManifestName(key))));
@@ -76,6 +92,31 @@ bool Get(const record::FeatureMap& features, const std::string& name, Out* out) 
   return true;
 }
 
+bool GetSpec(const record::FeatureMap& features, ElementSpec* spec) {
+  std::vector<std::string> names, types;
+  std::vector<int64_t> shapes;
+  if (!GetList<absl::string_view>(features, "columns", &names) ||
+      !GetList<absl::string_view>(features, "types", &types) ||
+      !GetList<int64_t>(features, "shapes", &shapes) || names.size() != types.size()) {
+    return false;
+  }
+  auto at = shapes.begin();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto dtype = base::DTypeFromName(types[i]);
+    const int64_t rank = at == shapes.end() ? -1 : *at++;
+    if (!dtype.ok() || base::BitWidth(*dtype) % 8 != 0 || spec->Find(names[i]) >= 0 || rank < 0 ||
+        rank >= base::kMaxRank || rank > shapes.end() - at) {
+      return false;
+    }
+    const absl::Span<const int64_t> extents(shapes.data() + (at - shapes.begin()),
+                                            static_cast<size_t>(rank));
+    if (std::any_of(extents.begin(), extents.end(), [](int64_t e) { return e < -1; })) return false;
+    at += rank;
+    spec->Set({names[i], *dtype, base::Shape(extents)});
+  }
+  return at == shapes.end();
+}
+
 // None when there is none that can be read.
 std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& key) {
   const auto reader = record::TfRecordReader::Open(fs, In(key, ManifestName(key)));
@@ -90,8 +131,8 @@ std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& ke
       !GetList<int64_t>(*features, "sizes", &manifest.sizes) ||
       !Get<int64_t>(*features, "elements", &manifest.elements) ||
       !Get<absl::string_view>(*features, "pipeline", &manifest.pipeline) ||
-      !Get<absl::string_view>(*features, "spec", &manifest.spec) ||
-      !Get<absl::string_view>(*features, "sources", &manifest.sources) ||
+      !GetSpec(*features, &manifest.spec) ||
+      !Get<absl::string_view>(*features, "sources", &manifest.sources) || manifest.elements < 0 ||
       manifest.files.size() != manifest.sizes.size()) {
     return std::nullopt;
   }
@@ -102,13 +143,14 @@ std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& ke
 }
 
 absl::Status CheckPipeline(const StoredRowsKey& key, const Manifest& manifest) {
-  if (manifest.pipeline == key.pipeline && manifest.spec == key.spec.ToString()) {
+  if (manifest.pipeline == key.pipeline && manifest.spec == key.spec) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the folder '", key.folder, "' holds the ", key.kind, " of another pipeline:\n",
-      manifest.pipeline, "of elements ", manifest.spec, ", but this one is:\n", key.pipeline,
-      "of elements ", key.spec.ToString(), "\nGive it another folder, or remove that one"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the folder '", key.folder, "' holds the ", key.kind, " of another pipeline:\n",
+                   manifest.pipeline, "of elements ", manifest.spec.ToString(),
+                   ", but this one is:\n", key.pipeline, "of elements ", key.spec.ToString(),
+                   "\nGive it another folder, or remove that one"));
 }
 
 // ---- The folder ----
@@ -147,6 +189,18 @@ absl::Status WithAdvice(const absl::Status& status) {
       absl::StrCat(status.message(), "; remove that file, and the elements are made anew"));
 }
 
+// None when one is missing, or of another size.
+std::optional<std::vector<std::string>> WholeFiles(io::FileSystem& fs, const StoredRowsKey& key,
+                                                   const Manifest& manifest) {
+  std::vector<std::string> files;
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    files.push_back(In(key, manifest.files[i]));
+    const auto info = fs.Stat(files.back());
+    if (!info.ok() || info->size != manifest.sizes[i]) return std::nullopt;
+  }
+  return files;
+}
+
 class StoredRowsReader : public FileReader {
  public:
   StoredRowsReader(std::unique_ptr<record::TfRecordReader> reader, ElementSpec spec)
@@ -183,13 +237,21 @@ absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileS
   if (!manifest.has_value()) return std::nullopt;
   PENSTOCK_RETURN_IF_ERROR(CheckPipeline(key, *manifest));
   if (manifest->sources != key.sources) return std::nullopt;
-  std::vector<std::string> files;
-  for (size_t i = 0; i < manifest->files.size(); ++i) {
-    files.push_back(In(key, manifest->files[i]));
-    const auto info = fs.Stat(files.back());
-    if (!info.ok() || info->size != manifest->sizes[i]) return std::nullopt;
+  return WholeFiles(fs, key, *manifest);
+}
+
+absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string& kind,
+                                          const std::string& folder) {
+  const StoredRowsKey key = {
+      .kind = kind, .folder = folder, .pipeline = "", .spec = {}, .sources = ""};
+  const std::optional<Manifest> manifest = ReadManifest(fs, key);
+  auto files = manifest.has_value() ? WholeFiles(fs, key, *manifest) : std::nullopt;
+  if (!files.has_value()) {
+    return absl::NotFoundError(absl::StrCat("there is no whole ", kind, " in the folder '", folder,
+                                            "': read the pipeline that makes it to its end once"));
   }
-  return files;
+  return StoredRows{
+      .spec = manifest->spec, .files = *std::move(files), .elements = manifest->elements};
 }
 
 absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
@@ -258,8 +320,8 @@ absl::Status StoredRowsWriter::Publish() {
                         .sizes = sizes_,
                         .elements = elements_,
                         .pipeline = key_.pipeline,
-                        .spec = key_.spec.ToString(),
-                        .sources = key_.sources});
+                        .sources = key_.sources,
+                        .spec = key_.spec});
 }
 
 }  // namespace penstock::data

@@ -42,6 +42,16 @@ struct StoredRowsKey {
 absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileSystem& fs,
                                                                        const StoredRowsKey& key);
 
+// What stands in a folder, whoever stored it.
+struct StoredRows {
+  ElementSpec spec;
+  std::vector<std::string> files;  // in order
+  int64_t elements = 0;
+};
+// NotFound: nothing, or nothing whole.
+absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string& kind,
+                                          const std::string& folder);
+
 absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
                                                            const std::string& file,
                                                            const ElementSpec& spec);

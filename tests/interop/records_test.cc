@@ -98,5 +98,18 @@ TEST(Records, AreReadByTensorFlow) {
   EXPECT_TRUE(checked.ok()) << checked;
 }
 
+TEST(Records, OfASnapshotAreFramedAsTensorFlowReadsThem) {
+  const TemporaryFolder folder;
+  const data::Dataset dataset =
+      data::Dataset::Range(0, kCount).Snapshot(folder.path().string(), {.shard_bytes = 500});
+  auto iterator = dataset.MakeIterator();
+  ASSERT_TRUE(iterator.ok()) << iterator.status();
+  for (base::NamedArrays element; *(*iterator)->Next(&element);) {
+  }
+  const absl::Status counted =
+      RunPython("interop/tensorflow_records.py", {"snapshot", folder.path().string()});
+  EXPECT_TRUE(counted.ok()) << counted;
+}
+
 }  // namespace
 }  // namespace penstock::tests

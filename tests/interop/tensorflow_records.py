@@ -2,6 +2,8 @@
 
 Usage: tensorflow_records.py write FOLDER    writes FOLDER/{none,gzip,zlib}.tfrecord
        tensorflow_records.py check FOLDER    reads such files and compares; exits with 1 where they differ
+       tensorflow_records.py snapshot FOLDER counts the elements in the shards of a Snapshot, whose records begin with
+                                             the number of elements that they hold (data/rows_format.h)
 
 What record i holds is a formula, which records_test.cc knows too.
 """
@@ -67,5 +69,21 @@ def check(folder):
             assert tf.train.Example.FromString(record.numpy()) == example(i), f"{name}, record {i}: as a message"
 
 
+def varint(record):
+    number = 0
+    for shift, byte in enumerate(record):
+        number |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return number
+    raise ValueError("a number without end")
+
+
+def snapshot(folder):
+    shards = sorted(tf.io.gfile.glob(f"{folder}/snapshot-*.tfrec"))
+    assert len(shards) > 1, shards
+    elements = sum(varint(record.numpy()) for record in tf.data.TFRecordDataset(shards))
+    assert elements == COUNT, f"{elements} elements in {len(shards)} shards, wanted {COUNT}"
+
+
 if __name__ == "__main__":
-    {"write": write, "check": check}[sys.argv[1]](sys.argv[2])
+    {"write": write, "check": check, "snapshot": snapshot}[sys.argv[1]](sys.argv[2])
