@@ -91,9 +91,10 @@ enum class DctScaling : uint8_t {
   kNever,
   // When the result is at most 1/2 (1/4) as large as what is resized, in both directions: such
   // images take a fifth to a third less time. The pixels are not those of the formulas in resize.h:
-  // low frequencies are an average too, but another one. On detailed pictures the mean difference
-  // from area averaging is 1 to 2 of 255, and 99.8 % are within 8. Filters that look at few pixels
-  // (those without antialias) see a smoother image, and differ more.
+  // low frequencies are an average too, but another, sharper one. On two photographs the mean
+  // difference from area averaging was 1 to 3 of 255, that of 2 to 11 % of the samples more than 8,
+  // and at edges up to 60; from bilinear with antialias two thirds of that. Filters that look at
+  // few pixels (without antialias) see another image altogether: mean differences up to 10.
   kAuto,
 };
 
