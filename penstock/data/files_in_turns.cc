@@ -257,7 +257,7 @@ class FilesInTurnsNode : public Node {
   std::vector<Slot> slots_;
   size_t turn_ = 0;
   std::deque<std::shared_ptr<FileAhead>> upcoming_;  // in the order of the list
-  absl::Status error_;  // too many elements were left out
+  absl::Status error_;                               // too many elements were left out
 };
 
 }  // namespace

@@ -87,8 +87,8 @@ struct IteratorOptions {
   // True: the same seed gives the same elements in the same order, whatever the number of threads.
   // False: what is ready first comes first, but nothing is overtaken without end: where a stage
   // gives what is ready (a batch; a file of FromFiles; a dataset of Interleave; 16 records of a
-  // global shuffle; of files read in turns, a block of each), at most kMostOvertaken of these come
-  // before one whose turn it was.
+  // global shuffle, 64 from an object store; of files read in turns, a block of each), at most
+  // kMostOvertaken of these come before one whose turn it was.
   bool deterministic = true;
   // Which pass over the data this is, for one iterator per epoch: Shuffle draws another order for
   // each. Epoch 3 gives what the fourth round of Repeat() gives in one that began with epoch 0.
