@@ -82,6 +82,13 @@ TEST_F(BenchTest, AFolderOfImagesIsPackedForTheComparison) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "scratch")) << "the sample stays behind";
 }
 
+TEST_F(BenchTest, AugmentationIsDoneWhereImagesAreDecoded) {
+  Pack();
+  const Json bench =
+      BenchData({Path("shards"), "--augment", "--size", "6", "6", "--batch", "4", "--no-compare"});
+  EXPECT_THAT(bench["plan"], HasSubstr("random crop"));
+}
+
 TEST_F(BenchTest, ArraysCsvAndTextHaveTheirOwnRungs) {
   base::NamedArrays arrays;
   arrays.Set("x", base::Array::Zeros(base::DType::kU8, {64, 3}));

@@ -205,10 +205,13 @@ class Builder {
   }
 
   Dataset Decode(const Dataset& rows, const std::string& column) const {
-    Dataset decoded = rows.DecodeImage({.column = column,
-                                        .channels = channels_,
-                                        .height = pipeline_.given.height,
-                                        .width = pipeline_.given.width});
+    data::DecodeImageOptions decode{.column = column,
+                                    .channels = channels_,
+                                    .height = pipeline_.given.height,
+                                    .width = pipeline_.given.width};
+    if (options_.augment) decode.random_crop = image::RandomResizedCrop{};
+    decode.random_flip = options_.augment;
+    Dataset decoded = rows.DecodeImage(std::move(decode));
     return options_.skip_unreadable ? decoded.IgnoreErrors() : decoded;
   }
 
@@ -324,6 +327,8 @@ void PipelineOptions::Describe(CLI::App& app) {
                  "Height and width that images are resized to; default: of the first image")
       ->expected(2)
       ->check(CLI::Range(1, 65500));
+  app.add_flag("--augment", augment,
+               "Training's random crops (8 to 100 % of the area, resized) and flips");
   app.add_option("--shuffle", shuffle, "Elements in the shuffle buffer; 0: the order of the files")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();

@@ -29,6 +29,7 @@ struct PipelineOptions {
   int64_t batch_size = 64;
   std::vector<int> image_size = {};  // {height, width}; empty: of the first image
   int channels = 0;                  // 1 or 3; 0: of the first image
+  bool augment = false;              // random crops, resized, and flips, where images are decoded
   std::string image_feature = {};    // of shards; "": `image`, else the one that holds an image
   std::vector<std::string> columns = {};  // of shards; empty: the image and `class`, else all
   int64_t shuffle = 10000;                // 0: the order of the files

@@ -28,6 +28,7 @@ def options(works, doc):
     p.add_argument('--batch', type=int, default=128)
     p.add_argument('--shuffle', type=int, default=1024, help='records in the shuffle buffer')
     p.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument('--workers', type=int, default=0, help='processes beside this one, for peers that have them')
     p.add_argument('--rounds', type=int, default=3)
     p.add_argument('--seconds', type=float, default=2.0)
     p.add_argument('--warm', type=float, default=1.0)
