@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/files_in_turns.h"
 #include "penstock/image/image.h"
 #include "penstock/record/example.h"
 #include "penstock/record/example_parser.h"
@@ -218,7 +219,7 @@ class Builder {
   void AddShards() {
     data::TfRecordOptions read;
     if (options_.parallel_files > 0) read.parallel_files = options_.parallel_files;
-    pipeline_.parallel_files = read.parallel_files;
+    pipeline_.parallel_files = read.parallel_files > 0 ? read.parallel_files : data::kFilesInTurns;
     const auto source = [&](bool shuffled) {
       data::TfRecordOptions of = read;
       of.shuffle_files = ShuffleFiles(shuffled);
@@ -239,7 +240,8 @@ class Builder {
   }
 
   void AddImages() {
-    data::FileOptions read;
+    // As FromFiles does by itself, so that the storage is measured with as many.
+    data::FileOptions read = {.parallel_files = pipeline_.data.remote ? 64 : 16};
     if (options_.parallel_files > 0) read.parallel_files = options_.parallel_files;
     pipeline_.parallel_files = read.parallel_files;
     const auto source = [&](bool shuffled) {
@@ -276,7 +278,7 @@ class Builder {
     data::TextOptions read;
     if (options_.parallel_files > 0) read.parallel_files = options_.parallel_files;
     read.shuffle_files = ShuffleFiles(shuffled);
-    pipeline_.parallel_files = read.parallel_files;
+    pipeline_.parallel_files = read.parallel_files > 0 ? read.parallel_files : data::kFilesInTurns;
     return read;
   }
 

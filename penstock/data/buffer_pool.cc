@@ -30,6 +30,7 @@ base::Array BufferPool::Allocate(base::DType dtype, const base::Shape& shape) {
                                  [&](const Buffer& b) { return b.bytes == bytes; });
     if (it != free_.rend()) {
       buffer = *it;
+      free_bytes_ -= bytes;
       free_.erase(std::next(it).base());
     } else {
       ++allocations_;
@@ -49,13 +50,28 @@ void BufferPool::Return(Buffer buffer) {
       surplus = buffer;
     } else {
       free_.push_back(buffer);
+      free_bytes_ += buffer.bytes;
       if (free_.size() > kMostFree) {
         surplus = free_.front();  // the one unused for the longest time
+        free_bytes_ -= surplus.bytes;
         free_.erase(free_.begin());
       }
     }
   }
   if (surplus.memory != nullptr) ::operator delete(surplus.memory, kAlign);
+}
+
+void BufferPool::Trim(int64_t bytes) {
+  std::vector<Buffer> surplus;
+  {
+    std::lock_guard lock(mutex_);
+    if (free_bytes_ <= bytes) return;
+    auto kept = free_.begin();
+    for (; kept != free_.end() && free_bytes_ > bytes; ++kept) free_bytes_ -= kept->bytes;
+    surplus.assign(free_.begin(), kept);
+    free_.erase(free_.begin(), kept);
+  }
+  for (const Buffer& buffer : surplus) ::operator delete(buffer.memory, kAlign);
 }
 
 void BufferPool::Close() {
@@ -64,6 +80,7 @@ void BufferPool::Close() {
     std::lock_guard lock(mutex_);
     closed_ = true;
     free.swap(free_);
+    free_bytes_ = 0;
   }
   for (const Buffer& buffer : free) ::operator delete(buffer.memory, kAlign);
 }

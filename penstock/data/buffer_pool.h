@@ -21,6 +21,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   // Not initialised, aligned to base::kArrayAlignment; of any type but kString.
   base::Array Allocate(base::DType dtype, const base::Shape& shape);
+  // Keeps at most so many bytes ready; those unused for the longest time go.
+  void Trim(int64_t bytes);
   // From now on returned memory is freed; what lies ready is freed at once.
   void Close();
 
@@ -36,6 +38,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   mutable std::mutex mutex_;
   std::vector<Buffer> free_;
+  int64_t free_bytes_ = 0;
   bool closed_ = false;
   int64_t allocations_ = 0;
 };

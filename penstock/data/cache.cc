@@ -1,7 +1,12 @@
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/data/cache_folder.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
 
@@ -23,32 +28,67 @@ class CachedRows {
     std::lock_guard lock(mutex_);
     if (portions_ == nullptr) portions_ = std::make_shared<const Portions>(std::move(portions));
   }
+  // They do not fit into memory.
+  void TurnToFolder() { in_folder_ = true; }
+  bool in_folder() const { return in_folder_; }
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Portions> portions_;
+  std::atomic<bool> in_folder_ = false;
 };
 
 class FillCacheNode : public Node {
  public:
   FillCacheNode(const NodeContext& context, std::unique_ptr<Node> input,
-                std::shared_ptr<CachedRows> cache)
-      : Node(context, std::move(input)), cache_(std::move(cache)) {}
+                std::shared_ptr<CachedRows> cache, bool has_folder)
+      : Node(context, std::move(input)),
+        cache_(std::move(cache)),
+        has_folder_(has_folder),
+        need_(context.memory) {}
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    PENSTOCK_RETURN_IF_ERROR(CheckMemory());
     Rows rows;
     PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(max_rows, &rows));
-    if (poll == Poll::kEnd) cache_->Publish(std::move(portions_));
+    if (poll == Poll::kEnd && !gave_up_) cache_->Publish(std::exchange(portions_, {}));
     if (poll != Poll::kReady) return poll;
     out->Append(rows, 0, rows.size());
+    if (gave_up_) return Poll::kReady;
+    elements_ += rows.size();
+    for (const BlockPtr& block : rows.blocks()) {
+      if (block == last_) continue;
+      last_ = block;
+      block->charge.MoveTo(memory_);
+      block->charge.Keep();
+    }
     portions_.push_back(std::move(rows));
     return Poll::kReady;
   }
 
  private:
+  absl::Status CheckMemory() {
+    if (gave_up_) return absl::OkStatus();
+    if (has_folder_ && memory_->charged() > memory_->budget().bytes() / 4 * 3) {
+      gave_up_ = true;
+      cache_->TurnToFolder();
+      portions_.clear();
+      last_ = nullptr;
+      return need_.Set(0);
+    }
+    return base::WithContext(
+        need_.Set(memory_->charged()),
+        absl::StrCat("Cache() keeps ", elements_, " elements and the input has not ended"));
+  }
+
   const std::shared_ptr<CachedRows> cache_;
+  const bool has_folder_;
+  MemoryNeed need_;
   CachedRows::Portions portions_;
+  BlockPtr last_;
+  int64_t elements_ = 0;
+  bool gave_up_ = false;
 };
 
 class ReadCacheNode : public Node {
@@ -89,31 +129,60 @@ class ReadCacheNode : public Node {
 
 class CacheStage : public Stage {
  public:
+  // `folder`: the stage that keeps elements in a folder, null when there is none.
+  explicit CacheStage(std::shared_ptr<const Stage> folder,
+                      std::shared_ptr<CachedRows> cache = std::make_shared<CachedRows>())
+      : folder_(std::move(folder)), cache_(std::move(cache)) {}
+
   absl::string_view name() const override { return "Cache"; }
-  std::string Parameters() const override { return ""; }
-  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
-    return inputs[0];
+  std::string Parameters() const override {
+    return folder_ == nullptr ? "" : absl::StrCat(folder_->Parameters(), ", memory first");
   }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const LookUpContext&) const override {
     return inputs[0];
   }
+  std::string memory_advice() const override {
+    return "Cache(folder, {.memory_first = true}), which turns to the disk when memory does not "
+           "suffice; Cache(folder) or Snapshot(folder), which take none; a Cache of what is "
+           "smaller "
+           "(encoded images, not decoded ones)";
+  }
+  int io_threads() const override { return folder_ == nullptr ? 0 : folder_->io_threads(); }
+
+  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
+    return folder_ == nullptr ? inputs[0] : folder_->OutputSpec(inputs);
+  }
+
+  absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
+    if (folder_ == nullptr) return nullptr;
+    PENSTOCK_ASSIGN_OR_RETURN(auto folder, folder_->LookUp(context));
+    return std::make_shared<CacheStage>(std::move(folder), cache_);
+  }
+
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     if (auto portions = cache_->Find()) {
       return std::make_unique<ReadCacheNode>(context, std::move(portions));
     }
+    if (cache_->in_folder()) return folder_->MakeNode(context);
     // What is kept is the first epoch, also when a later one is the first to be read: a run that is
     // resumed there goes on with the same order.
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, /*epoch=*/0));
-    return std::make_unique<FillCacheNode>(context, std::move(input), cache_);
+    return std::make_unique<FillCacheNode>(context, std::move(input), cache_, folder_ != nullptr);
   }
 
  private:
-  const std::shared_ptr<CachedRows> cache_ = std::make_shared<CachedRows>();
+  const std::shared_ptr<const Stage> folder_;
+  const std::shared_ptr<CachedRows> cache_;
 };
 
 }  // namespace
 
-Dataset Dataset::Cache() const { return Then(std::make_shared<CacheStage>()); }
+Dataset Dataset::Cache(std::string folder, CacheOptions options) const {
+  if (folder.empty()) return Then(std::make_shared<CacheStage>(nullptr));
+  auto in_folder = MakeCacheFolder(*this, std::move(folder));
+  if (!options.memory_first) return Then(std::move(in_folder));
+  return Then(std::make_shared<CacheStage>(std::move(in_folder)));
+}
 
 }  // namespace penstock::data

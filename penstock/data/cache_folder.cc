@@ -1,5 +1,7 @@
 // Cache(folder) and Snapshot: a pass that reads elements which an earlier run stored
 // (stored_rows.h), or stores those of its input on their way to the reader.
+#include "penstock/data/cache_folder.h"
+
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -181,7 +183,8 @@ class CacheFolderNode : public Node {
                                  .spec = spec_,
                                  .file_system = fs_,
                                  .make_input = {},
-                                 .chain = nullptr};
+                                 .chain = nullptr,
+                                 .memory = memory_};
     const auto open = [key = key_](io::FileSystem& fs, const std::string& file) {
       return OpenStoredRows(fs, file, key->spec);
     };
@@ -339,11 +342,11 @@ class CacheFolderStage : public Stage {
 
 }  // namespace
 
-Dataset Dataset::Cache(std::string folder) const {
-  const StoreOptions options = {
+std::shared_ptr<const Stage> MakeCacheFolder(const Dataset& input, std::string folder) {
+  StoreOptions options = {
       .name = "Cache", .kind = "cache", .only_local = true, .shard_bytes = INT64_MAX};
-  return Then(
-      std::make_shared<CacheFolderStage>(std::move(folder), options, ToString(), description_));
+  return std::make_shared<CacheFolderStage>(std::move(folder), std::move(options), input.ToString(),
+                                            input.shared_description());
 }
 
 Dataset Dataset::Snapshot(std::string folder, SnapshotOptions options) const {

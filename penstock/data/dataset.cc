@@ -3,16 +3,41 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/report.h"
 #include "penstock/data/stage.h"
 
 namespace penstock::data {
 namespace {
 
-void Print(const Dataset::Description& description, std::string* out) {
-  for (const auto& input : description.inputs) Print(*input, out);
-  absl::StrAppend(out, description.stage->ToString(), "\n");
+// The text decides whose a cache is, so no two pipelines may have the same: inputs of a stage that
+// has several are told apart, and a line is a stage whatever its parameters hold.
+void Print(const Dataset::Description& description, int indent, std::string* out) {
+  const bool several = description.inputs.size() > 1;
+  const std::string space(2 * static_cast<size_t>(indent), ' ');
+  for (size_t i = 0; i < description.inputs.size(); ++i) {
+    if (several) absl::StrAppend(out, space, "input ", i, ":\n");
+    Print(*description.inputs[i], indent + (several ? 1 : 0), out);
+  }
+  absl::StrAppend(
+      out, space,
+      absl::StrReplaceAll(description.stage->ToString(), {{"\\", "\\\\"}, {"\n", "\\n"}}), "\n");
+}
+
+// Draws what is described; its number.
+int Draw(const Dataset::Description& description, int* stages, std::string* out) {
+  std::vector<int> inputs;
+  for (const auto& input : description.inputs) inputs.push_back(Draw(*input, stages, out));
+  const int number = (*stages)++;
+  absl::StrAppend(out, "  s", number, " [label=\"", DotQuoted(description.stage->ToString()), "\\n",
+                  DotQuoted(description.spec.ToString()), "\"];\n");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    absl::StrAppend(out, "  s", inputs[i], " -> s", number,
+                    inputs.size() > 1 ? absl::StrCat(" [label=\"", i, "\"]") : "", ";\n");
+  }
+  return number;
 }
 
 }  // namespace
@@ -49,8 +74,16 @@ const ElementSpec& Dataset::spec() const { return description_->spec; }
 
 std::string Dataset::ToString() const {
   std::string out;
-  Print(*description_, &out);
+  Print(*description_, 0, &out);
   return out;
+}
+
+std::string Dataset::Dot() const {
+  std::string out =
+      "digraph dataset {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\"];\n";
+  int stages = 0;
+  Draw(*description_, &stages, &out);
+  return out + "}\n";
 }
 
 }  // namespace penstock::data

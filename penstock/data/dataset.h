@@ -48,8 +48,9 @@ class Stage;
 
 struct TfRecordOptions {
   // So many files are read in turns, `block_length` records each, in the order of the list; where
-  // one ends the next of the list takes its place. 1: one file after the other.
-  int parallel_files = 8;
+  // one ends the next of the list takes its place. 1: one file after the other. 0, automatic: 8 in
+  // turns, and of those that come next as many are read ahead as the tuner finds of use (tuner.h).
+  int parallel_files = 0;
   int64_t block_length = 16;
   // Another order of the files in each epoch, by the iterator's seed.
   bool shuffle_files = false;
@@ -60,8 +61,9 @@ struct TfRecordOptions {
   // beside the shard (record/tfrecord_index.h), made on first use. Not for compressed shards, and
   // not with skip_damaged.
   bool global_shuffle = false;
-  // Records read and not yet taken, of all files together; at least one block of each.
-  int64_t read_ahead_bytes = int64_t{32} << 20;
+  // Records read and not yet taken, of all files together; at least one block of each. 0: tuned, 32
+  // MiB at first.
+  int64_t read_ahead_bytes = 0;
   int64_t block_bytes = int64_t{1} << 20;  // read at once
   bool verify = true;                      // the checksums of the data (lengths' always are)
   // Leaves out damaged records, and the rest of a file behind damage that hides where the next one
@@ -71,18 +73,18 @@ struct TfRecordOptions {
 };
 
 struct FileOptions {
-  // Read at once. 0: 16, and 64 from an object store, where a file is mostly a wait.
+  // Read at once. 0: tuned, 16 at first, and 64 from an object store, where a file is mostly a wait.
   int parallel_files = 0;
   bool shuffle_files = false;
-  int64_t read_ahead_bytes = int64_t{64} << 20;  // read and not yet taken
+  int64_t read_ahead_bytes = 0;  // read and not yet taken; 0: tuned, 64 MiB at first
 };
 
 struct TextOptions {
   // As in TfRecordOptions, of lines.
-  int parallel_files = 8;
+  int parallel_files = 0;
   int64_t block_length = 16;
   bool shuffle_files = false;
-  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t read_ahead_bytes = 0;
   int64_t block_bytes = int64_t{1} << 20;
   int64_t max_line_bytes = int64_t{16} << 20;  // a longer line is an error
 };
@@ -113,10 +115,10 @@ struct CsvOptions {
   int64_t infer_rows = 100;
 
   // As in TfRecordOptions, of rows.
-  int parallel_files = 8;
+  int parallel_files = 0;
   int64_t block_length = 16;
   bool shuffle_files = false;
-  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int64_t read_ahead_bytes = 0;
   int64_t block_bytes = int64_t{1} << 20;
   int64_t max_row_bytes = int64_t{16} << 20;  // a longer row is an error
   // Where the first rows are read when columns are to be found out. None: Default().
@@ -141,7 +143,7 @@ struct NpyOptions {
   // What may be loaded; more is refused before it is read, and the error says what works instead.
   // 0: what Linux says is available to this process, its cgroup's limit included.
   int64_t memory_bytes = 0;
-  int64_t read_ahead_bytes = int64_t{32} << 20;  // of kStream
+  int64_t read_ahead_bytes = 0;  // of kStream; 0: tuned, 32 MiB at first
   int64_t block_bytes = int64_t{1} << 20;
   // None: io::FileSystem::Default(). Read when the dataset is described.
   std::shared_ptr<io::FileSystem> file_system = {};
@@ -230,6 +232,11 @@ struct RandomOptions {
 struct RandomSeedOptions {
   std::string column = "seed";
   std::optional<uint64_t> seed = {};  // none: from the iterator's, another one for each stage
+};
+
+struct CacheOptions {
+  // Elements are kept in memory as long as it suffices for them, and only else in the folder.
+  bool memory_first = false;
 };
 
 struct ZipOptions {
@@ -330,7 +337,8 @@ struct InterleaveOptions {
   int64_t cycle_length = 8;  // datasets that are read in turns
   int64_t block_length = 1;  // elements of each
   // So many of them work ahead at once, each within its own bounds; the order does not depend on
-  // it. 0: those of the cycle, and the one that comes next.
+  // it. 0: those of the cycle, and the one that comes next, and more of these as the tuner finds of
+  // use.
   int64_t parallel = 0;
 };
 
@@ -445,21 +453,27 @@ class Dataset {
   // one bad row costs all of it: let it stand before. Elements that a Take before it counted count.
   Dataset IgnoreErrors(IgnoreErrorsOptions options = {}) const;
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
-  // dataset and its copies. Iterators made before that read the input themselves.
-  Dataset Cache() const;
-  // The same on a local disk, for later runs too: the first pass to the end writes the elements
-  // into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are there only when all
-  // are. A cache of another pipeline is refused, one that a killed run left unfinished, or whose
-  // files or arrays have changed since, is made anew. What a function of Map or FromGenerator does
-  // is not seen: give it another .name, or remove the folder, when it changes. Of several programs
-  // one writes, and the others read the input themselves meanwhile.
-  Dataset Cache(std::string folder) const;
+  // dataset and its copies. Iterators made before that read the input themselves. What is kept is
+  // charged to IteratorOptions::memory_bytes; more than that is an error.
+  //
+  // With a folder they are kept on a local disk, for later runs too: the first pass to the end
+  // writes the elements into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are
+  // there only when all are. A cache of another pipeline is refused, one that a killed run left
+  // unfinished, or whose files or arrays have changed since, is made anew. What a function of Map
+  // or FromGenerator does is not seen: give it another .name, or remove the folder, when it
+  // changes. Of several programs one writes, and the others read the input themselves meanwhile.
+  //
+  // With memory_first as well, a pass in which they fill three quarters of the memory gives them
+  // back, the next pass stores them in the folder, and from then on they are read from there.
+  Dataset Cache(std::string folder = "", CacheOptions options = {}) const;
   // The same as shards in a folder of any file system (snapshot.manifest and snapshot-*.tfrec), to
   // be read by other machines too. In an object store nobody can see whether another program is
   // writing: both then do, and the last manifest counts; files of a killed run stay there.
   Dataset Snapshot(std::string folder, SnapshotOptions options = {}) const;
-  // Has up to `count` elements ready ahead of the reader.
-  Dataset Prefetch(int64_t count) const;
+  // Has up to `count` elements ready ahead of the reader. kAuto: begins with 2, and more when the
+  // reader waits although they had been ready at times (tuner.h).
+  static constexpr int64_t kAuto = 0;
+  Dataset Prefetch(int64_t count = kAuto) const;
 
   // The elements of the datasets that a function makes of these elements, `cycle_length` datasets
   // in turns, `block_length` elements of each; where one ends, that of the next element takes its
@@ -486,8 +500,11 @@ class Dataset {
   const ElementSpec& spec() const;
   // The first mistake in the description, with its stage.
   const absl::Status& status() const { return status_; }
-  // One stage a line, in the order in which elements go through them.
+  // One stage a line, in the order in which elements go through them. The inputs of a stage that
+  // has several stand before it, indented, each under a line "input 0:".
   std::string ToString() const;
+  // The same as a picture: `dot -Tsvg`.
+  std::string Dot() const;
 
   // How a Dataset is held: a tree that grows at its root. For the plan.
   struct Description {
@@ -496,6 +513,7 @@ class Dataset {
     ElementSpec spec;
   };
   const Description& description() const { return *description_; }
+  const std::shared_ptr<const Description>& shared_description() const { return description_; }
 
  private:
   Dataset() = default;

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kPortionBytes = 64 * 1024;
 constexpr int64_t kMostPortionRows = 256;
 constexpr int64_t kSkipAtOnce = 1 << 16;
+constexpr double kTuneSeconds = 0.05;
 
 }  // namespace
 
@@ -86,6 +87,17 @@ void Engine::DriveOnce() {
   if (root_ == nullptr || !SkipFirst()) return;
   FillOutput();
   if (root_ != nullptr) root_->Advance();
+  Tune();
+}
+
+void Engine::Tune() {
+  const double now = Now();
+  if (now < next_tune_) return;
+  next_tune_ = now + kTuneSeconds;
+  // What lies ready for the next batches is of use only as long as there is memory for it.
+  buffers_->Trim(options_.memory->bytes() - options_.memory->charged());
+  if (tuner_.empty()) return;
+  tuner_.Tick({.now = now, .reader_wait_seconds = reader_wait_seconds(), .elements = elements_});
 }
 
 bool Engine::SkipFirst() {
@@ -116,6 +128,7 @@ void Engine::FillOutput() {
   if (*poll == Poll::kPending) return;
   const int64_t row_bytes = std::max<int64_t>(1, rows.Bytes() / rows.size());
   portion_ = std::clamp<int64_t>(kPortionBytes / row_bytes, 1, kMostPortionRows);
+  elements_ += rows.size();
   std::lock_guard lock(mutex_);
   output_ = std::move(rows);
   changed_.notify_all();

@@ -21,7 +21,9 @@
 #include "penstock/base/thread_pool.h"
 #include "penstock/data/buffer_pool.h"
 #include "penstock/data/iterator.h"
+#include "penstock/data/memory_budget.h"
 #include "penstock/data/rows.h"
+#include "penstock/data/tuner.h"
 
 namespace penstock::data {
 
@@ -34,12 +36,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
     base::ThreadPool* compute = nullptr;  // for jobs that compute
     base::ThreadPool* io = nullptr;       // for jobs that wait for storage
     base::Clock* clock = nullptr;
+    std::shared_ptr<MemoryBudget> memory = {};
     bool deterministic = true;
     int64_t skip = 0;  // elements that are passed over before the first
     int64_t max_errors = -1;
     OnSkipped on_skipped = {};
   };
-  explicit Engine(Options options) : options_(options) {}
+  explicit Engine(Options options) : options_(std::move(options)), tuner_(options_.memory) {}
 
   // Starts to work ahead.
   void Start(std::unique_ptr<Node> root);
@@ -94,6 +97,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   double reader_wait_seconds() const;
   base::Clock* clock() const { return options_.clock; }
   const std::shared_ptr<BufferPool>& buffers() const { return buffers_; }
+  const std::shared_ptr<MemoryBudget>& memory() const { return options_.memory; }
+  Tuner& tuner() { return tuner_; }
 
  private:
   friend class Node;
@@ -109,6 +114,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void DriveOnce();
   bool SkipFirst();
   void FillOutput();
+  void Tune();
   void Finish(const absl::Status& status);
 
   const Options options_;
@@ -120,6 +126,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   int64_t portion_ = 1;
   double input_seconds_ = 0;  // see Node::Next
   std::shared_ptr<const void> job_owner_;
+  Tuner tuner_;
+  double next_tune_ = 0;
+  int64_t elements_ = 0;  // given to the reader
 
   std::atomic<int64_t> num_skipped_ = 0;
   std::atomic<uint64_t> notes_ = 0;      // events not yet looked at; 0 when nobody is driving

@@ -12,20 +12,36 @@
 namespace penstock::data {
 namespace {
 
+// When automatic: the most to which these are tuned.
+constexpr int64_t kMostFilesAhead = 16;
+constexpr int64_t kMostReadAheadBytes = 4 * kReadAheadBytes;
+
+// What the files of one node share.
+struct Ahead {
+  StageCounters& counters;
+  MemoryAccount* memory;
+  std::shared_ptr<const Knob> bytes;  // of all files
+  int64_t files;                      // in turns
+  std::atomic<int64_t> largest_block = 0;
+
+  int64_t bytes_of_file() const { return std::max<int64_t>(1, bytes->value() / files); }
+};
+
 // One file being read ahead. Jobs read it, one at a time; the node takes what they read.
 class FileAhead : public std::enable_shared_from_this<FileAhead> {
  public:
-  FileAhead(std::string uri, std::shared_ptr<io::FileSystem> file_system, OpenFileReader open,
-            StageCounters& counters)
+  FileAhead(std::string uri, std::shared_ptr<Ahead> ahead,
+            std::shared_ptr<io::FileSystem> file_system, OpenFileReader open)
       : uri_(std::move(uri)),
+        ahead_(std::move(ahead)),
         file_system_(std::move(file_system)),
-        open_(std::move(open)),
-        counters_(counters) {}
+        open_(std::move(open)) {}
 
-  // Makes sure that there is a job as long as fewer bytes than `most_bytes` wait to be taken.
-  void ReadOn(Engine& engine, int64_t most_bytes) {
+  // Makes sure that there is a job when there is room: of a file in turn for a block in any case,
+  // and for more within what is read ahead; of one whose turn has not come for one block.
+  void ReadOn(Engine& engine, bool in_turn) {
     std::lock_guard lock(mutex_);
-    most_bytes_ = most_bytes;
+    in_turn_ = in_turn;
     if (reading_ || !HasRoom()) return;
     reading_ = true;
     engine.Io([self = shared_from_this(), &engine] { self->ReadWhileThereIsRoom(engine); });
@@ -57,13 +73,23 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
   }
 
  private:
-  bool HasRoom() const { return !ended_ && status_.ok() && bytes_ < most_bytes_; }
+  bool HasRoom() const {
+    if (ended_ || !status_.ok()) return false;
+    if (blocks_.empty()) return in_turn_ || ahead_->memory->HasRoom(ahead_->largest_block);
+    return in_turn_ && bytes_ < ahead_->bytes_of_file() &&
+           ahead_->memory->HasRoom(ahead_->largest_block);
+  }
 
   void ReadWhileThereIsRoom(Engine& engine) {
     for (;;) {
       const double begin = engine.Now();
+      MemoryCharge charge(ahead_->memory, ahead_->largest_block);
       absl::StatusOr<FileBlock> read = ReadNext();
-      StageCounters::AddSeconds(counters_.busy_ns, engine.Now() - begin);
+      StageCounters::AddSeconds(ahead_->counters.busy_ns, engine.Now() - begin);
+      if (read.ok() && read->block != nullptr) {
+        charge.Set(read->bytes);
+        read->block->charge = std::move(charge);
+      }
       const bool go_on = Store(std::move(read)) && !engine.cancelled();
       engine.Wake();
       if (!go_on) return;
@@ -79,7 +105,10 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
 
   // Whether to read on.
   bool Store(absl::StatusOr<FileBlock> read) {
-    if (read.ok()) counters_.bytes.fetch_add(read->bytes, std::memory_order_relaxed);
+    if (read.ok()) {
+      ahead_->counters.bytes.fetch_add(read->bytes, std::memory_order_relaxed);
+      if (read->bytes > ahead_->largest_block) ahead_->largest_block = read->bytes;
+    }
     std::lock_guard lock(mutex_);
     if (!read.ok()) {
       status_ = read.status();
@@ -91,18 +120,21 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
       blocks_.push_back(*std::move(read));
     }
     reading_ = HasRoom();
+    if (!reading_ && in_turn_ && !ended_) {
+      ahead_->counters.full.fetch_add(1, std::memory_order_relaxed);
+    }
     return reading_;
   }
 
   const std::string uri_;
+  const std::shared_ptr<Ahead> ahead_;
   const std::shared_ptr<io::FileSystem> file_system_;
   const OpenFileReader open_;
-  StageCounters& counters_;
   std::unique_ptr<FileReader> reader_;  // the job's
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  int64_t most_bytes_ = 0;
+  bool in_turn_ = false;
   std::deque<FileBlock> blocks_;
   std::vector<absl::Status> left_out_at_end_;
   int64_t bytes_ = 0;
@@ -116,23 +148,37 @@ class FilesInTurnsNode : public Node {
   FilesInTurnsNode(const NodeContext& context, std::vector<std::string> files, OpenFileReader open,
                    FilesInTurnsOptions options)
       : Node(context, nullptr),
-        options_(options),
-        most_bytes_(std::max<int64_t>(1, options.read_ahead_bytes / options.parallel_files)),
+        block_length_(options.block_length),
+        files_in_turns_(options.parallel_files == 0 ? kFilesInTurns : options.parallel_files),
         file_system_(context.file_system),
         files_(std::move(files)),
         open_(std::move(open)),
-        meter_(engine_, counters_) {}
+        meter_(engine_, counters_),
+        need_(context.memory),
+        ahead_(new Ahead{.counters = counters_,
+                         .memory = context.memory,
+                         .bytes = BytesKnob(context, options),
+                         .files = files_in_turns_}),
+        files_ahead_(FilesKnob(context, options)) {
+    counters_.work = StageWork::kReads;
+    counters_.room_unit = "bytes";
+  }
 
   void Advance() override {
     OpenFiles();
-    for (const Slot& slot : slots_) slot.file->ReadOn(engine_, most_bytes_);
-    for (const auto& file : upcoming_) file->ReadOn(engine_, kOneBlock);
+    for (const Slot& slot : slots_) slot.file->ReadOn(engine_, true);
+    for (const auto& file : upcoming_) file->ReadOn(engine_, false);
+    counters_.parallelism =
+        static_cast<int64_t>(std::max<size_t>(slots_.size() + upcoming_.size(), 1));
+    counters_.room = ahead_->bytes->value();
   }
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();
     Advance();
+    PENSTOCK_RETURN_IF_ERROR(
+        need_.Set(ahead_->largest_block * static_cast<int64_t>(slots_.size())));
     while (!slots_.empty() && out->size() - before < max_rows) {
       BlockPtr block;
       const absl::StatusOr<Found> found = FindSlot(&block);
@@ -153,8 +199,6 @@ class FilesInTurnsNode : public Node {
 
  private:
   using Found = FileAhead::Found;
-  // Room of a file whose turn has not come: any number of bytes above 0 lets in one block.
-  static constexpr int64_t kOneBlock = 1;
   // One of the files that are read in turns.
   struct Slot {
     std::shared_ptr<FileAhead> file;
@@ -168,25 +212,46 @@ class FilesInTurnsNode : public Node {
     return poll;
   }
 
-  std::shared_ptr<FileAhead> Open(int64_t most_bytes) {
-    auto file = std::make_shared<FileAhead>(files_[next_file_++], file_system_, open_, counters_);
-    file->ReadOn(engine_, most_bytes);
+  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
+                                               const FilesInTurnsOptions& options) {
+    KnobOptions knob = {.what = "read ahead",
+                        .evidence = KnobOptions::kIsFull,
+                        .start = kReadAheadBytes,
+                        .least = int64_t{1} << 20,
+                        .most = kMostReadAheadBytes,
+                        .bytes = true};
+    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
+    knob.start = options.read_ahead_bytes;
+    return std::make_shared<const Knob>(knob);
+  }
+  static std::shared_ptr<const Knob> FilesKnob(const NodeContext& context,
+                                               const FilesInTurnsOptions& options) {
+    const KnobOptions knob = {.what = "files opened ahead of their turn", .most = kMostFilesAhead};
+    if (options.parallel_files == 0) return context.MakeKnob(knob);
+    return std::make_shared<const Knob>(knob);
+  }
+
+  std::shared_ptr<FileAhead> Open(bool in_turn) {
+    auto file = std::make_shared<FileAhead>(files_[next_file_++], ahead_, file_system_, open_);
+    file->ReadOn(engine_, in_turn);
     return file;
   }
 
   // Files in turn, and those that come next, so that the first block of each is there when its turn
-  // comes: one, and another for each file in turn that has been read to its end. (Shards are of
-  // like size, so those in turn all end at the same time, and opening a file may take a while.)
+  // comes: one, or as many as the tuner says, and another for each file in turn that has been read
+  // to its end. (Shards are of like size, so those in turn all end at the same time, and opening a
+  // file may take a while.)
   void OpenFiles() {
     while (!opened_first_ && next_file_ < files_.size() &&
-           static_cast<int>(slots_.size()) < options_.parallel_files) {
-      slots_.push_back({.file = Open(most_bytes_), .left = options_.block_length});
+           static_cast<int>(slots_.size()) < files_in_turns_) {
+      slots_.push_back({.file = Open(true), .left = block_length_});
     }
     opened_first_ = true;
-    const auto wanted = 1 + std::count_if(slots_.begin(), slots_.end(),
-                                          [](const Slot& slot) { return slot.file->IsRead(); });
+    const auto wanted =
+        files_ahead_->value() + std::count_if(slots_.begin(), slots_.end(),
+                                              [](const Slot& slot) { return slot.file->IsRead(); });
     while (static_cast<int64_t>(upcoming_.size()) < wanted && next_file_ < files_.size()) {
-      upcoming_.push_back(Open(kOneBlock));
+      upcoming_.push_back(Open(false));
     }
   }
 
@@ -220,14 +285,14 @@ class FilesInTurnsNode : public Node {
     if (slot.row == block->rows) {
       slot.row = 0;
       slot.file->Pop();
-      slot.file->ReadOn(engine_, most_bytes_);
+      slot.file->ReadOn(engine_, true);
     }
     if (slot.left == 0) NextTurn();
   }
 
   void NextTurn() {
     turn_ = (turn_ + 1) % slots_.size();
-    slots_[turn_].left = options_.block_length;
+    slots_[turn_].left = block_length_;
   }
 
   // The file of this turn has ended: another takes its place, and it is the next slot's turn.
@@ -235,7 +300,7 @@ class FilesInTurnsNode : public Node {
     if (!upcoming_.empty()) {
       slots_[turn_] = {.file = std::move(upcoming_.front())};
       upcoming_.pop_front();
-      slots_[turn_].file->ReadOn(engine_, most_bytes_);
+      slots_[turn_].file->ReadOn(engine_, true);
       OpenFiles();
       NextTurn();
       return;
@@ -243,15 +308,18 @@ class FilesInTurnsNode : public Node {
     slots_.erase(slots_.begin() + turn_);
     if (slots_.empty()) return;
     turn_ %= slots_.size();
-    slots_[turn_].left = options_.block_length;
+    slots_[turn_].left = block_length_;
   }
 
-  const FilesInTurnsOptions options_;
-  const int64_t most_bytes_;  // that wait, of a file in turn
+  const int64_t block_length_;
+  const int files_in_turns_;
   const std::shared_ptr<io::FileSystem> file_system_;
   const std::vector<std::string> files_;
   const OpenFileReader open_;
   WaitMeter meter_;
+  MemoryNeed need_;
+  const std::shared_ptr<Ahead> ahead_;
+  const std::shared_ptr<const Knob> files_ahead_;
   size_t next_file_ = 0;
   bool opened_first_ = false;
   std::vector<Slot> slots_;
@@ -267,8 +335,12 @@ std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<s
   return std::make_unique<FilesInTurnsNode>(context, std::move(files), std::move(open), options);
 }
 
+std::string PrintParallelFiles(int parallel_files) {
+  return parallel_files == 0 ? "auto" : absl::StrCat(parallel_files);
+}
+
 std::string PrintTurns(int parallel_files, int64_t block_length) {
-  std::string out = absl::StrCat(", parallel_files=", parallel_files);
+  std::string out = absl::StrCat(", parallel_files=", PrintParallelFiles(parallel_files));
   if (block_length != FilesInTurnsOptions().block_length) {
     absl::StrAppend(&out, ", block_length=", block_length);
   }
@@ -276,7 +348,9 @@ std::string PrintTurns(int parallel_files, int64_t block_length) {
 }
 
 int ThreadsForFiles(int parallel_files, size_t files) {
-  return std::min<int>(parallel_files + 1, static_cast<int>(files));
+  const int threads =
+      parallel_files == 0 ? kFilesInTurns + static_cast<int>(kMostFilesAhead) : parallel_files + 1;
+  return std::min<int>(threads, static_cast<int>(files));
 }
 
 }  // namespace penstock::data

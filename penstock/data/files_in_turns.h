@@ -32,11 +32,22 @@ class FileReader {
 using OpenFileReader = std::function<absl::StatusOr<std::unique_ptr<FileReader>>(
     io::FileSystem& file_system, const std::string& uri)>;
 
+// When automatic: how many files are in turns (which decides the order, so it is never tuned), and
+// what is read ahead of all of them, at first.
+inline constexpr int kFilesInTurns = 8;
+inline constexpr int64_t kReadAheadBytes = int64_t{32} << 20;
+
 struct FilesInTurnsOptions {
-  int parallel_files = 8;
-  int64_t block_length = 16;  // rows of one file until it is the next one's turn
-  int64_t read_ahead_bytes = int64_t{32} << 20;
+  int parallel_files = 0;        // 0: automatic, as in TfRecordOptions
+  int64_t block_length = 16;     // rows of one file until it is the next one's turn
+  int64_t read_ahead_bytes = 0;  // 0: automatic
 };
+// For an error of options.
+inline constexpr char kCountsAtLeastOne[] =
+    "options that count must be at least 1 (parallel_files and read_ahead_bytes may be 0: "
+    "automatic)";
+// For an error of a source that is too large for its iterator's memory.
+inline constexpr char kFilesMemoryAdvice[] = "fewer parallel_files, or smaller block_bytes";
 
 // `open` is called by jobs, for each file once.
 std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<std::string> files,
@@ -44,8 +55,10 @@ std::unique_ptr<Node> MakeFilesInTurns(const NodeContext& context, std::vector<s
 
 // As parameters are printed; both decide on the order.
 std::string PrintTurns(int parallel_files, int64_t block_length);
+// "8", "auto".
+std::string PrintParallelFiles(int parallel_files);
 
-// What Stage::io_threads() says: one more reads the file that comes next.
+// What Stage::io_threads() says: more than those of the files in turns, for those that come next.
 int ThreadsForFiles(int parallel_files, size_t files);
 
 }  // namespace penstock::data

@@ -182,6 +182,7 @@ class FromCsvStage : public Stage {
         PrintPatterns(patterns_), PrintTurns(options_->parallel_files, options_->block_length),
         options_->header ? "" : ", no header", options_->shuffle_files ? ", shuffle files" : "");
   }
+  std::string memory_advice() const override { return kFilesMemoryAdvice; }
   int io_threads() const override {
     return ThreadsForFiles(options_->parallel_files, patterns_.size());
   }
@@ -189,9 +190,9 @@ class FromCsvStage : public Stage {
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
     const CsvOptions& o = *options_;
-    if (std::min({int64_t{o.parallel_files}, o.block_length, o.read_ahead_bytes, o.block_bytes,
-                  o.max_row_bytes, o.infer_rows}) < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+    if (std::min({o.block_length, o.block_bytes, o.max_row_bytes, o.infer_rows}) < 1 ||
+        o.parallel_files < 0 || o.read_ahead_bytes < 0) {
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     if (std::max(o.block_bytes, o.max_row_bytes) > kMostTextBytes) {
       return absl::InvalidArgumentError(

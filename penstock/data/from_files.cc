@@ -10,12 +10,18 @@
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/files.h"
+#include "penstock/data/files_in_turns.h"
 #include "penstock/data/small_files.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::data {
 namespace {
+
+// When automatic.
+constexpr int64_t kReadsAtOnce = 16;
+constexpr int kMostReadsAtOnce = kObjectStoreRequests;
+constexpr int64_t kFilesAheadBytes = 2 * kReadAheadBytes;
 
 class PathOrigin : public OriginSource {
  public:
@@ -49,11 +55,18 @@ class FromFilesNode : public Node {
   FromFilesNode(const NodeContext& context, std::vector<std::string> files, FileOptions options,
                 std::shared_ptr<SmallFiles> small_files)
       : Node(context, nullptr),
-        options_(options),
         small_files_(std::move(small_files)),
         file_system_(context.file_system),
         files_(std::move(files)),
-        meter_(engine_, counters_) {}
+        meter_(engine_, counters_),
+        need_(context.memory),
+        reads_at_once_(ReadsKnob(context, options,
+                                 // Local and in memory a request costs nothing worth hiding.
+                                 AreInAnObjectStore(files_) ? kObjectStoreRequests : kReadsAtOnce)),
+        read_ahead_(BytesKnob(context, options)) {
+    counters_.work = StageWork::kReads;
+    counters_.room_unit = "bytes";
+  }
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
     // Those being read already are taken in turn.
@@ -65,10 +78,11 @@ class FromFilesNode : public Node {
   }
 
   void Advance() override {
-    while (next_file_ < files_.size() &&
-           static_cast<int>(reads_.size()) < options_.parallel_files &&
-           BytesReady() < options_.read_ahead_bytes) {
+    counters_.parallelism = reads_at_once_->value();
+    counters_.room = read_ahead_->value();
+    while (next_file_ < files_.size() && (reads_.empty() || HasRoom())) {
       auto read = std::make_shared<FileRead>();
+      read->charge = MemoryCharge(memory_, mean_bytes());
       reads_.push_back(read);
       engine_.Io([read, path = files_[next_file_++], files = file_system_, engine = &engine_,
                   counters = &counters_, small_files = small_files_] {
@@ -85,6 +99,8 @@ class FromFilesNode : public Node {
           read->bytes = static_cast<int64_t>(bytes->size());
           counters->bytes.fetch_add(read->bytes, std::memory_order_relaxed);
           read->block = ToBlock(path, *std::move(bytes));
+          read->charge.Set(read->bytes);
+          read->block->charge = std::move(read->charge);
         }
         read->done = true;
         engine->Wake();
@@ -94,6 +110,7 @@ class FromFilesNode : public Node {
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+    PENSTOCK_RETURN_IF_ERROR(memory_status_);
     const int64_t before = out->size();
     for (Advance(); out->size() - before < max_rows; Advance()) {
       const auto read = FirstDone();
@@ -105,6 +122,7 @@ class FromFilesNode : public Node {
       }
       overtaken_ = read == reads_.begin() ? 0 : overtaken_ + 1;
       out->Append((*read)->block, 0, 1);
+      Count((*read)->bytes);
       reads_.erase(read);
     }
     if (out->size() > before) return Answer(Poll::kReady);
@@ -118,6 +136,7 @@ class FromFilesNode : public Node {
     absl::Status status;
     BlockPtr block;
     int64_t bytes = 0;
+    MemoryCharge charge;
   };
   using Reads = std::deque<std::shared_ptr<FileRead>>;
 
@@ -133,6 +152,43 @@ class FromFilesNode : public Node {
     return poll;
   }
 
+  static std::shared_ptr<const Knob> ReadsKnob(const NodeContext& context,
+                                               const FileOptions& options, int64_t start) {
+    const KnobOptions knob = {
+        .what = "files read at once", .start = start, .most = kMostReadsAtOnce};
+    if (options.parallel_files == 0) return context.MakeKnob(knob);
+    return std::make_shared<const Knob>(
+        KnobOptions{.what = knob.what, .start = options.parallel_files});
+  }
+  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
+                                               const FileOptions& options) {
+    KnobOptions knob = {.what = "read ahead",
+                        .evidence = KnobOptions::kIsFull,
+                        .start = kFilesAheadBytes,
+                        .least = int64_t{1} << 20,
+                        .most = 4 * kFilesAheadBytes,
+                        .bytes = true};
+    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
+    knob.start = options.read_ahead_bytes;
+    return std::make_shared<const Knob>(knob);
+  }
+
+  bool HasRoom() {
+    if (static_cast<int64_t>(reads_.size()) >= reads_at_once_->value()) return false;
+    if (BytesReady() < read_ahead_->value() && memory_->HasRoom(mean_bytes())) return true;
+    counters_.full.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+
+  int64_t mean_bytes() const { return files_read_ == 0 ? 0 : bytes_read_ / files_read_; }
+
+  // A file that was read and is passed on.
+  void Count(int64_t bytes) {
+    ++files_read_;
+    bytes_read_ += bytes;
+    memory_status_ = need_.Set(std::max(need_.bytes(), bytes));
+  }
+
   int64_t BytesReady() const {
     int64_t bytes = 0;
     for (const auto& read : reads_) bytes += read->done ? read->bytes : 0;
@@ -146,11 +202,16 @@ class FromFilesNode : public Node {
     return it == end ? reads_.end() : it;
   }
 
-  const FileOptions options_;
   const std::shared_ptr<SmallFiles> small_files_;  // null where there is nothing to say
   const std::shared_ptr<io::FileSystem> file_system_;
   const std::vector<std::string> files_;
   WaitMeter meter_;
+  MemoryNeed need_;
+  const std::shared_ptr<const Knob> reads_at_once_;
+  const std::shared_ptr<const Knob> read_ahead_;
+  absl::Status memory_status_;
+  int64_t files_read_ = 0;
+  int64_t bytes_read_ = 0;
   size_t next_file_ = 0;
   Reads reads_;        // under way or done, in the order of the files
   int overtaken_ = 0;  // how often the first of them was
@@ -160,23 +221,22 @@ class FromFilesStage : public Stage {
  public:
   FromFilesStage(std::vector<std::string> patterns, FileOptions options,
                  std::shared_ptr<SmallFiles> small_files = nullptr)
-      : patterns_(std::move(patterns)), options_(options), small_files_(std::move(small_files)) {
-    if (options_.parallel_files == 0) {
-      options_.parallel_files = AreInAnObjectStore(patterns_) ? kObjectStoreRequests : 16;
-    }
-  }
+      : patterns_(std::move(patterns)), options_(options), small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromFiles"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_), ", parallel_files=", options_.parallel_files,
+    return absl::StrCat(PrintPatterns(patterns_),
+                        ", parallel_files=", PrintParallelFiles(options_.parallel_files),
                         options_.shuffle_files ? ", shuffle files" : "");
   }
-  int io_threads() const override { return options_.parallel_files; }
+  int io_threads() const override {
+    return options_.parallel_files == 0 ? kMostReadsAtOnce : options_.parallel_files;
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 1 || options_.read_ahead_bytes < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+    if (options_.parallel_files < 0 || options_.read_ahead_bytes < 0) {
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     return ElementSpec{{"path", base::DType::kString, {}}, {"bytes", base::DType::kString, {}}};
   }
@@ -211,7 +271,7 @@ class FromFilesStage : public Stage {
 
  private:
   const std::vector<std::string> patterns_;  // files, once looked up
-  FileOptions options_;
+  const FileOptions options_;
   const std::shared_ptr<SmallFiles> small_files_;
 };
 

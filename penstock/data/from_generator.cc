@@ -49,9 +49,10 @@ absl::StatusOr<std::shared_ptr<Block>> ToBlock(const base::NamedArrays& element,
 class Pass : public std::enable_shared_from_this<Pass> {
  public:
   Pass(Engine& engine, StageCounters& counters, MakeGenerator make, const ElementSpec& spec,
-       const GeneratorOptions& options, GeneratorContext context)
+       const GeneratorOptions& options, GeneratorContext context, MemoryAccount* memory)
       : engine_(engine),
         counters_(counters),
+        memory_(memory),
         make_(std::move(make)),
         spec_(spec),
         options_(options),
@@ -83,7 +84,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
 
  private:
   bool HasRoom() const {
-    return !ended_ && status_.ok() && static_cast<int64_t>(made_.size()) < options_.read_ahead;
+    if (ended_ || !status_.ok()) return false;
+    return made_.empty() || (static_cast<int64_t>(made_.size()) < options_.read_ahead &&
+                             memory_->HasRoom(element_bytes_));
   }
 
   void RunWhileThereIsRoom() {
@@ -117,6 +120,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
                                absl::StrCat(origins_->At(index_), ": FromGenerator"));
     }
     (*block)->origins.Append(origins_, index_++, 1);
+    int64_t bytes = 0;
+    for (const Column& column : (*block)->columns) bytes += column.RowBytes(0);
+    (*block)->charge = MemoryCharge(memory_, bytes);
     return *std::move(block);
   }
 
@@ -128,6 +134,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
     } else if (*block == nullptr) {
       ended_ = true;
     } else {
+      element_bytes_ = (*block)->charge.bytes();
       made_.push_back(*std::move(block));
     }
     running_ = HasRoom();
@@ -138,6 +145,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
 
   Engine& engine_;
   StageCounters& counters_;
+  MemoryAccount* const memory_;
   const MakeGenerator make_;
   const ElementSpec spec_;
   const GeneratorOptions options_;
@@ -151,6 +159,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::deque<BlockPtr> made_;
+  int64_t element_bytes_ = 0;  // of the last
   bool running_ = false;
   bool ended_ = false;
   absl::Status status_;
@@ -159,7 +168,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
 class FromGeneratorNode : public Node {
  public:
   FromGeneratorNode(const NodeContext& context, std::shared_ptr<Pass> pass)
-      : Node(context, nullptr), pass_(std::move(pass)), meter_(engine_, counters_) {}
+      : Node(context, nullptr), pass_(std::move(pass)), meter_(engine_, counters_) {
+    counters_.work = StageWork::kReads;
+  }
   ~FromGeneratorNode() override { pass_->Drop(); }
 
   void Advance() override { pass_->GoOn(); }
@@ -221,7 +232,8 @@ class FromGeneratorStage : public Stage {
         context,
         std::make_shared<Pass>(
             context.engine, context.counters, make_, spec_, options_,
-            GeneratorContext{.epoch = context.epoch, .seed = context.seed, .cancelled = {}}));
+            GeneratorContext{.epoch = context.epoch, .seed = context.seed, .cancelled = {}},
+            context.memory));
   }
 
  private:

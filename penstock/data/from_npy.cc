@@ -337,8 +337,8 @@ class FromNpyStage : public Stage {
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     PENSTOCK_RETURN_IF_ERROR(status_);
-    if (options_.read_ahead_bytes < 1 || options_.block_bytes < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+    if (options_.read_ahead_bytes < 0 || options_.block_bytes < 1) {
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     ElementSpec spec;
     for (const StreamedColumn& column : streamed_->columns) spec.Set(column.spec);

@@ -46,15 +46,16 @@ class FromTextStage : public Stage {
                         PrintTurns(options_.parallel_files, options_.block_length),
                         options_.shuffle_files ? ", shuffle files" : "");
   }
+  std::string memory_advice() const override { return kFilesMemoryAdvice; }
   int io_threads() const override {
     return ThreadsForFiles(options_.parallel_files, patterns_.size());
   }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 1 || options_.block_length < 1 || options_.read_ahead_bytes < 1 ||
+    if (options_.parallel_files < 0 || options_.block_length < 1 || options_.read_ahead_bytes < 0 ||
         options_.block_bytes < 1 || options_.max_line_bytes < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     if (options_.block_bytes > kMostTextBytes || options_.max_line_bytes > kMostTextBytes) {
       return absl::InvalidArgumentError(

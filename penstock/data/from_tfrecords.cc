@@ -90,8 +90,9 @@ class FromTfRecordsStage : public Stage {
   FromTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options)
       : patterns_(std::move(patterns)), options_(options) {
     if (options.block_bytes < 1) return;  // OutputSpec says so
-    const int64_t kept =
-        std::clamp<int64_t>(options.read_ahead_bytes / options.block_bytes, 2, 256);
+    const int64_t ahead =
+        options.read_ahead_bytes == 0 ? kReadAheadBytes : options.read_ahead_bytes;
+    const int64_t kept = std::clamp<int64_t>(ahead / options.block_bytes, 2, 256);
     buffers_ =
         std::make_shared<record::TfRecordBuffers>(options.block_bytes, static_cast<int>(kept));
   }
@@ -104,15 +105,16 @@ class FromTfRecordsStage : public Stage {
     if (options_.skip_damaged) absl::StrAppend(&out, ", skip damaged");
     return out;
   }
+  std::string memory_advice() const override { return kFilesMemoryAdvice; }
   int io_threads() const override {
     return ThreadsForFiles(options_.parallel_files, patterns_.size());
   }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 1 || options_.block_length < 1 || options_.read_ahead_bytes < 1 ||
+    if (options_.parallel_files < 0 || options_.block_length < 1 || options_.read_ahead_bytes < 0 ||
         options_.block_bytes < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     return ElementSpec{{"record", base::DType::kString, {}}};
   }

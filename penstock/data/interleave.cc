@@ -92,7 +92,7 @@ class InnerMaker {
 struct Turns {
   int64_t cycle_length;
   int64_t block_length;
-  int64_t parallel;
+  int64_t parallel;  // 0: tuned
 };
 
 class InterleaveNode : public Node {
@@ -102,12 +102,16 @@ class InterleaveNode : public Node {
       : Node(context, std::move(input)),
         input_spec_(std::move(input_spec)),
         maker_(std::move(maker)),
-        turns_(turns),
+        parallel_(ParallelKnob(context, turns)),
+        block_length_(turns.block_length),
         look_up_({.file_system = context.file_system}),
         seed_(context.seed),
         epoch_(context.epoch),
         meter_(engine_, counters_),
-        slots_(turns.cycle_length, Slot{.inner = nullptr, .left = turns.block_length}) {}
+        slots_(turns.cycle_length, Slot{.inner = nullptr, .left = turns.block_length}) {
+    counters_.work = StageWork::kReads;
+    counters_.room_unit = "datasets";
+  }
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
     if (!error_.ok()) return std::exchange(error_, absl::OkStatus());
@@ -124,15 +128,17 @@ class InterleaveNode : public Node {
 
   void Advance() override {
     MakeAhead();
-    int64_t left = turns_.parallel;
+    counters_.room = counters_.parallelism = parallel_->value();
+    int64_t left = parallel_->value();
     for (size_t i = 0; i < slots_.size() && left > 0; ++i) {
       Slot& slot = slots_[(turn_ + i) % slots_.size()];
       if (slot.inner == nullptr) continue;
+      if (i > 0 && !HasRoom()) return input_->Advance();  // whose turn it is goes on in any case
       const Engine::JobsKeep keep(engine_, slot.inner->plan);
       slot.inner->node->Advance();
       --left;
     }
-    for (size_t i = 0; i < upcoming_.size() && left > 0; ++i) {
+    for (size_t i = 0; i < upcoming_.size() && left > 0 && HasRoom(); ++i) {
       Inner& inner = *upcoming_[i];
       if (!inner.made || !Begin(inner).ok()) continue;
       const Engine::JobsKeep keep(engine_, inner.plan);
@@ -181,9 +187,23 @@ class InterleaveNode : public Node {
     int passed = 0;                // how often it was passed over just now
   };
 
+  static std::shared_ptr<const Knob> ParallelKnob(const NodeContext& context, const Turns& turns) {
+    const int64_t all = turns.cycle_length + 1;
+    if (turns.parallel > 0) {
+      return std::make_shared<const Knob>(
+          KnobOptions{.what = "", .start = std::min(turns.parallel, all)});
+    }
+    return context.MakeKnob({.what = "datasets that work ahead", .start = all, .most = 2 * all});
+  }
+
+  // For one dataset more than those that are read: as much as these hold on average.
+  bool HasRoom() const {
+    return memory_->HasRoom(memory_->charged() / std::max<int64_t>(num_read_, 1));
+  }
+
   // Has the datasets of the next elements made.
   void MakeAhead() {
-    const size_t room = static_cast<size_t>(std::max<int64_t>(1, turns_.parallel - num_read_));
+    const size_t room = static_cast<size_t>(std::max<int64_t>(1, parallel_->value() - num_read_));
     while (upcoming_.size() < room && !input_ended_ && !input_failed_) {
       auto element = std::make_shared<Rows>();
       const absl::StatusOr<Poll> poll = input_->Next(1, element.get());
@@ -228,7 +248,7 @@ class InterleaveNode : public Node {
   absl::Status Begin(Inner& inner) {
     if (inner.node != nullptr || !inner.status.ok()) return inner.status;
     const Engine::JobsKeep keep(engine_, inner.plan);
-    auto node = inner.plan->MakeRoot(engine_, epoch_);
+    auto node = inner.plan->MakeRoot(engine_, epoch_, memory_);
     if (!node.ok()) return inner.status = node.status();
     inner.node = *std::move(node);
     return absl::OkStatus();
@@ -281,7 +301,7 @@ class InterleaveNode : public Node {
       slots_.erase(slots_.begin() + turn_);
       if (slots_.empty()) return Poll::kEnd;
       turn_ %= slots_.size();
-      slots_[turn_].left = turns_.block_length;
+      slots_[turn_].left = block_length_;
       return Poll::kReady;
     }
     const auto end = engine_.MayOvertake(overtaken_) || upcoming_.empty() ? upcoming_.end()
@@ -301,12 +321,13 @@ class InterleaveNode : public Node {
 
   void NextTurn() {
     turn_ = (turn_ + 1) % slots_.size();
-    slots_[turn_].left = turns_.block_length;
+    slots_[turn_].left = block_length_;
   }
 
   const ElementSpec input_spec_;
   const std::shared_ptr<const InnerMaker> maker_;
-  const Turns turns_;
+  const std::shared_ptr<const Knob> parallel_;
+  const int64_t block_length_;
   const LookUpContext look_up_;
   const uint64_t seed_;
   const int64_t epoch_;
@@ -338,6 +359,9 @@ class InterleaveStage : public Stage {
                                                  ", block_length=", options_.block_length);
     return absl::StrCat(options_.name, turns, ", C++ of this process");
   }
+  std::string memory_advice() const override {
+    return "a smaller cycle_length, or datasets that hold less";
+  }
   // For the function and for the files of its datasets, which are not known yet.
   int io_threads() const override {
     return static_cast<int>(std::clamp<int64_t>(2 * (options_.cycle_length + 1), 1, 32));
@@ -353,12 +377,10 @@ class InterleaveStage : public Stage {
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
-    const int64_t all = options_.cycle_length + 1;
-    return std::make_unique<InterleaveNode>(
-        context, std::move(input), *context.input_spec, maker_,
-        Turns{.cycle_length = options_.cycle_length,
-              .block_length = options_.block_length,
-              .parallel = options_.parallel == 0 ? all : std::min(options_.parallel, all)});
+    return std::make_unique<InterleaveNode>(context, std::move(input), *context.input_spec, maker_,
+                                            Turns{.cycle_length = options_.cycle_length,
+                                                  .block_length = options_.block_length,
+                                                  .parallel = options_.parallel});
   }
 
  private:

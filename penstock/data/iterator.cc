@@ -10,7 +10,9 @@
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine.h"
+#include "penstock/data/memory_budget.h"
 #include "penstock/data/plan.h"
+#include "penstock/data/report.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::data {
@@ -46,6 +48,9 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
   }
   if (first.epoch < 0 || first.elements < 0) {
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
+  }
+  if (options.memory_bytes < 0) {
+    return absl::InvalidArgumentError("IteratorOptions: memory_bytes must not be negative");
   }
   if (options.max_errors < -1) {
     return absl::InvalidArgumentError(
@@ -137,10 +142,14 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
     iterator->io_pool_ =
         std::make_unique<base::ThreadPool>(std::min(threads, kMostIoThreads), "data-io");
   }
+  const auto budget = MemoryBudget::MakeDefault(options.memory_bytes);
+  iterator->plan_->OpenAccounts(*budget);
+  iterator->began_ = options.clock->Seconds();
   iterator->engine_ =
       std::make_shared<Engine>(Engine::Options{.compute = pool,
                                                .io = iterator->io_pool_.get(),
                                                .clock = options.clock,
+                                               .memory = budget,
                                                .deterministic = options.deterministic,
                                                .skip = iterator->state_.elements,
                                                .max_errors = options.max_errors,
@@ -181,6 +190,23 @@ std::vector<StageStats> Iterator::Stats() const { return plan_->Stats(); }
 int64_t Iterator::num_skipped() const { return engine_->num_skipped(); }
 
 double Iterator::wait_seconds() const { return engine_->reader_wait_seconds(); }
+
+PipelineReport Iterator::Report() const {
+  const MemoryBudget& memory = *engine_->memory();
+  return {.stages = Stats(),
+          .seconds = engine_->Now() - began_,
+          .reader_wait_seconds = wait_seconds(),
+          .memory_budget_bytes = memory.bytes(),
+          .memory_bytes = memory.charged(),
+          .peak_memory_bytes = memory.peak(),
+          .decisions = Decisions()};
+}
+
+std::string Iterator::Table() const { return data::Table(Report()); }
+
+std::string Iterator::Dot() const { return data::Dot(Report()); }
+
+std::vector<std::string> Iterator::Decisions() const { return engine_->tuner().Decisions(); }
 
 std::string Iterator::Explain() const { return plan_->ToString(); }
 

@@ -33,6 +33,7 @@ namespace penstock::data {
 
 class Engine;
 class Plan;
+struct PipelineReport;
 
 // Where an iterator stands: enough to go on there in a new process, a few numbers whatever the size
 // of the data or of a shuffle buffer. It does not say on how many machines (HostShard).
@@ -116,7 +117,19 @@ struct IteratorOptions {
   // Called for each of them, one call at a time, by any thread, also ahead of the reader; it must
   // not use the iterator. ErrorReport (error_report.h) writes them into a file.
   OnSkipped on_skipped = {};
+  // What the iterator may hold: elements read ahead, shuffle buffers, batches under way, Cache().
+  // A pipeline that cannot run within it is refused, and the error names the stage. What the reader
+  // holds, and arrays that were there before, do not count. 0: half of what Linux says is available
+  // to this process, its cgroup's limit included.
+  int64_t memory_bytes = 0;
   base::Clock* clock = base::Clock::Real();
+};
+
+// Who does a stage's work.
+enum class StageWork {
+  kPassesOn,  // one thread, which drives all stages: it moves references
+  kComputes,  // the compute pool, which all such stages share
+  kReads,     // threads that wait for storage
 };
 
 // Counted since the iterator was made.
@@ -133,6 +146,13 @@ struct StageStats {
   // What was found while running that would make it faster, as a sentence and a command; mostly
   // empty. Explain prints it.
   std::string hint = {};
+  StageWork work = StageWork::kPassesOn;
+  int64_t parallelism = 1;        // threads, or reads, that may be at work on it at once
+  int64_t room = -1;              // how far it may work ahead now, in units; -1: not at all
+  std::string room_unit = "";     // "bytes", "batches"
+  int64_t memory_bytes = 0;       // that it holds now
+  int64_t peak_memory_bytes = 0;  // that it held at most
+  std::vector<int> inputs = {};   // indices of the stages from which its elements come
 };
 
 // One thread at a time; Stats at any time from any.
@@ -160,6 +180,12 @@ class Iterator {
   int64_t num_skipped() const;
   // How long Next had nothing to give.
   double wait_seconds() const;
+  // All of it, for report.h: as a table in text, and as a picture in DOT's language.
+  PipelineReport Report() const;
+  std::string Table() const;
+  std::string Dot() const;
+  // What the tuner changed, and why (tuner.h), in order.
+  std::vector<std::string> Decisions() const;
   // What is run for what, one step a line; work done within a step stands before it, indented, and
   // what would make it faster below it (StageStats::hint).
   std::string Explain() const;
@@ -175,6 +201,7 @@ class Iterator {
   std::unique_ptr<base::ThreadPool> io_pool_;
   std::unique_ptr<Plan> plan_;
   std::shared_ptr<Engine> engine_;
+  double began_ = 0;
 
   ElementSpec spec_;
   IteratorState state_;

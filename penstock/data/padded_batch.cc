@@ -118,6 +118,7 @@ class PaddedBatchStage : public Stage {
                                       const LookUpContext&) const override {
     return NumBatches(inputs[0], size_, options_.drop_remainder, host_);
   }
+  std::string memory_advice() const override { return "a smaller batch"; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (size_ < 1) return absl::InvalidArgumentError("a batch has at least 1 element");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
+#include "penstock/data/report.h"
 #include "penstock/data/row_chain.h"
 #include "penstock/data/row_node.h"
 
@@ -18,6 +19,9 @@ struct Plan::Step {
   uint64_t seed = 0;
   std::vector<std::unique_ptr<Step>> inputs;
   StageCounters counters;
+  MemoryAccount* memory = nullptr;
+
+  std::string name() const { return stage == nullptr ? "Rows()" : stage->ToString(); }
 
   // Stages whose kernels this step runs.
   struct Link {
@@ -146,8 +150,18 @@ absl::Status Plan::MakeChain(const RowStages& row_stages, Step& step) {
   return absl::OkStatus();
 }
 
+void Plan::OpenAccounts(MemoryBudget& budget) {
+  const std::function<void(Step&)> open = [&](Step& step) {
+    for (const auto& input : step.inputs) open(*input);
+    step.memory =
+        budget.Open(step.name(), step.stage == nullptr ? "" : step.stage->memory_advice());
+  };
+  open(*root_);
+}
+
 absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& engine,
-                                                     int64_t epoch) const {
+                                                     int64_t epoch,
+                                                     MemoryAccount* one_account) const {
   NodeContext context = {
       .engine = engine,
       .counters = const_cast<StageCounters&>(step.counters),
@@ -158,10 +172,13 @@ absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& e
       .file_system = look_up_.file_system,
       .num_inputs = static_cast<int>(step.inputs.size()),
       .make_input =
-          [this, &step, &engine](int input, int64_t of_epoch) {
-            return MakeNode(*step.inputs[input], engine, of_epoch);
+          [this, &step, &engine, one_account](int input, int64_t of_epoch) {
+            return MakeNode(*step.inputs[input], engine, of_epoch, one_account);
           },
       .chain = step.chain,
+      .memory = one_account != nullptr ? one_account : step.memory,
+      .stage = step.name(),
+      .tuner = one_account != nullptr ? nullptr : &engine.tuner(),
   };
   if (step.stage != nullptr) {
     auto node = step.stage->MakeNode(context);
@@ -172,8 +189,11 @@ absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& e
   return MakeRowNode(context, std::move(input), {});
 }
 
-absl::StatusOr<std::unique_ptr<Node>> Plan::MakeRoot(Engine& engine, int64_t epoch) const {
-  return MakeNode(*root_, engine, epoch);
+absl::StatusOr<std::unique_ptr<Node>> Plan::MakeRoot(Engine& engine, int64_t epoch,
+                                                     MemoryAccount* one_account) const {
+  PENSTOCK_ASSIGN_OR_RETURN(auto root, MakeNode(*root_, engine, epoch, one_account));
+  PENSTOCK_RETURN_IF_ERROR(engine.memory()->Check());
+  return root;
 }
 
 namespace {
@@ -188,7 +208,11 @@ StageStats StatsOf(std::string stage, bool inside, const StageCounters& counters
           .wait_room_seconds = counters.wait_room_ns * 1e-9,
           .ignored = counters.ignored,
           .ignored_messages = counters.ignored_messages(),
-          .hint = counters.hint()};
+          .hint = counters.hint(),
+          .work = counters.work,
+          .parallelism = counters.parallelism,
+          .room = counters.room,
+          .room_unit = counters.room_unit.load()};
 }
 
 }  // namespace
@@ -204,21 +228,41 @@ int Plan::io_threads() const {
 
 std::vector<StageStats> Plan::Stats() const {
   std::vector<StageStats> stats;
-  const std::function<void(const Step&)> add = [&](const Step& step) {
-    for (const auto& input : step.inputs) add(*input);
-    for (const auto& link : step.links) stats.push_back(StatsOf(link->name, true, link->counters));
-    stats.push_back(
-        StatsOf(step.stage == nullptr ? "Rows()" : step.stage->ToString(), false, step.counters));
+  const std::function<int(const Step&)> add = [&](const Step& step) {
+    std::vector<int> inputs;
+    for (const auto& input : step.inputs) inputs.push_back(add(*input));
+    const auto append = [&](StageStats stage) {
+      stage.inputs = std::exchange(inputs, {static_cast<int>(stats.size())});
+      stats.push_back(std::move(stage));
+    };
+    for (const auto& link : step.links) {
+      StageStats inside = StatsOf(link->name, true, link->counters);
+      inside.work = StageWork::kComputes;
+      inside.parallelism = step.counters.parallelism;
+      append(std::move(inside));
+    }
+    StageStats stage = StatsOf(step.name(), false, step.counters);
+    if (step.memory != nullptr) {
+      stage.memory_bytes = step.memory->charged();
+      stage.peak_memory_bytes = step.memory->peak();
+    }
+    append(std::move(stage));
+    return inputs[0];
   };
   add(*root_);
   return stats;
 }
 
 std::string Plan::ToString() const {
+  const std::vector<StageStats> stages = Stats();
+  const std::vector<int> depths = Depths(stages);
   std::string out;
-  for (const StageStats& stage : Stats()) {
-    absl::StrAppend(&out, stage.inside_next ? "  " : "", stage.stage, "\n");
-    if (!stage.hint.empty()) absl::StrAppend(&out, "  hint: ", stage.hint, "\n");
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const std::string space(2 * static_cast<size_t>(depths[i]), ' ');
+    absl::StrAppend(&out, space, stages[i].inside_next ? "  " : "", stages[i].stage, "\n");
+    if (!stages[i].hint.empty()) {
+      absl::StrAppend(&out, space, "  hint: ", stages[i].hint, "\n");
+    }
   }
   return out;
 }

@@ -25,8 +25,13 @@ class Plan {
                                                     uint64_t seed, const LookUpContext& look_up);
   ~Plan();
 
-  // Nodes for one pass; the plan and the engine outlive them.
-  absl::StatusOr<std::unique_ptr<Node>> MakeRoot(Engine& engine, int64_t epoch) const;
+  // An account for each step. Before MakeRoot, but for a plan whose nodes are charged to one.
+  void OpenAccounts(MemoryBudget& budget);
+  // Nodes for one pass; the plan and the engine outlive them. `one_account`: of all steps, which
+  // are then not tuned. ResourceExhausted when it is known already that the memory will not
+  // suffice.
+  absl::StatusOr<std::unique_ptr<Node>> MakeRoot(Engine& engine, int64_t epoch,
+                                                 MemoryAccount* one_account = nullptr) const;
 
   // What its sources found when they looked (Stage::Found).
   const std::string& found() const { return found_; }
@@ -44,8 +49,8 @@ class Plan {
   absl::StatusOr<Unfinished> Build(const Dataset::Description& description);
   absl::StatusOr<std::unique_ptr<Step>> Finish(Unfinished unfinished);
   absl::Status MakeChain(const RowStages& row_stages, Step& step);
-  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const Step& step, Engine& engine,
-                                                 int64_t epoch) const;
+  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const Step& step, Engine& engine, int64_t epoch,
+                                                 MemoryAccount* one_account) const;
 
   const uint64_t seed_;
   const LookUpContext look_up_;

@@ -10,20 +10,36 @@
 namespace penstock::data {
 namespace {
 
+// When automatic.
+constexpr int64_t kCount = 2;
+constexpr int64_t kMostCount = 64;
+
 class PrefetchNode : public Node {
  public:
   PrefetchNode(const NodeContext& context, std::unique_ptr<Node> input, int64_t count)
-      : Node(context, std::move(input)), count_(count), meter_(engine_, counters_) {}
+      : Node(context, std::move(input)),
+        count_(count == Dataset::kAuto
+                   ? context.MakeKnob({.what = "elements ready",
+                                       .evidence = KnobOptions::kIsFull,
+                                       .start = kCount,
+                                       .most = kMostCount})
+                   : std::make_shared<const Knob>(KnobOptions{.what = "", .start = count})),
+        meter_(engine_, counters_) {
+    counters_.room_unit = "elements";
+  }
 
   void Advance() override {
+    const int64_t count = count_->value();
+    counters_.room = count;
     bool pending = false;
-    while (size_ < count_ && !pending && !input_ended_ && input_status_.ok()) {
+    while (size_ < count && !pending && !input_ended_ && input_status_.ok() && HasRoom()) {
       Rows rows;
-      const absl::StatusOr<Poll> poll = input_->Next(count_ - size_, &rows);
+      const absl::StatusOr<Poll> poll = input_->Next(count - size_, &rows);
       if (!poll.ok()) {
         input_status_ = poll.status();
       } else if (*poll == Poll::kReady) {
         size_ += rows.size();
+        for (const BlockPtr& block : rows.blocks()) block->charge.MoveTo(memory_);
         ready_.push_back(std::move(rows));
       } else {
         pending = *poll == Poll::kPending;
@@ -31,8 +47,9 @@ class PrefetchNode : public Node {
       }
     }
     input_->Advance();
-    meter_.Set(size_ >= count_ ? WaitMeter::kRoom
-                               : (pending ? WaitMeter::kInput : WaitMeter::kNothing));
+    const bool full = size_ > 0 && !pending && !input_ended_;
+    if (full) counters_.full.fetch_add(1, std::memory_order_relaxed);
+    meter_.Set(full ? WaitMeter::kRoom : (pending ? WaitMeter::kInput : WaitMeter::kNothing));
   }
 
  protected:
@@ -51,7 +68,10 @@ class PrefetchNode : public Node {
   }
 
  private:
-  const int64_t count_;
+  // For an element of which there is one already.
+  bool HasRoom() const { return size_ == 0 || memory_->HasRoom(memory_->charged() / size_); }
+
+  const std::shared_ptr<const Knob> count_;
   WaitMeter meter_;
   std::deque<Rows> ready_;
   int64_t size_ = 0;  // rows in ready_
@@ -64,9 +84,13 @@ class PrefetchStage : public Stage {
   explicit PrefetchStage(int64_t count) : count_(count) {}
 
   absl::string_view name() const override { return "Prefetch"; }
-  std::string Parameters() const override { return absl::StrCat(count_); }
+  std::string Parameters() const override {
+    return count_ == Dataset::kAuto ? "auto" : absl::StrCat(count_);
+  }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
-    if (count_ < 1) return absl::InvalidArgumentError("the count must be at least 1");
+    if (count_ < 1 && count_ != Dataset::kAuto) {
+      return absl::InvalidArgumentError("the count must be at least 1, or kAuto");
+    }
     return inputs[0];
   }
   bool may_follow_shared() const override { return true; }

@@ -26,8 +26,19 @@ class RowNode : public Node {
         options_(*shared_options_),
         chain_(std::move(chain)),
         epoch_(context.epoch),
-        meter_(engine_, counters_) {
+        meter_(engine_, counters_),
+        need_(context.memory) {
     if (options_.host.count > 1) input_->ShareBatches(options_.batch, options_.host);
+    counters_.work = StageWork::kComputes;
+    counters_.parallelism = options_.in_order ? 1 : engine_.compute_threads();
+    counters_.room_unit = stack() ? "batches" : "groups";
+    // What is known of a batch before the first is made; whoever made the nodes asks whether it
+    // fits.
+    if (stack()) {
+      const int64_t rows = OwnRows(options_.batch);
+      group_bytes_ = rows * std::min(KnownRowBytes(), INT64_MAX / 4 / std::max<int64_t>(rows, 1));
+    }
+    need_.Set(group_bytes_).IgnoreError();
   }
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override;
@@ -37,29 +48,38 @@ class RowNode : public Node {
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override;
 
  private:
+  struct UnderWay {
+    std::shared_ptr<RowGroup> group;
+    MemoryCharge charge;  // for what it makes
+  };
   bool stack() const { return options_.batch > 0; }
   // Of a group of so many rows, those that are computed here.
   int64_t OwnRows(int64_t rows) const {
     const auto [begin, end] = options_.host.RowsOf(rows);
     return end - begin;
   }
+  int64_t KnownRowBytes() const;
+  void Charge(const Rows& rows, int64_t bytes);
   absl::StatusOr<Poll> SkipCalls(int64_t* rows);
   int64_t GroupRows() const;
   int64_t Chunks(int64_t rows) const;
   size_t Room() const;
+  bool HasRoom();
   bool FormGroup();
   void StartGroup();
   size_t NumRunning() const;
-  bool PopDone(std::shared_ptr<RowGroup>* group);
+  bool PopDone(UnderWay* group);
 
   const std::shared_ptr<const RowNodeOptions> shared_options_;  // with the jobs under way
   const RowNodeOptions& options_;
   const std::shared_ptr<const RowChain> chain_;
   const int64_t epoch_;
   WaitMeter meter_;
+  MemoryNeed need_;
+  int64_t group_bytes_ = 0;  // of what a group makes: known, or as measured last
 
   Rows forming_;  // of the next group
-  std::deque<std::shared_ptr<RowGroup>> groups_;
+  std::deque<UnderWay> groups_;
   int overtaken_ = 0;          // how often the first of them was
   std::deque<RowPart> ready_;  // of a group, not yet passed on
   int64_t first_ = 0;          // number of the next group's first row
@@ -67,6 +87,7 @@ class RowNode : public Node {
   bool input_waits_ = false;
   bool input_ended_ = false;
   absl::Status input_status_;
+  absl::Status memory_status_;
   double seconds_per_row_ = -1;  // measured; negative before the first group is done
   int64_t bytes_per_row_ = 0;    // of what comes out
 };
@@ -97,6 +118,33 @@ size_t RowNode::Room() const {
   if (chunks == 0) return 1 + NumRunning();
   const int64_t wanted = 2 * engine_.compute_threads();
   return static_cast<size_t>(1 + (wanted + chunks - 1) / chunks);
+}
+
+// Of columns that are stacked, as far as their shapes are known.
+int64_t RowNode::KnownRowBytes() const {
+  int64_t bytes = 0;
+  for (int i = 0; i < chain_->output().size(); ++i) {
+    const ColumnSpec& column = chain_->output()[i];
+    const bool joined = !options_.joins.empty() && options_.joins[i] != nullptr;
+    if (joined || options_.share || !IsKnown(column.shape)) continue;
+    bytes += column.shape.num_elements() * base::BitWidth(column.dtype) / 8;
+  }
+  return bytes;
+}
+
+// For another group. One is computed in any case.
+bool RowNode::HasRoom() {
+  if (groups_.size() >= Room()) return false;
+  return groups_.empty() || memory_->HasRoom(group_bytes_);
+}
+
+// What comes out of a group is charged as long as somebody has it. Rows that are passed on as they
+// came are charged where they were made.
+void RowNode::Charge(const Rows& rows, int64_t bytes) {
+  const bool made = stack() || !chain_->empty();
+  if (!made || rows.blocks().size() != 1) return;
+  const MemoryCharge& charge = rows.blocks()[0]->charge;
+  if (charge.bytes() == 0) rows.blocks()[0]->charge = MemoryCharge(memory_, bytes);
 }
 
 bool RowNode::FormGroup() {
@@ -140,7 +188,7 @@ void RowNode::StartGroup() {
   auto group = std::make_shared<RowGroup>(chain_, std::move(forming_), shared_options_, place,
                                           engine_.buffers(), engine_.clock(), counters_);
   forming_.clear();
-  groups_.push_back(group);
+  groups_.push_back({group, MemoryCharge(memory_, group_bytes_)});
   const int64_t chunks = Chunks(rows);
   if (chunks == 0) {
     group->Run(0, 1);
@@ -156,26 +204,27 @@ void RowNode::StartGroup() {
 
 size_t RowNode::NumRunning() const {
   return std::count_if(groups_.begin(), groups_.end(),
-                       [](const auto& group) { return !group->done(); });
+                       [](const UnderWay& under_way) { return !under_way.group->done(); });
 }
 
 void RowNode::Advance() {
-  while (groups_.size() < Room() && FormGroup()) StartGroup();
+  while (HasRoom() && FormGroup()) StartGroup();
   input_->Advance();
+  counters_.room = static_cast<int64_t>(Room());
   if (NumRunning() > 0) {
     meter_.Set(WaitMeter::kNothing);
-  } else if (groups_.size() >= Room()) {
+  } else if (!HasRoom()) {
     meter_.Set(WaitMeter::kRoom);
   } else {
     meter_.Set(input_waits_ ? WaitMeter::kInput : WaitMeter::kNothing);
   }
 }
 
-bool RowNode::PopDone(std::shared_ptr<RowGroup>* group) {
+bool RowNode::PopDone(UnderWay* group) {
   const auto end =
       engine_.MayOvertake(overtaken_) || groups_.empty() ? groups_.end() : groups_.begin() + 1;
-  const auto it =
-      std::find_if(groups_.begin(), end, [](const auto& candidate) { return candidate->done(); });
+  const auto it = std::find_if(groups_.begin(), end,
+                               [](const auto& candidate) { return candidate.group->done(); });
   if (it == end) return false;
   overtaken_ = it == groups_.begin() ? 0 : overtaken_ + 1;
   *group = std::move(*it);
@@ -190,6 +239,7 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
       return Poll::kPending;
     }
     Advance();
+    PENSTOCK_RETURN_IF_ERROR(memory_status_);
     if (!ready_.empty()) {
       RowPart& part = ready_.front();
       if (!part.rows.empty()) {
@@ -201,21 +251,29 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
       ready_.pop_front();
       return status;
     }
-    std::shared_ptr<RowGroup> group;
-    if (!PopDone(&group)) {
+    UnderWay under_way;
+    if (!PopDone(&under_way)) {
       if (!groups_.empty()) return Poll::kPending;
       if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
       return input_ended_ ? Poll::kEnd : Poll::kPending;
     }
+    const std::shared_ptr<RowGroup> group = std::move(under_way.group);
+    under_way.charge = {};
     const double seconds_per_row = group->busy_seconds() / group->rows().size();
     seconds_per_row_ =
         seconds_per_row_ < 0 ? seconds_per_row : 0.8 * seconds_per_row_ + 0.2 * seconds_per_row;
     int64_t bytes = 0;
     for (RowPart& part : group->Take()) {
-      bytes += part.rows.Bytes();
+      const int64_t part_bytes = part.rows.Bytes();
+      Charge(part.rows, part_bytes);
+      bytes += part_bytes;
       ready_.push_back(std::move(part));
     }
     bytes_per_row_ = bytes / group->rows().size();
+    if (stack() || !chain_->empty()) {
+      group_bytes_ = bytes;
+      memory_status_ = need_.Set(std::max(need_.bytes(), bytes));
+    }
     counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 }

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 
 #include "penstock/base/array.h"
+#include "penstock/data/memory_budget.h"
 
 namespace penstock::data {
 
@@ -74,6 +75,9 @@ struct Block {
   int64_t rows = 0;
   std::vector<Column> columns;
   Origins origins;
+  // For as long as somebody has a row of it. Empty when its memory was there before (FromArrays),
+  // or is charged elsewhere. Which stage it stands for is changed by the driving thread.
+  mutable MemoryCharge charge = {};
 };
 using BlockPtr = std::shared_ptr<const Block>;
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
 
@@ -56,13 +57,14 @@ class ShuffleNode : public Node {
  public:
   ShuffleNode(const NodeContext& context, std::unique_ptr<Node> input, int64_t buffer,
               uint64_t seed)
-      : Node(context, std::move(input)), capacity_(buffer), random_(seed) {}
+      : Node(context, std::move(input)), capacity_(buffer), random_(seed), need_(context.memory) {}
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     ++output_;
     const int64_t before = out->size();
     while (!input_ended_ && out->size() == before) {
+      PENSTOCK_RETURN_IF_ERROR(CheckMemory());
       // Each row that comes in beyond the buffer pushes one out.
       const int64_t room = capacity_ - static_cast<int64_t>(buffer_.size());
       Rows in;
@@ -84,6 +86,16 @@ class ShuffleNode : public Node {
   };
   static constexpr int64_t kMostAtOnce = 1 << 16;
 
+  // The order asks for all that the buffer holds: the references, and the blocks that it pins.
+  absl::Status CheckMemory() {
+    const auto bytes = static_cast<int64_t>(buffer_.capacity() * sizeof(Reference));
+    if (references_.bytes() != bytes) references_ = MemoryCharge(memory_, bytes);
+    const absl::Status status = need_.Set(memory_->charged());
+    if (status.ok()) return status;
+    return base::WithContext(status, absl::StrCat("with ", buffer_.size(), " of ", capacity_,
+                                                  " elements in the buffer of Shuffle"));
+  }
+
   void Exchange(const Rows& in, Rows* out) {
     uint32_t slot = 0;
     const BlockPtr* block = nullptr;
@@ -92,6 +104,7 @@ class ShuffleNode : public Node {
         if (block != nullptr) blocks_.Drop(slot);
         block = &in.blocks()[range.block];
         slot = blocks_.Add(*block);
+        (*block)->charge.MoveTo(memory_);
         blocks_.Use(slot, 1);  // until its rows are in
       }
       blocks_.Use(slot, range.count);
@@ -122,6 +135,8 @@ class ShuffleNode : public Node {
 
   const int64_t capacity_;
   base::Random random_;
+  MemoryCharge references_;
+  MemoryNeed need_;
   BlockTable blocks_;
   std::vector<Reference> buffer_;
   uint64_t output_ = 0;
@@ -143,6 +158,10 @@ class ShuffleStage : public Stage {
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const LookUpContext&) const override {
     return inputs[0];
+  }
+  std::string memory_advice() const override {
+    return "a smaller shuffle buffer (with the order of the files shuffled, or global_shuffle of "
+           "FromTfRecords, a small one or none will do)";
   }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {

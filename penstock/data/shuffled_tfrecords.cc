@@ -12,6 +12,7 @@
 #include "penstock/base/permutation.h"
 #include "penstock/base/random.h"
 #include "penstock/data/files.h"
+#include "penstock/data/files_in_turns.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord_index.h"
 
@@ -23,6 +24,11 @@ constexpr int64_t kRecordsAtOnce = 16;
 // With those of other machines between them, which are not read.
 constexpr size_t kMostPlacesAtOnce = 4096;
 constexpr int64_t kOfOthers = -1;  // in place of a record's number
+// When automatic.
+constexpr int kThreads =
+    32;  // and kObjectStoreRequests of an object store, where each record is one
+constexpr int kThreadsForIndices = 8;
+constexpr int64_t kReadsAtOnce = 16;
 // A process may have 1024 files open by default.
 constexpr size_t kMostOpenFiles = 256;
 
@@ -104,6 +110,7 @@ struct Pass {
   OpenFiles files;
   bool verify;
   StageCounters& counters;
+  MemoryAccount* memory;
 };
 
 // Some records that follow each other in the random order: read by one job, then a block.
@@ -116,6 +123,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
       const RecordTable::Place place = pass_->table->Find(number);
       bytes_ += pass_->table->file(place.file).FrameBytes(place.record);
     }
+    charge_ = MemoryCharge(pass_->memory, bytes_);
   }
 
   int64_t bytes() const { return bytes_; }
@@ -125,6 +133,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
       const double begin = engine.Now();
       absl::StatusOr<BlockPtr> block = self->Read(engine);
       StageCounters::AddSeconds(self->pass_->counters.busy_ns, engine.Now() - begin);
+      if (block.ok()) (*block)->charge = std::move(self->charge_);
       {
         std::lock_guard lock(self->mutex_);
         self->block_ = std::move(block);
@@ -172,6 +181,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
   const std::shared_ptr<Pass> pass_;
   const std::vector<int64_t> numbers_;
   int64_t bytes_ = 0;
+  MemoryCharge charge_;  // the block's, once read
 
   mutable std::mutex mutex_;
   // Guarded by mutex_ until done_.
@@ -182,13 +192,18 @@ class Portion : public std::enable_shared_from_this<Portion> {
 class ShuffledTfRecordsNode : public Node {
  public:
   ShuffledTfRecordsNode(const NodeContext& context, std::shared_ptr<const RecordTable> table,
-                        const TfRecordOptions& options, uint64_t seed)
+                        const TfRecordOptions& options, uint64_t seed, bool in_object_store)
       : Node(context, nullptr),
-        options_(options),
         order_(static_cast<uint64_t>(table->size()), seed),
         pass_(new Pass{std::move(table), OpenFiles(context.file_system), options.verify,
-                       context.counters}),
-        meter_(engine_, counters_) {}
+                       context.counters, context.memory}),
+        meter_(engine_, counters_),
+        need_(context.memory),
+        reads_(ReadsKnob(context, options, in_object_store)),
+        read_ahead_(BytesKnob(context, options)) {
+    counters_.work = StageWork::kReads;
+    counters_.room_unit = "bytes";
+  }
 
   void ShareBatches(int64_t batch, const HostShard& host) override {
     batch_ = batch;
@@ -196,6 +211,8 @@ class ShuffledTfRecordsNode : public Node {
   }
 
   void Advance() override {
+    counters_.parallelism = reads_->value();
+    counters_.room = read_ahead_->value();
     while (next_ < order_.size() && (portions_.empty() || HasRoom())) {
       std::vector<int64_t> numbers;
       int64_t own = 0;
@@ -225,6 +242,7 @@ class ShuffledTfRecordsNode : public Node {
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     Advance();
     if (portions_.empty()) return Answer(Poll::kEnd);
+    PENSTOCK_RETURN_IF_ERROR(need_.Set(std::max(need_.bytes(), portions_.front()->bytes())));
     // Without a fixed order, whichever has been read; a portion that was begun goes on.
     const auto end =
         engine_.MayOvertake(overtaken_) && row_ == 0 ? portions_.end() : portions_.begin() + 1;
@@ -256,21 +274,50 @@ class ShuffledTfRecordsNode : public Node {
         host_.RowsOf(std::min(batch_, static_cast<int64_t>(order_.size()) - (place - row)));
     return row >= begin && row < end;
   }
-  bool HasRoom() const {
-    return bytes_ < options_.read_ahead_bytes &&
-           static_cast<int>(portions_.size()) < 2 * options_.parallel_files;
+  static std::shared_ptr<const Knob> ReadsKnob(const NodeContext& context,
+                                               const TfRecordOptions& options,
+                                               bool in_object_store) {
+    const KnobOptions knob = {
+        .what = "reads under way or done",
+        .start = in_object_store ? int64_t{2} * kObjectStoreRequests : kReadsAtOnce,
+        .least = 2,
+        .most = int64_t{2} * (in_object_store ? kObjectStoreRequests : kThreads)};
+    if (options.parallel_files == 0) return context.MakeKnob(knob);
+    return std::make_shared<const Knob>(
+        KnobOptions{.what = knob.what, .start = int64_t{2} * options.parallel_files});
+  }
+  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
+                                               const TfRecordOptions& options) {
+    KnobOptions knob = {.what = "read ahead",
+                        .evidence = KnobOptions::kIsFull,
+                        .start = kReadAheadBytes,
+                        .least = int64_t{1} << 20,
+                        .most = 4 * kReadAheadBytes,
+                        .bytes = true};
+    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
+    knob.start = options.read_ahead_bytes;
+    return std::make_shared<const Knob>(knob);
+  }
+
+  bool HasRoom() {
+    if (static_cast<int64_t>(portions_.size()) >= reads_->value()) return false;
+    if (bytes_ < read_ahead_->value() && memory_->HasRoom(portions_.back()->bytes())) return true;
+    counters_.full.fetch_add(1, std::memory_order_relaxed);
+    return false;
   }
   Poll Answer(Poll poll) {
     meter_.Set(poll == Poll::kPending ? WaitMeter::kInput : WaitMeter::kNothing);
     return poll;
   }
 
-  const TfRecordOptions options_;
   const base::IndexPermutation order_;
   const std::shared_ptr<Pass> pass_;
   WaitMeter meter_;
   int64_t batch_ = 0;  // of this many records some are this machine's
   HostShard host_;
+  MemoryNeed need_;
+  const std::shared_ptr<const Knob> reads_;
+  const std::shared_ptr<const Knob> read_ahead_;
   uint64_t next_ = 0;  // place in the order
   std::deque<std::shared_ptr<Portion>> portions_;
   int64_t bytes_ = 0;  // of portions_
@@ -282,24 +329,22 @@ class ShuffledTfRecordsStage : public Stage {
  public:
   ShuffledTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
                          std::shared_ptr<const RecordTable> table = nullptr)
-      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {
-    // Each record is a request.
-    if (options_.parallel_files > 0 && AreInAnObjectStore(patterns_)) {
-      options_.parallel_files = std::max(options_.parallel_files, kObjectStoreRequests);
-    }
-  }
+      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {}
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_),
-                        ", global shuffle, parallel_files=", options_.parallel_files);
+    return absl::StrCat(PrintPatterns(patterns_), ", global shuffle, parallel_files=",
+                        PrintParallelFiles(options_.parallel_files));
   }
-  int io_threads() const override { return options_.parallel_files; }
+  int io_threads() const override {
+    if (options_.parallel_files > 0) return options_.parallel_files;
+    return AreInAnObjectStore(patterns_) ? kObjectStoreRequests : kThreads;
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 1 || options_.read_ahead_bytes < 1) {
-      return absl::InvalidArgumentError("options that count must be at least 1");
+    if (options_.parallel_files < 0 || options_.read_ahead_bytes < 0) {
+      return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
     if (options_.skip_damaged) {
       return absl::InvalidArgumentError(
@@ -340,7 +385,8 @@ class ShuffledTfRecordsStage : public Stage {
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     return std::make_unique<ShuffledTfRecordsNode>(context, table_, options_,
-                                                   base::MixSeeds(context.seed, context.epoch));
+                                                   base::MixSeeds(context.seed, context.epoch),
+                                                   AreInAnObjectStore(patterns_));
   }
 
  private:
@@ -349,8 +395,9 @@ class ShuffledTfRecordsStage : public Stage {
       io::FileSystem& file_system, const std::vector<std::string>& files) const {
     std::vector<absl::StatusOr<record::TfRecordIndex>> loaded(files.size(), absl::UnknownError(""));
     {
-      base::ThreadPool pool(std::min<int>(options_.parallel_files, static_cast<int>(files.size())),
-                            "index");
+      const int threads =
+          options_.parallel_files == 0 ? kThreadsForIndices : options_.parallel_files;
+      base::ThreadPool pool(std::min<int>(threads, static_cast<int>(files.size())), "index");
       base::ParallelFor(pool, 0, static_cast<int64_t>(files.size()), [&](int64_t i) {
         const auto file = static_cast<size_t>(i);
         loaded[file] = record::TfRecordIndex::LoadOrBuild(file_system, files[file]);
@@ -365,7 +412,7 @@ class ShuffledTfRecordsStage : public Stage {
   }
 
   const std::vector<std::string> patterns_;  // files, once looked up
-  TfRecordOptions options_;
+  const TfRecordOptions options_;
   const std::shared_ptr<const RecordTable> table_;  // null before
 };
 

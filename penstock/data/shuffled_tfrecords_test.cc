@@ -139,7 +139,7 @@ TEST(ShuffledTfRecords, RefusesWhatCannotBe) {
   const Shards shards;
   EXPECT_THAT(std::string(Shuffled({.skip_damaged = true}).status().message()),
               HasSubstr("skip_damaged and global_shuffle do not go together"));
-  EXPECT_FALSE(Shuffled({.parallel_files = 0}).status().ok());
+  EXPECT_FALSE(Shuffled({.parallel_files = -1}).status().ok());
   EXPECT_TRUE(absl::IsNotFound(
       ReadAll(Dataset::FromTfRecords({"memory://d/none"}, {.global_shuffle = true}),
               {.file_system = shards.fs})

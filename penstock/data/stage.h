@@ -21,8 +21,11 @@
 #include "absl/types/span.h"
 
 #include "penstock/data/engine.h"
+#include "penstock/data/iterator.h"
+#include "penstock/data/memory_budget.h"
 #include "penstock/data/rows.h"
 #include "penstock/data/spec.h"
+#include "penstock/data/tuner.h"
 
 namespace penstock::io {
 class FileSystem;
@@ -46,7 +49,13 @@ struct StageCounters {
   std::atomic<int64_t> busy_ns = 0;   // summed over threads
   std::atomic<int64_t> wait_input_ns = 0;
   std::atomic<int64_t> wait_room_ns = 0;
+  std::atomic<int64_t> full = 0;     // how often it stopped working ahead for want of room
   std::atomic<int64_t> ignored = 0;  // elements left out because of an error
+  // As in StageStats, told by the stage's node.
+  std::atomic<StageWork> work = StageWork::kPassesOn;
+  std::atomic<int64_t> parallelism = 1;
+  std::atomic<int64_t> room = -1;
+  std::atomic<const char*> room_unit = "";
 
   static constexpr size_t kMostMessages = 5;
   void AddIgnored(const absl::Status& status);        // Engine::LeaveOut does
@@ -123,6 +132,8 @@ class Stage {
   virtual absl::StatusOr<std::string> SourceState(const LookUpContext&) const {
     return std::string();
   }
+  // What would make it need less memory, for an error: "a smaller buffer".
+  virtual std::string memory_advice() const { return ""; }
   // Threads that its jobs want for waiting on storage.
   virtual int io_threads() const { return 0; }
 
@@ -143,6 +154,17 @@ struct NodeContext {
   std::function<absl::StatusOr<std::unique_ptr<Node>>(int input, int64_t epoch)> make_input;
   // What has to be done to rows on the way (plan.h); null unless the stage runs_chain.
   std::shared_ptr<const RowChain> chain;
+  // What it holds is charged here (memory_budget.h).
+  MemoryAccount* memory = nullptr;
+  std::string stage = {};  // as printed
+  // Null where nothing is tuned: within an Interleave, which is tuned as one.
+  Tuner* tuner = nullptr;
+
+  // A number that may be tuned while the node runs.
+  std::shared_ptr<const Knob> MakeKnob(const KnobOptions& options) const {
+    if (tuner == nullptr) return std::make_shared<const Knob>(options);
+    return tuner->Get(stage, counters, memory, options);
+  }
 };
 
 enum class Poll { kReady, kPending, kEnd };
@@ -151,7 +173,10 @@ enum class Poll { kReady, kPending, kEnd };
 class Node {
  public:
   Node(const NodeContext& context, std::unique_ptr<Node> input)
-      : engine_(context.engine), counters_(context.counters), input_(std::move(input)) {}
+      : engine_(context.engine),
+        counters_(context.counters),
+        memory_(context.memory),
+        input_(std::move(input)) {}
   virtual ~Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -183,6 +208,7 @@ class Node {
 
   Engine& engine_;
   StageCounters& counters_;
+  MemoryAccount* const memory_;
   std::unique_ptr<Node> input_;
 };
 

@@ -118,6 +118,7 @@ class StackWindowStage : public Stage {
   absl::string_view name() const override { return "StackWindow"; }
   std::string Parameters() const override { return ""; }
   bool runs_chain() const override { return true; }
+  std::string memory_advice() const override { return "smaller windows"; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     ElementSpec spec;
