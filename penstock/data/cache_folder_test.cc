@@ -334,17 +334,21 @@ TEST_F(CacheFolder, SnapshotIsReadByAnotherPipelineWithoutTheFirst) {
       return Dataset::FromSnapshot(folder, options);
     };
     EXPECT_THAT(std::string(read().status().message()), HasSubstr("there is no whole snapshot in"));
-    const Dataset made = TestSource({.rows = 500})
-                             .Map(
-                                 [](const NamedArrays& in, NamedArrays* out) {
-                                   const int64_t x = in[0].second.item<int64_t>();
-                                   out->Set("list", Array::Zeros(DType::kF32, {2, x % 4}));
-                                   return absl::OkStatus();
-                                 },
-                                 {.reads = {"x"}, .makes = {{"list", DType::kF32, {2, -1}}}})
-                             .Snapshot(folder, {.shard_bytes = 3000});
-    EXPECT_FALSE(ReadSome(made, 300, {.file_system = fs})->empty());
+    const auto snapshot = [&](const Dataset& source) {
+      return source
+          .Map(
+              [](const NamedArrays& in, NamedArrays* out) {
+                const int64_t x = in[0].second.item<int64_t>();
+                out->Set("list", Array::Zeros(DType::kF32, {2, x % 4}));
+                return absl::OkStatus();
+              },
+              {.reads = {"x"}, .makes = {{"list", DType::kF32, {2, -1}}}})
+          .Snapshot(folder, {.shard_bytes = 3000});
+    };
+    const Dataset broken = snapshot(TestSource({.rows = 500, .fail_at = 400}));
+    EXPECT_FALSE(ReadAll(broken, {.file_system = fs}).ok());
     EXPECT_FALSE(read().status().ok());  // not whole
+    const Dataset made = snapshot(TestSource({.rows = 500}));
     const auto stored = *ReadAll(made, {.file_system = fs});
     EXPECT_EQ(read().spec(), made.spec());
     EXPECT_EQ(*ReadAll(read()), stored);

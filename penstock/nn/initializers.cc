@@ -147,7 +147,7 @@ absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::Tens
 std::vector<std::string> InitializerNames() {
   std::vector<std::string> names;
   for (const Row& row : kTable) names.push_back(row.name);
-  names.push_back("constant(NUMBER)");
+  names.emplace_back("constant(NUMBER)");
   return names;
 }
 
