@@ -90,22 +90,8 @@ Dataset Examples(const std::string& folder) {
                                   {.name = "class", .dtype = DType::kI64}}});
 }
 
-Dataset Decoded(const std::string& folder) {
-  return Examples(folder)
-      .DecodeImage({.height = kSide, .width = kSide})
-      .Shuffle(300)
-      .Repeat()
-      .Batch(kBatch);
-}
-
-// A random part of each image, resized, as Inception does it; only that part is decoded.
-Dataset Cropped(const std::string& folder) {
-  return Examples(folder)
-      .DecodeImage(
-          {.height = kSmallSide, .width = kSmallSide, .random_crop = image::RandomResizedCrop{}})
-      .Shuffle(300)
-      .Repeat()
-      .Batch(kBatch);
+Dataset Images(const std::string& folder, const data::DecodeImageOptions& options) {
+  return Examples(folder).DecodeImage(options).Shuffle(300).Repeat().Batch(kBatch);
 }
 
 // As many images as CIFAR has, of its size.
@@ -237,9 +223,21 @@ class Memcpy {
 
 std::map<std::string, std::function<std::function<Done()>()>> AllWork(const std::string& folder) {
   return {
-      {"decode", [=] { return Reading(Decoded(folder)); }},
-      {"crop", [=] { return Reading(Cropped(folder)); }},
+      {"decode", [=] { return Reading(Images(folder, {.height = kSide, .width = kSide})); }},
+      {"resize",
+       [=] { return Reading(Images(folder, {.height = kSmallSide, .width = kSmallSide})); }},
+      // A random part of each image, as Inception takes it; only that part is decoded.
+      {"crop",
+       [=] {
+         return Reading(Images(folder, {.height = kSmallSide,
+                                        .width = kSmallSide,
+                                        .random_crop = image::RandomResizedCrop{}}));
+       }},
       {"libjpeg", [=] { return LibjpegAlone(folder); }},
+      {"raw",
+       [=] {
+         return Reading(Dataset::FromTfRecords({folder + "/*.tfrec"}).Repeat().Batch(kBatch));
+       }},
       {"parse", [=] { return Reading(Examples(folder).Repeat().Batch(kBatch)); }},
       {"memory",
        [] { return Reading(Dataset::FromArrays(Cifar()).Repeat().Shuffle(2048).Batch(kBatch)); }},

@@ -10,7 +10,7 @@
 # Files in testing/ make the library penstock_<room>_testing, which only tests link.
 
 # What most files of rooms include, parsed once: a fifth of their compile time. A file has to include what it uses
-# all the same: the preset tsan does without.
+# all the same: the preset debug does without.
 set(PENSTOCK_HEADERS
   <algorithm> <atomic> <condition_variable> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex> <optional>
   <string> <utility> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h>
@@ -21,6 +21,9 @@ if(PENSTOCK_PRECOMPILE)
   target_link_libraries(penstock_headers
     PUBLIC penstock_compile_options absl::statusor absl::strings absl::str_format absl::inlined_vector
            absl::flat_hash_map Threads::Threads)
+  if(PENSTOCK_FUZZ)
+    target_link_libraries(penstock_headers PRIVATE penstock_fuzz_options)
+  endif()
   target_precompile_headers(penstock_headers PRIVATE ${PENSTOCK_HEADERS})
 endif()
 
@@ -56,6 +59,7 @@ function(penstock_room)
   endif()
 
   if(PENSTOCK_FUZZ)
+    target_link_libraries(penstock_${ROOM_NAME} PRIVATE penstock_fuzz_options)
     foreach(source IN LISTS fuzzers)
       get_filename_component(name ${source} NAME_WE)
       add_executable(${ROOM_NAME}_${name} ${source})

@@ -1,9 +1,11 @@
 // What a running pipeline tells about itself: which stage limits it, as a table and as a picture.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator());
-//   ...                                         // some elements later
-//   std::cout << iterator->Table();             // a line for each stage, the one that limits
-//   marked WriteFile("pipeline.dot", iterator->Dot()); // dot -Tsvg pipeline.dot > pipeline.svg
+//   ...                              // some elements later
+//   std::cout << iterator->Table();  // a line for each stage, the one that limits is marked
+//
+//   // dot -Tsvg pipeline.dot > pipeline.svg
+//   PENSTOCK_RETURN_IF_ERROR(io::WriteFile(*fs, "pipeline.dot", iterator->Dot()));
 //
 // Both are made of Iterator::Report, which programs read.
 #pragma once
