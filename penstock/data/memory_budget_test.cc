@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -327,28 +329,53 @@ TEST(CacheMemoryTest, TurnsToTheFolderByOneOption) {
 
 // ---- The tuner in a pipeline ----
 
-// Time passes only in the function that makes datasets, so the reader and the stage wait for it.
-TEST(TunedIteratorTest, DecisionsAreToldAndTheOrderStays) {
-  base::FakeClock clock;
-  const auto slow = [&clock](const NamedArrays& in) -> absl::StatusOr<Dataset> {
+// Time passes only in the function that makes datasets, and only when the reader asks for what it
+// makes: so the reader waits for it, and the stage too.
+class SlowRanges {
+ public:
+  absl::StatusOr<Dataset> Make(const NamedArrays& in) {
+    const int64_t number = in.Find("value")->values<int64_t>()[0];
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return asked_ >= number; });
     clock.Advance(0.05);
-    const int64_t begin = 3 * in.Find("value")->values<int64_t>()[0];
-    return Dataset::Range(begin, begin + 3);
-  };
+    return Dataset::Range(3 * number, 3 * number + 3);
+  }
+  void Ask(int64_t number) {
+    std::lock_guard lock(mutex_);
+    asked_ = number;
+    changed_.notify_all();
+  }
+
+  base::FakeClock clock;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t asked_ = -1;  // guarded by mutex_
+};
+
+TEST(TunedIteratorTest, DecisionsAreToldAndTheOrderStays) {
+  SlowRanges ranges;
   const Dataset dataset =
-      Dataset::Range(0, 300).Interleave(slow, {.cycle_length = 2, .block_length = 3});
-  auto iterator = dataset.MakeIterator({.seed = 1, .clock = &clock});
+      Dataset::Range(0, 300).Interleave([&](const NamedArrays& in) { return ranges.Make(in); },
+                                        {.cycle_length = 2, .block_length = 3});
+  auto iterator = dataset.MakeIterator({.seed = 1, .clock = &ranges.clock});
   ASSERT_TRUE(iterator.ok());
   NamedArrays element;
   for (int64_t i = 0; i < 900; ++i) {
-    ASSERT_TRUE(*(*iterator)->Next(&element));
-    ASSERT_EQ(element.Find("value")->values<int64_t>()[0], i);
+    ranges.Ask(i / 3);
+    const auto more = (*iterator)->Next(&element);
+    EXPECT_TRUE(more.ok() && *more) << more.status();
+    if (!more.ok() || !*more) break;
+    EXPECT_EQ(element.Find("value")->values<int64_t>()[0], i);
   }
-  EXPECT_THAT((*iterator)->Decisions(), Not(IsEmpty()));
-  EXPECT_THAT((*iterator)->Decisions()[0],
+  ranges.Ask(INT64_MAX);  // nobody shall wait when the iterator goes
+  const std::vector<std::string> decisions = (*iterator)->Decisions();
+  ASSERT_THAT(decisions, Not(IsEmpty()));
+  EXPECT_THAT(decisions[0],
               AllOf(HasSubstr("Interleave("), HasSubstr("3 -> 6 datasets that work ahead, since"),
                     HasSubstr("the reader waited")));
-  EXPECT_THAT((*iterator)->Table(), HasSubstr((*iterator)->Decisions()[0]));
+  EXPECT_THAT((*iterator)->Table(), HasSubstr(decisions[0]));
 }
 
 }  // namespace
