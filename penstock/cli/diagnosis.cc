@@ -16,15 +16,13 @@ namespace {
 
 constexpr double kLeastCost = 0.05;
 constexpr double kLeastWait = 0.02;
-// Two measurements of the same differ by so much on a machine that does other things as well.
-constexpr double kNoise = 0.1;
 
 // Where the time of one element goes. Each rung of the ladder does what the one before does and
 // something more, so what a step costs is the difference of their times; what of it the accelerator
 // would not notice (it is no faster) is not counted.
 class Times {
  public:
-  explicit Times(const Symptoms& s) : s_(s) {
+  explicit Times(const Symptoms& s) {
     now_ = Of(s.whole_rate);
     excess_ = s.wanted() > 0 ? std::max(0.0, now_ - Of(s.wanted())) : now_;
     const double read = Of(s.read_rate);
@@ -50,7 +48,6 @@ class Times {
  private:
   static double Of(double rate) { return rate > 0 ? 1 / rate : 0; }
 
-  const Symptoms& s_;
   double now_ = 0, excess_ = 0, storage_ = 0, parse_ = 0, decode_ = 0, rest_ = 0;
 };
 

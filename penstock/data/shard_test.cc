@@ -57,9 +57,9 @@ TEST(Shard, DoesNotComputeOthers) {
 
 TEST(Shard, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Shard(1, 0); });
-  ExpectConforms([](const Dataset& d) { return d.Shard(3, 1); }, {.most_ahead = 300});
+  ExpectConforms([](const Dataset& d) { return d.Shard(3, 1); }, {.most_ahead = 3 * 600});
   ExpectConforms([](const Dataset& d) { return d.Shard(2, 1).Shuffle(3).Repeat(2).Batch(2); },
-                 {.most_ahead = 500});
+                 {.most_ahead = 2 * 2 * 600});
 }
 
 TEST(Shard, RefusesAShardThatIsNotThere) {

@@ -31,8 +31,9 @@ struct StageTraits {
   // Which rows come out depends on the order they came in: Skip(1) after batches that may come in
   // any order. Then only their number is the same.
   bool rows_depend_on_order = false;
-  // How many input rows may be taken ahead of the reader.
-  int64_t most_ahead = 200;
+  // How many input rows may be taken ahead of the reader: two portions of the engine's (256 rows
+  // where they are small), one given and one that waits, and what the stage itself holds.
+  int64_t most_ahead = 600;
 };
 
 // `stage` adds the stage under test to a dataset of testing/source.h, and leaves column x first.
