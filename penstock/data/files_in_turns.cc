@@ -1,6 +1,7 @@
 #include "penstock/data/files_in_turns.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <utility>

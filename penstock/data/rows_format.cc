@@ -153,7 +153,8 @@ Shape ReadShape(Reader& reader, const ColumnSpec& spec) {
   for (uint64_t i = 0; i < rank && reader.ok(); ++i) {
     const uint64_t extent = reader.Varint();
     if (extent > INT64_MAX ||
-        __builtin_mul_overflow(elements, std::max<uint64_t>(extent, 1), &elements)) {
+        __builtin_mul_overflow(elements, std::max<uint64_t>(extent, 1), &elements) ||
+        elements > INT64_MAX) {
       reader.Fail();
     }
     extents.push_back(static_cast<int64_t>(extent));
