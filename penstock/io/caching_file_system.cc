@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -194,16 +195,16 @@ absl::StatusOr<std::string> NameOf(absl::string_view text) {
   return FormatUri(uri);
 }
 
-class CachingFileSystem : public FileSystem {
+class CachingFileSystem : public ForwardingFileSystem {
  public:
   CachingFileSystem(std::shared_ptr<FileSystem> fs, DiskCacheOptions options)
-      : fs_(std::move(fs)), options_(std::move(options)) {}
+      : ForwardingFileSystem(std::move(fs)), options_(std::move(options)) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string name, NameOf(uri));
     PENSTOCK_ASSIGN_OR_RETURN(auto cache, Cache());
-    PENSTOCK_ASSIGN_OR_RETURN(auto file, fs_->OpenRandomAccess(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
     std::string version = VersionOf(*file);
     if (version.empty()) return file;
     return std::make_unique<CachedRandomAccessFile>(
@@ -215,7 +216,7 @@ class CachingFileSystem : public FileSystem {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string name, NameOf(uri));
     PENSTOCK_ASSIGN_OR_RETURN(auto cache, Cache());
     if (const auto first = cache->Find(name, 0); first != nullptr) {
-      PENSTOCK_ASSIGN_OR_RETURN(auto file, fs_->OpenRandomAccess(uri));
+      PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
       std::string version = VersionOf(*file);
       if (version == first->version()) {
         return std::make_unique<CachedInputStream>(
@@ -223,28 +224,12 @@ class CachingFileSystem : public FileSystem {
                                                            std::move(version), std::move(file)));
       }
     }
-    PENSTOCK_ASSIGN_OR_RETURN(auto in, fs_->OpenInput(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(auto in, next().OpenInput(uri));
     std::string version = VersionOf(*in);
     if (version.empty()) return in;
     return std::make_unique<KeepingInputStream>(std::move(cache), name, std::move(version),
                                                 std::move(in));
   }
-
-  absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
-    return fs_->Create(uri);
-  }
-  absl::StatusOr<FileInfo> Stat(absl::string_view uri) override { return fs_->Stat(uri); }
-  absl::StatusOr<std::vector<FileInfo>> List(absl::string_view uri) override {
-    return fs_->List(uri);
-  }
-  absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view uri) override {
-    return fs_->ListRecursive(uri);
-  }
-  absl::Status Remove(absl::string_view uri) override { return fs_->Remove(uri); }
-  absl::Status RemoveRecursively(absl::string_view uri) override {
-    return fs_->RemoveRecursively(uri);
-  }
-  absl::Status CreateFolder(absl::string_view uri) override { return fs_->CreateFolder(uri); }
 
  private:
   absl::StatusOr<std::shared_ptr<DiskCache>> Cache() {
@@ -266,13 +251,12 @@ class CachingFileSystem : public FileSystem {
   std::string VersionOf(const File& file) {
     std::string version = file.version();
     if (!version.empty()) return version;
-    const auto info = fs_->Stat(file.uri());
+    const auto info = next().Stat(file.uri());
     if (!info.ok() || info->modified_unix_seconds == 0) return "";
     return absl::StrCat(info->size, " bytes of ",
                         static_cast<int64_t>(info->modified_unix_seconds * 1e6));
   }
 
-  const std::shared_ptr<FileSystem> fs_;
   const DiskCacheOptions options_;
   std::mutex mutex_;
   std::shared_ptr<DiskCache> cache_;  // guarded by mutex_; null until a file is opened

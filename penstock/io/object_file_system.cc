@@ -65,7 +65,7 @@ class ObjectRandomAccessFile : public RandomAccessFile {
 
 ObjectFileSystem::ObjectFileSystem(std::string scheme, std::shared_ptr<FileSystem> others,
                                    const ObjectFileSystemOptions& options)
-    : scheme_(std::move(scheme)), others_(std::move(others)) {
+    : ForwardingFileSystem(std::move(others)), scheme_(std::move(scheme)) {
   ahead_->max_bytes = options.read_ahead_bytes;
   ahead_->max_stream_bytes = options.stream_read_ahead_bytes;
 }
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenRandomAc
     absl::string_view text) {
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, FileUri(text));
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
-  if (reader == nullptr) return others_->OpenRandomAccess(text);
+  if (reader == nullptr) return next().OpenRandomAccess(text);
   auto object = reader->Find(uri);
   if (!object.ok()) return Explain(object.status(), text);
   return std::make_unique<ObjectRandomAccessFile>(std::string(text), *std::move(object),
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenRandomAc
 absl::StatusOr<std::unique_ptr<InputStream>> ObjectFileSystem::OpenInput(absl::string_view text) {
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, FileUri(text));
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
-  if (reader == nullptr) return others_->OpenInput(text);
+  if (reader == nullptr) return next().OpenInput(text);
   auto stream = OpenObjectInputStream(std::string(text), uri, std::move(reader), ahead_);
   if (!stream.ok()) return Explain(stream.status(), text);
   return stream;
@@ -104,7 +104,7 @@ absl::StatusOr<Uri> ObjectFileSystem::FileUri(absl::string_view text) const {
 // What is no object may be a folder: worth another question.
 absl::Status ObjectFileSystem::Explain(const absl::Status& status, absl::string_view text) {
   if (!absl::IsNotFound(status)) return status;
-  const auto info = others_->Stat(text);
+  const auto info = next().Stat(text);
   return info.ok() && info->is_directory ? IsAFolderError(text) : status;
 }
 

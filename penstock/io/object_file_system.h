@@ -13,7 +13,7 @@
 #include <string>
 
 #include "penstock/base/random.h"
-#include "penstock/io/file_system.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/http_client.h"
 #include "penstock/io/object_input_stream.h"
 #include "penstock/io/object_reader.h"
@@ -29,27 +29,11 @@ struct ObjectFileSystemOptions {
   uint64_t seed = base::EntropySeed();         // of the jitter of retries
 };
 
-class ObjectFileSystem : public FileSystem {
+class ObjectFileSystem : public ForwardingFileSystem {
  public:
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override;
-
-  absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
-    return others_->Create(uri);
-  }
-  absl::StatusOr<FileInfo> Stat(absl::string_view uri) override { return others_->Stat(uri); }
-  absl::StatusOr<std::vector<FileInfo>> List(absl::string_view uri) override {
-    return others_->List(uri);
-  }
-  absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view uri) override {
-    return others_->ListRecursive(uri);
-  }
-  absl::Status Remove(absl::string_view uri) override { return others_->Remove(uri); }
-  absl::Status RemoveRecursively(absl::string_view uri) override {
-    return others_->RemoveRecursively(uri);
-  }
-  absl::Status CreateFolder(absl::string_view uri) override { return others_->CreateFolder(uri); }
 
  protected:
   ObjectFileSystem(std::string scheme, std::shared_ptr<FileSystem> others,
@@ -63,7 +47,6 @@ class ObjectFileSystem : public FileSystem {
   absl::Status Explain(const absl::Status& status, absl::string_view text);
 
   const std::string scheme_;
-  const std::shared_ptr<FileSystem> others_;
   const std::shared_ptr<ReadAhead> ahead_ = std::make_shared<ReadAhead>();
 };
 

@@ -31,26 +31,26 @@ class FaultyStream : public io::OutputStream {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<io::OutputStream>> FaultyFileSystem::Create(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> inner, inner_->Create(uri));
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> inner, next().Create(uri));
   return std::make_unique<FaultyStream>(*this, std::move(inner));
 }
 
 absl::Status FaultyFileSystem::Remove(absl::string_view uri) {
   PENSTOCK_RETURN_IF_ERROR(Change());
-  return inner_->Remove(uri);
+  return next().Remove(uri);
 }
 
 absl::Status FaultyFileSystem::RemoveRecursively(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<io::FileInfo> files, inner_->ListRecursive(uri));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<io::FileInfo> files, next().ListRecursive(uri));
   // Backwards, as no order is promised and the forward one may be the harmless one.
   for (; !files.empty(); files.pop_back()) PENSTOCK_RETURN_IF_ERROR(Remove(files.back().uri));
   PENSTOCK_RETURN_IF_ERROR(Change());
-  return inner_->RemoveRecursively(uri);
+  return next().RemoveRecursively(uri);
 }
 
 absl::Status FaultyFileSystem::CreateFolder(absl::string_view uri) {
   PENSTOCK_RETURN_IF_ERROR(Change());
-  return inner_->CreateFolder(uri);
+  return next().CreateFolder(uri);
 }
 
 }  // namespace penstock::save

@@ -15,41 +15,26 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/io/file_system.h"
+#include "penstock/io/forwarding_file_system.h"
 
 namespace penstock::save {
 
-class FaultyFileSystem : public io::FileSystem {
+class FaultyFileSystem : public io::ForwardingFileSystem {
  public:
   // Called at every change. What it returns, when not OK, is what the operation returns.
   using Fault = std::function<absl::Status(int64_t change)>;
 
   FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault)
-      : inner_(std::move(inner)), fault_(std::move(fault)) {}
+      : ForwardingFileSystem(std::move(inner)), fault_(std::move(fault)) {}
 
   absl::Status Change() { return fault_(next_change_++); }
 
-  absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
-      absl::string_view uri) override {
-    return inner_->OpenRandomAccess(uri);
-  }
-  absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
-    return inner_->OpenInput(uri);
-  }
   absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override;
-  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override { return inner_->Stat(uri); }
-  absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override {
-    return inner_->List(uri);
-  }
-  absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override {
-    return inner_->ListRecursive(uri);
-  }
   absl::Status Remove(absl::string_view uri) override;
   absl::Status RemoveRecursively(absl::string_view uri) override;
   absl::Status CreateFolder(absl::string_view uri) override;
 
  private:
-  std::shared_ptr<io::FileSystem> inner_;
   Fault fault_;
   int64_t next_change_ = 0;
 };
