@@ -2,8 +2,7 @@
 #
 #   penstock_room(NAME record
 #                 USES base io                 # rooms; only those listed before this one in PENSTOCK_ROOMS
-#                 LIBRARIES ZLIB::ZLIB         # third-party targets
-#                 PRECOMPILE <CLI/CLI.hpp>)    # headers of theirs that most files include and that are long
+#                 LIBRARIES ZLIB::ZLIB)        # third-party targets
 #
 # Every .cc in the folder belongs to the library, except x_test.cc (a GoogleTest program of its own),
 # x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a program).
@@ -28,7 +27,7 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "" "NAME" "USES;LIBRARIES;TEST_LIBRARIES;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME" "USES;LIBRARIES;TEST_LIBRARIES" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
   foreach(other IN LISTS ROOM_USES)
@@ -52,9 +51,7 @@ function(penstock_room)
            absl::str_format absl::span absl::inlined_vector absl::flat_hash_map absl::flat_hash_set
            absl::function_ref Threads::Threads
     PRIVATE ${ROOM_LIBRARIES})
-  if(PENSTOCK_PRECOMPILE AND ROOM_PRECOMPILE)
-    target_precompile_headers(penstock_${ROOM_NAME} PRIVATE ${PENSTOCK_HEADERS} ${ROOM_PRECOMPILE})
-  elseif(PENSTOCK_PRECOMPILE)
+  if(PENSTOCK_PRECOMPILE)
     target_precompile_headers(penstock_${ROOM_NAME} REUSE_FROM penstock_headers)
   endif()
 

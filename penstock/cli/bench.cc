@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"

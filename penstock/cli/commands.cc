@@ -1,5 +1,7 @@
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
+
 #include "penstock/cli/command.h"
 
 namespace penstock::cli {

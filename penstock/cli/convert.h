@@ -15,12 +15,15 @@
 #include <cstdio>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 
 #include "penstock/cli/record_source.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/io/file_system.h"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::cli {
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 

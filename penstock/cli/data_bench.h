@@ -10,13 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 #include "penstock/cli/measure.h"
 #include "penstock/cli/pipeline.h"
 #include "penstock/io/file_system.h"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::cli {
 

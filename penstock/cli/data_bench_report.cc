@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/base/available_memory.h"
 #include "penstock/cli/data_bench.h"

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

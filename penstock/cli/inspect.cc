@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"

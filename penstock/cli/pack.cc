@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/cli/command.h"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"

@@ -12,13 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 
 #include "penstock/cli/data_files.h"
 #include "penstock/data/dataset.h"
 #include "penstock/image/view.h"
 #include "penstock/io/file_system.h"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::cli {
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"

@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "penstock/cli/shard_plan.h"
 #include "penstock/image/image.h"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::cli {
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

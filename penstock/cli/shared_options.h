@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 
 #include "penstock/data/dataset.h"
 #include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
+
+namespace CLI {
+class App;
+}
 
 namespace penstock::cli {
 
