@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -25,6 +26,12 @@ class GrowingBuffer {
   int64_t capacity_ = 0;
 };
 
+// What a Decoder keeps for the codecs from one image to the next.
+struct CodecScratch {
+  GrowingBuffer bytes;                                     // any codec's, during one image
+  absl::flat_hash_map<Format, std::shared_ptr<void>> own;  // what a codec makes for itself
+};
+
 // What a codec is asked for.
 struct CodecRequest {
   absl::string_view bytes;
@@ -35,7 +42,7 @@ struct CodecRequest {
   // Samples before and behind each row of the output that the codec may write over, so that it can
   // put whole blocks there.
   int room = 0;
-  GrowingBuffer* scratch = nullptr;
+  CodecScratch* scratch = nullptr;
 
   Size reduced_size() const {
     return {(info.height + reduction - 1) / reduction, (info.width + reduction - 1) / reduction};

@@ -102,7 +102,7 @@ absl::Status CheckChannels(const DecodeOptions& options) {
 
 // Pixels on their way from the codec to the caller's memory.
 struct Decoder::Scratch {
-  GrowingBuffer codec;
+  CodecScratch codec;
   GrowingBuffer decoded;
   GrowingBuffer oriented;
   Resizer resizer;

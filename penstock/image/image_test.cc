@@ -451,7 +451,7 @@ TEST(Image, DctScalingOfExactlyHalfIsLibjpegsPixels) {
                .dct_scaling = DctScaling::kAuto});
     ASSERT_TRUE(got.ok()) << got.status();
     base::Array wanted = base::Array::Uninitialized(base::DType::kU8, {64 / by, 96 / by, 3});
-    GrowingBuffer scratch;
+    CodecScratch scratch;
     ASSERT_TRUE(kJpegCodec
                     .decode({.bytes = jpeg,
                              .info = *ReadInfo(jpeg),

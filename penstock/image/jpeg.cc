@@ -1,5 +1,6 @@
 // JPEG (ITU-T T.81, JFIF 1.02) through libjpeg-turbo's libjpeg API.
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -8,6 +9,7 @@
 #include "penstock/image/codec.h"
 #include "penstock/image/exif.h"
 #include "penstock/image/jpeg_errors.h"
+#include "penstock/image/jpeg_huffman.h"
 
 namespace penstock::image {
 namespace {
@@ -102,6 +104,8 @@ class Session {
   jpeg_source_mgr source_ = {};
   jpeg_progress_mgr progress_ = {};
   absl::string_view bytes_;
+  JpegHuffman* huffman_ = nullptr;
+  uint8_t* huffman_room_ = nullptr;
 };
 
 Session::Session(absl::string_view bytes) : bytes_(bytes) {
@@ -165,6 +169,7 @@ void Session::Start(const CodecRequest& request, int channels) {
   cinfo_.do_fancy_upsampling =
       TRUE;  // libjpeg-turbo issue 915: rows skipped without it shift others
   jpeg_start_decompress(&cinfo_);
+  huffman_->TakeSeat(&cinfo_, huffman_room_);
   const Size size = request.reduced_size();
   if (cinfo_.output_width != static_cast<JDIMENSION>(size.width) ||
       cinfo_.output_height != static_cast<JDIMENSION>(size.height)) {
@@ -257,8 +262,18 @@ void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const Mutab
   if (cinfo_.output_scanline == cinfo_.output_height) jpeg_finish_decompress(&cinfo_);
 }
 
+JpegHuffman* HuffmanOf(CodecScratch& scratch) {
+  std::shared_ptr<void>& own = scratch.own[Format::kJpeg];
+  if (own == nullptr) own = std::make_shared<JpegHuffman>();
+  return static_cast<JpegHuffman*>(own.get());
+}
+
 absl::Status Session::Decode(const CodecRequest& request, const MutableImageView& out) {
-  uint8_t* scratch = request.scratch->Get(int64_t{request.info.width} * 4);
+  const int64_t row_bytes = int64_t{request.info.width} * 4;
+  const auto huffman_bytes = static_cast<int64_t>(JpegHuffman::RoomFor(bytes_.size()));
+  uint8_t* const scratch = request.scratch->bytes.Get(row_bytes + huffman_bytes);
+  huffman_room_ = scratch + row_bytes;
+  huffman_ = HuffmanOf(*request.scratch);
   const bool done = errors_.Guarded([&, this] {
     Start(request, out.channels);
     const bool whole = request.box.size() == request.reduced_size();

@@ -109,7 +109,7 @@ TEST_P(JpegCropTest, IsWhatLibjpegDecodesReducedOrNot) {
   const base::Array picture = NoisyPicture(size, sampling.components);
   const std::string file = Encode(*ViewOf(picture), sampling);
   const ImageInfo info = *ReadInfo(file);
-  GrowingBuffer scratch;
+  CodecScratch scratch;
   base::Random random(6);
   for (int channels : {1, 3}) {
     for (int reduction : {1, 2, 4}) {

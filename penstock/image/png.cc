@@ -187,12 +187,12 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
                out.row(y - box.y));
   };
   if (header.interlace_method == SPNG_INTERLACE_NONE) {
-    uint8_t* row = request.scratch->Get(static_cast<int64_t>(row_bytes));
+    uint8_t* row = request.scratch->bytes.Get(static_cast<int64_t>(row_bytes));
     return ReadRows(
         context.get(), row_bytes, request.bytes, [&](uint32_t) { return row; },
         [&](uint32_t y) { convert(row, static_cast<int>(y)); });
   }
-  uint8_t* whole = request.scratch->Get(static_cast<int64_t>(row_bytes) * info.height);
+  uint8_t* whole = request.scratch->bytes.Get(static_cast<int64_t>(row_bytes) * info.height);
   PENSTOCK_RETURN_IF_ERROR(ReadRows(
       context.get(), row_bytes, request.bytes, [&](uint32_t y) { return whole + y * row_bytes; },
       [](uint32_t) {}));

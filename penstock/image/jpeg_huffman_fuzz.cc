@@ -1,0 +1,17 @@
+// Any bytes: our Huffman decoder and libjpeg's own agree, on the pixels or that there are none.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "penstock/image/testing/jpeg_outcome.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock::image;  // NOLINT: a program of its own
+  static JpegHuffman ours;          // tables of earlier files must not serve this one
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  constexpr uint64_t kMostPixels = 1 << 16;
+  const JpegOutcome want = DecodeJpegWith(nullptr, bytes, JCS_UNKNOWN, kMostPixels);
+  const JpegOutcome got = DecodeJpegWith(&ours, bytes, JCS_UNKNOWN, kMostPixels);
+  if (got.ok != want.ok || got.pixels != want.pixels) std::abort();
+  return 0;
+}

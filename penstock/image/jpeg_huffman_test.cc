@@ -1,0 +1,168 @@
+// Ours and libjpeg's own Huffman decoder give the same pixels, and refuse the same files.
+#include "penstock/image/jpeg_huffman.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <gtest/gtest.h>
+
+#include "penstock/base/random.h"
+#include "penstock/image/testing/jpeg_outcome.h"
+#include "penstock/image/testing/testdata.h"
+
+namespace penstock::image {
+namespace {
+
+struct Making {
+  int quality = 90;
+  int horizontal = 2;  // sampling of the first component
+  int vertical = 2;
+  bool optimize = false;  // tables of the file's own
+  unsigned restart_interval = 0;
+  bool progressive = false;
+};
+
+std::string Encode(ImageView image, const Making& making) {
+  jpeg_compress_struct cinfo;
+  jpeg_error_mgr errors;
+  cinfo.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&cinfo);
+  unsigned char* file = nullptr;
+  unsigned long size = 0;  // NOLINT: libjpeg's type
+  jpeg_mem_dest(&cinfo, &file, &size);
+  cinfo.image_height = static_cast<JDIMENSION>(image.height);
+  cinfo.image_width = static_cast<JDIMENSION>(image.width);
+  cinfo.input_components = image.channels;
+  cinfo.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&cinfo);
+  jpeg_set_quality(&cinfo, making.quality, TRUE);
+  cinfo.comp_info[0].h_samp_factor = making.horizontal;
+  cinfo.comp_info[0].v_samp_factor = making.vertical;
+  cinfo.optimize_coding = making.optimize ? TRUE : FALSE;
+  cinfo.restart_interval = making.restart_interval;
+  if (making.progressive) jpeg_simple_progression(&cinfo);
+  jpeg_start_compress(&cinfo, TRUE);
+  while (cinfo.next_scanline < cinfo.image_height) {
+    JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));
+    jpeg_write_scanlines(&cinfo, &row, 1);
+  }
+  jpeg_finish_compress(&cinfo);
+  jpeg_destroy_compress(&cinfo);
+  std::string bytes(reinterpret_cast<const char*>(file), size);
+  std::free(file);
+  return bytes;
+}
+
+// Of one colour, or of black and white dots, whose blocks are full to the last coefficient.
+base::Array Flat(Size size, int channels) {
+  base::Array picture =
+      base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, channels});
+  std::fill_n(picture.mutable_data<uint8_t>(), picture.num_elements(), uint8_t{99});
+  return picture;
+}
+base::Array Dots(Size size, int channels) {
+  base::Array picture =
+      base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, channels});
+  base::Random random(2);
+  uint8_t* p = picture.mutable_data<uint8_t>();
+  for (int64_t i = 0; i < picture.num_elements(); ++i) p[i] = random.Below(2) == 0 ? 0 : 255;
+  return picture;
+}
+
+void ExpectSame(JpegHuffman& ours, const std::string& file, const std::string& what) {
+  const JpegOutcome want = DecodeJpegWith(nullptr, file, JCS_RGB);
+  const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_RGB);
+  ASSERT_EQ(got.ok, want.ok) << what << ": ours says \"" << got.error << "\", libjpeg \""
+                             << want.error << "\"";
+  ASSERT_TRUE(got.pixels == want.pixels) << what;
+}
+
+TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
+  // One object for all, as a Decoder has it: tables of one file must not serve another.
+  JpegHuffman ours;
+  for (const int channels : {1, 3}) {
+    for (const Size size : {Size{1, 1}, Size{8, 8}, Size{37, 61}, Size{96, 130}}) {
+      const std::vector<base::Array> pictures = {NoisyPicture(size, channels), Flat(size, channels),
+                                                 Dots(size, channels)};
+      for (const int quality : {1, 40, 75, 90, 100}) {
+        for (const auto& [horizontal, vertical] :
+             {std::pair{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}) {
+          for (const bool optimize : {false, true}) {
+            for (const unsigned restart : {0u, 1u, 3u}) {
+              for (size_t i = 0; i < pictures.size(); ++i) {
+                const Making making = {quality, horizontal, vertical, optimize, restart};
+                const std::string file = Encode(*ViewOf(pictures[i]), making);
+                const std::string what =
+                    absl::StrCat(size.ToString(), "x", channels, ", picture ", i, ", quality ",
+                                 quality, ", ", horizontal, "x", vertical,
+                                 optimize ? ", own tables" : "", ", restarts every ", restart);
+                const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_GRAYSCALE);
+                ASSERT_TRUE(got.ok && got.seated) << what << ": " << got.error;
+                ASSERT_NO_FATAL_FAILURE(ExpectSame(ours, file, what));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(JpegHuffmanTest, LeavesProgressiveFilesToLibjpeg) {
+  JpegHuffman ours;
+  const base::Array picture = NoisyPicture({40, 50}, 3);
+  const std::string file = Encode(*ViewOf(picture), {.progressive = true});
+  const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_RGB);
+  EXPECT_TRUE(got.ok) << got.error;
+  EXPECT_FALSE(got.seated);
+  ExpectSame(ours, file, "progressive");
+}
+
+// Wherever the file ends, half a picture is not taken for one.
+TEST(JpegHuffmanTest, RefusesAFileCutOffAnywhere) {
+  JpegHuffman ours;
+  const base::Array picture = NoisyPicture({24, 40}, 3);
+  for (const unsigned restart : {0u, 2u}) {
+    const std::string file = Encode(*ViewOf(picture), {.restart_interval = restart});
+    for (size_t size = 0; size < file.size(); ++size) {
+      const JpegOutcome got = DecodeJpegWith(&ours, file.substr(0, size), JCS_RGB);
+      ASSERT_FALSE(got.ok) << size << " of " << file.size() << " bytes";
+      // With an end marker behind it the pixels are missing just as well.
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectSame(ours, file.substr(0, size) + "\xff\xd9", absl::StrCat("cut at ", size)));
+    }
+  }
+}
+
+TEST(JpegHuffmanTest, AgreesWithLibjpegOnDamagedFiles) {
+  JpegHuffman ours;
+  base::Random random(7);
+  int refused = 0;
+  constexpr int kFiles = 6000;
+  for (int i = 0; i < kFiles; ++i) {
+    const int channels = i % 3 == 0 ? 1 : 3;
+    const base::Array picture = NoisyPicture({30, 44}, channels);
+    std::string file = Encode(*ViewOf(picture), {.quality = i % 2 == 0 ? 90 : 30,
+                                                 .horizontal = 1 + i % 2,
+                                                 .optimize = i % 5 == 0,
+                                                 .restart_interval = i % 4 == 0 ? 2u : 0u});
+    const int changes = 1 + static_cast<int>(random.Below(4));
+    for (int c = 0; c < changes; ++c) {
+      // Most of them where the coefficients are.
+      const size_t from = c % 4 == 3 ? 0 : file.size() / 2;
+      const size_t at = from + random.Below(file.size() - from);
+      file[at] = static_cast<char>(random.Below(3) == 0 ? 0xff : random.Below(256));
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(ours, file, absl::StrCat("file ", i)));
+    refused += DecodeJpegWith(&ours, file, JCS_RGB).ok ? 0 : 1;
+  }
+  // Both kinds were there.
+  EXPECT_GT(refused, kFiles / 20);
+  EXPECT_LT(refused, kFiles - kFiles / 20);
+}
+
+}  // namespace
+}  // namespace penstock::image
