@@ -224,6 +224,13 @@ class Memcpy {
 std::map<std::string, std::function<std::function<Done()>()>> AllWork(const std::string& folder) {
   return {
       {"decode", [=] { return Reading(Images(folder, {.height = kSide, .width = kSide})); }},
+      {"decode_float",
+       [=] {
+         return Reading(Images(folder, {.height = kSide,
+                                        .width = kSide,
+                                        .dtype = DType::kF32,
+                                        .normalize = {.scale = 1 / 255.0f}}));
+       }},
       {"resize",
        [=] { return Reading(Images(folder, {.height = kSmallSide, .width = kSmallSide})); }},
       // A random part of each image, as Inception takes it; only that part is decoded.
