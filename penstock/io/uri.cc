@@ -220,6 +220,11 @@ std::string JoinPath(absl::string_view base, absl::string_view name) {
   return Rejoin(parts, prefix, path);
 }
 
+std::string AppendToName(absl::string_view uri, absl::string_view suffix) {
+  const Parts parts = Split(uri);
+  return Rejoin(parts, parts.prefix, absl::StrCat(parts.path, suffix));
+}
+
 std::string Basename(absl::string_view uri) {
   const absl::string_view path = StripTrailingSlashes(Split(uri).path);
   const size_t slash = path.rfind('/');

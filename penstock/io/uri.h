@@ -53,6 +53,10 @@ std::optional<std::string> OptionValue(const Uri& uri, absl::string_view key);
 // `name` (relative, with any number of steps) below `base`. Options of `base` stay at the end.
 std::string JoinPath(absl::string_view base, absl::string_view name);
 
+// The name with more at the end of its path, and not behind its options:
+// ("gs://b/0.tfrec?project_id=p", ".index") is gs://b/0.tfrec.index?project_id=p.
+std::string AppendToName(absl::string_view uri, absl::string_view suffix);
+
 // The last step of the path, without options; trailing slashes are ignored. Empty for a root.
 std::string Basename(absl::string_view uri);
 

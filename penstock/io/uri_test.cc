@@ -109,6 +109,14 @@ TEST(Uri, IsJoinedBeforeItsOptions) {
   }
 }
 
+TEST(Uri, TakesASuffixBeforeItsOptions) {
+  EXPECT_EQ(AppendToName("/data/a.tfrec", ".index"), "/data/a.tfrec.index");
+  EXPECT_EQ(AppendToName("gs://b/a.tfrec?scheme=http", ".index"),
+            "gs://b/a.tfrec.index?scheme=http");
+  EXPECT_EQ(AppendToName("gs://u@b/a?x=1.tfrec?&", ".index"), "gs://u@b/a?x=1.tfrec.index?&");
+  EXPECT_EQ(AppendToName("memory://a", ".index"), "memory://a.index");
+}
+
 TEST(Uri, HasALastStepAndAFolder) {
   struct Case {
     const char* uri;

@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<int64_t>> ParseIndex(absl::string_view record, int64_
 
 }  // namespace
 
-std::string TfRecordIndexUri(absl::string_view shard) { return absl::StrCat(shard, ".index"); }
+std::string TfRecordIndexUri(absl::string_view shard) { return io::AppendToName(shard, ".index"); }
 
 TfRecordIndex::TfRecordIndex(std::string shard, const std::vector<int64_t>& lengths)
     : shard_(std::move(shard)) {

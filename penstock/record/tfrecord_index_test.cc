@@ -58,6 +58,12 @@ TEST(TfRecordIndex, IsKeptBesideTheShard) {
   ExpectReadsAll(*fs, *loaded, 300);
 }
 
+// Behind the options it would name the shard itself, and be written over it.
+TEST(TfRecordIndex, StandsBesideAShardWithOptions) {
+  EXPECT_EQ(TfRecordIndexUri("gs://anonymous@b/00.tfrec?scheme=http&project_id=p"),
+            "gs://anonymous@b/00.tfrec.index?scheme=http&project_id=p");
+}
+
 TEST(TfRecordIndex, OfAnotherFileIsMadeAnew) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 300);
