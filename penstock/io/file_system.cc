@@ -32,6 +32,34 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
   return *fs;
 }
 
+namespace {
+
+template <typename File>
+absl::Status CheckVersion(const File& file, absl::string_view version) {
+  const std::string now = file.version();
+  if (version.empty() || now.empty() || now == version) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("'", file.uri(), "' was replaced since it was listed (",
+                                         "version ", version, ", now ", now,
+                                         "); begin anew to read what is there now"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InputStream>> OpenInputOfVersion(FileSystem& fs,
+                                                                absl::string_view uri,
+                                                                absl::string_view version) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto file, fs.OpenInput(uri));
+  PENSTOCK_RETURN_IF_ERROR(CheckVersion(*file, version));
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
+    FileSystem& fs, absl::string_view uri, absl::string_view version) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto file, fs.OpenRandomAccess(uri));
+  PENSTOCK_RETURN_IF_ERROR(CheckVersion(*file, version));
+  return file;
+}
+
 absl::StatusOr<std::string> ReadAll(InputStream& in) {
   // No size is asked for: a file in /proc says 0, another may grow.
   constexpr size_t kStep = 1 << 20;

@@ -50,6 +50,8 @@ struct FileInfo {
   bool is_directory = false;
   int64_t size = 0;                  // bytes; 0 for a folder
   double modified_unix_seconds = 0;  // 0 where it is not known, as for folders of object stores
+  // As RandomAccessFile::version; empty where a listing does not tell it (all but gs://).
+  std::string version = {};
 };
 
 // The bytes of one file at any place. Several Reads may be in flight.
@@ -148,6 +150,14 @@ class FileSystem {
   // folder for it: PENSTOCK_CACHE_DIR, of at most PENSTOCK_CACHE_GB (20) gigabytes.
   static std::shared_ptr<FileSystem> Default();
 };
+
+// As fs.OpenInput and fs.OpenRandomAccess, for files of a list that was made earlier: Aborted when
+// the file is another version by now. An empty version takes any.
+absl::StatusOr<std::unique_ptr<InputStream>> OpenInputOfVersion(FileSystem& fs,
+                                                                absl::string_view uri,
+                                                                absl::string_view version);
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
+    FileSystem& fs, absl::string_view uri, absl::string_view version);
 
 // All that a stream still has.
 absl::StatusOr<std::string> ReadAll(InputStream& in);

@@ -404,6 +404,31 @@ TEST_F(GcsReads, SaysThatNothingAnswers) {
               IsStatus(absl::StatusCode::kUnavailable, "did not answer"));
 }
 
+TEST(GcsEmulator, ListsTheVersionsThatAreRead) {
+  ASSERT_OK_AND_ASSIGN(Emulator * gcs, Emulator::Gcs());
+  ASSERT_OK_AND_ASSIGN(const std::string bucket, gcs->MakeBucket(*SharedFileSystem()));
+  const std::string uri = JoinPath(bucket, "d/file");
+  std::vector<std::string> versions;
+  for (const char* text : {"old", "new"}) {
+    ASSERT_OK(WriteFile(*SharedFileSystem(), uri, text));
+    ASSERT_OK_AND_ASSIGN(const auto listed, SharedFileSystem()->List(JoinPath(bucket, "d")));
+    ASSERT_EQ(listed.size(), 1);
+    ASSERT_OK_AND_ASSIGN(const auto all, SharedFileSystem()->ListRecursive(bucket));
+    ASSERT_EQ(all.size(), 1);
+    ASSERT_OK_AND_ASSIGN(const auto stream, SharedFileSystem()->OpenInput(uri));
+    ASSERT_OK_AND_ASSIGN(const auto file, SharedFileSystem()->OpenRandomAccess(uri));
+    EXPECT_EQ(listed[0].version, stream->version());
+    EXPECT_EQ(listed[0].version, file->version());
+    EXPECT_EQ(listed[0].version, all[0].version);
+    EXPECT_GT(listed[0].modified_unix_seconds, 1e9);
+    versions.push_back(listed[0].version);
+    EXPECT_OK(OpenInputOfVersion(*SharedFileSystem(), uri, listed[0].version));
+  }
+  ASSERT_NE(versions[0], versions[1]);
+  EXPECT_THAT(OpenRandomAccessOfVersion(*SharedFileSystem(), uri, versions[0]),
+              IsStatus(absl::StatusCode::kAborted, "was replaced since it was listed"));
+}
+
 // A real server, by way of a proxy.
 class GcsFromAfar : public testing::Test {
  protected:

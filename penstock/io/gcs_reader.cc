@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/status.h"
@@ -83,6 +84,51 @@ absl::StatusOr<StoredObject> GcsReader::Found(const Uri& uri, const HttpAnswer& 
     return NotAStorageServiceError(uri, "the answer is no description of an object");
   }
   return StoredObject{.uri = uri, .version = absl::StrCat(*generation), .size = *size};
+}
+
+absl::StatusOr<HttpRequest> GcsReader::ListRequest(const Uri& prefix, bool all_levels,
+                                                   const std::string& page) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, authorize_());
+  HttpRequest request{
+      .url = absl::StrCat(url_, "/storage/v1/b/", PercentEncode(prefix.bucket),
+                          "/o?fields=items(name,size,generation,updated),prefixes,nextPageToken",
+                          "&prefix=", PercentEncode(prefix.path))};
+  if (!all_levels) absl::StrAppend(&request.url, "&delimiter=%2F");
+  if (!page.empty()) absl::StrAppend(&request.url, "&pageToken=", PercentEncode(page));
+  if (!authorization.empty()) request.headers.push_back("Authorization: " + authorization);
+  return request;
+}
+
+absl::StatusOr<ObjectPage> GcsReader::Listed(const Uri& prefix, const HttpAnswer& answer) {
+  const auto json = nlohmann::json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  const auto wrong = [&] {
+    return NotAStorageServiceError(prefix, "the answer is no list of objects");
+  };
+  if (!json.is_object()) return wrong();
+  ObjectPage page;
+  for (const auto& item : json.value("items", nlohmann::json::array())) {
+    const auto size = NumberOf(item, "size");
+    const auto generation = NumberOf(item, "generation");
+    if (!size || !generation || !item.contains("name") || !item["name"].is_string()) return wrong();
+    ObjectPage::Object object{.path = item["name"].get<std::string>(),
+                              .version = absl::StrCat(*generation),
+                              .size = *size};
+    absl::Time updated;
+    if (item.contains("updated") && item["updated"].is_string() &&
+        absl::ParseTime(absl::RFC3339_full, item["updated"].get<std::string>(), &updated,
+                        nullptr)) {
+      object.modified_unix_seconds = absl::ToDoubleSeconds(updated - absl::UnixEpoch());
+    }
+    page.objects.push_back(std::move(object));
+  }
+  for (const auto& folder : json.value("prefixes", nlohmann::json::array())) {
+    if (!folder.is_string()) return wrong();
+    page.folders.push_back(folder.get<std::string>());
+  }
+  if (const auto next = json.find("nextPageToken"); next != json.end() && next->is_string()) {
+    page.next = next->get<std::string>();
+  }
+  return page;
 }
 
 }  // namespace penstock::io

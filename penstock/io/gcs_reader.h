@@ -1,5 +1,6 @@
 // Objects of Google Cloud Storage, by the JSON API
-// (https://cloud.google.com/storage/docs/json_api/v1/objects/get). Their versions are generations.
+// (https://cloud.google.com/storage/docs/json_api/v1/objects/get and .../list). Their versions are
+// generations.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,10 @@ class GcsReader : public ObjectReader {
   absl::StatusOr<RangeRequest> MakeRangeRequest() override;
   absl::StatusOr<HttpRequest> FindRequest(const Uri& uri) override;
   absl::StatusOr<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) override;
+  bool lists() const override { return true; }
+  absl::StatusOr<HttpRequest> ListRequest(const Uri& prefix, bool all_levels,
+                                          const std::string& page) override;
+  absl::StatusOr<ObjectPage> Listed(const Uri& prefix, const HttpAnswer& answer) override;
 
   const std::string url_;  // of the server
   const Authorize authorize_;

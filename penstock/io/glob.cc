@@ -130,7 +130,7 @@ class Search {
     for (const FileInfo& entry : entries) {
       See(entry);
       if (!StepMatches(plan_.steps[step], Basename(entry.uri))) continue;
-      if (last && entry.is_directory == plan_.wants_folders) Keep(entry.uri);
+      if (last && entry.is_directory == plan_.wants_folders) Keep(entry);
       if (!last && entry.is_directory) PENSTOCK_RETURN_IF_ERROR(Descend(entry.uri, step + 1));
     }
     return absl::OkStatus();
@@ -148,22 +148,24 @@ class Search {
       PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, ParseUri(file.uri));
       const Steps path = absl::StrSplit(absl::StripPrefix(uri.path, prefix), '/');
       if (!plan_.wants_folders) {
-        if (StepsMatch(plan_.steps, path)) Keep(file.uri);
+        if (StepsMatch(plan_.steps, path)) Keep(file);
         continue;
       }
       std::string above = file.uri;
       for (Steps steps = path; steps.size() > 1;) {
         steps.pop_back();
         above = Dirname(above);
-        if (StepsMatch(plan_.steps, steps)) Keep(above);
+        if (StepsMatch(plan_.steps, steps)) Keep({.uri = above, .is_directory = true});
       }
     }
     return absl::OkStatus();
   }
 
-  std::vector<std::string> TakeSorted() {
-    std::sort(found_.begin(), found_.end());
-    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+  std::vector<FileInfo> TakeSorted() {
+    absl::c_sort(found_, [](const FileInfo& a, const FileInfo& b) { return a.uri < b.uri; });
+    const auto end = std::unique(found_.begin(), found_.end(),
+                                 [](const auto& a, const auto& b) { return a.uri == b.uri; });
+    found_.erase(end, found_.end());
     return std::move(found_);
   }
 
@@ -182,27 +184,30 @@ class Search {
     if (seen_++ == 0) first_ = Basename(entry.uri);
   }
 
-  void Keep(absl::string_view uri) {
+  void Keep(FileInfo info) {
+    absl::string_view uri = info.uri;
     if (plan_.folder.empty()) absl::ConsumePrefix(&uri, "./");
-    found_.push_back(plan_.wants_folders ? JoinPath(uri, "") : std::string(uri));
+    info.uri = plan_.wants_folders ? JoinPath(uri, "") : std::string(uri);
+    found_.push_back(std::move(info));
   }
 
   FileSystem& fs_;
   const Plan& plan_;
-  std::vector<std::string> found_;
+  std::vector<FileInfo> found_;
   int64_t seen_ = 0;
   std::string first_;
 };
 
-absl::StatusOr<std::vector<std::string>> OneFile(FileSystem& fs, absl::string_view name) {
-  PENSTOCK_ASSIGN_OR_RETURN(const FileInfo info, fs.Stat(name));
+absl::StatusOr<std::vector<FileInfo>> OneFile(FileSystem& fs, absl::string_view name) {
+  PENSTOCK_ASSIGN_OR_RETURN(FileInfo info, fs.Stat(name));
   const bool wants_folder = name == JoinPath(name, "");
   if (!info.is_directory && wants_folder) return IsAFileError(name);
   if (info.is_directory && !wants_folder) {
     return absl::FailedPreconditionError(
         absl::StrCat("'", name, "' is a folder; the files in it are '", JoinPath(name, "*"), "'"));
   }
-  return std::vector<std::string>{std::string(name)};
+  info.uri = std::string(name);
+  return std::vector<FileInfo>{std::move(info)};
 }
 
 }  // namespace
@@ -236,6 +241,14 @@ bool PathMatches(absl::string_view pattern, absl::string_view path) {
 }
 
 absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<FileInfo> infos, GlobInfos(fs, pattern));
+  std::vector<std::string> uris;
+  uris.reserve(infos.size());
+  for (FileInfo& info : infos) uris.push_back(std::move(info.uri));
+  return uris;
+}
+
+absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_view pattern) {
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, ParseUri(pattern));
   if (!HasWildcard(uri.path)) return OneFile(fs, pattern);
   PENSTOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(uri));
@@ -247,7 +260,7 @@ absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view 
   if (!status.ok()) {
     return base::WithContext(status, absl::StrCat("nothing matches '", DisplayUri(uri), "'"));
   }
-  std::vector<std::string> found = search.TakeSorted();
+  std::vector<FileInfo> found = search.TakeSorted();
   if (!found.empty()) return found;
   return absl::NotFoundError(
       absl::StrCat("nothing matches '", DisplayUri(uri), "': ", search.WhatWasSeen()));

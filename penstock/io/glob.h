@@ -29,6 +29,9 @@ namespace penstock::io {
 // stand in the name of a bucket.
 absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern);
 
+// The same with what the listing says of them.
+absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_view pattern);
+
 // Whether one step of a path ("00.tfrec") matches one step of a pattern ("*.tfrec").
 bool StepMatches(absl::string_view pattern, absl::string_view name);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -90,13 +91,74 @@ absl::StatusOr<std::unique_ptr<InputStream>> ObjectFileSystem::OpenInput(absl::s
   return stream;
 }
 
-absl::StatusOr<Uri> ObjectFileSystem::FileUri(absl::string_view text) const {
+absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::List(absl::string_view text) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, UriOfScheme(text));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
+  if (reader == nullptr || !reader->lists()) return next().List(text);
+  return ListWith(*reader, uri, /*all_levels=*/false);
+}
+
+absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListRecursive(absl::string_view text) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, UriOfScheme(text));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
+  if (reader == nullptr || !reader->lists()) return next().ListRecursive(text);
+  return ListWith(*reader, uri, /*all_levels=*/true);
+}
+
+absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListWith(ObjectReader& reader,
+                                                                 const Uri& folder,
+                                                                 bool all_levels) {
+  Uri prefix = folder;
+  if (absl::EndsWith(prefix.path, "/")) prefix.path.pop_back();
+  const std::string text = FormatUri(prefix);
+  if (!prefix.path.empty()) prefix.path += '/';
+  std::map<std::string, FileInfo> found;  // by path
+  bool exists = prefix.path.empty();
+  const auto uri_of = [&](std::string path) {
+    Uri uri = folder;
+    uri.path = std::move(path);
+    return FormatUri(uri);
+  };
+  ObjectPage page;
+  do {
+    PENSTOCK_ASSIGN_OR_RETURN(page, reader.ListPage(prefix, all_levels, page.next));
+    exists |= !page.objects.empty() || !page.folders.empty();
+    for (ObjectPage::Object& object : page.objects) {
+      // "a/" is no file: it marks that there is a folder.
+      if (absl::EndsWith(object.path, "/")) continue;
+      FileInfo info{.uri = uri_of(object.path),
+                    .size = object.size,
+                    .modified_unix_seconds = object.modified_unix_seconds,
+                    .version = std::move(object.version)};
+      found.insert_or_assign(std::move(object.path), std::move(info));
+    }
+    for (std::string& path : page.folders) {
+      path.pop_back();
+      FileInfo info{.uri = uri_of(path), .is_directory = true};
+      found.try_emplace(std::move(path), std::move(info));
+    }
+  } while (!page.next.empty());
+  if (!exists) {
+    PENSTOCK_ASSIGN_OR_RETURN(const FileInfo info, next().Stat(text));
+    if (!info.is_directory) return IsAFileError(text);
+  }
+  std::vector<FileInfo> out;
+  for (auto& [path, info] : found) out.push_back(std::move(info));
+  return out;
+}
+
+absl::StatusOr<Uri> ObjectFileSystem::UriOfScheme(absl::string_view text) const {
   PENSTOCK_ASSIGN_OR_RETURN(Uri uri, ParseUri(text));
   if (uri.scheme != scheme_) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", DisplayUri(uri), "' is not ", scheme_, "://"));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(uri));
+  return uri;
+}
+
+absl::StatusOr<Uri> ObjectFileSystem::FileUri(absl::string_view text) const {
+  PENSTOCK_ASSIGN_OR_RETURN(Uri uri, UriOfScheme(text));
   if (uri.path.empty() || absl::EndsWith(uri.path, "/")) return IsAFolderError(DisplayUri(uri));
   return uri;
 }

@@ -34,6 +34,9 @@ class ObjectFileSystem : public ForwardingFileSystem {
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override;
+  // Where the reader lists, so does this: one level is then one level, and versions are told.
+  absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) override;
+  absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) override;
 
  protected:
   ObjectFileSystem(std::string scheme, std::shared_ptr<FileSystem> others,
@@ -43,7 +46,10 @@ class ObjectFileSystem : public ForwardingFileSystem {
   virtual absl::StatusOr<std::shared_ptr<ObjectReader>> ReaderFor(const Uri& uri) = 0;
 
  private:
+  absl::StatusOr<Uri> UriOfScheme(absl::string_view text) const;
   absl::StatusOr<Uri> FileUri(absl::string_view text) const;
+  absl::StatusOr<std::vector<FileInfo>> ListWith(ObjectReader& reader, const Uri& folder,
+                                                 bool all_levels);
   absl::Status Explain(const absl::Status& status, absl::string_view text);
 
   const std::string scheme_;

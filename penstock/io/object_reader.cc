@@ -186,25 +186,41 @@ absl::Status ObjectReader::NotAStorageServiceError(const Uri& uri, absl::string_
   return NotAService(uri, why);
 }
 
-absl::StatusOr<StoredObject> ObjectReader::Find(const Uri& uri) {
+absl::StatusOr<HttpAnswer> ObjectReader::Ask(
+    const std::function<absl::StatusOr<HttpRequest>()>& request, absl::string_view doing,
+    const Uri& uri) {
   HttpRetry retry(http_->clock(), retry_limit_seconds_, base::MixSeeds(seed_, requests_++));
   double delay = 0;
   for (;;) {
-    PENSTOCK_ASSIGN_OR_RETURN(HttpRequest request, FindRequest(uri));
-    request.delay_seconds = delay;
-    const HttpAnswer answer = http_->Fetch(std::move(request));
+    PENSTOCK_ASSIGN_OR_RETURN(HttpRequest attempt, request());
+    attempt.delay_seconds = delay;
+    HttpAnswer answer = http_->Fetch(std::move(attempt));
     if (answer.end == End::kCancelled) return absl::CancelledError("the file system is closing");
     if (!IsWorthRetrying(answer)) {
-      if (answer.status != 200) return RefusedError(answer, service_, "open", uri);
-      return Found(uri, answer);
+      if (answer.status != 200) return RefusedError(answer, service_, doing, uri);
+      return answer;
     }
     const std::optional<double> next = retry.NextDelay(answer);
     if (!next) {
       return ServiceError(absl::StatusCode::kUnavailable, WhatTheServiceSaid(answer, service_),
-                          "open", uri);
+                          doing, uri);
     }
     delay = *next;
   }
+}
+
+absl::StatusOr<StoredObject> ObjectReader::Find(const Uri& uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const HttpAnswer answer,
+                            Ask([&] { return FindRequest(uri); }, "open", uri));
+  return Found(uri, answer);
+}
+
+absl::StatusOr<ObjectPage> ObjectReader::ListPage(const Uri& prefix, bool all_levels,
+                                                  const std::string& page) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const HttpAnswer answer,
+      Ask([&] { return ListRequest(prefix, all_levels, page); }, "list", prefix));
+  return Listed(prefix, answer);
 }
 
 void ObjectReader::Read(const StoredObject& object, ObjectRange range,

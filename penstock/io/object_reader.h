@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +27,19 @@ struct StoredObject {
   Uri uri;
   std::string version = {};  // empty: whichever is there when it is first read
   int64_t size = 0;
+};
+
+// One answer to the question what there is.
+struct ObjectPage {
+  struct Object {
+    std::string path;
+    std::string version;
+    int64_t size = 0;
+    double modified_unix_seconds = 0;
+  };
+  std::vector<Object> objects;
+  std::vector<std::string> folders;  // "a/b/", of one level only
+  std::string next;                  // asks for the next page; empty on the last
 };
 
 struct ObjectRange {
@@ -60,6 +74,12 @@ class ObjectReader {
   // What is there now; NotFound when nothing is. Waits.
   absl::StatusOr<StoredObject> Find(const Uri& uri);
 
+  // Whether ListPage works; else somebody else has to list.
+  virtual bool lists() const { return false; }
+  // Objects whose path begins with `prefix.path`: all of them, or those without another '/' behind
+  // it and the folders at which the others begin. `page` is empty for the first. Waits.
+  absl::StatusOr<ObjectPage> ListPage(const Uri& prefix, bool all_levels, const std::string& page);
+
   // Fills range.out. `done` is called once, on a thread of the client, and must not wait. Errors:
   // those of file_system.h; OutOfRange when the range begins at the end or behind it.
   void Read(const StoredObject& object, ObjectRange range,
@@ -84,6 +104,13 @@ class ObjectReader {
   // The request that Find makes, called for each attempt, and what its good answer says.
   virtual absl::StatusOr<HttpRequest> FindRequest(const Uri& uri) = 0;
   virtual absl::StatusOr<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) = 0;
+  // The same of ListPage.
+  virtual absl::StatusOr<HttpRequest> ListRequest(const Uri&, bool, const std::string&) {
+    return absl::UnimplementedError("it does not list");
+  }
+  virtual absl::StatusOr<ObjectPage> Listed(const Uri&, const HttpAnswer&) {
+    return absl::UnimplementedError("it does not list");
+  }
 
   // What goes wrong when something that is no storage service answers: a proxy, a login page.
   static absl::Status NotAStorageServiceError(const Uri& uri, absl::string_view why);
@@ -91,6 +118,10 @@ class ObjectReader {
   const std::shared_ptr<HttpClient> http_;
 
  private:
+  // The good answer to a small question, asked again as http_retry.h says.
+  absl::StatusOr<HttpAnswer> Ask(const std::function<absl::StatusOr<HttpRequest>()>& request,
+                                 absl::string_view doing, const Uri& uri);
+
   const ObjectService& service_;
   const double retry_limit_seconds_;
   const uint64_t seed_;
