@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -41,11 +42,15 @@ class CachedRows {
 class FillCacheNode : public Node {
  public:
   FillCacheNode(const NodeContext& context, std::unique_ptr<Node> input,
-                std::shared_ptr<CachedRows> cache, bool has_folder)
+                std::shared_ptr<CachedRows> cache, bool has_folder, int64_t expected)
       : Node(context, std::move(input)),
         cache_(std::move(cache)),
         has_folder_(has_folder),
+        expected_(expected),
         need_(context.memory) {}
+
+  // The next pass reads what this one leaves.
+  bool IsNearEnd() const override { return false; }
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
@@ -57,6 +62,10 @@ class FillCacheNode : public Node {
     out->Append(rows, 0, rows.size());
     if (gave_up_) return Poll::kReady;
     elements_ += rows.size();
+    // Arrays that are the user's take no more memory for being kept.
+    const bool is_own = absl::c_any_of(
+        rows.blocks(), [](const BlockPtr& block) { return block->charge.bytes() > 0; });
+    if (is_own) bytes_ += rows.Bytes();
     for (const BlockPtr& block : rows.blocks()) {
       if (block == last_) continue;
       last_ = block;
@@ -70,24 +79,42 @@ class FillCacheNode : public Node {
  private:
   absl::Status CheckMemory() {
     if (gave_up_) return absl::OkStatus();
-    if (has_folder_ && memory_->charged() > memory_->budget().bytes() / 4 * 3) {
+    const int64_t budget = memory_->budget().bytes();
+    // Told when a few have been seen, not hours later when memory has run out.
+    const bool too_many = BytesOfAll() > budget + budget / 10;
+    if (has_folder_ && (too_many || memory_->charged() > budget / 4 * 3)) {
       gave_up_ = true;
       cache_->TurnToFolder();
       portions_.clear();
       last_ = nullptr;
       return need_.Set(0);
     }
+    if (too_many) {
+      return base::WithContext(need_.Set(BytesOfAll()),
+                               absl::StrCat("Cache() of ", expected_, " elements, reckoned from ",
+                                            elements_, " of them"));
+    }
     return base::WithContext(
         need_.Set(memory_->charged()),
         absl::StrCat("Cache() keeps ", elements_, " elements and the input has not ended"));
   }
 
+  // As far as it can be told; 0 before.
+  int64_t BytesOfAll() const {
+    constexpr int64_t kEnoughToTell = 256;
+    if (expected_ <= 0 || elements_ < std::min(expected_, kEnoughToTell)) return 0;
+    return static_cast<int64_t>(static_cast<double>(bytes_) / static_cast<double>(elements_) *
+                                static_cast<double>(expected_));
+  }
+
   const std::shared_ptr<CachedRows> cache_;
   const bool has_folder_;
+  const int64_t expected_;  // elements in all; not positive where it is not known
   MemoryNeed need_;
   CachedRows::Portions portions_;
   BlockPtr last_;
   int64_t elements_ = 0;
+  int64_t bytes_ = 0;
   bool gave_up_ = false;
 };
 
@@ -130,9 +157,13 @@ class ReadCacheNode : public Node {
 class CacheStage : public Stage {
  public:
   // `folder`: the stage that keeps elements in a folder, null when there is none.
-  explicit CacheStage(std::shared_ptr<const Stage> folder,
-                      std::shared_ptr<CachedRows> cache = std::make_shared<CachedRows>())
-      : folder_(std::move(folder)), cache_(std::move(cache)) {}
+  CacheStage(Dataset input, std::shared_ptr<const Stage> folder,
+             std::shared_ptr<CachedRows> cache = std::make_shared<CachedRows>(),
+             int64_t expected = kUnknownCardinality)
+      : input_(std::move(input)),
+        folder_(std::move(folder)),
+        cache_(std::move(cache)),
+        expected_(expected) {}
 
   absl::string_view name() const override { return "Cache"; }
   std::string Parameters() const override {
@@ -155,9 +186,17 @@ class CacheStage : public Stage {
   }
 
   absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
-    if (folder_ == nullptr) return nullptr;
-    PENSTOCK_ASSIGN_OR_RETURN(auto folder, folder_->LookUp(context));
-    return std::make_shared<CacheStage>(std::move(folder), cache_);
+    std::shared_ptr<const Stage> folder;
+    if (folder_ != nullptr) {
+      PENSTOCK_ASSIGN_OR_RETURN(folder, folder_->LookUp(context));
+    }
+    int64_t expected = kUnknownCardinality;
+    if (cache_->Find() == nullptr && !cache_->in_folder()) {
+      // What is wrong with the input is its own to say.
+      expected =
+          input_.Cardinality({.file_system = context.file_system}).value_or(kUnknownCardinality);
+    }
+    return std::make_shared<CacheStage>(input_, std::move(folder), cache_, expected);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
@@ -168,21 +207,24 @@ class CacheStage : public Stage {
     // What is kept is the first epoch, also when a later one is the first to be read: a run that is
     // resumed there goes on with the same order.
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, /*epoch=*/0));
-    return std::make_unique<FillCacheNode>(context, std::move(input), cache_, folder_ != nullptr);
+    return std::make_unique<FillCacheNode>(context, std::move(input), cache_, folder_ != nullptr,
+                                           expected_);
   }
 
  private:
+  const Dataset input_;
   const std::shared_ptr<const Stage> folder_;
   const std::shared_ptr<CachedRows> cache_;
+  const int64_t expected_;
 };
 
 }  // namespace
 
 Dataset Dataset::Cache(std::string folder, CacheOptions options) const {
-  if (folder.empty()) return Then(std::make_shared<CacheStage>(nullptr));
+  if (folder.empty()) return Then(std::make_shared<CacheStage>(*this, nullptr));
   auto in_folder = MakeCacheFolder(*this, std::move(folder));
   if (!options.memory_first) return Then(std::move(in_folder));
-  return Then(std::make_shared<CacheStage>(std::move(in_folder)));
+  return Then(std::make_shared<CacheStage>(*this, std::move(in_folder)));
 }
 
 }  // namespace penstock::data

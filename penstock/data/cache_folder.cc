@@ -156,6 +156,9 @@ class CacheFolderNode : public Node {
     }
     if (input_ != nullptr) input_->Advance();
   }
+  // The next pass reads what this one leaves.
+  bool IsNearEnd() const override { return false; }
+  void BeginReading() override {}
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {

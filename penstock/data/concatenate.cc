@@ -23,6 +23,8 @@ class ConcatenateNode : public Node {
     return absl::OkStatus();
   }
 
+  bool IsNearEnd() const override { return next_input_ == num_inputs_ && Node::IsNearEnd(); }
+
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
     while (*rows > 0 && input_ != nullptr) {
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));

@@ -73,7 +73,8 @@ struct TfRecordOptions {
 };
 
 struct FileOptions {
-  // Read at once. 0: tuned, 16 at first, and 64 from an object store, where a file is mostly a wait.
+  // Read at once. 0: tuned, 16 at first, and 64 from an object store, where a file is mostly a
+  // wait.
   int parallel_files = 0;
   bool shuffle_files = false;
   int64_t read_ahead_bytes = 0;  // read and not yet taken; 0: tuned, 64 MiB at first

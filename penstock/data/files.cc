@@ -16,26 +16,55 @@
 
 namespace penstock::data {
 
-absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
-                                                   const std::vector<std::string>& patterns) {
-  std::vector<std::string> files;
+namespace {
+
+absl::StatusOr<std::vector<io::FileInfo>> FindInfos(io::FileSystem& file_system,
+                                                    const std::vector<std::string>& patterns) {
+  std::vector<io::FileInfo> files;
   for (const std::string& pattern : patterns) {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> found, io::Glob(file_system, pattern));
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<io::FileInfo> found, io::GlobInfos(file_system, pattern));
     files.insert(files.end(), std::make_move_iterator(found.begin()),
                  std::make_move_iterator(found.end()));
   }
   return files;
 }
 
-absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
-                                                    const std::vector<std::string>& patterns) {
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, FindFiles(file_system, patterns));
-  absl::flat_hash_set<std::string> indices;
-  for (const std::string& file : files) indices.insert(record::TfRecordIndexUri(file));
-  files.erase(std::remove_if(files.begin(), files.end(),
-                             [&](const std::string& file) { return indices.contains(file); }),
-              files.end());
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
+                                                   const std::vector<std::string>& patterns) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> infos,
+                            FindInfos(file_system, patterns));
+  std::vector<std::string> files;
+  for (const io::FileInfo& info : infos) files.push_back(info.uri);
   return files;
+}
+
+std::string Shards::VersionOf(const std::string& file) const {
+  const auto found = versions.find(file);
+  return found == versions.end() ? "" : found->second;
+}
+
+absl::StatusOr<Shards> FindShards(io::FileSystem& file_system,
+                                  const std::vector<std::string>& patterns) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> infos,
+                            FindInfos(file_system, patterns));
+  absl::flat_hash_set<std::string> indices;
+  for (const io::FileInfo& info : infos) indices.insert(record::TfRecordIndexUri(info.uri));
+  Shards shards;
+  std::vector<std::string> empty;
+  for (const io::FileInfo& info : infos) {
+    if (indices.contains(info.uri)) continue;
+    shards.files.push_back(info.uri);
+    if (!info.version.empty()) shards.versions[info.uri] = info.version;
+    if (info.size == 0) empty.push_back(info.uri);
+  }
+  if (!empty.empty()) {
+    shards.about_empty_ones =
+        absl::StrCat(empty.size(), " of ", shards.files.size(),
+                     " shards have no bytes; was writing them broken off? ", PrintPatterns(empty));
+  }
+  return shards;
 }
 
 absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,

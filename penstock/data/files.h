@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
 #include "penstock/io/file_system.h"
@@ -16,10 +17,20 @@ namespace penstock::data {
 absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
                                                    const std::vector<std::string>& patterns);
 
+struct Shards {
+  std::vector<std::string> files = {};
+  // What the listing said (io::FileInfo::version), by file; those it said nothing of are not there.
+  absl::flat_hash_map<std::string, std::string> versions = {};
+  // A sentence about those that have no bytes; mostly empty. A shard without records is a good
+  // file, but mostly an upload that was broken off.
+  std::string about_empty_ones = {};
+
+  std::string VersionOf(const std::string& file) const;
+};
 // FindFiles for TFRecord files: without the indices (record/tfrecord_index.h) that stand beside
 // them and that a wide pattern names as well.
-absl::StatusOr<std::vector<std::string>> FindShards(io::FileSystem& file_system,
-                                                    const std::vector<std::string>& patterns);
+absl::StatusOr<Shards> FindShards(io::FileSystem& file_system,
+                                  const std::vector<std::string>& patterns);
 
 // A checksum of which files these are, and of local ones how large and how old. (Asking an object
 // store for each of thousands of files would take longer than reading them.)

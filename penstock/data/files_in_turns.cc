@@ -174,6 +174,13 @@ class FilesInTurnsNode : public Node {
     counters_.room = ahead_->bytes->value();
   }
 
+  bool IsNearEnd() const override {
+    return opened_first_ && next_file_ == files_.size() && upcoming_.empty() &&
+           (slots_.empty() || std::any_of(slots_.begin(), slots_.end(),
+                                          [](const Slot& slot) { return slot.file->IsRead(); }));
+  }
+  void BeginReading() override { OpenFiles(); }
+
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();

@@ -77,6 +77,9 @@ class FromFilesNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
+  bool IsNearEnd() const override { return next_file_ == files_.size(); }
+  void BeginReading() override { Advance(); }
+
   void Advance() override {
     counters_.parallelism = reads_at_once_->value();
     counters_.room = read_ahead_->value();

@@ -53,6 +53,7 @@ class RecordFileReader : public FileReader {
  public:
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(io::FileSystem& file_system,
                                                           const std::string& uri,
+                                                          const std::string& version,
                                                           record::TfRecordReaderOptions options) {
     auto reader = std::unique_ptr<RecordFileReader>(new RecordFileReader);
     options.on_damage = [damage = &reader->damage_](const std::string& origin,
@@ -63,7 +64,7 @@ class RecordFileReader : public FileReader {
       damage->push_back(OfOneElement(absl::Status(error.code(), what), origin, "FromTfRecords"));
     };
     // As a stream: that of an object store keeps several ranges in flight.
-    PENSTOCK_ASSIGN_OR_RETURN(auto stream, file_system.OpenInput(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(auto stream, io::OpenInputOfVersion(file_system, uri, version));
     PENSTOCK_ASSIGN_OR_RETURN(reader->reader_,
                               record::TfRecordReader::FromStream(std::move(stream), options));
     return reader;
@@ -87,8 +88,9 @@ class RecordFileReader : public FileReader {
 
 class FromTfRecordsStage : public Stage {
  public:
-  FromTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options)
-      : patterns_(std::move(patterns)), options_(options) {
+  FromTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
+                     std::shared_ptr<const Shards> found = std::make_shared<Shards>())
+      : patterns_(std::move(patterns)), options_(options), found_(std::move(found)) {
     if (options.block_bytes < 1) return;  // OutputSpec says so
     const int64_t ahead =
         options.read_ahead_bytes == 0 ? kReadAheadBytes : options.read_ahead_bytes;
@@ -120,18 +122,17 @@ class FromTfRecordsStage : public Stage {
   }
 
   absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
-    return std::make_shared<FromTfRecordsStage>(std::move(files), options_);
+    PENSTOCK_ASSIGN_OR_RETURN(Shards shards, FindShards(*context.file_system, patterns_));
+    const auto found = std::make_shared<const Shards>(std::move(shards));
+    return std::make_shared<FromTfRecordsStage>(found->files, options_, found);
   }
 
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
                                       const LookUpContext& context) const override {
     if (options_.skip_damaged) return kUnknownCardinality;
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
     int64_t records = 0;
-    for (const std::string& file : files) {
+    for (const std::string& file : shards.files) {
       const auto index = record::TfRecordIndex::Load(*context.file_system, file);
       if (absl::IsNotFound(index.status()) || absl::IsFailedPrecondition(index.status())) {
         return kUnknownCardinality;
@@ -144,20 +145,21 @@ class FromTfRecordsStage : public Stage {
 
   std::string Found() const override { return absl::StrJoin(patterns_, "\n"); }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
-    return FilesState(*context.file_system, files);
+    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
+    return FilesState(*context.file_system, shards.files);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
+    context.counters.SetHint(found_->about_empty_ones);
     std::vector<std::string> files = patterns_;
     if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
     const record::TfRecordReaderOptions options = {.block_bytes = options_.block_bytes,
                                                    .verify = options_.verify,
                                                    .skip_damaged = options_.skip_damaged,
                                                    .buffers = buffers_};
-    const auto open = [options](io::FileSystem& file_system, const std::string& uri) {
-      return RecordFileReader::Open(file_system, uri, options);
+    const auto open = [options, found = found_](io::FileSystem& file_system,
+                                                const std::string& uri) {
+      return RecordFileReader::Open(file_system, uri, found->VersionOf(uri), options);
     };
     return MakeFilesInTurns(context, std::move(files), open,
                             {.parallel_files = options_.parallel_files,
@@ -168,6 +170,7 @@ class FromTfRecordsStage : public Stage {
  private:
   const std::vector<std::string> patterns_;  // files, once looked up
   const TfRecordOptions options_;
+  const std::shared_ptr<const Shards> found_;         // null before
   std::shared_ptr<record::TfRecordBuffers> buffers_;  // of all passes
 };
 

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory_file_system.h"
@@ -74,6 +75,21 @@ std::vector<std::string> Interleaved(const std::vector<int64_t>& records, size_t
 }
 
 const std::vector<int64_t> kSizes = {7, 0, 30, 1, 12, 3};
+
+TEST(FromTfRecords, NamesShardsWithoutBytes) {
+  for (const bool global_shuffle : {false, true}) {
+    const auto hint = [&](const std::vector<int64_t>& records) {
+      const auto iterator =
+          Dataset::FromTfRecords({"memory://d/*.tfrec"}, {.global_shuffle = global_shuffle})
+              .MakeIterator({.file_system = Files(records)});
+      PENSTOCK_CHECK_OK(iterator);
+      return (*iterator)->Stats()[0].hint;
+    };
+    EXPECT_EQ(hint({2, 3}), "");
+    EXPECT_THAT(hint({2, 0, 3, 0}),
+                AllOf(HasSubstr("2 of 4 shards have no bytes"), HasSubstr("memory://d/01.tfrec")));
+  }
+}
 
 TEST(FromTfRecords, ReadsFilesInTurns) {
   const auto fs = Files(kSizes);

@@ -148,6 +148,9 @@ class InterleaveNode : public Node {
     input_->Advance();
   }
 
+  // The end of the input is not that of the datasets made from it.
+  bool IsNearEnd() const override { return false; }
+
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (!error_.ok()) return std::exchange(error_, absl::OkStatus());

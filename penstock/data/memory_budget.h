@@ -42,6 +42,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   int64_t bytes() const { return bytes_; }
   int64_t charged() const { return charged_.load(std::memory_order_relaxed); }
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+  int64_t needed() const { return needed_.load(std::memory_order_relaxed); }
   // Whether `more` bytes can be held to work ahead: what stages need is left free for them.
   bool HasRoom(int64_t more) const;
   // ResourceExhausted when what stages need exceeds the budget.

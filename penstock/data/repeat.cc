@@ -16,13 +16,32 @@ class RepeatNode : public Node {
         count_(count),
         first_epoch_(count < 0 ? context.epoch : context.epoch * count) {}
 
-  // The next round; its input reads ahead from now on.
+  // The next round.
   absl::Status Begin() {
-    if (round_ == count_) return absl::OkStatus();
-    PENSTOCK_ASSIGN_OR_RETURN(input_, make_input_(0, first_epoch_ + round_));
-    ++round_;
     gave_some_ = false;
+    if (next_.ok() && *next_ == nullptr) next_ = MakeInput();
+    PENSTOCK_RETURN_IF_ERROR(next_.status());
+    input_ = std::exchange(*next_, nullptr);
     return absl::OkStatus();
+  }
+
+  // Files take a while to open, most of all far away: those of the next round are opened while the
+  // last ones of this round are worked on. Where memory is short, one round at a time.
+  void Advance() override {
+    if (input_ == nullptr) return;
+    input_->Advance();
+    const MemoryBudget& memory = memory_->budget();
+    if (!gave_some_ || !next_.ok() || *next_ != nullptr || !input_->IsNearEnd() ||
+        memory.needed() > memory.bytes() / 2) {
+      return;
+    }
+    next_ = MakeInput();
+    if (next_.ok() && *next_ != nullptr) (*next_)->BeginReading();
+  }
+
+  // Only of the last round there is.
+  bool IsNearEnd() const override {
+    return round_ == count_ && next_.ok() && *next_ == nullptr && Node::IsNearEnd();
   }
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
@@ -49,6 +68,12 @@ class RepeatNode : public Node {
   }
 
  private:
+  // Null behind the last round.
+  absl::StatusOr<std::unique_ptr<Node>> MakeInput() {
+    if (round_ == count_) return nullptr;
+    return make_input_(0, first_epoch_ + round_++);
+  }
+
   absl::Status NextRound() {
     input_.reset();
     // Nothing, repeated for ever, is nothing.
@@ -60,6 +85,7 @@ class RepeatNode : public Node {
   const int64_t first_epoch_;
   int64_t round_ = 0;
   bool gave_some_ = false;
+  absl::StatusOr<std::unique_ptr<Node>> next_ = nullptr;  // that which reads ahead already
 };
 
 class RepeatStage : public Stage {

@@ -1,13 +1,25 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/data/iterator.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
+#include "penstock/io/forwarding_file_system.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace {
@@ -32,6 +44,120 @@ TEST(Repeat, GivesAllAgain) {
 TEST(Repeat, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Repeat(3); });
   ExpectConforms([](const Dataset& d) { return d.Repeat(); }, {.ends = false});
+}
+
+// Counts how often shards are opened.
+class CountingFileSystem : public io::ForwardingFileSystem {
+ public:
+  explicit CountingFileSystem(std::shared_ptr<FileSystem> next)
+      : ForwardingFileSystem(std::move(next)) {}
+
+  absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
+    Count(uri);
+    return ForwardingFileSystem::OpenInput(uri);
+  }
+  absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) override {
+    Count(uri);
+    return ForwardingFileSystem::OpenRandomAccess(uri);
+  }
+
+  int opens() const {
+    std::lock_guard lock(mutex_);
+    return opens_;
+  }
+  // False when it takes so long that it will not happen.
+  bool WaitFor(int opens) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return opens_ >= opens; });
+  }
+
+ private:
+  void Count(absl::string_view uri) {
+    if (!absl::EndsWith(uri, ".tfrec")) return;  // an index that may be there
+    std::lock_guard lock(mutex_);
+    ++opens_;
+    changed_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int opens_ = 0;
+};
+
+constexpr int kShards = 2;
+constexpr int kRecords = 40;  // of each
+
+std::shared_ptr<CountingFileSystem> Shards() {
+  auto fs = io::MakeMemoryFileSystem();
+  for (int shard = 0; shard < kShards; ++shard) {
+    auto writer = record::TfRecordWriter::Create(*fs, absl::StrCat("memory://d/", shard, ".tfrec"));
+    PENSTOCK_CHECK_OK(writer);
+    for (int r = 0; r < kRecords; ++r) {
+      PENSTOCK_CHECK_OK((*writer)->Append(absl::StrCat(shard, "/", r)));
+    }
+    PENSTOCK_CHECK_OK((*writer)->Close());
+  }
+  return std::make_shared<CountingFileSystem>(std::move(fs));
+}
+
+bool GivesOne(Iterator& iterator) {
+  base::NamedArrays element;
+  const absl::StatusOr<bool> more = iterator.Next(&element);
+  PENSTOCK_CHECK_OK(more);
+  return *more;
+}
+
+int CountRest(Iterator& iterator) {
+  int count = 0;
+  while (GivesOne(iterator)) ++count;
+  return count;
+}
+
+// Far away, opening takes as long as decoding hundreds of images.
+TEST(Repeat, OpensFilesOfTheNextRoundWhileThisOneGoesOn) {
+  for (const bool deterministic : {true, false}) {
+    const auto fs = Shards();
+    auto iterator = Dataset::FromTfRecords({"memory://d/*.tfrec"})
+                        .Shuffle(3)
+                        .Repeat(3)
+                        .MakeIterator({.file_system = fs, .deterministic = deterministic});
+    ASSERT_TRUE(iterator.ok()) << iterator.status();
+    for (int round = 1; round <= 3; ++round) {
+      // The first element of a round; most of it is still to come.
+      ASSERT_TRUE(GivesOne(**iterator));
+      const int wanted = kShards * std::min(round + 1, 3);
+      ASSERT_TRUE(fs->WaitFor(wanted)) << "in round " << round << " of 3: " << fs->opens();
+      if (round == 3) break;
+      for (int r = 1; r < kShards * kRecords; ++r) ASSERT_TRUE(GivesOne(**iterator));
+    }
+    EXPECT_EQ(CountRest(**iterator), kShards * kRecords - 1);
+    EXPECT_EQ(fs->opens(), 3 * kShards) << "no round is opened in vain";
+  }
+}
+
+TEST(Repeat, ReadsWhatIsCachedOnce) {
+  const auto fs = Shards();
+  auto iterator = Dataset::FromTfRecords({"memory://d/*.tfrec"})
+                      .Cache()
+                      .Repeat(3)
+                      .MakeIterator({.file_system = fs});
+  ASSERT_TRUE(iterator.ok()) << iterator.status();
+  EXPECT_EQ(CountRest(**iterator), 3 * kShards * kRecords);
+  EXPECT_EQ(fs->opens(), kShards);
+}
+
+// What was begun early is what follows: the same elements as when each round has an iterator.
+TEST(Repeat, GivesRoundsThatWereOpenedEarlyInOrder) {
+  const auto fs = Shards();
+  const Dataset one = Dataset::FromTfRecords({"memory://d/*.tfrec"}).Shuffle(50, {.seed = 4});
+  std::vector<std::string> want;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto rows = ReadAll(one, {.file_system = fs, .epoch = epoch});
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    want.insert(want.end(), rows->begin(), rows->end());
+  }
+  EXPECT_THAT(*ReadAll(one.Repeat(3), {.file_system = fs}), ElementsAreArray(want));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ class ScanStage : public Stage {
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, context.epoch));
     auto chain = std::make_shared<RowChain>(*context.input_spec);
-    PENSTOCK_RETURN_IF_ERROR(chain->Add(*MapWith(initial_state_), context.spec, nullptr, context.seed));
+    PENSTOCK_RETURN_IF_ERROR(
+        chain->Add(*MapWith(initial_state_), context.spec, nullptr, context.seed));
     return MakeRowNode(context, std::move(input), {.name = "Scan", .in_order = true},
                        std::move(chain));
   }

@@ -61,8 +61,8 @@ class RecordTable {
 // Files, opened when first needed; those not used for long are closed. Any thread.
 class OpenFiles {
  public:
-  explicit OpenFiles(std::shared_ptr<io::FileSystem> file_system)
-      : file_system_(std::move(file_system)) {}
+  OpenFiles(std::shared_ptr<io::FileSystem> file_system, std::shared_ptr<const Shards> shards)
+      : file_system_(std::move(file_system)), shards_(std::move(shards)) {}
 
   absl::StatusOr<std::shared_ptr<io::RandomAccessFile>> Get(const std::string& uri) {
     {
@@ -75,8 +75,9 @@ class OpenFiles {
       }
     }
     // Opening may take a request; two threads may then open the same file.
-    PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<io::RandomAccessFile> file,
-                              file_system_->OpenRandomAccess(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        std::shared_ptr<io::RandomAccessFile> file,
+        io::OpenRandomAccessOfVersion(*file_system_, uri, shards_->VersionOf(uri)));
     std::lock_guard lock(mutex_);
     open_.push_front(file);
     if (open_.size() > kMostOpenFiles) open_.pop_back();
@@ -85,6 +86,7 @@ class OpenFiles {
 
  private:
   const std::shared_ptr<io::FileSystem> file_system_;
+  const std::shared_ptr<const Shards> shards_;
   std::mutex mutex_;
   std::list<std::shared_ptr<io::RandomAccessFile>> open_;  // the last used first
 };
@@ -192,11 +194,12 @@ class Portion : public std::enable_shared_from_this<Portion> {
 class ShuffledTfRecordsNode : public Node {
  public:
   ShuffledTfRecordsNode(const NodeContext& context, std::shared_ptr<const RecordTable> table,
-                        const TfRecordOptions& options, uint64_t seed, bool in_object_store)
+                        std::shared_ptr<const Shards> shards, const TfRecordOptions& options,
+                        uint64_t seed, bool in_object_store)
       : Node(context, nullptr),
         order_(static_cast<uint64_t>(table->size()), seed),
-        pass_(new Pass{std::move(table), OpenFiles(context.file_system), options.verify,
-                       context.counters, context.memory}),
+        pass_(new Pass{std::move(table), OpenFiles(context.file_system, std::move(shards)),
+                       options.verify, context.counters, context.memory}),
         meter_(engine_, counters_),
         need_(context.memory),
         reads_(ReadsKnob(context, options, in_object_store)),
@@ -227,6 +230,9 @@ class ShuffledTfRecordsNode : public Node {
       portions_.back()->Start(engine_);
     }
   }
+
+  bool IsNearEnd() const override { return next_ == order_.size(); }
+  void BeginReading() override { Advance(); }
 
   // Places need no reading to be passed over.
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
@@ -328,8 +334,12 @@ class ShuffledTfRecordsNode : public Node {
 class ShuffledTfRecordsStage : public Stage {
  public:
   ShuffledTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
-                         std::shared_ptr<const RecordTable> table = nullptr)
-      : patterns_(std::move(patterns)), options_(options), table_(std::move(table)) {}
+                         std::shared_ptr<const RecordTable> table = nullptr,
+                         std::shared_ptr<const Shards> found = std::make_shared<Shards>())
+      : patterns_(std::move(patterns)),
+        options_(options),
+        table_(std::move(table)),
+        found_(std::move(found)) {}
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
@@ -355,20 +365,19 @@ class ShuffledTfRecordsStage : public Stage {
   }
 
   absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(Shards shards, FindShards(*context.file_system, patterns_));
+    const auto found = std::make_shared<const Shards>(std::move(shards));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<record::TfRecordIndex> indices,
-                              LoadIndices(*context.file_system, files));
+                              LoadIndices(*context.file_system, found->files));
     return std::make_shared<ShuffledTfRecordsStage>(
-        std::move(files), options_, std::make_shared<const RecordTable>(std::move(indices)));
+        found->files, options_, std::make_shared<const RecordTable>(std::move(indices)), found);
   }
 
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
                                       const LookUpContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<record::TfRecordIndex> indices,
-                              LoadIndices(*context.file_system, files));
+                              LoadIndices(*context.file_system, shards.files));
     int64_t records = 0;
     for (const record::TfRecordIndex& index : indices) records += index.size();
     return records;
@@ -378,13 +387,13 @@ class ShuffledTfRecordsStage : public Stage {
     return absl::StrCat(absl::StrJoin(patterns_, "\n"), " ", table_->size());
   }
   absl::StatusOr<std::string> SourceState(const LookUpContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindShards(*context.file_system, patterns_));
-    return FilesState(*context.file_system, files);
+    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
+    return FilesState(*context.file_system, shards.files);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    return std::make_unique<ShuffledTfRecordsNode>(context, table_, options_,
+    context.counters.SetHint(found_->about_empty_ones);
+    return std::make_unique<ShuffledTfRecordsNode>(context, table_, found_, options_,
                                                    base::MixSeeds(context.seed, context.epoch),
                                                    AreInAnObjectStore(patterns_));
   }
@@ -414,6 +423,7 @@ class ShuffledTfRecordsStage : public Stage {
   const std::vector<std::string> patterns_;  // files, once looked up
   const TfRecordOptions options_;
   const std::shared_ptr<const RecordTable> table_;  // null before
+  const std::shared_ptr<const Shards> found_;
 };
 
 }  // namespace

@@ -199,6 +199,14 @@ class Node {
   virtual void Advance() {
     if (input_ != nullptr) input_->Advance();
   }
+  // The source reads nothing more for this pass, or less and less: time to begin with the next one
+  // (Repeat). False where a pass depends on how the one before it ends (Cache).
+  virtual bool IsNearEnd() const { return input_ != nullptr && input_->IsNearEnd(); }
+  // Said once, before all else, to the nodes of such a next pass: the source begins to read.
+  // Nothing is computed yet.
+  virtual void BeginReading() {
+    if (input_ != nullptr) input_->BeginReading();
+  }
 
  protected:
   virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) = 0;

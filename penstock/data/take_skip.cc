@@ -90,6 +90,7 @@ class SkipNode : public Node {
   void Advance() override {
     if (left_ == 0) input_->Advance();
   }
+  void BeginReading() override {}
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
