@@ -73,6 +73,8 @@ class Callback {
     (void)program;
     (void)begin;
   }
+  // Something that the user can act on, once: the data come slower than they could.
+  virtual void Note(absl::string_view text) { (void)text; }
   virtual absl::Status TrainBegin(Run&) { return absl::OkStatus(); }
   virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
   // `logs` are the running means of this epoch.

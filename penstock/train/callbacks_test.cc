@@ -215,6 +215,24 @@ TEST(ProgressLine, OnATerminalItIsWrittenOver) {
   EXPECT_THAT(text, ::testing::EndsWith("accuracy 1.000e-05  0:00:20\n"));
 }
 
+TEST(ProgressLine, ANoteHasALineOfItsOwn) {
+  std::FILE* file = std::tmpfile();
+  base::FakeClock clock;
+  auto line =
+      ProgressLine({.out = file, .style = ProgressOptions::Style::kTerminal, .clock = &clock});
+  FakeRun run;
+  ASSERT_TRUE(line->EpochBegin(run, {.epoch = 1}).ok());
+  clock.Advance(1);
+  ASSERT_TRUE(line->BatchEnd(run, {.epoch = 1, .step = 1}, {{"loss", 0.5}}).ok());
+  line->Note("read: pack the files");
+  ASSERT_TRUE(line->TrainEnd(run).ok());
+  std::rewind(file);
+  std::string text(10000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_THAT(text, ::testing::EndsWith("\nnote: read: pack the files\n"));
+}
+
 TEST(ProgressLine, DurationsReadWell) {
   EXPECT_EQ(FormatDuration(0.4), "0:00:00");
   EXPECT_EQ(FormatDuration(3725), "1:02:05");

@@ -27,6 +27,14 @@ Array PadRows(const Array& array, int64_t rows) {
 
 }  // namespace
 
+std::vector<std::string> Feed::Hints() const {
+  std::vector<std::string> hints;
+  for (const data::StageStats& stage : iterator_->Stats()) {
+    if (!stage.hint.empty()) hints.push_back(absl::StrCat(stage.stage, ": ", stage.hint));
+  }
+  return hints;
+}
+
 absl::StatusOr<std::optional<DeviceBatch>> Feed::Next() {
   NamedArrays batch;
   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&batch));

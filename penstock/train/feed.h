@@ -51,6 +51,8 @@ class Feed {
   absl::StatusOr<std::optional<DeviceBatch>> Next();
   // Of the data, behind the last batch that Next gave.
   data::IteratorState State() const { return iterator_->State(); }
+  // What would make the data come faster, as far as that is known by now.
+  std::vector<std::string> Hints() const;
 
  private:
   absl::Status ResolveColumns(const base::NamedArrays& batch);

@@ -202,7 +202,16 @@ absl::Status FitRun::Settle() {
         " is not finite (NaN or infinity); the weights are those from before this step"));
     return absl::OkStatus();
   }
+  // Early, and then ever less often: asking costs a little.
+  if ((settled_.step & (settled_.step - 1)) == 0) TellHints();
   return ForEachCallback([&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
+}
+
+void FitRun::TellHints() {
+  for (const std::string& hint : feed_->Hints()) {
+    if (!told_.insert(hint).second) continue;
+    for (const auto& callback : callbacks_) callback->Note(hint);
+  }
 }
 
 absl::Status FitRun::EndEpoch() {
@@ -212,6 +221,7 @@ absl::Status FitRun::EndEpoch() {
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
     for (const auto& [name, value] : *validation) logs_.Set(absl::StrCat("val_", name), value);
   }
+  TellHints();
   steps_per_epoch_ = settled_.step;
   history_.epochs.push_back(logs_);
   const Position ended = settled_;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ class FitRun : public Run {
   absl::Status EndEpoch();
   // Finds the place of the first number that is not finite, in a step that was not kept.
   absl::StatusOr<std::string> FindNan(const DeviceBatch& batch);
+  // Tells the callbacks what would make the data come faster, each thing once.
+  void TellHints();
   template <typename Call>
   absl::Status ForEachCallback(Call call);
 
@@ -61,6 +64,7 @@ class FitRun : public Run {
   Position settled_;     // what has been looked at
   bool resumed_mid_epoch_ = false;
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
+  std::set<std::string> told_;
   int64_t examples_per_step_ = 0;
   int64_t steps_per_epoch_ = -1;
   Logs logs_;

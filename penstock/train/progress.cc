@@ -98,6 +98,12 @@ class Line : public Callback {
     }
   }
 
+  void Note(absl::string_view text) override {
+    std::fprintf(options_.out, "%snote: %.*s\n", open_ ? "\n" : "", static_cast<int>(text.size()),
+                 text.data());
+    open_ = false;
+  }
+
   absl::Status EpochBegin(Run&, const Position& position) override {
     epoch_began_ = last_shown_ = options_.clock->Seconds();
     first_step_ = position.step;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/train/callbacks.h"
 
@@ -112,7 +113,7 @@ class TensorBoardCallback : public Callback {
   };
 
   absl::Status Open(Events& events, const char* run) {
-    const std::string folder = absl::StrCat(options_.folder, "/", run);
+    const std::string folder = io::JoinPath(options_.folder, run);
     PENSTOCK_RETURN_IF_ERROR(io::FileSystem::Default()->CreateFolder(folder));
     // The name is unique: TensorBoard joins the files of a folder.
     const std::string path =

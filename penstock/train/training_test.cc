@@ -4,7 +4,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/io/file_system.h"
+#include "penstock/io/memory_file_system.h"
 #include "penstock/nn/layers.h"
+#include "penstock/record/tfrecord.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -222,6 +225,42 @@ TEST(Training, PredictGivesOneRowForEachExampleOnAnyNumberOfReplicas) {
     EXPECT_EQ(outputs[i].shape(), base::Shape({29, 3}));
   }
   EXPECT_LT(LargestDifference({{"y", outputs[0]}}, {{"y", outputs[1]}}), 1e-6);
+}
+
+// What the pipeline has found out is told while there is time to act on it, once.
+TEST(Training, TellsWhatThePipelineHints) {
+  class Notes : public Callback {
+   public:
+    void Note(absl::string_view text) override { notes.emplace_back(text); }
+    std::vector<std::string> notes;
+  };
+  const auto fs = io::MakeMemoryFileSystem();
+  ASSERT_TRUE(io::WriteFile(*fs, "memory://d/1.tfrec", "").ok());
+  auto writer = record::TfRecordWriter::Create(*fs, "memory://d/0.tfrec");
+  ASSERT_TRUE(writer.ok());
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE((*writer)->Append("x").ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  const base::NamedArrays points = Points(1);
+  const data::Dataset dataset =
+      data::Dataset::FromTfRecords({"memory://d/*.tfrec"})
+          .Map(
+              [points](const base::NamedArrays&, base::NamedArrays* out) {
+                out->Set("x", points.Find("x")->Row(0));
+                out->Set("y", points.Find("y")->Row(0));
+                return absl::OkStatus();
+              },
+              {.name = "point",
+               .makes = {{"x", base::DType::kF32, {4}}, {"y", base::DType::kI64, {}}},
+               .drops = {"record"}})
+          .Batch(8);
+  auto trainer = SmallTrainer();
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto notes = std::make_shared<Notes>();
+  const auto history =
+      (*trainer)->Fit(dataset, {.epochs = 2, .callbacks = {notes}, .read = {.file_system = fs}});
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_EQ(notes->notes.size(), 1);
+  EXPECT_THAT(notes->notes[0], HasSubstr("1 of 2 shards have no bytes"));
 }
 
 TEST(Training, ValidationIsMeasuredAfterEachEpoch) {
