@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"
@@ -11,18 +10,17 @@ namespace {
 
 class Bench : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.require_subcommand(1);
-    CLI::App& data = *app.add_subcommand(
+  void Describe(Options& options) override {
+    Options data = options.Subcommand(
         "data",
         "How fast an input pipeline is, what each step of it costs, and what packing gains");
-    data.add_option("what", pipeline_.data,
-                    "Shards, images, arrays (.npz, .npy), CSV or text: files, patterns (quote the "
-                    "*) or a folder, local, gs:// or s3://")
-        ->required();
+    data.Add("URI", pipeline_.data,
+             "Shards, images, arrays (.npz, .npy), CSV or text: files, patterns (quote the "
+             "*) or a folder, local, gs:// or s3://")
+        .Required();
     pipeline_.Describe(data);
     options_.Describe(data);
-    data.add_flag("--json", json_, "Print JSON");
+    data.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

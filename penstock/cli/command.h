@@ -22,9 +22,7 @@
 
 #include "absl/status/status.h"
 
-namespace CLI {
-class App;
-}
+#include "penstock/cli/options.h"
 
 namespace penstock::cli {
 
@@ -32,7 +30,7 @@ class Command {
  public:
   virtual ~Command() = default;
   // Declares options and help texts.
-  virtual void Describe(CLI::App& app) = 0;
+  virtual void Describe(Options& options) = 0;
   virtual absl::Status Run() = 0;
 };
 

@@ -1,8 +1,9 @@
 #include <cstdio>
-
-#include "CLI/CLI.hpp"
+#include <optional>
+#include <utility>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/options.h"
 
 namespace penstock::cli {
 namespace {
@@ -19,36 +20,35 @@ constexpr CommandRow kCommands[] = {
     {"predict", "Show what a trained model says of images", PredictCommand},
 };
 
-constexpr int kFailed = 1, kWrongUsage = 2;
+constexpr int kFailed = 1;
 
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
-  CLI::App app(
+  CommandLine line(
       "Penstock trains image models on TPUs, GPUs and CPUs, from data packed for speed.\n"
       "`penstock COMMAND --help` says what each command takes.",
       "penstock");
-  app.require_subcommand(1);
-  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands;
+  struct Added {
+    Options options;
+    const CommandRow& row;
+    std::unique_ptr<Command> command;
+  };
+  std::vector<Added> commands;
   for (const CommandRow& row : kCommands) {
-    CLI::App* sub = app.add_subcommand(row.name, row.summary);
-    commands.emplace_back(sub, row.make());
-    commands.back().second->Describe(*sub);
+    commands.push_back({line.options().Subcommand(row.name, row.summary), row, row.make()});
+    commands.back().command->Describe(commands.back().options);
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kWrongUsage;
-  }
-  for (const auto& [sub, command] : commands) {
-    if (!sub->parsed()) continue;
-    const absl::Status status = command->Run();
+  if (const std::optional<int> done = line.Parse(argc, argv)) return *done;
+  for (const Added& added : commands) {
+    if (!added.options.parsed()) continue;
+    const absl::Status status = added.command->Run();
     if (status.ok()) return 0;
-    std::fprintf(stderr, "penstock %s: %s\n", sub->get_name().c_str(),
+    std::fprintf(stderr, "penstock %s: %s\n", added.row.name,
                  std::string(status.message()).c_str());
     return kFailed;
   }
-  return kWrongUsage;
+  return kFailed;  // one command is always given
 }
 
 }  // namespace penstock::cli

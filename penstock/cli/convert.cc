@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -252,26 +251,25 @@ class Conversion {
 
 }  // namespace
 
-void ConvertOptions::Describe(CLI::App& app) {
-  app.add_option("--out", out, "The folder for the shards, local, gs:// or s3://")->required();
-  CLI::Option* count =
-      app.add_option("--shards", shards, "How many shards; default: as many as --shard-size gives")
-          ->check(CLI::Range(1, 1000000));
-  app.add_option("--shard-size", shard_bytes, "How large a shard may be: 100MB, 1GiB")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
-      ->default_str("100MB")
-      ->excludes(count);
-  app.add_option("--seed", seed, "Of the order; the same seed gives the same bytes")
-      ->capture_default_str();
-  app.add_flag("--keep-order", keep_order, "Do not shuffle");
-  app.add_option("--threads", threads,
-                 "Default: one for each core; 32 for inputs in object storage, if that is more")
-      ->check(CLI::Range(1, 1024));
-  app.add_flag("--overwrite", overwrite, "Remove the shards that are in --out and start over");
-  app.add_flag("--skip-unreadable", skip_unreadable,
-               "Succeed even if some cannot be read; they are left out and listed all the same");
-  app.add_flag("--json", json, "Print JSON");
+void ConvertOptions::Describe(Options& options) {
+  options.Add("--out", out, "The folder for the shards, local, gs:// or s3://").Required();
+  options.Add("--shards", shards, "How many shards; default: as many as --shard-size gives")
+      .Range(1, 1000000);
+  options.Add("--shard-size", shard_bytes, "How large a shard may be: 100MB, 1GiB")
+      .Bytes()
+      .Range(int64_t{1}, int64_t{1} << 50)
+      .ShowDefault("100MB")
+      .Excludes("--shards");
+  options.Add("--seed", seed, "Of the order; the same seed gives the same bytes").ShowDefault();
+  options.AddFlag("--keep-order", keep_order, "Do not shuffle");
+  options
+      .Add("--threads", threads,
+           "Default: one for each core; 32 for inputs in object storage, if that is more")
+      .Range(1, 1024);
+  options.AddFlag("--overwrite", overwrite, "Remove the shards that are in --out and start over");
+  options.AddFlag("--skip-unreadable", skip_unreadable,
+                  "Succeed even if some cannot be read; they are left out and listed all the same");
+  options.AddFlag("--json", json, "Print JSON");
 }
 
 absl::StatusOr<ShardPlan> Convert(io::FileSystem& fs, const RecordSource& source,

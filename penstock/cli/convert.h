@@ -2,7 +2,7 @@
 // bytes whatever the number of threads, and going on where an earlier run was stopped.
 //
 //   ConvertOptions options;
-//   options.Describe(app);
+//   options.Describe(options);
 //   ...
 //   PENSTOCK_ASSIGN_OR_RETURN(const ShardPlan made, Convert(*fs, source, options, stderr));
 //   return PrintConversion(made, source, options, "packed");
@@ -17,13 +17,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/cli/options.h"
 #include "penstock/cli/record_source.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/io/file_system.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -41,7 +38,7 @@ struct ConvertOptions {
   bool skip_unreadable = false;
   bool json = false;
 
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
 };
 
 // Progress and what the user should know on the way go to `log`.

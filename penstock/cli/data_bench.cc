@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -147,25 +146,24 @@ class DataBencher {
 
 }  // namespace
 
-void DataBenchOptions::Describe(CLI::App& app) {
-  app.add_option("--seconds", seconds, "How long each measurement takes")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--batches", batches, "At most so many batches in each; 0: any number")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--threads", threads, "Threads that compute; 0: one for each core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_flag("--any-order", any_order, "What is ready first comes first");
-  app.add_option("--seed", seed, "Of the order")->capture_default_str();
-  app.add_option("--target", target,
-                 "Elements a second that the accelerator takes: batches are asked for at that pace")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("!--no-compare", compare, "Leave out single files against shards");
-  app.add_option("--scratch", scratch,
-                 "A folder where a sample is written for that, and removed; default: $TMPDIR, for "
-                 "local data");
+void DataBenchOptions::Describe(Options& options) {
+  options.Add("--seconds", seconds, "How long each measurement takes").AboveZero().ShowDefault();
+  options.Add("--batches", batches, "At most so many batches in each; 0: any number")
+      .Range(int64_t{0}, int64_t{1} << 40)
+      .ShowDefault();
+  options.Add("--threads", threads, "Threads that compute; 0: one for each core")
+      .Range(0, 1024)
+      .ShowDefault();
+  options.AddFlag("--any-order", any_order, "What is ready first comes first");
+  options.Add("--seed", seed, "Of the order").ShowDefault();
+  options
+      .Add("--target", target,
+           "Elements a second that the accelerator takes: batches are asked for at that pace")
+      .AboveZero();
+  options.AddFlag("!--no-compare", compare, "Leave out single files against shards");
+  options.Add("--scratch", scratch,
+              "A folder where a sample is written for that, and removed; default: $TMPDIR, for "
+              "local data");
 }
 
 double DataBench::bytes_per_element() const {

@@ -14,12 +14,9 @@
 #include "nlohmann/json_fwd.hpp"
 
 #include "penstock/cli/measure.h"
+#include "penstock/cli/options.h"
 #include "penstock/cli/pipeline.h"
 #include "penstock/io/file_system.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -34,7 +31,7 @@ struct DataBenchOptions {
   std::string scratch = {};  // a folder for that; "": the machine's, when the data is local
 
   // --seconds, --batches, --threads, --any-order, --seed, --target, --no-compare, --scratch.
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
 };
 
 // The same elements as single files and as a shard.

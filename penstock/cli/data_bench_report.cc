@@ -29,7 +29,7 @@ void PrintHead(const DataBench& bench, std::string& out) {
   }
   absl::StrAppendFormat(&out, "\nbatches of %d on %d threads:\n", bench.pipeline.batch_size,
                         bench.threads);
-  for (const data::StageStats& stage : bench.whole().stages)
+  for (const data::StageStats& stage : bench.whole().report.stages)
     absl::StrAppend(&out, stage.inside_next ? "    " : "  ", stage.stage, "\n");
   if (bench.pipeline.shuffle < bench.shuffle_asked) {
     absl::StrAppendFormat(
@@ -55,7 +55,7 @@ void PrintWhole(const DataBench& bench, std::string& out) {
   if (bench.cold) PrintRow(bench, "cold", *bench.cold, out);
   PrintRow(bench, "warm", bench.whole(), out);
   int64_t ignored = 0;
-  for (const data::StageStats& stage : bench.whole().stages) {
+  for (const data::StageStats& stage : bench.whole().report.stages) {
     for (const std::string& message : stage.ignored_messages)
       absl::StrAppend(&out, "left out: ", message, "\n");
     ignored += stage.ignored;
@@ -83,19 +83,7 @@ void PrintLadder(const DataBench& bench, std::string& out) {
 }
 
 void PrintStages(const DataBench& bench, std::string& out) {
-  const Measured& m = bench.whole();
-  absl::StrAppendFormat(&out, "\n%-34s %12s %12s %10s %12s %12s\n", "the stages, warm", "elements",
-                        "time of each", "threads", "waits input", "waits room");
-  for (const data::StageStats& stage : m.stages) {
-    const std::string name = stage.stage.substr(0, stage.stage.find('('));
-    const auto elements = static_cast<double>(std::max<int64_t>(stage.elements, 1));
-    absl::StrAppendFormat(
-        &out, "  %-32s %12s %12s %10.2f %12s %12s\n",
-        absl::StrCat(stage.inside_next ? "  " : "", name),
-        PrintRate(static_cast<double>(stage.elements)), PrintSeconds(stage.busy_seconds / elements),
-        m.seconds > 0 ? stage.busy_seconds / m.seconds : 0, PrintSeconds(stage.wait_input_seconds),
-        PrintSeconds(stage.wait_room_seconds));
-  }
+  absl::StrAppend(&out, "\nthe stages, warm\n", data::Table(bench.whole().report));
 }
 
 void PrintCompared(const DataBench& bench, std::string& out) {
@@ -190,7 +178,7 @@ Json DataBenchJson(const DataBench& bench) {
     rung(bench.pipeline.rungs[i].name, MeasuredJson(bench, bench.rungs[i]));
   json["ladder"] = std::move(ladder);
   json["stages"] = Json::array();
-  for (const data::StageStats& stage : bench.whole().stages) {
+  for (const data::StageStats& stage : bench.whole().report.stages) {
     json["stages"].push_back({{"stage", stage.stage},
                               {"inside_next", stage.inside_next},
                               {"elements", stage.elements},

@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
@@ -12,9 +11,9 @@ namespace {
 
 class Devices : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    device_.Describe(app);
-    app.add_flag("--json", json_, "Print JSON");
+  void Describe(Options& options) override {
+    device_.Describe(options);
+    options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

@@ -275,20 +275,30 @@ MaybeFinding ShuffleFills(const Symptoms& s, const Times&) {
 }
 
 MaybeFinding MemoryBound(const Symptoms& s, const Times&) {
-  if (s.available_bytes <= 0 || s.peak_bytes <= 0) return std::nullopt;
-  const double part = static_cast<double>(s.peak_bytes) / static_cast<double>(s.available_bytes);
-  if (part < 0.8) return std::nullopt;
+  const auto part = [](int64_t held, int64_t most) {
+    return most > 0 ? static_cast<double>(held) / static_cast<double>(most) : 0;
+  };
+  const double of_process = part(s.peak_bytes, s.available_bytes);
+  const double of_budget = part(s.budget_peak_bytes, s.budget_bytes);
+  // A pipeline stops working ahead where its budget ends.
+  if (of_process < 0.8 && of_budget < 0.95) return std::nullopt;
   const double buffer =
       std::min(static_cast<double>(s.shuffle), s.elements > 0 ? s.elements : 1e18) *
       s.bytes_per_element;
+  std::string shows =
+      of_process >= 0.8
+          ? absl::StrFormat("at its largest the process held %s of %s that it can have",
+                            base::PrintBytes(s.peak_bytes), base::PrintBytes(s.available_bytes))
+          : absl::StrFormat("the pipeline held %s of the %s that it may hold to work ahead",
+                            base::PrintBytes(s.budget_peak_bytes),
+                            base::PrintBytes(s.budget_bytes));
+  absl::StrAppend(&shows, "; the shuffle buffer is about ", base::PrintBytes(std::llround(buffer)),
+                  " of it");
   return Finding{
       .rule = "",
-      .cost = std::min(1.0, part),
+      .cost = std::min(1.0, std::max(of_process, of_budget)),
       .says = "Memory runs out",
-      .shows = absl::StrFormat("at its largest the process held %s of %s that it can have; the "
-                               "shuffle buffer is about %s of it",
-                               base::PrintBytes(s.peak_bytes), base::PrintBytes(s.available_bytes),
-                               base::PrintBytes(std::llround(buffer))),
+      .shows = std::move(shows),
       .change =
           s.source == Symptoms::Source::kShards
               ? "--global-shuffle in place of the buffer, or smaller --shuffle, --prefetch and "

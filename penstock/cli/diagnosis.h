@@ -47,6 +47,8 @@ struct Symptoms {
 
   int64_t peak_bytes = 0;       // resident
   int64_t available_bytes = 0;  // that a process could have; 0: not known
+  // What the pipeline may hold to work ahead, and the most that it held.
+  int64_t budget_bytes = 0, budget_peak_bytes = 0;
 
   double target = 0;                 // what the user wants
   double device_rate = 0;            // training steps on data that lies in memory

@@ -196,6 +196,18 @@ TEST(Diagnosis, MemoryComesFirstWhenItIsGone) {
   EXPECT_THAT(findings[0].shows, HasSubstr("16 GiB of 16 GiB"));
 }
 
+TEST(Diagnosis, MemoryIsGoneWhereTheBudgetEnds) {
+  Symptoms s = Healthy();
+  s.budget_bytes = int64_t{4} << 30;
+  s.budget_peak_bytes = int64_t{2} << 30;
+  EXPECT_EQ(Find(Diagnose(s), "memory-bound"), nullptr);
+  s.budget_peak_bytes = s.budget_bytes;
+  const auto findings = Diagnose(s);
+  ASSERT_NE(Find(findings, "memory-bound"), nullptr);
+  EXPECT_THAT(Find(findings, "memory-bound")->shows,
+              HasSubstr("4.0 GiB of the 4.0 GiB that it may hold to work ahead"));
+}
+
 TEST(Diagnosis, BatchesThatComeLateAskForMoreAhead) {
   Symptoms s = Healthy();
   s.target = 2560;  // a step takes 0.05 s

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -20,14 +19,15 @@ namespace {
 
 class Doctor : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("what", what_,
-                   "Data, as for `penstock bench data`; or, behind --, a training: "
-                   "penstock doctor -- train --data ... (nothing is saved)")
-        ->required();
-    pipeline_.Describe(app);
-    options_.Describe(app);
-    app.add_flag("--json", json_, "Print JSON");
+  void Describe(Options& options) override {
+    options
+        .Add("DATA", what_,
+             "Data, as for `penstock bench data`; or, behind --, a training: "
+             "penstock doctor -- train --data ... (nothing is saved)")
+        .Required();
+    pipeline_.Describe(options);
+    options_.Describe(options);
+    options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

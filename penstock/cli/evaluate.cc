@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -13,11 +12,11 @@ namespace {
 
 class Evaluate : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("--model", model_, "A model that `penstock train --save` wrote")->required();
-    shards_.Describe(app);
-    device_.Describe(app);
-    app.add_flag("--json", json_, "Print JSON");
+  void Describe(Options& options) override {
+    options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
+    shards_.Describe(options);
+    device_.Describe(options);
+    options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -21,13 +20,13 @@ using Json = nlohmann::ordered_json;
 
 class Inspect : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("what", what_, "Shards (files or patterns), a folder of checkpoints, or a model")
-        ->required();
-    app.add_flag("--show", show_,
-                 "Draw some images of each shard; done anyway for one shard in a terminal");
-    app.add_option("--html", html_, "Write a page with some images of each shard to this file");
-    app.add_flag("--json", json_, "Print JSON");
+  void Describe(Options& options) override {
+    options.Add("what", what_, "Shards (files or patterns), a folder of checkpoints, or a model")
+        .Required();
+    options.AddFlag("--show", show_,
+                    "Draw some images of each shard; done anyway for one shard in a terminal");
+    options.Add("--html", html_, "Write a page with some images of each shard to this file");
+    options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

@@ -163,8 +163,8 @@ absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOpti
   out.wait_p99_seconds = Quantile(waits, 0.99);
   out.allocations = iterator->batch_allocations();
   out.plan = iterator->Explain();
-  out.stages = iterator->Stats();
-  out.bytes_per_element = SourceBytesPerElement(out.stages);
+  out.report = iterator->Report();
+  out.bytes_per_element = SourceBytesPerElement(out.report.stages);
   if (out.elements > 0)
     out.batch_bytes_per_element = batch_bytes / static_cast<double>(out.elements);
   return out;

@@ -11,6 +11,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/data/dataset.h"
+#include "penstock/data/report.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::cli {
@@ -43,7 +44,7 @@ struct Measured {
   int64_t allocations = 0;  // of memory for columns of batches
   bool ended = false;       // by the data
   std::string plan = {};    // Iterator::Explain
-  std::vector<data::StageStats> stages = {};
+  data::PipelineReport report = {};
 
   // Elements a second once batches flow: without the first one, where there are others.
   double rate() const;

@@ -1,6 +1,5 @@
 #include <optional>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/cli/command.h"
@@ -14,36 +13,39 @@ namespace {
 
 class Pack : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("images", images_,
-                   "Folders of folders named after their labels (IMAGES/LABEL/NAME.jpg), or "
-                   "patterns ('photos/**/*.jpg', the label is the folder an image is in)");
-    app.add_option("--labels,--csv", labels_,
-                   "The labels: lines of path,label (.csv), or {\"path\": \"label\"} (.json)");
-    app.add_option("--from-npz", npz_, "Instead of image files: arrays of a .npz file");
-    app.add_option("--x", npz_options_.images, "The array of images, uint8")
-        ->capture_default_str()
-        ->needs("--from-npz");
-    app.add_option("--y", npz_options_.labels, "The array of labels")
-        ->capture_default_str()
-        ->needs("--from-npz");
-    app.add_option("--from-cifar10", cifar_,
-                   "Instead of image files: a folder of CIFAR-10's (or CIFAR-100's) binary files");
-    app.add_option("--from-tfds-folder", tfds_,
-                   "Instead of image files: a folder of TensorFlow Datasets, with features.json");
-    app.add_option("--split", tfds_options_.split,
-                   "Of CIFAR: train (default) or test; of TensorFlow Datasets: its name");
-    app.add_option("--image-feature", tfds_options_.image_feature,
-                   "Of TensorFlow Datasets, where there are several images")
-        ->needs("--from-tfds-folder");
-    app.add_option("--label-feature", tfds_options_.label_feature,
-                   "Of TensorFlow Datasets, where there are several labels")
-        ->needs("--from-tfds-folder");
-    app.add_option("--classes", classes_,
-                   "The labels in the order of their numbers; default: those found, sorted")
-        ->delimiter(',');
-    recompress_.Describe(app);
-    convert_.Describe(app);
+  void Describe(Options& options) override {
+    options.Add("images", images_,
+                "Folders of folders named after their labels (IMAGES/LABEL/NAME.jpg), or "
+                "patterns ('photos/**/*.jpg', the label is the folder an image is in)");
+    options.Add("--labels,--csv", labels_,
+                "The labels: lines of path,label (.csv), or {\"path\": \"label\"} (.json)");
+    options.Add("--from-npz", npz_, "Instead of image files: arrays of a .npz file");
+    options.Add("--x", npz_options_.images, "The array of images, uint8")
+        .ShowDefault()
+        .Needs("--from-npz");
+    options.Add("--y", npz_options_.labels, "The array of labels")
+        .ShowDefault()
+        .Needs("--from-npz");
+    options.Add("--from-cifar10", cifar_,
+                "Instead of image files: a folder of CIFAR-10's (or CIFAR-100's) binary files");
+    options.Add("--from-tfds-folder", tfds_,
+                "Instead of image files: a folder of TensorFlow Datasets, with features.json");
+    options.Add("--split", tfds_options_.split,
+                "Of CIFAR: train (default) or test; of TensorFlow Datasets: its name");
+    options
+        .Add("--image-feature", tfds_options_.image_feature,
+             "Of TensorFlow Datasets, where there are several images")
+        .Needs("--from-tfds-folder");
+    options
+        .Add("--label-feature", tfds_options_.label_feature,
+             "Of TensorFlow Datasets, where there are several labels")
+        .Needs("--from-tfds-folder");
+    options
+        .Add("--classes", classes_,
+             "The labels in the order of their numbers; default: those found, sorted")
+        .Separator(',');
+    recompress_.Describe(options);
+    convert_.Describe(options);
   }
 
   absl::Status Run() override {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -320,37 +319,39 @@ class Builder {
 
 }  // namespace
 
-void PipelineOptions::Describe(CLI::App& app) {
-  app.add_option("--format", format,
-                 absl::StrCat("What the files hold: ", DataFormatNames(), "; default: found out"));
-  app.add_option("--batch-size,--batch", batch_size, "Elements in a batch")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->capture_default_str();
-  app.add_option("--image-size,--size", image_size,
-                 "Height and width that images are resized to; default: of the first image")
-      ->expected(2)
-      ->check(CLI::Range(1, 65500));
-  app.add_flag("--augment", augment,
-               "Training's random crops (8 to 100 % of the area, resized) and flips");
-  app.add_option("--shuffle", shuffle, "Elements in the shuffle buffer; 0: the order of the files")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
-      ->capture_default_str();
-  app.add_flag("--global-shuffle", global_shuffle,
-               "Shards in one random order of all records, without a buffer");
-  app.add_option("--prefetch", prefetch, "Batches that are ready ahead")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-      ->capture_default_str();
-  app.add_option("--parallel-files", parallel_files, "Files that are read at once; 0: by default")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--image-feature", image_feature,
-                 "The feature of shards that holds the image; default: `image`, else the one that "
-                 "holds one");
-  app.add_option("--columns", columns,
-                 "Features of shards to read; default: the image and `class`, else all")
-      ->delimiter(',');
-  app.add_flag("--skip-unreadable", skip_unreadable,
-               "Leave out images that cannot be decoded, and count them");
+void PipelineOptions::Describe(Options& options) {
+  options.Add("--format", format,
+              absl::StrCat("What the files hold: ", DataFormatNames(), "; default: found out"));
+  options.Add("--batch-size,--batch", batch_size, "Elements in a batch")
+      .Range(int64_t{1}, int64_t{1} << 20)
+      .ShowDefault();
+  options
+      .Add("--image-size,--size", image_size,
+           "Height and width that images are resized to; default: of the first image")
+      .Count(2)
+      .Range(1, 65500);
+  options.AddFlag("--augment", augment,
+                  "Training's random crops (8 to 100 % of the area, resized) and flips");
+  options.Add("--shuffle", shuffle, "Elements in the shuffle buffer; 0: the order of the files")
+      .Range(int64_t{0}, int64_t{1} << 40)
+      .ShowDefault();
+  options.AddFlag("--global-shuffle", global_shuffle,
+                  "Shards in one random order of all records, without a buffer");
+  options.Add("--prefetch", prefetch, "Batches that are ready ahead")
+      .Range(int64_t{0}, int64_t{1} << 20)
+      .ShowDefault();
+  options.Add("--parallel-files", parallel_files, "Files that are read at once; 0: by default")
+      .Range(0, 1024)
+      .ShowDefault();
+  options.Add("--image-feature", image_feature,
+              "The feature of shards that holds the image; default: `image`, else the one that "
+              "holds one");
+  options
+      .Add("--columns", columns,
+           "Features of shards to read; default: the image and `class`, else all")
+      .Separator(',');
+  options.AddFlag("--skip-unreadable", skip_unreadable,
+                  "Leave out images that cannot be decoded, and count them");
 }
 
 absl::StatusOr<Pipeline> MakePipeline(io::FileSystem& fs, const PipelineOptions& options) {

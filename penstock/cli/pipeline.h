@@ -2,7 +2,7 @@
 // reading, after decoding, and whole, so that measuring them tells what each step costs.
 //
 //   PipelineOptions options;
-//   options.Describe(app);
+//   options.Describe(options);
 //   ...
 //   PENSTOCK_ASSIGN_OR_RETURN(const Pipeline pipeline, MakePipeline(*fs, options));
 //   Measure(pipeline.rungs.back().endless, ...)                        // measure.h
@@ -15,13 +15,10 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/cli/data_files.h"
+#include "penstock/cli/options.h"
 #include "penstock/data/dataset.h"
 #include "penstock/image/view.h"
 #include "penstock/io/file_system.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -42,7 +39,7 @@ struct PipelineOptions {
   bool skip_unreadable = false;
 
   // All but `data` and `channels`.
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
 };
 
 struct Rung {

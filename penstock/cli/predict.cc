@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -19,16 +18,16 @@ using base::Array;
 
 class Predict : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("--model", model_, "A model that `penstock train --save` wrote")->required();
-    app.add_option("--images", images_, "Image files or patterns");
-    app.add_option("--data", data_, "Or shards");
-    app.add_option("--count", count_, "How many images")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-        ->capture_default_str();
-    app.add_flag("--show", show_, "Draw the images in the terminal");
-    device_.Describe(app);
-    app.add_flag("--json", json_, "Print JSON");
+  void Describe(Options& options) override {
+    options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
+    options.Add("--images", images_, "Image files or patterns");
+    options.Add("--data", data_, "Or shards");
+    options.Add("--count", count_, "How many images")
+        .Range(int64_t{1}, int64_t{1} << 40)
+        .ShowDefault();
+    options.AddFlag("--show", show_, "Draw the images in the terminal");
+    device_.Describe(options);
+    options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {

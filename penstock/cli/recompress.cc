@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -28,16 +27,18 @@ absl::StatusOr<RecompressedImage> Encode(image::ImageView pixels, image::Format 
 
 }  // namespace
 
-void RecompressOptions::Describe(CLI::App& app) {
-  app.add_option("--size", size,
-                 "Height and width: images are resized to it, cropped about their centre where the "
-                 "aspect is another; default: the bytes as they are")
-      ->expected(2)
-      ->check(CLI::Range(1, 65500));
-  app.add_option("--quality", quality,
-                 "Write all images as JPEG of this quality; default with --size: JPEG at 95, PNG "
-                 "stays PNG; else the bytes as they are")
-      ->check(CLI::Range(1, 100));
+void RecompressOptions::Describe(Options& options) {
+  options
+      .Add("--size", size,
+           "Height and width: images are resized to it, cropped about their centre where the "
+           "aspect is another; default: the bytes as they are")
+      .Count(2)
+      .Range(1, 65500);
+  options
+      .Add("--quality", quality,
+           "Write all images as JPEG of this quality; default with --size: JPEG at 95, PNG "
+           "stays PNG; else the bytes as they are")
+      .Range(1, 100);
 }
 
 void RecompressOptions::AddTo(Job& job) const {

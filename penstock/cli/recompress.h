@@ -8,12 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "penstock/cli/options.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/image/image.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -23,7 +20,7 @@ struct RecompressOptions {
 
   bool untouched() const { return size.empty() && quality == 0; }
   // --size, --quality.
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
   void AddTo(Job& job) const;
 };
 

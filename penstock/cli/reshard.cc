@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -83,14 +82,15 @@ class ShardRecords : public RecordSource {
 
 class Reshard : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    app.add_option("shards_in", in_, "Shards: files, patterns, or folders of *.tfrec files")
-        ->required();
-    app.add_option("--image-feature", image_feature_,
-                   "The feature that holds the image, for --size and --quality")
-        ->capture_default_str();
-    recompress_.Describe(app);
-    convert_.Describe(app);
+  void Describe(Options& options) override {
+    options.Add("shards_in", in_, "Shards: files, patterns, or folders of *.tfrec files")
+        .Required();
+    options
+        .Add("--image-feature", image_feature_,
+             "The feature that holds the image, for --size and --quality")
+        .ShowDefault();
+    recompress_.Describe(options);
+    convert_.Describe(options);
   }
 
   absl::Status Run() override {

@@ -1,6 +1,5 @@
 #include "penstock/cli/shared_options.h"
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -13,28 +12,28 @@
 
 namespace penstock::cli {
 
-void DeviceOptions::Describe(CLI::App& app) {
-  app.add_option("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
-  app.add_option("--cpu-devices", cpu_devices,
-                 "Devices the CPU is divided into, to try out replicas")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--replicas", replicas,
-                 "Copies of the model that share each batch; 0: one on every device")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+void DeviceOptions::Describe(Options& options) {
+  options.Add("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
+  options.Add("--cpu-devices", cpu_devices, "Devices the CPU is divided into, to try out replicas")
+      .Range(1, 1024)
+      .ShowDefault();
+  options
+      .Add("--replicas", replicas,
+           "Copies of the model that share each batch; 0: one on every device")
+      .Range(0, 1024)
+      .ShowDefault();
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
   return runtime::OpenClient({.device = device, .cpu_devices = std::max(cpu_devices, replicas)});
 }
 
-void ShardOptions::Describe(CLI::App& app) {
-  app.add_option("--data", data, "Shards: files or patterns, local, gs:// or s3:// (quote the *)")
-      ->required();
-  app.add_option("--batch-size", batch_size, "Images in a batch, over all replicas")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->capture_default_str();
+void ShardOptions::Describe(Options& options) {
+  options.Add("--data", data, "Shards: files or patterns, local, gs:// or s3:// (quote the *)")
+      .Required();
+  options.Add("--batch-size", batch_size, "Images in a batch, over all replicas")
+      .Range(int64_t{1}, int64_t{1} << 20)
+      .ShowDefault();
 }
 
 data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,

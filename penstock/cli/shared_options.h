@@ -7,13 +7,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/cli/options.h"
 #include "penstock/data/dataset.h"
 #include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -23,7 +20,7 @@ struct DeviceOptions {
   int cpu_devices = 1;
   int replicas = 1;
 
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
   absl::StatusOr<std::shared_ptr<runtime::Client>> Open() const;
 };
 
@@ -32,7 +29,7 @@ struct ShardOptions {
   std::vector<std::string> data;
   int64_t batch_size = 64;
 
-  void Describe(CLI::App& app);
+  void Describe(Options& options);
 };
 
 struct ImageShape {

@@ -73,7 +73,7 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   s.batch_size = pipeline.batch_size;
   s.shuffle = bench.shuffle_asked;
   s.parallel_files = pipeline.parallel_files;
-  s.decodes_in_batch = DecodesInBatch(bench.whole().stages);
+  s.decodes_in_batch = DecodesInBatch(bench.whole().report.stages);
 
   const StorageMeasured& storage = cold ? bench.storage_cold : bench.storage_warm;
   s.storage_rate = bench.storage_rate(storage);
@@ -83,7 +83,7 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   s.whole_rate = bench.whole().rate();
   if (bench.rungs.size() > 2) {
     s.decode_rate = bench.rungs[1].rate();
-    s.decode_core_seconds = DecodeCoreSeconds(bench.rungs[1].stages);
+    s.decode_core_seconds = DecodeCoreSeconds(bench.rungs[1].report.stages);
   }
   if (cold && s.storage_rate > 0) {
     // Nothing that was measured warm is faster than storage when every epoch is cold.
@@ -103,6 +103,8 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   s.peak_bytes +=
       static_cast<int64_t>(each * static_cast<double>(bench.shuffle_asked - pipeline.shuffle));
   s.available_bytes = available_bytes;
+  s.budget_bytes = bench.whole().report.memory_budget_bytes;
+  s.budget_peak_bytes = bench.whole().report.peak_memory_bytes;
   return s;
 }
 

@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
@@ -16,37 +15,37 @@ namespace {
 
 class Train : public Command {
  public:
-  void Describe(CLI::App& app) override {
-    shards_.Describe(app);
-    device_.Describe(app);
-    app.add_option("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
-        ->capture_default_str();
-    app.add_option("--classes", classes_, "How many classes; default: as the shards were packed");
-    app.add_option("--image-size", image_size_,
-                   "Height and width of what the model sees; default: of the first image")
-        ->expected(2);
-    app.add_option("--validation", validation_, "Shards to measure on after each epoch");
-    app.add_option("--epochs", epochs_, "Passes over the data")
-        ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    app.add_option("--learning-rate", learning_rate_,
-                   "Of SGD with momentum 0.9; it falls to 0 as a cosine")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
-    app.add_option("--steps", steps_,
-                   "Over how many steps the learning rate falls; default: counted in the shards' "
-                   "names (NN-COUNT.tfrec)");
-    app.add_option("--shift", shift_, "Augmentation: moves images by up to this part of their size")
-        ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
-    app.add_option("--shuffle", shuffle_, "Images in the shuffle buffer")->capture_default_str();
-    app.add_option("--seed", seed_, "Of weights, order and augmentation")->capture_default_str();
-    app.add_option("--save", save_, "Where the trained model goes: NAME.safetensors");
-    app.add_option("--checkpoints", checkpoints_,
-                   "A folder for checkpoints; a run started again goes on from there");
-    app.add_option("--csv-log", csv_log_, "A CSV file with the numbers of each epoch");
-    app.add_option("--tensorboard", tensorboard_, "A folder for TensorBoard's event files");
-    app.add_flag("--json", json_, "Print the history as JSON");
+  void Describe(Options& options) override {
+    shards_.Describe(options);
+    device_.Describe(options);
+    options.Add("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
+        .ShowDefault();
+    options.Add("--classes", classes_, "How many classes; default: as the shards were packed");
+    options
+        .Add("--image-size", image_size_,
+             "Height and width of what the model sees; default: of the first image")
+        .Count(2);
+    options.Add("--validation", validation_, "Shards to measure on after each epoch");
+    options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
+    options
+        .Add("--learning-rate", learning_rate_,
+             "Of SGD with momentum 0.9; it falls to 0 as a cosine")
+        .AboveZero()
+        .ShowDefault();
+    options.Add("--steps", steps_,
+                "Over how many steps the learning rate falls; default: counted in the shards' "
+                "names (NN-COUNT.tfrec)");
+    options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
+        .Between(0, 1)
+        .ShowDefault();
+    options.Add("--shuffle", shuffle_, "Images in the shuffle buffer").ShowDefault();
+    options.Add("--seed", seed_, "Of weights, order and augmentation").ShowDefault();
+    options.Add("--save", save_, "Where the trained model goes: NAME.safetensors");
+    options.Add("--checkpoints", checkpoints_,
+                "A folder for checkpoints; a run started again goes on from there");
+    options.Add("--csv-log", csv_log_, "A CSV file with the numbers of each epoch");
+    options.Add("--tensorboard", tensorboard_, "A folder for TensorBoard's event files");
+    options.AddFlag("--json", json_, "Print the history as JSON");
   }
 
   absl::Status Run() override {
@@ -161,13 +160,9 @@ std::unique_ptr<Command> TrainCommand() { return std::make_unique<Train>(); }
 
 absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments) {
   Train command;
-  CLI::App app("penstock train", "train");
-  command.Describe(app);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::ParseError& e) {
-    return absl::InvalidArgumentError(absl::StrCat("penstock train: ", e.what()));
-  }
+  CommandLine line("penstock train", "train");
+  command.Describe(line.options());
+  PENSTOCK_RETURN_IF_ERROR(line.Parse(arguments));
   return command.SetUp();
 }
 
