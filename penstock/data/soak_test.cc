@@ -33,8 +33,8 @@ using base::Array;
 using base::DType;
 using base::NamedArrays;
 
-constexpr int64_t kRounds = 2000;  // of the test
-constexpr int64_t kWarm = 400;     // what is held after these is what the last is compared with
+constexpr int64_t kRounds = 1200;  // of the test
+constexpr int64_t kWarm = 300;     // what is held after these is what the last is compared with
 constexpr int64_t kRecords = 300;
 
 int64_t CountEntries(const char* folder) {
