@@ -170,7 +170,7 @@ class FromTfRecordsStage : public Stage {
  private:
   const std::vector<std::string> patterns_;  // files, once looked up
   const TfRecordOptions options_;
-  const std::shared_ptr<const Shards> found_;         // null before
+  const std::shared_ptr<const Shards> found_;         // empty before
   std::shared_ptr<record::TfRecordBuffers> buffers_;  // of all passes
 };
 
