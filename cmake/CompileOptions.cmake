@@ -11,7 +11,14 @@ target_include_directories(penstock_compile_options INTERFACE ${CMAKE_SOURCE_DIR
 
 # Tests are compiled more often than run. (What they test is optimised.)
 add_library(penstock_test_options INTERFACE)
-target_compile_options(penstock_test_options INTERFACE -O0)
+target_compile_options(penstock_test_options INTERFACE -O0 $<$<CONFIG:Release>:-g0>)
+
+# A hundred test programs are linked for each preset: in a quarter of the time with lld.
+find_program(PENSTOCK_LLD ld.lld)
+mark_as_advanced(PENSTOCK_LLD)
+if(PENSTOCK_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(penstock_test_options INTERFACE -fpch-preprocess)  # ccache asks for it
 endif()

@@ -61,6 +61,7 @@ struct Attempt {
   HeaderList headers;
   double stall_window_start = 0;
   int64_t stall_window_bytes = 0;
+  bool head_is_whole = false;
   bool refused = false;
   char error[CURL_ERROR_SIZE] = "";
 
@@ -70,12 +71,14 @@ struct Attempt {
     stall_window_bytes += line.size();
     if (absl::ConsumePrefix(&line, "HTTP/")) {
       answer = {};  // a second one follows 100 Continue
+      head_is_whole = false;
       const size_t space = line.find(' ');
       if (space != absl::string_view::npos) {
         (void)absl::SimpleAtoi(line.substr(space + 1, 3), &answer.status);
       }
       return;
     }
+    if (line == "\r\n" || line == "\n") head_is_whole = true;
     const size_t colon = line.find(':');
     if (colon == absl::string_view::npos) return;
     const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
@@ -258,7 +261,11 @@ class HttpClient::Loop {
       char* pointer = nullptr;
       curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &pointer);
       Attempt& attempt = *reinterpret_cast<Attempt*>(pointer);
-      if (code == CURLE_OK) {
+      // To libcurl a head that is cut off is one without an end, and nothing behind it.
+      if (code == CURLE_OK && !attempt.head_is_whole) {
+        attempt.answer.error = "the connection was closed in the middle of the answer's head";
+        Finish(attempt, End::kBroken);
+      } else if (code == CURLE_OK) {
         Finish(attempt, End::kWhole);
       } else if (attempt.refused) {
         Finish(attempt, End::kRefused);

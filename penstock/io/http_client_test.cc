@@ -78,6 +78,18 @@ TEST(HttpClient, TellsABrokenConnectionFromAnImpossibleOne) {
   EXPECT_EQ(http.Fetch({.url = "hottp://127.0.0.1/"}).end, End::kImpossible);
 }
 
+// In the head, in its last line, in the body.
+TEST(HttpClient, TakesNoAnswerForWholeThatIsCutOffAnywhere) {
+  const std::string whole = CannedHttp("200 OK", "{\"size\": \"3\"}", "ETag: \"a\"\r\n");
+  HttpClient http;
+  for (size_t size = 1; size < whole.size(); ++size) {
+    const CannedServer server(whole.substr(0, size));
+    EXPECT_EQ(http.Fetch({.url = Url(server)}).end, End::kBroken) << whole.substr(0, size);
+  }
+  const CannedServer server(whole);
+  EXPECT_EQ(http.Fetch({.url = Url(server)}).end, End::kWhole);
+}
+
 TEST(HttpClient, KeepsNoMoreOfABodyThanItsLimit) {
   const CannedServer server(CannedHttp("404 Not Found", std::string(3 << 20, 'x')));
   EXPECT_EQ(HttpClient().Fetch({.url = Url(server)}).body.size(), HttpClient::kMaxBody);
