@@ -9,10 +9,10 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/base/thread_pool.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
 #include "penstock/record/crc32c.h"
-#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
 
@@ -65,6 +65,27 @@ absl::StatusOr<Shards> FindShards(io::FileSystem& file_system,
                      " shards have no bytes; was writing them broken off? ", PrintPatterns(empty));
   }
   return shards;
+}
+
+absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
+    io::FileSystem& file_system, const std::vector<std::string>& shards,
+    absl::StatusOr<record::TfRecordIndex> (*load)(io::FileSystem&, absl::string_view),
+    int parallel) {
+  constexpr int kAtOnce = 8;
+  std::vector<absl::StatusOr<record::TfRecordIndex>> loaded(shards.size(), absl::UnknownError(""));
+  {
+    const int threads = parallel == 0 ? kAtOnce : parallel;
+    base::ThreadPool pool(std::min<int>(threads, static_cast<int>(shards.size())), "index");
+    base::ParallelFor(pool, 0, static_cast<int64_t>(shards.size()), [&](int64_t i) {
+      loaded[static_cast<size_t>(i)] = load(file_system, shards[static_cast<size_t>(i)]);
+    });
+  }
+  std::vector<record::TfRecordIndex> indices;
+  for (auto& index : loaded) {
+    PENSTOCK_RETURN_IF_ERROR(index.status());
+    indices.push_back(*std::move(index));
+  }
+  return indices;
 }
 
 absl::StatusOr<std::string> FilesState(io::FileSystem& file_system,

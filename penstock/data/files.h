@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/io/file_system.h"
+#include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
 
@@ -31,6 +32,13 @@ struct Shards {
 // them and that a wide pattern names as well.
 absl::StatusOr<Shards> FindShards(io::FileSystem& file_system,
                                   const std::vector<std::string>& patterns);
+
+// The index of each shard, as record::TfRecordIndex's Load or LoadOrBuild gives it; several at once
+// (0: a number of our own), for each may be a request, or a whole shard to look through.
+absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
+    io::FileSystem& file_system, const std::vector<std::string>& shards,
+    absl::StatusOr<record::TfRecordIndex> (*load)(io::FileSystem&, absl::string_view),
+    int parallel = 0);
 
 // A checksum of which files these are, and of local ones how large and how old. (Asking an object
 // store for each of thousands of files would take longer than reading them.)

@@ -131,15 +131,20 @@ class FromTfRecordsStage : public Stage {
                                       const LookUpContext& context) const override {
     if (options_.skip_damaged) return kUnknownCardinality;
     PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
+    // Mostly all of them have an index, or none has: the first one tells which.
+    absl::Status status =
+        record::TfRecordIndex::Load(*context.file_system, shards.files[0]).status();
     int64_t records = 0;
-    for (const std::string& file : shards.files) {
-      const auto index = record::TfRecordIndex::Load(*context.file_system, file);
-      if (absl::IsNotFound(index.status()) || absl::IsFailedPrecondition(index.status())) {
-        return kUnknownCardinality;
+    if (status.ok()) {
+      const auto indices =
+          LoadIndices(*context.file_system, shards.files, record::TfRecordIndex::Load);
+      status = indices.status();
+      if (status.ok()) {
+        for (const record::TfRecordIndex& index : *indices) records += index.size();
       }
-      PENSTOCK_RETURN_IF_ERROR(index.status());
-      records += index->size();
     }
+    if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) return kUnknownCardinality;
+    PENSTOCK_RETURN_IF_ERROR(status);
     return records;
   }
 

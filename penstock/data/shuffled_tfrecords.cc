@@ -25,9 +25,8 @@ constexpr int64_t kRecordsAtOnce = 16;
 constexpr size_t kMostPlacesAtOnce = 4096;
 constexpr int64_t kOfOthers = -1;  // in place of a record's number
 // When automatic.
-constexpr int kThreads =
-    32;  // and kObjectStoreRequests of an object store, where each record is one
-constexpr int kThreadsForIndices = 8;
+// An object store gets kObjectStoreRequests, where each record is one.
+constexpr int kThreads = 32;
 constexpr int64_t kReadsAtOnce = 16;
 // A process may have 1024 files open by default.
 constexpr size_t kMostOpenFiles = 256;
@@ -399,25 +398,10 @@ class ShuffledTfRecordsStage : public Stage {
   }
 
  private:
-  // Several at once: each may be a request, or a whole shard to look through.
   absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
       io::FileSystem& file_system, const std::vector<std::string>& files) const {
-    std::vector<absl::StatusOr<record::TfRecordIndex>> loaded(files.size(), absl::UnknownError(""));
-    {
-      const int threads =
-          options_.parallel_files == 0 ? kThreadsForIndices : options_.parallel_files;
-      base::ThreadPool pool(std::min<int>(threads, static_cast<int>(files.size())), "index");
-      base::ParallelFor(pool, 0, static_cast<int64_t>(files.size()), [&](int64_t i) {
-        const auto file = static_cast<size_t>(i);
-        loaded[file] = record::TfRecordIndex::LoadOrBuild(file_system, files[file]);
-      });
-    }
-    std::vector<record::TfRecordIndex> indices;
-    for (auto& index : loaded) {
-      PENSTOCK_RETURN_IF_ERROR(index.status());
-      indices.push_back(*std::move(index));
-    }
-    return indices;
+    return data::LoadIndices(file_system, files, record::TfRecordIndex::LoadOrBuild,
+                             options_.parallel_files);
   }
 
   const std::vector<std::string> patterns_;  // files, once looked up
