@@ -2,7 +2,6 @@
 // reduced; a crop decodes only the blocks it needs, and its pixels are those of the whole image.
 // For every sampling of a file.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 
 #include "penstock/image/codec.h"
 #include "penstock/image/image.h"
+#include "penstock/image/testing/make_jpeg.h"
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
@@ -24,35 +24,11 @@ struct Sampling {
   bool progressive;
 };
 
-// EncodeJpeg writes the usual samplings only.
 std::string Encode(ImageView image, const Sampling& sampling) {
-  jpeg_compress_struct cinfo;
-  jpeg_error_mgr errors;
-  cinfo.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&cinfo);
-  unsigned char* file = nullptr;
-  unsigned long size = 0;  // NOLINT: libjpeg's type
-  jpeg_mem_dest(&cinfo, &file, &size);
-  cinfo.image_height = static_cast<JDIMENSION>(image.height);
-  cinfo.image_width = static_cast<JDIMENSION>(image.width);
-  cinfo.input_components = image.channels;
-  cinfo.in_color_space = image.channels == 1   ? JCS_GRAYSCALE
-                         : image.channels == 3 ? JCS_RGB
-                                               : JCS_CMYK;
-  jpeg_set_defaults(&cinfo);
-  cinfo.comp_info[0].h_samp_factor = sampling.horizontal;
-  cinfo.comp_info[0].v_samp_factor = sampling.vertical;
-  if (sampling.progressive) jpeg_simple_progression(&cinfo);
-  jpeg_start_compress(&cinfo, TRUE);
-  while (cinfo.next_scanline < cinfo.image_height) {
-    JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));
-    jpeg_write_scanlines(&cinfo, &row, 1);
-  }
-  jpeg_finish_compress(&cinfo);
-  jpeg_destroy_compress(&cinfo);
-  std::string bytes(reinterpret_cast<const char*>(file), size);
-  std::free(file);
-  return bytes;
+  return MakeJpeg(image, {.quality = 75,
+                          .horizontal = sampling.horizontal,
+                          .vertical = sampling.vertical,
+                          .progressive = sampling.progressive});
 }
 
 class JpegCropTest : public testing::TestWithParam<Sampling> {};

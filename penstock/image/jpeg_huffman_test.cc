@@ -1,7 +1,6 @@
 // Ours and libjpeg's own Huffman decoder give the same pixels, and refuse the same files.
 #include "penstock/image/jpeg_huffman.h"
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,50 +10,11 @@
 
 #include "penstock/base/random.h"
 #include "penstock/image/testing/jpeg_outcome.h"
+#include "penstock/image/testing/make_jpeg.h"
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
 namespace {
-
-struct Making {
-  int quality = 90;
-  int horizontal = 2;  // sampling of the first component
-  int vertical = 2;
-  bool optimize = false;  // tables of the file's own
-  unsigned restart_interval = 0;
-  bool progressive = false;
-};
-
-std::string Encode(ImageView image, const Making& making) {
-  jpeg_compress_struct cinfo;
-  jpeg_error_mgr errors;
-  cinfo.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&cinfo);
-  unsigned char* file = nullptr;
-  unsigned long size = 0;  // NOLINT: libjpeg's type
-  jpeg_mem_dest(&cinfo, &file, &size);
-  cinfo.image_height = static_cast<JDIMENSION>(image.height);
-  cinfo.image_width = static_cast<JDIMENSION>(image.width);
-  cinfo.input_components = image.channels;
-  cinfo.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(&cinfo);
-  jpeg_set_quality(&cinfo, making.quality, TRUE);
-  cinfo.comp_info[0].h_samp_factor = making.horizontal;
-  cinfo.comp_info[0].v_samp_factor = making.vertical;
-  cinfo.optimize_coding = making.optimize ? TRUE : FALSE;
-  cinfo.restart_interval = making.restart_interval;
-  if (making.progressive) jpeg_simple_progression(&cinfo);
-  jpeg_start_compress(&cinfo, TRUE);
-  while (cinfo.next_scanline < cinfo.image_height) {
-    JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));
-    jpeg_write_scanlines(&cinfo, &row, 1);
-  }
-  jpeg_finish_compress(&cinfo);
-  jpeg_destroy_compress(&cinfo);
-  std::string bytes(reinterpret_cast<const char*>(file), size);
-  std::free(file);
-  return bytes;
-}
 
 // Of one colour, or of black and white dots, whose blocks are full to the last coefficient.
 base::Array Flat(Size size, int channels) {
@@ -93,8 +53,8 @@ TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
           for (const bool optimize : {false, true}) {
             for (const unsigned restart : {0u, 1u, 3u}) {
               for (size_t i = 0; i < pictures.size(); ++i) {
-                const Making making = {quality, horizontal, vertical, optimize, restart};
-                const std::string file = Encode(*ViewOf(pictures[i]), making);
+                const JpegMaking making = {quality, horizontal, vertical, optimize, restart};
+                const std::string file = MakeJpeg(*ViewOf(pictures[i]), making);
                 const std::string what =
                     absl::StrCat(size.ToString(), "x", channels, ", picture ", i, ", quality ",
                                  quality, ", ", horizontal, "x", vertical,
@@ -114,7 +74,7 @@ TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
 TEST(JpegHuffmanTest, LeavesProgressiveFilesToLibjpeg) {
   JpegHuffman ours;
   const base::Array picture = NoisyPicture({40, 50}, 3);
-  const std::string file = Encode(*ViewOf(picture), {.progressive = true});
+  const std::string file = MakeJpeg(*ViewOf(picture), {.progressive = true});
   const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_RGB);
   EXPECT_TRUE(got.ok) << got.error;
   EXPECT_FALSE(got.seated);
@@ -126,7 +86,7 @@ TEST(JpegHuffmanTest, RefusesAFileCutOffAnywhere) {
   JpegHuffman ours;
   const base::Array picture = NoisyPicture({24, 40}, 3);
   for (const unsigned restart : {0u, 2u}) {
-    const std::string file = Encode(*ViewOf(picture), {.restart_interval = restart});
+    const std::string file = MakeJpeg(*ViewOf(picture), {.restart_interval = restart});
     for (size_t size = 0; size < file.size(); ++size) {
       const JpegOutcome got = DecodeJpegWith(&ours, file.substr(0, size), JCS_RGB);
       ASSERT_FALSE(got.ok) << size << " of " << file.size() << " bytes";
@@ -145,10 +105,10 @@ TEST(JpegHuffmanTest, AgreesWithLibjpegOnDamagedFiles) {
   for (int i = 0; i < kFiles; ++i) {
     const int channels = i % 3 == 0 ? 1 : 3;
     const base::Array picture = NoisyPicture({30, 44}, channels);
-    std::string file = Encode(*ViewOf(picture), {.quality = i % 2 == 0 ? 90 : 30,
-                                                 .horizontal = 1 + i % 2,
-                                                 .optimize = i % 5 == 0,
-                                                 .restart_interval = i % 4 == 0 ? 2u : 0u});
+    std::string file = MakeJpeg(*ViewOf(picture), {.quality = i % 2 == 0 ? 90 : 30,
+                                                   .horizontal = 1 + i % 2,
+                                                   .optimize = i % 5 == 0,
+                                                   .restart_interval = i % 4 == 0 ? 2u : 0u});
     const int changes = 1 + static_cast<int>(random.Below(4));
     for (int c = 0; c < changes; ++c) {
       // Most of them where the coefficients are.

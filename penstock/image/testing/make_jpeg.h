@@ -1,0 +1,57 @@
+// JPEGs of kinds that EncodeJpeg does not write.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <jpeglib.h>
+
+#include "penstock/image/view.h"
+
+namespace penstock::image {
+
+struct JpegMaking {
+  int quality = 90;
+  int horizontal = 2;  // sampling of the first component
+  int vertical = 2;
+  bool optimize = false;  // tables of the file's own
+  unsigned restart_interval = 0;
+  bool progressive = false;
+};
+
+inline std::string MakeJpeg(ImageView image, const JpegMaking& making) {
+  jpeg_compress_struct cinfo;
+  jpeg_error_mgr errors;
+  cinfo.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&cinfo);
+  unsigned char* file = nullptr;
+  unsigned long size = 0;  // NOLINT: libjpeg's type
+  jpeg_mem_dest(&cinfo, &file, &size);
+  cinfo.image_height = static_cast<JDIMENSION>(image.height);
+  cinfo.image_width = static_cast<JDIMENSION>(image.width);
+  cinfo.input_components = image.channels;
+  cinfo.in_color_space = image.channels == 1   ? JCS_GRAYSCALE
+                         : image.channels == 3 ? JCS_RGB
+                                               : JCS_CMYK;
+  jpeg_set_defaults(&cinfo);
+  jpeg_set_quality(&cinfo, making.quality, TRUE);
+  cinfo.comp_info[0].h_samp_factor = making.horizontal;
+  cinfo.comp_info[0].v_samp_factor = making.vertical;
+  cinfo.optimize_coding = making.optimize ? TRUE : FALSE;
+  cinfo.restart_interval = making.restart_interval;
+  if (making.progressive) jpeg_simple_progression(&cinfo);
+  jpeg_start_compress(&cinfo, TRUE);
+  while (cinfo.next_scanline < cinfo.image_height) {
+    JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));
+    jpeg_write_scanlines(&cinfo, &row, 1);
+  }
+  jpeg_finish_compress(&cinfo);
+  jpeg_destroy_compress(&cinfo);
+  std::string bytes(reinterpret_cast<const char*>(file), size);
+  std::free(file);
+  return bytes;
+}
+
+}  // namespace penstock::image
