@@ -103,7 +103,8 @@ function(penstock_test name label source)
   # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
+    # Tests compile what they test, and leave no programs in the user's cache.
     # Arrow and other libraries are not built for ThreadSanitizer, which then sees what they do to
     # memory but not their atomics: races are only reported from code that is.
-    ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+    ENVIRONMENT "PENSTOCK_COMPILE_CACHE=0;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
 endfunction()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -93,6 +94,33 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   program.text = printer.TakeText();
   program.line_origins = printer.TakeOrigins();
   return program;
+}
+
+std::string TextWithoutLocations(const Program& program) {
+  constexpr absl::string_view kLocation = " loc(";
+  const absl::string_view text = program.text;
+  std::string out;
+  out.reserve(text.size());
+  bool quoted = false;
+  int open = 0;  // parentheses of the location that is being left out
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (!quoted && open == 0 && absl::StartsWith(text.substr(i), kLocation)) {
+      open = 1;
+      i += kLocation.size() - 1;
+      continue;
+    }
+    if (open == 0) out += c;
+    if (quoted && c == '\\' && i + 1 < text.size()) {
+      ++i;
+      if (open == 0) out += text[i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (open > 0 && !quoted) {
+      open += (c == '(') - (c == ')');
+    }
+  }
+  return out;
 }
 
 }  // namespace penstock::ir

@@ -35,4 +35,8 @@ struct PrintOptions {
 // The graph's first error, if it has one.
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options = {});
 
+// program.text as it would be printed without locations, line for line: what it computes, wherever
+// in the user's program that stands.
+std::string TextWithoutLocations(const Program& program);
+
 }  // namespace penstock::ir

@@ -114,6 +114,19 @@ TEST(StableHlo, WithoutLocationsTheTextIsWhatIsComputed) {
   EXPECT_EQ(PrintStableHlo(a)->text, before);
 }
 
+TEST(StableHlo, LocationsCanBeTakenOutOfTheText) {
+  for (const char* layer : {"plain", "first \"layer\"\\", "a) loc(b", ""}) {
+    Graph graph("step");
+    Build(graph, layer);
+    const absl::StatusOr<Program> program = PrintStableHlo(graph);
+    EXPECT_EQ(TextWithoutLocations(*program), PrintStableHlo(graph, {.locations = false})->text);
+  }
+  // By hand: what looks like a location within a string is none; strings may hold quotes.
+  Program program;
+  program.text = R"mlir(%0 = custom "a \" loc(1)" loc("b \") (c"("f.cc":1:2)), %1)mlir";
+  EXPECT_EQ(TextWithoutLocations(program), R"mlir(%0 = custom "a \" loc(1)", %1)mlir");
+}
+
 TEST(StableHlo, RefusesDonationsThatDoNotFit) {
   Graph graph("donate");
   const Value x = graph.Parameter({DType::kF32, {2}}, "weights"),

@@ -113,6 +113,8 @@ class Executable {
   virtual ~Executable() = default;
 
   virtual const ir::Program& program() const = 0;
+  // It was compiled by an earlier run and kept.
+  virtual bool from_cache() const { return false; }
   // arguments[replica][parameter] -> results[replica][result]. Types, shapes and devices are
   // checked here, before the plugin sees them. Arguments that the program donates are gone
   // afterwards, also after an error once execution has begun.
@@ -160,6 +162,11 @@ struct ClientOptions {
   int cpu_devices = 1;
   // GPU: take the whole memory in advance, as JAX does. Default: as needed.
   bool preallocate = false;
+  // Where compiled programs are kept between runs: a folder, or "0": nowhere. Empty: the
+  // environment variable PENSTOCK_COMPILE_CACHE, else penstock/programs in the user's cache folder.
+  std::string compile_cache = {};
+  // At most this much of it; what was not used for longest goes first.
+  int64_t compile_cache_bytes = int64_t{2} << 30;
   // Where the plugin's own messages go; empty: a file in the user's cache folder, named in errors.
   std::string log_path = {};
 };

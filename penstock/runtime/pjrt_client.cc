@@ -121,7 +121,20 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
         options.cpu_devices, " CPU devices were asked for, but the plugin ", plugin.path, " made ",
         client->devices_.size(), ": it does not know the option cpu_device_count"));
   }
+  client->OpenCache(plugin, options);
   return client;
+}
+
+void PjrtClient::OpenCache(const Plugin& plugin, const ClientOptions& options) {
+  std::vector<std::string> facts{platform_, version_};
+  for (const Device& device : devices_) {
+    facts.push_back(
+        absl::StrCat(device.id, " ", device.process, " ", device.kind, " ", device.description));
+  }
+  cache_ = std::make_unique<ProgramCache>(
+      plugin, std::move(facts),
+      CompileCacheOptions{.folder = CompileCacheFolder(options.compile_cache),
+                          .max_bytes = options.compile_cache_bytes});
 }
 
 PjrtClient::~PjrtClient() {
@@ -244,7 +257,30 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
     ids.push_back(devices_[index].id);
   }
   const std::string encoded = EncodeCompileOptions(program.num_replicas, ids, options.xla_flags);
+  const auto make = [&](PJRT_LoadedExecutable* handle, bool from_cache) {
+    return std::make_shared<PjrtExecutable>(shared_from_this(), handle, program, devices,
+                                            from_cache);
+  };
+  const auto check = [&](const PjrtExecutable& executable) {
+    PENSTOCK_RETURN_IF_ERROR(executable.CheckResults());
+    return options.allow_copied_donations ? absl::OkStatus() : executable.CheckDonation();
+  };
 
+  const std::string key = cache_->Key(program, encoded);
+  if (PJRT_LoadedExecutable* handle = cache_->Load(client_, key); handle != nullptr) {
+    std::shared_ptr<PjrtExecutable> kept = make(handle, /*from_cache=*/true);
+    if (check(*kept).ok()) return kept;
+    cache_->Forget(key);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(PJRT_LoadedExecutable * handle, CompileAnew(program, encoded));
+  std::shared_ptr<PjrtExecutable> executable = make(handle, /*from_cache=*/false);
+  PENSTOCK_RETURN_IF_ERROR(check(*executable));
+  cache_->Keep(key, handle);
+  return executable;
+}
+
+absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileAnew(
+    const ir::Program& program, const std::string& encoded_options) const {
   PENSTOCK_PJRT_ARGS(PJRT_Program, code);
   code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read by Compile
   code.code_size = program.text.size();
@@ -254,16 +290,11 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
   PENSTOCK_PJRT_ARGS(PJRT_Client_Compile_Args, args);
   args.client = client_;
   args.program = &code;
-  args.compile_options = encoded.data();
-  args.compile_options_size = encoded.size();
+  args.compile_options = encoded_options.data();
+  args.compile_options_size = encoded_options.size();
   PENSTOCK_RETURN_IF_ERROR(
       ExplainCompileError(PENSTOCK_PJRT_CALL(api_, PJRT_Client_Compile, args), program));
-
-  auto executable = std::make_shared<PjrtExecutable>(shared_from_this(), args.executable, program,
-                                                     std::move(devices));
-  PENSTOCK_RETURN_IF_ERROR(executable->CheckResults());
-  if (!options.allow_copied_donations) PENSTOCK_RETURN_IF_ERROR(executable->CheckDonation());
-  return executable;
+  return args.executable;
 }
 
 absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/runtime/client.h"
+#include "penstock/runtime/program_cache.h"
 
 struct PJRT_Api;
 struct PJRT_Client;
@@ -13,7 +14,7 @@ struct PJRT_Device;
 
 namespace penstock::runtime {
 
-struct Plugin;
+class PjrtExecutable;
 
 class PjrtClient final : public Client, public std::enable_shared_from_this<PjrtClient> {
  public:
@@ -38,6 +39,9 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   absl::StatusOr<Device> ReadDevice(PJRT_Device* handle) const;
   absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
                                                  const CompileOptions& options) const;
+  void OpenCache(const Plugin& plugin, const ClientOptions& options);
+  absl::StatusOr<PJRT_LoadedExecutable*> CompileAnew(const ir::Program& program,
+                                                     const std::string& encoded_options) const;
 
   const PJRT_Api* const api_;
   PJRT_Client* const client_;
@@ -45,6 +49,7 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   bool on_cpu_ = false;
   std::vector<Device> devices_;  // addressable ones
   std::vector<PJRT_Device*> handles_;
+  std::unique_ptr<ProgramCache> cache_;
 };
 
 }  // namespace penstock::runtime

@@ -53,11 +53,13 @@ struct PjrtExecutable::Claims {
 };
 
 PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
-                               ir::Program program, std::vector<const Device*> devices)
+                               ir::Program program, std::vector<const Device*> devices,
+                               bool from_cache)
     : client_(std::move(client)),
       handle_(handle),
       program_(std::move(program)),
       devices_(std::move(devices)),
+      from_cache_(from_cache),
       context_(std::make_shared<std::string>(absl::StrCat("program '", program_.name, "'"))) {
   for (size_t i = 0; i < program_.parameters.size(); ++i) {
     const bool donated = i < program_.alias.size() && program_.alias[i] >= 0;

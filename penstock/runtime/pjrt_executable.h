@@ -20,10 +20,11 @@ class PjrtExecutable final : public Executable {
  public:
   // Takes `handle`. `devices[replica]` is where a replica runs.
   PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
-                 ir::Program program, std::vector<const Device*> devices);
+                 ir::Program program, std::vector<const Device*> devices, bool from_cache);
   ~PjrtExecutable() override;
 
   const ir::Program& program() const override { return program_; }
+  bool from_cache() const override { return from_cache_; }
   absl::StatusOr<std::vector<Buffers>> Execute(absl::Span<const Buffers> arguments) override;
   absl::StatusOr<MemoryStats> Memory() const override;
   absl::StatusOr<CostEstimate> Cost() const override;
@@ -50,6 +51,7 @@ class PjrtExecutable final : public Executable {
   PJRT_LoadedExecutable* const handle_;
   const ir::Program program_;
   const std::vector<const Device*> devices_;
+  const bool from_cache_;
   std::vector<size_t> donated_, kept_;                // parameters
   const std::shared_ptr<const std::string> context_;  // "program 'step'", for errors
 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "penstock/base/status.h"
+#include "penstock/runtime/cache_key.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/plugin_log.h"
 
@@ -181,9 +182,14 @@ absl::StatusOr<const PJRT_Api*> Open(const std::string& path) {
 }
 
 // A library's state belongs to the process, so what was loaded is remembered for the process.
+struct Library {
+  const PJRT_Api* api = nullptr;
+  std::string identity;
+};
+
 struct Loaded {
   std::mutex mutex;
-  std::map<std::string, const PJRT_Api*> by_path;
+  std::map<std::string, Library> by_path;
 };
 
 Loaded& TheLoaded() {
@@ -232,17 +238,20 @@ absl::StatusOr<std::string> FindPlugin(absl::string_view device, absl::string_vi
 
 absl::StatusOr<Plugin> LoadPlugin(absl::string_view device, const std::string& path,
                                   const std::string& log_path) {
-  Plugin plugin{.device = std::string(device), .path = path, .log_path = log_path};
   Loaded& loaded = TheLoaded();
   const std::lock_guard<std::mutex> lock(loaded.mutex);
-  const PJRT_Api*& api = loaded.by_path[path];
-  if (api == nullptr) {
+  Library& library = loaded.by_path[path];
+  if (library.api == nullptr) {
     PrepareEnvironment();
     const StderrToLog redirected(log_path);
-    PENSTOCK_ASSIGN_OR_RETURN(api, Open(path));
+    library.identity = FileIdentity(path);  // before: what is there later may be another file
+    PENSTOCK_ASSIGN_OR_RETURN(library.api, Open(path));
   }
-  plugin.api = api;
-  return plugin;
+  return Plugin{.device = std::string(device),
+                .path = path,
+                .identity = library.identity,
+                .log_path = log_path,
+                .api = library.api};
 }
 
 }  // namespace penstock::runtime

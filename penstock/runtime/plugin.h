@@ -22,6 +22,7 @@ namespace penstock::runtime {
 struct Plugin {
   std::string device;  // "cpu", "tpu" or "gpu"
   std::string path;
+  std::string identity;  // of the file that was loaded (FileIdentity in cache_key.h)
   std::string log_path;  // empty: the log could not be opened, messages go to stderr
   const PJRT_Api* api = nullptr;
 };

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/runtime/user_cache.h"
+
 namespace penstock::runtime {
 namespace {
 
@@ -36,18 +38,18 @@ int OpenLog(const std::string& path) {
 
 std::string LogPath(const std::string& asked) {
   if (!asked.empty()) return asked;
-  std::string folder;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    folder = cache;
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    folder = absl::StrCat(home, "/.cache");
-  } else {
-    folder = absl::StrCat("/tmp/penstock-", ::getuid());
-  }
-  folder += "/penstock";
+  const std::string folder = UserCacheFolder();
   std::error_code error;  // seen again, and handled, when the log is opened
   std::filesystem::create_directories(folder, error);
   return folder + "/plugins.log";
+}
+
+void WriteToLog(const std::string& path, absl::string_view line) {
+  const int log = OpenLog(path);
+  if (log < 0) return;
+  const std::string text = absl::StrCat("penstock: ", line, "\n");
+  [[maybe_unused]] const ssize_t written = ::write(log, text.data(), text.size());
+  ::close(log);
 }
 
 StderrToLog::StderrToLog(const std::string& path) {

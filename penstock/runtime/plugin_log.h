@@ -16,6 +16,9 @@ namespace penstock::runtime {
 // `asked`, or $XDG_CACHE_HOME/penstock/plugins.log (default ~/.cache). Makes the folder.
 std::string LogPath(const std::string& asked);
 
+// Adds a line of our own; where the log cannot be opened, nothing.
+void WriteToLog(const std::string& path, absl::string_view line);
+
 // While it lives, file descriptor 2 is the log. One at a time in a process: others wait. Does
 // nothing when the log cannot be opened.
 class StderrToLog {
