@@ -68,6 +68,12 @@ class Run {
 class Callback {
  public:
   virtual ~Callback() = default;
+  // Before a program is compiled whose name was compiled before: `why` says in one line what is
+  // different now. Compiling follows.
+  virtual void Recompiling(absl::string_view program, absl::string_view why) {
+    (void)program;
+    (void)why;
+  }
   // Before each step's program is compiled, and after (true, false).
   virtual void Compiling(absl::string_view program, bool begin) {
     (void)program;

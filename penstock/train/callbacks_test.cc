@@ -233,6 +233,17 @@ TEST(ProgressLine, ANoteHasALineOfItsOwn) {
   EXPECT_THAT(text, ::testing::EndsWith("\nnote: read: pack the files\n"));
 }
 
+TEST(ProgressLine, SaysWhyAProgramIsCompiledAgain) {
+  std::FILE* file = std::tmpfile();
+  auto line = ProgressLine({.out = file, .style = ProgressOptions::Style::kLines});
+  line->Recompiling("train_step", "argument 'x' changed");
+  std::rewind(file);
+  char text[100] = {};
+  EXPECT_GT(std::fread(text, 1, sizeof(text) - 1, file), 0u);
+  std::fclose(file);
+  EXPECT_STREQ(text, "train_step is compiled again: argument 'x' changed\n");
+}
+
 TEST(ProgressLine, DurationsReadWell) {
   EXPECT_EQ(FormatDuration(0.4), "0:00:00");
   EXPECT_EQ(FormatDuration(3725), "1:02:05");

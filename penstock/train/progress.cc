@@ -86,6 +86,10 @@ class Line : public Callback {
         (options.style == ProgressOptions::Style::kAuto && isatty(fileno(options.out)) == 1);
   }
 
+  void Recompiling(absl::string_view program, absl::string_view why) override {
+    Show(absl::StrCat(program, " is compiled again: ", why), /*final=*/true);
+  }
+
   void Compiling(absl::string_view program, bool begin) override {
     const double now = options_.clock->Seconds();
     if (begin) {
