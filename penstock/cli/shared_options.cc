@@ -25,7 +25,8 @@ void DeviceOptions::Describe(Options& options) {
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
-  return runtime::OpenClient({.device = device, .cpu_devices = std::max(cpu_devices, replicas)});
+  return runtime::OpenClient(
+      {.device = device, .cpu_devices = std::max(cpu_devices, replicas), .dump_hlo = dump_hlo});
 }
 
 void ShardOptions::Describe(Options& options) {

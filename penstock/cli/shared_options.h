@@ -19,6 +19,7 @@ struct DeviceOptions {
   std::string device;
   int cpu_devices = 1;
   int replicas = 1;
+  std::string dump_hlo;  // runtime::ClientOptions::dump_hlo; no option of every command
 
   void Describe(Options& options);
   absl::StatusOr<std::shared_ptr<runtime::Client>> Open() const;

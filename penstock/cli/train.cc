@@ -45,6 +45,9 @@ class Train : public Command {
                 "A folder for checkpoints; a run started again goes on from there");
     options.Add("--csv-log", csv_log_, "A CSV file with the numbers of each epoch");
     options.Add("--tensorboard", tensorboard_, "A folder for TensorBoard's event files");
+    options.Add("--dump-hlo", device_.dump_hlo,
+                "A folder for the text of each program, as printed and as compiled; default: "
+                "$PENSTOCK_DUMP_HLO");
     options.AddFlag("--json", json_, "Print the history as JSON");
   }
 

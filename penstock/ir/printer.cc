@@ -236,6 +236,7 @@ std::vector<std::string> Printer::Nodes(const Graph& graph,
     const Node& node = graph.node(id);
     if (!needed[id] || node.op->print == nullptr) continue;
     frames_.back().current = id;
+    large_values_.Add(node, CurrentOrigin());
     node.op->print(*this, node);
   }
   std::vector<std::string> names;

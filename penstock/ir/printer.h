@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 
 #include "penstock/ir/graph.h"
+#include "penstock/ir/large_values.h"
 #include "penstock/ir/stablehlo.h"
 
 namespace penstock::ir {
@@ -52,6 +53,7 @@ class Printer {
   void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending);
 
   std::string TakeText() { return std::move(text_); }
+  const LargeValues& large_values() const { return large_values_; }
   std::vector<Origin> TakeOrigins() { return std::move(line_origins_); }
 
  private:
@@ -74,6 +76,7 @@ class Printer {
   int indent_ = 0;
   std::string text_;
   std::vector<Origin> line_origins_;
+  LargeValues large_values_;
 };
 
 // "tensor<2x3xf32>".

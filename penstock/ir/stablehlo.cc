@@ -13,6 +13,8 @@
 namespace penstock::ir {
 namespace {
 
+constexpr size_t kLargeValues = 8;
+
 // An MLIR symbol: letters, digits, '_'.
 std::string Symbol(const std::string& name) {
   std::string out = name.empty() ? "program" : name;
@@ -93,6 +95,7 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   printer.PlainLine("}");
   program.text = printer.TakeText();
   program.line_origins = printer.TakeOrigins();
+  program.large_values = printer.large_values().Take(kLargeValues);
   return program;
 }
 

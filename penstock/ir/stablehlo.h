@@ -2,6 +2,7 @@
 // since 2024 reads, in text. The same graph gives the same text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,16 @@
 #include "penstock/ir/graph.h"
 
 namespace penstock::ir {
+
+// A value of a program that takes memory, with those of its type in its layer.
+struct LargeValue {
+  TensorType type;
+  std::string operation;  // of the first: "stablehlo.convolution"
+  Origin origin;          // the same
+  int count = 0;
+
+  int64_t bytes() const;  // of one
+};
 
 // A printed program and what a runtime must know of it without parsing it.
 struct Program {
@@ -22,6 +33,8 @@ struct Program {
   std::vector<int> alias;
   // Who is behind line i + 1 of `text`, so that a plugin's "line:column" leads to the user's line.
   std::vector<Origin> line_origins;
+  // The largest few, the largest first: for when the program does not fit into a device's memory.
+  std::vector<LargeValue> large_values;
 };
 
 struct PrintOptions {

@@ -127,6 +127,37 @@ TEST(StableHlo, LocationsCanBeTakenOutOfTheText) {
   EXPECT_EQ(TextWithoutLocations(program), R"mlir(%0 = custom "a \" loc(1)", %1)mlir");
 }
 
+TEST(StableHlo, KnowsItsLargestValuesAndTheirLayers) {
+  Graph graph("step");
+  const Value x = graph.Parameter({DType::kF32, {8}}, "x");
+  Value sum = ReduceSum(x);
+  {
+    const Scope scope(graph, "wide", base::SourceLocation{"net.cc", 7});
+    const Value big = BroadcastInDim(x, {1000, 8}, {1});  // made where it is used
+    sum = sum + ReduceSum(Tanh(Exp(big)));
+  }
+  {
+    const Scope scope(graph, "loop");
+    sum = For(3, {sum}, [&](Graph& body, Value, const Values& carried) {
+      const Scope inner(body, "body");
+      return Values{carried[0] + ReduceSum(Exp(BroadcastInDim(carried[0], {500}, {})))};
+    })[0];
+  }
+  Exp(BroadcastInDim(x, {5000, 8}, {1}));  // needed by nobody
+  graph.SetResults({sum});
+  const absl::StatusOr<Program> program = PrintStableHlo(graph);
+  ASSERT_TRUE(program.ok()) << program.status();
+  ASSERT_GE(program->large_values.size(), 2u);
+  const LargeValue& first = program->large_values[0];
+  EXPECT_EQ(first.type.ToString(), "f32[1000,8]");
+  EXPECT_EQ(first.bytes(), 32000);
+  EXPECT_EQ(first.count, 2);
+  EXPECT_EQ(first.operation, "stablehlo.exponential");
+  EXPECT_EQ(first.origin.ToString(), "layer \"wide\" (net.cc:7)");
+  EXPECT_EQ(program->large_values[1].type.ToString(), "f32[500]");
+  EXPECT_THAT(program->large_values[1].origin.scope, HasSubstr("body"));
+}
+
 TEST(StableHlo, RefusesDonationsThatDoNotFit) {
   Graph graph("donate");
   const Value x = graph.Parameter({DType::kF32, {2}}, "weights"),

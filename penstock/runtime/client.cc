@@ -58,6 +58,8 @@ absl::StatusOr<Buffers> Client::PutAll(absl::Span<const Array> arrays, const Dev
   return out;
 }
 
+MemoryRoom Client::FreeMemory(const Device&) { return {}; }
+
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options) {
   const std::string device = ChooseDevice(options);
   if (options.cpu_devices < 1) {

@@ -104,6 +104,12 @@ struct MemoryStats {  // bytes, for each device
   int64_t arguments = 0, outputs = 0, aliased = 0, temporary = 0, code = 0;
 };
 
+struct MemoryRoom {           // what can still be taken of a device's memory
+  int64_t bytes = INT64_MAX;  // INT64_MAX: not known
+  std::string where = {};     // "this machine", "TPU_0(...)"
+  bool shared = false;        // by all devices of this process: a CPU's
+};
+
 struct CostEstimate {
   double flops = -1, bytes_accessed = -1, optimal_seconds = -1;  // -1: the plugin does not say
 };
@@ -151,6 +157,8 @@ class Client {
   virtual absl::StatusOr<Buffer> Put(const Array& array, const Device& device) = 0;
   // Put of each; a client whose devices are far away sends them together.
   virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);
+  // As of now. Unknown where a client does not say.
+  virtual MemoryRoom FreeMemory(const Device& device);
 };
 
 struct ClientOptions {
@@ -167,6 +175,10 @@ struct ClientOptions {
   std::string compile_cache = {};
   // At most this much of it; what was not used for longest goes first.
   int64_t compile_cache_bytes = int64_t{2} << 30;
+  // A folder to write every program's text into, as it is printed and as the compiler optimised it
+  // (program_dump.h); such programs are not taken from the compile cache. Empty: the environment
+  // variable PENSTOCK_DUMP_HLO, else none.
+  std::string dump_hlo = {};
   // Where the plugin's own messages go; empty: a file in the user's cache folder, named in errors.
   std::string log_path = {};
 };

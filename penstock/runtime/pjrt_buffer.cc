@@ -6,9 +6,11 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/runtime/out_of_memory.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_client.h"
 #include "penstock/runtime/pjrt_event.h"
+#include "penstock/runtime/program_check.h"
 
 namespace penstock::runtime {
 namespace {
@@ -20,13 +22,13 @@ constexpr int64_t kSmallestView = 1 << 16;
 
 PjrtBuffer::PjrtBuffer(std::shared_ptr<PjrtClient> client, PJRT_Buffer* handle, TensorType type,
                        const Device* device, MemoryOwner owner,
-                       std::shared_ptr<const std::string> context)
+                       std::shared_ptr<const ir::Program> program)
     : client_(std::move(client)),
       handle_(handle),
       type_(std::move(type)),
       device_(device),
       owner_(owner),
-      context_(std::move(context)) {}
+      program_(std::move(program)) {}
 
 PjrtBuffer::~PjrtBuffer() {
   PENSTOCK_PJRT_ARGS(PJRT_Buffer_Destroy_Args, args);
@@ -35,13 +37,14 @@ PjrtBuffer::~PjrtBuffer() {
 }
 
 absl::Status PjrtBuffer::InContext(const absl::Status& status) const {
-  return status.ok() || context_ == nullptr ? status : base::WithContext(status, *context_);
+  if (status.ok() || program_ == nullptr) return status;
+  return base::WithContext(ExplainOutOfMemory(status, *program_), ProgramName(*program_));
 }
 
 absl::Status PjrtBuffer::CheckLive() const {
   if (!donated()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      context_ == nullptr ? "" : absl::StrCat(*context_, ": "), "this buffer (",
+      program_ == nullptr ? "" : absl::StrCat(ProgramName(*program_), ": "), "this buffer (",
       base::DTypeName(type_.dtype), type_.shape.ToString(), " on ", device_->description,
       ") was donated to an execution, so its contents are gone; use that execution's result, or "
       "read the buffer before it is donated"));
@@ -165,7 +168,8 @@ absl::StatusOr<std::shared_ptr<Event>> PjrtBuffer::GetAsync(Array out) {
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Event * event, CopyToHost(out));
   // The memory stays until the copy is done, also when the caller drops both array and event.
   CallWhenReady(client_->api(), event, [out = std::move(out)](const absl::Status&) {});
-  return std::make_shared<PjrtEvent>(client_, event, context_ == nullptr ? "" : *context_);
+  return std::make_shared<PjrtEvent>(client_, event,
+                                     program_ == nullptr ? "" : ProgramName(*program_));
 }
 
 }  // namespace penstock::runtime

@@ -28,10 +28,10 @@ enum class MemoryOwner { kDevice, kHostDevice, kArray };
 
 class PjrtBuffer final : public BufferImpl, public std::enable_shared_from_this<PjrtBuffer> {
  public:
-  // Takes `handle`. `context` goes before the message of errors that come out of this buffer: it
-  // names the program that computes it; nullptr when a Put made it.
+  // Takes `handle`. Errors that come out of this buffer name `program`, which computes it; nullptr
+  // when a Put made it.
   PjrtBuffer(std::shared_ptr<PjrtClient> client, PJRT_Buffer* handle, TensorType type,
-             const Device* device, MemoryOwner owner, std::shared_ptr<const std::string> context);
+             const Device* device, MemoryOwner owner, std::shared_ptr<const ir::Program> program);
   ~PjrtBuffer() override;
 
   const TensorType& type() const override { return type_; }
@@ -68,7 +68,7 @@ class PjrtBuffer final : public BufferImpl, public std::enable_shared_from_this<
   const TensorType type_;
   const Device* const device_;
   const MemoryOwner owner_;
-  const std::shared_ptr<const std::string> context_;
+  const std::shared_ptr<const ir::Program> program_;
   mutable std::mutex mutex_;  // guards views_, and donated_ against it
   int views_ = 0;
   std::atomic<bool> donated_{false};

@@ -1,6 +1,7 @@
 #include "penstock/runtime/pjrt_client.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -10,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include <unistd.h>
 
+#include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
 #include "penstock/runtime/compile_options.h"
+#include "penstock/runtime/out_of_memory.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_buffer.h"
 #include "penstock/runtime/pjrt_event.h"
@@ -122,6 +125,7 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
         client->devices_.size(), ": it does not know the option cpu_device_count"));
   }
   client->OpenCache(plugin, options);
+  PENSTOCK_ASSIGN_OR_RETURN(client->dump_, ProgramDump::Open(options.dump_hlo));
   return client;
 }
 
@@ -256,7 +260,13 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
     devices.push_back(&devices_[index]);
     ids.push_back(devices_[index].id);
   }
-  const std::string encoded = EncodeCompileOptions(program.num_replicas, ids, options.xla_flags);
+  std::vector<std::pair<std::string, std::string>> flags = options.xla_flags;
+  std::optional<ProgramDump::Files> dump;
+  if (dump_ != nullptr) {
+    PENSTOCK_ASSIGN_OR_RETURN(dump, dump_->WriteText(program));
+    for (auto& flag : dump->xla_flags()) flags.push_back(std::move(flag));
+  }
+  const std::string encoded = EncodeCompileOptions(program.num_replicas, ids, flags);
   const auto make = [&](PJRT_LoadedExecutable* handle, bool from_cache) {
     return std::make_shared<PjrtExecutable>(shared_from_this(), handle, program, devices,
                                             from_cache);
@@ -272,14 +282,17 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
     if (check(*kept).ok()) return kept;
     cache_->Forget(key);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(PJRT_LoadedExecutable * handle, CompileAnew(program, encoded));
-  std::shared_ptr<PjrtExecutable> executable = make(handle, /*from_cache=*/false);
+  const absl::StatusOr<PJRT_LoadedExecutable*> handle = CompileText(program, encoded);
+  const absl::Status dumped = dump.has_value() ? dump->TakeOptimized() : absl::OkStatus();
+  PENSTOCK_RETURN_IF_ERROR(handle.status());
+  std::shared_ptr<PjrtExecutable> executable = make(*handle, /*from_cache=*/false);
+  PENSTOCK_RETURN_IF_ERROR(dumped);
   PENSTOCK_RETURN_IF_ERROR(check(*executable));
-  cache_->Keep(key, handle);
+  cache_->Keep(key, *handle);
   return executable;
 }
 
-absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileAnew(
+absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileText(
     const ir::Program& program, const std::string& encoded_options) const {
   PENSTOCK_PJRT_ARGS(PJRT_Program, code);
   code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read by Compile
@@ -292,8 +305,8 @@ absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileAnew(
   args.program = &code;
   args.compile_options = encoded_options.data();
   args.compile_options_size = encoded_options.size();
-  PENSTOCK_RETURN_IF_ERROR(
-      ExplainCompileError(PENSTOCK_PJRT_CALL(api_, PJRT_Client_Compile, args), program));
+  const absl::Status status = PENSTOCK_PJRT_CALL(api_, PJRT_Client_Compile, args);
+  PENSTOCK_RETURN_IF_ERROR(ExplainOutOfMemory(ExplainCompileError(status, program), program));
   return args.executable;
 }
 
@@ -336,6 +349,18 @@ absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device)
   return Buffer(std::make_shared<PjrtBuffer>(shared_from_this(), args.buffer,
                                              TensorType{array.dtype(), array.shape()},
                                              &devices_[device.index], owner, nullptr));
+}
+
+MemoryRoom PjrtClient::FreeMemory(const Device& device) {
+  if (on_cpu_) {
+    const base::MemoryRoom room = base::AvailableMemory();
+    return {.bytes = room.bytes, .where = room.limited_by, .shared = true};
+  }
+  PENSTOCK_PJRT_ARGS(PJRT_Device_MemoryStats_Args, memory);
+  memory.device = handles_[device.index];
+  const bool known = PENSTOCK_PJRT_CALL(api_, PJRT_Device_MemoryStats, memory).ok();
+  if (!known || !memory.bytes_limit_is_set) return {};
+  return {.bytes = memory.bytes_limit - memory.bytes_in_use, .where = device.description};
 }
 
 }  // namespace penstock::runtime

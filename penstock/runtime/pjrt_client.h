@@ -7,6 +7,7 @@
 
 #include "penstock/runtime/client.h"
 #include "penstock/runtime/program_cache.h"
+#include "penstock/runtime/program_dump.h"
 
 struct PJRT_Api;
 struct PJRT_Client;
@@ -28,6 +29,7 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   absl::StatusOr<std::shared_ptr<Executable>> Compile(const ir::Program& program,
                                                       const CompileOptions& options) override;
   absl::StatusOr<Buffer> Put(const Array& array, const Device& device) override;
+  MemoryRoom FreeMemory(const Device& device) override;
 
   const PJRT_Api* api() const { return api_; }
   // Whether devices compute in the host's own memory.
@@ -40,7 +42,7 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
                                                  const CompileOptions& options) const;
   void OpenCache(const Plugin& plugin, const ClientOptions& options);
-  absl::StatusOr<PJRT_LoadedExecutable*> CompileAnew(const ir::Program& program,
+  absl::StatusOr<PJRT_LoadedExecutable*> CompileText(const ir::Program& program,
                                                      const std::string& encoded_options) const;
 
   const PJRT_Api* const api_;
@@ -50,6 +52,7 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   std::vector<Device> devices_;  // addressable ones
   std::vector<PJRT_Device*> handles_;
   std::unique_ptr<ProgramCache> cache_;
+  std::unique_ptr<ProgramDump> dump_;  // nullptr: none was asked for
 };
 
 }  // namespace penstock::runtime

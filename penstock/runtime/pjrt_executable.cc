@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/runtime/out_of_memory.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_buffer.h"
 #include "penstock/runtime/pjrt_client.h"
@@ -57,12 +58,11 @@ PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedEx
                                bool from_cache)
     : client_(std::move(client)),
       handle_(handle),
-      program_(std::move(program)),
+      program_(std::make_shared<const ir::Program>(std::move(program))),
       devices_(std::move(devices)),
-      from_cache_(from_cache),
-      context_(std::make_shared<std::string>(absl::StrCat("program '", program_.name, "'"))) {
-  for (size_t i = 0; i < program_.parameters.size(); ++i) {
-    const bool donated = i < program_.alias.size() && program_.alias[i] >= 0;
+      from_cache_(from_cache) {
+  for (size_t i = 0; i < program_->parameters.size(); ++i) {
+    const bool donated = i < program_->alias.size() && program_->alias[i] >= 0;
     (donated ? donated_ : kept_).push_back(i);
   }
 }
@@ -80,7 +80,7 @@ absl::Status PjrtExecutable::CheckOwner(absl::Span<const Buffers> arguments) con
       if (typeid(buffer) != typeid(PjrtBuffer) ||
           static_cast<const PjrtBuffer&>(buffer).client() != client_.get()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(ParameterName(program_, replica, i),
+            absl::StrCat(ParameterName(*program_, replica, i),
                          ": the buffer belongs to another client; Get it there and Put it here"));
       }
     }
@@ -103,13 +103,13 @@ absl::Status PjrtExecutable::ClaimDonated(absl::Span<const Buffers> arguments,
 
 absl::Status PjrtExecutable::RefusedClaim(const PjrtBuffer& buffer, const Claims& claims,
                                           size_t replica, size_t parameter) const {
-  const std::string name = ParameterName(program_, replica, parameter);
+  const std::string name = ParameterName(*program_, replica, parameter);
   const auto earlier = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
   if (earlier == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
   const size_t i = static_cast<size_t>(earlier - claims.buffers.begin());
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": the buffer is donated twice, also as ",
-                   ParameterName(program_, i / donated_.size(), donated_[i % donated_.size()]),
+                   ParameterName(*program_, i / donated_.size(), donated_[i % donated_.size()]),
                    "; give each parameter a buffer of its own"));
 }
 
@@ -120,7 +120,7 @@ absl::Status PjrtExecutable::CheckNotDonated(absl::Span<const Buffers> arguments
       const PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
       if (!buffer.donated()) continue;
       const auto claimed = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
-      const std::string name = ParameterName(program_, replica, i);
+      const std::string name = ParameterName(*program_, replica, i);
       if (claimed == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
       const size_t j = static_cast<size_t>(claimed - claims.buffers.begin()) % donated_.size();
       return absl::InvalidArgumentError(
@@ -142,14 +142,14 @@ std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments)
 }
 
 absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Buffers> arguments) {
-  PENSTOCK_RETURN_IF_ERROR(CheckArguments(program_, devices_, arguments));
+  PENSTOCK_RETURN_IF_ERROR(CheckArguments(*program_, devices_, arguments));
   PENSTOCK_RETURN_IF_ERROR(CheckOwner(arguments));
   Claims claims;
   PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments, claims));
   PENSTOCK_RETURN_IF_ERROR(CheckNotDonated(arguments, claims));
 
   const size_t replicas = devices_.size();
-  const size_t parameters = program_.parameters.size(), results = program_.results.size();
+  const size_t parameters = program_->parameters.size(), results = program_->results.size();
   std::vector<PJRT_Buffer*> in, out(replicas * results);
   in.reserve(replicas * parameters);
   for (const Buffers& replica : arguments) {
@@ -178,19 +178,19 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
   claims.begun = true;
   if (status.ok()) return Wrap(out);
   for (PjrtBuffer* buffer : claims.buffers) buffer->SettleClaim();
-  return base::WithContext(status, *context_);
+  return base::WithContext(ExplainOutOfMemory(status, *program_), ProgramName(*program_));
 }
 
 std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {
-  const size_t results = program_.results.size();
+  const size_t results = program_->results.size();
   const MemoryOwner owner = client_->on_cpu() ? MemoryOwner::kHostDevice : MemoryOwner::kDevice;
   std::vector<Buffers> out(devices_.size());
   for (size_t replica = 0; replica < devices_.size(); ++replica) {
     out[replica].reserve(results);
     for (size_t i = 0; i < results; ++i) {
       out[replica].emplace_back(
-          std::make_shared<PjrtBuffer>(client_, handles[replica * results + i], program_.results[i],
-                                       devices_[replica], owner, context_));
+          std::make_shared<PjrtBuffer>(client_, handles[replica * results + i],
+                                       program_->results[i], devices_[replica], owner, program_));
     }
   }
   return out;
@@ -212,10 +212,10 @@ absl::Status PjrtExecutable::CheckResults() const {
   const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_NumOutputs, args);
   DestroyExecutable(api, executable);
   PENSTOCK_RETURN_IF_ERROR(status);
-  if (args.num_outputs == program_.results.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(*context_, ": its text returns ", args.num_outputs,
-                                                 " results, but it lists ",
-                                                 program_.results.size()));
+  if (args.num_outputs == program_->results.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(ProgramName(*program_), ": its text returns ",
+                                                 args.num_outputs, " results, but it lists ",
+                                                 program_->results.size()));
 }
 
 absl::Status PjrtExecutable::CheckDonation() const {
@@ -225,13 +225,13 @@ absl::Status PjrtExecutable::CheckDonation() const {
   PENSTOCK_RETURN_IF_ERROR(memory.status());
   int64_t asked = 0;
   for (size_t i : donated_) {
-    const TensorType& type = program_.parameters[i];
+    const TensorType& type = program_->parameters[i];
     asked += type.shape.num_elements() * base::ByteWidth(type.dtype);
   }
   if (memory->aliased >= asked) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      *context_, ": ", asked, " bytes of arguments are donated, but the compiler reuses only ",
-      memory->aliased,
+      ProgramName(*program_), ": ", asked,
+      " bytes of arguments are donated, but the compiler reuses only ", memory->aliased,
       " and copies the rest; CompileOptions::allow_copied_donations accepts that"));
 }
 
@@ -242,7 +242,7 @@ absl::StatusOr<MemoryStats> PjrtExecutable::Memory() const {
   args.executable = executable;
   const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_GetCompiledMemoryStats, args);
   DestroyExecutable(api, executable);
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, *context_));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, ProgramName(*program_)));
   return MemoryStats{.arguments = args.argument_size_in_bytes,
                      .outputs = args.output_size_in_bytes,
                      .aliased = args.alias_size_in_bytes,
@@ -265,7 +265,7 @@ absl::StatusOr<CostEstimate> PjrtExecutable::Cost() const {
     if (name == "optimal_seconds") cost.optimal_seconds = NumberOf(property);
   }
   DestroyExecutable(api, executable);  // it owns the properties
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, *context_));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, ProgramName(*program_)));
   return cost;
 }
 

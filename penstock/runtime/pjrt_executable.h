@@ -23,7 +23,7 @@ class PjrtExecutable final : public Executable {
                  ir::Program program, std::vector<const Device*> devices, bool from_cache);
   ~PjrtExecutable() override;
 
-  const ir::Program& program() const override { return program_; }
+  const ir::Program& program() const override { return *program_; }
   bool from_cache() const override { return from_cache_; }
   absl::StatusOr<std::vector<Buffers>> Execute(absl::Span<const Buffers> arguments) override;
   absl::StatusOr<MemoryStats> Memory() const override;
@@ -49,11 +49,10 @@ class PjrtExecutable final : public Executable {
 
   const std::shared_ptr<PjrtClient> client_;
   PJRT_LoadedExecutable* const handle_;
-  const ir::Program program_;
+  const std::shared_ptr<const ir::Program> program_;  // its results' buffers keep it, too
   const std::vector<const Device*> devices_;
   const bool from_cache_;
-  std::vector<size_t> donated_, kept_;                // parameters
-  const std::shared_ptr<const std::string> context_;  // "program 'step'", for errors
+  std::vector<size_t> donated_, kept_;  // parameters
 };
 
 }  // namespace penstock::runtime

@@ -34,6 +34,10 @@ absl::Status CheckArgument(const ir::Program& program, size_t replica, size_t pa
 
 }  // namespace
 
+std::string ProgramName(const ir::Program& program) {
+  return absl::StrCat("program '", program.name, "'");
+}
+
 std::string ParameterName(const ir::Program& program, size_t replica, size_t parameter) {
   return absl::StrCat("program '", program.name, "'",
                       program.num_replicas > 1 ? absl::StrCat(", replica ", replica) : "",

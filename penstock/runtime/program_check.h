@@ -3,6 +3,7 @@
 // shape.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,9 @@ absl::Status CheckProgram(const ir::Program& program);
 // which replica and parameter, what was expected and what came.
 absl::Status CheckArguments(const ir::Program& program, absl::Span<const Device* const> devices,
                             absl::Span<const Buffers> arguments);
+
+// "program 'step'"
+std::string ProgramName(const ir::Program& program);
 
 // "program 'step', replica 3, parameter 2 ('x')"; the replica is left out when there is one.
 std::string ParameterName(const ir::Program& program, size_t replica, size_t parameter);

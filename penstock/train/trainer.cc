@@ -41,16 +41,42 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
     if (c.types == types) return c.executable;
   }
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, print());
-  for (const auto& callback : callbacks) callback->Compiling(program.name, true);
   runtime::CompileOptions compile;
   for (int r = 0; r < strategy().num_replicas(); ++r)
     compile.devices.push_back(strategy().device(r).index);
+  const std::string why = compile_history_.Add(program, compile);
+  for (const auto& callback : callbacks) {
+    if (!why.empty()) callback->Recompiling(program.name, why);
+    callback->Compiling(program.name, true);
+  }
   auto executable = strategy().client().Compile(program, compile);
   for (const auto& callback : callbacks) callback->Compiling(program.name, false);
-  if (!executable.ok())
-    return base::WithContext(executable.status(), absl::StrCat("compiling ", program.name));
+  if (!executable.ok()) {
+    const runtime::BatchMemory batch = MemoryOf(types, /*with_state=*/true);
+    return base::WithContext(runtime::AdviseBatch(executable.status(), batch),
+                             absl::StrCat("compiling ", program.name));
+  }
+  if (options_.check_memory) {
+    const runtime::MemoryRoom room = strategy().client().FreeMemory(strategy().device(0));
+    PENSTOCK_RETURN_IF_ERROR(
+        runtime::CheckMemory(**executable, room, MemoryOf(types, /*with_state=*/false)));
+  }
   kept.push_back({types, *executable});
   return *executable;
+}
+
+// What does not grow with the batch: the state, which is on the device before the step, and a
+// gradient of each variable.
+runtime::BatchMemory Trainer::MemoryOf(const BatchTypes& types, bool with_state) const {
+  runtime::BatchMemory batch;
+  batch.examples = types.inputs[0].shape.dim(0) * strategy().num_replicas();
+  for (int i = 0; i < layout_.size(); ++i) {
+    const ir::TensorType& type = layout_.entries[i].type;
+    const int64_t bytes = type.shape.num_elements() * base::ByteWidth(type.dtype);
+    if (i < layout_.num_variables) batch.fixed_bytes += bytes;
+    if (with_state) batch.fixed_bytes += bytes;
+  }
+  return batch;
 }
 
 Logs Trainer::LogsOf(const Array& report) const {

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/runtime/compile_history.h"
+#include "penstock/runtime/out_of_memory.h"
 #include "penstock/train/callback.h"
 #include "penstock/train/feed.h"
 #include "penstock/train/state.h"
@@ -25,6 +27,9 @@ struct TrainerOptions {
   // Of the first values, dropout and augmentation. Datasets whose shuffles have no seed of their
   // own get theirs from it too.
   uint64_t seed = 0;
+  // A program that needs more memory than its device has left is an error before its first step,
+  // which says what is large and which batch would fit. False: it is tried all the same.
+  bool check_memory = true;
 };
 
 // How data is read.
@@ -90,6 +95,7 @@ class Trainer {
   absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
       std::vector<Compiled>& kept, const BatchTypes& types,
       absl::Span<const std::shared_ptr<Callback>> callbacks, const Print& print);
+  runtime::BatchMemory MemoryOf(const BatchTypes& types, bool with_state) const;
   absl::StatusOr<Logs> EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
                                     absl::Span<const std::shared_ptr<Callback>> callbacks);
   // Metric sums of zero, for each replica.
@@ -99,6 +105,7 @@ class Trainer {
   TrainerOptions options_;
   StateLayout layout_;
   DeviceState state_;
+  runtime::CompileHistory compile_history_;
   std::vector<Compiled> train_steps_, halting_train_steps_, evaluate_steps_, predict_steps_;
 };
 

@@ -33,6 +33,46 @@ class CompileCounter : public Callback {
   int count = 0;
 };
 
+// Keeps the reasons for compiles.
+class CompileReasons : public Callback {
+ public:
+  void Recompiling(absl::string_view program, absl::string_view why) override {
+    lines.push_back(absl::StrCat(program, ": ", why));
+  }
+  std::vector<std::string> lines;
+};
+
+TEST(Training, AnotherBatchSizeSaysWhatIsCompiledAgainAndWhy) {
+  auto trainer = SmallTrainer();
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  auto reasons = std::make_shared<CompileReasons>();
+  ASSERT_TRUE((*trainer)->Fit(Batches(32, 16), {.epochs = 2, .callbacks = {reasons}}).ok());
+  EXPECT_THAT(reasons->lines, ::testing::IsEmpty());
+  ASSERT_TRUE((*trainer)->Fit(Batches(32, 8), {.callbacks = {reasons}}).ok());
+  ASSERT_EQ(reasons->lines.size(), 1u);
+  EXPECT_THAT(reasons->lines[0],
+              HasSubstr("train_step: argument 'x' changed from f32[16,4] to f32[8,4]"));
+}
+
+// A hidden layer of 2^20 units over 2^20 rows: 4 TiB, which no step begins to write.
+TEST(Training, AProgramTooLargeForTheMachineIsRefusedBeforeTheFirstStep) {
+  const int64_t many = int64_t{1} << 20;
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  const nn::Symbol h = nn::Dense({.units = many, .activation = "tanh", .name = "wide"})(x);
+  auto trainer =
+      SmallTrainer({.network = nn::Network({x}, {nn::Dense({.units = 3, .name = "logits"})(h)})});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const base::NamedArrays before = *(*trainer)->Weights();
+  const absl::Status status = (*trainer)->Fit(Batches(many, many), {}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  for (const char* part : {"'train_step' needs", "TiB", "left", "4.0 TiB  f32[1048576,1048576]",
+                           "layer \"wide\"", "fits (this one has 1048576)"}) {
+    EXPECT_THAT(Message(status), HasSubstr(part));
+  }
+  EXPECT_EQ(LargestDifference(before, *(*trainer)->Weights()), 0);
+  ASSERT_TRUE((*trainer)->Fit(Batches(8, 8), {}).ok());  // a smaller batch goes on
+}
+
 TEST(Training, LearnsASeparableProblem) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();

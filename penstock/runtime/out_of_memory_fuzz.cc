@@ -1,0 +1,17 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/match.h"
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/out_of_memory.h"
+
+// Whatever a plugin writes, advice stands behind it and ends.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view message(reinterpret_cast<const char*>(data), size);
+  const absl::Status advised = penstock::runtime::AdviseBatch(
+      absl::ResourceExhaustedError(message), {.examples = 128, .fixed_bytes = 1 << 20});
+  PENSTOCK_CHECK(absl::IsResourceExhausted(advised));
+  PENSTOCK_CHECK(absl::StartsWith(advised.message(), message));
+  return 0;
+}
