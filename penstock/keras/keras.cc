@@ -67,14 +67,15 @@ absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = options.replicas}));
-  PENSTOCK_ASSIGN_OR_RETURN(trainer_,
-                            train::Trainer::Create({.objective = {.network = network_,
-                                                                  .loss = std::move(loss),
-                                                                  .optimizer = std::move(optimizer),
-                                                                  .metrics = std::move(metrics)},
-                                                    .strategy = std::move(strategy),
-                                                    .columns = options.columns,
-                                                    .seed = options.seed}));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      trainer_, train::Trainer::Create({.objective = {.network = network_,
+                                                      .loss = std::move(loss),
+                                                      .optimizer = std::move(optimizer),
+                                                      .metrics = std::move(metrics)},
+                                        .strategy = std::move(strategy),
+                                        .columns = options.columns,
+                                        .steps_per_execution = options.steps_per_execution,
+                                        .seed = options.seed}));
   return absl::OkStatus();
 }
 

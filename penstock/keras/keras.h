@@ -118,6 +118,8 @@ struct CompileOptions {
   std::shared_ptr<runtime::Client> client = nullptr;
   int replicas = 1;   // 0: all devices
   uint64_t seed = 0;  // of the first weights, dropout and augmentation
+  // Training steps between two looks at the host; Keras's "auto" is train::kAutoSteps.
+  int64_t steps_per_execution = 1;
 };
 
 struct FitOptions {

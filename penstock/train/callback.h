@@ -3,7 +3,8 @@
 //
 // Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochEnd)*  TrainEnd
 // Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
-// later steps are already on the device.
+// later steps are already on the device. With several steps in an execution it is called for the
+// last of them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/base/array.h"
+#include "penstock/train/fit_stats.h"
 
 namespace penstock::train {
 
@@ -63,6 +65,8 @@ class Run {
   // Steps of one epoch; -1 while the first epoch has not shown it.
   virtual int64_t steps_per_epoch() const = 0;
   virtual int epochs() const = 0;
+  // Where the time of the epoch went that has just ended; only in EpochEnd.
+  virtual FitStats stats() const { return {}; }
 };
 
 class Callback {
@@ -90,7 +94,7 @@ class Callback {
   virtual absl::Status TrainEnd(Run&) { return absl::OkStatus(); }
 
   // Whether BatchEnd at this position will ask for State or Weights: then no later step is on the
-  // device.
+  // device. An execution of several steps ends there.
   virtual bool WantsState(const Position&) const { return false; }
   // Whether the training must stop at the first number that is not finite, with the state still
   // good.

@@ -1,6 +1,9 @@
 // Feed: batches on their way from a pipeline to the devices. It picks the columns, pads the last
 // batch to the size of the others (so that no second program is compiled), splits it over the
 // replicas and starts the copies; on CPU devices nothing is copied.
+//
+// For executions of several steps it stacks batches: they are copied once on the host, into memory
+// that is aligned as a CPU device wants it and used again when its execution is done.
 #pragma once
 
 #include <memory>
@@ -10,7 +13,9 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/data/buffer_pool.h"
 #include "penstock/data/dataset.h"
+#include "penstock/data/iterator.h"
 #include "penstock/nn/network.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/strategy.h"
@@ -26,11 +31,14 @@ struct Columns {
   std::string label = "";
 };
 
-// A batch on the devices.
+// What one execution takes, on the devices: a batch, or several as a stack.
 struct DeviceBatch {
-  std::vector<runtime::Buffers> replicas;  // [replica]: inputs..., label (if wanted), count
-  int64_t examples = 0;                    // real ones, of all replicas
-  BatchTypes types;                        // of one replica's part
+  // [replica]: inputs..., label and count (if wanted), of a stack also the number of its batches.
+  std::vector<runtime::Buffers> replicas;
+  int64_t steps = 1;     // batches; a stack has room for types.depth
+  int64_t examples = 0;  // real ones, of all replicas and batches
+  int64_t bytes = 0;     // of one batch, all replicas
+  BatchTypes types;      // of one replica's part
 };
 
 class Feed {
@@ -47,16 +55,36 @@ class Feed {
         strategy_(strategy),
         options_(std::move(options)) {}
 
-  // The next batch, nothing at the end of the data.
-  absl::StatusOr<std::optional<DeviceBatch>> Next();
+  // The next batch, nothing at the end of the data. With a depth of more than 1 the next `steps`
+  // batches, in a stack with room for `depth`; fewer at the end of the data, and before a batch
+  // whose rows have other shapes.
+  absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1);
   // Of the data, behind the last batch that Next gave.
-  data::IteratorState State() const { return iterator_->State(); }
+  data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
   // What would make the data come faster, as far as that is known by now.
   std::vector<std::string> Hints() const;
 
  private:
+  // Numbers that are on a device.
+  struct Sent {
+    std::vector<int32_t> numbers;
+    runtime::Buffer buffer;
+  };
+  struct SentTo {
+    Sent counts, steps;
+  };
+
+  // Makes sure that a batch stands in read_; false at the end of the data.
+  absl::StatusOr<bool> Read();
   absl::Status ResolveColumns(const base::NamedArrays& batch);
-  absl::StatusOr<DeviceBatch> Place(const base::NamedArrays& batch);
+  absl::Status CheckRows();
+  const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }
+  int64_t Examples() const { return Column(0).dim(0); }
+  int32_t ExamplesOf(int replica) const;
+  BatchTypes TypesOfRead() const;
+  absl::StatusOr<DeviceBatch> Place();
+  absl::StatusOr<DeviceBatch> PlaceStack(int64_t depth, int64_t steps);
+  absl::StatusOr<runtime::Buffer> PutNumbers(int replica, std::vector<int32_t> numbers, Sent& sent);
 
   std::unique_ptr<data::Iterator> iterator_;
   const nn::Network& network_;
@@ -65,6 +93,10 @@ class Feed {
   bool resolved_ = false;
   std::vector<std::string> names_;  // inputs..., label
   int64_t replica_rows_ = 0;        // of every batch, padding included
+  base::NamedArrays read_;          // from the iterator, not yet given
+  data::IteratorState before_read_;
+  std::vector<SentTo> sent_;  // [replica]
+  const std::shared_ptr<data::BufferPool> memory_ = data::BufferPool::Make();
 };
 
 }  // namespace penstock::train

@@ -1,6 +1,7 @@
 #include "penstock/train/fit_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -30,7 +31,11 @@ double NumberOf(const Json& json) {
 }  // namespace
 
 FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions& options)
-    : trainer_(trainer), dataset_(dataset), options_(options), callbacks_(options.callbacks) {
+    : trainer_(trainer),
+      dataset_(dataset),
+      options_(options),
+      callbacks_(options.callbacks),
+      meter_(trainer.options_.clock) {
   std::stable_partition(callbacks_.begin(), callbacks_.end(),
                         [](const auto& c) { return !c->GoesLast(); });
   for (const auto& callback : callbacks_) halt_on_nan_ = halt_on_nan_ || callback->StopsOnNan();
@@ -39,6 +44,7 @@ FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions&
 
 template <typename Call>
 absl::Status FitRun::ForEachCallback(Call call) {
+  const IdleMeter::Doing callbacks(meter_, HostWork::kCallback);
   for (const auto& callback : callbacks_) PENSTOCK_RETURN_IF_ERROR(call(*callback));
   return absl::OkStatus();
 }
@@ -88,6 +94,7 @@ absl::Status FitRun::Train() {
 // own.
 absl::Status FitRun::OpenFeed() {
   if (endless() && feed_ != nullptr) return absl::OkStatus();
+  const IdleMeter::Doing data(meter_, HostWork::kData);
   data::IteratorOptions options = {.pool = options_.read.pool,
                                    .file_system = options_.read.file_system,
                                    .deterministic = options_.read.deterministic};
@@ -126,6 +133,7 @@ absl::Status FitRun::CheckPipeline(absl::string_view saved) const {
 absl::Status FitRun::BeginEpoch() {
   PENSTOCK_RETURN_IF_ERROR(OpenFeed());
   logs_ = Logs();
+  epoch_first_step_ = dispatched_.step;
   if (!resumed_mid_epoch_) {
     // Metrics are of this epoch only. In a resumed epoch their sums came with the state.
     PENSTOCK_ASSIGN_OR_RETURN(const auto zeros, trainer_.ZeroMetrics());
@@ -138,11 +146,28 @@ absl::Status FitRun::BeginEpoch() {
   return ForEachCallback([&](Callback& c) { return c.EpochBegin(*this, dispatched_); });
 }
 
+int64_t FitRun::StepsToGive() const {
+  int64_t steps = trainer_.steps_tuner_.steps();
+  if (endless()) steps = std::min(steps, options_.steps_per_epoch - dispatched_.step);
+  Position position = dispatched_;
+  for (int64_t i = 1; i < steps; ++i) {
+    ++position.step;
+    ++position.total_steps;
+    for (const auto& callback : callbacks_) {
+      if (callback->WantsState(position)) return i;
+    }
+  }
+  return steps;
+}
+
 absl::StatusOr<bool> FitRun::RunEpoch() {
   bool more = true;
-  while (!stopping_ &&
-         (options_.steps_per_epoch == 0 || dispatched_.step < options_.steps_per_epoch)) {
-    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed_->Next());
+  while (!stopping_ && (!endless() || dispatched_.step < options_.steps_per_epoch)) {
+    std::optional<DeviceBatch> batch;
+    {
+      const IdleMeter::Doing data(meter_, HostWork::kData);
+      PENSTOCK_ASSIGN_OR_RETURN(batch, feed_->Next(trainer_.steps_tuner_.depth(), StepsToGive()));
+    }
     if (!batch.has_value()) {
       more = false;
       break;
@@ -165,45 +190,60 @@ absl::StatusOr<bool> FitRun::RunEpoch() {
 
 absl::Status FitRun::Dispatch(DeviceBatch batch) {
   auto& kept = halt_on_nan_ ? trainer_.halting_train_steps_ : trainer_.train_steps_;
-  PENSTOCK_ASSIGN_OR_RETURN(auto executable, trainer_.Compile(kept, batch.types, callbacks_, [&] {
-    return TrainStep(trainer_.objective(), trainer_.layout_, batch.types,
-                     trainer_.strategy().num_replicas(), halt_on_nan_);
-  }));
+  std::shared_ptr<runtime::Executable> executable;
+  {
+    const IdleMeter::Doing compile(meter_, HostWork::kCompile);
+    PENSTOCK_ASSIGN_OR_RETURN(executable, trainer_.Compile(kept, batch.types, callbacks_, [&] {
+      return TrainStep(trainer_.objective(), trainer_.layout_, batch.types,
+                       trainer_.strategy().num_replicas(), halt_on_nan_);
+    }));
+  }
   std::vector<runtime::Buffers>& state = trainer_.state_.replicas();
   std::vector<runtime::Buffers> arguments = state;
   for (size_t r = 0; r < state.size(); ++r) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
   }
+  std::shared_ptr<IdleMeter::Execution> execution = meter_.Give();
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> results, executable->Execute(arguments));
   const runtime::Buffer report = results[0].back();
   for (size_t r = 0; r < state.size(); ++r) {
     results[r].pop_back();
     state[r] = std::move(results[r]);
   }
-  examples_per_step_ = std::max(examples_per_step_, batch.examples);
-  ++dispatched_.step;
-  ++dispatched_.total_steps;
-  return in_flight_.Add(report, std::move(batch));
+  const int64_t steps = batch.steps;
+  examples_per_step_ = std::max(examples_per_step_, (batch.examples + steps - 1) / steps);
+  dispatched_.step += steps;
+  dispatched_.total_steps += steps;
+  return in_flight_.Add(report, std::move(batch), std::move(execution));
 }
 
 absl::Status FitRun::Settle() {
-  absl::StatusOr<InFlight::Step> step = in_flight_.Take();
-  settled_ = {dispatched_.epoch, settled_.epoch == dispatched_.epoch ? settled_.step + 1 : 1,
-              settled_.total_steps + 1};
+  const Position before = settled_;
+  absl::StatusOr<InFlight::Step> step = [&] {
+    const IdleMeter::Doing wait(meter_, HostWork::kWait);
+    return in_flight_.Take();
+  }();
   if (!step.ok()) {
-    return base::WithContext(step.status(),
-                             absl::StrCat("epoch ", settled_.epoch + 1, ", step ", settled_.step));
+    return base::WithContext(
+        step.status(), absl::StrCat("epoch ", before.epoch + 1, ", after step ", before.step));
   }
+  Measure(*step);
+  settled_.step += step->batch.steps;
+  settled_.total_steps += step->batch.steps;
   logs_ = trainer_.LogsOf(step->report);
   if (const float halted = step->report.values<float>().back(); halt_on_nan_ && halted >= 0) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::string place, FindNan(step->batch));
+    const auto index = static_cast<int64_t>(halted);
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string place, FindNan(step->batch, index));
     Stop(absl::StrCat(
-        "epoch ", settled_.epoch + 1, ", step ", settled_.step, ": ", place,
+        "epoch ", before.epoch + 1, ", step ", before.step + index + 1, ": ", place,
         " is not finite (NaN or infinity); the weights are those from before this step"));
     return absl::OkStatus();
   }
   // Early, and then ever less often: asking costs a little.
-  if ((settled_.step & (settled_.step - 1)) == 0) TellHints();
+  if (std::bit_width(static_cast<uint64_t>(before.step)) !=
+      std::bit_width(static_cast<uint64_t>(settled_.step))) {
+    TellHints();
+  }
   return ForEachCallback([&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
 }
 
@@ -214,8 +254,28 @@ void FitRun::TellHints() {
   }
 }
 
+void FitRun::Measure(const InFlight::Step& step) {
+  // The report may be here a moment before the moment is noted.
+  const double noted = step.execution->finished();
+  const double finished = noted >= 0 ? noted : trainer_.options_.clock->Seconds();
+  const double host = meter_.Spent(HostWork::kHost) + meter_.Spent(HostWork::kCallback);
+  trainer_.steps_tuner_.Measured(
+      {.depth = step.batch.types.depth,
+       .steps = step.batch.steps,
+       .host_seconds = host - measured_host_,
+       .device_seconds = finished - std::max(last_finished_, step.execution->given()),
+       .batch_bytes = step.batch.bytes,
+       .steps_per_epoch = steps_per_epoch_});
+  last_finished_ = finished;
+  measured_host_ = host;
+}
+
 absl::Status FitRun::EndEpoch() {
+  FitStats stats = meter_.Take();
+  stats.steps = settled_.step - epoch_first_step_;
+  history_.stats.push_back(stats);
   if (options_.validation != nullptr) {
+    const IdleMeter::Doing validating(meter_, HostWork::kLeftOut);
     absl::StatusOr<Logs> validation =
         trainer_.EvaluateWith(*options_.validation, options_.read, callbacks_);
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
@@ -231,7 +291,7 @@ absl::Status FitRun::EndEpoch() {
   return ForEachCallback([&](Callback& c) { return c.EpochEnd(*this, ended, logs_); });
 }
 
-absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch) {
+absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch, int64_t step) {
   PENSTOCK_ASSIGN_OR_RETURN(const Diagnosis diagnosis,
                             DiagnoseStep(trainer_.objective(), trainer_.layout_, batch.types,
                                          trainer_.strategy().num_replicas()));
@@ -240,6 +300,10 @@ absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch) {
   std::vector<runtime::Buffers> arguments = trainer_.state_.replicas();
   for (size_t r = 0; r < arguments.size(); ++r) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
+    if (batch.types.depth == 1) continue;
+    PENSTOCK_ASSIGN_OR_RETURN(arguments[r].back(), trainer_.strategy().client().Put(
+                                                       Array::Scalar(static_cast<int32_t>(step)),
+                                                       trainer_.strategy().device(r)));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute(arguments));
   PENSTOCK_ASSIGN_OR_RETURN(const Array found, results[0][0].Get());
@@ -302,6 +366,7 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
       Logs logs;
       for (const Json& pair : epoch) logs.Set(pair.at(0).get<std::string>(), NumberOf(pair.at(1)));
       history_.epochs.push_back(std::move(logs));
+      history_.stats.emplace_back();
     }
     dispatched_ = settled_ = position;
     resumed_mid_epoch_ = position.step > 0;

@@ -30,6 +30,9 @@ class FitRun : public Run {
   int64_t examples_per_step() const override { return examples_per_step_; }
   int64_t steps_per_epoch() const override { return steps_per_epoch_; }
   int epochs() const override { return options_.epochs; }
+  FitStats stats() const override {
+    return history_.stats.empty() ? FitStats() : history_.stats.back();
+  }
 
  private:
   absl::Status Train();
@@ -41,12 +44,18 @@ class FitRun : public Run {
   absl::Status BeginEpoch();
   // Runs the rest of the epoch; false when the data ended before steps_per_epoch.
   absl::StatusOr<bool> RunEpoch();
+  // How many steps the next execution may take: no further than the end of the epoch, and than the
+  // next position at which a callback wants the state.
+  int64_t StepsToGive() const;
   absl::Status Dispatch(DeviceBatch batch);
   // Looks at the oldest report.
   absl::Status Settle();
+  // Tells the tuner what an execution took.
+  void Measure(const InFlight::Step& step);
   absl::Status EndEpoch();
-  // Finds the place of the first number that is not finite, in a step that was not kept.
-  absl::StatusOr<std::string> FindNan(const DeviceBatch& batch);
+  // Finds the place of the first number that is not finite, in step `step` of an execution, which
+  // was not kept.
+  absl::StatusOr<std::string> FindNan(const DeviceBatch& batch, int64_t step);
   // Tells the callbacks what would make the data come faster, each thing once.
   void TellHints();
   template <typename Call>
@@ -58,11 +67,15 @@ class FitRun : public Run {
   std::vector<std::shared_ptr<Callback>> callbacks_;  // those that go last, last
   bool halt_on_nan_ = false;
 
+  IdleMeter meter_;
   std::unique_ptr<Feed> feed_;
   InFlight in_flight_;
-  Position dispatched_;  // where the devices are
-  Position settled_;     // what has been looked at
+  double last_finished_ = 0;  // when the devices ended the last execution that was looked at
+  double measured_host_ = 0;  // the host's work up to that moment
+  Position dispatched_;       // where the devices are
+  Position settled_;          // what has been looked at
   bool resumed_mid_epoch_ = false;
+  int64_t epoch_first_step_ = 0;                  // of this run; more than 0 in a resumed epoch
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   std::set<std::string> told_;
   int64_t examples_per_step_ = 0;

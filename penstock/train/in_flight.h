@@ -1,5 +1,5 @@
-// Steps that were given to the devices and whose reports have not been looked at. Internal to room
-// train.
+// Executions that were given to the devices and whose reports have not been looked at. Internal to
+// room train.
 #pragma once
 
 #include <deque>
@@ -9,17 +9,19 @@
 
 #include "penstock/runtime/client.h"
 #include "penstock/train/feed.h"
+#include "penstock/train/idle_meter.h"
 
 namespace penstock::train {
 
 class InFlight {
  public:
-  // So many steps the host may be ahead: one runs, the next one is ready to start.
+  // So many executions the host may be ahead: one runs, the next one is ready to start.
   static constexpr size_t kLimit = 2;
 
   struct Step {
     base::Array report;
-    DeviceBatch batch;  // kept until its step is known to be good
+    DeviceBatch batch;                                // kept until its steps are known to be good
+    std::shared_ptr<IdleMeter::Execution> execution;  // null: not measured
   };
 
   InFlight() = default;
@@ -38,11 +40,16 @@ class InFlight {
   bool full() const { return steps_.size() > kLimit; }
 
   // Starts the copy of `report` to the host.
-  absl::Status Add(const runtime::Buffer& report, DeviceBatch batch) {
+  absl::Status Add(const runtime::Buffer& report, DeviceBatch batch,
+                   std::shared_ptr<IdleMeter::Execution> execution = nullptr) {
     Entry entry;
     entry.step.report = base::Array::Uninitialized(report.type().dtype, report.type().shape);
     entry.step.batch = std::move(batch);
     PENSTOCK_ASSIGN_OR_RETURN(entry.arrived, report.GetAsync(entry.step.report));
+    if (execution != nullptr) {
+      entry.arrived->OnReady([execution](const absl::Status&) { execution->Finish(); });
+    }
+    entry.step.execution = std::move(execution);
     steps_.push_back(std::move(entry));
     return absl::OkStatus();
   }

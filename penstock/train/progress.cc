@@ -150,6 +150,8 @@ class Line : public Callback {
       absl::StrAppend(&text, "  ", name, " ", FormatMetric(value));
     if (done) {
       absl::StrAppend(&text, "  ", FormatDuration(seconds));
+      const std::string idle = run.stats().IdleToString();
+      if (!idle.empty()) absl::StrAppend(&text, "  ", idle);
     } else if (run.steps_per_epoch() > 0 && steps > 0) {
       const int64_t left = run.steps_per_epoch() - position.step;
       absl::StrAppend(

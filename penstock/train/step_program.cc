@@ -1,6 +1,7 @@
 #include "penstock/train/step_program.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,7 +20,11 @@ Values StateParameters(ir::Graph& graph, const StateLayout& layout, int begin, i
   return values;
 }
 
-// A replica's part of a batch, as parameters.
+ir::TensorType Stacked(const ir::TensorType& type, int64_t depth) {
+  return depth == 1 ? type : ir::TensorType{type.dtype, type.shape.Prepend(depth)};
+}
+
+// A replica's part of a batch, as a step wants it.
 struct Batch {
   Values inputs;
   Value label;
@@ -27,9 +32,9 @@ struct Batch {
   Value mask;   // f32[rows]
 };
 
-// The network's inputs, in the types they travel in, converted to those the network wants.
+// The network's inputs as they travel: stacked, when depth is more than 1.
 Values InputParameters(ir::Graph& graph, const nn::Network& network,
-                       const std::vector<ir::TensorType>& types) {
+                       const std::vector<ir::TensorType>& types, int64_t depth = 1) {
   Values inputs;
   for (size_t i = 0; i < types.size(); ++i) {
     const nn::Network::Port& port = network.inputs()[i];
@@ -40,17 +45,48 @@ Values InputParameters(ir::Graph& graph, const nn::Network& network,
                                                          "; the batch has ", types[i].ToString())));
       return {};
     }
-    inputs.push_back(ir::Convert(graph.Parameter(types[i], port.name), port.type.dtype));
+    inputs.push_back(graph.Parameter(Stacked(types[i], depth), port.name));
   }
   return inputs;
 }
 
-Batch BatchParameters(ir::Graph& graph, const nn::Network& network, const BatchTypes& types) {
+// Inputs in the types that the network wants.
+Values ConvertInputs(const nn::Network& network, Values inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = ir::Convert(inputs[i], network.inputs()[i].type.dtype);
+  }
+  return inputs;
+}
+
+// Inputs..., label, count, as they travel.
+Values BatchParameters(ir::Graph& graph, const nn::Network& network, const BatchTypes& types) {
+  Values values = InputParameters(graph, network, types.inputs, types.depth);
+  values.push_back(graph.Parameter(Stacked(types.label, types.depth), "label"));
+  values.push_back(graph.Parameter(Stacked({DType::kI32, {}}, types.depth), "count"));
+  return values;
+}
+
+// One of the stacked batches.
+Values UnstackBatch(const Values& stacks, Value index) {
+  Values values;
+  for (const Value& stack : stacks) {
+    Values begin{index};
+    std::vector<int64_t> sizes(stack.shape().begin(), stack.shape().end());
+    sizes[0] = 1;
+    for (int i = 1; i < stack.rank(); ++i) begin.push_back(ir::SplatLike(index, 0));
+    values.push_back(ir::Squeeze(ir::DynamicSlice(stack, begin, sizes), {0}));
+  }
+  return values;
+}
+
+// `values`: inputs..., label, count of one batch.
+Batch MakeBatch(ir::Graph& graph, const nn::Network& network, const Values& values) {
   Batch batch;
-  batch.inputs = InputParameters(graph, network, types.inputs);
-  batch.label = graph.Parameter(types.label, "label");
-  batch.count = graph.Parameter({DType::kI32, {}}, "count");
-  const int64_t rows = types.inputs[0].shape.dim(0);
+  const size_t num_inputs = network.inputs().size();
+  batch.inputs = ConvertInputs(network, Values(values.begin(), values.begin() + num_inputs));
+  batch.label = values[num_inputs];
+  batch.count = values[num_inputs + 1];
+  const int64_t rows = batch.inputs[0].shape().dim(0);
   const Value place = ir::Iota(graph, {DType::kI32, {rows}}, 0);
   batch.mask = ir::Convert(ir::Less(place, batch.count), DType::kF32);
   return batch;
@@ -94,7 +130,7 @@ Values Add(const Values& a, const Values& b) {
   return sums;
 }
 
-// Running loss, running metrics, halted step.
+// Running loss, running metrics, the halted step (invalid: -1).
 Value Report(const Objective& objective, const Values& metric_states, Value halted) {
   Values numbers;
   const auto add = [&](Value scalar) {
@@ -126,11 +162,12 @@ struct Step {
 };
 
 // Forward, backward and the one collective. An invalid `loss` means that the graph has an error.
+// `batch`: inputs..., label, count.
 Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
-               const BatchTypes& types) {
+               const Values& state, const Values& batch) {
   Step step;
-  step.state = StateParameters(graph, layout, 0, layout.size());
-  step.batch = BatchParameters(graph, objective.network, types);
+  step.state = state;
+  step.batch = MakeBatch(graph, objective.network, batch);
   if (!graph.status().ok()) return step;
   const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
   const Value key = StepKey(graph, step.state[layout.key], step.state[layout.iteration]);
@@ -215,6 +252,29 @@ void HaltOnNan(const StateLayout& layout, const Step& step, Values& next) {
       ir::Select(ir::And(running, ir::Not(fine)), step.state[layout.iteration], halted);
 }
 
+// Runs `step` for the first of the stacked batches, as many as the parameter that it adds says. The
+// stacks go through the loop as they are, which costs nothing; the state is changed in place.
+Values Loop(ir::Graph& graph, const Values& state, const Values& stacks,
+            const std::function<Values(ir::Graph&, const Values&, const Values&)>& step) {
+  const ir::TensorType i32{DType::kI32, {}};
+  Values carried{ir::Splat(graph, i32, 0), graph.Parameter(i32, "steps")};
+  carried.insert(carried.end(), state.begin(), state.end());
+  carried.insert(carried.end(), stacks.begin(), stacks.end());
+  const auto more = [](ir::Graph&, const Values& at) { return ir::Less(at[0], at[1]); };
+  const auto body = [&](ir::Graph& inside, const Values& at) -> Values {
+    const auto first_stack = at.begin() + 2 + static_cast<int64_t>(state.size());
+    const Values next = step(inside, Values(at.begin() + 2, first_stack),
+                             UnstackBatch(Values(first_stack, at.end()), at[0]));
+    if (next.empty()) return {};
+    Values out{at[0] + 1.0, at[1]};
+    out.insert(out.end(), next.begin(), next.end());
+    out.insert(out.end(), first_stack, at.end());
+    return out;
+  };
+  const Values done = ir::While(carried, more, body);
+  return Values(done.begin() + 2, done.begin() + 2 + static_cast<int64_t>(state.size()));
+}
+
 // Parameter i's memory becomes result i's, for the first `count`.
 ir::PrintOptions Donating(int count) {
   ir::PrintOptions options;
@@ -225,16 +285,26 @@ ir::PrintOptions Donating(int count) {
 }  // namespace
 
 absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
-                                      const BatchTypes& batch, int num_replicas, bool halt_on_nan) {
-  ir::Graph graph("train_step", num_replicas);
-  const Step step = BuildStep(graph, objective, layout, batch);
+                                      const BatchTypes& types, int num_replicas, bool halt_on_nan) {
+  ir::Graph graph(types.depth == 1 ? "train_step" : "train_steps", num_replicas);
+  const Values state = StateParameters(graph, layout, 0, layout.size());
+  const Values batch = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
-  Values next = NextState(graph, objective, layout, step);
-  if (halt_on_nan) HaltOnNan(layout, step, next);
-  const Values metrics(next.begin() + layout.first_metric, next.end());
-  const Value report = Report(objective, metrics, next[layout.halted]);
-  Values results = next;
-  results.push_back(report);
+  const auto step = [&](ir::Graph& inside, const Values& before, const Values& one) -> Values {
+    const Step step = BuildStep(inside, objective, layout, before, one);
+    if (!inside.status().ok()) return {};
+    Values next = NextState(inside, objective, layout, step);
+    if (halt_on_nan) HaltOnNan(layout, step, next);
+    return next;
+  };
+  Values results = types.depth == 1 ? step(graph, state, batch) : Loop(graph, state, batch, step);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  const Values metrics(results.begin() + layout.first_metric, results.end());
+  // The step at which the state was left is as far behind the first one as its number is greater.
+  const Value halted = results[layout.halted];
+  const Value place = ir::Select(ir::Less(halted, ir::SplatLike(halted, 0)),
+                                 ir::SplatLike(halted, -1), halted - state[layout.iteration]);
+  results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
   graph.SetResults(results);
   return ir::PrintStableHlo(graph, Donating(layout.size()));
 }
@@ -245,8 +315,9 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
   // The metrics come first, so that they line up with the results they are donated to.
   const Values metrics = StateParameters(graph, layout, layout.first_metric, layout.size());
   const Values variables = StateParameters(graph, layout, 0, layout.num_variables);
-  const Batch batch = BatchParameters(graph, objective.network, types);
+  const Values values = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
+  const Batch batch = MakeBatch(graph, objective.network, values);
   const Forward forward =
       RunForward(graph, objective, variables, batch, /*training=*/false, Value());
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -263,16 +334,22 @@ absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
   Values variables, inputs;
   for (const nn::VariableSpec& v : network.variables())
     variables.push_back(graph.Parameter(v.type, v.name));
-  inputs = InputParameters(graph, network, types);
+  inputs = ConvertInputs(network, InputParameters(graph, network, types));
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   graph.SetResults(network.Apply({.graph = &graph, .training = false}, variables, inputs).outputs);
   return ir::PrintStableHlo(graph);
 }
 
 absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
-                                       const BatchTypes& batch, int num_replicas) {
+                                       const BatchTypes& types, int num_replicas) {
   ir::Graph graph("diagnose_step", num_replicas);
-  const Step step = BuildStep(graph, objective, layout, batch);
+  const Values state = StateParameters(graph, layout, 0, layout.size());
+  Values batch = BatchParameters(graph, objective.network, types);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  if (types.depth > 1) {
+    batch = UnstackBatch(batch, graph.Parameter({DType::kI32, {}}, "steps"));
+  }
+  const Step step = BuildStep(graph, objective, layout, state, batch);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   Diagnosis diagnosis;
   Values found;

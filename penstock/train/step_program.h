@@ -12,6 +12,13 @@
 //
 // The state comes in donated and goes out in the same order. Beside it goes out the report: a few
 // numbers the host reads while later steps run.
+//
+// Several steps in one execution are a loop on the device over stacked batches:
+//
+//   for (i = 0; i < steps; ++i) state = step(state, batches[i], counts[i])
+//
+// The body is compiled once, and `steps` is an argument: fewer batches than the stack has room for
+// need no other program.
 #pragma once
 
 #include <string>
@@ -42,12 +49,18 @@ struct Objective {
 struct BatchTypes {
   std::vector<ir::TensorType> inputs;
   ir::TensorType label;
+  // So many batches are stacked for one execution: each array has one more axis in front. 1: a
+  // batch by itself, without that axis.
+  int64_t depth = 1;
   friend bool operator==(const BatchTypes&, const BatchTypes&) = default;
 };
 
 // Parameters: state..., inputs..., label, count (i32).  Results: state..., report.
-// The report is f32[1 + metrics + 1]: running loss, running metrics, and the halted step (-1:
-// none).
+// The report is f32[1 + metrics + 1]: running loss, running metrics, and which step of this
+// execution, from 0, was the first whose numbers were not finite (-1: none; halt_on_nan only).
+//
+// With a depth of more than 1 the inputs and labels are stacks, count is i32[depth], and one more
+// parameter, `steps` (i32), says how many of them are run.
 //
 // With halt_on_nan, a step whose loss or gradients are not finite, and all that follow, leave the
 // state as it was, so that the layer at fault can be found (DiagnoseStep). It costs a look at every
@@ -65,8 +78,9 @@ absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
                                         const std::vector<ir::TensorType>& inputs,
                                         int num_replicas);
 
-// Parameters as TrainStep's; nothing is donated. Results: one bool vector; places[i] says what the
-// i-th of them found finite, in the order in which a step computes them.
+// Parameters as TrainStep's, but that `steps` is which of the stacked batches is meant; nothing is
+// donated. Results: one bool vector; places[i] says what the i-th of them found finite, in the
+// order in which a step computes them.
 struct Diagnosis {
   ir::Program program;
   std::vector<std::string>

@@ -4,6 +4,7 @@
 //   Summary { 1: repeated Value { 1: string tag, 2: float simple_value } }
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -61,9 +62,16 @@ class TensorBoardCallback : public Callback {
  public:
   explicit TensorBoardCallback(const TensorBoardOptions& options) : options_(options) {}
 
+  absl::Status EpochBegin(Run&, const Position& position) override {
+    steps_ = position.total_steps;
+    return absl::OkStatus();
+  }
+
   absl::Status BatchEnd(Run&, const Position& position, const Logs& logs) override {
-    if (options_.update_every_steps == 0 ||
-        position.total_steps % options_.update_every_steps != 0) {
+    if (options_.update_every_steps == 0) return absl::OkStatus();
+    // With several steps in an execution not every step is seen.
+    const int64_t periods = position.total_steps / options_.update_every_steps;
+    if (std::exchange(steps_, position.total_steps) / options_.update_every_steps == periods) {
       return absl::OkStatus();
     }
     std::vector<std::pair<std::string, double>> scalars;
@@ -141,6 +149,7 @@ class TensorBoardCallback : public Callback {
   }
 
   TensorBoardOptions options_;
+  int64_t steps_ = 0;  // that have been seen
   Events train_, validation_;
 };
 

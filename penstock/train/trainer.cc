@@ -17,6 +17,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options)
   const Objective& objective = options.objective;
   PENSTOCK_RETURN_IF_ERROR(objective.network.status());
   PENSTOCK_RETURN_IF_ERROR(objective.optimizer.Check());
+  if (options.steps_per_execution < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps_per_execution must be at least 1, or kAutoSteps (0), got ",
+                     options.steps_per_execution));
+  }
   if (objective.network.outputs().size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat("training wants a network with one output; '",
                                                    objective.network.name(), "' has ",

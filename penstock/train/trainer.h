@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/data/dataset.h"
 #include "penstock/runtime/compile_history.h"
 #include "penstock/runtime/out_of_memory.h"
@@ -16,20 +17,29 @@
 #include "penstock/train/feed.h"
 #include "penstock/train/state.h"
 #include "penstock/train/step_program.h"
+#include "penstock/train/steps_tuner.h"
 #include "penstock/train/strategy.h"
 
 namespace penstock::train {
+
+// As few as keep the host's work under 1 % of the time, found by measuring (steps_tuner.h).
+inline constexpr int64_t kAutoSteps = 0;
 
 struct TrainerOptions {
   Objective objective;
   Strategy strategy;
   Columns columns = {};
+  // So many training steps are one execution: a loop on the devices, which wait for the host that
+  // much less often. The numbers are those of single steps. Reports come, and BatchEnd is called,
+  // after each execution; the batches of three executions are in memory.
+  int64_t steps_per_execution = 1;
   // Of the first values, dropout and augmentation. Datasets whose shuffles have no seed of their
   // own get theirs from it too.
   uint64_t seed = 0;
   // A program that needs more memory than its device has left is an error before its first step,
   // which says what is large and which batch would fit. False: it is tried all the same.
   bool check_memory = true;
+  base::Clock* clock = base::Clock::Real();  // measures FitStats
 };
 
 // How data is read.
@@ -52,6 +62,8 @@ struct FitOptions {
 
 struct History {
   std::vector<Logs> epochs;
+  // Of each epoch; empty ones for those before a resumed training.
+  std::vector<FitStats> stats;
   // Why training ended before its last epoch; empty when it did not.
   std::string stop_reason;
 };
@@ -84,7 +96,8 @@ class Trainer {
  private:
   friend class FitRun;
 
-  explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
+  explicit Trainer(TrainerOptions options)
+      : options_(std::move(options)), steps_tuner_(options_.steps_per_execution) {}
 
   // Compiled programs are kept for the types they were compiled for.
   struct Compiled {
@@ -106,6 +119,7 @@ class Trainer {
   StateLayout layout_;
   DeviceState state_;
   runtime::CompileHistory compile_history_;
+  StepsTuner steps_tuner_;  // what one Fit found out the next one need not measure again
   std::vector<Compiled> train_steps_, halting_train_steps_, evaluate_steps_, predict_steps_;
 };
 

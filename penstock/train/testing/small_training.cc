@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& option
                      .metrics = {nn::Accuracy()}},
        .strategy = std::move(strategy),
        .columns = {.inputs = {"x"}, .label = "y"},
+       .steps_per_execution = options.steps_per_execution,
        .seed = options.seed});
 }
 

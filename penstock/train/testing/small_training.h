@@ -24,6 +24,7 @@ struct SmallOptions {
   nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9});
   int replicas = 1;
   uint64_t seed = 7;
+  int64_t steps_per_execution = 1;
 };
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
 

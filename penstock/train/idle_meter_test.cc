@@ -1,0 +1,114 @@
+#include "penstock/train/idle_meter.h"
+
+#include "gtest/gtest.h"
+
+namespace penstock::train {
+namespace {
+
+using Doing = IdleMeter::Doing;
+
+TEST(IdleMeter, IdleTimeGoesToWhatTheHostDidMeanwhile) {
+  base::FakeClock clock;
+  IdleMeter meter(&clock);
+  {
+    const Doing compile(meter, HostWork::kCompile);
+    clock.Advance(4);
+  }
+  const auto first = meter.Give();
+  {
+    const Doing data(meter, HostWork::kData);
+    clock.Advance(1);
+    first->Finish();
+    clock.Advance(2);  // the devices have nothing to do now
+  }
+  {
+    const Doing callback(meter, HostWork::kCallback);
+    clock.Advance(0.5);
+  }
+  clock.Advance(0.25);
+  const auto second = meter.Give();
+  {
+    const Doing wait(meter, HostWork::kWait);
+    clock.Advance(8);
+    second->Finish();
+  }
+  const FitStats stats = meter.Take();
+  EXPECT_EQ(stats.executions, 2);
+  EXPECT_DOUBLE_EQ(stats.seconds, 15.75);
+  EXPECT_DOUBLE_EQ(stats.idle_compile, 4);
+  EXPECT_DOUBLE_EQ(stats.idle_data, 2);
+  EXPECT_DOUBLE_EQ(stats.idle_callbacks, 0.5);
+  EXPECT_DOUBLE_EQ(stats.idle_host, 0.25);
+  EXPECT_EQ(stats.IdleToString(),
+            "idle 42.9 % (data 12.7 %, compile 25.4 %, callbacks 3.2 %, host 1.6 %)");
+}
+
+TEST(IdleMeter, WithWorkInTheQueueNothingIsIdle) {
+  base::FakeClock clock;
+  IdleMeter meter(&clock);
+  auto running = meter.Give();
+  for (int i = 0; i < 10; ++i) {
+    const auto queued = meter.Give();
+    {
+      const Doing data(meter, HostWork::kData);
+      clock.Advance(1);
+    }
+    running->Finish();
+    running = queued;
+  }
+  const FitStats stats = meter.Take();
+  EXPECT_DOUBLE_EQ(stats.seconds, 10);
+  EXPECT_EQ(stats.idle_seconds(), 0);
+  EXPECT_EQ(stats.IdleToString(), "idle 0.0 %");
+}
+
+TEST(IdleMeter, WhatWasAccountedIsNotCountedAgain) {
+  base::FakeClock clock;
+  IdleMeter meter(&clock);
+  const auto execution = meter.Give();
+  execution->Finish();
+  clock.Advance(1);
+  EXPECT_DOUBLE_EQ(meter.Take().idle_host, 1);
+  clock.Advance(2);
+  const FitStats next = meter.Take();
+  EXPECT_DOUBLE_EQ(next.idle_host, 2);
+  EXPECT_DOUBLE_EQ(next.seconds, 2);
+}
+
+TEST(IdleMeter, WhatIsLeftOutIsNeitherTimeNorIdle) {
+  base::FakeClock clock;
+  IdleMeter meter(&clock);
+  meter.Give()->Finish();
+  {
+    const Doing validation(meter, HostWork::kLeftOut);
+    clock.Advance(100);
+  }
+  clock.Advance(1);
+  const FitStats stats = meter.Take();
+  EXPECT_DOUBLE_EQ(stats.seconds, 1);
+  EXPECT_DOUBLE_EQ(stats.idle_seconds(), 1);
+}
+
+TEST(IdleMeter, WorkWithinOtherWorkIsCountedOnce) {
+  base::FakeClock clock;
+  IdleMeter meter(&clock);
+  {
+    const Doing data(meter, HostWork::kData);
+    clock.Advance(1);
+    {
+      const Doing compile(meter, HostWork::kCompile);
+      clock.Advance(2);
+    }
+    clock.Advance(4);
+  }
+  EXPECT_DOUBLE_EQ(meter.Spent(HostWork::kData), 5);
+  EXPECT_DOUBLE_EQ(meter.Spent(HostWork::kCompile), 2);
+  const FitStats stats = meter.Take();
+  EXPECT_DOUBLE_EQ(stats.idle_data, 5);
+  EXPECT_DOUBLE_EQ(stats.idle_compile, 2);
+}
+
+TEST(FitStats, WithoutAMeasurementThereIsNothingToSay) { EXPECT_EQ(FitStats().IdleToString(), ""); }
+
+}  // namespace
+}  // namespace penstock::train

@@ -1,0 +1,52 @@
+#include "penstock/train/steps_tuner.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::train {
+namespace {
+
+constexpr double kOverhead = 0.01;
+// Alone, a step takes longer than in a loop, by the time of starting it: the first guess is too
+// low.
+constexpr double kRoom = 4;
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// So many steps of `step` seconds hide `host` seconds.
+int64_t StepsThatHide(double host, double step, double room, int64_t most) {
+  if (step <= 0) return most;
+  const double steps = std::ceil(room * host / (kOverhead * step));
+  return steps < static_cast<double>(most) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
+                                           : most;
+}
+
+}  // namespace
+
+void StepsTuner::Measured(const Execution& execution) {
+  if (stage_ == Stage::kSettled || execution.depth != depth_ || ++seen_ <= kSkipped) return;
+  host_.push_back(execution.host_seconds);
+  step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
+  if (static_cast<int>(host_.size()) < kSamples) return;
+  const double host = Median(host_), step = Median(step_);
+  host_.clear();
+  step_.clear();
+  seen_ = 0;
+  if (stage_ == Stage::kLoop) {
+    steps_ = StepsThatHide(host, step, 1, depth_);
+    stage_ = Stage::kSettled;
+    return;
+  }
+  int64_t most =
+      std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMostDepth);
+  if (execution.steps_per_epoch > 0) most = std::min(most, execution.steps_per_epoch);
+  const bool enough = StepsThatHide(host, step, 1, most) == 1;
+  depth_ = steps_ = enough ? 1 : StepsThatHide(host, step, kRoom, most);
+  stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+}
+
+}  // namespace penstock::train

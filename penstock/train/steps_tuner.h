@@ -1,0 +1,54 @@
+// StepsTuner: how many steps one execution takes. Internal to room train.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock::train {
+
+// Fixed: as many as one asked for. Auto: as few as make the host's work for an execution less than
+// a hundredth of what the devices do in it, found by measuring:
+//
+//   1. The first executions take one step each, by the program that takes one. If that is enough,
+//      it stays so, and nothing else is ever compiled.
+//   2. Otherwise the loop is compiled for a stack of more batches than seem to be needed (up to
+//   512,
+//      and 64 MiB), and measured when full: the time of one step without that of starting it.
+//   3. From then on as many of them are run as are needed. That is an argument of the same program.
+class StepsTuner {
+ public:
+  static constexpr int64_t kMostDepth = 512;
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+
+  // `steps` of 0 (kAutoSteps): by measuring.
+  explicit StepsTuner(int64_t steps) : depth_(steps == 0 ? 1 : steps), steps_(depth_) {
+    if (steps != 0) stage_ = Stage::kSettled;
+  }
+
+  // How many batches are stacked: what the program is compiled for.
+  int64_t depth() const { return depth_; }
+  // How many steps the next execution shall take; at most depth().
+  int64_t steps() const { return steps_; }
+
+  struct Execution {
+    int64_t depth = 1;  // of its stack
+    int64_t steps = 1;
+    double host_seconds = 0;    // that the host worked for it, waiting for data apart
+    double device_seconds = 0;  // that it took
+    int64_t batch_bytes = 0;
+    int64_t steps_per_epoch = -1;  // -1: not known
+  };
+  void Measured(const Execution& execution);
+
+ private:
+  enum class Stage { kOneStep, kLoop, kSettled };
+  // Fewer say little; the first ones of each stage are slow (memory, caches).
+  static constexpr int kSkipped = 2, kSamples = 8;
+
+  Stage stage_ = Stage::kOneStep;
+  int64_t depth_, steps_;
+  int seen_ = 0;
+  std::vector<double> host_, step_;  // seconds
+};
+
+}  // namespace penstock::train
