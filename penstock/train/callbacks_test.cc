@@ -53,9 +53,11 @@ class FakeRun : public Run {
   int64_t examples_per_step() const override { return 10; }
   int64_t steps_per_epoch() const override { return 20; }
   int epochs() const override { return 3; }
+  FitStats stats() const override { return measured; }
 
   std::string stopped;
   base::NamedArrays weights;
+  FitStats measured;
 };
 
 TEST(EarlyStopping, WaitsItsPatienceAndRestoresTheBest) {
@@ -108,6 +110,27 @@ TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
   }
   EXPECT_EQ(Contents(path), "epoch,loss,accuracy\n0,0.5,0.25\n1,1.5,0.25\n");
   std::filesystem::remove(path);
+}
+
+// Seen are steps 3, 6 and 8 of the first epoch, then 11: events are due at 4, 8 and 12.
+TEST(TensorBoard, PeriodsThatEndWithinAnExecutionAreNotMissed) {
+  const std::string folder = NewPath("_tb");
+  FakeRun run;
+  auto callback = TensorBoard({.folder = folder, .update_every_steps = 4});
+  ASSERT_TRUE(callback->EpochBegin(run, {}).ok());
+  for (int64_t step : {3, 6, 8, 11}) {
+    ASSERT_TRUE(callback->BatchEnd(run, {.total_steps = step}, {{"loss", 0.5}}).ok());
+  }
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  const auto file = std::filesystem::directory_iterator(folder + "/train")->path().string();
+  auto reader = record::TfRecordReader::Open(*io::FileSystem::Default(), file);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto block = (*reader)->ReadBlock();
+  ASSERT_TRUE(block.ok()) << block.status();
+  ASSERT_EQ(block->records.size(), 3u);  // the version, then steps 6 and 8
+  EXPECT_THAT(std::string(block->records[1]), HasSubstr("\x10\x06"));
+  EXPECT_THAT(std::string(block->records[2]), HasSubstr("\x10\x08"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(TensorBoard, EventsOfTrainingAndValidationStandInTheirFolders) {
@@ -213,6 +236,24 @@ TEST(ProgressLine, OnATerminalItIsWrittenOver) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 21);
   EXPECT_THAT(text, ::testing::EndsWith("accuracy 1.000e-05  0:00:20\n"));
+}
+
+TEST(ProgressLine, TheEndOfAnEpochSaysHowLongTheDevicesWereIdle) {
+  std::FILE* file = std::tmpfile();
+  base::FakeClock clock;
+  auto line = ProgressLine({.out = file, .style = ProgressOptions::Style::kLines, .clock = &clock});
+  FakeRun run;
+  run.measured = {.seconds = 20, .idle_data = 1.5, .idle_compile = 0.5, .idle_host = 0.001};
+  ASSERT_TRUE(line->EpochBegin(run, {.epoch = 1}).ok());
+  clock.Advance(20);
+  ASSERT_TRUE(line->EpochEnd(run, {.epoch = 1, .step = 20}, {{"loss", 0.25}}).ok());
+  std::rewind(file);
+  std::string text(1000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_EQ(text,
+            "Epoch 2/3  20/20  10.0 img/s  loss 0.2500  0:00:20  idle 10.0 % (data 7.5 %, compile "
+            "2.5 %)\n");
 }
 
 TEST(ProgressLine, ANoteHasALineOfItsOwn) {

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/data/stage.h"
+
 namespace penstock::train {
 namespace {
 
@@ -26,6 +28,14 @@ Json LogsToJson(const Logs& logs) {
 double NumberOf(const Json& json) {
   if (json.is_number()) return json.get<double>();
   return std::strtod(json.get<std::string>().c_str(), nullptr);
+}
+
+// Whether one pass over the data leaves something behind for the next.
+bool KeepsElements(const data::Dataset::Description& dataset) {
+  const absl::string_view name = dataset.stage->name();
+  return name == "Cache" || name == "Snapshot" ||
+         std::any_of(dataset.inputs.begin(), dataset.inputs.end(),
+                     [](const auto& input) { return KeepsElements(*input); });
 }
 
 }  // namespace
@@ -90,25 +100,54 @@ absl::Status FitRun::Train() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) {
+  data::IteratorOptions options = {.pool = options_.read.pool,
+                                   .file_system = options_.read.file_system,
+                                   .deterministic = options_.read.deterministic};
+  if (options.pool == nullptr) {
+    // One for all epochs: two of them are read at once for a moment.
+    if (pool_ == nullptr) pool_ = std::make_unique<base::ThreadPool>(base::NumCores(), "data");
+    options.pool = pool_.get();
+  }
+  if (resume_at_.has_value()) {
+    options.state = *std::exchange(resume_at_, std::nullopt);
+  } else {
+    options.seed = trainer_.options_.seed;
+    options.epoch = epoch;
+  }
+  return dataset_.MakeIterator(options);
+}
+
 // With steps_per_epoch the data goes on from epoch to epoch; without, each epoch is a pass of its
 // own.
 absl::Status FitRun::OpenFeed() {
   if (endless() && feed_ != nullptr) return absl::OkStatus();
   const IdleMeter::Doing data(meter_, HostWork::kData);
-  data::IteratorOptions options = {.pool = options_.read.pool,
-                                   .file_system = options_.read.file_system,
-                                   .deterministic = options_.read.deterministic};
-  if (resume_at_.has_value()) {
-    options.state = *std::exchange(resume_at_, std::nullopt);
-  } else {
-    options.seed = trainer_.options_.seed;
-    options.epoch = endless() ? 0 : dispatched_.epoch;
+  feed_ = nullptr;  // what it holds is free before more is needed
+  if (!next_data_.has_value()) {
+    opened_ = trainer_.options_.clock->Seconds();
+    next_data_ = MakeIterator(endless() ? 0 : dispatched_.epoch);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset_.MakeIterator(options));
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, *std::exchange(next_data_, std::nullopt));
   feed_ =
       std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
                              Feed::Options{.columns = trainer_.options_.columns});
   return absl::OkStatus();
+}
+
+void FitRun::MaybeReadAhead() {
+  if (endless() || next_data_.has_value() || dispatched_.epoch + 1 == options_.epochs) return;
+  // Only a pass that has ended shows how long one is. And a cache is filled by one pass at a time,
+  // which may be the second (what does not fit into memory) or the third (of a resumed run).
+  if (whole_passes_ < (KeepsElements(dataset_.description()) ? 3 : 1)) return;
+  const int64_t left = steps_per_epoch_ - dispatched_.step;
+  const double step_seconds = (trainer_.options_.clock->Seconds() - epoch_began_) /
+                              static_cast<double>(dispatched_.step - epoch_first_step_);
+  if (left <= 2 * trainer_.steps_tuner_.depth() ||
+      static_cast<double>(left) * step_seconds <= 2 * fill_seconds_) {
+    const IdleMeter::Doing data(meter_, HostWork::kData);
+    next_data_ = MakeIterator(dispatched_.epoch + 1);
+  }
 }
 
 data::IteratorState FitRun::DataState() const {
@@ -134,6 +173,7 @@ absl::Status FitRun::BeginEpoch() {
   PENSTOCK_RETURN_IF_ERROR(OpenFeed());
   logs_ = Logs();
   epoch_first_step_ = dispatched_.step;
+  epoch_began_ = trainer_.options_.clock->Seconds();
   if (!resumed_mid_epoch_) {
     // Metrics are of this epoch only. In a resumed epoch their sums came with the state.
     PENSTOCK_ASSIGN_OR_RETURN(const auto zeros, trainer_.ZeroMetrics());
@@ -173,6 +213,7 @@ absl::StatusOr<bool> FitRun::RunEpoch() {
       break;
     }
     PENSTOCK_RETURN_IF_ERROR(Dispatch(*std::move(batch)));
+    MaybeReadAhead();
     bool wanted = false;
     for (const auto& callback : callbacks_) wanted = wanted || callback->WantsState(dispatched_);
     while (!stopping_ && (in_flight_.full() || (wanted && !in_flight_.empty()))) {
@@ -276,13 +317,15 @@ absl::Status FitRun::EndEpoch() {
   history_.stats.push_back(stats);
   if (options_.validation != nullptr) {
     const IdleMeter::Doing validating(meter_, HostWork::kLeftOut);
-    absl::StatusOr<Logs> validation =
-        trainer_.EvaluateWith(*options_.validation, options_.read, callbacks_);
+    ReadOptions read = options_.read;
+    if (read.pool == nullptr) read.pool = pool_.get();
+    absl::StatusOr<Logs> validation = trainer_.EvaluateWith(*options_.validation, read, callbacks_);
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
     for (const auto& [name, value] : *validation) logs_.Set(absl::StrCat("val_", name), value);
   }
   TellHints();
   steps_per_epoch_ = settled_.step;
+  ++whole_passes_;
   history_.epochs.push_back(logs_);
   const Position ended = settled_;
   // The position of a checkpoint made now is the start of the next epoch.

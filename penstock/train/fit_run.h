@@ -37,6 +37,11 @@ class FitRun : public Run {
  private:
   absl::Status Train();
   absl::Status OpenFeed();
+  // The data of one epoch, or of all of them (endless).
+  absl::StatusOr<std::unique_ptr<data::Iterator>> MakeIterator(int epoch);
+  // Begins to read the next epoch's data when this one's are about to end, so that its first batch
+  // is there when it is wanted.
+  void MaybeReadAhead();
   bool endless() const { return options_.steps_per_epoch > 0; }
   // Where the data goes on behind the last step given to the devices.
   data::IteratorState DataState() const;
@@ -68,7 +73,14 @@ class FitRun : public Run {
   bool halt_on_nan_ = false;
 
   IdleMeter meter_;
+  std::unique_ptr<base::ThreadPool> pool_;  // of the data, when the caller gave none
   std::unique_ptr<Feed> feed_;
+  // The next epoch's data, while this one's are still read.
+  std::optional<absl::StatusOr<std::unique_ptr<data::Iterator>>> next_data_;
+  int whole_passes_ = 0;  // that this run has read
+  double epoch_began_ = 0;
+  double opened_ = -1;       // when data were opened that have not given a batch yet
+  double fill_seconds_ = 0;  // from there to the first batch
   InFlight in_flight_;
   double last_finished_ = 0;  // when the devices ended the last execution that was looked at
   double measured_host_ = 0;  // the host's work up to that moment

@@ -65,7 +65,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& option
        .strategy = std::move(strategy),
        .columns = {.inputs = {"x"}, .label = "y"},
        .steps_per_execution = options.steps_per_execution,
-       .seed = options.seed});
+       .seed = options.seed,
+       .clock = options.clock});
 }
 
 double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b) {

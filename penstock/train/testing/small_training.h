@@ -25,6 +25,7 @@ struct SmallOptions {
   int replicas = 1;
   uint64_t seed = 7;
   int64_t steps_per_execution = 1;
+  base::Clock* clock = base::Clock::Real();
 };
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
 

@@ -1,0 +1,96 @@
+#include "penstock/train/feed.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/train/testing/small_training.h"
+
+namespace penstock::train {
+namespace {
+
+using testing::CpuClient;
+using ::testing::ElementsAre;
+using testing::Points;
+using testing::SmallNet;
+
+std::vector<int32_t> Numbers(const runtime::Buffer& buffer) {
+  const Array array = *buffer.Get();
+  return {array.values<int32_t>().begin(), array.values<int32_t>().end()};
+}
+
+class Stacks : public ::testing::Test {
+ protected:
+  Feed Open(const data::Dataset& dataset) {
+    return Feed(*dataset.MakeIterator({.seed = 1}), network_, strategy_, {});
+  }
+
+  const nn::Network network_ = SmallNet();
+  const Strategy strategy_ = *Strategy::Create(CpuClient(2), {.replicas = 2});
+};
+
+// 5 batches of 6 rows, 3 for each of two replicas, and a last one with 2.
+TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
+  const base::NamedArrays points = Points(32);
+  Feed feed = Open(data::Dataset::FromArrays(points).Batch(6));
+  const auto first = *feed.Next(/*depth=*/4, /*steps=*/4), second = *feed.Next(4, 4);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(first->steps, 4);
+  EXPECT_EQ(first->examples, 24);
+  EXPECT_EQ(first->types.depth, 4);
+  EXPECT_EQ(second->steps, 2);
+  EXPECT_EQ(second->examples, 8);
+  EXPECT_FALSE((*feed.Next(4, 4)).has_value());
+
+  const float* x = points.Find("x")->data<float>();
+  for (int64_t batch = 0; batch < 6; ++batch) {
+    const DeviceBatch& stack = batch < 4 ? *first : *second;
+    for (int64_t r = 0; r < 2; ++r) {
+      const Array part = *stack.replicas[r][0].Get();
+      ASSERT_EQ(part.shape(), base::Shape({4, 3, 4}));
+      for (int64_t i = 0; i < 3; ++i) {
+        int64_t row = 6 * batch + 3 * r + i;
+        if (row >= 32) row = 30;  // padding: the first row of the last batch
+        const float* there = part.data<float>() + 12 * (batch % 4) + 4 * i;
+        EXPECT_THAT(absl::MakeConstSpan(there, 4),
+                    ::testing::ElementsAreArray(x + 4 * row, x + 4 * row + 4))
+            << "batch " << batch << ", replica " << r << ", row " << i;
+      }
+    }
+  }
+  EXPECT_THAT(Numbers(first->replicas[1][2]), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(Numbers(second->replicas[0][2]), ElementsAre(3, 2, 0, 0));
+  EXPECT_THAT(Numbers(second->replicas[1][2]), ElementsAre(3, 0, 0, 0));
+  EXPECT_THAT(Numbers(second->replicas[0][3]), ElementsAre(2));
+}
+
+// Labels of two rows' shapes: y is [2] for the first three batches, then [3].
+TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
+  const data::Dataset dataset = data::Dataset::FromGenerator(
+      [](const data::GeneratorContext&) {
+        return [batch = 0](base::NamedArrays* out) mutable -> absl::StatusOr<bool> {
+          if (batch == 5) return false;
+          *out = {{"x", Array::Zeros(DType::kF32, {2, 4})},
+                  {"y", Array::Zeros(DType::kF32, {2, batch++ < 3 ? 2 : 3})}};
+          return true;
+        };
+      },
+      {{"x", DType::kF32, {2, 4}}, {"y", DType::kF32, {2, -1}}});
+  Feed feed = Open(dataset);
+  const auto first = *feed.Next(8, 8);
+  EXPECT_EQ(first->steps, 3);
+  EXPECT_EQ(feed.State().elements, 3);
+  const auto second = *feed.Next(8, 8);
+  EXPECT_EQ(second->steps, 2);
+  EXPECT_EQ(second->types.label.shape, base::Shape({1, 3}));
+  EXPECT_EQ(feed.State().elements, 5);
+}
+
+TEST_F(Stacks, FewerMayBeAskedForThanThereIsRoomFor) {
+  Feed feed = Open(data::Dataset::FromArrays(Points(60)).Batch(6));
+  EXPECT_EQ((*feed.Next(8, 3))->steps, 3);
+  EXPECT_EQ(feed.State().elements, 3);
+  EXPECT_EQ((*feed.Next(8, 8))->steps, 7);
+}
+
+}  // namespace
+}  // namespace penstock::train
