@@ -89,6 +89,22 @@ TEST(Model, SequentialLearnsFromArrays) {
   EXPECT_NEAR(*logs->Get("accuracy"), right / 101, 1e-6);
 }
 
+TEST(Model, SeveralStepsInAnExecutionGiveTheSameNumbers) {
+  const auto [x, y] = Points(203);
+  std::vector<double> losses;
+  for (const int64_t steps : {int64_t{1}, int64_t{4}}) {
+    Model model = SmallModel();
+    CompileOptions options = Compiling();
+    options.steps_per_execution = steps;
+    ASSERT_TRUE(model.Compile(options).ok());
+    const auto history = model.Fit(x, y, {.epochs = 2, .verbose = 0});
+    ASSERT_TRUE(history.ok()) << history.status();
+    losses.push_back(*history->epochs[1].Get("loss"));
+    EXPECT_EQ(history->stats[1].executions, steps == 1 ? 7 : 2);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {
   const nn::Symbol a = Input({.shape = {1}, .name = "a"}), b = Input({.shape = {1}, .name = "b"});
   const nn::Symbol sum =
