@@ -34,10 +34,13 @@ TEST_F(CliTest, FromImageFilesToPredictions) {
   EXPECT_EQ(Json::parse(inspected.out)[1]["records"], 40);
   EXPECT_THAT(inspected.out, HasSubstr("one_hot_class float32[2], size int64[2]"));
 
-  const CommandResult trained = Penstock(
-      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "8", "--batch-size",
-       "16", "--save", Path("m.safetensors"), "--json", "--checkpoints", Path("run")});
+  const CommandResult trained =
+      Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "8",
+                "--batch-size", "16", "--save", Path("m.safetensors"), "--json", "--checkpoints",
+                Path("run"), "--dump-hlo", Path("hlo")});
   ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(Bytes(folder_ / "hlo/001-train_step.stablehlo.mlir"),
+              HasSubstr("func.func public @main"));
   EXPECT_EQ(Json::parse(trained.out)["epochs"].size(), 8u);
 
   const CommandResult again =
@@ -92,6 +95,10 @@ TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   const CommandResult missing = Penstock({"train", "--data", Path("*.tfrec")});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("penstock train: nothing matches"));
+  const CommandResult steps =
+      Penstock({"train", "--data", Path("shards/*.tfrec"), "--steps-per-execution", "0"});
+  EXPECT_EQ(steps.code, 1);
+  EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution is a number from 1 or 'auto', not '0'"));
 }
 
 TEST_F(CliTest, DevicesListsAsManyAsAskedFor) {

@@ -12,13 +12,20 @@ class Stopwatch : public train::Callback {
  public:
   Stopwatch(const StepSpeedOptions& options, StepSpeed& speed) : options_(options), speed_(speed) {}
 
-  absl::Status BatchEnd(train::Run& run, const train::Position&, const train::Logs&) override {
+  // What was measured before, or runs while something is compiled, is not what will run.
+  void Compiling(absl::string_view, bool) override {
+    seen_ = 0;
+    speed_ = {};
+  }
+  absl::Status BatchEnd(train::Run& run, const train::Position& position,
+                        const train::Logs&) override {
     const double now = options_.clock->Seconds();
     if (++seen_ <= kWarmUp) {
       began_ = now;
+      first_ = position.total_steps;
       return absl::OkStatus();
     }
-    ++speed_.steps;
+    speed_.steps = position.total_steps - first_;
     speed_.seconds = now - began_;
     if (speed_.seconds > 0) {
       speed_.examples_per_second = static_cast<double>(speed_.steps) *
@@ -31,11 +38,12 @@ class Stopwatch : public train::Callback {
   }
 
  private:
-  static constexpr int64_t kWarmUp = 4;  // more than are in flight
+  static constexpr int64_t kWarmUp = 4;  // executions: more than are in flight
 
   const StepSpeedOptions& options_;
   StepSpeed& speed_;
   int64_t seen_ = 0;
+  int64_t first_ = 0;  // steps before those that are measured
   double began_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
@@ -35,6 +36,11 @@ class Train : public Command {
     options.Add("--steps", steps_,
                 "Over how many steps the learning rate falls; default: counted in the shards' "
                 "names (NN-COUNT.tfrec)");
+    options
+        .Add("--steps-per-execution", steps_per_execution_,
+             "Training steps between two looks at the host: a number, or auto, as few as keep the "
+             "devices busy. The numbers that come out are the same")
+        .ShowDefault();
     options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
         .Between(0, 1)
         .ShowDefault();
@@ -71,6 +77,7 @@ class Train : public Command {
 
   // Everything but training itself.
   absl::StatusOr<TrainingSetup> SetUp() const {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t steps_per_execution, StepsPerExecution());
     PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, LookAtShards(shards_.data));
     if (classes_ > 0) facts.classes = classes_;
     if (facts.classes <= 0) {
@@ -97,7 +104,8 @@ class Train : public Command {
                        .columns = {.inputs = {"image"}, .label = "class"},
                        .client = client,
                        .replicas = device_.replicas,
-                       .seed = seed_}));
+                       .seed = seed_,
+                       .steps_per_execution = steps_per_execution}));
     return TrainingSetup{
         .model = std::move(model),
         .dataset = ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_),
@@ -119,6 +127,14 @@ class Train : public Command {
     return nn::WarmUp({.steps = warm},
                       nn::CosineDecay({.initial_learning_rate = learning_rate_,
                                        .decay_steps = std::max<int64_t>(1, steps - warm)}));
+  }
+
+  absl::StatusOr<int64_t> StepsPerExecution() const {
+    int64_t steps = 0;
+    if (steps_per_execution_ == "auto") return train::kAutoSteps;
+    if (absl::SimpleAtoi(steps_per_execution_, &steps) && steps > 0) return steps;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--steps-per-execution is a number from 1 or 'auto', not '", steps_per_execution_, "'"));
   }
 
   std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
@@ -150,6 +166,7 @@ class Train : public Command {
   int epochs_ = 10;
   double learning_rate_ = 0.1;
   int64_t steps_ = 0;
+  std::string steps_per_execution_ = "auto";
   double shift_ = 0;
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;

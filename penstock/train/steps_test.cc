@@ -1,5 +1,6 @@
 // Several steps in one execution: the numbers, the callbacks, the programs and the state are those
 // of single steps.
+#include <atomic>
 #include <filesystem>
 #include <limits>
 
@@ -30,13 +31,16 @@ class Witness : public Callback {
   void Compiling(absl::string_view program, bool begin) override {
     if (begin) compiled.emplace_back(program);
   }
+  void Recompiling(absl::string_view program, absl::string_view why) override {
+    recompiled.push_back(absl::StrCat(program, ": ", why));
+  }
   absl::Status BatchEnd(Run& run, const Position& position, const Logs&) override {
     steps.push_back(position.total_steps);
     if (position.total_steps == stop_after) run.Stop("enough");
     return absl::OkStatus();
   }
 
-  std::vector<std::string> compiled;
+  std::vector<std::string> compiled, recompiled;
   std::vector<int64_t> steps;
   int64_t stop_after = -1;
 };
@@ -117,6 +121,27 @@ TEST(StepsPerExecution, OneProgramRunsTheRemainderAndTheSmallerBatchToo) {
   EXPECT_EQ(trained->state.Find("optimizer/iteration")->item<int32_t>(), 24);
   EXPECT_EQ(trained->history.stats[1].steps, 8);
   EXPECT_EQ(trained->history.stats[1].executions, 3);
+}
+
+// Each look at it takes a millisecond: the host's work is always far above a hundredth.
+class SlowClock : public base::Clock {
+ public:
+  double Seconds() override { return 0.001 * static_cast<double>(++looks_); }
+  double UnixSeconds() override { return Seconds(); }
+
+ private:
+  std::atomic<int64_t> looks_{0};
+};
+
+TEST(StepsPerExecution, AutoSaysWhyItCompilesTheLoop) {
+  SlowClock clock;
+  auto trainer = SmallTrainer({.steps_per_execution = kAutoSteps, .clock = &clock});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto witness = std::make_shared<Witness>();
+  ASSERT_TRUE((*trainer)->Fit(Batches(), {.epochs = 4, .callbacks = {witness}}).ok());
+  EXPECT_THAT(witness->compiled, ElementsAre("train_step", "train_steps"));
+  EXPECT_THAT(witness->recompiled,
+              ElementsAre(HasSubstr("train_steps: steps_per_execution is auto")));
 }
 
 TEST(StepsPerExecution, ReplicasLoopTogether) {

@@ -49,7 +49,11 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
   runtime::CompileOptions compile;
   for (int r = 0; r < strategy().num_replicas(); ++r)
     compile.devices.push_back(strategy().device(r).index);
-  const std::string why = compile_history_.Add(program, compile);
+  std::string why = compile_history_.Add(program, compile);
+  if (!kept.empty() && kept.back().types.depth != types.depth) {
+    why = absl::StrCat("steps_per_execution is auto, and one step at a time leaves the devices ",
+                       "waiting: up to ", types.depth, " steps are one execution now");
+  }
   for (const auto& callback : callbacks) {
     if (!why.empty()) callback->Recompiling(program.name, why);
     callback->Compiling(program.name, true);
@@ -74,7 +78,8 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
 // gradient of each variable.
 runtime::BatchMemory Trainer::MemoryOf(const BatchTypes& types, bool with_state) const {
   runtime::BatchMemory batch;
-  batch.examples = types.inputs[0].shape.dim(0) * strategy().num_replicas();
+  const int batch_axis = types.depth > 1 ? 1 : 0;
+  batch.examples = types.inputs[0].shape.dim(batch_axis) * strategy().num_replicas();
   for (int i = 0; i < layout_.size(); ++i) {
     const ir::TensorType& type = layout_.entries[i].type;
     const int64_t bytes = type.shape.num_elements() * base::ByteWidth(type.dtype);
