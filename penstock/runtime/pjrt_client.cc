@@ -250,6 +250,19 @@ absl::StatusOr<std::vector<int>> PjrtClient::ChooseDevices(const ir::Program& pr
   return chosen;
 }
 
+namespace {
+
+// XLA's own defaults that cost more than they gain. A flag that the caller names stays as it is.
+void AddDefaultFlags(bool on_cpu, std::vector<std::pair<std::string, std::string>>& flags) {
+  // Faster, but a maximum then loses NaN, and with it the one sign of a training gone wrong.
+  constexpr absl::string_view kFastMinMax = "xla_cpu_enable_fast_min_max";
+  const bool named = std::any_of(flags.begin(), flags.end(),
+                                 [&](const auto& flag) { return flag.first == kFastMinMax; });
+  if (on_cpu && !named) flags.emplace_back(kFastMinMax, "false");
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Program& program,
                                                                 const CompileOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckProgram(program));
@@ -261,6 +274,7 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
     ids.push_back(devices_[index].id);
   }
   std::vector<std::pair<std::string, std::string>> flags = options.xla_flags;
+  AddDefaultFlags(on_cpu_, flags);
   std::optional<ProgramDump::Files> dump;
   if (dump_ != nullptr) {
     PENSTOCK_ASSIGN_OR_RETURN(dump, dump_->WriteText(program));

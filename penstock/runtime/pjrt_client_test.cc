@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include <gmock/gmock.h>
 
 #include "penstock/ir/ops.h"
@@ -100,6 +103,28 @@ TEST_F(CpuMemory, RunsWhatIrPrintsAndDonatesWhatItSays) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ(Address((*out)[0][0]), address);
   EXPECT_TRUE(base::BitwiseEqual(*(*out)[0][0].Get(), one));
+}
+
+TEST_F(CpuMemory, AMaximumKeepsNan) {
+  ir::Graph graph("maxima");
+  const ir::Value x = graph.Parameter({base::DType::kF32, {1, 4, 4, 1}}, "x");
+  graph.SetResults({ir::ReduceMax(x), ir::ReduceMin(x), ir::Maximum(x, x),
+                    ir::ReduceWindow(x, ir::WindowReducer::kMax,
+                                     {.size = {1, 2, 2, 1}, .strides = {1, 2, 2, 1}})});
+  const absl::StatusOr<ir::Program> program = ir::PrintStableHlo(graph, {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto maxima = client_->Compile(*program);
+  ASSERT_TRUE(maxima.ok()) << maxima.status();
+  std::vector<float> values(16, 1);
+  values[5] = std::numeric_limits<float>::quiet_NaN();
+  const auto out = (*maxima)->Execute(
+      {{*client_->Put(Array::Of<float>({1, 4, 4, 1}, values), client_->devices()[0])}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  for (const Buffer& result : (*out)[0]) {
+    const Array array = *result.Get();
+    const auto numbers = array.values<float>();
+    EXPECT_EQ(std::count_if(numbers.begin(), numbers.end(), [](float v) { return v != v; }), 1);
+  }
 }
 
 TEST(OpenClient, RefusesADeviceItDoesNotKnow) {
