@@ -15,7 +15,8 @@ find_package(CLI11 REQUIRED)
 find_package(GTest REQUIRED)
 
 set(PENSTOCK_UNPACKED ${CMAKE_SOURCE_DIR}/third_party/unpacked)
-if(NOT EXISTS ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600)
+if(NOT EXISTS ${PENSTOCK_UNPACKED}/pyarrow/libarrow.so.2600
+   OR NOT EXISTS ${PENSTOCK_UNPACKED}/jaxlib/include/xla/ffi/api/ffi.h)
   message(FATAL_ERROR "third_party/unpacked is missing or old. Run: tools/setup")
 endif()
 
@@ -28,3 +29,13 @@ set_target_properties(penstock_arrow PROPERTIES
 # The PJRT C API header, from the wheel that also carries the CPU plugin.
 add_library(penstock_pjrt_header INTERFACE)
 target_include_directories(penstock_pjrt_header SYSTEM INTERFACE ${PENSTOCK_UNPACKED}/pjrt_cpu/include)
+
+# The C++ headers of XLA's foreign function interface, from the wheel jaxlib. Headers only, and no newer than the CPU
+# plugin: a plugin refuses handlers of an FFI version that it does not know.
+add_library(penstock_xla_ffi INTERFACE)
+target_include_directories(penstock_xla_ffi SYSTEM INTERFACE ${PENSTOCK_UNPACKED}/jaxlib/include)
+
+# oneDNN, and the OpenMP runtime that Debian builds it with (room kernels tells it to start no threads).
+find_library(PENSTOCK_DNNL dnnl REQUIRED)
+add_library(penstock_dnnl INTERFACE)
+target_link_libraries(penstock_dnnl INTERFACE ${PENSTOCK_DNNL} gomp)
