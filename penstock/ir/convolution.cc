@@ -146,11 +146,14 @@ Value MoveGroups(Value x, int64_t from, int64_t into, int64_t groups) {
 
 Value EmitConv(Value input, Value kernel, const Conv& c);
 
+Value EmitInputGradient(Value cotangent, Value kernel, const Attributes& of_convolution,
+                        const Shape& input);
+Value EmitKernelGradient(Value input, Value cotangent, const Attributes& of_convolution,
+                         const Shape& kernel);
+
 // With respect to the input: the cotangent, spread by the strides, convolved with the reversed
 // kernel whose features have changed places.
-Value InputGradient(const GradientArgs& g, const Conv& c) {
-  const Value input = g.operand(0), cotangent = g.cotangent();
-  Value kernel = g.operand(1);
+Value InputGradient(Value cotangent, Value kernel, const Conv& c, const Shape& input) {
   Conv t = c;
   t.dims.input_batch = c.dims.output_batch;
   t.dims.input_feature = c.dims.output_feature;
@@ -169,7 +172,7 @@ Value InputGradient(const GradientArgs& g, const Conv& c) {
   }
   t.batch_groups = 1;
   for (int i = 0; i < c.spatial(); ++i) {
-    const int64_t in = Dilated(input.shape().dim(c.dims.input_spatial[i]), c.lhs_dilation[i]);
+    const int64_t in = Dilated(input.dim(c.dims.input_spatial[i]), c.lhs_dilation[i]);
     const int64_t reach = Dilated(kernel.shape().dim(c.dims.kernel_spatial[i]), c.rhs_dilation[i]);
     const int64_t out = Dilated(cotangent.shape().dim(c.dims.output_spatial[i]), c.strides[i]);
     t.low[i] = reach - c.low[i] - 1;
@@ -186,8 +189,7 @@ Value InputGradient(const GradientArgs& g, const Conv& c) {
 
 // With respect to the kernel: the input convolved with the cotangent as kernel; batch and features
 // change places, so that the batch is what is summed over.
-Value KernelGradient(const GradientArgs& g, const Conv& c) {
-  const Value input = g.operand(0), kernel = g.operand(1), cotangent = g.cotangent();
+Value KernelGradient(Value input, Value cotangent, const Conv& c, const Shape& kernel) {
   Conv t = c;
   std::swap(t.dims.input_batch, t.dims.input_feature);
   t.dims.kernel_input_feature = c.dims.output_batch;
@@ -200,7 +202,7 @@ Value KernelGradient(const GradientArgs& g, const Conv& c) {
   t.batch_groups = c.feature_groups;
   for (int i = 0; i < c.spatial(); ++i) {
     const int64_t in = Dilated(input.shape().dim(c.dims.input_spatial[i]), c.lhs_dilation[i]);
-    const int64_t reach = Dilated(kernel.shape().dim(c.dims.kernel_spatial[i]), c.rhs_dilation[i]);
+    const int64_t reach = Dilated(kernel.dim(c.dims.kernel_spatial[i]), c.rhs_dilation[i]);
     const int64_t out = Dilated(cotangent.shape().dim(c.dims.output_spatial[i]), c.strides[i]);
     t.high[i] = out + reach - in - c.low[i] - 1;
   }
@@ -239,15 +241,60 @@ void PrintConvolution(Printer& printer, const Node& node) {
           " : i64, feature_group_count = ", c.feature_groups, " : i64} : ", FunctionType(node)));
 }
 
-const OpDef kConvolution = {.name = "stablehlo.convolution",
-                            .infer = InferConvolution,
-                            .gradient = [](const GradientArgs& g) -> Values {
-                              if (g.cotangent().shape().num_elements() == 0)
-                                return {Value(), Value()};
-                              const Conv c = FromAttributes(g.node.attributes);
-                              return {InputGradient(g, c), KernelGradient(g, c)};
-                            },
-                            .print = PrintConvolution};
+// The shape of what a gradient's cotangent is for: the convolution's input, or its kernel.
+Shape ShapeOf(const Node& node) { return Shape(node.attributes.Get<Ints>("shape")); }
+
+// A convolution and its two gradients are linear in both operands, and each is the derivative of
+// the others. (Nothing to sum over gives zeros.)
+const OpDef kConvolution = {
+    .name = "stablehlo.convolution",
+    .infer = InferConvolution,
+    .gradient = [](const GradientArgs& g) -> Values {
+      if (g.cotangent().shape().num_elements() == 0) return {Value(), Value()};
+      const Value input = g.operand(0), kernel = g.operand(1);
+      return {EmitInputGradient(g.cotangent(), kernel, g.node.attributes, input.shape()),
+              EmitKernelGradient(input, g.cotangent(), g.node.attributes, kernel.shape())};
+    },
+    .print = PrintConvolution};
+
+const OpDef kInputGradient = {
+    .name = "penstock.convolution_input_gradient",
+    .infer = InferByDecomposing,
+    .gradient = [](const GradientArgs& g) -> Values {
+      const Value cotangent = g.operand(0), kernel = g.operand(1);
+      return {EmitConv(g.cotangent(), kernel, FromAttributes(g.node.attributes)),
+              EmitKernelGradient(g.cotangent(), cotangent, g.node.attributes, kernel.shape())};
+    },
+    .decompose = [](Graph&, const Node& node, const Values& in) -> Values {
+      return {InputGradient(in[0], in[1], FromAttributes(node.attributes), ShapeOf(node))};
+    }};
+
+const OpDef kKernelGradient = {
+    .name = "penstock.convolution_kernel_gradient",
+    .infer = InferByDecomposing,
+    .gradient = [](const GradientArgs& g) -> Values {
+      const Value input = g.operand(0), cotangent = g.operand(1);
+      return {EmitInputGradient(cotangent, g.cotangent(), g.node.attributes, input.shape()),
+              EmitConv(input, g.cotangent(), FromAttributes(g.node.attributes))};
+    },
+    .decompose = [](Graph&, const Node& node, const Values& in) -> Values {
+      return {KernelGradient(in[0], in[1], FromAttributes(node.attributes), ShapeOf(node))};
+    }};
+
+Value EmitGradient(const OpDef& op, Value a, Value b, Attributes attributes, const Shape& shape) {
+  attributes.Set("shape", Ints(shape.begin(), shape.end()));
+  return EmitOne(op, {a, b}, std::move(attributes));
+}
+
+Value EmitInputGradient(Value cotangent, Value kernel, const Attributes& of_convolution,
+                        const Shape& input) {
+  return EmitGradient(kInputGradient, cotangent, kernel, of_convolution, input);
+}
+
+Value EmitKernelGradient(Value input, Value cotangent, const Attributes& of_convolution,
+                         const Shape& kernel) {
+  return EmitGradient(kKernelGradient, input, cotangent, of_convolution, kernel);
+}
 
 Value EmitConv(Value input, Value kernel, const Conv& c) {
   return EmitOne(kConvolution, {input, kernel}, ToAttributes(c));
@@ -319,7 +366,7 @@ std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t st
 }
 
 OpList ConvolutionOps() {
-  static constexpr const OpDef* kOps[] = {&kConvolution};
+  static constexpr const OpDef* kOps[] = {&kConvolution, &kInputGradient, &kKernelGradient};
   return kOps;
 }
 

@@ -167,7 +167,6 @@ TEST(Convolution, GradientsAgreeWithDifferences) {
                [&](const Values& x) { return Convolution(x[0], x[1], s.options); });
   }
   checks.Run();
-  testing::ExpectAllCovered(ConvolutionOps(), checks.ops());
 }
 
 TEST(Convolution, SecondDerivativesAgreeWithDifferences) {
@@ -179,6 +178,7 @@ TEST(Convolution, SecondDerivativesAgreeWithDifferences) {
                      [&](const Values& x) { return Tanh(Convolution(x[0], x[1], s.options)); });
   }
   checks.Run();
+  testing::ExpectAllCovered(ConvolutionOps(), checks.ops());
 }
 
 TEST(Convolution, TakesDimensionsInAnyOrder) {

@@ -29,6 +29,23 @@ InferResult InferCustomCall(const Node& node) {
   return types;
 }
 
+// Row-major, said for each tensor: otherwise the compiler may choose another order of axes, and the
+// kernel would not know.
+std::string Layouts(const std::vector<TensorType>& types) {
+  return absl::StrCat("[",
+                      absl::StrJoin(types, ", ",
+                                    [](std::string* out, const TensorType& type) {
+                                      Ints minor_to_major;
+                                      for (int i = type.shape.rank(); i-- > 0;)
+                                        minor_to_major.push_back(i);
+                                      absl::StrAppend(
+                                          out, "dense<",
+                                          minor_to_major.empty() ? "" : MlirList(minor_to_major),
+                                          "> : tensor<", minor_to_major.size(), "xindex>");
+                                    }),
+                      "]");
+}
+
 void PrintCustomCall(Printer& printer, const Node& node) {
   std::vector<std::string> config;
   for (const auto& [name, value] : node.attributes) {
@@ -37,10 +54,14 @@ void PrintCustomCall(Printer& printer, const Node& node) {
     config.push_back(absl::StrCat(of_kernel, " = ", MlirAttribute(value)));
   }
   const std::string target = MlirString(node.attributes.Get<std::string>("target"));
-  printer.Line(node, absl::StrCat("\"stablehlo.custom_call\"(", printer.Names(node.operands),
-                                  ") {api_version = 4 : i32, backend_config = {",
-                                  absl::StrJoin(config, ", "), "}, call_target_name = ", target,
-                                  ", has_side_effect = false} : ", FunctionType(node)));
+  std::vector<TensorType> operands;
+  for (const Value& operand : node.operands) operands.push_back(operand.type());
+  printer.Line(
+      node, absl::StrCat("\"stablehlo.custom_call\"(", printer.Names(node.operands),
+                         ") {api_version = 4 : i32, backend_config = {",
+                         absl::StrJoin(config, ", "), "}, call_target_name = ", target,
+                         ", has_side_effect = false, operand_layouts = ", Layouts(operands),
+                         ", result_layouts = ", Layouts(node.results), "} : ", FunctionType(node)));
 }
 
 const OpDef kCustomCall = {

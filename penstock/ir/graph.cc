@@ -252,7 +252,7 @@ std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
   for (OpList family :
        {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
-        IndexingOps(), ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
+        NormalizationOps(), IndexingOps(), ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -50,9 +50,17 @@ struct OpDef {
   bool zero_gradient = false;
   // Writes the operation, see printer.h.
   void (*print)(Printer& printer, const Node& node) = nullptr;
+  // A composite: an operation that stands for several others, so that a platform which has a kernel
+  // for the whole can still see it (rewrite.h). This adds those others to `graph` and gives their
+  // results. Composites are never printed: they are taken apart before.
+  Values (*decompose)(Graph& graph, const Node& node, const Values& operands) = nullptr;
 };
 
 using InferResult = absl::StatusOr<std::vector<TensorType>>;
+
+// For composites: the types of what they are made of, and the derivatives of that.
+InferResult InferByDecomposing(const Node& node);
+Values GradientByDecomposing(const GradientArgs& args);
 
 // Emits a node with one result; an invalid value after an error or from invalid operands.
 Value EmitOne(const OpDef& op, Values operands, Attributes attributes = {});
@@ -81,6 +89,7 @@ OpList DotOps();
 OpList ConvolutionOps();
 OpList ReductionOps();
 OpList WindowOps();
+OpList NormalizationOps();
 OpList IndexingOps();
 OpList ControlFlowOps();
 OpList CollectiveOps();

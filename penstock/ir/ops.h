@@ -167,6 +167,23 @@ struct WindowOptions {
 // kMax: the gradient goes to the first of equals in each window, as in TensorFlow and JAX.
 Value ReduceWindow(Value x, WindowReducer reducer, const WindowOptions& options);
 
+// ---- Normalisation ----
+struct BatchNormOptions {
+  int64_t axis = -1;  // the features
+  double epsilon = 1e-3;
+};
+struct BatchNormResult {
+  Value y;  // of x's type
+  Value mean,
+      variance;  // of each feature, in f32 (f64 where x is f64); the variance is the biased one
+};
+// y = (x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of x over all
+// axes but the features' (Ioffe and Szegedy: Batch normalization, 2015). `scale` and `offset` may
+// be invalid: ones and zeros. `mask`, if valid, has one weight for each example (axis 0), 1 or 0:
+// those of 0 keep out of the statistics. It has no gradient.
+BatchNormResult BatchNormTraining(Value x, Value scale, Value offset, Value mask,
+                                  const BatchNormOptions& options = {});
+
 // ---- Composites with care for large and small numbers ----
 Value Relu(Value x);
 Value Softmax(Value x, int64_t axis = -1);

@@ -9,6 +9,7 @@
 
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/printer.h"
+#include "penstock/ir/rewrite.h"
 
 namespace penstock::ir {
 namespace {
@@ -53,6 +54,7 @@ absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions&
 
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(graph.status());
+  if (HasComposites(graph)) return PrintStableHlo(*Decompose(graph), options);
   Program program;
   program.name = graph.name();
   program.num_replicas = graph.num_replicas();

@@ -43,45 +43,25 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
     const Value moving_variance =
         variable("moving_variance", options_.moving_variance_initializer, false);
 
-    Value mean = moving_mean, variance = moving_variance;
     if (ctx.training()) {
-      BatchMoments(ctx, x, axis, broadcast, mean, variance);
+      const ir::BatchNormResult batch = ir::BatchNormTraining(
+          x, gamma, beta, ctx.sample_mask(), {.axis = axis, .epsilon = options_.epsilon});
       const double m = options_.momentum;
-      ctx.Assign("moving_mean", moving_mean * m + mean * (1 - m));
-      ctx.Assign("moving_variance", moving_variance * m + variance * (1 - m));
+      const auto moved = [&](Value moving, Value now) {
+        return moving.valid() && now.valid()
+                   ? moving * m + ir::Convert(now, moving.dtype()) * (1 - m)
+                   : Value();
+      };
+      ctx.Assign("moving_mean", moved(moving_mean, batch.mean));
+      ctx.Assign("moving_variance", moved(moving_variance, batch.variance));
+      return batch.y;
     }
     // x * scale + shift: two operations an element, the rest is over features only.
-    Value scale = ir::Rsqrt(variance + options_.epsilon);
+    Value scale = ir::Rsqrt(moving_variance + options_.epsilon);
     if (gamma.valid()) scale = scale * gamma;
-    Value shift = -mean * scale;
+    Value shift = -moving_mean * scale;
     if (beta.valid()) shift = shift + beta;
     return x * ir::Reshape(scale, broadcast) + ir::Reshape(shift, broadcast);
-  }
-
- private:
-  // Mean and variance over everything but `axis`, of real examples only.
-  static void BatchMoments(CallContext& ctx, Value x, int64_t axis, const Shape& broadcast,
-                           Value& mean, Value& variance) {
-    ir::Axes others;
-    for (int64_t i = 0; i < x.rank(); ++i) {
-      if (i != axis) others.push_back(i);
-    }
-    if (!ctx.sample_mask().valid()) {
-      mean = ir::ReduceMean(x, others);
-      variance = ir::ReduceMean(ir::Square(x - ir::Reshape(mean, broadcast)), others);
-      return;
-    }
-    Shape per_example(std::vector<int64_t>(x.rank(), 1));
-    per_example.set_dim(0, x.shape().dim(0));
-    const Value mask = ir::Reshape(ir::Convert(ctx.sample_mask(), x.dtype()), per_example);
-    double positions = 1;
-    for (int64_t i : others)
-      positions *= i == 0 ? 1.0 : static_cast<double>(x.shape().dim(static_cast<int>(i)));
-    // A replica may get padding only: it then keeps out of harm's way instead of dividing by zero.
-    const Value examples = ir::Maximum(ir::ReduceSum(mask), ir::SplatLike(ir::ReduceSum(mask), 1));
-    const Value count = examples * positions;
-    mean = ir::ReduceSum(x * mask, others) / count;
-    variance = ir::ReduceSum(ir::Square(x - ir::Reshape(mean, broadcast)) * mask, others) / count;
   }
 };
 
