@@ -60,6 +60,11 @@ absl::StatusOr<Buffers> Client::PutAll(absl::Span<const Array> arrays, const Dev
 
 MemoryRoom Client::FreeMemory(const Device&) { return {}; }
 
+absl::Status Client::AddKernels(absl::Span<const Kernel>) {
+  return absl::UnimplementedError(
+      absl::StrCat("programs of platform '", platform(), "' cannot call into this process"));
+}
+
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options) {
   const std::string device = ChooseDevice(options);
   if (options.cpu_devices < 1) {

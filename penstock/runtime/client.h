@@ -139,6 +139,12 @@ struct CompileOptions {
   bool allow_copied_donations = false;
 };
 
+// A function of this process that programs call by name (ir::CustomCall, api_version 4).
+struct Kernel {
+  std::string name;
+  void* handler = nullptr;  // XLA_FFI_Handler*; see xla/ffi/api/ffi.h
+};
+
 class Client {
  public:
   virtual ~Client() = default;
@@ -159,6 +165,13 @@ class Client {
   virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);
   // As of now. Unknown where a client does not say.
   virtual MemoryRoom FreeMemory(const Device& device);
+
+  // Makes functions of this process known to the programs that are compiled from now on. An error
+  // where ClientOptions::kernels is off or programs do not run in this process; that is the
+  // default.
+  virtual absl::Status AddKernels(absl::Span<const Kernel> kernels);
+  // A line for the log beside the plugin's own messages, if there is one.
+  virtual void Log(absl::string_view) {}
 };
 
 struct ClientOptions {
@@ -168,6 +181,9 @@ struct ClientOptions {
   // plugin.h, which also says so in the error when there is none).
   std::string plugin_path = {};
   int cpu_devices = 1;
+  // CPU: programs may call kernels of this process where they are faster than the plugin's code
+  // (room kernels). The environment variable PENSTOCK_KERNELS=0 turns them off, too.
+  bool kernels = true;
   // GPU: take the whole memory in advance, as JAX does. Default: as needed.
   bool preallocate = false;
   // Where compiled programs are kept between runs: a folder, or "0": nowhere. Empty: the

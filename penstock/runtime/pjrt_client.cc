@@ -1,6 +1,7 @@
 #include "penstock/runtime/pjrt_client.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "penstock/runtime/pjrt_buffer.h"
 #include "penstock/runtime/pjrt_event.h"
 #include "penstock/runtime/pjrt_executable.h"
+#include "penstock/runtime/pjrt_ffi.h"
 #include "penstock/runtime/pjrt_types.h"
 #include "penstock/runtime/plugin.h"
 #include "penstock/runtime/plugin_log.h"
@@ -95,6 +97,11 @@ std::string DescribeDevices(absl::Span<const Device> devices) {
   });
 }
 
+bool KernelsWanted() {
+  const char* wanted = std::getenv("PENSTOCK_KERNELS");
+  return wanted == nullptr || absl::string_view(wanted) != "0";
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plugin,
@@ -111,6 +118,8 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
                      "\n", FoundPlugins()));
   }
   std::shared_ptr<PjrtClient> client(new PjrtClient(plugin.api, *handle));
+  client->log_path_ = plugin.log_path;
+  client->kernels_ = options.kernels && KernelsWanted();
   PENSTOCK_RETURN_IF_ERROR(client->ReadDevices());
   PENSTOCK_RETURN_IF_ERROR(CheckPlatform(plugin, client->platform_));
   if (client->devices_.empty()) {
@@ -376,5 +385,16 @@ MemoryRoom PjrtClient::FreeMemory(const Device& device) {
   if (!known || !memory.bytes_limit_is_set) return {};
   return {.bytes = memory.bytes_limit - memory.bytes_in_use, .where = device.description};
 }
+
+absl::Status PjrtClient::AddKernels(absl::Span<const Kernel> kernels) {
+  if (!on_cpu_) return Client::AddKernels(kernels);
+  if (!kernels_) {
+    return absl::FailedPreconditionError(
+        "they are turned off (ClientOptions::kernels, PENSTOCK_KERNELS)");
+  }
+  return RegisterKernels(api_, kernels);
+}
+
+void PjrtClient::Log(absl::string_view line) { WriteToLog(log_path_, line); }
 
 }  // namespace penstock::runtime

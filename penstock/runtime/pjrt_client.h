@@ -30,6 +30,8 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
                                                       const CompileOptions& options) override;
   absl::StatusOr<Buffer> Put(const Array& array, const Device& device) override;
   MemoryRoom FreeMemory(const Device& device) override;
+  absl::Status AddKernels(absl::Span<const Kernel> kernels) override;
+  void Log(absl::string_view line) override;
 
   const PJRT_Api* api() const { return api_; }
   // Whether devices compute in the host's own memory.
@@ -47,7 +49,8 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
 
   const PJRT_Api* const api_;
   PJRT_Client* const client_;
-  std::string platform_, version_;
+  std::string platform_, version_, log_path_;
+  bool kernels_ = true;
   bool on_cpu_ = false;
   std::vector<Device> devices_;  // addressable ones
   std::vector<PJRT_Device*> handles_;
