@@ -1,0 +1,525 @@
+#include "penstock/kernels/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/status.h"
+#include "penstock/kernels/parallel.h"
+#include "penstock/kernels/scratch.h"
+#include "penstock/kernels/vector_loops.h"
+
+#include "xla/ffi/api/ffi.h"
+
+namespace penstock::kernels {
+namespace {
+
+namespace ffi = xla::ffi;
+
+// ---- Loops over a block of rows ----
+// A block is small enough to stay in the cache between two passes over it.
+
+constexpr int64_t kBlockBytes = 32 << 10;
+
+template <typename T>
+struct Block {
+  const T* x;
+  int64_t rows, features;
+};
+
+// sum[f] = sum of x; then squares[f] = sum of (x - sum / rows)^2.
+template <typename T>
+struct MomentsArgs {
+  Block<T> block;
+  float *sum, *squares;
+};
+
+struct Moments {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const MomentsArgs<T>& args) {
+    const int64_t features = args.block.features;
+    int64_t f = 0;
+    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
+    if (f < features) Column(args, f, features - f);
+  }
+
+  // Four sums side by side: an addition takes four cycles to be ready for the next.
+  template <typename T>
+  PENSTOCK_INLINE static void Column(const MomentsArgs<T>& args, int64_t f, int64_t lanes) {
+    const auto& [x, rows, features] = args.block;
+    Floats sums[4] = {}, squares[4] = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value;
+      Read(x + r * features + f, lanes, value);
+      sums[r & 3] += value;
+    }
+    const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    const Floats mean = sum / static_cast<float>(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value;
+      Read(x + r * features + f, lanes, value);
+      value -= mean;
+      squares[r & 3] += value * value;
+    }
+    StorePart(sum, lanes, args.sum + f);
+    StorePart((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes, args.squares + f);
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Read(const T* from, int64_t lanes, Floats& to) {
+    if (lanes == kLanes) {
+      Load(from, to);
+    } else {
+      LoadPart(from, lanes, to);
+    }
+  }
+};
+
+// y = x * a + b, and relu of it.
+template <typename T>
+struct AffineArgs {
+  Block<T> block;
+  const float *a, *b;
+  bool relu;
+  T* y;
+};
+
+struct Affine {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const AffineArgs<T>& args) {
+    if (args.relu) {
+      Rows<true>(args);
+    } else {
+      Rows<false>(args);
+    }
+  }
+
+  template <bool kRelu, typename T>
+  PENSTOCK_INLINE static void Rows(const AffineArgs<T>& args) {
+    const auto& [x, rows, features] = args.block;
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* from = x + r * features;
+      T* to = args.y + r * features;
+      int64_t f = 0;
+      for (; f + kLanes <= features; f += kLanes) Part<kRelu>(args, from, to, f, kLanes);
+      if (f < features) Part<kRelu>(args, from, to, f, features - f);
+    }
+  }
+
+  template <bool kRelu, typename T>
+  PENSTOCK_INLINE static void Part(const AffineArgs<T>& args, const T* from, T* to, int64_t f,
+                                   int64_t lanes) {
+    Floats x, a, b;
+    Moments::Read(from + f, lanes, x);
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Floats y = x * a + b;
+    if constexpr (kRelu) {
+      const Floats zero = {};
+      y = y <= zero ? zero : y;  // asked so, a NaN stays one
+    }
+    if (lanes == kLanes) {
+      Store(y, to + f);
+    } else {
+      StorePart(y, lanes, to + f);
+    }
+  }
+};
+
+// of_offset[f] += sum of d, of_scale[f] += sum of d * (x - mean), where d is the cotangent, or with
+// relu that where x * a + b is above 0.
+template <typename T>
+struct SumsArgs {
+  Block<T> block;
+  const T* cotangent;
+  const float *a, *b, *mean;
+  bool relu;
+  float *of_offset, *of_scale;
+};
+
+struct Sums {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const SumsArgs<T>& args) {
+    const int64_t features = args.block.features;
+    int64_t f = 0;
+    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
+    if (f < features) Column(args, f, features - f);
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Column(const SumsArgs<T>& args, int64_t f, int64_t lanes) {
+    const auto& [x, rows, features] = args.block;
+    Floats a, b, mean, of_offset[4] = {}, of_scale[4] = {};
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Moments::Read(args.mean + f, lanes, mean);
+    const Floats zero = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value, d;
+      Moments::Read(x + r * features + f, lanes, value);
+      Moments::Read(args.cotangent + r * features + f, lanes, d);
+      if (args.relu) d = value * a + b <= zero ? zero : d;
+      of_offset[r & 3] += d;
+      of_scale[r & 3] += d * (value - mean);
+    }
+    StorePart((of_offset[0] + of_offset[1]) + (of_offset[2] + of_offset[3]), lanes,
+              args.of_offset + f);
+    StorePart((of_scale[0] + of_scale[1]) + (of_scale[2] + of_scale[3]), lanes, args.of_scale + f);
+  }
+};
+
+// of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for examples that do not count.
+template <typename T>
+struct GradientArgs {
+  Block<T> block;
+  const T* cotangent;
+  const float *a, *b, *p, *q;
+  bool relu;
+  T* of_x;
+};
+
+struct Gradient {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const GradientArgs<T>& args) {
+    const auto& [x, rows, features] = args.block;
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t f = 0;
+      for (; f + kLanes <= features; f += kLanes) Part(args, r * features, f, kLanes);
+      if (f < features) Part(args, r * features, f, features - f);
+    }
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Part(const GradientArgs<T>& args, int64_t row, int64_t f,
+                                   int64_t lanes) {
+    Floats x, d, a, b, p, q;
+    Moments::Read(args.block.x + row + f, lanes, x);
+    Moments::Read(args.cotangent + row + f, lanes, d);
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Moments::Read(args.p + f, lanes, p);
+    Moments::Read(args.q + f, lanes, q);
+    const Floats zero = {};
+    if (args.relu) d = x * a + b <= zero ? zero : d;
+    const Floats of_x = d * a + (x * p + q);
+    if (lanes == kLanes) {
+      Store(of_x, args.of_x + row + f);
+    } else {
+      StorePart(of_x, lanes, args.of_x + row + f);
+    }
+  }
+};
+
+// ---- A whole call ----
+
+struct Problem {
+  int64_t examples = 0, rows_of_example = 1, features = 0;
+  float epsilon = 0;
+  bool relu = false;
+  const float* mask = nullptr;  // nullptr: all ones
+
+  float weight(int64_t example) const { return mask == nullptr ? 1 : mask[example]; }
+  // Rows that a block has, of one example.
+  template <typename T>
+  int64_t block_rows() const {
+    return std::clamp<int64_t>(kBlockBytes / (features * static_cast<int64_t>(sizeof(T))), 1,
+                               rows_of_example);
+  }
+  // How many elements the statistics of a feature are of.
+  double count() const {
+    double weights = 0;
+    for (int64_t i = 0; i < examples; ++i) weights += weight(i);
+    return std::max(weights, 1.0) * static_cast<double>(rows_of_example);
+  }
+  int64_t pieces(const ffi::ThreadPool& pool) const { return std::min(examples, MaxPieces(pool)); }
+
+  // Calls visit(example, first element, rows) for each block of a piece.
+  template <typename T, typename Visit>
+  void ForEachBlock(Rows piece, const Visit& visit) const {
+    const int64_t step = block_rows<T>();
+    for (int64_t example = piece.begin; example < piece.end; ++example) {
+      for (int64_t r = 0; r < rows_of_example; r += step) {
+        visit(example, (example * rows_of_example + r) * features,
+              std::min(step, rows_of_example - r));
+      }
+    }
+  }
+};
+
+// y = x * a + b, from the statistics. The same numbers forward and backward, so that relu cuts at
+// the same elements.
+struct Coefficients {
+  Coefficients(const Problem& problem, const float* scale, const float* offset, const float* mean,
+               const float* variance)
+      : a(problem.features), b(problem.features) {
+    for (int64_t f = 0; f < problem.features; ++f) {
+      a[f] = scale[f] / std::sqrt(variance[f] + problem.epsilon);
+      b[f] = offset[f] - mean[f] * a[f];
+    }
+  }
+  std::vector<float> a, b;
+};
+
+// Mean and sum of squared distances of weighed numbers, put together from parts (Chan, Golub,
+// LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979).
+struct Statistics {
+  explicit Statistics(int64_t features) : mean(features), squares(features) {}
+
+  void Add(double other_weight, int64_t f, double other_mean, double other_squares) {
+    const double total = weight + other_weight, delta = other_mean - mean[f];
+    mean[f] += delta * other_weight / total;
+    squares[f] += other_squares + delta * delta * weight * other_weight / total;
+  }
+
+  double weight = 0;
+  std::vector<double> mean, squares;
+};
+
+template <typename T>
+Statistics StatisticsOf(const Problem& problem, const T* x, Rows piece) {
+  Statistics out(problem.features);
+  std::vector<float> sum(problem.features), squares(problem.features);
+  problem.ForEachBlock<T>(piece, [&](int64_t example, int64_t first, int64_t rows) {
+    const double weight = problem.weight(example);
+    if (weight == 0) return;
+    Dispatch<Moments>(
+        MomentsArgs<T>{{x + first, rows, problem.features}, sum.data(), squares.data()});
+    const double n = static_cast<double>(rows);
+    for (int64_t f = 0; f < problem.features; ++f) {
+      out.Add(weight * n, f, sum[f] / n, weight * squares[f]);
+    }
+    out.weight += weight * n;
+  });
+  return out;
+}
+
+template <typename T>
+absl::Status RunForward(ffi::ThreadPool& pool, const Problem& problem, const T* x,
+                        const float* scale, const float* offset, T* y, float* mean,
+                        float* variance) {
+  const int64_t pieces = problem.pieces(pool), features = problem.features;
+  std::vector<Statistics> parts(pieces, Statistics(0));
+  PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t i) {
+    parts[i] = StatisticsOf(problem, x, RowsOf(problem.examples, pieces, i));
+    return absl::OkStatus();
+  }));
+  Statistics all(features);
+  for (const Statistics& part : parts) {
+    if (part.weight == 0) continue;
+    for (int64_t f = 0; f < features; ++f) all.Add(part.weight, f, part.mean[f], part.squares[f]);
+    all.weight += part.weight;
+  }
+  for (int64_t f = 0; f < features; ++f) {
+    mean[f] = static_cast<float>(all.mean[f]);
+    variance[f] = static_cast<float>(all.squares[f] / problem.count());
+  }
+  const Coefficients c(problem, scale, offset, mean, variance);
+  return ForEachPiece(pool, pieces, [&](int64_t i) {
+    const Rows piece = RowsOf(problem.examples, pieces, i);
+    const int64_t first = piece.begin * problem.rows_of_example * features;
+    Dispatch<Affine>(AffineArgs<T>{{x + first, piece.size() * problem.rows_of_example, features},
+                                   c.a.data(),
+                                   c.b.data(),
+                                   problem.relu,
+                                   y + first});
+    return absl::OkStatus();
+  });
+}
+
+template <typename T>
+struct Backward {
+  const T* x;
+  const float *scale, *offset, *mean, *variance;
+  const T* cotangent;
+  T* of_x;
+  float *of_scale, *of_offset;
+};
+
+template <typename T>
+absl::Status RunBackward(ffi::ThreadPool& pool, const Problem& problem, const Backward<T>& in) {
+  const int64_t pieces = problem.pieces(pool), features = problem.features;
+  const Coefficients c(problem, in.scale, in.offset, in.mean, in.variance);
+  // Of each piece: the sums of d, then those of d * (x - mean).
+  std::vector<std::vector<double>> parts(pieces);
+  PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t i) {
+    std::vector<double> sums(2 * features);
+    std::vector<float> of_block(2 * features);
+    problem.ForEachBlock<T>(RowsOf(problem.examples, pieces, i),
+                            [&](int64_t, int64_t first, int64_t rows) {
+                              Dispatch<Sums>(SumsArgs<T>{{in.x + first, rows, features},
+                                                         in.cotangent + first,
+                                                         c.a.data(),
+                                                         c.b.data(),
+                                                         in.mean,
+                                                         problem.relu,
+                                                         of_block.data(),
+                                                         of_block.data() + features});
+                              for (int64_t f = 0; f < 2 * features; ++f) sums[f] += of_block[f];
+                            });
+    parts[i] = std::move(sums);
+    return absl::OkStatus();
+  }));
+  std::vector<float> p(features), q(features), zero(features);
+  const double count = problem.count();
+  for (int64_t f = 0; f < features; ++f) {
+    double of_offset = 0, of_centered = 0;
+    for (const std::vector<double>& part : parts) {
+      of_offset += part[f];
+      of_centered += part[features + f];
+    }
+    const double inverse = 1 / std::sqrt(static_cast<double>(in.variance[f]) + problem.epsilon);
+    in.of_offset[f] = static_cast<float>(of_offset);
+    in.of_scale[f] = static_cast<float>(of_centered * inverse);
+    // a * (d - of_offset / count - (x - mean) * inverse^2 * of_centered / count)
+    const double a = in.scale[f] * inverse;
+    const double of_distance = -a * inverse * inverse * of_centered / count;
+    p[f] = static_cast<float>(of_distance);
+    q[f] = static_cast<float>(-a * of_offset / count - of_distance * in.mean[f]);
+  }
+  return ForEachPiece(pool, pieces, [&](int64_t i) {
+    const Rows piece = RowsOf(problem.examples, pieces, i);
+    std::vector<float> weighed_p(features), weighed_q(features);
+    for (int64_t example = piece.begin; example < piece.end; ++example) {
+      const float weight = problem.weight(example);
+      const bool whole = weight == 1;
+      for (int64_t f = 0; f < features && !whole; ++f) {
+        weighed_p[f] = p[f] * weight;
+        weighed_q[f] = q[f] * weight;
+      }
+      const int64_t first = example * problem.rows_of_example * features;
+      Dispatch<Gradient>(GradientArgs<T>{{in.x + first, problem.rows_of_example, features},
+                                         in.cotangent + first,
+                                         c.a.data(),
+                                         c.b.data(),
+                                         whole ? p.data() : weighed_p.data(),
+                                         whole ? q.data() : weighed_q.data(),
+                                         problem.relu,
+                                         in.of_x + first});
+    }
+    return absl::OkStatus();
+  });
+}
+
+// ---- What XLA calls ----
+
+Problem ProblemOf(const ffi::AnyBuffer& x, double epsilon, bool relu, const ffi::AnyBuffer* mask) {
+  const auto dims = x.dimensions();
+  Problem problem{.examples = dims[0],
+                  .features = dims[dims.size() - 1],
+                  .epsilon = static_cast<float>(epsilon),
+                  .relu = relu};
+  for (size_t i = 1; i + 1 < dims.size(); ++i) problem.rows_of_example *= dims[i];
+  if (mask != nullptr) problem.mask = static_cast<const float*>(mask->untyped_data());
+  return problem;
+}
+
+float* FloatsOf(const ffi::AnyBuffer& buffer) { return static_cast<float*>(buffer.untyped_data()); }
+
+// Calls run(T()) with the element type in memory, and turns what goes wrong into an error of XLA's.
+template <typename Run>
+ffi::Error Typed(const ffi::AnyBuffer& x, const Run& run) {
+  try {
+    const absl::Status status = x.element_type() == ffi::BF16 ? run(Bf16()) : run(float());
+    if (status.ok()) return ffi::Error::Success();
+    return ffi::Error::Internal(std::string(status.message()));
+  } catch (const std::exception& error) {
+    return ffi::Error::Internal(error.what());
+  }
+}
+
+ffi::Error Forward(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
+                   const ffi::AnyBuffer& offset, const ffi::AnyBuffer* mask,
+                   const ffi::AnyBuffer& y, const ffi::AnyBuffer& mean,
+                   const ffi::AnyBuffer& variance, double epsilon, bool relu) {
+  return Typed(x, [&](auto zero) {
+    using T = decltype(zero);
+    return RunForward<T>(pool, ProblemOf(x, epsilon, relu, mask),
+                         static_cast<const T*>(x.untyped_data()), FloatsOf(scale), FloatsOf(offset),
+                         static_cast<T*>(y.untyped_data()), FloatsOf(mean), FloatsOf(variance));
+  });
+}
+
+ffi::Error BackwardCall(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
+                        const ffi::AnyBuffer& offset, const ffi::AnyBuffer& mean,
+                        const ffi::AnyBuffer& variance, const ffi::AnyBuffer& cotangent,
+                        const ffi::AnyBuffer* mask, const ffi::AnyBuffer& of_x,
+                        const ffi::AnyBuffer& of_scale, const ffi::AnyBuffer& of_offset,
+                        double epsilon, bool relu) {
+  return Typed(x, [&](auto zero) {
+    using T = decltype(zero);
+    return RunBackward<T>(
+        pool, ProblemOf(x, epsilon, relu, mask),
+        Backward<T>{static_cast<const T*>(x.untyped_data()), FloatsOf(scale), FloatsOf(offset),
+                    FloatsOf(mean), FloatsOf(variance),
+                    static_cast<const T*>(cotangent.untyped_data()),
+                    static_cast<T*>(of_x.untyped_data()), FloatsOf(of_scale), FloatsOf(of_offset)});
+  });
+}
+
+using Buffer = ffi::AnyBuffer;
+using Out = ffi::Result<Buffer>;
+
+constexpr auto kPlainForward = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
+                                  Out y, Out mean, Out variance, double epsilon, bool relu) {
+  return Forward(pool, x, scale, offset, nullptr, *y, *mean, *variance, epsilon, relu);
+};
+constexpr auto kMaskedForward = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
+                                   Buffer mask, Out y, Out mean, Out variance, double epsilon,
+                                   bool relu) {
+  return Forward(pool, x, scale, offset, &mask, *y, *mean, *variance, epsilon, relu);
+};
+constexpr auto kPlainBackward = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
+                                   Buffer mean, Buffer variance, Buffer cotangent, Out of_x,
+                                   Out of_scale, Out of_offset, double epsilon, bool relu) {
+  return BackwardCall(pool, x, scale, offset, mean, variance, cotangent, nullptr, *of_x, *of_scale,
+                      *of_offset, epsilon, relu);
+};
+constexpr auto kMaskedBackward = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
+                                    Buffer mean, Buffer variance, Buffer cotangent, Buffer mask,
+                                    Out of_x, Out of_scale, Out of_offset, double epsilon,
+                                    bool relu) {
+  return BackwardCall(pool, x, scale, offset, mean, variance, cotangent, &mask, *of_x, *of_scale,
+                      *of_offset, epsilon, relu);
+};
+
+// `arguments` buffers in, three out.
+template <int kArguments>
+auto Binding() {
+  const auto arguments = [] {
+    if constexpr (kArguments == 0) {
+      return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
+    } else {
+      return Binding<kArguments - 1>().template Arg<Buffer>();
+    }
+  };
+  return arguments();
+}
+
+template <int kArguments>
+auto Bind() {
+  return Binding<kArguments>()
+      .template Ret<Buffer>()
+      .template Ret<Buffer>()
+      .template Ret<Buffer>()
+      .template Attr<double>("epsilon")
+      .template Attr<bool>("relu");
+}
+
+XLA_FFI_DEFINE_HANDLER(kForwardHandler, kPlainForward, Bind<3>());
+XLA_FFI_DEFINE_HANDLER(kMaskedForwardHandler, kMaskedForward, Bind<4>());
+XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kPlainBackward, Bind<6>());
+XLA_FFI_DEFINE_HANDLER(kMaskedBackwardHandler, kMaskedBackward, Bind<7>());
+
+}  // namespace
+
+std::vector<runtime::Kernel> BatchNormKernels() {
+  return {{kBatchNormTarget, reinterpret_cast<void*>(kForwardHandler)},
+          {kMaskedBatchNormTarget, reinterpret_cast<void*>(kMaskedForwardHandler)},
+          {kBatchNormGradientTarget, reinterpret_cast<void*>(kBackwardHandler)},
+          {kMaskedBatchNormGradientTarget, reinterpret_cast<void*>(kMaskedBackwardHandler)}};
+}
+
+}  // namespace penstock::kernels

@@ -1,0 +1,26 @@
+// Batch normalisation of a training step, forward and backward, with relu in the same pass over
+// memory. Features are the last axis; f32 or bf16 (statistics are f32 in both).
+//
+// Our own loops: oneDNN's know no mask of examples, and cannot be split over borrowed threads.
+//
+// Internal to room kernels.
+#pragma once
+
+#include <vector>
+
+#include "penstock/runtime/client.h"
+
+namespace penstock::kernels {
+
+// Operands: x, scale, offset, and mask (f32, one an example) if there is one. Results: y, mean,
+// variance. Attributes: epsilon (f64), relu (bool).
+inline constexpr char kBatchNormTarget[] = "penstock.batch_norm_training";
+inline constexpr char kMaskedBatchNormTarget[] = "penstock.batch_norm_training_masked";
+// Operands: x, scale, offset, mean, variance, the cotangent of y (or of relu(y)), and mask if there
+// is one. Results: the gradients of x, scale and offset.
+inline constexpr char kBatchNormGradientTarget[] = "penstock.batch_norm_gradient";
+inline constexpr char kMaskedBatchNormGradientTarget[] = "penstock.batch_norm_gradient_masked";
+
+std::vector<runtime::Kernel> BatchNormKernels();
+
+}  // namespace penstock::kernels

@@ -1,0 +1,133 @@
+#include "penstock/kernels/convolution.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "penstock/ir/gradients.h"
+#include "penstock/ir/ops.h"
+#include "penstock/kernels/testing/compare.h"
+
+namespace penstock::kernels {
+namespace {
+
+using base::DType;
+using base::Shape;
+using ir::Value;
+using ir::Values;
+
+struct Setting {
+  const char* name;
+  Shape input, kernel;
+  ir::ConvolutionOptions options = {};
+};
+
+std::vector<Setting> Settings() {
+  return {
+      {"plain", {4, 9, 7, 16}, {3, 3, 16, 32}},
+      {"same padding", {5, 8, 8, 16}, {3, 3, 16, 16}, {.padding = {{1, 1}, {1, 1}}}},
+      {"one pixel, one filter", {3, 1, 1, 1}, {1, 1, 1, 1}},
+      {"first layer", {4, 17, 19, 3}, {3, 3, 3, 16}, {.padding = {{1, 1}, {1, 1}}}},
+      {"odd channels", {2, 6, 5, 5}, {3, 2, 5, 7}, {.padding = {{1, 0}, {0, 1}}}},
+      {"stride", {3, 9, 10, 8}, {3, 3, 8, 16}, {.strides = {2, 2}, .padding = {{0, 1}, {1, 1}}}},
+      {"stride that leaves pixels", {3, 10, 11, 16}, {3, 3, 16, 16}, {.strides = {3, 2}}},
+      {"projection", {4, 8, 8, 16}, {1, 1, 16, 32}, {.strides = {2, 2}}},
+      {"stem", {2, 33, 31, 3}, {7, 7, 3, 32}, {.strides = {2, 2}, .padding = {{3, 3}, {2, 3}}}},
+      {"dilation",
+       {2, 12, 13, 16},
+       {3, 3, 16, 16},
+       {.padding = {{2, 2}, {3, 3}}, .rhs_dilation = {2, 3}}},
+      {"dilation and stride",
+       {2, 13, 12, 8},
+       {3, 2, 8, 8},
+       {.strides = {2, 1}, .padding = {{2, 1}, {1, 1}}, .rhs_dilation = {2, 2}}},
+      {"groups",
+       {3, 8, 8, 32},
+       {3, 3, 8, 64},
+       {.padding = {{1, 1}, {1, 1}}, .feature_group_count = 4}},
+      {"odd groups", {2, 6, 6, 6}, {3, 3, 2, 9}, {.feature_group_count = 3}},
+      {"depthwise",
+       {3, 9, 9, 32},
+       {3, 3, 1, 32},
+       {.padding = {{1, 1}, {1, 1}}, .feature_group_count = 32}},
+      {"depthwise, odd",
+       {2, 9, 8, 19},
+       {5, 3, 1, 19},
+       {.strides = {2, 2}, .padding = {{2, 2}, {1, 1}}, .feature_group_count = 19}},
+      {"depthwise, multiplied", {2, 7, 7, 16}, {3, 3, 1, 32}, {.feature_group_count = 16}},
+      {"depthwise, dilated",
+       {2, 11, 11, 16},
+       {3, 3, 1, 16},
+       {.padding = {{2, 2}, {2, 2}}, .rhs_dilation = {2, 2}, .feature_group_count = 16}},
+      {"kernel as large as the image", {4, 6, 6, 16}, {6, 6, 16, 10}},
+  };
+}
+
+// The result and both gradients of a weighed sum of it.
+std::unique_ptr<ir::Graph> GraphOf(const Setting& s, DType dtype, int replicas = 1) {
+  auto graph = std::make_unique<ir::Graph>("convolution", replicas);
+  const Value x = graph->Parameter({dtype, s.input}, "x");
+  const Value w = graph->Parameter({dtype, s.kernel}, "w");
+  const Value y = ir::Convolution(x, w, s.options);
+  const Value cotangent = graph->Parameter(y.type(), "cotangent");
+  const Values gradients = ir::Gradients(y, {x, w}, cotangent);
+  graph->SetResults({y, gradients[0], gradients[1]});
+  return graph;
+}
+
+TEST(ConvolutionKernels, AgreeWithXla) {
+  for (const Setting& s : Settings()) {
+    SCOPED_TRACE(s.name);
+    ExpectSameWithAndWithout(*GraphOf(s, DType::kF32), {.tolerance = 2e-5});
+  }
+}
+
+TEST(ConvolutionKernels, AgreeWithXlaInBf16) {
+  for (const Setting& s : Settings()) {
+    SCOPED_TRACE(s.name);
+    // One rounding of the result to 8 bits, on each side.
+    ExpectSameWithAndWithout(*GraphOf(s, DType::kBF16), {.calls = -2, .tolerance = 1.0 / 64});
+  }
+}
+
+TEST(ConvolutionKernels, SecondDerivativesAgreeWithXla) {
+  for (const Setting& s : Settings()) {
+    if (s.input.num_elements() > 2000) continue;
+    SCOPED_TRACE(s.name);
+    ir::Graph graph("second");
+    const Value x = graph.Parameter({DType::kF32, s.input}, "x");
+    const Value w = graph.Parameter({DType::kF32, s.kernel}, "w");
+    const Value y = ir::ReduceSum(ir::Tanh(ir::Convolution(x, w, s.options)));
+    const Values first = ir::Gradients(y, {x, w});
+    graph.SetResults(ir::Gradients(
+        ir::ReduceSum(ir::Square(first[0])) + ir::ReduceSum(ir::Square(first[1])), {x, w}));
+    ExpectSameWithAndWithout(graph, {.tolerance = 1e-4});
+  }
+}
+
+// Eight replicas on their own threads, all in the same kernels, and each gets the right numbers.
+TEST(ConvolutionKernels, ManyReplicasCallAtOnce) {
+  const Setting s{"replicas", {7, 16, 16, 16}, {3, 3, 16, 16}, {.padding = {{1, 1}, {1, 1}}}};
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    ExpectSameWithAndWithout(*GraphOf(s, DType::kF32, /*replicas=*/8),
+                             {.tolerance = 2e-5, .seed = seed});
+  }
+}
+
+TEST(ConvolutionKernels, ReferenceCodeIsLeftToXla) {
+  // Nobody has fast code for a kernel larger than its image by this much padding, or it is real.
+  ConvolutionShape shape{.batch = 1,
+                         .channels = 16,
+                         .filters = 16,
+                         .input = {8, 8},
+                         .kernel = {3, 3},
+                         .output = {6, 6}};
+  EXPECT_TRUE(HasFastConvolution(shape));
+  shape.output = {7, 7};  // no convolution at all
+  shape.strides = {0, 0};
+  EXPECT_FALSE(HasFastConvolution(shape));
+}
+
+}  // namespace
+}  // namespace penstock::kernels

@@ -1,0 +1,115 @@
+#include "penstock/kernels/kernels.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/ir/gradients.h"
+#include "penstock/ir/ops.h"
+#include "penstock/kernels/testing/compare.h"
+
+namespace penstock::kernels {
+namespace {
+
+using base::DType;
+using ir::Value;
+using ir::Values;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Loss of a convolution, with gradients of both operands.
+std::unique_ptr<ir::Graph> ConvolutionStep() {
+  auto graph = std::make_unique<ir::Graph>("step");
+  const Value x = graph->Parameter({DType::kF32, {4, 8, 8, 16}}, "x");
+  const Value w = graph->Parameter({DType::kF32, {3, 3, 16, 16}}, "w");
+  const Value loss = ir::ReduceSum(ir::Square(ir::Convolution(x, w)));
+  graph->SetResults(ir::Gradients(loss, {x, w}));
+  return graph;
+}
+
+std::string LogFile() {
+  return absl::StrCat(::testing::TempDir(), "/kernels_test.", ::getpid(), ".log");
+}
+
+std::string LogOf(const runtime::ClientOptions& options) {
+  std::remove(LogFile().c_str());
+  runtime::ClientOptions with_log = options;
+  with_log.log_path = LogFile();
+  const auto client = runtime::OpenClient(with_log);
+  EXPECT_TRUE(client.ok()) << client.status();
+  Lowering::For(**client);
+  std::ifstream file(LogFile());
+  std::stringstream text;
+  text << file.rdbuf();
+  std::remove(LogFile().c_str());
+  return text.str();
+}
+
+TEST(Lowering, CpuProgramsCallAllThreeKernelsOfAConvolution) {
+  const auto client = *runtime::OpenClient({.device = "cpu"});
+  const Lowering lowering = Lowering::For(*client);
+  ASSERT_TRUE(lowering.uses_kernels()) << lowering.reason();
+  EXPECT_THAT(lowering.reason(), IsEmpty());
+  const std::string text = lowering.Print(*ConvolutionStep())->text;
+  for (const char* target : {"\"penstock.convolution\"", "\"penstock.convolution_input_gradient\"",
+                             "\"penstock.convolution_kernel_gradient\""}) {
+    EXPECT_THAT(text, HasSubstr(target));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("stablehlo.convolution")));
+  EXPECT_THAT(text, Not(HasSubstr("stablehlo.reverse")));
+}
+
+TEST(Lowering, OtherPlatformsGetPlainStableHlo) {
+  const auto graph = ConvolutionStep();
+  const std::string plain = ir::PrintStableHlo(*graph)->text;
+  EXPECT_THAT(plain, Not(HasSubstr("custom_call")));
+  EXPECT_EQ(Lowering().Print(*graph)->text, plain);
+}
+
+TEST(Lowering, TheOptionTurnsKernelsOff) {
+  const auto client = *runtime::OpenClient({.device = "cpu", .kernels = false});
+  const Lowering lowering = Lowering::For(*client);
+  EXPECT_FALSE(lowering.uses_kernels());
+  EXPECT_THAT(lowering.reason(), HasSubstr("turned off"));
+  EXPECT_THAT(lowering.Print(*ConvolutionStep())->text, Not(HasSubstr("custom_call")));
+}
+
+TEST(Lowering, TheLogSaysWhetherKernelsAreUsed) {
+  EXPECT_THAT(LogOf({.device = "cpu"}), HasSubstr("penstock: CPU kernels are used"));
+  EXPECT_THAT(LogOf({.device = "cpu", .kernels = false}),
+              HasSubstr("penstock: CPU kernels are not used: they are turned off"));
+}
+
+TEST(Lowering, ReachesTheBodiesOfLoops) {
+  ir::Graph graph("loop");
+  const Value x = graph.Parameter({DType::kF32, {1, 8, 8, 16}}, "x");
+  const Value w = graph.Parameter({DType::kF32, {3, 3, 16, 16}}, "w");
+  const Values out = ir::For(3, {x, w}, [](ir::Graph&, Value, const Values& s) {
+    return Values{ir::Tanh(ir::Convolution(s[0], s[1], {.padding = {{1, 1}, {1, 1}}})), s[1]};
+  });
+  graph.SetResults({ir::Gradients(ir::ReduceSum(out[0]), {w})[0]});
+  ExpectSameWithAndWithout(graph, {.calls = 4, .tolerance = 1e-4});
+}
+
+TEST(Lowering, LeavesWhatItCannotDo) {
+  ir::Graph graph("left");
+  const Value f64 = graph.Parameter({DType::kF64, {1, 4, 4, 2}}, "f64");
+  const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
+  const Value sound = graph.Parameter({DType::kF32, {2, 9, 3}}, "sound");
+  const auto kernel = [&](DType dtype, const base::Shape& shape) {
+    return ir::Splat(graph, {dtype, shape}, 0.5);
+  };
+  graph.SetResults(
+      {ir::Convolution(f64, kernel(DType::kF64, {3, 3, 2, 2})),
+       ir::Convolution(image, kernel(DType::kF32, {1, 1, 2, 2}), {.padding = {{-1, 0}, {0, -1}}}),
+       ir::Convolution(image, kernel(DType::kF32, {2, 2, 2, 2}), {.lhs_dilation = {2, 2}}),
+       ir::Convolution(sound, kernel(DType::kF32, {3, 3, 4}))});
+  ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
+}
+
+}  // namespace
+}  // namespace penstock::kernels

@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/rewrite.h"
+#include "penstock/kernels/batch_norm.h"
+#include "penstock/kernels/convolution.h"
+#include "penstock/kernels/kernels.h"
+
+namespace penstock::kernels {
+namespace {
+
+using base::DType;
+using ir::Node;
+using ir::OpName;
+using ir::Rewriting;
+using ir::Value;
+using ir::Values;
+using Ints = std::vector<int64_t>;
+
+bool HasElements(const Node& node) {
+  for (const Value& operand : node.operands) {
+    if (operand.shape().num_elements() == 0) return false;
+  }
+  return node.results[0].shape.num_elements() > 0;
+}
+
+// The convolution that `node` is, or is a gradient of; false for what the kernels do not do: other
+// types, layouts and ranks, padding that crops, groups of the batch, holes in the input.
+bool ReadConvolution(const Node& node, Direction direction, ConvolutionShape& shape) {
+  const auto ints = [&](const char* name) -> const Ints& {
+    return node.attributes.Get<Ints>(name);
+  };
+  const DType dtype = node.results[0].dtype;
+  const Ints ones{1, 1}, activations{0, 3, 1, 2};  // batch, features, height, width
+  if ((dtype != DType::kF32 && dtype != DType::kBF16) || ints("strides").size() != 2 ||
+      ints("lhs_dilation") != ones || node.attributes.Get<int64_t>("batch_group_count") != 1 ||
+      ints("input") != activations || ints("output") != activations ||
+      ints("kernel") != Ints{2, 3, 0, 1} || !HasElements(node)) {
+    return false;
+  }
+  for (const char* side : {"low", "high"}) {
+    if (ints(side)[0] < 0 || ints(side)[1] < 0) return false;
+  }
+  const base::Shape& result = node.results[0].shape;
+  const base::Shape &a = node.operands[0].shape(), &b = node.operands[1].shape();
+  const base::Shape& input = direction == Direction::kInputGradient ? result : a;
+  const base::Shape& kernel = direction == Direction::kKernelGradient ? result : b;
+  const base::Shape& output = direction == Direction::kForward         ? result
+                              : direction == Direction::kInputGradient ? a
+                                                                       : b;
+  shape = {.direction = direction,
+           .dtype = dtype,
+           .batch = input.dim(0),
+           .channels = input.dim(3),
+           .filters = output.dim(3),
+           .groups = node.attributes.Get<int64_t>("feature_group_count")};
+  for (int i = 0; i < 2; ++i) {
+    shape.input[i] = input.dim(1 + i);
+    shape.kernel[i] = kernel.dim(i);
+    shape.output[i] = output.dim(1 + i);
+    shape.strides[i] = ints("strides")[i];
+    shape.low[i] = ints("low")[i];
+    shape.dilation[i] = ints("rhs_dilation")[i];
+  }
+  return true;
+}
+
+template <Direction kDirection>
+Values LowerConvolution(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  ConvolutionShape shape;
+  if (!ReadConvolution(node, kDirection, shape) || !HasFastConvolution(shape)) return {};
+  return ir::CustomCall(r.to(), ConvolutionTarget(kDirection), r.Operands(node), node.results,
+                        {{"dilation", Ints(shape.dilation.begin(), shape.dilation.end())},
+                         {"groups", shape.groups},
+                         {"low", Ints(shape.low.begin(), shape.low.end())},
+                         {"strides", Ints(shape.strides.begin(), shape.strides.end())}});
+}
+
+// ---- Batch normalisation, with the relu that follows ----
+
+bool IsZero(const Value& value) {
+  const Node& node = value.node();
+  if (OpName(node) != "stablehlo.constant") return false;
+  const base::Array& array = node.attributes.Get<base::Array>("value");
+  const char* bytes = static_cast<const char*>(array.raw());
+  return std::all_of(bytes, bytes + array.num_bytes(), [](char byte) { return byte == 0; });
+}
+
+// y <= 0, as ir::Relu asks.
+bool IsSignTest(const Node& node, const Value& y) {
+  return OpName(node) == "stablehlo.compare" && node.operands[0] == y &&
+         node.attributes.Get<std::string>("direction") == "LE" && IsZero(node.operands[1]);
+}
+
+// y <= 0 ? 0 : x. With x = y this is relu(y), with x = a cotangent its gradient.
+bool IsCutBy(const Node& node, const Value& y, const Value*& x) {
+  if (OpName(node) != "stablehlo.select" || !IsSignTest(node.operands[0].node(), y) ||
+      !IsZero(node.operands[1])) {
+    return false;
+  }
+  x = &node.operands[2];
+  return true;
+}
+
+// Whether the only thing that is done with y is relu(y): then relu may be applied at once, since
+// relu(relu(y)) is relu(y) and its sign test says the same of both.
+bool OnlyReluReads(const Rewriting& r, const Value& y) {
+  bool found = false;
+  for (int user : r.Users(y.node_id(), y.result())) {
+    if (user == Rewriting::kResult) return false;
+    const Node& node = r.from().node(user);
+    const Value* x = nullptr;
+    const bool relu = IsCutBy(node, y, x) && *x == y;
+    if (!relu && !IsSignTest(node, y)) return false;
+    found = found || relu;
+  }
+  return found;
+}
+
+bool IsBatchNorm(const Node& node) { return OpName(node) == "penstock.batch_norm_training"; }
+
+// The first result of a batch_norm_training.
+Value FirstResult(const Rewriting& r, int id) {
+  return const_cast<ir::Graph&>(r.from()).value(id, 0);
+}
+
+bool CanNormalize(const Node& node) {
+  const ir::TensorType& x = node.operands[0].type();
+  return (x.dtype == DType::kF32 || x.dtype == DType::kBF16) &&
+         node.attributes.Get<int64_t>("axis") == x.shape.rank() - 1 && HasElements(node);
+}
+
+ir::Attributes BatchNormAttributes(const Node& node, bool relu) {
+  return {{"epsilon", node.attributes.Get<double>("epsilon")}, {"relu", relu}};
+}
+
+Values LowerBatchNorm(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  if (!CanNormalize(node)) return {};
+  const bool masked = node.operands.size() > 3;
+  return ir::CustomCall(r.to(), masked ? kMaskedBatchNormTarget : kBatchNormTarget,
+                        r.Operands(node), node.results,
+                        BatchNormAttributes(node, OnlyReluReads(r, FirstResult(r, id))));
+}
+
+// The relu that has become part of a kernel.
+Values LowerRelu(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  const Value& y = node.operands[2];
+  if (!IsBatchNorm(y.node()) || y.result() != 0 || !CanNormalize(y.node())) return {};
+  if (!OnlyReluReads(r, y)) return {};
+  return {r.New(y)};
+}
+
+Values LowerBatchNormGradient(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  if (!CanNormalize(node)) return {};
+  // x, scale, mean, variance, cotangent, mask
+  Values operands = r.Operands(node);
+  // The normalisation itself, known by the statistics that it left.
+  const Value mean = node.operands[2];
+  Value offset;
+  bool relu = false;
+  if (IsBatchNorm(mean.node()) && mean.node().operands[0] == node.operands[0]) {
+    const Value y = FirstResult(r, mean.node_id());
+    const Value* cotangent = nullptr;
+    relu = OnlyReluReads(r, y) && IsCutBy(node.operands[4].node(), y, cotangent);
+    if (relu) operands[4] = r.New(*cotangent);
+    offset = r.New(mean.node().operands[2]);
+  }
+  if (!offset.valid()) offset = ir::SplatLike(operands[1], 0);  // only a relu asks for it
+  operands.insert(operands.begin() + 2, offset);
+  const bool masked = operands.size() > 6;
+  return ir::CustomCall(r.to(), masked ? kMaskedBatchNormGradientTarget : kBatchNormGradientTarget,
+                        operands, node.results, BatchNormAttributes(node, relu));
+}
+
+// Which operation becomes which kernel, where. A rule answers with nothing when this one is better
+// left to the platform's own code.
+struct Row {
+  const char* platform;
+  const char* operation;
+  Values (*lower)(Rewriting& rewriting, int id);
+};
+
+constexpr Row kTable[] = {
+    {"cpu", "stablehlo.convolution", LowerConvolution<Direction::kForward>},
+    {"cpu", "penstock.convolution_input_gradient", LowerConvolution<Direction::kInputGradient>},
+    {"cpu", "penstock.convolution_kernel_gradient", LowerConvolution<Direction::kKernelGradient>},
+    {"cpu", "penstock.batch_norm_training", LowerBatchNorm},
+    {"cpu", "penstock.batch_norm_gradient", LowerBatchNormGradient},
+    {"cpu", "stablehlo.select", LowerRelu},
+};
+
+std::vector<runtime::Kernel> AllKernels() {
+  std::vector<runtime::Kernel> all = ConvolutionKernels();
+  for (runtime::Kernel& kernel : BatchNormKernels()) all.push_back(std::move(kernel));
+  return all;
+}
+
+// A convolution of 2x2 pixels of ones by the number 3, whose result nobody can get right by chance
+// of a mistaken argument.
+absl::Status Try(runtime::Client& client, const Lowering& lowering) {
+  ir::Graph graph("kernels_check");
+  const Value x = ir::Splat(graph, {DType::kF32, {1, 2, 2, 16}}, 1);
+  const Value kernel = ir::Splat(graph, {DType::kF32, {1, 1, 16, 16}}, 3);
+  graph.SetResults({ir::Convolution(x, kernel)});
+  PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, lowering.Print(graph));
+  if (program.text.find("custom_call") == std::string::npos) {
+    return absl::FailedPreconditionError("oneDNN has no fast code for this CPU");
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const auto executable, client.Compile(program));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute({{}}));
+  PENSTOCK_ASSIGN_OR_RETURN(const base::Array got, results[0][0].Get());
+  for (float value : got.values<float>()) {
+    if (value != 48) return absl::InternalError(absl::StrCat("a call gave ", value, ", not 48"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Lowering Lowering::For(runtime::Client& client) {
+  Lowering lowering;
+  const std::vector<runtime::Kernel> kernels = AllKernels();
+  absl::Status status = client.AddKernels(kernels);
+  if (status.ok()) {
+    lowering.platform_ = client.platform();
+    status = Try(client, lowering);
+  }
+  lowering.reason_ = std::string(status.message());
+  if (!status.ok()) lowering.platform_.clear();
+  client.Log(status.ok() ? absl::StrCat("CPU kernels are used (", kernels.size(), ")")
+                         : absl::StrCat("CPU kernels are not used: ", lowering.reason_));
+  return lowering;
+}
+
+std::unique_ptr<ir::Graph> Lowering::Lower(const ir::Graph& graph) const {
+  return ir::Rewrite(graph, [&](Rewriting& r, int id) -> Values {
+    const absl::string_view operation = OpName(r.from().node(id));
+    for (const Row& row : kTable) {
+      if (row.platform == platform_ && row.operation == operation) return row.lower(r, id);
+    }
+    return {};
+  });
+}
+
+absl::StatusOr<ir::Program> Lowering::Print(const ir::Graph& graph,
+                                            const ir::PrintOptions& options) const {
+  if (!uses_kernels()) return ir::PrintStableHlo(graph, options);
+  return ir::PrintStableHlo(*Lower(graph), options);
+}
+
+}  // namespace penstock::kernels

@@ -1,0 +1,100 @@
+#include "penstock/kernels/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+
+// OpenMP's, whose header clang does not always come with.
+extern "C" {
+int omp_get_max_threads(void);
+void omp_set_num_threads(int threads);
+}
+
+namespace penstock::kernels {
+namespace {
+
+// Calls that are running in this process, over all clients: they share one machine.
+std::atomic<int64_t>& Running() {
+  static std::atomic<int64_t> running{0};
+  return running;
+}
+
+absl::Status Guarded(absl::FunctionRef<absl::Status(int64_t)> piece, int64_t index) {
+  try {
+    return piece(index);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("a CPU kernel failed: ", error.what()));
+  }
+}
+
+// One call's pieces. A borrowed thread may come late, when the call has long returned: then `next`
+// tells it so, and it touches nothing else.
+struct Job {
+  Job(int64_t n, absl::FunctionRef<absl::Status(int64_t)> p) : count(n), piece(p) {}
+
+  // Takes pieces until none is left.
+  void Work() {
+    int64_t finished = 0;
+    absl::Status first;
+    {
+      int64_t index = next.fetch_add(1);
+      if (index >= count) return;
+      const OneThread one_thread;
+      for (; index < count; index = next.fetch_add(1)) {
+        absl::Status status = Guarded(piece, index);
+        if (first.ok()) first = std::move(status);
+        ++finished;
+      }
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (status.ok()) status = std::move(first);
+    done += finished;
+    if (done == count) all_done.notify_one();
+  }
+
+  const int64_t count;
+  const absl::FunctionRef<absl::Status(int64_t)> piece;
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::condition_variable all_done;
+  int64_t done = 0;  // under mutex, as is status
+  absl::Status status;
+};
+
+}  // namespace
+
+OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+
+int64_t MaxPieces(const xla::ffi::ThreadPool& pool) {
+  return std::max<int64_t>(1, pool.num_threads());
+}
+
+absl::Status ForEachPiece(xla::ffi::ThreadPool& pool, int64_t count,
+                          absl::FunctionRef<absl::Status(int64_t)> piece) {
+  const auto job = std::make_shared<Job>(count, piece);
+  const int64_t running = ++Running();
+  const int64_t borrowed = count > 1 ? std::min(count - 1, MaxPieces(pool) - running) : 0;
+  for (int64_t i = 0; i < borrowed; ++i) {
+    pool.Schedule([job] { job->Work(); });
+  }
+  job->Work();
+  std::unique_lock<std::mutex> lock(job->mutex);
+  job->all_done.wait(lock, [&] { return job->done == job->count; });
+  --Running();
+  return std::move(job->status);
+}
+
+Rows RowsOf(int64_t rows, int64_t pieces, int64_t index) {
+  const int64_t size = rows / pieces, longer = rows % pieces;
+  const int64_t begin = index * size + std::min(index, longer);
+  return {begin, begin + size + (index < longer ? 1 : 0)};
+}
+
+}  // namespace penstock::kernels

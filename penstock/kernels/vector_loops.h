@@ -1,0 +1,86 @@
+// Loops over the features of [rows, features] in short vectors, for the widest instructions that
+// the CPU has.
+//
+//   struct Sum {
+//     template <typename V> static void Run(const Args& args);    // V: Vector<T>
+//   };
+//   Dispatch<Sum>(args);
+//
+// Internal to room kernels.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace penstock::kernels {
+
+#define PENSTOCK_INLINE inline __attribute__((always_inline))
+
+// Sixteen floats and what they are in memory. GCC's and Clang's vector extension makes of them what
+// the target has: one register, two, or four.
+inline constexpr int64_t kLanes = 16;
+typedef float Floats __attribute__((vector_size(64), aligned(4)));
+typedef int32_t Ints __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t Bits __attribute__((vector_size(64), aligned(4)));
+typedef uint16_t Halves __attribute__((vector_size(32), aligned(2)));
+
+struct Bf16 {
+  uint16_t bits;
+};
+
+PENSTOCK_INLINE void Load(const float* from, Floats& to) { std::memcpy(&to, from, sizeof(to)); }
+PENSTOCK_INLINE void Store(const Floats& from, float* to) { std::memcpy(to, &from, sizeof(from)); }
+PENSTOCK_INLINE void Load(const Bf16* from, Floats& to) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof(halves));
+  const Bits bits = __builtin_convertvector(halves, Bits) << 16;
+  std::memcpy(&to, &bits, sizeof(to));
+}
+PENSTOCK_INLINE void Store(const Floats& from, Bf16* to) {
+  Bits bits;
+  std::memcpy(&bits, &from, sizeof(bits));
+  const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;  // even at a tie
+  const Bits nan = bits >> 16 | 0x40;
+  const Ints is_nan = from != from;
+  Bits keep;
+  std::memcpy(&keep, &is_nan, sizeof(keep));
+  const Halves halves = __builtin_convertvector((nearest & ~keep) | (nan & keep), Halves);
+  std::memcpy(to, &halves, sizeof(halves));
+}
+
+// The first `count` lanes; the others are 0, or are not written.
+template <typename T>
+PENSTOCK_INLINE void LoadPart(const T* from, int64_t count, Floats& to) {
+  T part[kLanes] = {};
+  std::memcpy(part, from, static_cast<size_t>(count) * sizeof(T));
+  Load(part, to);
+}
+template <typename T>
+PENSTOCK_INLINE void StorePart(const Floats& from, int64_t count, T* to) {
+  T part[kLanes];
+  Store(from, part);
+  std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
+}
+
+// Body::Run(args) compiled for each kind of CPU, and the right one called.
+template <typename Body, typename Args>
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma"))) void RunAvx512(const Args& args) {
+  Body::Run(args);
+}
+template <typename Body, typename Args>
+__attribute__((target("avx2,fma"))) void RunAvx2(const Args& args) {
+  Body::Run(args);
+}
+template <typename Body, typename Args>
+void Dispatch(const Args& args) {
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    RunAvx512<Body>(args);
+  } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    RunAvx2<Body>(args);
+  } else {
+    Body::Run(args);
+  }
+}
+
+}  // namespace penstock::kernels
