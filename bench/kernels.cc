@@ -1,9 +1,12 @@
-// Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR: each program is compiled with
-// kernels and without, and both run in turns.
+// Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR: each program is compiled
+// with kernels and without, and both run in turns.
 //
 //   bench_kernels [--batch 128] [--rounds 15]
 //
-// The ratio is the median over rounds of (time without) / (time with): above 1 the kernel is faster.
+// The ratio is the median over rounds of (time without) / (time with): above 1 the kernel is
+// faster.
+#include "penstock/kernels/kernels.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +23,6 @@
 #include "penstock/base/status.h"
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/ops.h"
-#include "penstock/kernels/kernels.h"
 
 namespace penstock {
 namespace {
@@ -154,20 +156,19 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "kernels are not used: %s\n", lowering.reason().c_str());
     return 1;
   }
-  std::printf("batch %lld, %d rounds\n%-44s %11s %11s   %s\n", static_cast<long long>(batch), rounds,
-              "work", "kernel", "XLA", "XLA / kernel");
+  std::printf("batch %lld, %d rounds\n%-44s %11s %11s   %s\n", static_cast<long long>(batch),
+              rounds, "work", "kernel", "XLA", "XLA / kernel");
   const std::vector<Layer> layers = {
-      {32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2}, {32, 16, 32, 1, 2},
-      {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2}, {16, 32, 64, 1, 2}, {8, 64, 64, 3, 1},
-      {16, 64, 64, 3, 1, 64}};
+      {32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2},
+      {32, 16, 32, 1, 2}, {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2},
+      {16, 32, 64, 1, 2}, {8, 64, 64, 3, 1},  {16, 64, 64, 3, 1, 64}};
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Layer& layer : layers) {
       for (int which : {0, 1, 2}) {
         Compare(**client, lowering, ConvolutionWork(layer, dtype, batch, which), rounds);
       }
     }
-    for (const auto& [size, channels] :
-         {std::pair<int64_t, int64_t>{32, 16}, {16, 32}, {8, 64}}) {
+    for (const auto& [size, channels] : {std::pair<int64_t, int64_t>{32, 16}, {16, 32}, {8, 64}}) {
       Compare(**client, lowering, BatchNormWork(size, channels, dtype, batch), rounds);
     }
   }
