@@ -236,7 +236,8 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
     const IdleMeter::Doing compile(meter_, HostWork::kCompile);
     PENSTOCK_ASSIGN_OR_RETURN(executable, trainer_.Compile(kept, batch.types, callbacks_, [&] {
       return TrainStep(trainer_.objective(), trainer_.layout_, batch.types,
-                       trainer_.strategy().num_replicas(), halt_on_nan_);
+                       trainer_.strategy().num_replicas(), halt_on_nan_,
+                       trainer_.strategy().lowering());
     }));
   }
   std::vector<runtime::Buffers>& state = trainer_.state_.replicas();
@@ -335,9 +336,10 @@ absl::Status FitRun::EndEpoch() {
 }
 
 absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch, int64_t step) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Diagnosis diagnosis,
-                            DiagnoseStep(trainer_.objective(), trainer_.layout_, batch.types,
-                                         trainer_.strategy().num_replicas()));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const Diagnosis diagnosis,
+      DiagnoseStep(trainer_.objective(), trainer_.layout_, batch.types,
+                   trainer_.strategy().num_replicas(), trainer_.strategy().lowering()));
   PENSTOCK_ASSIGN_OR_RETURN(auto executable,
                             trainer_.strategy().client().Compile(diagnosis.program));
   std::vector<runtime::Buffers> arguments = trainer_.state_.replicas();

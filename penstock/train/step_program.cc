@@ -285,7 +285,8 @@ ir::PrintOptions Donating(int count) {
 }  // namespace
 
 absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
-                                      const BatchTypes& types, int num_replicas, bool halt_on_nan) {
+                                      const BatchTypes& types, int num_replicas, bool halt_on_nan,
+                                      const kernels::Lowering& lowering) {
   ir::Graph graph(types.depth == 1 ? "train_step" : "train_steps", num_replicas);
   const Values state = StateParameters(graph, layout, 0, layout.size());
   const Values batch = BatchParameters(graph, objective.network, types);
@@ -306,11 +307,12 @@ absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLay
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
   results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
   graph.SetResults(results);
-  return ir::PrintStableHlo(graph, Donating(layout.size()));
+  return lowering.Print(graph, Donating(layout.size()));
 }
 
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
-                                         const BatchTypes& types, int num_replicas) {
+                                         const BatchTypes& types, int num_replicas,
+                                         const kernels::Lowering& lowering) {
   ir::Graph graph("evaluate_step", num_replicas);
   // The metrics come first, so that they line up with the results they are donated to.
   const Values metrics = StateParameters(graph, layout, layout.first_metric, layout.size());
@@ -324,12 +326,12 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
   Values results = Add(metrics, ir::AllReduce(forward.metric_additions));
   results.push_back(Report(objective, results, Value()));
   graph.SetResults(results);
-  return ir::PrintStableHlo(graph, Donating(static_cast<int>(metrics.size())));
+  return lowering.Print(graph, Donating(static_cast<int>(metrics.size())));
 }
 
 absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
-                                        const std::vector<ir::TensorType>& types,
-                                        int num_replicas) {
+                                        const std::vector<ir::TensorType>& types, int num_replicas,
+                                        const kernels::Lowering& lowering) {
   ir::Graph graph("predict_step", num_replicas);
   Values variables, inputs;
   for (const nn::VariableSpec& v : network.variables())
@@ -337,11 +339,12 @@ absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
   inputs = ConvertInputs(network, InputParameters(graph, network, types));
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   graph.SetResults(network.Apply({.graph = &graph, .training = false}, variables, inputs).outputs);
-  return ir::PrintStableHlo(graph);
+  return lowering.Print(graph);
 }
 
 absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
-                                       const BatchTypes& types, int num_replicas) {
+                                       const BatchTypes& types, int num_replicas,
+                                       const kernels::Lowering& lowering) {
   ir::Graph graph("diagnose_step", num_replicas);
   const Values state = StateParameters(graph, layout, 0, layout.size());
   Values batch = BatchParameters(graph, objective.network, types);
@@ -376,7 +379,7 @@ absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLa
   }
   // A place is fine when it is on every replica.
   graph.SetResults({ir::AllReduce(ir::Concatenate(found, 0), ir::Reducer::kMin)});
-  PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, ir::PrintStableHlo(graph));
+  PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, lowering.Print(graph));
   return diagnosis;
 }
 

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/ir/stablehlo.h"
+#include "penstock/kernels/kernels.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
 #include "penstock/nn/network.h"
@@ -66,17 +67,19 @@ struct BatchTypes {
 // state as it was, so that the layer at fault can be found (DiagnoseStep). It costs a look at every
 // gradient.
 absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
-                                      const BatchTypes& batch, int num_replicas, bool halt_on_nan);
+                                      const BatchTypes& batch, int num_replicas, bool halt_on_nan,
+                                      const kernels::Lowering& lowering = {});
 
 // Parameters: metrics..., variables..., inputs..., label, count.  Results: metrics..., report (as
 // above).
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
-                                         const BatchTypes& batch, int num_replicas);
+                                         const BatchTypes& batch, int num_replicas,
+                                         const kernels::Lowering& lowering = {});
 
 // Parameters: variables..., inputs....  Results: the network's outputs. One replica's part.
 absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
-                                        const std::vector<ir::TensorType>& inputs,
-                                        int num_replicas);
+                                        const std::vector<ir::TensorType>& inputs, int num_replicas,
+                                        const kernels::Lowering& lowering = {});
 
 // Parameters as TrainStep's, but that `steps` is which of the stacked batches is meant; nothing is
 // donated. Results: one bool vector; places[i] says what the i-th of them found finite, in the
@@ -87,6 +90,7 @@ struct Diagnosis {
       places;  // "variable conv/kernel", "layer conv (Conv2D)", "the loss", "gradient of ..."
 };
 absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
-                                       const BatchTypes& batch, int num_replicas);
+                                       const BatchTypes& batch, int num_replicas,
+                                       const kernels::Lowering& lowering = {});
 
 }  // namespace penstock::train

@@ -16,6 +16,7 @@ absl::StatusOr<Strategy> Strategy::Create(std::shared_ptr<runtime::Client> clien
                                     : ""));
   }
   Strategy strategy;
+  strategy.lowering_ = kernels::Lowering::For(*client);
   strategy.client_ = std::move(client);
   strategy.devices_.assign(devices.begin(), devices.begin() + wanted);
   return strategy;

@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/kernels/kernels.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::train {
@@ -43,6 +44,8 @@ class Strategy {
 
   runtime::Client& client() const { return *client_; }
   const std::shared_ptr<runtime::Client>& shared_client() const { return client_; }
+  // How graphs are printed for these devices.
+  const kernels::Lowering& lowering() const { return lowering_; }
   int num_replicas() const { return static_cast<int>(devices_.size()); }
   const runtime::Device& device(int replica) const { return devices_[replica]; }
 
@@ -50,6 +53,7 @@ class Strategy {
   Strategy() = default;
 
   std::shared_ptr<runtime::Client> client_;
+  kernels::Lowering lowering_;
   std::vector<runtime::Device> devices_;
 };
 

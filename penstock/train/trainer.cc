@@ -136,7 +136,8 @@ absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const R
     if (!batch.has_value()) break;
     PENSTOCK_ASSIGN_OR_RETURN(
         auto executable, Compile(evaluate_steps_, batch->types, callbacks, [&] {
-          return EvaluateStep(objective(), layout_, batch->types, strategy().num_replicas());
+          return EvaluateStep(objective(), layout_, batch->types, strategy().num_replicas(),
+                              strategy().lowering());
         }));
     std::vector<runtime::Buffers> arguments = metrics;
     for (int r = 0; r < strategy().num_replicas(); ++r) {
@@ -215,7 +216,8 @@ absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset
     if (!batch.has_value()) break;
     PENSTOCK_ASSIGN_OR_RETURN(auto executable, Compile(predict_steps_, batch->types, {}, [&] {
                                 return PredictStep(objective().network, batch->types.inputs,
-                                                   strategy().num_replicas());
+                                                   strategy().num_replicas(),
+                                                   strategy().lowering());
                               }));
     std::vector<runtime::Buffers> arguments(strategy().num_replicas());
     for (int r = 0; r < strategy().num_replicas(); ++r) {
