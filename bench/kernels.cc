@@ -1,7 +1,7 @@
 // Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR: each program is compiled
 // with kernels and without, and both run in turns.
 //
-//   bench_kernels [--batch 128] [--rounds 15]
+//   bench_kernels [--batch 128] [--rounds 15] [--only WORDS OF A ROW] [--alone 1]
 //
 // The ratio is the median over rounds of (time without) / (time with): above 1 the kernel is
 // faster.
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/clock.h"
@@ -78,13 +79,21 @@ struct Work {
 };
 
 void Compare(runtime::Client& client, const kernels::Lowering& lowering, const Work& work,
-             int rounds) {
+             int rounds, bool alone) {
   ir::Graph graph("bench");
   work.build(graph);
   const auto with = lowering.Print(graph), without = ir::PrintStableHlo(graph);
   PENSTOCK_CHECK_OK(with.status());
   PENSTOCK_CHECK_OK(without.status());
-  Side ours = MakeSide(client, *with), xla = MakeSide(client, *without);
+  Side ours = MakeSide(client, *with);
+  if (alone) {
+    std::vector<double> seconds;
+    for (int i = 0; i < rounds; ++i) seconds.push_back(ours.Seconds(1));
+    std::printf("%-44s %8.2f ms %8.2f ms at best\n", work.name.c_str(), 1e3 * Median(seconds),
+                1e3 * *std::min_element(seconds.begin(), seconds.end()));
+    return;
+  }
+  Side xla = MakeSide(client, *without);
   const int calls = std::max(1, static_cast<int>(0.02 / std::max(1e-6, ours.Seconds(1))));
   xla.Seconds(1);
   std::vector<double> with_seconds, without_seconds, ratios;
@@ -139,12 +148,75 @@ Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
           }};
 }
 
+// The training step of ResNet-20 for CIFAR (He et al., 2015), with SGD and momentum: convolutions
+// and activations in `dtype`, variables, statistics and the loss in f32.
+class ResNetStep {
+ public:
+  ResNetStep(ir::Graph& graph, DType dtype, int64_t batch)
+      : graph_(graph), dtype_(dtype), batch_(batch) {}
+
+  void Build() {
+    const Value image = Input({DType::kF32, {batch_, 32, 32, 3}}, "image");
+    const Value label = Input({DType::kF32, {batch_, 10}}, "label");
+    mask_ = Input({DType::kF32, {batch_}}, "mask");
+    Value x = ir::Relu(Normalized(Convolved(ir::Convert(image, dtype_), 16, 3, 1)));
+    for (int64_t filters : {16, 32, 64}) {
+      for (int block = 0; block < 3; ++block) {
+        const int64_t stride = filters > 16 && block == 0 ? 2 : 1;
+        const Value inner = ir::Relu(Normalized(Convolved(x, filters, 3, stride)));
+        const Value outer = Normalized(Convolved(inner, filters, 3, 1));
+        x = ir::Relu(outer + (stride == 1 ? x : Convolved(x, filters, 1, stride)));
+      }
+    }
+    const Value mean = ir::ReduceMean(ir::Convert(x, DType::kF32), {1, 2});
+    const Value scores = ir::MatMul(mean, Variable({64, 10}));
+    const Value loss =
+        -(ir::ReduceSum(label * ir::LogSoftmax(scores)) / static_cast<double>(batch_));
+    const Values gradients = ir::Gradients(loss, variables_);
+    Values results{loss};
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const Value velocity = Input(variables_[i].type(), "velocity") * 0.9 - gradients[i] * 0.1;
+      results.push_back(velocity);
+      results.push_back(variables_[i] + velocity);
+    }
+    graph_.SetResults(results);
+  }
+
+ private:
+  Value Input(const ir::TensorType& type, const char* name) { return graph_.Parameter(type, name); }
+  Value Variable(const base::Shape& shape) {
+    variables_.push_back(Input({DType::kF32, shape}, "variable"));
+    return variables_.back();
+  }
+  Value Convolved(Value x, int64_t filters, int64_t size, int64_t stride) {
+    const Value kernel = Variable({size, size, x.shape().dim(3), filters});
+    const auto padding = ir::SamePadding(x.shape().dim(1), size, stride);
+    return ir::Convolution(x, ir::Convert(kernel, dtype_),
+                           {.strides = {stride, stride}, .padding = {padding, padding}});
+  }
+  Value Normalized(Value x) {
+    const base::Shape features{x.shape().dim(3)};
+    const Value scale = Variable(features), offset = Variable(features);
+    return ir::BatchNormTraining(x, scale, offset, mask_).y;
+  }
+
+  ir::Graph& graph_;
+  const DType dtype_;
+  const int64_t batch_;
+  Value mask_;
+  Values variables_;
+};
+
 int Main(int argc, char** argv) {
   int64_t batch = 128;
   int rounds = 15;
+  std::string only;
+  bool alone = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--batch") batch = std::atoll(argv[i + 1]);
     if (std::string(argv[i]) == "--rounds") rounds = std::atoi(argv[i + 1]);
+    if (std::string(argv[i]) == "--only") only = argv[i + 1];
+    if (std::string(argv[i]) == "--alone") alone = std::string(argv[i + 1]) == "1";
   }
   const auto client = runtime::OpenClient({.device = "cpu"});
   if (!client.ok()) {
@@ -162,15 +234,19 @@ int Main(int argc, char** argv) {
       {32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2},
       {32, 16, 32, 1, 2}, {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2},
       {16, 32, 64, 1, 2}, {8, 64, 64, 3, 1},  {16, 64, 64, 3, 1, 64}};
+  std::vector<Work> works;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Layer& layer : layers) {
-      for (int which : {0, 1, 2}) {
-        Compare(**client, lowering, ConvolutionWork(layer, dtype, batch, which), rounds);
-      }
+      for (int which : {0, 1, 2}) works.push_back(ConvolutionWork(layer, dtype, batch, which));
     }
     for (const auto& [size, channels] : {std::pair<int64_t, int64_t>{32, 16}, {16, 32}, {8, 64}}) {
-      Compare(**client, lowering, BatchNormWork(size, channels, dtype, batch), rounds);
+      works.push_back(BatchNormWork(size, channels, dtype, batch));
     }
+    works.push_back({absl::StrCat(base::DTypeName(dtype), " ResNet-20 training step"),
+                     [=](ir::Graph& graph) { ResNetStep(graph, dtype, batch).Build(); }});
+  }
+  for (const Work& work : works) {
+    if (absl::StrContains(work.name, only)) Compare(**client, lowering, work, rounds, alone);
   }
   return 0;
 }

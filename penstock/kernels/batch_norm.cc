@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/status.h"
+#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
 #include "penstock/kernels/vector_loops.h"
@@ -434,6 +435,7 @@ ffi::Error Forward(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi::Any
                    const ffi::AnyBuffer& offset, const ffi::AnyBuffer* mask,
                    const ffi::AnyBuffer& y, const ffi::AnyBuffer& mean,
                    const ffi::AnyBuffer& variance, double epsilon, bool relu) {
+  PreferHugePages(y.untyped_data(), y.size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     return RunForward<T>(pool, ProblemOf(x, epsilon, relu, mask),
@@ -448,6 +450,7 @@ ffi::Error BackwardCall(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi
                         const ffi::AnyBuffer* mask, const ffi::AnyBuffer& of_x,
                         const ffi::AnyBuffer& of_scale, const ffi::AnyBuffer& of_offset,
                         double epsilon, bool relu) {
+  PreferHugePages(of_x.untyped_data(), of_x.size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     return RunBackward<T>(

@@ -14,6 +14,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "penstock/base/status.h"
+#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
 
@@ -324,6 +325,7 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
   try {
     const OneThread one_thread;
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
+    PreferHugePages(call.out, result.size_bytes());
     return ToError(kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
                                                             : RunOverExamples(pool, call));
   } catch (const std::exception& error) {
