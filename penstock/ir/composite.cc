@@ -23,21 +23,30 @@ Value Shift(Value x, const Axes& axes, Value& largest) {
   return x - largest;
 }
 
+// These add up exponentials: of 16-bit floats in 32 bits, and the result is rounded once.
+bool IsNarrow(const Value& x) {
+  return x.valid() && base::IsFloat(x.dtype()) && base::ByteWidth(x.dtype()) < 4;
+}
+Value Wide(const Value& x) { return Convert(x, DType::kF32); }
+
 }  // namespace
 
 Value Softmax(Value x, int64_t axis) {
+  if (IsNarrow(x)) return Convert(Softmax(Wide(x), axis), x.dtype());
   Value largest;
   const Value e = Exp(Shift(x, {axis}, largest));
   return e / ReduceSum(e, {axis}, true);
 }
 
 Value LogSoftmax(Value x, int64_t axis) {
+  if (IsNarrow(x)) return Convert(LogSoftmax(Wide(x), axis), x.dtype());
   Value largest;
   const Value shifted = Shift(x, {axis}, largest);
   return shifted - Log(ReduceSum(Exp(shifted), {axis}, true));
 }
 
 Value LogSumExp(Value x, const Axes& axes, bool keep_dims) {
+  if (IsNarrow(x)) return Convert(LogSumExp(Wide(x), axes, keep_dims), x.dtype());
   Value largest;
   const Value shifted = Shift(x, axes, largest);
   if (!shifted.valid()) return Value();

@@ -227,6 +227,11 @@ void PrintConvolution(Printer& printer, const Node& node) {
   std::vector<std::string> padding;
   for (int i = 0; i < c.spatial(); ++i)
     padding.push_back(absl::StrCat("[", c.low[i], ", ", c.high[i], "]"));
+  std::string precision;
+  if (const absl::string_view named = printer.precision(); !named.empty()) {
+    precision = absl::StrCat(", precision_config = [#stablehlo<precision ", named,
+                             ">, #stablehlo<precision ", named, ">]");
+  }
   printer.Line(
       node,
       absl::StrCat(
@@ -237,8 +242,8 @@ void PrintConvolution(Printer& printer, const Node& node) {
           "->", DimensionNames(d.output_batch, "b", d.output_feature, "f", d.output_spatial),
           ", window = {stride = ", MlirList(c.strides), ", pad = [", absl::StrJoin(padding, ", "),
           "], lhs_dilate = ", MlirList(c.lhs_dilation), ", rhs_dilate = ", MlirList(c.rhs_dilation),
-          "} {batch_group_count = ", c.batch_groups,
-          " : i64, feature_group_count = ", c.feature_groups, " : i64} : ", FunctionType(node)));
+          "} {batch_group_count = ", c.batch_groups, " : i64, feature_group_count = ",
+          c.feature_groups, " : i64", precision, "} : ", FunctionType(node)));
 }
 
 // The shape of what a gradient's cotangent is for: the convolution's input, or its kernel.

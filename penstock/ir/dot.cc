@@ -129,10 +129,13 @@ const OpDef kDotGeneral = {
               batch.empty() ? ""
                             : absl::StrCat(", batching_dims = ", MlirList(batch), " x ",
                                            MlirList(AxesOf(node, "rhs_batch")));
+          const absl::string_view named = printer.precision();
+          const std::string precision =
+              named.empty() ? "" : absl::StrCat(", precision = [", named, ", ", named, "]");
           printer.Line(
               node, absl::StrCat("stablehlo.dot_general ", printer.Names(node.operands), batching,
                                  ", contracting_dims = ", MlirList(AxesOf(node, "lhs_contracting")),
-                                 " x ", MlirList(AxesOf(node, "rhs_contracting")), " : ",
+                                 " x ", MlirList(AxesOf(node, "rhs_contracting")), precision, " : ",
                                  FunctionType(node)));
         }};
 

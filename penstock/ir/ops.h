@@ -148,7 +148,7 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options =
 std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,
                                         int64_t dilation = 1);
 
-// ---- Reductions; no axes means all ----
+// ---- Reductions; no axes means all. Sums of 16-bit floats are kept in 32 bits on the way ----
 Value ReduceSum(Value x, const Axes& axes = {}, bool keep_dims = false);
 Value ReduceMean(Value x, const Axes& axes = {}, bool keep_dims = false);
 Value ReduceProduct(Value x, const Axes& axes = {}, bool keep_dims = false);

@@ -17,9 +17,14 @@ namespace penstock::ir {
 
 class Printer {
  public:
-  Printer(bool locations, int num_replicas) : locations_(locations), num_replicas_(num_replicas) {}
+  Printer(const PrintOptions& options, int num_replicas)
+      : locations_(options.locations),
+        precision_(options.matmul_precision),
+        num_replicas_(num_replicas) {}
 
   int num_replicas() const { return num_replicas_; }
+  // "HIGH" or "HIGHEST", for products and convolutions; empty when nothing need be said.
+  absl::string_view precision() const;
 
   // "%12", or "%12#1" for a node of several results.
   std::string Name(const Value& value) const;
@@ -70,6 +75,7 @@ class Printer {
   void Write(const std::string& text, bool with_location);
 
   const bool locations_;
+  const MatmulPrecision precision_;
   const int num_replicas_;
   std::vector<Frame> frames_;
   int next_name_ = 0;

@@ -73,6 +73,12 @@ InferResult InferReduce(const Node& node) {
   return std::vector<TensorType>{{from.dtype, Shape(dims)}};
 }
 
+// Sums and products of 16-bit numbers are kept in 32 bits on the way, whatever the platform does.
+bool IsKeptWider(ReduceKind kind, DType dtype) {
+  const bool accumulates = kind == ReduceKind::kSum || kind == ReduceKind::kProduct;
+  return accumulates && base::IsFloat(dtype) && base::ByteWidth(dtype) < 4;
+}
+
 // The result stretched back over the axes that were reduced.
 Value Stretch(const Value& reduced, const Node& node) {
   const Ints& axes = node.attributes.Get<Ints>("axes");
@@ -163,9 +169,12 @@ Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_v
   }
   if (!NormalizeAxes(x, axes, name)) return Value();
   std::sort(axes.begin(), axes.end());
-  Value out = axes.empty()
-                  ? x
-                  : EmitOne(kReduce, {x}, {{"axes", axes}, {"kind", static_cast<int64_t>(kind)}});
+  Value out = x;
+  if (!axes.empty()) {
+    const Value from = IsKeptWider(kind, x.dtype()) ? Convert(x, DType::kF32) : x;
+    out = EmitOne(kReduce, {from}, {{"axes", axes}, {"kind", static_cast<int64_t>(kind)}});
+    out = Convert(out, x.dtype());
+  }
   if (!keep_dims || !out.valid()) return out;
   Shape kept = x.shape();
   for (int64_t axis : axes) kept.set_dim(static_cast<int>(axis), 1);
@@ -203,7 +212,8 @@ Value ReduceMean(Value x, const Axes& axes, bool keep_dims) {
   }
   const double count = static_cast<double>(x.shape().num_elements()) /
                        static_cast<double>(std::max<int64_t>(1, sum.shape().num_elements()));
-  return sum / count;
+  if (!IsKeptWider(ReduceKind::kSum, x.dtype())) return sum / count;
+  return Convert(ReduceMean(Convert(x, DType::kF32), axes, keep_dims), x.dtype());
 }
 
 Value ArgMax(Value x, int64_t axis, DType index_dtype) {

@@ -50,7 +50,36 @@ absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions&
   return alias;
 }
 
+struct PrecisionRow {
+  const char* name;
+  MatmulPrecision precision;
+  const char* stablehlo;
+};
+
+constexpr PrecisionRow kPrecisions[] = {
+    {"default", MatmulPrecision::kDefault, ""},
+    {"high", MatmulPrecision::kHigh, "HIGH"},
+    {"highest", MatmulPrecision::kHighest, "HIGHEST"},
+};
+
 }  // namespace
+
+absl::StatusOr<MatmulPrecision> MatmulPrecisionFromName(absl::string_view name) {
+  std::string known;
+  for (const PrecisionRow& row : kPrecisions) {
+    if (name == row.name) return row.precision;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no matmul precision '", name, "'; there are ", known));
+}
+
+absl::string_view Printer::precision() const {
+  for (const PrecisionRow& row : kPrecisions) {
+    if (row.precision == precision_) return row.stablehlo;
+  }
+  return "";
+}
 
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -59,7 +88,7 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   program.name = graph.name();
   program.num_replicas = graph.num_replicas();
   PENSTOCK_ASSIGN_OR_RETURN(program.alias, Aliases(graph, options));
-  Printer printer(options.locations, graph.num_replicas());
+  Printer printer(options, graph.num_replicas());
   printer.PlainLine(absl::StrCat("module @", Symbol(graph.name()),
                                  " attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = ",
                                  graph.num_replicas(), " : i32} {"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "penstock/ir/graph.h"
 
@@ -37,12 +38,20 @@ struct Program {
   std::vector<LargeValue> large_values;
 };
 
+// How exactly a platform multiplies float32 matrices and convolves: TPUs and GPUs take bfloat16 or
+// TF32 parts by default (stablehlo's precision_config). CPUs always multiply in float32.
+enum class MatmulPrecision { kDefault, kHigh, kHighest };
+// "default", "high", "highest": JAX's names.
+absl::StatusOr<MatmulPrecision> MatmulPrecisionFromName(absl::string_view name);
+
 struct PrintOptions {
   // parameter -> result pairs; types must agree. The caller of the program loses the parameter's
   // buffer.
   std::vector<std::pair<int, int>> donate = {};
   // Without locations a program's text depends only on what it computes (the compile cache's key).
   bool locations = true;
+  // Of every product and convolution in the program.
+  MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
 };
 
 // The graph's first error, if it has one.
