@@ -53,6 +53,25 @@ bool Read(const Json& json, Size2D& out) {
   out = Size2D(both[0], both[1]);
   return true;
 }
+bool Read(const Json& json, Padding2D& out) {
+  Size2D size;
+  if (Read(json, size)) {
+    out = Padding2D(size.height, size.width);
+    return true;
+  }
+  std::vector<std::vector<int64_t>> ends;
+  if (!Read(json, ends) || ends.size() != 2 || ends[0].size() != 2 || ends[1].size() != 2) {
+    return false;
+  }
+  out = Padding2D({ends[0][0], ends[0][1]}, {ends[1][0], ends[1][1]});
+  return true;
+}
+bool Read(const Json& json, std::optional<double>& out) {
+  double number;
+  if (!Read(json, number)) return false;
+  out = number;
+  return true;
+}
 bool Read(const Json& json, OptionalSize2D& out) {
   Size2D size;
   if (!Read(json, size)) return false;
@@ -78,6 +97,14 @@ Json Written(const T& field) {
 template <>
 Json Written(const Size2D& field) {
   return {field.height, field.width};
+}
+template <>
+Json Written(const Padding2D& field) {
+  return {{field.top, field.bottom}, {field.left, field.right}};
+}
+template <>
+Json Written(const std::optional<double>& field) {
+  return field.has_value() ? Json(*field) : Json();
 }
 template <>
 Json Written(const OptionalSize2D& field) {
@@ -122,6 +149,12 @@ Config& Config::operator()(const char* key, std::vector<int64_t>& f) {
 }
 Config& Config::operator()(const char* key, std::vector<double>& f) {
   return Field(key, f, "a list of numbers");
+}
+Config& Config::operator()(const char* key, std::optional<double>& f) {
+  return Field(key, f, "a number");
+}
+Config& Config::operator()(const char* key, Padding2D& f) {
+  return Field(key, f, "a whole number, two, or [[top, bottom], [left, right]]");
 }
 Config& Config::operator()(const char* key, Size2D& f) {
   return Field(key, f, "a whole number or two");

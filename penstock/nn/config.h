@@ -32,9 +32,11 @@ class Config {
   Config& operator()(const char* key, std::string& field);
   Config& operator()(const char* key, std::vector<int64_t>& field);
   Config& operator()(const char* key, std::vector<double>& field);
-  Config& operator()(const char* key, Size2D& field);          // a number or [height, width]
-  Config& operator()(const char* key, OptionalSize2D& field);  // null when not given
-  Config& operator()(const char* key, Range& field);           // a number or [low, high]
+  Config& operator()(const char* key, std::optional<double>& field);  // null when not given
+  Config& operator()(const char* key, Size2D& field);                 // a number or [height, width]
+  Config& operator()(const char* key, OptionalSize2D& field);         // null when not given
+  Config& operator()(const char* key, Padding2D& field);  // [[top, bottom], [left, right]], or less
+  Config& operator()(const char* key, Range& field);      // a number or [low, high]
 
   // The first wrong field, or a key that no field asked for. Keys that describe the object and not
   // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.

@@ -12,10 +12,13 @@ namespace penstock::nn {
 
 Value CallContext::Variable(absl::string_view name, const Shape& shape,
                             absl::string_view initializer, VariableOptions options) {
-  return variables_.Get(graph(), {.name = absl::StrCat(layer_name_, "/", name),
-                                  .type = {options.dtype, shape},
-                                  .initializer = std::string(initializer),
-                                  .trainable = options.trainable});
+  const Value value =
+      variables_.Get(graph(), {.name = absl::StrCat(layer_name_, "/", name),
+                               .type = {options.dtype.value_or(policy_.variable), shape},
+                               .initializer = std::string(initializer),
+                               .trainable = options.trainable});
+  const bool cast = options.autocast && value.valid() && base::IsFloat(value.dtype());
+  return cast ? ir::Convert(value, compute_dtype()) : value;
 }
 
 void CallContext::Assign(absl::string_view name, Value value) {
@@ -37,15 +40,18 @@ Value CallContext::Fail(absl::string_view message) {
 
 struct Layer::State {
   std::shared_ptr<LayerBody> body;
-  std::string name;
+  std::string name, dtype;
   base::SourceLocation location;
 };
 
-Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, base::SourceLocation location)
-    : state_(std::make_shared<State>(State{std::move(body), std::move(name), location})) {}
+Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
+             base::SourceLocation location)
+    : state_(std::make_shared<State>(
+          State{std::move(body), std::move(name), std::move(dtype), location})) {}
 
 LayerBody& Layer::body() const { return *state_->body; }
 const std::string& Layer::given_name() const { return state_->name; }
+const std::string& Layer::given_dtype() const { return state_->dtype; }
 const base::SourceLocation& Layer::location() const { return state_->location; }
 
 Symbol Layer::operator()(const Symbol& input) const { return (*this)(std::vector<Symbol>{input}); }

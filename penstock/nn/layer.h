@@ -13,6 +13,7 @@
 //   layers.h        the catalogue of layers
 //   network.h       layers put together; its variables; its summary; to and from JSON
 //   initializers.h, activations.h, losses.h, metrics.h, optimizers.h, schedules.h
+//   policy.h        in which types layers compute and keep their variables
 //   config.h        how options travel to and from JSON
 //
 // A layer is one class in one place: its options and one function, Call, which declares the layer's
@@ -22,6 +23,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,7 @@
 #include "penstock/base/array.h"
 #include "penstock/ir/graph.h"
 #include "penstock/ir/ops.h"
+#include "penstock/nn/policy.h"
 
 namespace penstock::nn {
 
@@ -76,19 +79,25 @@ struct ApplyOptions {
 class CallContext {
  public:
   CallContext(const ApplyOptions& options, VariableScope& variables, std::string layer_name,
-              int layer_index)
+              int layer_index, Policy policy)
       : options_(options),
         variables_(variables),
         layer_name_(std::move(layer_name)),
-        layer_index_(layer_index) {}
+        layer_index_(layer_index),
+        policy_(std::move(policy)) {}
 
   ir::Graph& graph() const { return *options_.graph; }
   bool training() const { return options_.training; }
   const Value& sample_mask() const { return options_.sample_mask; }
+  // What floating inputs come in, variables are read in, and outputs should be.
+  DType compute_dtype() const { return policy_.compute; }
 
   struct VariableOptions {
     bool trainable = true;
-    DType dtype = DType::kF32;
+    // In which it is kept; by default as the policy says.
+    std::optional<DType> dtype = std::nullopt;
+    // False: it is read in the type in which it is kept, not in compute_dtype().
+    bool autocast = true;
   };
   // The variable `name` of this layer; the first call declares it.
   Value Variable(absl::string_view name, const Shape& shape, absl::string_view initializer,
@@ -108,6 +117,7 @@ class CallContext {
   VariableScope& variables_;
   std::string layer_name_;
   int layer_index_;
+  Policy policy_;
   int keys_ = 0;
 };
 
@@ -117,8 +127,8 @@ class LayerBody {
   virtual ~LayerBody() = default;
   // Keras's class name: "Conv2D".
   virtual absl::string_view class_name() const = 0;
-  // Inputs are valid values; the first dimension is the batch. Errors go to ctx.Fail or come from
-  // ir.
+  // Inputs are valid values, those of a floating type in ctx.compute_dtype(); the first dimension
+  // is the batch. Errors go to ctx.Fail or come from ir.
   virtual Value Call(CallContext& ctx, const Values& inputs) const = 0;
   // Shows every option to `config`, which reads or writes it.
   virtual void Fields(Config& config) = 0;
@@ -127,7 +137,7 @@ class LayerBody {
 class Layer;
 
 // What a layer call yields while a network is being described: a tensor whose batch size is not
-// known yet.
+// known yet. Its type is the one under the policy float32: a network's policy is known later.
 class Symbol {
  public:
   Symbol() = default;
@@ -148,7 +158,8 @@ class Symbol {
 class Layer {
  public:
   Layer() = default;
-  Layer(std::shared_ptr<LayerBody> body, std::string name, base::SourceLocation location);
+  Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
+        base::SourceLocation location);
 
   // `location` defaults to where the layer was made.
   Symbol operator()(const Symbol& input) const;
@@ -159,6 +170,8 @@ class Layer {
   LayerBody& body() const;
   // Given by the user; empty: the network names it after its class ("conv2d", "conv2d_1").
   const std::string& given_name() const;
+  // Given by the user, the name of a policy; empty: the network's.
+  const std::string& given_dtype() const;
   const base::SourceLocation& location() const;
   friend bool operator==(const Layer& a, const Layer& b) { return a.state_ == b.state_; }
   const void* id() const { return state_.get(); }

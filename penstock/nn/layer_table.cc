@@ -50,8 +50,16 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
     if (absl::Status status = config.Finish(); !status.ok()) {
       return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
     }
+    std::string dtype;
+    if (const auto given = json.find("dtype"); given != json.end() && !given->is_null()) {
+      const absl::StatusOr<Policy> policy = Policy::FromJson(*given);
+      if (!policy.ok()) {
+        return base::WithContext(policy.status(), absl::StrCat(class_name, " \"", name, "\""));
+      }
+      dtype = policy->name;
+    }
     // A layer read from a file has no line of the user's.
-    return Layer(std::move(body), name, base::SourceLocation());
+    return Layer(std::move(body), name, std::move(dtype), base::SourceLocation());
   }
   return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name, "'; there are ",
                                           absl::StrJoin(LayerClassNames(), ", ")));

@@ -32,7 +32,7 @@ std::shared_ptr<LayerBody> MakeDefault() {
 
 template <typename Body>
 Layer MakeLayer(const typename Body::Options& options, const base::SourceLocation& location) {
-  return Layer(std::make_shared<Body>(options), options.name, location);
+  return Layer(std::make_shared<Body>(options), options.name, options.dtype, location);
 }
 
 // A layer class is `struct DenseLayer : LayerOf<DenseOptions>` with Call and Fields.

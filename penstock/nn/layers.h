@@ -1,6 +1,7 @@
 // The catalogue of layers. Names, defaults and formulas are Keras 3's; where a layer does
-// otherwise, its comment says so. Images are NHWC. Every options struct ends with `name`; without
-// one the network numbers its layers as Keras does.
+// otherwise, its comment says so. Images are NHWC. Every options struct ends with `name`, without
+// which the network numbers its layers as Keras does, and `dtype`, a policy (policy.h), without
+// which the network's holds.
 //
 //   Layer conv = Conv2D({.filters = 64, .kernel_size = 3, .strides = 2, .padding = "same"});
 //   Symbol y = conv(x);
@@ -14,6 +15,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +35,18 @@ struct Size2D {
 struct OptionalSize2D : std::optional<Size2D> {
   using std::optional<Size2D>::optional;
   OptionalSize2D(int64_t both) : std::optional<Size2D>(Size2D(both)) {}  // NOLINT
+};
+
+// Pixels added above, below, left and right; one number means all four, two mean both ends of the
+// height and both of the width.
+struct Padding2D {
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  Padding2D() = default;
+  Padding2D(int64_t all) : Padding2D(all, all) {}  // NOLINT: `.padding = 1`
+  Padding2D(int64_t height, int64_t width)
+      : top(height), bottom(height), left(width), right(width) {}
+  Padding2D(std::pair<int64_t, int64_t> height, std::pair<int64_t, int64_t> width)
+      : top(height.first), bottom(height.second), left(width.first), right(width.second) {}
 };
 
 // A factor drawn uniformly from [low, high]; one number f means [-f, f].
@@ -55,22 +69,30 @@ struct DenseOptions {
   std::string kernel_initializer = "glorot_uniform";
   std::string bias_initializer = "zeros";
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::Current());
 
 struct ActivationOptions {
   std::string activation = "linear";
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Activation(const ActivationOptions& options,
                  SourceLocation location = SourceLocation::Current());
+// 0 below `threshold`, where the slope is negative_slope, then x, then max_value.
 struct ReLUOptions {
+  std::optional<double> max_value = std::nullopt;
+  double negative_slope = 0;
+  double threshold = 0;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer ReLU(const ReLUOptions& options = {}, SourceLocation location = SourceLocation::Current());
 struct SoftmaxOptions {
   int64_t axis = -1;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Softmax(const SoftmaxOptions& options = {},
               SourceLocation location = SourceLocation::Current());
@@ -79,11 +101,13 @@ Layer Softmax(const SoftmaxOptions& options = {},
 struct DropoutOptions {
   double rate = 0.5;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Dropout(const DropoutOptions& options, SourceLocation location = SourceLocation::Current());
 
 struct FlattenOptions {
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Flatten(const FlattenOptions& options = {},
               SourceLocation location = SourceLocation::Current());
@@ -91,14 +115,16 @@ Layer Flatten(const FlattenOptions& options = {},
 // The sum of two or more inputs, with broadcasting; one of fewer axes gets them after the batch's.
 struct AddOptions {
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Add(const AddOptions& options = {}, SourceLocation location = SourceLocation::Current());
 
-// x * scale + offset, in float32 whatever x is.
+// x * scale + offset, whatever x is: reckoned in float32, given in the layer's compute type.
 struct RescalingOptions {
   double scale = 1;
   double offset = 0;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Rescaling(const RescalingOptions& options,
                 SourceLocation location = SourceLocation::Current());
@@ -119,8 +145,56 @@ struct Conv2DOptions {
   std::string kernel_initializer = "glorot_uniform";
   std::string bias_initializer = "zeros";
   std::string name = "";
+  std::string dtype = "";
 };
 Layer Conv2D(const Conv2DOptions& options, SourceLocation location = SourceLocation::Current());
+
+// Each input channel is convolved by itself with `depth_multiplier` filters. kernel: [height,
+// width, in, depth_multiplier]; output channel c * depth_multiplier + m is of input channel c.
+struct DepthwiseConv2DOptions {
+  Size2D kernel_size = 1;
+  Size2D strides = 1;
+  std::string padding = "valid";
+  int64_t depth_multiplier = 1;
+  Size2D dilation_rate = 1;
+  std::string activation = "linear";
+  bool use_bias = true;
+  std::string depthwise_initializer = "glorot_uniform";
+  std::string bias_initializer = "zeros";
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer DepthwiseConv2D(const DepthwiseConv2DOptions& options,
+                      SourceLocation location = SourceLocation::Current());
+
+// A depthwise convolution, then a 1x1 convolution over its channels. depthwise_kernel: [height,
+// width, in, depth_multiplier]; pointwise_kernel: [1, 1, in * depth_multiplier, filters].
+struct SeparableConv2DOptions {
+  int64_t filters = 0;
+  Size2D kernel_size = 1;
+  Size2D strides = 1;
+  std::string padding = "valid";
+  Size2D dilation_rate = 1;
+  int64_t depth_multiplier = 1;
+  std::string activation = "linear";
+  bool use_bias = true;
+  std::string depthwise_initializer = "glorot_uniform";
+  std::string pointwise_initializer = "glorot_uniform";
+  std::string bias_initializer = "zeros";
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer SeparableConv2D(const SeparableConv2DOptions& options,
+                      SourceLocation location = SourceLocation::Current());
+
+// Pixels of zero around the image.
+struct ZeroPadding2DOptions {
+  Padding2D padding = 1;
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer ZeroPadding2D(const ZeroPadding2DOptions& options = {},
+                    SourceLocation location = SourceLocation::Current());
 
 // Strides default to the pool size. Average pooling leaves padding out of the mean.
 struct Pooling2DOptions {
@@ -128,6 +202,7 @@ struct Pooling2DOptions {
   OptionalSize2D strides = std::nullopt;
   std::string padding = "valid";
   std::string name = "";
+  std::string dtype = "";
 };
 Layer MaxPooling2D(const Pooling2DOptions& options = {},
                    SourceLocation location = SourceLocation::Current());
@@ -138,6 +213,7 @@ Layer AveragePooling2D(const Pooling2DOptions& options = {},
 struct GlobalPooling2DOptions {
   bool keepdims = false;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer GlobalAveragePooling2D(const GlobalPooling2DOptions& options = {},
                              SourceLocation location = SourceLocation::Current());
@@ -159,6 +235,7 @@ struct BatchNormalizationOptions {
   std::string moving_mean_initializer = "zeros";
   std::string moving_variance_initializer = "ones";
   std::string name = "";
+  std::string dtype = "";
 };
 Layer BatchNormalization(const BatchNormalizationOptions& options = {},
                          SourceLocation location = SourceLocation::Current());
@@ -173,6 +250,7 @@ struct RandomCropOptions {
   int64_t height = 0;
   int64_t width = 0;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer RandomCrop(const RandomCropOptions& options,
                  SourceLocation location = SourceLocation::Current());
@@ -186,6 +264,7 @@ struct RandomTranslationOptions {
   std::string interpolation = "bilinear";  // bilinear, nearest
   double fill_value = 0;
   std::string name = "";
+  std::string dtype = "";
 };
 Layer RandomTranslation(const RandomTranslationOptions& options,
                         SourceLocation location = SourceLocation::Current());

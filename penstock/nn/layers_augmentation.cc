@@ -51,8 +51,6 @@ Value ResizeMatrix(ir::Graph& graph, int64_t in, int64_t begin, int64_t extent, 
   return ir::Constant(graph, matrix);
 }
 
-Value ToFloat(Value x) { return base::IsFloat(x.dtype()) ? x : ir::Convert(x, DType::kF32); }
-
 struct RandomCropLayer : LayerOf<RandomCropOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "RandomCrop"; }
@@ -106,8 +104,7 @@ struct RandomCropLayer : LayerOf<RandomCropOptions> {
     const Value columns =
         ResizeMatrix(graph, width, (width - window_width) / 2, window_width, options_.width);
     const Value resized = ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32));
-    if (base::IsFloat(x.dtype())) return ir::Convert(resized, x.dtype());
-    return ir::Convert(ir::Round(resized), x.dtype());
+    return ir::Convert(base::IsFloat(x.dtype()) ? resized : ir::Round(resized), x.dtype());
   }
 };
 
@@ -143,7 +140,7 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
     const Value rows = ShiftMatrix(ctx.NextKey(), batch, x.shape().dim(1), options_.height_factor);
     const Value columns =
         ShiftMatrix(ctx.NextKey(), batch, x.shape().dim(2), options_.width_factor);
-    Value moved = ApplyMatrices(rows, columns, ToFloat(x));
+    Value moved = ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32));
     if (fill == "constant") {
       // What the weights of a pixel lack of 1 came from outside the image.
       const Value inside =
@@ -151,8 +148,7 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
           ir::Reshape(ir::ReduceSum(columns, {2}), {batch, 1, x.shape().dim(2), 1});
       moved = moved + (1.0 - inside) * options_.fill_value;
     }
-    if (base::IsFloat(x.dtype())) return moved;
-    return ir::Convert(ir::Round(moved), x.dtype());
+    return ir::Convert(base::IsFloat(x.dtype()) ? moved : ir::Round(moved), x.dtype());
   }
 
  private:

@@ -48,9 +48,27 @@ struct ActivationLayer : LayerOf<ActivationOptions> {
 struct ReLULayer : LayerOf<ReLUOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "ReLU"; }
-  void Fields(Config&) override {}
+  void Fields(Config& config) override {
+    config("max_value", options_.max_value)("negative_slope", options_.negative_slope)(
+        "threshold", options_.threshold);
+  }
   Value Call(CallContext& ctx, const Values& inputs) const override {
-    return ir::Relu(OnlyInput(ctx, inputs));
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    const auto& [max, slope, threshold, name, dtype] = options_;
+    if (!(max.value_or(0) >= 0 && slope >= 0 && threshold >= 0)) {
+      return ctx.Fail(
+          absl::StrCat("max_value, negative_slope and threshold must not be below 0, got ",
+                       max.value_or(0), ", ", slope, ", ", threshold));
+    }
+    Value y = ir::Relu(x);
+    if (threshold != 0) {
+      const Value above = ir::Greater(x, ir::SplatLike(x, threshold));
+      y = ir::Select(above, x, ir::SplatLike(x, 0));
+    }
+    if (max.has_value()) y = ir::Minimum(y, ir::SplatLike(y, *max));
+    if (slope != 0) y = y - ir::Relu(threshold - x) * slope;
+    return y;
   }
 };
 
@@ -122,7 +140,7 @@ struct RescalingLayer : LayerOf<RescalingOptions> {
   }
   Value Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = ir::Convert(OnlyInput(ctx, inputs), DType::kF32);
-    return x * options_.scale + options_.offset;
+    return ir::Convert(x * options_.scale + options_.offset, ctx.compute_dtype());
   }
 };
 

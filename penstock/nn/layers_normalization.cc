@@ -33,8 +33,11 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
     // Vectors over the features, seen as [1, .., features, .., 1] so that they broadcast.
     Shape broadcast(std::vector<int64_t>(rank, 1));
     broadcast.set_dim(static_cast<int>(axis), features);
+    // Statistics are kept and applied in float32 under every policy, which moving averages need.
     const auto variable = [&](const char* name, const std::string& initializer, bool trainable) {
-      return ctx.Variable(name, {features}, initializer, {.trainable = trainable});
+      CallContext::VariableOptions kept{.trainable = trainable, .autocast = false};
+      if (!trainable) kept.dtype = DType::kF32;
+      return ir::Convert(ctx.Variable(name, {features}, initializer, kept), DType::kF32);
     };
     Value gamma, beta;
     if (options_.scale) gamma = variable("gamma", options_.gamma_initializer, true);
@@ -61,7 +64,9 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
     if (gamma.valid()) scale = scale * gamma;
     Value shift = -moving_mean * scale;
     if (beta.valid()) shift = shift + beta;
-    return x * ir::Reshape(scale, broadcast) + ir::Reshape(shift, broadcast);
+    const Value y =
+        ir::Convert(x, DType::kF32) * ir::Reshape(scale, broadcast) + ir::Reshape(shift, broadcast);
+    return ir::Convert(y, ctx.compute_dtype());
   }
 };
 

@@ -47,6 +47,12 @@ struct AveragePooling2DLayer : Pooling2DLayer {
   using Pooling2DLayer::Pooling2DLayer;
   absl::string_view class_name() const override { return "AveragePooling2D"; }
   Value Pool(Value x, const ir::WindowOptions& window) const override {
+    // Sums of 16-bit numbers need more bits than the numbers.
+    return ir::Convert(Average(ir::Convert(x, DType::kF32), window), x.dtype());
+  }
+
+ private:
+  static Value Average(Value x, const ir::WindowOptions& window) {
     const Value sum = ir::ReduceWindow(x, ir::WindowReducer::kSum, window);
     bool padded = false;
     for (const auto& [low, high] : window.padding) padded = padded || low != 0 || high != 0;

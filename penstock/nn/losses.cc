@@ -123,6 +123,8 @@ constexpr Row kTable[] = {
 
 ir::Value Loss::PerExample(Value y_true, Value y_pred) const {
   if (!y_true.valid() || !y_pred.valid()) return Value();
+  if (base::IsFloat(y_pred.dtype()) && base::ByteWidth(y_pred.dtype()) < 4)
+    y_pred = ir::Convert(y_pred, DType::kF32);
   Value loss = body_->Call(y_true, y_pred);
   if (!loss.valid()) return loss;
   ir::Axes rest;

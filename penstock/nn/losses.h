@@ -32,7 +32,8 @@ class Loss {
   explicit Loss(std::shared_ptr<LossBody> body) : body_(std::move(body)) {}
 
   absl::string_view name() const { return body_->name(); }
-  // The mean loss of each example, f32[batch]. Wrong shapes are errors of the graph that give both.
+  // The mean loss of each example, f32[batch]; predictions of 16 bits are converted to float32
+  // first. Wrong shapes are errors of the graph that give both.
   ir::Value PerExample(ir::Value y_true, ir::Value y_pred) const;
 
   nlohmann::ordered_json ToJson() const;

@@ -103,6 +103,8 @@ Metric Make(absl::string_view name) {
 
 ir::Values Metric::Update(Value y_true, Value y_pred, Value weights) const {
   if (!y_true.valid() || !y_pred.valid()) return Values(States().size());
+  if (base::IsFloat(y_pred.dtype()) && base::ByteWidth(y_pred.dtype()) < 4)
+    y_pred = ir::Convert(y_pred, DType::kF32);
   return body_->Update(y_true, y_pred, weights);
 }
 

@@ -78,6 +78,26 @@ class BoundScope : public VariableScope {
   absl::flat_hash_map<int, Value> assigned_;
 };
 
+// The layer's own policy, or the network's. An unknown name is an error of the graph.
+Policy PolicyOf(const Layer& layer, const Policy& network, ir::Graph& graph) {
+  if (layer.given_dtype().empty()) return network;
+  absl::StatusOr<Policy> policy = Policy::FromName(layer.given_dtype());
+  if (policy.ok()) return *std::move(policy);
+  graph.Fail(policy.status());
+  return network;
+}
+
+// Runs a layer under its policy.
+Value CallLayer(const Layer& layer, const Policy& network_policy, const ApplyOptions& options,
+                VariableScope& variables, const std::string& name, size_t index, Values inputs) {
+  const Policy policy = PolicyOf(layer, network_policy, *options.graph);
+  CallContext ctx(options, variables, name, static_cast<int>(index), policy);
+  for (Value& input : inputs) {
+    if (base::IsFloat(input.dtype())) input = ir::Convert(input, policy.compute);
+  }
+  return layer.body().Call(ctx, inputs);
+}
+
 std::string LayerNameForErrors(const Layer& layer) {
   return layer.given_name().empty() ? SnakeCase(layer.class_name()) : layer.given_name();
 }
@@ -102,8 +122,8 @@ absl::StatusOr<TensorType> InferType(const Layer& layer, const std::vector<Symbo
     DeclaringScope variables;
     const ApplyOptions options{
         .graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
-    CallContext ctx(options, variables, LayerNameForErrors(layer), 0);
-    const Value out = layer.body().Call(ctx, values);
+    const Value out =
+        CallLayer(layer, Policy(), options, variables, LayerNameForErrors(layer), 0, values);
     PENSTOCK_RETURN_IF_ERROR(scratch.status());
     PENSTOCK_CHECK(out.valid());
     return WithBatch(out.type(), -1);
@@ -129,16 +149,28 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
     status_ = absl::InvalidArgumentError("a network needs at least one input and one output");
     return;
   }
-  Collect(inputs, outputs);
+  const std::vector<int> visited = Collect(inputs, outputs);
   if (!status_.ok()) return;
   NameUses();
-  if (status_.ok()) status_ = DeclareVariables();
+  OrderUses(visited);
+  if (status_.ok()) status_ = Declare();
 }
 
-// Orders the uses so that each comes after its inputs (depth first from the outputs, as Keras
-// does).
-void Network::Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs) {
-  absl::flat_hash_map<const Symbol::Node*, int> place;
+Network Network::WithPolicy(absl::string_view policy) const {
+  Network out = *this;
+  if (!out.status_.ok()) return out;
+  absl::StatusOr<Policy> found = Policy::FromName(policy);
+  if (out.status_ = found.status(); !out.status_.ok()) return out;
+  out.policy_ = *std::move(found);
+  out.status_ = out.Declare();
+  return out;
+}
+
+// Lists the uses so that each comes after its inputs (depth first from the outputs). Gives when
+// each was met first.
+std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
+                                  const std::vector<Symbol>& outputs) {
+  absl::flat_hash_map<const Symbol::Node*, int> place, met;
   const auto add = [&](const Symbol& symbol, std::vector<int> from) {
     place[symbol.node().get()] = static_cast<int>(uses_.size());
     uses_.push_back({symbol.node()->layer, "", std::move(from), *symbol.type()});
@@ -146,11 +178,11 @@ void Network::Collect(const std::vector<Symbol>& inputs, const std::vector<Symbo
   for (const Symbol& input : inputs) {
     if (input.node()->layer.valid()) {
       status_ = absl::InvalidArgumentError("a network's inputs must be made by Input");
-      return;
+      return {};
     }
     if (place.contains(input.node().get())) {
       status_ = absl::InvalidArgumentError("a network's inputs must differ from each other");
-      return;
+      return {};
     }
     input_uses_.push_back(static_cast<int>(uses_.size()));
     add(input, {});
@@ -167,8 +199,9 @@ void Network::Collect(const std::vector<Symbol>& inputs, const std::vector<Symbo
             "the outputs depend on an Input",
             symbol.node()->input_name.empty() ? "" : " '" + symbol.node()->input_name + "'",
             " that is not among the network's inputs"));
-        return;
+        return {};
       }
+      met.emplace(symbol.node().get(), static_cast<int>(met.size()));
       if (stack.back().second < from.size()) {
         const Symbol next = from[stack.back().second++];
         if (!place.contains(next.node().get())) stack.push_back({next, 0});
@@ -183,6 +216,34 @@ void Network::Collect(const std::vector<Symbol>& inputs, const std::vector<Symbo
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     uses_[input_uses_[i]].name = inputs[i].node()->input_name;
+  std::vector<int> visited(uses_.size(), -1);
+  for (const auto& [node, when] : met) visited[place.at(node)] = when;
+  return visited;
+}
+
+// Keras lists layers by their distance from the outputs, the furthest first, and those at the same
+// distance in the order in which a search from the outputs meets them. (Names are given before, in
+// the order of Collect, which is nearer to that in which a program made the layers.)
+void Network::OrderUses(const std::vector<int>& visited) {
+  const int count = static_cast<int>(uses_.size()), num_inputs = static_cast<int>(inputs_.size());
+  std::vector<int> distance(count, 0), order(count), place(count);
+  for (int i = count - 1; i >= 0; --i) {
+    for (int j : uses_[i].inputs) distance[j] = std::max(distance[j], distance[i] + 1);
+  }
+  for (int i = 0; i < count; ++i) order[i] = i;
+  std::sort(order.begin() + num_inputs, order.end(), [&](int a, int b) {
+    return distance[a] != distance[b] ? distance[a] > distance[b] : visited[a] < visited[b];
+  });
+  std::vector<Use> ordered;
+  for (int i = 0; i < count; ++i) {
+    place[order[i]] = i;
+    ordered.push_back(std::move(uses_[order[i]]));
+  }
+  for (Use& use : ordered) {
+    for (int& input : use.inputs) input = place[input];
+  }
+  for (int& output : output_uses_) output = place[output];
+  uses_ = std::move(ordered);
 }
 
 // Given names must differ; the others are numbered for each class, as Keras does.
@@ -223,24 +284,28 @@ void Network::NameUses() {
   for (int i : output_uses_) outputs_.push_back({uses_[i].name, uses_[i].type});
 }
 
-absl::Status Network::DeclareVariables() {
+// Finds the variables and the types of all outputs.
+absl::Status Network::Declare() {
   ir::Graph scratch("declare");
   DeclaringScope scope;
   const ApplyOptions options{.graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
   Values values(uses_.size());
   for (size_t i = 0; i < uses_.size(); ++i) {
-    const Use& use = uses_[i];
+    Use& use = uses_[i];
     if (!use.layer.valid()) {
       values[i] = scratch.Parameter(WithBatch(use.type, kTraceBatch), use.name);
       continue;
     }
     ir::Scope origin(scratch, use.name, use.layer.location());
-    CallContext ctx(options, scope, use.name, static_cast<int>(i));
     Values from;
     for (int j : use.inputs) from.push_back(values[j]);
-    values[i] = use.layer.body().Call(ctx, from);
+    values[i] = CallLayer(use.layer, policy_, options, scope, use.name, i, std::move(from));
     PENSTOCK_RETURN_IF_ERROR(scratch.status());
+    use.type = WithBatch(values[i].type(), -1);
   }
+  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].type = uses_[output_uses_[i]].type;
+  variables_.clear();
+  variable_index_.clear();
   for (const auto& [spec, value] : scope.declared()) {
     variable_index_[spec.name] = static_cast<int>(variables_.size());
     variables_.push_back(spec);
@@ -268,12 +333,13 @@ Network::Result Network::Apply(const ApplyOptions& options, const Values& values
     const Use& use = uses_[i];
     if (!use.layer.valid()) continue;
     ir::Scope origin(*options.graph, use.name, use.layer.location());
-    CallContext ctx(options, scope, use.name, static_cast<int>(i));
     Values from;
     for (int j : use.inputs) from.push_back(result.activations[j]);
     const bool all_valid =
         std::all_of(from.begin(), from.end(), [](const Value& v) { return v.valid(); });
-    if (all_valid) result.activations[i] = use.layer.body().Call(ctx, from);
+    if (!all_valid) continue;
+    result.activations[i] =
+        CallLayer(use.layer, policy_, options, scope, use.name, i, std::move(from));
   }
   for (int i : output_uses_) result.outputs.push_back(result.activations[i]);
   result.assigned = scope.TakeAssigned();
@@ -309,12 +375,20 @@ nlohmann::ordered_json Network::ToJson() const {
     } else {
       row["class_name"] = std::string(use.layer.class_name());
       row["config"] = LayerConfig(use.layer.body());
+      if (const std::string& dtype = use.layer.given_dtype(); !dtype.empty()) {
+        row["config"]["dtype"] = Policy::FromName(dtype)->ToJson();
+      }
       row["inputs"] = use.inputs;
       // A second use of a shared layer has the first one's name, which is how it is recognised.
     }
     layers.push_back(std::move(row));
   }
-  return {{"name", name_}, {"layers", layers}, {"inputs", input_uses_}, {"outputs", output_uses_}};
+  nlohmann::ordered_json json{{"name", name_},
+                              {"layers", std::move(layers)},
+                              {"inputs", input_uses_},
+                              {"outputs", output_uses_}};
+  if (policy_.name != Policy().name) json["dtype"] = policy_.ToJson();
+  return json;
 }
 
 namespace {
@@ -360,6 +434,10 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
   PENSTOCK_ASSIGN_OR_RETURN(auto inputs, pick("inputs"));
   PENSTOCK_ASSIGN_OR_RETURN(auto outputs, pick("outputs"));
   Network network(inputs, outputs, json.at("name").get<std::string>());
+  if (const auto dtype = json.find("dtype"); dtype != json.end()) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Policy policy, Policy::FromJson(*dtype));
+    network = network.WithPolicy(policy.name);
+  }
   PENSTOCK_RETURN_IF_ERROR(network.status());
   return network;
 }

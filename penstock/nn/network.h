@@ -24,6 +24,11 @@ class Network {
   // A network that could not be described: `error` is its status.
   explicit Network(absl::Status error) : status_(std::move(error)) {}
 
+  // The same network under another policy (policy.h), by name. An unknown name is an error of the
+  // network that comes out.
+  Network WithPolicy(absl::string_view policy) const;
+  const Policy& policy() const { return policy_; }
+
   const absl::Status& status() const { return status_; }
   const std::string& name() const { return name_; }
 
@@ -33,7 +38,7 @@ class Network {
   };
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
-  // In the order of the layers, each layer's in the order of declaration.
+  // In the order of uses(), each layer's in the order of declaration.
   const std::vector<VariableSpec>& variables() const { return variables_; }
   int64_t CountParameters(bool trainable_only = false) const;
 
@@ -44,6 +49,7 @@ class Network {
     std::vector<int> inputs;  // indices into uses()
     TensorType type;          // of the output
   };
+  // The inputs, then layers in Keras's order: those that are further from the outputs come first.
   const std::vector<Use>& uses() const { return uses_; }
 
   struct Result {
@@ -68,11 +74,13 @@ class Network {
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json);
 
  private:
-  void Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);
+  std::vector<int> Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);
   void NameUses();
-  absl::Status DeclareVariables();
+  void OrderUses(const std::vector<int>& visited);
+  absl::Status Declare();
 
   std::string name_;
+  Policy policy_;
   absl::Status status_;
   std::vector<Use> uses_;
   std::vector<int> input_uses_, output_uses_;

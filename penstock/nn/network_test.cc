@@ -59,6 +59,18 @@ TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
   EXPECT_EQ(network.variables().back().name, "dense_2/bias");
 }
 
+// In branches the layer that is further from the output comes first, as in Keras's summary.
+TEST(Network, BranchesAreListedByTheirDistanceFromTheOutput) {
+  const Symbol x = Input({.shape = {4}});
+  const Symbol near = Dense({.units = 3, .name = "near"})(x);
+  const Symbol far = ReLU({.name = "middle"})(Dense({.units = 3, .name = "far"})(x));
+  const Symbol other = Dense({.units = 3, .name = "other"})(x);
+  const Network network({x}, {Add({.name = "sum"})({near, far, other})});
+  EXPECT_THAT(UseNames(network), ElementsAre("input", "far", "near", "middle", "other", "sum"));
+  EXPECT_THAT(network.uses().back().inputs, ElementsAre(2, 3, 4));
+  EXPECT_EQ(network.variables()[0].name, "far/kernel");
+}
+
 TEST(Network, ANumberThatTheUserHasTakenIsPassedOver) {
   const Symbol x = Input({.shape = {4}});
   const Symbol y =
@@ -117,6 +129,11 @@ TEST(Network, OptionsThatMakeNoSenseAreRefused) {
       {Conv2D({.filters = 2, .kernel_size = 5})(image), "the window reaches over 5 pixels"},
       {Conv2D({.filters = 2, .padding = "full"})(image), "padding is \"valid\" or \"same\""},
       {Conv2D({.filters = 2, .groups = 3})(image), "groups"},
+      {DepthwiseConv2D({.kernel_size = 1, .depth_multiplier = 0})(image),
+       "depth_multiplier must be above 0"},
+      {SeparableConv2D({.kernel_size = 1})(image), "filters must be above 0, got 0"},
+      {ZeroPadding2D({.padding = {{0, 0}, {-1, 2}}})(image), "got [[0, 0], [-1, 2]]"},
+      {ReLU({.max_value = -1})(image), "max_value, negative_slope and threshold"},
       {MaxPooling2D({.pool_size = 0})(image), "must be above 0"},
       {BatchNormalization({.axis = 0})(x), "axis 0 is not a feature axis"},
       {Add()(x), "adds two or more inputs, got 1"},
@@ -156,6 +173,12 @@ TEST(Layers, OutputShapes) {
        "f32[?,6,4,5]"},
       {Conv2D({.filters = 5, .kernel_size = 3, .dilation_rate = 2})(image), "f32[?,7,4,5]"},
       {Conv2D({.filters = 6, .kernel_size = 1, .groups = 3})(image), "f32[?,11,8,6]"},
+      {DepthwiseConv2D({.kernel_size = 3, .depth_multiplier = 2})(image), "f32[?,9,6,12]"},
+      {SeparableConv2D({.filters = 5, .kernel_size = 3, .padding = "same"})(image),
+       "f32[?,11,8,5]"},
+      {ZeroPadding2D()(image), "f32[?,13,10,6]"},
+      {ZeroPadding2D({.padding = {1, 2}})(image), "f32[?,13,12,6]"},
+      {ZeroPadding2D({.padding = {{0, 1}, {2, 3}}})(image), "f32[?,12,13,6]"},
       {MaxPooling2D()(image), "f32[?,5,4,6]"},
       {AveragePooling2D({.pool_size = 3, .strides = 1, .padding = "same"})(image), "f32[?,11,8,6]"},
       {GlobalAveragePooling2D()(image), "f32[?,6]"},
@@ -187,6 +210,10 @@ Network Everything() {
   Symbol b = Conv2D({.filters = 4, .kernel_size = 1, .activation = "relu"})(x);
   b = BatchNormalization({.momentum = 0.9, .scale = false})(b);
   x = Add({.name = "sum"})({a, b});
+  x = ZeroPadding2D({.padding = {{0, 1}, {2, 3}}})(x);
+  x = DepthwiseConv2D({.kernel_size = 3, .depth_multiplier = 2})(x);
+  x = SeparableConv2D({.filters = 4, .kernel_size = 3, .dtype = "mixed_bfloat16"})(x);
+  x = ReLU({.max_value = 6})(x);
   x = MaxPooling2D()(x);
   x = AveragePooling2D({.pool_size = 2, .strides = 1, .padding = "same"})(x);
   const Layer shared = Dense({.units = 4, .name = "shared"});

@@ -82,6 +82,20 @@ std::shared_ptr<OptimizerBody> MakeBody(absl::string_view class_name) {
 
 }  // namespace
 
+ir::TensorType Optimizer::SlotType(const ir::TensorType& variable) {
+  const bool narrow = base::IsFloat(variable.dtype) && base::ByteWidth(variable.dtype) < 4;
+  return {narrow ? base::DType::kF32 : variable.dtype, variable.shape};
+}
+
+OptimizerResult Optimizer::Apply(OptimizerStep in) const {
+  const base::DType kept = in.variable.dtype(), wide = SlotType(in.variable.type()).dtype;
+  in.variable = ir::Convert(in.variable, wide);
+  in.gradient = ir::Convert(in.gradient, wide);
+  OptimizerResult result = body_->Apply(in);
+  result.variable = ir::Convert(result.variable, kept);
+  return result;
+}
+
 absl::Status Optimizer::Check() const {
   PENSTOCK_RETURN_IF_ERROR(learning_rate_.Check());
   return body_->Check();

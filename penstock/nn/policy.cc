@@ -1,0 +1,59 @@
+#include "penstock/nn/policy.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace penstock::nn {
+namespace {
+
+using base::DType;
+
+struct Row {
+  const char* name;
+  DType compute, variable;
+};
+
+constexpr Row kTable[] = {
+    {"float32", DType::kF32, DType::kF32},
+    {"mixed_bfloat16", DType::kBF16, DType::kF32},
+    {"bfloat16", DType::kBF16, DType::kBF16},
+};
+
+}  // namespace
+
+absl::StatusOr<Policy> Policy::FromName(absl::string_view name) {
+  for (const Row& row : kTable) {
+    if (name == row.name) {
+      return Policy{.name = row.name, .compute = row.compute, .variable = row.variable};
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no dtype policy '", name, "'; there are ", absl::StrJoin(PolicyNames(), ", ")));
+}
+
+absl::StatusOr<Policy> Policy::FromJson(const nlohmann::ordered_json& json) {
+  if (json.is_string()) return FromName(json.get<std::string>());
+  if (json.is_object() && json.contains("config") && json["config"].is_object() &&
+      json["config"].contains("name") && json["config"]["name"].is_string()) {
+    return FromName(json["config"]["name"].get<std::string>());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a dtype policy is a name or {\"class_name\": \"DTypePolicy\", \"config\": {\"name\"}}, got ",
+      json.dump()));
+}
+
+nlohmann::ordered_json Policy::ToJson() const {
+  return {{"module", "keras"},
+          {"class_name", "DTypePolicy"},
+          {"config", {{"name", name}}},
+          {"registered_name", nullptr}};
+}
+
+std::vector<std::string> PolicyNames() {
+  std::vector<std::string> names;
+  for (const Row& row : kTable) names.push_back(row.name);
+  return names;
+}
+
+}  // namespace penstock::nn
