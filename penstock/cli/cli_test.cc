@@ -66,6 +66,38 @@ TEST_F(CliTest, FromImageFilesToPredictions) {
   for (const Json& row : rows) EXPECT_EQ(row["class"], 0);
 }
 
+TEST_F(CliTest, TrainsInMixedPrecision) {
+  MakeImages("images", 40);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const std::vector<std::string> train = {"train",
+                                          "--data",
+                                          Path("shards/*.tfrec"),
+                                          "--model",
+                                          "mlp",
+                                          "--epochs",
+                                          "8",
+                                          "--policy",
+                                          "mixed_bfloat16",
+                                          "--batch-size",
+                                          "16",
+                                          "--save",
+                                          Path("m.safetensors")};
+  const CommandResult trained = Penstock(train);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const CommandResult evaluated = Penstock(
+      {"evaluate", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"), "--json"});
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_EQ(Json::parse(evaluated.out)["accuracy"], 1.0);
+  EXPECT_EQ(Penstock({"predict", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"),
+                      "--json"})
+                .code,
+            0);
+  const CommandResult wrong = Penstock(
+      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--policy", "mixed_float16"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("float32, mixed_bfloat16, bfloat16"));
+}
+
 TEST_F(CliTest, ShardsHoldTheFilesAndTheirLabels) {
   MakeImages("images", 3);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);

@@ -41,6 +41,15 @@ class Train : public Command {
              "Training steps between two looks at the host: a number, or auto, as few as keep the "
              "devices busy. The numbers that come out are the same")
         .ShowDefault();
+    options
+        .Add(
+            "--policy", policy_,
+            absl::StrCat("In which types layers compute: ", absl::StrJoin(nn::PolicyNames(), ", ")))
+        .ShowDefault();
+    options
+        .Add("--matmul-precision", matmul_precision_,
+             "How exactly TPUs and GPUs multiply in float32: default, high, highest")
+        .ShowDefault();
     options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
         .Between(0, 1)
         .ShowDefault();
@@ -105,7 +114,9 @@ class Train : public Command {
                        .client = client,
                        .replicas = device_.replicas,
                        .seed = seed_,
-                       .steps_per_execution = steps_per_execution}));
+                       .steps_per_execution = steps_per_execution,
+                       .dtype_policy = policy_,
+                       .matmul_precision = matmul_precision_}));
     return TrainingSetup{
         .model = std::move(model),
         .dataset = ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_),
@@ -167,6 +178,7 @@ class Train : public Command {
   double learning_rate_ = 0.1;
   int64_t steps_ = 0;
   std::string steps_per_execution_ = "auto";
+  std::string policy_ = "float32", matmul_precision_ = "default";
   double shift_ = 0;
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;

@@ -56,6 +56,13 @@ Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
 
 absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(network_.status());
+  if (!options.dtype_policy.empty()) {
+    nn::Network network = network_.WithPolicy(options.dtype_policy);
+    PENSTOCK_RETURN_IF_ERROR(network.status());
+    network_ = std::move(network);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision,
+                            ir::MatmulPrecisionFromName(options.matmul_precision));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
   PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, options.loss.Get());
   std::vector<nn::Metric> metrics;
@@ -71,7 +78,8 @@ absl::Status Model::Compile(const CompileOptions& options) {
       trainer_, train::Trainer::Create({.objective = {.network = network_,
                                                       .loss = std::move(loss),
                                                       .optimizer = std::move(optimizer),
-                                                      .metrics = std::move(metrics)},
+                                                      .metrics = std::move(metrics),
+                                                      .matmul_precision = precision},
                                         .strategy = std::move(strategy),
                                         .columns = options.columns,
                                         .steps_per_execution = options.steps_per_execution,

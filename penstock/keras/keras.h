@@ -46,6 +46,7 @@ using nn::AveragePooling2D;
 using nn::BatchNormalization;
 using nn::Conv2D;
 using nn::Dense;
+using nn::DepthwiseConv2D;
 using nn::Dropout;
 using nn::Flatten;
 using nn::GlobalAveragePooling2D;
@@ -56,7 +57,9 @@ using nn::RandomCrop;
 using nn::RandomTranslation;
 using nn::ReLU;
 using nn::Rescaling;
+using nn::SeparableConv2D;
 using nn::Softmax;
+using nn::ZeroPadding2D;
 
 using nn::Adam;
 using nn::CosineDecay;
@@ -120,6 +123,11 @@ struct CompileOptions {
   uint64_t seed = 0;  // of the first weights, dropout and augmentation
   // Training steps between two looks at the host; Keras's "auto" is train::kAutoSteps.
   int64_t steps_per_execution = 1;
+  // For layers that have no dtype of their own: "float32", "mixed_bfloat16", "bfloat16"
+  // (nn/policy.h; in Keras keras.config.set_dtype_policy). Empty: as the network has it.
+  std::string dtype_policy = "";
+  // How exactly TPUs and GPUs multiply in float32: "default", "high", "highest".
+  std::string matmul_precision = "default";
 };
 
 struct FitOptions {
@@ -149,7 +157,8 @@ class Model {
   const nn::Network& network() const { return network_; }
   std::string Summary() const { return network_.Summary(); }
 
-  // The first error of building, a wrong name, a device that is not there.
+  // The first error of building, a wrong name, a device that is not there. The weights are drawn
+  // anew.
   absl::Status Compile(const CompileOptions& options);
 
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options = {});

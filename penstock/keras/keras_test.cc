@@ -105,6 +105,43 @@ TEST(Model, SeveralStepsInAnExecutionGiveTheSameNumbers) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST(Model, MixedPrecisionIsKeptInTheFile) {
+  const auto [x, y] = Points(203);
+  for (const std::string policy : {"mixed_bfloat16", "bfloat16"}) {
+    Model model = SmallModel();
+    CompileOptions options = Compiling();
+    options.dtype_policy = policy;
+    const absl::Status compiled = model.Compile(options);
+    ASSERT_TRUE(compiled.ok()) << compiled;
+    EXPECT_EQ(model.network().policy().name, policy);
+    ASSERT_TRUE(model.Fit(x, y, {.epochs = 12, .verbose = 0}).ok());
+    const std::string file = NewFile();
+    ASSERT_TRUE(model.Save(file).ok());
+    auto loaded = Model::Load(file, {.client = Client()});
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(loaded->network().policy().name, policy);
+    const auto before = model.Predict(x), after = loaded->Predict(x);
+    ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+    EXPECT_EQ(before->dtype(), DType::kF32);
+    EXPECT_TRUE(BitwiseEqual(*before, *after));
+    EXPECT_GT(*model.Evaluate(x, y)->Get("accuracy"), 0.95) << policy;
+    std::remove(file.c_str());
+  }
+}
+
+TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
+  Model model = SmallModel();
+  CompileOptions options = Compiling();
+  options.dtype_policy = "mixed_float16";
+  EXPECT_THAT(Message(model.Compile(options)),
+              AllOf(HasSubstr("mixed_float16"), HasSubstr("mixed_bfloat16")));
+  options.dtype_policy = "";
+  options.matmul_precision = "most";
+  EXPECT_THAT(Message(model.Compile(options)), HasSubstr("default, high, highest"));
+  options.matmul_precision = "highest";
+  EXPECT_TRUE(model.Compile(options).ok());
+}
+
 TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {
   const nn::Symbol a = Input({.shape = {1}, .name = "a"}), b = Input({.shape = {1}, .name = "b"});
   const nn::Symbol sum =

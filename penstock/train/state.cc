@@ -20,7 +20,7 @@ StateLayout StateLayout::Make(const nn::Network& network, const nn::Optimizer& o
     layout.first_slot.push_back(v.trainable ? layout.size() : -1);
     if (!v.trainable) continue;
     for (const std::string& slot : optimizer.Slots())
-      add(absl::StrCat("optimizer/", slot, "/", v.name), v.type);
+      add(absl::StrCat("optimizer/", slot, "/", v.name), nn::Optimizer::SlotType(v.type));
   }
   if (optimizer.learning_rate().is_constant()) {
     layout.learning_rate = add("optimizer/learning_rate", {DType::kF32, {}});

@@ -187,6 +187,10 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
     targets.push_back(variables[i]);
   }
   Values reduced = ir::Gradients(step.loss, targets);
+  // Sums over replicas are of 32 bits, also for variables that are kept in 16.
+  for (size_t t = 0; t < reduced.size(); ++t) {
+    reduced[t] = ir::Convert(reduced[t], nn::Optimizer::SlotType(targets[t].type()).dtype);
+  }
   reduced.insert(reduced.end(), step.forward.metric_additions.begin(),
                  step.forward.metric_additions.end());
   reduced = ir::AllReduce(reduced);
@@ -275,9 +279,9 @@ Values Loop(ir::Graph& graph, const Values& state, const Values& stacks,
   return Values(done.begin() + 2, done.begin() + 2 + static_cast<int64_t>(state.size()));
 }
 
-// Parameter i's memory becomes result i's, for the first `count`.
-ir::PrintOptions Donating(int count) {
-  ir::PrintOptions options;
+// How a step is printed: parameter i's memory becomes result i's, for the first `count`.
+ir::PrintOptions Donating(int count, const Objective& objective) {
+  ir::PrintOptions options{.matmul_precision = objective.matmul_precision};
   for (int i = 0; i < count; ++i) options.donate.push_back({i, i});
   return options;
 }
@@ -307,7 +311,7 @@ absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLay
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
   results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
   graph.SetResults(results);
-  return lowering.Print(graph, Donating(layout.size()));
+  return lowering.Print(graph, Donating(layout.size(), objective));
 }
 
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
@@ -326,20 +330,27 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
   Values results = Add(metrics, ir::AllReduce(forward.metric_additions));
   results.push_back(Report(objective, results, Value()));
   graph.SetResults(results);
-  return lowering.Print(graph, Donating(static_cast<int>(metrics.size())));
+  return lowering.Print(graph, Donating(static_cast<int>(metrics.size()), objective));
 }
 
-absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
+absl::StatusOr<ir::Program> PredictStep(const Objective& objective,
                                         const std::vector<ir::TensorType>& types, int num_replicas,
                                         const kernels::Lowering& lowering) {
+  const nn::Network& network = objective.network;
   ir::Graph graph("predict_step", num_replicas);
   Values variables, inputs;
   for (const nn::VariableSpec& v : network.variables())
     variables.push_back(graph.Parameter(v.type, v.name));
   inputs = ConvertInputs(network, InputParameters(graph, network, types));
   PENSTOCK_RETURN_IF_ERROR(graph.status());
-  graph.SetResults(network.Apply({.graph = &graph, .training = false}, variables, inputs).outputs);
-  return lowering.Print(graph);
+  Values outputs = network.Apply({.graph = &graph, .training = false}, variables, inputs).outputs;
+  for (Value& output : outputs) {
+    const bool narrow =
+        output.valid() && base::IsFloat(output.dtype()) && base::ByteWidth(output.dtype()) < 4;
+    if (narrow) output = ir::Convert(output, DType::kF32);
+  }
+  graph.SetResults(outputs);
+  return lowering.Print(graph, Donating(0, objective));
 }
 
 absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
@@ -379,7 +390,7 @@ absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLa
   }
   // A place is fine when it is on every replica.
   graph.SetResults({ir::AllReduce(ir::Concatenate(found, 0), ir::Reducer::kMin)});
-  PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, lowering.Print(graph));
+  PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, lowering.Print(graph, Donating(0, objective)));
   return diagnosis;
 }
 

@@ -42,6 +42,8 @@ struct Objective {
   nn::Loss loss;
   nn::Optimizer optimizer;
   std::vector<nn::Metric> metrics = {};
+  // Of float32 products and convolutions, where the platform has a choice.
+  ir::MatmulPrecision matmul_precision = ir::MatmulPrecision::kDefault;
 };
 
 // The types of one replica's part of a batch: the network's inputs in order, then the labels. They
@@ -76,8 +78,9 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
                                          const BatchTypes& batch, int num_replicas,
                                          const kernels::Lowering& lowering = {});
 
-// Parameters: variables..., inputs....  Results: the network's outputs. One replica's part.
-absl::StatusOr<ir::Program> PredictStep(const nn::Network& network,
+// Parameters: variables..., inputs....  Results: the network's outputs, those of 16-bit floats as
+// float32. One replica's part.
+absl::StatusOr<ir::Program> PredictStep(const Objective& objective,
                                         const std::vector<ir::TensorType>& inputs, int num_replicas,
                                         const kernels::Lowering& lowering = {});
 

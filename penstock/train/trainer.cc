@@ -215,7 +215,7 @@ absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
     if (!batch.has_value()) break;
     PENSTOCK_ASSIGN_OR_RETURN(auto executable, Compile(predict_steps_, batch->types, {}, [&] {
-                                return PredictStep(objective().network, batch->types.inputs,
+                                return PredictStep(objective(), batch->types.inputs,
                                                    strategy().num_replicas(),
                                                    strategy().lowering());
                               }));

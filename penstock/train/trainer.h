@@ -77,7 +77,8 @@ class Trainer {
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options);
   // "loss" and the metrics, over one pass.
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const ReadOptions& read = {});
-  // The network's outputs for every row of one pass, one array each.
+  // The network's outputs for every row of one pass, one array each; float32 where the network
+  // computes in fewer bits.
   absl::StatusOr<std::vector<Array>> Predict(const data::Dataset& dataset,
                                              const ReadOptions& read = {});
 
