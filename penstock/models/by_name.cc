@@ -7,7 +7,7 @@ namespace penstock::models {
 namespace {
 
 template <int kDepth>
-nn::Network ResNet(const ByNameOptions& options) {
+nn::Network OfCifar(const ByNameOptions& options) {
   return ResNetCifar({.depth = kDepth,
                       .input_shape = options.input_shape,
                       .input_dtype = options.input_dtype,
@@ -15,6 +15,17 @@ nn::Network ResNet(const ByNameOptions& options) {
                       .rescale = options.rescale,
                       .height_shift = options.shift,
                       .width_shift = options.shift});
+}
+
+template <int kDepth>
+nn::Network OfImageNet(const ByNameOptions& options) {
+  return ResNet({.depth = kDepth,
+                 .input_shape = options.input_shape,
+                 .input_dtype = options.input_dtype,
+                 .classes = options.classes,
+                 .rescale = options.rescale,
+                 .height_shift = options.shift,
+                 .width_shift = options.shift});
 }
 
 struct Row {
@@ -30,10 +41,22 @@ constexpr Row kTable[] = {
                    .classes = options.classes,
                    .rescale = options.rescale});
      }},
-    {"resnet8", ResNet<8>},
-    {"resnet20", ResNet<20>},
-    {"resnet32", ResNet<32>},
-    {"resnet56", ResNet<56>},
+    {"resnet8", OfCifar<8>},
+    {"resnet20", OfCifar<20>},
+    {"resnet32", OfCifar<32>},
+    {"resnet56", OfCifar<56>},
+    {"resnet50", OfImageNet<50>},
+    {"resnet101", OfImageNet<101>},
+    {"resnet152", OfImageNet<152>},
+    {"mobilenet_v2",
+     [](const ByNameOptions& options) {
+       return MobileNetV2({.input_shape = options.input_shape,
+                           .input_dtype = options.input_dtype,
+                           .classes = options.classes,
+                           .rescale = options.rescale,
+                           .height_shift = options.shift,
+                           .width_shift = options.shift});
+     }},
 };
 
 }  // namespace

@@ -43,8 +43,39 @@ struct ResNetCifarOptions {
 };
 nn::Network ResNetCifar(const ResNetCifarOptions& options = {});
 
-// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56"; the error lists
-// the names there are.
+// He et al. 2015, section 4.1: bottleneck blocks in four stages. The layers, their names, order,
+// weights and defaults are those of keras.applications.ResNet50 (ResNet101, ResNet152) with
+// classifier_activation=None; Keras's weights want its preprocessing (preprocess_input), which is
+// the caller's. A depth that is none of the three is an error of the network.
+struct ResNetOptions {
+  int64_t depth = 50;
+  std::vector<int64_t> input_shape = {224, 224, 3};  // at least 32 pixels high and wide
+  base::DType input_dtype = base::DType::kF32;
+  bool include_top = true;  // mean over the image, then logits
+  int64_t classes = 1000;
+  // Applied to the input by layers in front, when they would change anything.
+  double rescale = 1;
+  double offset = 0;                         // after rescale
+  double height_shift = 0, width_shift = 0;  // as in ResNetCifarOptions
+};
+nn::Network ResNet(const ResNetOptions& options = {});
+
+// Sandler et al.: MobileNetV2: inverted residuals and linear bottlenecks, 2018. As
+// keras.applications.MobileNetV2, see above; `alpha` multiplies the width of all layers.
+struct MobileNetV2Options {
+  double alpha = 1;
+  std::vector<int64_t> input_shape = {224, 224, 3};  // at least 32 pixels high and wide
+  base::DType input_dtype = base::DType::kF32;
+  bool include_top = true;
+  int64_t classes = 1000;
+  double rescale = 1;
+  double offset = 0;
+  double height_shift = 0, width_shift = 0;
+};
+nn::Network MobileNetV2(const MobileNetV2Options& options = {});
+
+// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56", "resnet50",
+// "resnet101", "resnet152", "mobilenet_v2"; the error lists the names there are.
 struct ByNameOptions {
   std::vector<int64_t> input_shape = {};
   base::DType input_dtype = base::DType::kU8;

@@ -1,6 +1,7 @@
 // The models' sizes against the formulas of their paper.
 #include "penstock/models/models.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -93,11 +94,54 @@ TEST(Mlp, HasTheLayersItWasAskedFor) {
   EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,3]");
 }
 
+// The sizes that Keras's documentation gives; tests/interop compares layer by layer.
+TEST(ImageNetModels, HaveAsManyParametersAsKeras) {
+  for (const auto& [depth, parameters] :
+       {std::pair{50, 25636712}, {101, 44707176}, {152, 60419944}}) {
+    const nn::Network network = ResNet({.depth = depth});
+    ASSERT_TRUE(network.status().ok()) << network.status();
+    EXPECT_EQ(network.CountParameters(), parameters);
+    EXPECT_EQ(network.name(), absl::StrCat("resnet", depth));
+    EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,1000]");
+  }
+  EXPECT_EQ(ResNet({.include_top = false}).CountParameters(), 23587712);
+  EXPECT_EQ(MobileNetV2().CountParameters(), 3538984);
+  EXPECT_EQ(MobileNetV2({.alpha = 1.4}).CountParameters(), 6156712);
+  EXPECT_EQ(MobileNetV2({.alpha = 0.35}).CountParameters(), 1691208);
+}
+
+TEST(ImageNetModels, TakeBytesAndMixedPrecision) {
+  const ByNameOptions options{.input_shape = {64, 48, 3}, .classes = 4};
+  for (const char* name : {"resnet50", "mobilenet_v2"}) {
+    const auto network = ByName(name, options);
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->inputs()[0].type.ToString(), "ui8[?,64,48,3]");
+    const nn::Network mixed = network->WithPolicy("mixed_bfloat16");
+    ASSERT_TRUE(mixed.status().ok()) << mixed.status();
+    EXPECT_EQ(mixed.outputs()[0].type.ToString(), "bf16[?,4]");
+    EXPECT_EQ(mixed.CountParameters(), network->CountParameters());
+  }
+  // Nothing is in front of float input that is used as it is.
+  EXPECT_EQ(ResNet().uses()[1].name, "conv1_pad");
+  EXPECT_EQ(ResNet({.rescale = 2}).uses()[1].name, "rescaling");
+}
+
+TEST(ImageNetModels, WrongOptionsAreRefused) {
+  const auto message = [](const nn::Network& network) {
+    return std::string(network.status().message());
+  };
+  EXPECT_THAT(message(ResNet({.depth = 34})), HasSubstr("50, 101 or 152 layers, got 34"));
+  EXPECT_THAT(message(ResNet({.input_shape = {31, 224, 3}})),
+              HasSubstr("at least 32 pixels each way, got [31, 224, 3]"));
+  EXPECT_THAT(message(MobileNetV2({.input_shape = {224, 224}})), HasSubstr("got [224, 224]"));
+  EXPECT_THAT(message(MobileNetV2({.alpha = 0})), HasSubstr("above 0, got 0"));
+}
+
 TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
   for (const std::string& name : Names()) {
-    const auto network = ByName(name, {.input_shape = {16, 16, 3}, .classes = 5, .shift = 0.1});
+    const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
     ASSERT_TRUE(network.ok()) << name << ": " << network.status();
-    EXPECT_EQ(network->name(), name);
+    EXPECT_EQ(network->name(), name == "mobilenet_v2" ? "mobilenetv2_1.00_32" : name);
     EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
   }
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),

@@ -1,0 +1,94 @@
+#include "absl/strings/str_cat.h"
+
+#include "penstock/models/models.h"
+#include "penstock/models/preparation.h"
+
+namespace penstock::models {
+namespace {
+
+using nn::Symbol;
+
+// How many blocks each stage has: table 1 of the paper.
+struct Row {
+  int64_t depth;
+  int64_t blocks[4];
+};
+
+constexpr Row kTable[] = {
+    {50, {3, 4, 6, 3}},
+    {101, {3, 4, 23, 3}},
+    {152, {3, 8, 36, 3}},
+};
+
+Symbol Norm(Symbol x, const std::string& name) {
+  return nn::BatchNormalization({.epsilon = 1.001e-5, .name = name + "_bn"})(x);
+}
+
+Symbol Relu(Symbol x, const std::string& name) {
+  return nn::Activation({.activation = "relu", .name = name})(x);
+}
+
+struct ConvOptions {
+  int64_t filters, kernel = 1, strides = 1;
+  const char* padding = "valid";
+};
+
+Symbol ConvNorm(Symbol x, const ConvOptions& options, const std::string& name) {
+  x = nn::Conv2D({.filters = options.filters,
+                  .kernel_size = options.kernel,
+                  .strides = options.strides,
+                  .padding = options.padding,
+                  .name = name + "_conv"})(x);
+  return Norm(x, name);
+}
+
+// Down to `filters` channels, 3x3, up to four times as many. The stride is that of the first
+// convolution, as in the paper.
+Symbol Block(Symbol x, int64_t filters, int64_t strides, bool project, const std::string& name) {
+  Symbol shortcut = x;
+  if (project) shortcut = ConvNorm(x, {.filters = 4 * filters, .strides = strides}, name + "_0");
+  x = ConvNorm(x, {.filters = filters, .strides = strides}, name + "_1");
+  x = Relu(x, name + "_1_relu");
+  x = ConvNorm(x, {.filters = filters, .kernel = 3, .padding = "same"}, name + "_2");
+  x = Relu(x, name + "_2_relu");
+  x = ConvNorm(x, {.filters = 4 * filters}, name + "_3");
+  return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
+}
+
+}  // namespace
+
+nn::Network ResNet(const ResNetOptions& options) {
+  const Row* row = nullptr;
+  for (const Row& candidate : kTable) {
+    if (candidate.depth == options.depth) row = &candidate;
+  }
+  if (row == nullptr) {
+    return nn::Network(absl::InvalidArgumentError(
+        absl::StrCat("a ResNet has 50, 101 or 152 layers, got ", options.depth)));
+  }
+  if (absl::Status status = internal::CheckImageNetInput("a ResNet", options.input_shape);
+      !status.ok()) {
+    return nn::Network(std::move(status));
+  }
+  const Symbol input =
+      nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
+  Symbol x = internal::Prepared(input, options);
+  x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(x);
+  x = Relu(ConvNorm(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1"), "conv1_relu");
+  x = nn::ZeroPadding2D({.padding = 1, .name = "pool1_pad"})(x);
+  x = nn::MaxPooling2D({.pool_size = 3, .strides = 2, .name = "pool1_pool"})(x);
+  for (int stage = 0; stage < 4; ++stage) {
+    for (int64_t block = 0; block < row->blocks[stage]; ++block) {
+      const bool first = block == 0;
+      x = Block(x, int64_t{64} << stage, first && stage > 0 ? 2 : 1, first,
+                absl::StrCat("conv", stage + 2, "_block", block + 1));
+    }
+  }
+  if (options.include_top) {
+    x = nn::GlobalAveragePooling2D({.name = "avg_pool"})(x);
+    x = nn::Dense({.units = options.classes, .name = "predictions"})(x);
+  }
+  return nn::Network({input}, {x}, absl::StrCat("resnet", options.depth));
+}
+
+}  // namespace penstock::models
