@@ -38,6 +38,8 @@ class Expected:
     def add(self, kind, name, tensors, **row):
         for key, value in tensors.items():
             value = np.asarray(value)
+            if value.dtype == jnp.bfloat16:
+                value = value.astype(np.float32)
             if value.dtype in (np.float64, np.int64, np.bool_):
                 value = value.astype(np.int64 if value.dtype == np.int64 else np.float32)
             self.tensors[f"{len(self.rows)}/{key}"] = np.array(value, order="C")
@@ -126,7 +128,9 @@ def add_layer(expected, spec, training):
             tensors[f"gradient/weight/{variable.name}"] = value
         for i, value in enumerate(gradients[1] if len(gradients) > 1 else []):
             tensors[f"gradient/input/{i}"] = value
-    expected.add("layer", name, tensors, **{"class": spec["class"], "config": spec["config"], "training": training})
+    more = {"tolerance": spec["tolerance"]} if "tolerance" in spec else {}
+    expected.add("layer", name, tensors, **{"class": spec["class"], "config": spec["config"], "training": training},
+                 **more)
 
 
 # ---- Losses and metrics ----

@@ -48,7 +48,8 @@ void ExpectGradients(const Row& row, const nn::Network& network, const ir::Value
     names.push_back(absl::StrCat("input/", i));
     by.push_back(inputs[i]);
   }
-  const ir::Values gradients = ir::Gradients(output, by, builder.Input(row.Get("cotangent")));
+  const ir::Value cotangent = ir::Convert(builder.Input(row.Get("cotangent")), output.dtype());
+  const ir::Values gradients = ir::Gradients(output, by, cotangent);
   for (size_t i = 0; i < gradients.size(); ++i) {
     builder.Expect("gradient by " + names[i], gradients[i], row.Get("gradient/" + names[i]));
   }
@@ -76,7 +77,9 @@ absl::Status BuildLayer(const Row& row, RowBuilder& builder) {
   const auto result = network.Apply(
       {.graph = &builder.graph(), .training = row.spec["training"], .key = key}, weights, inputs);
   PENSTOCK_RETURN_IF_ERROR(builder.graph().status());
-  builder.Expect("output", result.outputs[0], row.Get("output"));
+  // Rows hold no 16-bit floats.
+  const base::Array& output = row.Get("output");
+  builder.Expect("output", ir::Convert(result.outputs[0], output.dtype()), output);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (network.variables()[i].trainable) continue;
     const auto assigned = result.assigned.find(static_cast<int>(i));

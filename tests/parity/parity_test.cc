@@ -110,20 +110,21 @@ class Group {
 
 class SharedRowTest : public ::testing::Test {
  public:
-  SharedRowTest(std::shared_ptr<Group> group, size_t index)
-      : group_(std::move(group)), index_(index) {}
+  SharedRowTest(std::shared_ptr<Group> group, size_t index, double tolerance)
+      : group_(std::move(group)), index_(index), tolerance_(tolerance) {}
   void TestBody() override {
     const Outcome& outcome = group_->Get(index_);
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     EXPECT_FALSE(outcome.expectations.empty());
     for (const Expectation& e : outcome.expectations) {
-      EXPECT_EQ(Difference(e.name, e.got, e.want, kTolerance), "");
+      EXPECT_EQ(Difference(e.name, e.got, e.want, tolerance_), "");
     }
   }
 
  private:
   std::shared_ptr<Group> group_;
   size_t index_;
+  double tolerance_;
 };
 
 class TrainingRowTest : public ::testing::Test {
@@ -173,9 +174,10 @@ void Register(const std::vector<Row>& rows) {
       group = std::make_shared<Group>(build->second);
     }
     const size_t index = group->Add(row);
-    ::testing::RegisterTest(
-        kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-        [group, index]() -> ::testing::Test* { return new SharedRowTest(group, index); });
+    ::testing::RegisterTest(kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [group, index, row]() -> ::testing::Test* {
+                              return new SharedRowTest(group, index, row->tolerance());
+                            });
   }
 }
 
@@ -209,9 +211,9 @@ int Main(int argc, char** argv) {
     return 1;
   }
   Register(*rows);
-  ::testing::RegisterTest(
-      "table", "NamesEveryLayerAndActivation", nullptr, nullptr, __FILE__, __LINE__,
-      [&]() -> ::testing::Test* { return new CompletenessTest(&*rows); });
+  ::testing::RegisterTest("table", "NamesEveryLayerAndActivation", nullptr, nullptr, __FILE__,
+                          __LINE__,
+                          [&]() -> ::testing::Test* { return new CompletenessTest(&*rows); });
   return RUN_ALL_TESTS();
 }
 

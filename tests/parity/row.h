@@ -12,12 +12,17 @@
 
 namespace penstock::tests {
 
+// Relative, in float32: what the project promises.
+inline constexpr double kTolerance = 1e-5;
+
 struct Row {
   nlohmann::ordered_json spec;  // "kind", "name" and what the kind needs
   base::NamedArrays tensors;
 
   std::string kind() const { return spec["kind"]; }
   std::string name() const { return spec["name"]; }
+  // How much may differ, relative; float32 promises kTolerance.
+  double tolerance() const { return spec.value("tolerance", kTolerance); }
   // The tensor must be there (contract: expect.py wrote it).
   const base::Array& Get(absl::string_view tensor) const;
   bool Has(absl::string_view tensor) const { return tensors.Find(tensor) != nullptr; }
@@ -34,8 +39,5 @@ absl::StatusOr<std::vector<Row>> ReadRows(const std::string& folder);
 // places.
 std::string Difference(absl::string_view name, const base::Array& got, const base::Array& want,
                        double tolerance);
-
-// Relative, in float32: what the project promises.
-inline constexpr double kTolerance = 1e-5;
 
 }  // namespace penstock::tests

@@ -8,11 +8,20 @@ of a row and parity_test what Penstock does. Names and options are Keras's.
 #   training   False, True, or both when left out
 #   dtype      of the inputs, float32 unless said
 #   why        beside the options, where they do not speak for themselves
+#   tolerance  where it is not the one of float32
 IMAGE = (3, 8, 7, 4)  # neither square nor even
 
 
 def layer(class_name, options, *shapes, **more):
     return {"class": class_name, "config": options, "shapes": [list(s) for s in shapes], **more}
+
+
+# bfloat16 has 8 bits: the two sides may round differently where they add in another order.
+BFLOAT16 = 1 / 64
+
+
+def mixed(class_name, options, *shapes, **more):
+    return layer(class_name, {**options, "dtype": "mixed_bfloat16"}, *shapes, **more, tolerance=BFLOAT16)
 
 
 LAYERS = [
@@ -27,6 +36,11 @@ LAYERS = [
                    "relu6")],
     layer("ReLU", {}, (3, 5)),
     layer("ReLU", {}, IMAGE),
+    layer("ReLU", {"max_value": 1.0}, IMAGE),
+    layer("ReLU", {"max_value": 6.0}, IMAGE),
+    layer("ReLU", {"negative_slope": 0.3}, IMAGE),
+    layer("ReLU", {"threshold": 0.5}, IMAGE),
+    layer("ReLU", {"max_value": 1.5, "negative_slope": 0.1, "threshold": 0.25}, IMAGE),
     layer("Softmax", {}, (3, 5)),
     layer("Softmax", {"axis": 1}, (3, 5, 2)),
     layer("Softmax", {"axis": -2}, (3, 2, 5, 4)),
@@ -67,6 +81,22 @@ LAYERS = [
     layer("Conv2D", {"filters": 1, "kernel_size": 3, "padding": "same", "activation": "sigmoid"}, (1, 5, 5, 1)),
     layer("Conv2D", {"filters": 16, "kernel_size": 3, "padding": "same"}, (2, 16, 16, 16)),
 
+    layer("DepthwiseConv2D", {"kernel_size": 3}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": 3, "padding": "same", "use_bias": False}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": 3, "strides": 2, "padding": "same", "activation": "relu"}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": 3, "strides": 2}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": [2, 3], "depth_multiplier": 3, "padding": "same"}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": 3, "dilation_rate": 2, "depth_multiplier": 2}, IMAGE),
+    layer("DepthwiseConv2D", {"kernel_size": 2}, (2, 4, 5, 1), why="one channel"),
+    layer("SeparableConv2D", {"filters": 5, "kernel_size": 3}, IMAGE),
+    layer("SeparableConv2D", {"filters": 6, "kernel_size": [3, 2], "strides": 2, "padding": "same",
+                              "depth_multiplier": 2, "activation": "relu"}, IMAGE),
+    layer("SeparableConv2D", {"filters": 3, "kernel_size": 3, "dilation_rate": 2, "use_bias": False}, IMAGE),
+    layer("ZeroPadding2D", {}, IMAGE),
+    layer("ZeroPadding2D", {"padding": 3}, IMAGE),
+    layer("ZeroPadding2D", {"padding": [0, 2]}, IMAGE),
+    layer("ZeroPadding2D", {"padding": [[0, 1], [2, 3]]}, IMAGE),
+
     *[layer(kind, options, IMAGE, why=why)
       for kind in ("MaxPooling2D", "AveragePooling2D")
       for options, why in (
@@ -91,6 +121,23 @@ LAYERS = [
     layer("BatchNormalization", {"scale": False}, IMAGE),
     layer("BatchNormalization", {"center": False, "scale": False}, (6, 4)),
     layer("BatchNormalization", {}, (1, 4, 3, 2), why="one example"),
+
+    # Mixed precision; "dtype" is the layer's policy.
+    mixed("Dense", {"units": 33, "activation": "tanh"}, (17, 129)),
+    mixed("Dense", {"units": 4, "activation": "softmax"}, (5, 3)),
+    mixed("Conv2D", {"filters": 5, "kernel_size": 3, "padding": "same"}, IMAGE),
+    mixed("Conv2D", {"filters": 6, "kernel_size": 3, "groups": 2, "strides": 2, "use_bias": False}, IMAGE),
+    mixed("DepthwiseConv2D", {"kernel_size": 3, "padding": "same", "depth_multiplier": 2}, IMAGE),
+    mixed("BatchNormalization", {}, IMAGE),
+    mixed("BatchNormalization", {"scale": False}, (6, 4)),
+    mixed("MaxPooling2D", {"pool_size": 3, "strides": 2, "padding": "same"}, IMAGE),
+    mixed("AveragePooling2D", {"pool_size": 3, "strides": 2, "padding": "same"}, IMAGE),
+    mixed("GlobalAveragePooling2D", {}, (2, 32, 32, 3)),
+    mixed("ReLU", {"max_value": 1.0}, IMAGE),
+    mixed("Add", {}, IMAGE, IMAGE),
+    mixed("Rescaling", {"scale": 1 / 255}, IMAGE, dtype="uint8"),
+    mixed("Rescaling", {"scale": 1 / 127.5, "offset": -1.0}, IMAGE, dtype="uint8"),
+    layer("Dense", {"units": 5, "dtype": "float32"}, (4, 3)),
 
     # Outside training, and for an image smaller than the window, Keras's documentation promises smart_resize; what
     # Keras 3.15 does is to return the image as it is, or to stretch it. Penstock does what is promised.

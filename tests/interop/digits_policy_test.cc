@@ -1,0 +1,122 @@
+// Mixed precision must not cost accuracy: a small convolutional network learns scikit-learn's
+// handwritten digits in float32 and in mixed_bfloat16, with the same five seeds.
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+
+#include "penstock/keras/keras.h"
+
+namespace penstock::tests {
+namespace {
+
+using base::Array;
+using base::DType;
+
+struct Images {
+  Array x, y;  // ui8 [n, 8, 8, 1] of 17 shades, i64 [n]
+};
+
+// Every fifth digit is held out.
+absl::StatusOr<std::pair<Images, Images>> Digits() {
+  const data::Dataset lines = data::Dataset::FromText(
+      {std::string(PENSTOCK_SOURCE_DIR) + "/third_party/unpacked/digits/digits.csv.gz"});
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, lines.Batch(4096).MakeIterator({}));
+  base::NamedArrays batch;
+  PENSTOCK_RETURN_IF_ERROR(iterator->Next(&batch).status());
+  PENSTOCK_ASSIGN_OR_RETURN(const Array rows, batch.Get("line"));
+  const int64_t total = rows.dim(0), held_out = total / 5;
+  const auto images = [](int64_t n) {
+    return Images{Array::Uninitialized(DType::kU8, {n, 8, 8, 1}),
+                  Array::Uninitialized(DType::kI64, {n})};
+  };
+  Images train = images(total - held_out), test = images(held_out);
+  int64_t filled[2] = {0, 0};
+  for (int64_t i = 0; i < total; ++i) {
+    const bool is_test = i % 5 == 4;
+    const int64_t at = filled[is_test ? 1 : 0]++;
+    Images& to = is_test ? test : train;
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(rows.data<absl::string_view>()[i], ',');
+    for (size_t k = 0; k < fields.size(); ++k) {
+      double value = 0;
+      if (!absl::SimpleAtod(fields[k], &value))
+        return absl::InvalidArgumentError("a digit that is no number");
+      if (k < 64) {
+        to.x.mutable_data<uint8_t>()[at * 64 + static_cast<int64_t>(k)] =
+            static_cast<uint8_t>(value);
+      } else {
+        to.y.mutable_data<int64_t>()[at] = static_cast<int64_t>(value);
+      }
+    }
+  }
+  return std::make_pair(train, test);
+}
+
+nn::Network Net() {
+  const nn::Symbol image = keras::Input({.shape = {8, 8, 1}, .dtype = DType::kU8, .name = "image"});
+  nn::Symbol x = keras::Rescaling({.scale = 1 / 16.0})(image);
+  for (const int64_t filters : {16, 32}) {
+    x = keras::Conv2D({.filters = filters, .kernel_size = 3, .padding = "same", .use_bias = false})(
+        x);
+    x = keras::ReLU()(keras::BatchNormalization({.momentum = 0.9})(x));
+    x = keras::MaxPooling2D()(x);
+  }
+  return nn::Network({image}, {keras::Dense({.units = 10})(keras::Flatten()(x))});
+}
+
+// Accuracy on the digits that were held out.
+absl::StatusOr<double> Accuracy(const std::string& policy, uint64_t seed, const Images& train,
+                                const Images& test) {
+  keras::Model model(Net());
+  PENSTOCK_RETURN_IF_ERROR(
+      model.Compile({.optimizer = keras::Adam({.learning_rate = 0.005}),
+                     .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .metrics = {"accuracy"},
+                     .seed = seed,
+                     .dtype_policy = policy}));
+  PENSTOCK_RETURN_IF_ERROR(
+      model.Fit(train.x, train.y, {.epochs = 5, .verbose = 0}, {.batch_size = 32}).status());
+  PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs logs, model.Evaluate(test.x, test.y, 359));
+  return *logs.Find("accuracy");
+}
+
+struct Sample {
+  double mean = 0, variance_of_mean = 0;
+};
+
+Sample Summarize(const std::vector<double>& values) {
+  const double n = static_cast<double>(values.size());
+  Sample sample;
+  for (double v : values) sample.mean += v / n;
+  for (double v : values)
+    sample.variance_of_mean += (v - sample.mean) * (v - sample.mean) / (n - 1) / n;
+  return sample;
+}
+
+TEST(Digits, MixedPrecisionReachesTheAccuracyOfFloat32) {
+  const auto digits = Digits();
+  ASSERT_TRUE(digits.ok()) << digits.status();
+  const auto& [train, test] = *digits;
+  std::map<std::string, Sample> samples;
+  for (const char* policy : {"float32", "mixed_bfloat16"}) {
+    std::vector<double> accuracies;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const auto accuracy = Accuracy(policy, seed, train, test);
+      ASSERT_TRUE(accuracy.ok()) << accuracy.status();
+      accuracies.push_back(*accuracy);
+    }
+    samples[policy] = Summarize(accuracies);
+    RecordProperty(policy, std::to_string(samples[policy].mean));
+  }
+  const Sample &full = samples["float32"], &mixed = samples["mixed_bfloat16"];
+  EXPECT_GT(full.mean, 0.95);
+  // Three standard errors of the difference; no finer than one digit in each run.
+  const double noise = std::max(3 * std::sqrt(full.variance_of_mean + mixed.variance_of_mean),
+                                1.0 / static_cast<double>(test.y.dim(0)));
+  EXPECT_NEAR(mixed.mean, full.mean, noise);
+}
+
+}  // namespace
+}  // namespace penstock::tests
