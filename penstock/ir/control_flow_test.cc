@@ -272,7 +272,8 @@ TEST(ControlFlow, CustomCallNamesKernelAndAttributes) {
                 "alpha = 1.0000000000000001e-01 : f64, fused = true, groups = 3 : i64, kind = "
                 "\"re\\22lu\", "
                 "strides = array<i64: 1, 2>}, call_target_name = \"penstock.conv\", "
-                "has_side_effect = false} "
+                "has_side_effect = false, operand_layouts = [dense<[1, 0]> : tensor<2xindex>], "
+                "result_layouts = [dense<[0]> : tensor<1xindex>, dense<> : tensor<0xindex>]} "
                 ": (tensor<2x3xf32>) -> (tensor<2xf32>, tensor<i32>)"));
   // The text is read: what is missing is the kernel.
   EXPECT_THAT(std::string(testing::Executable::Compile(*program).status().message()),

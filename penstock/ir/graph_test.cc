@@ -164,7 +164,8 @@ TEST(Graph, EveryOperationIsWhole) {
   for (const OpDef* op : AllOps()) {
     EXPECT_TRUE(seen.insert(op).second) << op->name << " is listed twice";
     EXPECT_NE(op->infer, nullptr) << op->name;
-    EXPECT_NE(op->print, nullptr) << op->name;
+    EXPECT_NE(op->print != nullptr, op->decompose != nullptr)
+        << op->name << " is printed, or taken apart before printing";
     EXPECT_FALSE(op->gradient != nullptr && op->zero_gradient)
         << op->name << " says two things of its gradient";
   }

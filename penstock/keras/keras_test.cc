@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "penstock/base/random.h"
+#include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::keras {
 namespace {
@@ -21,18 +22,7 @@ using ::testing::HasSubstr;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-// One client with two devices for the whole program.
-std::shared_ptr<runtime::Client> Client() {
-  static const auto client = [] {
-    auto opened = runtime::OpenClient(
-        {.device = "cpu",
-         .cpu_devices = 2,
-         .log_path = absl::StrCat(::testing::TempDir(), "/keras_plugin_", getpid(), ".log")});
-    PENSTOCK_CHECK_OK(opened);
-    return *opened;
-  }();
-  return client;
-}
+std::shared_ptr<runtime::Client> Client() { return runtime::TestClient(2); }
 
 // Points in the plane and on which side of a line they are, with a gap between the classes.
 std::pair<Array, Array> Points(int64_t rows, uint64_t seed = 3) {

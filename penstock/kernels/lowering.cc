@@ -10,6 +10,7 @@
 #include "penstock/kernels/batch_norm.h"
 #include "penstock/kernels/convolution.h"
 #include "penstock/kernels/kernels.h"
+#include "penstock/kernels/small_dot.h"
 
 namespace penstock::kernels {
 namespace {
@@ -196,6 +197,7 @@ constexpr Row kTable[] = {
     {"cpu", "penstock.batch_norm_training", LowerBatchNorm},
     {"cpu", "penstock.batch_norm_gradient", LowerBatchNormGradient},
     {"cpu", "stablehlo.select", LowerRelu},
+    {"cpu", "stablehlo.dot_general", LowerSmallDot},
 };
 
 std::vector<runtime::Kernel> AllKernels() {

@@ -158,11 +158,11 @@ TEST_F(CachedPrograms, WhereAProgramStandsMakesNoDifferenceAndWhatItDoesMakesOne
 
 TEST_F(CachedPrograms, AChangedOptionIsAMiss) {
   EXPECT_FALSE(Hits(Print(Layer())));
-  EXPECT_FALSE(Hits(Print(Layer()), {.xla_flags = {{"xla_cpu_enable_fast_min_max", "false"}}}));
+  EXPECT_FALSE(Hits(Print(Layer()), {.xla_flags = {{"xla_cpu_enable_fast_min_max", "true"}}}));
   EXPECT_FALSE(Hits(Print(Layer()), {}, 2)) << "another number of devices";
   EXPECT_FALSE(Hits(Print(Layer()), {.devices = {1}}, 2)) << "another device";
   EXPECT_TRUE(Hits(Print(Layer())));
-  EXPECT_TRUE(Hits(Print(Layer()), {.xla_flags = {{"xla_cpu_enable_fast_min_max", "false"}}}));
+  EXPECT_TRUE(Hits(Print(Layer()), {.xla_flags = {{"xla_cpu_enable_fast_min_max", "true"}}}));
   EXPECT_TRUE(Hits(Print(Layer()), {.devices = {1}}, 2));
 }
 

@@ -3,12 +3,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
 namespace {
 
-using testing::CpuClient;
 using ::testing::ElementsAre;
 using testing::Points;
 using testing::SmallNet;
@@ -25,7 +25,7 @@ class Stacks : public ::testing::Test {
   }
 
   const nn::Network network_ = SmallNet();
-  const Strategy strategy_ = *Strategy::Create(CpuClient(2), {.replicas = 2});
+  const Strategy strategy_ = *Strategy::Create(runtime::TestClient(2), {.replicas = 2});
 };
 
 // 5 batches of 6 rows, 3 for each of two replicas, and a last one with 2.

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/nn/layers.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/testing/small_training.h"
 
@@ -84,7 +85,7 @@ TEST(MatmulPrecision, IsSaidOfEveryProductAndConvolution) {
                        LinesWith(*program, "stablehlo.dot_general").size();
   EXPECT_EQ(LinesWith(*program, "HIGHEST").size(), count);
   // Of the plugin's grammar.
-  const auto compiled = testing::CpuClient(2)->Compile(*program, {});
+  const auto compiled = runtime::TestClient(2)->Compile(*program, {});
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_TRUE(LinesWith(*Step("float32", ir::MatmulPrecision::kDefault), "HIGH").empty());
   EXPECT_THAT(std::string(ir::MatmulPrecisionFromName("exact").status().message()),

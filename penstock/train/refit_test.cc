@@ -2,12 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include <unistd.h>
 
 #include "penstock/nn/layers.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/trainer.h"
 
@@ -64,11 +63,7 @@ TEST(EarlyStoppingAgain, TheBestNumberIsKeptToItsLastBit) {
 }
 
 TEST(TerminateOnNanAgain, ATrainingAfterANanGoesOn) {
-  const auto client = runtime::OpenClient(
-      {.device = "cpu",
-       .log_path = absl::StrCat(::testing::TempDir(), "/refit_", getpid(), ".log")});
-  ASSERT_TRUE(client.ok()) << client.status();
-  auto strategy = Strategy::Create(*client);
+  auto strategy = Strategy::Create(runtime::TestClient(1));
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const nn::Symbol x = nn::Input({.shape = {2}, .name = "x"});
   auto trainer =

@@ -11,13 +11,13 @@
 
 #include "penstock/base/random.h"
 #include "penstock/nn/layers.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
 namespace {
 
-using testing::CpuClient;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::LargestDifference;
@@ -181,7 +181,7 @@ TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
         TrainStep(objective, layout, {{{DType::kF32, {8, 4}}}, {DType::kI64, {8}}, /*depth=*/16}, 1,
                   halt_on_nan);
     ASSERT_TRUE(program.ok()) << program.status();
-    const auto executable = CpuClient(1)->Compile(*program);
+    const auto executable = runtime::TestClient(1)->Compile(*program);
     ASSERT_TRUE(executable.ok()) << executable.status();
     EXPECT_EQ((*executable)->Memory()->aliased, bytes);
   }

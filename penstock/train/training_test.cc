@@ -8,12 +8,12 @@
 #include "penstock/io/memory_file_system.h"
 #include "penstock/nn/layers.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
 namespace {
 
-using testing::CpuClient;
 using ::testing::HasSubstr;
 using testing::LargestDifference;
 using testing::Points;
@@ -230,7 +230,7 @@ TEST(Training, TheWholeStateIsDonated) {
   for (const auto& entry : layout.entries) {
     bytes += entry.type.shape.num_elements() * base::ByteWidth(entry.type.dtype);
   }
-  auto executable = CpuClient(1)->Compile(*program);
+  auto executable = runtime::TestClient(1)->Compile(*program);
   ASSERT_TRUE(executable.ok()) << executable.status();
   EXPECT_EQ((*executable)->Memory()->aliased, bytes);
 }
@@ -336,7 +336,7 @@ TEST(TrainingErrors, AnEmptyDatasetIsNamed) {
 }
 
 TEST(TrainingErrors, MoreReplicasThanDevices) {
-  EXPECT_THAT(Message(Strategy::Create(CpuClient(1), {.replicas = 3}).status()),
+  EXPECT_THAT(Message(Strategy::Create(runtime::TestClient(1), {.replicas = 3}).status()),
               HasSubstr("3 replicas were asked for, but cpu has 1 device"));
 }
 

@@ -1,29 +1,14 @@
 #include "penstock/train/testing/small_training.h"
 
 #include <cmath>
-#include <map>
 
 #include "gtest/gtest.h"
-#include <unistd.h>
 
 #include "penstock/base/random.h"
 #include "penstock/nn/layers.h"
+#include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::train::testing {
-
-std::shared_ptr<runtime::Client> CpuClient(int devices) {
-  static std::map<int, std::shared_ptr<runtime::Client>> clients;
-  std::shared_ptr<runtime::Client>& client = clients[devices];
-  if (client == nullptr) {
-    auto opened = runtime::OpenClient(
-        {.device = "cpu",
-         .cpu_devices = devices,
-         .log_path = ::testing::TempDir() + "/plugin_" + std::to_string(getpid()) + ".log"});
-    PENSTOCK_CHECK_OK(opened);
-    client = *opened;
-  }
-  return client;
-}
 
 base::NamedArrays Points(int64_t rows, uint64_t seed) {
   constexpr double kDirections[3][4] = {{1, 0, 1, -1}, {-1, 1, 0, 1}, {0, -1, -1, 0}};
@@ -55,8 +40,9 @@ nn::Network SmallNet(double dropout, bool batch_norm) {
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(Strategy strategy, Strategy::Create(CpuClient(options.replicas),
-                                                                {.replicas = options.replicas}));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      Strategy strategy,
+      Strategy::Create(runtime::TestClient(options.replicas), {.replicas = options.replicas}));
   return Trainer::Create(
       {.objective = {.network = options.network,
                      .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),

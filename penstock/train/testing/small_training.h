@@ -9,9 +9,6 @@
 
 namespace penstock::train::testing {
 
-// A CPU client with `devices` devices; one for each number in a program.
-std::shared_ptr<runtime::Client> CpuClient(int devices);
-
 // `rows` points x [rows, 4] and their classes (0, 1, 2): which of three fixed directions is
 // nearest.
 base::NamedArrays Points(int64_t rows, uint64_t seed = 1);
