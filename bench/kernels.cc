@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,39 @@ Work ConvolutionWork(const Layer& l, DType dtype, int64_t batch, int which) {
           }};
 }
 
+// The result and both gradients of a 3x3 depthwise convolution.
+Work DepthwiseWork(int64_t size, int64_t channels, int64_t stride, DType dtype, int64_t batch) {
+  return {absl::StrCat(base::DTypeName(dtype), " depthwise ", size, "x", size, "x", channels,
+                       stride > 1 ? " /2" : "", " there and back, batch ", batch),
+          [=](ir::Graph& graph) {
+            const Value x = graph.Parameter({dtype, {batch, size, size, channels}}, "x");
+            const Value w = graph.Parameter({dtype, {3, 3, 1, channels}}, "w");
+            const Value y = ir::Convolution(x, w,
+                                            {.strides = {stride, stride},
+                                             .padding = {{1, 1}, {1, 1}},
+                                             .feature_group_count = channels});
+            Values results = ir::Gradients(y, {x, w}, graph.Parameter(y.type(), "cotangent"));
+            results.push_back(y);
+            graph.SetResults(results);
+          }};
+}
+
+// 3x3 windows, every second pixel, as after the stem of ResNet-50.
+Work MaxPoolWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
+  return {absl::StrCat(base::DTypeName(dtype), " max pool ", size, "x", size, "x", channels,
+                       " there and back, batch ", batch),
+          [=](ir::Graph& graph) {
+            const Value x = graph.Parameter({dtype, {batch, size, size, channels}}, "x");
+            const Value y = ir::ReduceWindow(x, ir::WindowReducer::kMax,
+                                             {.size = {1, 3, 3, 1},
+                                              .strides = {1, 2, 2, 1},
+                                              .padding = {{0, 0}, {1, 1}, {1, 1}, {0, 0}}});
+            Values results = ir::Gradients(y, {x}, graph.Parameter(y.type(), "cotangent"));
+            results.push_back(y);
+            graph.SetResults(results);
+          }};
+}
+
 Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
   return {absl::StrCat(base::DTypeName(dtype), " batch norm + relu ", size, "x", size, "x",
                        channels, " there and back"),
@@ -230,10 +264,9 @@ int Main(int argc, char** argv) {
   }
   std::printf("batch %lld, %d rounds\n%-44s %11s %11s   %s\n", static_cast<long long>(batch),
               rounds, "work", "kernel", "XLA", "XLA / kernel");
-  const std::vector<Layer> layers = {
-      {32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2},
-      {32, 16, 32, 1, 2}, {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2},
-      {16, 32, 64, 1, 2}, {8, 64, 64, 3, 1},  {16, 64, 64, 3, 1, 64}};
+  const std::vector<Layer> layers = {{32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2},
+                                     {32, 16, 32, 1, 2}, {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2},
+                                     {16, 32, 64, 1, 2}, {8, 64, 64, 3, 1}};
   std::vector<Work> works;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Layer& layer : layers) {
@@ -242,6 +275,18 @@ int Main(int argc, char** argv) {
     for (const auto& [size, channels] : {std::pair<int64_t, int64_t>{32, 16}, {16, 32}, {8, 64}}) {
       works.push_back(BatchNormWork(size, channels, dtype, batch));
     }
+    for (const auto& [size, channels, stride] : {std::tuple<int64_t, int64_t, int64_t>{112, 32, 1},
+                                                 {112, 64, 2},
+                                                 {56, 128, 1},
+                                                 {56, 128, 2},
+                                                 {28, 256, 1},
+                                                 {28, 256, 2},
+                                                 {14, 512, 1},
+                                                 {14, 512, 2},
+                                                 {7, 512, 1}}) {
+      works.push_back(DepthwiseWork(size, channels, stride, dtype, 16));
+    }
+    works.push_back(MaxPoolWork(112, 64, dtype, 16));
     works.push_back({absl::StrCat(base::DTypeName(dtype), " ResNet-20 training step"),
                      [=](ir::Graph& graph) { ResNetStep(graph, dtype, batch).Build(); }});
   }

@@ -32,7 +32,8 @@ class Rewriting {
   Graph& to() { return to_; }
 
   // What a value of from() has become. Its node stands before the one that is being rewritten.
-  Value New(const Value& old) const { return new_.at(old.node_id())[old.result()]; }
+  Value New(int id, int result) const { return new_.at(id)[result]; }
+  Value New(const Value& old) const { return New(old.node_id(), old.result()); }
   std::vector<Value> Operands(const Node& node) const;
 
   // Whether a node takes part in the graph's results at all.

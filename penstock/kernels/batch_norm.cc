@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "penstock/base/status.h"
+#include "penstock/kernels/batch_norm_loops.h"
 #include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
-#include "penstock/kernels/vector_loops.h"
 
 #include "xla/ffi/api/ffi.h"
 
@@ -19,200 +19,6 @@ namespace penstock::kernels {
 namespace {
 
 namespace ffi = xla::ffi;
-
-// ---- Loops over a block of rows ----
-// A block is small enough to stay in the cache between two passes over it.
-
-constexpr int64_t kBlockBytes = 32 << 10;
-
-template <typename T>
-struct Block {
-  const T* x;
-  int64_t rows, features;
-};
-
-// sum[f] = sum of x; then squares[f] = sum of (x - sum / rows)^2.
-template <typename T>
-struct MomentsArgs {
-  Block<T> block;
-  float *sum, *squares;
-};
-
-struct Moments {
-  template <typename T>
-  PENSTOCK_INLINE static void Run(const MomentsArgs<T>& args) {
-    const int64_t features = args.block.features;
-    int64_t f = 0;
-    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
-    if (f < features) Column(args, f, features - f);
-  }
-
-  // Four sums side by side: an addition takes four cycles to be ready for the next.
-  template <typename T>
-  PENSTOCK_INLINE static void Column(const MomentsArgs<T>& args, int64_t f, int64_t lanes) {
-    const auto& [x, rows, features] = args.block;
-    Floats sums[4] = {}, squares[4] = {};
-    for (int64_t r = 0; r < rows; ++r) {
-      Floats value;
-      Read(x + r * features + f, lanes, value);
-      sums[r & 3] += value;
-    }
-    const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    const Floats mean = sum / static_cast<float>(rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      Floats value;
-      Read(x + r * features + f, lanes, value);
-      value -= mean;
-      squares[r & 3] += value * value;
-    }
-    StorePart(sum, lanes, args.sum + f);
-    StorePart((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes, args.squares + f);
-  }
-
-  template <typename T>
-  PENSTOCK_INLINE static void Read(const T* from, int64_t lanes, Floats& to) {
-    if (lanes == kLanes) {
-      Load(from, to);
-    } else {
-      LoadPart(from, lanes, to);
-    }
-  }
-};
-
-// y = x * a + b, and relu of it.
-template <typename T>
-struct AffineArgs {
-  Block<T> block;
-  const float *a, *b;
-  bool relu;
-  T* y;
-};
-
-struct Affine {
-  template <typename T>
-  PENSTOCK_INLINE static void Run(const AffineArgs<T>& args) {
-    if (args.relu) {
-      Rows<true>(args);
-    } else {
-      Rows<false>(args);
-    }
-  }
-
-  template <bool kRelu, typename T>
-  PENSTOCK_INLINE static void Rows(const AffineArgs<T>& args) {
-    const auto& [x, rows, features] = args.block;
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* from = x + r * features;
-      T* to = args.y + r * features;
-      int64_t f = 0;
-      for (; f + kLanes <= features; f += kLanes) Part<kRelu>(args, from, to, f, kLanes);
-      if (f < features) Part<kRelu>(args, from, to, f, features - f);
-    }
-  }
-
-  template <bool kRelu, typename T>
-  PENSTOCK_INLINE static void Part(const AffineArgs<T>& args, const T* from, T* to, int64_t f,
-                                   int64_t lanes) {
-    Floats x, a, b;
-    Moments::Read(from + f, lanes, x);
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
-    Floats y = x * a + b;
-    if constexpr (kRelu) {
-      const Floats zero = {};
-      y = y <= zero ? zero : y;  // asked so, a NaN stays one
-    }
-    if (lanes == kLanes) {
-      Store(y, to + f);
-    } else {
-      StorePart(y, lanes, to + f);
-    }
-  }
-};
-
-// of_offset[f] += sum of d, of_scale[f] += sum of d * (x - mean), where d is the cotangent, or with
-// relu that where x * a + b is above 0.
-template <typename T>
-struct SumsArgs {
-  Block<T> block;
-  const T* cotangent;
-  const float *a, *b, *mean;
-  bool relu;
-  float *of_offset, *of_scale;
-};
-
-struct Sums {
-  template <typename T>
-  PENSTOCK_INLINE static void Run(const SumsArgs<T>& args) {
-    const int64_t features = args.block.features;
-    int64_t f = 0;
-    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
-    if (f < features) Column(args, f, features - f);
-  }
-
-  template <typename T>
-  PENSTOCK_INLINE static void Column(const SumsArgs<T>& args, int64_t f, int64_t lanes) {
-    const auto& [x, rows, features] = args.block;
-    Floats a, b, mean, of_offset[4] = {}, of_scale[4] = {};
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
-    Moments::Read(args.mean + f, lanes, mean);
-    const Floats zero = {};
-    for (int64_t r = 0; r < rows; ++r) {
-      Floats value, d;
-      Moments::Read(x + r * features + f, lanes, value);
-      Moments::Read(args.cotangent + r * features + f, lanes, d);
-      if (args.relu) d = value * a + b <= zero ? zero : d;
-      of_offset[r & 3] += d;
-      of_scale[r & 3] += d * (value - mean);
-    }
-    StorePart((of_offset[0] + of_offset[1]) + (of_offset[2] + of_offset[3]), lanes,
-              args.of_offset + f);
-    StorePart((of_scale[0] + of_scale[1]) + (of_scale[2] + of_scale[3]), lanes, args.of_scale + f);
-  }
-};
-
-// of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for examples that do not count.
-template <typename T>
-struct GradientArgs {
-  Block<T> block;
-  const T* cotangent;
-  const float *a, *b, *p, *q;
-  bool relu;
-  T* of_x;
-};
-
-struct Gradient {
-  template <typename T>
-  PENSTOCK_INLINE static void Run(const GradientArgs<T>& args) {
-    const auto& [x, rows, features] = args.block;
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t f = 0;
-      for (; f + kLanes <= features; f += kLanes) Part(args, r * features, f, kLanes);
-      if (f < features) Part(args, r * features, f, features - f);
-    }
-  }
-
-  template <typename T>
-  PENSTOCK_INLINE static void Part(const GradientArgs<T>& args, int64_t row, int64_t f,
-                                   int64_t lanes) {
-    Floats x, d, a, b, p, q;
-    Moments::Read(args.block.x + row + f, lanes, x);
-    Moments::Read(args.cotangent + row + f, lanes, d);
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
-    Moments::Read(args.p + f, lanes, p);
-    Moments::Read(args.q + f, lanes, q);
-    const Floats zero = {};
-    if (args.relu) d = x * a + b <= zero ? zero : d;
-    const Floats of_x = d * a + (x * p + q);
-    if (lanes == kLanes) {
-      Store(of_x, args.of_x + row + f);
-    } else {
-      StorePart(of_x, lanes, args.of_x + row + f);
-    }
-  }
-};
 
 // ---- A whole call ----
 
@@ -298,8 +104,7 @@ Statistics StatisticsOf(const Problem& problem, const T* x, Rows piece) {
 }
 
 template <typename T>
-absl::Status RunForward(ffi::ThreadPool& pool, const Problem& problem, const T* x,
-                        const float* scale, const float* offset, T* y, float* mean,
+absl::Status RunMoments(ffi::ThreadPool& pool, const Problem& problem, const T* x, float* mean,
                         float* variance) {
   const int64_t pieces = problem.pieces(pool), features = problem.features;
   std::vector<Statistics> parts(pieces, Statistics(0));
@@ -317,13 +122,20 @@ absl::Status RunForward(ffi::ThreadPool& pool, const Problem& problem, const T* 
     mean[f] = static_cast<float>(all.mean[f]);
     variance[f] = static_cast<float>(all.squares[f] / problem.count());
   }
-  const Coefficients c(problem, scale, offset, mean, variance);
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status RunAffine(ffi::ThreadPool& pool, const Problem& problem, const Coefficients& c,
+                       const T* x, const T* other, T* y) {
+  const int64_t pieces = problem.pieces(pool), features = problem.features;
   return ForEachPiece(pool, pieces, [&](int64_t i) {
     const Rows piece = RowsOf(problem.examples, pieces, i);
     const int64_t first = piece.begin * problem.rows_of_example * features;
     Dispatch<Affine>(AffineArgs<T>{{x + first, piece.size() * problem.rows_of_example, features},
                                    c.a.data(),
                                    c.b.data(),
+                                   other == nullptr ? nullptr : other + first,
                                    problem.relu,
                                    y + first});
     return absl::OkStatus();
@@ -431,17 +243,40 @@ ffi::Error Typed(const ffi::AnyBuffer& x, const Run& run) {
   }
 }
 
+ffi::Error MomentsCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer* mask,
+                       const ffi::AnyBuffer& mean, const ffi::AnyBuffer& variance) {
+  return Typed(x, [&](auto zero) {
+    using T = decltype(zero);
+    return RunMoments<T>(pool, ProblemOf(x, 0, false, mask),
+                         static_cast<const T*>(x.untyped_data()), FloatsOf(mean),
+                         FloatsOf(variance));
+  });
+}
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + offset + other, `other` if there is one.
+ffi::Error AffineCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
+                      const ffi::AnyBuffer& offset, const ffi::AnyBuffer& mean,
+                      const ffi::AnyBuffer& variance, const ffi::AnyBuffer* other,
+                      const ffi::AnyBuffer& y, double epsilon, bool relu) {
+  PreferHugePages(y.untyped_data(), y.size_bytes());
+  return Typed(x, [&](auto zero) {
+    using T = decltype(zero);
+    const Problem problem = ProblemOf(x, epsilon, relu, nullptr);
+    const Coefficients c(problem, FloatsOf(scale), FloatsOf(offset), FloatsOf(mean),
+                         FloatsOf(variance));
+    return RunAffine<T>(pool, problem, c, static_cast<const T*>(x.untyped_data()),
+                        other == nullptr ? nullptr : static_cast<const T*>(other->untyped_data()),
+                        static_cast<T*>(y.untyped_data()));
+  });
+}
+
 ffi::Error Forward(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
                    const ffi::AnyBuffer& offset, const ffi::AnyBuffer* mask,
                    const ffi::AnyBuffer& y, const ffi::AnyBuffer& mean,
                    const ffi::AnyBuffer& variance, double epsilon, bool relu) {
-  PreferHugePages(y.untyped_data(), y.size_bytes());
-  return Typed(x, [&](auto zero) {
-    using T = decltype(zero);
-    return RunForward<T>(pool, ProblemOf(x, epsilon, relu, mask),
-                         static_cast<const T*>(x.untyped_data()), FloatsOf(scale), FloatsOf(offset),
-                         static_cast<T*>(y.untyped_data()), FloatsOf(mean), FloatsOf(variance));
-  });
+  ffi::Error error = MomentsCall(pool, x, mask, mean, variance);
+  if (error.failure()) return error;
+  return AffineCall(pool, x, scale, offset, mean, variance, nullptr, y, epsilon, relu);
 }
 
 ffi::Error BackwardCall(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
@@ -465,6 +300,17 @@ ffi::Error BackwardCall(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi
 using Buffer = ffi::AnyBuffer;
 using Out = ffi::Result<Buffer>;
 
+constexpr auto kPlainMoments = [](ffi::ThreadPool pool, Buffer x, Out mean, Out variance) {
+  return MomentsCall(pool, x, nullptr, *mean, *variance);
+};
+constexpr auto kMaskedMoments = [](ffi::ThreadPool pool, Buffer x, Buffer mask, Out mean,
+                                   Out variance) {
+  return MomentsCall(pool, x, &mask, *mean, *variance);
+};
+constexpr auto kAddRelu = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
+                             Buffer mean, Buffer variance, Buffer other, Out y, double epsilon) {
+  return AffineCall(pool, x, scale, offset, mean, variance, &other, *y, epsilon, /*relu=*/true);
+};
 constexpr auto kPlainForward = [](ffi::ThreadPool pool, Buffer x, Buffer scale, Buffer offset,
                                   Out y, Out mean, Out variance, double epsilon, bool relu) {
   return Forward(pool, x, scale, offset, nullptr, *y, *mean, *variance, epsilon, relu);
@@ -488,39 +334,39 @@ constexpr auto kMaskedBackward = [](ffi::ThreadPool pool, Buffer x, Buffer scale
                       *of_offset, epsilon, relu);
 };
 
-// `arguments` buffers in, three out.
-template <int kArguments>
+// So many buffers in and out.
+template <int kArguments, int kResults>
 auto Binding() {
-  const auto arguments = [] {
-    if constexpr (kArguments == 0) {
-      return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
-    } else {
-      return Binding<kArguments - 1>().template Arg<Buffer>();
-    }
-  };
-  return arguments();
+  if constexpr (kResults > 0) {
+    return Binding<kArguments, kResults - 1>().template Ret<Buffer>();
+  } else if constexpr (kArguments > 0) {
+    return Binding<kArguments - 1, 0>().template Arg<Buffer>();
+  } else {
+    return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
+  }
 }
 
 template <int kArguments>
-auto Bind() {
-  return Binding<kArguments>()
-      .template Ret<Buffer>()
-      .template Ret<Buffer>()
-      .template Ret<Buffer>()
-      .template Attr<double>("epsilon")
-      .template Attr<bool>("relu");
+auto Whole() {
+  return Binding<kArguments, 3>().template Attr<double>("epsilon").template Attr<bool>("relu");
 }
 
-XLA_FFI_DEFINE_HANDLER(kForwardHandler, kPlainForward, Bind<3>());
-XLA_FFI_DEFINE_HANDLER(kMaskedForwardHandler, kMaskedForward, Bind<4>());
-XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kPlainBackward, Bind<6>());
-XLA_FFI_DEFINE_HANDLER(kMaskedBackwardHandler, kMaskedBackward, Bind<7>());
+XLA_FFI_DEFINE_HANDLER(kForwardHandler, kPlainForward, Whole<3>());
+XLA_FFI_DEFINE_HANDLER(kMaskedForwardHandler, kMaskedForward, Whole<4>());
+XLA_FFI_DEFINE_HANDLER(kMomentsHandler, kPlainMoments, (Binding<1, 2>()));
+XLA_FFI_DEFINE_HANDLER(kMaskedMomentsHandler, kMaskedMoments, (Binding<2, 2>()));
+XLA_FFI_DEFINE_HANDLER(kAddReluHandler, kAddRelu, (Binding<6, 1>().Attr<double>("epsilon")));
+XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kPlainBackward, Whole<6>());
+XLA_FFI_DEFINE_HANDLER(kMaskedBackwardHandler, kMaskedBackward, Whole<7>());
 
 }  // namespace
 
 std::vector<runtime::Kernel> BatchNormKernels() {
   return {{kBatchNormTarget, reinterpret_cast<void*>(kForwardHandler)},
           {kMaskedBatchNormTarget, reinterpret_cast<void*>(kMaskedForwardHandler)},
+          {kMomentsTarget, reinterpret_cast<void*>(kMomentsHandler)},
+          {kMaskedMomentsTarget, reinterpret_cast<void*>(kMaskedMomentsHandler)},
+          {kBatchNormAddReluTarget, reinterpret_cast<void*>(kAddReluHandler)},
           {kBatchNormGradientTarget, reinterpret_cast<void*>(kBackwardHandler)},
           {kMaskedBatchNormGradientTarget, reinterpret_cast<void*>(kMaskedBackwardHandler)}};
 }

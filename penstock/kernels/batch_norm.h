@@ -16,6 +16,12 @@ namespace penstock::kernels {
 // variance. Attributes: epsilon (f64), relu (bool).
 inline constexpr char kBatchNormTarget[] = "penstock.batch_norm_training";
 inline constexpr char kMaskedBatchNormTarget[] = "penstock.batch_norm_training_masked";
+// The same in two calls, for relu(y + other) in one pass. First, from x and mask if there is one:
+// mean, variance. Then from x, scale, offset, mean, variance, other: the sum, cut. Attribute:
+// epsilon.
+inline constexpr char kMomentsTarget[] = "penstock.batch_norm_moments";
+inline constexpr char kMaskedMomentsTarget[] = "penstock.batch_norm_moments_masked";
+inline constexpr char kBatchNormAddReluTarget[] = "penstock.batch_norm_add_relu";
 // Operands: x, scale, offset, mean, variance, the cotangent of y (or of relu(y)), and mask if there
 // is one. Results: the gradients of x, scale and offset.
 inline constexpr char kBatchNormGradientTarget[] = "penstock.batch_norm_gradient";

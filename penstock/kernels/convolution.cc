@@ -144,7 +144,8 @@ Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
   return plan;
 }
 
-// Primitives by shape. Making one takes milliseconds, once.
+// Primitives by shape. Making one takes milliseconds, once. Programs have tens of shapes; beyond
+// kMaxPlans all are forgotten, which is no loss: oneDNN has a cache of its own.
 class Plans {
  public:
   static Plans& Instance() {
@@ -154,12 +155,15 @@ class Plans {
 
   std::shared_ptr<const Plan> Get(const ConvolutionShape& shape) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (plans_.size() >= kMaxPlans) plans_.clear();
     std::shared_ptr<const Plan>& plan = plans_[shape.Key()];
     if (plan == nullptr) plan = std::make_shared<const Plan>(MakePlan(shape));
     return plan;
   }
 
  private:
+  static constexpr size_t kMaxPlans = 1024;
+
   std::mutex mutex_;
   absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Plan>> plans_;
 };

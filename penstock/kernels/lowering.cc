@@ -93,14 +93,17 @@ bool IsZero(const Value& value) {
   return std::all_of(bytes, bytes + array.num_bytes(), [](char byte) { return byte == 0; });
 }
 
-// y <= 0, as ir::Relu asks.
-bool IsSignTest(const Node& node, const Value& y) {
-  return OpName(node) == "stablehlo.compare" && node.operands[0] == y &&
+// Whether a value is the first result of node `id`.
+bool IsFirstOf(int id, const Value& value) { return value.node_id() == id && value.result() == 0; }
+
+// y <= 0, as ir::Relu asks, of the y that is node `y`.
+bool IsSignTest(const Node& node, int y) {
+  return OpName(node) == "stablehlo.compare" && IsFirstOf(y, node.operands[0]) &&
          node.attributes.Get<std::string>("direction") == "LE" && IsZero(node.operands[1]);
 }
 
 // y <= 0 ? 0 : x. With x = y this is relu(y), with x = a cotangent its gradient.
-bool IsCutBy(const Node& node, const Value& y, const Value*& x) {
+bool IsCutBy(const Node& node, int y, const Value*& x) {
   if (OpName(node) != "stablehlo.select" || !IsSignTest(node.operands[0].node(), y) ||
       !IsZero(node.operands[1])) {
     return false;
@@ -111,51 +114,93 @@ bool IsCutBy(const Node& node, const Value& y, const Value*& x) {
 
 // Whether the only thing that is done with y is relu(y): then relu may be applied at once, since
 // relu(relu(y)) is relu(y) and its sign test says the same of both.
-bool OnlyReluReads(const Rewriting& r, const Value& y) {
+bool OnlyReluReads(const Rewriting& r, int y) {
   bool found = false;
-  for (int user : r.Users(y.node_id(), y.result())) {
+  for (int user : r.Users(y, 0)) {
     if (user == Rewriting::kResult) return false;
     const Node& node = r.from().node(user);
     const Value* x = nullptr;
-    const bool relu = IsCutBy(node, y, x) && *x == y;
+    const bool relu = IsCutBy(node, y, x) && IsFirstOf(y, *x);
     if (!relu && !IsSignTest(node, y)) return false;
     found = found || relu;
   }
   return found;
 }
 
-bool IsBatchNorm(const Node& node) { return OpName(node) == "penstock.batch_norm_training"; }
-
-// The first result of a batch_norm_training.
-Value FirstResult(const Rewriting& r, int id) {
-  return const_cast<ir::Graph&>(r.from()).value(id, 0);
-}
-
+// Whether our kernels do this batch_norm_training, or its gradient.
 bool CanNormalize(const Node& node) {
   const ir::TensorType& x = node.operands[0].type();
   return (x.dtype == DType::kF32 || x.dtype == DType::kBF16) &&
          node.attributes.Get<int64_t>("axis") == x.shape.rank() - 1 && HasElements(node);
 }
 
-ir::Attributes BatchNormAttributes(const Node& node, bool relu) {
-  return {{"epsilon", node.attributes.Get<double>("epsilon")}, {"relu", relu}};
+bool IsNormalized(const Value& y) {
+  return OpName(y.node()) == "penstock.batch_norm_training" && y.result() == 0 &&
+         CanNormalize(y.node());
+}
+
+// Which operand of the addition `id` is a batch normalisation that takes the addition and the relu
+// after it into its kernel, as at the end of a residual block; -1: none. Nothing else may read
+// either.
+int NormalizedOperand(const Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  if (OpName(node) != "stablehlo.add" || !OnlyReluReads(r, id)) return -1;
+  for (int i : {0, 1}) {
+    const Value& y = node.operands[i];
+    if (IsNormalized(y) && r.Users(y.node_id(), 0) == std::vector<int>{id} &&
+        y != node.operands[1 - i]) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// Whether that is where the normalisation `id` is done.
+bool IsPartOfAddition(const Rewriting& r, int id) {
+  const std::vector<int>& users = r.Users(id, 0);
+  if (users.size() != 1 || users[0] == Rewriting::kResult) return false;
+  const int operand = NormalizedOperand(r, users[0]);
+  return operand >= 0 && IsFirstOf(id, r.from().node(users[0]).operands[operand]);
 }
 
 Values LowerBatchNorm(Rewriting& r, int id) {
   const Node& node = r.from().node(id);
   if (!CanNormalize(node)) return {};
   const bool masked = node.operands.size() > 3;
-  return ir::CustomCall(r.to(), masked ? kMaskedBatchNormTarget : kBatchNormTarget,
-                        r.Operands(node), node.results,
-                        BatchNormAttributes(node, OnlyReluReads(r, FirstResult(r, id))));
+  Values operands = r.Operands(node);
+  if (!IsPartOfAddition(r, id)) {
+    return ir::CustomCall(
+        r.to(), masked ? kMaskedBatchNormTarget : kBatchNormTarget, operands, node.results,
+        {{"epsilon", node.attributes.Get<double>("epsilon")}, {"relu", OnlyReluReads(r, id)}});
+  }
+  const Value x = operands[0];
+  operands.erase(operands.begin() + 1, operands.begin() + 3);  // scale and offset come later
+  const Values moments = ir::CustomCall(r.to(), masked ? kMaskedMomentsTarget : kMomentsTarget,
+                                        operands, {node.results[1], node.results[2]});
+  if (moments.empty()) return {};
+  return {x, moments[0], moments[1]};  // x: nobody but LowerAddition asks for y
+}
+
+// Addition and relu at the end of a residual block.
+Values LowerAddition(Rewriting& r, int id) {
+  const int operand = NormalizedOperand(r, id);
+  if (operand < 0) return {};
+  const Node& node = r.from().node(id);
+  const int norm_id = node.operands[operand].node_id();
+  const Node& norm = r.from().node(norm_id);
+  const Values operands{r.New(norm.operands[0]), r.New(norm.operands[1]),
+                        r.New(norm.operands[2]), r.New(norm_id, 1),
+                        r.New(norm_id, 2),       r.New(node.operands[1 - operand])};
+  return ir::CustomCall(r.to(), kBatchNormAddReluTarget, operands, node.results,
+                        {{"epsilon", norm.attributes.Get<double>("epsilon")}});
 }
 
 // The relu that has become part of a kernel.
 Values LowerRelu(Rewriting& r, int id) {
-  const Node& node = r.from().node(id);
-  const Value& y = node.operands[2];
-  if (!IsBatchNorm(y.node()) || y.result() != 0 || !CanNormalize(y.node())) return {};
-  if (!OnlyReluReads(r, y)) return {};
+  const Value& y = r.from().node(id).operands[2];
+  const Value* x = nullptr;
+  if (!IsCutBy(r.from().node(id), y.node_id(), x) || !OnlyReluReads(r, y.node_id())) return {};
+  if (!IsNormalized(y) && NormalizedOperand(r, y.node_id()) < 0) return {};
   return {r.New(y)};
 }
 
@@ -168,8 +213,9 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
   const Value mean = node.operands[2];
   Value offset;
   bool relu = false;
-  if (IsBatchNorm(mean.node()) && mean.node().operands[0] == node.operands[0]) {
-    const Value y = FirstResult(r, mean.node_id());
+  if (OpName(mean.node()) == "penstock.batch_norm_training" &&
+      mean.node().operands[0] == node.operands[0]) {
+    const int y = mean.node_id();
     const Value* cotangent = nullptr;
     relu = OnlyReluReads(r, y) && IsCutBy(node.operands[4].node(), y, cotangent);
     if (relu) operands[4] = r.New(*cotangent);
@@ -179,7 +225,8 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
   operands.insert(operands.begin() + 2, offset);
   const bool masked = operands.size() > 6;
   return ir::CustomCall(r.to(), masked ? kMaskedBatchNormGradientTarget : kBatchNormGradientTarget,
-                        operands, node.results, BatchNormAttributes(node, relu));
+                        operands, node.results,
+                        {{"epsilon", node.attributes.Get<double>("epsilon")}, {"relu", relu}});
 }
 
 // Which operation becomes which kernel, where. A rule answers with nothing when this one is better
@@ -196,6 +243,7 @@ constexpr Row kTable[] = {
     {"cpu", "penstock.convolution_kernel_gradient", LowerConvolution<Direction::kKernelGradient>},
     {"cpu", "penstock.batch_norm_training", LowerBatchNorm},
     {"cpu", "penstock.batch_norm_gradient", LowerBatchNormGradient},
+    {"cpu", "stablehlo.add", LowerAddition},
     {"cpu", "stablehlo.select", LowerRelu},
     {"cpu", "stablehlo.dot_general", LowerSmallDot},
 };

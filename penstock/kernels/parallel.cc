@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/status.h"
+
 // OpenMP's, whose header clang does not always come with.
 extern "C" {
 int omp_get_max_threads(void);
@@ -39,6 +41,7 @@ struct Job {
 
   // Takes pieces until none is left.
   void Work() {
+    PENSTOCK_CHECK(complete.load(std::memory_order_acquire));
     int64_t finished = 0;
     absl::Status first;
     {
@@ -59,6 +62,9 @@ struct Job {
 
   const int64_t count;
   const absl::FunctionRef<absl::Status(int64_t)> piece;
+  // Set when all else is. XLA's pool hands over what was written before; this says it once more for
+  // thread sanitizers, which do not see into the pool.
+  std::atomic<bool> complete{false};
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::condition_variable all_done;
@@ -79,6 +85,7 @@ int64_t MaxPieces(const xla::ffi::ThreadPool& pool) {
 absl::Status ForEachPiece(xla::ffi::ThreadPool& pool, int64_t count,
                           absl::FunctionRef<absl::Status(int64_t)> piece) {
   const auto job = std::make_shared<Job>(count, piece);
+  job->complete.store(true, std::memory_order_release);
   const int64_t running = ++Running();
   const int64_t borrowed = count > 1 ? std::min(count - 1, MaxPieces(pool) - running) : 0;
   for (int64_t i = 0; i < borrowed; ++i) {

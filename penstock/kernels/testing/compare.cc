@@ -22,12 +22,14 @@ std::vector<double> Doubles(const Array& array) {
   return {wide.values<double>().begin(), wide.values<double>().end()};
 }
 
-std::vector<Array> RandomArguments(const ir::Graph& graph, uint64_t seed) {
-  base::Random random(seed);
+std::vector<Array> RandomArguments(const ir::Graph& graph, const Comparison& comparison) {
+  base::Random random(comparison.seed);
   std::vector<Array> arguments;
   for (const ir::Value& parameter : graph.parameters()) {
     std::vector<double> values(parameter.shape().num_elements());
-    for (double& v : values) v = 2 * random.Uniform() - 1;
+    for (double& v : values) {
+      v = comparison.low + (comparison.high - comparison.low) * random.Uniform();
+    }
     arguments.push_back(*Array::Of<double>(parameter.shape(), values).Cast(parameter.dtype()));
   }
   return arguments;
@@ -74,9 +76,13 @@ runtime::Client& TestClient() {
 }
 
 void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparison) {
+  ExpectSame(graph, graph, comparison);
+}
+
+void ExpectSame(const ir::Graph& graph, const ir::Graph& reference, const Comparison& comparison) {
   static const auto& lowering = *new Lowering(Lowering::For(TestClient()));
   ASSERT_TRUE(lowering.uses_kernels()) << lowering.reason();
-  const auto plain = ir::PrintStableHlo(graph), lowered = lowering.Print(graph);
+  const auto plain = ir::PrintStableHlo(reference), lowered = lowering.Print(graph);
   ASSERT_TRUE(plain.ok()) << plain.status();
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   const int calls = CallsIn(lowered->text);
@@ -85,7 +91,7 @@ void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparis
   } else if (comparison.calls == -1) {
     EXPECT_GT(calls, 0) << lowered->text;
   }
-  const std::vector<Array> arguments = RandomArguments(graph, comparison.seed);
+  const std::vector<Array> arguments = RandomArguments(graph, comparison);
   const auto want = Run(*plain, arguments), got = Run(*lowered, arguments);
   ASSERT_TRUE(want.ok()) << want.status();
   ASSERT_TRUE(got.ok()) << got.status() << "\n" << lowered->text;

@@ -1,0 +1,210 @@
+// The loops of batch normalisation over a block of rows.
+//
+// Internal to room kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/kernels/vector_loops.h"
+
+namespace penstock::kernels {
+
+// A block is small enough to stay in the cache between two passes over it.
+
+constexpr int64_t kBlockBytes = 32 << 10;
+
+template <typename T>
+struct Block {
+  const T* x;
+  int64_t rows, features;
+};
+
+// sum[f] = sum of x; then squares[f] = sum of (x - sum / rows)^2.
+template <typename T>
+struct MomentsArgs {
+  Block<T> block;
+  float *sum, *squares;
+};
+
+struct Moments {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const MomentsArgs<T>& args) {
+    const int64_t features = args.block.features;
+    int64_t f = 0;
+    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
+    if (f < features) Column(args, f, features - f);
+  }
+
+  // Four sums side by side: an addition takes four cycles to be ready for the next.
+  template <typename T>
+  PENSTOCK_INLINE static void Column(const MomentsArgs<T>& args, int64_t f, int64_t lanes) {
+    const auto& [x, rows, features] = args.block;
+    Floats sums[4] = {}, squares[4] = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value;
+      Read(x + r * features + f, lanes, value);
+      sums[r & 3] += value;
+    }
+    const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    const Floats mean = sum / static_cast<float>(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value;
+      Read(x + r * features + f, lanes, value);
+      value -= mean;
+      squares[r & 3] += value * value;
+    }
+    StorePart(sum, lanes, args.sum + f);
+    StorePart((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes, args.squares + f);
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Read(const T* from, int64_t lanes, Floats& to) {
+    if (lanes == kLanes) {
+      Load(from, to);
+    } else {
+      LoadPart(from, lanes, to);
+    }
+  }
+};
+
+// y = x * a + b, that plus `other` if there is one, and relu of it.
+template <typename T>
+struct AffineArgs {
+  Block<T> block;
+  const float *a, *b;
+  const T* other;  // may be nullptr
+  bool relu;
+  T* y;
+};
+
+struct Affine {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const AffineArgs<T>& args) {
+    if (args.other != nullptr) {
+      args.relu ? Rows<true, true>(args) : Rows<false, true>(args);
+    } else {
+      args.relu ? Rows<true, false>(args) : Rows<false, false>(args);
+    }
+  }
+
+  template <bool kRelu, bool kOther, typename T>
+  PENSTOCK_INLINE static void Rows(const AffineArgs<T>& args) {
+    const int64_t features = args.block.features;
+    for (int64_t r = 0; r < args.block.rows; ++r) {
+      int64_t f = 0;
+      for (; f + kLanes <= features; f += kLanes)
+        Part<kRelu, kOther>(args, r * features, f, kLanes);
+      if (f < features) Part<kRelu, kOther>(args, r * features, f, features - f);
+    }
+  }
+
+  template <bool kRelu, bool kOther, typename T>
+  PENSTOCK_INLINE static void Part(const AffineArgs<T>& args, int64_t row, int64_t f,
+                                   int64_t lanes) {
+    Floats x, a, b;
+    Moments::Read(args.block.x + row + f, lanes, x);
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Floats y = x * a + b;
+    if constexpr (kOther) {
+      Floats other;
+      Moments::Read(args.other + row + f, lanes, other);
+      y += other;
+    }
+    if constexpr (kRelu) {
+      const Floats zero = {};
+      y = y <= zero ? zero : y;  // asked so, a NaN stays one
+    }
+    if (lanes == kLanes) {
+      Store(y, args.y + row + f);
+    } else {
+      StorePart(y, lanes, args.y + row + f);
+    }
+  }
+};
+
+// of_offset[f] += sum of d, of_scale[f] += sum of d * (x - mean), where d is the cotangent, or with
+// relu that where x * a + b is above 0.
+template <typename T>
+struct SumsArgs {
+  Block<T> block;
+  const T* cotangent;
+  const float *a, *b, *mean;
+  bool relu;
+  float *of_offset, *of_scale;
+};
+
+struct Sums {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const SumsArgs<T>& args) {
+    const int64_t features = args.block.features;
+    int64_t f = 0;
+    for (; f + kLanes <= features; f += kLanes) Column(args, f, kLanes);
+    if (f < features) Column(args, f, features - f);
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Column(const SumsArgs<T>& args, int64_t f, int64_t lanes) {
+    const auto& [x, rows, features] = args.block;
+    Floats a, b, mean, of_offset[4] = {}, of_scale[4] = {};
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Moments::Read(args.mean + f, lanes, mean);
+    const Floats zero = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      Floats value, d;
+      Moments::Read(x + r * features + f, lanes, value);
+      Moments::Read(args.cotangent + r * features + f, lanes, d);
+      if (args.relu) d = value * a + b <= zero ? zero : d;
+      of_offset[r & 3] += d;
+      of_scale[r & 3] += d * (value - mean);
+    }
+    StorePart((of_offset[0] + of_offset[1]) + (of_offset[2] + of_offset[3]), lanes,
+              args.of_offset + f);
+    StorePart((of_scale[0] + of_scale[1]) + (of_scale[2] + of_scale[3]), lanes, args.of_scale + f);
+  }
+};
+
+// of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for examples that do not count.
+template <typename T>
+struct GradientArgs {
+  Block<T> block;
+  const T* cotangent;
+  const float *a, *b, *p, *q;
+  bool relu;
+  T* of_x;
+};
+
+struct Gradient {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const GradientArgs<T>& args) {
+    const auto& [x, rows, features] = args.block;
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t f = 0;
+      for (; f + kLanes <= features; f += kLanes) Part(args, r * features, f, kLanes);
+      if (f < features) Part(args, r * features, f, features - f);
+    }
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Part(const GradientArgs<T>& args, int64_t row, int64_t f,
+                                   int64_t lanes) {
+    Floats x, d, a, b, p, q;
+    Moments::Read(args.block.x + row + f, lanes, x);
+    Moments::Read(args.cotangent + row + f, lanes, d);
+    Moments::Read(args.a + f, lanes, a);
+    Moments::Read(args.b + f, lanes, b);
+    Moments::Read(args.p + f, lanes, p);
+    Moments::Read(args.q + f, lanes, q);
+    const Floats zero = {};
+    if (args.relu) d = x * a + b <= zero ? zero : d;
+    const Floats of_x = d * a + (x * p + q);
+    if (lanes == kLanes) {
+      Store(of_x, args.of_x + row + f);
+    } else {
+      StorePart(of_x, lanes, args.of_x + row + f);
+    }
+  }
+};
+
+}  // namespace penstock::kernels
