@@ -14,6 +14,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "penstock/base/status.h"
+#include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
@@ -326,6 +327,8 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
       .a = a.untyped_data(),
       .b = b.untyped_data(),
       .out = result.untyped_data()};
+  const LibraryCall library;
+  if (!library.allowed()) return ffi::Error::Internal("the process is ending");
   try {
     const OneThread one_thread;
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));

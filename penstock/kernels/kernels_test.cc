@@ -111,5 +111,28 @@ TEST(Lowering, LeavesWhatItCannotDo) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
+// A main that returns while a program runs.
+void EndInTheMiddleOfAProgram() {
+  const auto client = *runtime::OpenClient({.device = "cpu", .cpu_devices = 8});
+  const Lowering lowering = Lowering::For(*client);
+  ir::Graph graph("long", /*num_replicas=*/8);
+  const Value w = ir::Splat(graph, {DType::kF32, {3, 3, 16, 16}}, 0.01);
+  const Value x = ir::Splat(graph, {DType::kF32, {8, 32, 32, 16}}, 1);
+  const Values out = ir::For(1000000, {x, w}, [](ir::Graph&, Value, const Values& s) {
+    return Values{ir::Convolution(s[0], s[1], {.padding = {{1, 1}, {1, 1}}}), s[1]};
+  });
+  graph.SetResults({out[0]});
+  const auto executable = *client->Compile(*lowering.Print(graph));
+  const std::vector<runtime::Buffers> nothing(8);
+  new auto(executable->Execute(nothing));  // nobody waits for it, and nothing destroys it
+  new auto(client);
+  std::exit(7);
+}
+
+TEST(LoweringDeathTest, AProcessMayEndWhileAProgramRuns) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(EndInTheMiddleOfAProgram(), ::testing::ExitedWithCode(7), "");
+}
+
 }  // namespace
 }  // namespace penstock::kernels
