@@ -246,8 +246,13 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
 
 // Leaves the state as it was from the first step on whose numbers are not finite.
 void HaltOnNan(const StateLayout& layout, const Step& step, Values& next) {
-  Value fine = ir::IsFinite(step.metric_additions[0]);  // the sum of losses over all replicas
-  for (const Value& gradient : step.gradients) fine = ir::And(fine, AllFinite(gradient));
+  // One reduction of numbers. XLA takes a reduction of booleans apart into a chain of ands, and
+  // repeats the chain wherever an entry of the state is chosen: for ResNet-50 a hundred thousand.
+  Values found{step.metric_additions[0]};  // the sum of losses over all replicas
+  found.insert(found.end(), step.gradients.begin(), step.gradients.end());
+  for (Value& x : found) x = ir::Reshape(AllFinite(x), {1});
+  const Value least = ir::ReduceMin(ir::Convert(ir::Concatenate(found, 0), DType::kI32));
+  const Value fine = ir::Greater(least, ir::SplatLike(least, 0));
   const Value halted = step.state[layout.halted],
               running = ir::Less(halted, ir::SplatLike(halted, 0));
   const Value keep = ir::And(fine, running);
