@@ -54,6 +54,20 @@ Array Reduced(const Case& c, const Array& x, const std::vector<bool>& over, cons
   return Make(x.dtype(), shape, out);
 }
 
+// 4,096 ones: in the 8 bits of bfloat16 a sum would stand still at 256.
+TEST(Reduction, SumsOf16BitsAreKeptIn32) {
+  Checks checks;
+  for (DType dtype : {DType::kBF16, DType::kF16}) {
+    const Value x = checks.Input(Make(dtype, {4096}, std::vector<double>(4096, 1)));
+    const std::string name(base::DTypeName(dtype));
+    checks.Expect("sum " + name, ReduceSum(x), Make(dtype, {}, {4096}));
+    checks.Expect("mean " + name, ReduceMean(x), Make(dtype, {}, {1}));
+    checks.Expect("softmax " + name, Softmax(x),
+                  Make(dtype, {4096}, std::vector<double>(4096, 1.0 / 4096)));
+  }
+  checks.Run();
+}
+
 TEST(Reduction, CombinesAlongAxes) {
   Checks checks;
   for (DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kI64}) {
