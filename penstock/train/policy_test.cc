@@ -113,5 +113,21 @@ TEST(MixedPrecision, LearnsAsFloat32DoesAndPredictsInFloat32) {
   }
 }
 
+TEST(MixedPrecision, WeightsFitUnderAnotherPolicy) {
+  const auto make = [](const char* policy) {
+    return *testing::SmallTrainer({.network = testing::SmallNet().WithPolicy(policy)});
+  };
+  const auto full = make("float32"), narrow = make("bfloat16");
+  const auto weights = full->Weights();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  ASSERT_TRUE(narrow->SetWeights(*weights).ok());
+  const auto rounded = narrow->Weights();
+  ASSERT_TRUE(rounded.ok()) << rounded.status();
+  for (const auto& [name, array] : *weights) {
+    EXPECT_TRUE(BitwiseEqual(*rounded->Find(name), *array.Cast(DType::kBF16))) << name;
+  }
+  EXPECT_TRUE(full->SetWeights(*rounded).ok());
+}
+
 }  // namespace
 }  // namespace penstock::train

@@ -252,6 +252,15 @@ absl::Status Trainer::SetState(const NamedArrays& state) {
   return absl::OkStatus();
 }
 
+namespace {
+
+bool FitsVariable(const Array& array, const ir::TensorType& type) {
+  const bool both_float = base::IsFloat(array.dtype()) && base::IsFloat(type.dtype);
+  return array.shape() == type.shape && (array.dtype() == type.dtype || both_float);
+}
+
+}  // namespace
+
 absl::Status Trainer::SetWeights(const NamedArrays& weights) {
   // All is checked before anything is changed.
   std::vector<std::string> missing, superfluous;
@@ -260,7 +269,7 @@ absl::Status Trainer::SetWeights(const NamedArrays& weights) {
     const Array* array = weights.Find(name);
     if (array == nullptr) {
       missing.push_back(name);
-    } else if (array->dtype() != type.dtype || !(array->shape() == type.shape)) {
+    } else if (!FitsVariable(*array, type)) {
       return absl::InvalidArgumentError(absl::StrCat("variable '", name, "' is ", type.ToString(),
                                                      " in this network; the weights have ",
                                                      array->TypeString()));
@@ -279,8 +288,9 @@ absl::Status Trainer::SetWeights(const NamedArrays& weights) {
         absl::StrJoin(superfluous, ", "), ")"));
   }
   for (int i = 0; i < layout_.num_variables; ++i) {
-    PENSTOCK_RETURN_IF_ERROR(
-        state_.Set(layout_, strategy(), i, *weights.Find(layout_.entries[i].name)));
+    const auto& [name, type] = layout_.entries[i];
+    PENSTOCK_ASSIGN_OR_RETURN(const Array array, weights.Find(name)->Cast(type.dtype));
+    PENSTOCK_RETURN_IF_ERROR(state_.Set(layout_, strategy(), i, array));
   }
   return absl::OkStatus();
 }

@@ -84,7 +84,8 @@ class Trainer {
 
   // Variables of the network, by name.
   absl::StatusOr<NamedArrays> Weights() const;
-  // All of them; the error names what is missing, too much or of another shape.
+  // All of them; the error names what is missing, too much or of another shape. Floats may be of
+  // another width: they are rounded, so that weights fit under another policy.
   absl::Status SetWeights(const NamedArrays& weights);
   // Variables, slots, step, random key, sums of metrics.
   absl::StatusOr<NamedArrays> State() const;
