@@ -152,8 +152,9 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   const std::vector<int> visited = Collect(inputs, outputs);
   if (!status_.ok()) return;
   NameUses();
+  if (!status_.ok()) return;
   OrderUses(visited);
-  if (status_.ok()) status_ = Declare();
+  status_ = Declare();
 }
 
 Network Network::WithPolicy(absl::string_view policy) const {
