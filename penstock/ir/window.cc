@@ -115,23 +115,30 @@ Value ExtremeGradientAlong(Value x, Value y, Value cotangent, const Window& w, i
 // takes the sum of the window's sides, not their product. It is written as slices and pads:
 // select_and_scatter, the operation made for this, is several times slower on CPUs and has no
 // second derivative.
-Value ExtremeGradient(const GradientArgs& g, const Window& w) {
-  if (g.result().shape().num_elements() == 0) return SplatLike(g.operand(0), 0);
+// Operands: x, the windows' extremes, their cotangent.
+Values DecomposeExtremeGradient(Graph&, const Node& node, const Values& in) {
+  const Window w = FromAttributes(node.attributes);
+  if (in[1].shape().num_elements() == 0) return {SplatLike(in[0], 0)};
   std::vector<int> axes;  // the innermost first
-  for (int i = g.operand(0).rank(); i-- > 0;) {
+  for (int i = in[0].rank(); i-- > 0;) {
     if (w.size[i] > 1 || w.strides[i] > 1 || w.low[i] != 0 || w.high[i] != 0) axes.push_back(i);
   }
-  Values stages{g.operand(0)};
+  Values stages{in[0]};
   for (size_t i = 0; i + 1 < axes.size(); ++i) {
     stages.push_back(Emit(stages.back(), Along(w, axes[i])));
   }
-  stages.push_back(g.result());
-  Value cotangent = g.cotangent();
+  stages.push_back(in[1]);
+  Value cotangent = in[2];
   for (size_t i = axes.size(); i-- > 0;) {
     cotangent = ExtremeGradientAlong(stages[i], stages[i + 1], cotangent, w, axes[i]);
   }
-  return cotangent;
+  return {cotangent};
 }
+
+const OpDef kExtremeGradient = {.name = "penstock.reduce_window_gradient",
+                                .infer = InferByDecomposing,
+                                .gradient = GradientByDecomposing,
+                                .decompose = DecomposeExtremeGradient};
 
 void PrintReduceWindow(Printer& printer, const Node& node) {
   const Window w = FromAttributes(node.attributes);
@@ -157,7 +164,9 @@ const OpDef kReduceWindow = {
     .infer = InferReduceWindow,
     .gradient = [](const GradientArgs& g) -> Values {
       const Window w = FromAttributes(g.node.attributes);
-      return {w.kind == ReduceKind::kSum ? SumGradient(g, w) : ExtremeGradient(g, w)};
+      if (w.kind == ReduceKind::kSum) return {SumGradient(g, w)};
+      return {
+          EmitOne(kExtremeGradient, {g.operand(0), g.result(), g.cotangent()}, g.node.attributes)};
     },
     .print = PrintReduceWindow};
 
@@ -192,7 +201,7 @@ Value ReduceWindow(Value x, WindowReducer reducer, const WindowOptions& options)
 }
 
 OpList WindowOps() {
-  static constexpr const OpDef* kOps[] = {&kReduceWindow};
+  static constexpr const OpDef* kOps[] = {&kReduceWindow, &kExtremeGradient};
   return kOps;
 }
 

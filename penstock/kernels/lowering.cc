@@ -7,11 +7,13 @@
 #include "penstock/base/status.h"
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/ops.h"
+#include "penstock/ir/reducer.h"
 #include "penstock/ir/rewrite.h"
 #include "penstock/kernels/batch_norm.h"
 #include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/convolution.h"
 #include "penstock/kernels/kernels.h"
+#include "penstock/kernels/pooling.h"
 #include "penstock/kernels/small_dot.h"
 
 namespace penstock::kernels {
@@ -83,6 +85,52 @@ Values LowerConvolution(Rewriting& r, int id) {
                          {"groups", shape.groups},
                          {"low", Ints(shape.low.begin(), shape.low.end())},
                          {"strides", Ints(shape.strides.begin(), shape.strides.end())}});
+}
+
+// ---- Pooling ----
+
+// Windows over height and width of images; nothing that crops.
+bool CanPool(const Node& node) {
+  const ir::TensorType& x = node.operands[0].type();
+  const auto pairs = [&](const char* name) { return node.attributes.Get<Ints>(name); };
+  if ((x.dtype != DType::kF32 && x.dtype != DType::kBF16) || x.shape.rank() != 4 ||
+      !HasElements(node)) {
+    return false;
+  }
+  for (int i : {0, 3}) {
+    if (pairs("size")[i] != 1 || pairs("strides")[i] != 1 || pairs("low")[i] != 0 ||
+        pairs("high")[i] != 0) {
+      return false;
+    }
+  }
+  for (int i : {1, 2}) {
+    if (pairs("low")[i] < 0 || pairs("high")[i] < 0) return false;
+  }
+  return pairs("size")[1] * pairs("size")[2] <= kMaxWindow;
+}
+
+ir::Attributes WindowAttributes(const Node& node) {
+  ir::Attributes attributes;
+  for (const char* name : {"dilation", "low", "size", "strides"}) {
+    const Ints& all = node.attributes.Get<Ints>(name);
+    attributes.Set(name, Ints{all[1], all[2]});
+  }
+  return attributes;
+}
+
+Values LowerPooling(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  const auto kind = static_cast<ir::ReduceKind>(node.attributes.Get<int64_t>("kind"));
+  if (kind == ir::ReduceKind::kMin || !CanPool(node)) return {};
+  return ir::CustomCall(r.to(), kind == ir::ReduceKind::kMax ? kMaxPoolTarget : kSumPoolTarget,
+                        r.Operands(node), node.results, WindowAttributes(node));
+}
+
+Values LowerPoolingGradient(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  if (!CanPool(node)) return {};
+  return ir::CustomCall(r.to(), kMaxPoolGradientTarget, r.Operands(node), node.results,
+                        WindowAttributes(node));
 }
 
 // ---- Batch normalisation, with the relu that follows ----
@@ -243,6 +291,8 @@ constexpr Row kTable[] = {
     {"cpu", "stablehlo.convolution", LowerConvolution<Direction::kForward>},
     {"cpu", "penstock.convolution_input_gradient", LowerConvolution<Direction::kInputGradient>},
     {"cpu", "penstock.convolution_kernel_gradient", LowerConvolution<Direction::kKernelGradient>},
+    {"cpu", "stablehlo.reduce_window", LowerPooling},
+    {"cpu", "penstock.reduce_window_gradient", LowerPoolingGradient},
     {"cpu", "penstock.batch_norm_training", LowerBatchNorm},
     {"cpu", "penstock.batch_norm_gradient", LowerBatchNormGradient},
     {"cpu", "stablehlo.add", LowerAddition},
@@ -252,7 +302,9 @@ constexpr Row kTable[] = {
 
 std::vector<runtime::Kernel> AllKernels() {
   std::vector<runtime::Kernel> all = ConvolutionKernels();
-  for (runtime::Kernel& kernel : BatchNormKernels()) all.push_back(std::move(kernel));
+  for (const auto& more : {BatchNormKernels(), PoolingKernels()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
 }
 

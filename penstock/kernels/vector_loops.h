@@ -48,6 +48,15 @@ PENSTOCK_INLINE void Store(const Floats& from, Bf16* to) {
   std::memcpy(to, &halves, sizeof(halves));
 }
 
+// to = mask ? a : b, by lane.
+PENSTOCK_INLINE void Select(const Ints& mask, const Floats& a, const Floats& b, Floats& to) {
+  Ints x, y;
+  std::memcpy(&x, &a, sizeof(x));
+  std::memcpy(&y, &b, sizeof(y));
+  x = (x & mask) | (y & ~mask);
+  std::memcpy(&to, &x, sizeof(to));
+}
+
 // The first `count` lanes; the others are 0, or are not written.
 template <typename T>
 PENSTOCK_INLINE void LoadPart(const T* from, int64_t count, Floats& to) {
