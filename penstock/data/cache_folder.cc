@@ -83,7 +83,7 @@ class Filling : public std::enable_shared_from_this<Filling> {
     }
     const double begin = engine_.Now();
     const absl::Status status = rows.empty() ? writer_->Publish() : writer_->Append(rows);
-    StageCounters::AddSeconds(counters_.busy_ns, engine_.Now() - begin);
+    counters_.AddBusy(begin, engine_.Now());
     {
       std::lock_guard lock(mutex_);
       status_ = status;

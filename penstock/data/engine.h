@@ -41,6 +41,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     int64_t skip = 0;  // elements that are passed over before the first
     int64_t max_errors = -1;
     OnSkipped on_skipped = {};
+    base::Trace* trace = nullptr;
   };
   explicit Engine(Options options) : options_(std::move(options)), tuner_(options_.memory) {}
 
@@ -96,6 +97,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   double Now() const { return options_.clock->Seconds(); }
   double reader_wait_seconds() const;
   base::Clock* clock() const { return options_.clock; }
+  base::Trace* trace() const { return options_.trace; }
   const std::shared_ptr<BufferPool>& buffers() const { return buffers_; }
   const std::shared_ptr<MemoryBudget>& memory() const { return options_.memory; }
   Tuner& tuner() { return tuner_; }

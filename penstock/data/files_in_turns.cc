@@ -86,7 +86,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
       const double begin = engine.Now();
       MemoryCharge charge(ahead_->memory, ahead_->largest_block);
       absl::StatusOr<FileBlock> read = ReadNext();
-      StageCounters::AddSeconds(ahead_->counters.busy_ns, engine.Now() - begin);
+      ahead_->counters.AddBusy(begin, engine.Now());
       if (read.ok() && read->block != nullptr) {
         charge.Set(read->bytes);
         read->block->charge = std::move(charge);

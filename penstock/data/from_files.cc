@@ -93,7 +93,7 @@ class FromFilesNode : public Node {
         double opened = begin;
         auto bytes = Read(*files, path, *engine, &opened);
         const double end = engine->Now();
-        StageCounters::AddSeconds(counters->busy_ns, end - begin);
+        counters->AddBusy(begin, end);
         if (bytes.ok() && small_files != nullptr) {
           small_files->Count(opened - begin, end - opened, bytes->size(), *counters);
         }

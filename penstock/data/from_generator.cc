@@ -93,7 +93,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
     for (bool go_on = true; go_on;) {
       const double begin = engine_.Now();
       absl::StatusOr<BlockPtr> block = MakeElement();
-      StageCounters::AddSeconds(counters_.busy_ns, engine_.Now() - begin);
+      counters_.AddBusy(begin, engine_.Now());
       go_on = Store(std::move(block)) && !Cancelled();
       engine_.Wake();
     }

@@ -42,9 +42,8 @@ class InnerMaker {
   }
 
   // Of the only row in `element`, whose columns are `input`.
-  absl::StatusOr<std::shared_ptr<const Plan>> Make(const Rows& element, const ElementSpec& input,
-                                                   uint64_t seed,
-                                                   const LookUpContext& look_up) const {
+  absl::StatusOr<std::shared_ptr<Plan>> Make(const Rows& element, const ElementSpec& input,
+                                             uint64_t seed, const LookUpContext& look_up) const {
     const std::string origin = element.OriginOf(0);
     const absl::StatusOr<Dataset> dataset = Call(element, input);
     if (!dataset.ok()) return OfOneElement(dataset.status(), origin, stage_);
@@ -65,14 +64,14 @@ class InnerMaker {
     return function_(given);
   }
 
-  absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Dataset& dataset,
-                                                       const ElementSpec& input, uint64_t seed,
-                                                       const LookUpContext& look_up) const {
+  absl::StatusOr<std::shared_ptr<Plan>> MakePlan(const Dataset& dataset, const ElementSpec& input,
+                                                 uint64_t seed,
+                                                 const LookUpContext& look_up) const {
     PENSTOCK_RETURN_IF_ERROR(dataset.status());
     PENSTOCK_RETURN_IF_ERROR(CheckSpec(dataset.spec(), makes_.size() > 0 ? makes_ : input));
     PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
                               Plan::Make(dataset.description(), seed, look_up));
-    return std::shared_ptr<const Plan>(std::move(plan));
+    return std::shared_ptr<Plan>(std::move(plan));
   }
 
   static absl::Status CheckSpec(const ElementSpec& made, const ElementSpec& wanted) {
@@ -235,8 +234,9 @@ class InterleaveNode : public Node {
                 &counters = counters_] {
       const double begin = engine.Now();
       auto plan = maker->Make(*element, input_spec, seed, look_up);
-      StageCounters::AddSeconds(counters.busy_ns, engine.Now() - begin);
+      counters.AddBusy(begin, engine.Now());
       if (plan.ok()) {
+        (*plan)->TraceTo(engine.trace());
         inner->plan = *std::move(plan);
       } else {
         inner->status = plan.status();

@@ -144,6 +144,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   }
   const auto budget = MemoryBudget::MakeDefault(options.memory_bytes);
   iterator->plan_->OpenAccounts(*budget);
+  iterator->plan_->TraceTo(options.trace);
   iterator->began_ = options.clock->Seconds();
   iterator->engine_ =
       std::make_shared<Engine>(Engine::Options{.compute = pool,
@@ -153,7 +154,8 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                .deterministic = options.deterministic,
                                                .skip = iterator->state_.elements,
                                                .max_errors = options.max_errors,
-                                               .on_skipped = options.on_skipped});
+                                               .on_skipped = options.on_skipped,
+                                               .trace = options.trace});
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<Node> root,
                             iterator->plan_->MakeRoot(*iterator->engine_, iterator->state_.epoch));
   iterator->engine_->Start(std::move(root));

@@ -22,6 +22,7 @@
 #include "penstock/base/array.h"
 #include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
+#include "penstock/base/trace.h"
 #include "penstock/data/rows.h"
 #include "penstock/data/spec.h"
 
@@ -123,6 +124,8 @@ struct IteratorOptions {
   // to this process, its cgroup's limit included.
   int64_t memory_bytes = 0;
   base::Clock* clock = base::Clock::Real();
+  // Tells what each thread does for which stage; it has the same clock, and outlives the iterator.
+  base::Trace* trace = nullptr;
 };
 
 // Who does a stage's work.

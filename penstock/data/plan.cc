@@ -159,6 +159,17 @@ void Plan::OpenAccounts(MemoryBudget& budget) {
   open(*root_);
 }
 
+void Plan::TraceTo(base::Trace* trace) {
+  // Without its parameters, which fill the picture.
+  const auto name = [](absl::string_view stage) { return stage.substr(0, stage.find('(')); };
+  const std::function<void(Step&)> trace_to = [&](Step& step) {
+    for (const auto& input : step.inputs) trace_to(*input);
+    for (const auto& link : step.links) link->counters.TraceTo(trace, name(link->name));
+    step.counters.TraceTo(trace, name(step.name()));
+  };
+  if (trace != nullptr) trace_to(*root_);
+}
+
 absl::StatusOr<std::unique_ptr<Node>> Plan::MakeNode(const Step& step, Engine& engine,
                                                      int64_t epoch,
                                                      MemoryAccount* one_account) const {

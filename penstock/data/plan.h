@@ -27,6 +27,8 @@ class Plan {
 
   // An account for each step. Before MakeRoot, but for a plan whose nodes are charged to one.
   void OpenAccounts(MemoryBudget& budget);
+  // What the stages do is traced there; before MakeRoot. May be null.
+  void TraceTo(base::Trace* trace);
   // Nodes for one pass; the plan and the engine outlive them. `one_account`: of all steps, which
   // are then not tuned. ResourceExhausted when it is known already that the memory will not
   // suffice.

@@ -381,9 +381,9 @@ RowChain::Failed RowChain::RunLink(const Link& link, RowGroup& group, int64_t be
   std::sort(failed.rows.begin(), failed.rows.end());
   failed.rows.erase(std::unique(failed.rows.begin(), failed.rows.end()), failed.rows.end());
   if (link.counters != nullptr) {
-    const double seconds = group.clock_->Seconds() - start;
-    StageCounters::AddSeconds(link.counters->busy_ns, seconds);
-    group.busy_of_links_ns_ += static_cast<int64_t>(seconds * 1e9);
+    const double now = group.clock_->Seconds();
+    link.counters->AddBusy(start, now);
+    group.busy_of_links_ns_ += static_cast<int64_t>((now - start) * 1e9);
   }
   if (failed.stopped || (group.stack() && !failed.rows.empty())) return failed;
   if (link.counters != nullptr) {
@@ -449,7 +449,9 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
   } else if (begin < end && !view_) {
     chain_->Run(*this, begin, end);
   }
-  busy_ns_ += static_cast<int64_t>((clock_->Seconds() - start) * 1e9);
+  const double now = clock_->Seconds();
+  busy_ns_ += static_cast<int64_t>((now - start) * 1e9);
+  counters_.TraceSpan(start, now);
   if (++chunks_done_ < chunks) return false;
   Finish();
   done_ = true;
@@ -507,7 +509,9 @@ void RowGroup::Finish() {
       rows = std::move(copy);
     }
   }
-  busy_ns_ += static_cast<int64_t>((clock_->Seconds() - start) * 1e9);
+  const double now = clock_->Seconds();
+  busy_ns_ += static_cast<int64_t>((now - start) * 1e9);
+  counters_.TraceSpan(start, now);
   StageCounters::AddSeconds(counters_.busy_ns, (busy_ns_ - busy_of_links_ns_) * 1e-9);
 }
 

@@ -133,7 +133,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
     engine.Io([self = shared_from_this(), &engine] {
       const double begin = engine.Now();
       absl::StatusOr<BlockPtr> block = self->Read(engine);
-      StageCounters::AddSeconds(self->pass_->counters.busy_ns, engine.Now() - begin);
+      self->pass_->counters.AddBusy(begin, engine.Now());
       if (block.ok()) (*block)->charge = std::move(self->charge_);
       {
         std::lock_guard lock(self->mutex_);

@@ -14,6 +14,10 @@ constexpr char kOfOneElement[] = "penstock/data/of-one-element";
 
 }  // namespace
 
+void StageCounters::TraceSpan(double begin, double end) {
+  if (trace_ != nullptr && end - begin >= kShortestTraced) trace_->Add(name_, begin, end);
+}
+
 void StageCounters::AddIgnored(const absl::Status& status) {
   ignored.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
@@ -77,7 +81,9 @@ absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
   const double begin = engine_.Now();
   absl::StatusOr<Poll> poll = DoNext(max_rows, out);
   const double seconds = engine_.Now() - begin;
-  StageCounters::AddSeconds(counters_.busy_ns, seconds - engine_.input_seconds_);
+  const double own = seconds - engine_.input_seconds_;
+  StageCounters::AddSeconds(counters_.busy_ns, own);
+  if (own >= StageCounters::kShortestTraced) counters_.TraceSpan(begin, begin + seconds);
   engine_.input_seconds_ = outer + seconds;
   counters_.elements.fetch_add(out->size() - before, std::memory_order_relaxed);
   return poll;

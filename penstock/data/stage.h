@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "penstock/base/trace.h"
 #include "penstock/data/engine.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/memory_budget.h"
@@ -69,7 +70,23 @@ struct StageCounters {
     counter.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
   }
 
+  // Work on the stage's elements from `begin` to `end`, by this thread: counted, and traced.
+  void AddBusy(double begin, double end) {
+    AddSeconds(busy_ns, end - begin);
+    TraceSpan(begin, end);
+  }
+  // What is shorter is not worth its place in a trace.
+  static constexpr double kShortestTraced = 10e-6;
+  void TraceSpan(double begin, double end);
+  // Before any work is done; `trace` may be null.
+  void TraceTo(base::Trace* trace, absl::string_view name) {
+    trace_ = trace;
+    name_ = std::string(name);
+  }
+
  private:
+  base::Trace* trace_ = nullptr;
+  std::string name_;  // in the trace
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<std::string> messages_;
