@@ -1,0 +1,218 @@
+#include "penstock/profile/pieces.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "penstock/ir/op_def.h"
+
+namespace penstock::profile {
+namespace {
+
+using ir::Node;
+using ir::TensorType;
+using ir::Value;
+using Ints = std::vector<int64_t>;
+
+bool IsOneOf(ir::OpList family, const Node& node) {
+  return std::find(family.begin(), family.end(), node.op) != family.end();
+}
+
+// What a compiler makes part of its neighbours, and what costs nothing.
+bool IsFused(const Node& node, int num_replicas) {
+  const absl::string_view name = node.op->name;
+  return name == "parameter" || name == "stablehlo.replica_id" ||
+         (name == "stablehlo.all_reduce" && num_replicas == 1) ||
+         IsOneOf(ir::ElementwiseOps(), node) || IsOneOf(ir::ShapeOps(), node);
+}
+
+// [node][result]: whether the program's results need it.
+std::vector<std::vector<bool>> Needed(const ir::Graph& graph) {
+  std::vector<std::vector<bool>> needed(graph.num_nodes());
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    needed[id].assign(std::max<size_t>(1, graph.node(id).results.size()), false);
+  }
+  for (const Value& value : graph.results()) needed[value.node_id()][value.result()] = true;
+  for (int id = graph.num_nodes() - 1; id >= 0; --id) {
+    if (std::find(needed[id].begin(), needed[id].end(), true) == needed[id].end()) continue;
+    for (const Value& operand : graph.node(id).operands) {
+      needed[operand.node_id()][operand.result()] = true;
+    }
+  }
+  return needed;
+}
+
+// A number that stands in the program, such as how often a loop runs.
+bool IsScalarConstant(const Value& value) {
+  return value.node().operands.empty() && value.rank() == 0 &&
+         absl::string_view(value.node().op->name) == "stablehlo.constant";
+}
+
+absl::StatusOr<ir::Program> PrintAlone(const Node& node, const std::vector<bool>& needed,
+                                       int num_replicas, const PrintFunction& print) {
+  ir::Graph graph("operation", num_replicas);
+  std::vector<Value> operands;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const Value& operand = node.operands[i];
+    const auto same = std::find(node.operands.begin(), node.operands.begin() + i, operand);
+    if (same != node.operands.begin() + i) {
+      operands.push_back(operands[same - node.operands.begin()]);
+    } else if (IsScalarConstant(operand)) {
+      const auto constant = graph.Emit(*operand.node().op, {}, operand.node().attributes);
+      PENSTOCK_RETURN_IF_ERROR(graph.status());
+      operands.push_back(constant[0]);
+    } else {
+      operands.push_back(graph.Parameter(operand.type(), absl::StrCat("x", i)));
+    }
+  }
+  const std::vector<Value> all = graph.Emit(*node.op, operands, node.attributes, node.regions);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  std::vector<Value> results;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (needed[i]) results.push_back(all[i]);
+  }
+  graph.SetResults(results);
+  return print(graph);
+}
+
+// ---- What a row says ----
+
+std::string TypesOf(const Node& node, const std::vector<bool>& needed) {
+  std::vector<std::string> operands, results;
+  for (const Value& operand : node.operands) operands.push_back(operand.type().ToString());
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    if (needed[i]) results.push_back(node.results[i].ToString());
+  }
+  return absl::StrCat(absl::StrJoin(operands, ", "), " -> ", absl::StrJoin(results, ", "));
+}
+
+// Attributes by which one tells operations of the same types apart, and the number that means
+// "nothing special" in each of their places.
+constexpr std::pair<const char*, int64_t> kTelling[] = {{"strides", 1},
+                                                        {"lhs_dilation", 1},
+                                                        {"rhs_dilation", 1},
+                                                        {"dilation", 1},
+                                                        {"size", 1},
+                                                        {"feature_group_count", 1},
+                                                        {"batch_group_count", 1},
+                                                        {"axes", -1},
+                                                        {"axis", -1},
+                                                        {"count", -1}};
+
+std::string AttributesOf(const Node& node) {
+  std::vector<std::string> out;
+  for (const auto& [name, attribute] : node.attributes) {
+    if (const auto* text = std::get_if<std::string>(&attribute); text && name == "target") {
+      out.push_back(*text);
+    }
+    for (const auto& [telling, usual] : kTelling) {
+      if (name != telling) continue;
+      Ints values;
+      if (const auto* one = std::get_if<int64_t>(&attribute)) values = {*one};
+      if (const auto* many = std::get_if<Ints>(&attribute)) values = *many;
+      const bool nothing_special = std::all_of(values.begin(), values.end(),
+                                               [u = usual](int64_t value) { return value == u; });
+      if (!nothing_special) out.push_back(absl::StrCat(name, " ", absl::StrJoin(values, " ")));
+    }
+  }
+  return absl::StrJoin(out, ", ");
+}
+
+// Multiplications and additions of all channels that meet: for each position of the output and of
+// the kernel. What `kernel` is of a gradient is in the place of the kernel.
+double ConvolutionFlops(const Node& node, const TensorType& output, const TensorType& kernel) {
+  const Ints& places = node.attributes.Get<Ints>("kernel");
+  const int64_t filters = kernel.shape.dim(static_cast<int>(places[1]));
+  if (filters == 0) return 0;
+  return 2.0 * static_cast<double>(output.shape.num_elements()) *
+         static_cast<double>(kernel.shape.num_elements() / filters);
+}
+
+double FlopsOf(const Node& node) {
+  const absl::string_view name = node.op->name;
+  const auto operand = [&](int i) -> const TensorType& { return node.operands[i].type(); };
+  if (name == "stablehlo.convolution") {
+    return ConvolutionFlops(node, node.results[0], operand(1));
+  }
+  // The forward convolution's: the output is what comes in as its cotangent.
+  if (name == "penstock.convolution_input_gradient") {
+    return ConvolutionFlops(node, operand(0), operand(1));
+  }
+  if (name == "penstock.convolution_kernel_gradient") {
+    return ConvolutionFlops(node, operand(1), node.results[0]);
+  }
+  if (name == "stablehlo.dot_general") {
+    double flops = 2.0 * static_cast<double>(node.results[0].shape.num_elements());
+    for (int64_t axis : node.attributes.Get<Ints>("lhs_contracting")) {
+      flops *= static_cast<double>(operand(0).shape.dim(static_cast<int>(axis)));
+    }
+    return flops;
+  }
+  return 0;
+}
+
+// As a machine of no particular speed would do it. It only decides what is timed first.
+double ExpectedSeconds(const Node& node, double flops) {
+  constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 5e9;
+  double bytes = 0;
+  const auto add = [&](const TensorType& type) {
+    bytes += static_cast<double>(type.shape.num_elements() * base::ByteWidth(type.dtype));
+  };
+  for (const Value& operand : node.operands) add(operand.type());
+  for (const TensorType& type : node.results) add(type);
+  return flops / kFlopsPerSecond + bytes / kBytesPerSecond;
+}
+
+std::string WithoutDialect(absl::string_view name) {
+  return std::string(name.substr(name.find('.') + 1));
+}
+
+}  // namespace
+
+std::vector<Piece> FindPieces(const ir::Graph& program, const PrintFunction& print) {
+  std::vector<Piece> pieces;
+  absl::flat_hash_map<std::string, size_t> known;
+  const auto needed = Needed(program);
+  for (int id = 0; id < program.num_nodes(); ++id) {
+    const Node& node = program.node(id);
+    if (std::find(needed[id].begin(), needed[id].end(), true) == needed[id].end() ||
+        IsFused(node, program.num_replicas())) {
+      continue;
+    }
+    auto alone = PrintAlone(node, needed[id], program.num_replicas(), print);
+    const std::string types = TypesOf(node, needed[id]);
+    // Two are the same when their programs are; the name, for those that cannot be printed.
+    const std::string key = absl::StrCat(node.op->name, " ", types, "\n",
+                                         alone.ok() ? ir::TextWithoutLocations(*alone) : "");
+    const auto [it, is_new] = known.try_emplace(key, pieces.size());
+    if (is_new) {
+      Piece& piece = pieces.emplace_back();
+      piece.cost = {.operation = WithoutDialect(node.op->name),
+                    .types = types,
+                    .attributes = AttributesOf(node),
+                    .layers = {},
+                    .count = 0,
+                    .flops = FlopsOf(node)};
+      if (alone.ok()) {
+        piece.program = *std::move(alone);
+      } else {
+        piece.cost.not_timed = std::string(alone.status().message());
+      }
+    }
+    Piece& piece = pieces[it->second];
+    ++piece.cost.count;
+    piece.expected_seconds += ExpectedSeconds(node, piece.cost.flops);
+    const std::string& layer = program.origins()[node.origin].scope;
+    auto& layers = piece.cost.layers;
+    if (!layer.empty() && std::find(layers.begin(), layers.end(), layer) == layers.end()) {
+      layers.push_back(layer);
+    }
+  }
+  return pieces;
+}
+
+}  // namespace penstock::profile
