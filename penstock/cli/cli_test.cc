@@ -121,6 +121,28 @@ TEST_F(CliTest, ShardsHoldTheFilesAndTheirLabels) {
   EXPECT_EQ(images.count(Bytes(folder_ / "images/dark/2.png")), 1u);
 }
 
+TEST_F(CliTest, TrainWritesAProfile) {
+  MakeImages("images", 20);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const CommandResult trained =
+      Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "2",
+                "--batch-size", "8", "--profile", Path("profile"), "--profile-steps", "2-6"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("trace of steps 2 to 6"));
+  EXPECT_THAT(trained.err, HasSubstr("dot_general"));
+  const Json trace = Json::parse(Bytes(folder_ / "profile/trace.json"));
+  std::set<std::string> names;
+  for (const Json& event : trace["traceEvents"]) names.insert(event["name"].get<std::string>());
+  EXPECT_EQ(names.count("train_step"), 1u);
+  EXPECT_THAT(Bytes(folder_ / "profile/pipeline.txt"), HasSubstr("DecodeImage"));
+  EXPECT_THAT(Bytes(folder_ / "profile/operations.txt"), HasSubstr("everything else"));
+
+  const CommandResult wrong = Penstock({"train", "--data", Path("shards/*.tfrec"), "--profile",
+                                        Path("profile"), "--profile-steps", "6"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("--profile-steps is two numbers, FIRST-LAST, not '6'"));
+}
+
 TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   EXPECT_EQ(Penstock({"no-such-command"}).code, 2);
   EXPECT_EQ(Penstock({"train"}).code, 2);

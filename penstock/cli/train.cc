@@ -1,8 +1,10 @@
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"
@@ -63,10 +65,19 @@ class Train : public Command {
     options.Add("--dump-hlo", device_.dump_hlo,
                 "A folder for the text of each program, as printed and as compiled; default: "
                 "$PENSTOCK_DUMP_HLO");
+    options.Add("--profile", profile_,
+                "A folder for a profile: a trace of some steps (ui.perfetto.dev, TensorBoard), the "
+                "step's operations by cost, what the devices waited for");
+    options
+        .Add("--profile-steps", profile_steps_,
+             "Which steps of this run the trace shows: FIRST-LAST")
+        .ShowDefault()
+        .Needs("--profile");
     options.AddFlag("--json", json_, "Print the history as JSON");
   }
 
   absl::Status Run() override {
+    PENSTOCK_ASSIGN_OR_RETURN(const auto profile, Profile());
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
@@ -75,7 +86,8 @@ class Train : public Command {
         setup.model.Fit(setup.dataset,
                         {.epochs = epochs_,
                          .validation_data = validation_.empty() ? nullptr : &validation,
-                         .callbacks = Callbacks()}));
+                         .callbacks = Callbacks(),
+                         .profile = profile}));
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.Save(save_));
     if (json_) PrintHistory(history);
     // A run that went wrong saves what it has and still fails.
@@ -148,6 +160,18 @@ class Train : public Command {
         "--steps-per-execution is a number from 1 or 'auto', not '", steps_per_execution_, "'"));
   }
 
+  absl::StatusOr<std::optional<train::ProfileOptions>> Profile() const {
+    if (profile_.empty()) return std::nullopt;
+    train::ProfileOptions profile{.folder = profile_};
+    const std::vector<std::string> ends = absl::StrSplit(profile_steps_, '-');
+    if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &profile.first_step) ||
+        !absl::SimpleAtoi(ends[1], &profile.last_step)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--profile-steps is two numbers, FIRST-LAST, not '", profile_steps_, "'"));
+    }
+    return profile;
+  }
+
   std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
     if (!checkpoints_.empty()) callbacks.push_back(train::Checkpoint({.folder = checkpoints_}));
@@ -182,7 +206,8 @@ class Train : public Command {
   double shift_ = 0;
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
-  std::string save_, checkpoints_, csv_log_, tensorboard_;
+  std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
+  std::string profile_steps_ = "1-200";
   bool json_ = false;
 };
 

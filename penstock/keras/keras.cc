@@ -99,7 +99,8 @@ absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOption
                         .steps_per_epoch = options.steps_per_epoch,
                         .validation = options.validation_data,
                         .callbacks = options.callbacks,
-                        .read = options.read};
+                        .read = options.read,
+                        .profile = options.profile};
   if (options.verbose != 0) fit.callbacks.push_back(train::ProgressLine());
   return trainer->Fit(dataset, fit);
 }

@@ -22,6 +22,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -138,6 +139,8 @@ struct FitOptions {
   int64_t steps_per_epoch = 0;
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   train::ReadOptions read = {};
+  // Where the time goes, as pictures and tables (train/profile_options.h).
+  std::optional<train::ProfileOptions> profile = {};
 };
 
 // Arrays as a dataset: rows of x and y.

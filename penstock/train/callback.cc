@@ -1,8 +1,26 @@
 #include "penstock/train/callback.h"
 
+#include <cstdlib>
+#include <memory>
+#include <typeinfo>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include <cxxabi.h>
 
 namespace penstock::train {
+
+std::string Callback::name() const {
+  const char* mangled = typeid(*this).name();
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr), std::free);
+  absl::string_view name = plain == nullptr ? mangled : plain.get();
+  if (const size_t scope = name.rfind("::"); scope != absl::string_view::npos) {
+    name.remove_prefix(scope + 2);
+  }
+  if (name.size() > absl::string_view("Callback").size()) absl::ConsumeSuffix(&name, "Callback");
+  return std::string(name);
+}
 
 void Logs::Set(absl::string_view name, double value) {
   for (auto& entry : entries_) {

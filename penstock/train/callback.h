@@ -20,6 +20,8 @@
 
 namespace penstock::train {
 
+struct ProfileOptions;
+
 // Numbers by name, in a fixed order: "loss", the metrics, then "val_loss", ...
 class Logs {
  public:
@@ -72,6 +74,10 @@ class Run {
 class Callback {
  public:
   virtual ~Callback() = default;
+  // In traces. By default that of its class: "EarlyStopping" of EarlyStoppingCallback.
+  virtual std::string name() const;
+  // The profile that it asks for (profile_options.h); null: none. FitOptions.profile goes first.
+  virtual const ProfileOptions* profile() const { return nullptr; }
   // Before a program is compiled whose name was compiled before: `why` says in one line what is
   // different now. Compiling follows.
   virtual void Recompiling(absl::string_view program, absl::string_view why) {

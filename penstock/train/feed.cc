@@ -49,6 +49,7 @@ absl::StatusOr<std::optional<DeviceBatch>> Feed::Next(int64_t depth, int64_t ste
 
 absl::StatusOr<bool> Feed::Read() {
   if (!read_.empty()) return true;
+  const base::Trace::Span span(options_.trace, "wait for the pipeline");
   before_read_ = iterator_->State();
   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&read_));
   if (!more) return false;
@@ -165,6 +166,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
   out.replicas.resize(replicas);
   out.examples = Examples();
   out.types = TypesOfRead();
+  const base::Trace::Span span(options_.trace, "copy to the devices");
   for (size_t i = 0; i < names_.size(); ++i) {
     const Array padded = PadRows(Column(i), replica_rows_ * replicas);
     out.bytes += padded.num_bytes();
@@ -203,6 +205,7 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
       replica.push_back(memory_->Allocate(Column(i).dtype(), part.Prepend(depth)));
   }
   std::vector<std::vector<int32_t>> counts(replicas, std::vector<int32_t>(depth));
+  base::Trace::Span stacking(options_.trace, "stack batches");
   for (out.steps = 0; out.steps < steps; ++out.steps) {
     if (out.steps > 0) {
       PENSTOCK_ASSIGN_OR_RETURN(const bool more, Read());
@@ -217,6 +220,8 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
     out.examples += Examples();
     read_ = NamedArrays();
   }
+  stacking.End();
+  const base::Trace::Span copying(options_.trace, "copy to the devices");
   for (int r = 0; r < replicas; ++r) {
     for (const Array& stack : stacks[r]) out.bytes += stack.num_bytes() / depth;
     PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r],

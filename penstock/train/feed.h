@@ -16,6 +16,7 @@
 #include "penstock/data/buffer_pool.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/iterator.h"
+#include "penstock/data/report.h"
 #include "penstock/nn/network.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/strategy.h"
@@ -46,6 +47,7 @@ class Feed {
   struct Options {
     Columns columns = {};
     bool with_label = true;
+    base::Trace* trace = nullptr;
   };
   // `strategy` and `network` outlive the feed.
   Feed(std::unique_ptr<data::Iterator> iterator, const nn::Network& network,
@@ -63,6 +65,7 @@ class Feed {
   data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
   // What would make the data come faster, as far as that is known by now.
   std::vector<std::string> Hints() const;
+  data::PipelineReport Report() const { return iterator_->Report(); }
 
  private:
   // Numbers that are on a device.

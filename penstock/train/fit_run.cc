@@ -40,22 +40,52 @@ bool KeepsElements(const data::Dataset::Description& dataset) {
 
 }  // namespace
 
+namespace {
+
+std::unique_ptr<Profiler> MakeProfiler(const FitOptions& options, const Strategy& strategy,
+                                       base::Clock* clock) {
+  const ProfileOptions* profile = options.profile.has_value() ? &*options.profile : nullptr;
+  for (const auto& callback : options.callbacks) {
+    if (profile == nullptr) profile = callback->profile();
+  }
+  return profile == nullptr ? nullptr : std::make_unique<Profiler>(*profile, strategy, clock);
+}
+
+}  // namespace
+
 FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions& options)
     : trainer_(trainer),
       dataset_(dataset),
       options_(options),
       callbacks_(options.callbacks),
-      meter_(trainer.options_.clock) {
+      profiler_(MakeProfiler(options, trainer.strategy(), trainer.options_.clock)),
+      meter_(trainer.options_.clock, trace()) {
   std::stable_partition(callbacks_.begin(), callbacks_.end(),
                         [](const auto& c) { return !c->GoesLast(); });
   for (const auto& callback : callbacks_) halt_on_nan_ = halt_on_nan_ || callback->StopsOnNan();
   if (options.steps_per_epoch > 0) steps_per_epoch_ = options.steps_per_epoch;
+  for (const auto& callback : callbacks_) {
+    if (profiler_ != nullptr) callback_names_.push_back(callback->name());
+  }
 }
 
 template <typename Call>
-absl::Status FitRun::ForEachCallback(Call call) {
+absl::Status FitRun::ForEachCallback(const char* what, Call call) {
   const IdleMeter::Doing callbacks(meter_, HostWork::kCallback);
-  for (const auto& callback : callbacks_) PENSTOCK_RETURN_IF_ERROR(call(*callback));
+  for (size_t i = 0; i < callbacks_.size(); ++i) {
+    if (profiler_ == nullptr || !profiler_->trace()->recording()) {
+      PENSTOCK_RETURN_IF_ERROR(call(*callbacks_[i]));
+      continue;
+    }
+    // "Checkpoint.BatchEnd", if it does anything.
+    constexpr double kShortestTraced = 2e-6;
+    const double began = trace()->Now();
+    const absl::Status status = call(*callbacks_[i]);
+    if (const double now = trace()->Now(); now - began >= kShortestTraced) {
+      trace()->Add(absl::StrCat(callback_names_[i], ".", what), began, now);
+    }
+    PENSTOCK_RETURN_IF_ERROR(status);
+  }
   return absl::OkStatus();
 }
 
@@ -69,16 +99,21 @@ absl::StatusOr<History> FitRun::Go() {
     return absl::InvalidArgumentError(
         absl::StrCat("epochs must be at least 1, got ", options_.epochs));
   }
+  if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   absl::Status status = Train();
   // Callbacks close their files whatever happened; the first error is the one to return.
-  const absl::Status ended = ForEachCallback([&](Callback& c) { return c.TrainEnd(*this); });
+  const absl::Status ended =
+      ForEachCallback("TrainEnd", [&](Callback& c) { return c.TrainEnd(*this); });
   if (status.ok()) status = ended;
+  if (profiler_ != nullptr) FinishProfile(status);
   if (!status.ok()) return status;
   return std::move(history_);
 }
 
 absl::Status FitRun::Train() {
-  PENSTOCK_RETURN_IF_ERROR(ForEachCallback([&](Callback& c) { return c.TrainBegin(*this); }));
+  PENSTOCK_RETURN_IF_ERROR(
+      ForEachCallback("TrainBegin", [&](Callback& c) { return c.TrainBegin(*this); }));
+  first_step_ = dispatched_.total_steps;
   // An earlier training that met a NaN halted the state for good; this one may go on.
   if (halt_on_nan_) {
     PENSTOCK_RETURN_IF_ERROR(trainer_.state_.Set(trainer_.layout_, trainer_.strategy(),
@@ -103,7 +138,9 @@ absl::Status FitRun::Train() {
 absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) {
   data::IteratorOptions options = {.pool = options_.read.pool,
                                    .file_system = options_.read.file_system,
-                                   .deterministic = options_.read.deterministic};
+                                   .deterministic = options_.read.deterministic,
+                                   .trace = trace()};
+  if (profiler_ != nullptr) options.clock = trainer_.options_.clock;
   if (options.pool == nullptr) {
     // One for all epochs: two of them are read at once for a moment.
     if (pool_ == nullptr) pool_ = std::make_unique<base::ThreadPool>(base::NumCores(), "data");
@@ -122,7 +159,7 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
 // own.
 absl::Status FitRun::OpenFeed() {
   if (endless() && feed_ != nullptr) return absl::OkStatus();
-  const IdleMeter::Doing data(meter_, HostWork::kData);
+  const IdleMeter::Doing data(meter_, HostWork::kData, "open the data");
   feed_ = nullptr;  // what it holds is free before more is needed
   if (!next_data_.has_value()) {
     opened_ = trainer_.options_.clock->Seconds();
@@ -131,7 +168,7 @@ absl::Status FitRun::OpenFeed() {
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, *std::exchange(next_data_, std::nullopt));
   feed_ =
       std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
-                             Feed::Options{.columns = trainer_.options_.columns});
+                             Feed::Options{.columns = trainer_.options_.columns, .trace = trace()});
   return absl::OkStatus();
 }
 
@@ -145,7 +182,7 @@ void FitRun::MaybeReadAhead() {
                               static_cast<double>(dispatched_.step - epoch_first_step_);
   if (left <= 2 * trainer_.steps_tuner_.depth() ||
       static_cast<double>(left) * step_seconds <= 2 * fill_seconds_) {
-    const IdleMeter::Doing data(meter_, HostWork::kData);
+    const IdleMeter::Doing data(meter_, HostWork::kData, "open the next epoch's data");
     next_data_ = MakeIterator(dispatched_.epoch + 1);
   }
 }
@@ -170,6 +207,7 @@ absl::Status FitRun::CheckPipeline(absl::string_view saved) const {
 }
 
 absl::Status FitRun::BeginEpoch() {
+  if (profiler_ != nullptr) profiler_->EpochBegins(dispatched_.epoch);
   PENSTOCK_RETURN_IF_ERROR(OpenFeed());
   logs_ = Logs();
   epoch_first_step_ = dispatched_.step;
@@ -183,7 +221,8 @@ absl::Status FitRun::BeginEpoch() {
     }
   }
   resumed_mid_epoch_ = false;
-  return ForEachCallback([&](Callback& c) { return c.EpochBegin(*this, dispatched_); });
+  return ForEachCallback("EpochBegin",
+                         [&](Callback& c) { return c.EpochBegin(*this, dispatched_); });
 }
 
 int64_t FitRun::StepsToGive() const {
@@ -205,8 +244,12 @@ absl::StatusOr<bool> FitRun::RunEpoch() {
   while (!stopping_ && (!endless() || dispatched_.step < options_.steps_per_epoch)) {
     std::optional<DeviceBatch> batch;
     {
+      const int64_t steps = StepsToGive();
+      if (profiler_ != nullptr) {
+        profiler_->WillGive(dispatched_.total_steps + steps - first_step_);
+      }
       const IdleMeter::Doing data(meter_, HostWork::kData);
-      PENSTOCK_ASSIGN_OR_RETURN(batch, feed_->Next(trainer_.steps_tuner_.depth(), StepsToGive()));
+      PENSTOCK_ASSIGN_OR_RETURN(batch, feed_->Next(trainer_.steps_tuner_.depth(), steps));
     }
     if (!batch.has_value()) {
       more = false;
@@ -223,6 +266,7 @@ absl::StatusOr<bool> FitRun::RunEpoch() {
   while (!stopping_ && !in_flight_.empty()) PENSTOCK_RETURN_IF_ERROR(Settle());
   // After a stop the devices finish what they were given; nobody looks at the numbers.
   in_flight_.Abandon();
+  if (profiler_ != nullptr) profiler_->DataRead(feed_->Report());
   if (stopping_ || options_.steps_per_epoch > 0) return more || stopping_;
   if (settled_.step == 0)
     return absl::InvalidArgumentError("there is nothing to train on: the dataset is empty");
@@ -234,11 +278,12 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
   std::shared_ptr<runtime::Executable> executable;
   {
     const IdleMeter::Doing compile(meter_, HostWork::kCompile);
-    PENSTOCK_ASSIGN_OR_RETURN(executable, trainer_.Compile(kept, batch.types, callbacks_, [&] {
-      return TrainStep(trainer_.objective(), trainer_.layout_, batch.types,
-                       trainer_.strategy().num_replicas(), halt_on_nan_,
-                       trainer_.strategy().lowering());
-    }));
+    PENSTOCK_ASSIGN_OR_RETURN(executable,
+                              trainer_.Compile(kept, batch.types, callbacks_, trace(), [&] {
+                                return TrainStep(trainer_.objective(), trainer_.layout_,
+                                                 batch.types, trainer_.strategy().num_replicas(),
+                                                 halt_on_nan_, trainer_.strategy().lowering());
+                              }));
   }
   std::vector<runtime::Buffers>& state = trainer_.state_.replicas();
   std::vector<runtime::Buffers> arguments = state;
@@ -246,9 +291,13 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
   }
   std::shared_ptr<IdleMeter::Execution> execution = meter_.Give();
+  base::Trace::Span executing(trace(), "give an execution",
+                              {"step", dispatched_.total_steps + batch.steps});
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> results, executable->Execute(arguments));
-  const runtime::Buffer report = results[0].back();
+  executing.End();
+  runtime::Buffers reports;
   for (size_t r = 0; r < state.size(); ++r) {
+    reports.push_back(std::move(results[r].back()));
     results[r].pop_back();
     state[r] = std::move(results[r]);
   }
@@ -256,7 +305,12 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
   examples_per_step_ = std::max(examples_per_step_, (batch.examples + steps - 1) / steps);
   dispatched_.step += steps;
   dispatched_.total_steps += steps;
-  return in_flight_.Add(report, std::move(batch), std::move(execution));
+  if (profiler_ != nullptr && !batch_types_.has_value()) batch_types_ = batch.types;
+  PENSTOCK_RETURN_IF_ERROR(in_flight_.Add(reports[0], std::move(batch), std::move(execution)));
+  for (size_t r = 1; profiler_ != nullptr && r < reports.size(); ++r) {
+    PENSTOCK_RETURN_IF_ERROR(in_flight_.Watch(reports[r]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FitRun::Settle() {
@@ -272,6 +326,14 @@ absl::Status FitRun::Settle() {
   Measure(*step);
   settled_.step += step->batch.steps;
   settled_.total_steps += step->batch.steps;
+  if (profiler_ != nullptr) {
+    profiler_->Executed(step->batch.types.depth == 1 ? "train_step" : "train_steps", *step,
+                        settled_.total_steps);
+    if (profiler_->Done(settled_.total_steps - first_step_)) {
+      const IdleMeter::Doing writing(meter_, HostWork::kCallback);
+      TellProfileError(profiler_->WriteTrace());
+    }
+  }
   logs_ = trainer_.LogsOf(step->report);
   if (const float halted = step->report.values<float>().back(); halt_on_nan_ && halted >= 0) {
     const auto index = static_cast<int64_t>(halted);
@@ -286,7 +348,8 @@ absl::Status FitRun::Settle() {
       std::bit_width(static_cast<uint64_t>(settled_.step))) {
     TellHints();
   }
-  return ForEachCallback([&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
+  return ForEachCallback("BatchEnd",
+                         [&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
 }
 
 void FitRun::TellHints() {
@@ -320,7 +383,8 @@ absl::Status FitRun::EndEpoch() {
     const IdleMeter::Doing validating(meter_, HostWork::kLeftOut);
     ReadOptions read = options_.read;
     if (read.pool == nullptr) read.pool = pool_.get();
-    absl::StatusOr<Logs> validation = trainer_.EvaluateWith(*options_.validation, read, callbacks_);
+    absl::StatusOr<Logs> validation =
+        trainer_.EvaluateWith(*options_.validation, read, callbacks_, profiler_.get());
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
     for (const auto& [name, value] : *validation) logs_.Set(absl::StrCat("val_", name), value);
   }
@@ -332,7 +396,38 @@ absl::Status FitRun::EndEpoch() {
   // The position of a checkpoint made now is the start of the next epoch.
   dispatched_ = {ended.epoch + 1, 0, ended.total_steps};
   settled_ = dispatched_;
-  return ForEachCallback([&](Callback& c) { return c.EpochEnd(*this, ended, logs_); });
+  const absl::Status status =
+      ForEachCallback("EpochEnd", [&](Callback& c) { return c.EpochEnd(*this, ended, logs_); });
+  if (profiler_ != nullptr) profiler_->EpochEnds();
+  return status;
+}
+
+void FitRun::FinishProfile(const absl::Status& trained) {
+  // The devices and the cores are the profile's now.
+  in_flight_.Abandon();
+  feed_ = nullptr;
+  next_data_.reset();
+  if (!trained.ok()) return TellProfileError(profiler_->WriteTrace());
+  FitStats stats = meter_.Take();  // of an epoch that was broken off
+  for (const FitStats& epoch : history_.stats) stats += epoch;
+  std::unique_ptr<ir::Graph> step;
+  if (batch_types_.has_value()) {
+    batch_types_->depth = 1;
+    auto graph = TrainGraph(trainer_.objective(), trainer_.layout_, *batch_types_,
+                            trainer_.strategy().num_replicas(), halt_on_nan_);
+    TellProfileError(graph.status());
+    if (graph.ok()) step = *std::move(graph);
+  }
+  const auto print = [this](const ir::Graph& graph) {
+    return trainer_.strategy().lowering().Print(
+        graph, {.matmul_precision = trainer_.objective().matmul_precision});
+  };
+  TellProfileError(profiler_->Finish(stats, step.get(), print));
+}
+
+void FitRun::TellProfileError(const absl::Status& status) {
+  if (status.ok()) return;
+  for (const auto& callback : callbacks_) callback->Note(std::string(status.message()));
 }
 
 absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch, int64_t step) {

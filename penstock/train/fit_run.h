@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/train/in_flight.h"
+#include "penstock/train/profiler.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
@@ -63,8 +64,14 @@ class FitRun : public Run {
   absl::StatusOr<std::string> FindNan(const DeviceBatch& batch, int64_t step);
   // Tells the callbacks what would make the data come faster, each thing once.
   void TellHints();
+  // `what` is the method's name, for the trace.
   template <typename Call>
-  absl::Status ForEachCallback(Call call);
+  absl::Status ForEachCallback(const char* what, Call call);
+  // Ends the profile, if there is one. What goes wrong in it is told as a note: the training has
+  // what it was run for.
+  void FinishProfile(const absl::Status& trained);
+  void TellProfileError(const absl::Status& status);
+  base::Trace* trace() { return profiler_ != nullptr ? profiler_->trace() : nullptr; }
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
@@ -72,6 +79,10 @@ class FitRun : public Run {
   std::vector<std::shared_ptr<Callback>> callbacks_;  // those that go last, last
   bool halt_on_nan_ = false;
 
+  std::unique_ptr<Profiler> profiler_;       // null: no profile; before what its trace outlives
+  std::vector<std::string> callback_names_;  // for the trace
+  std::optional<BatchTypes> batch_types_;    // of a step, for the profile
+  int64_t first_step_ = 0;                   // steps of the training before this run
   IdleMeter meter_;
   std::unique_ptr<base::ThreadPool> pool_;  // of the data, when the caller gave none
   std::unique_ptr<Feed> feed_;

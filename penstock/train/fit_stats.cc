@@ -7,6 +7,17 @@
 
 namespace penstock::train {
 
+FitStats& FitStats::operator+=(const FitStats& other) {
+  seconds += other.seconds;
+  idle_data += other.idle_data;
+  idle_compile += other.idle_compile;
+  idle_callbacks += other.idle_callbacks;
+  idle_host += other.idle_host;
+  steps += other.steps;
+  executions += other.executions;
+  return *this;
+}
+
 std::string FitStats::IdleToString() const {
   if (seconds <= 0) return "";
   const std::pair<const char*, double> causes[] = {{"data", idle_data},

@@ -21,6 +21,8 @@ struct FitStats {
 
   double idle_seconds() const { return idle_data + idle_compile + idle_callbacks + idle_host; }
 
+  FitStats& operator+=(const FitStats& other);
+
   // "idle 7.2 % (data 5.0 %, compile 2.2 %)": causes of less than a tenth of a percent are left
   // out. Empty when nothing was measured.
   std::string IdleToString() const;

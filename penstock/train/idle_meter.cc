@@ -15,6 +15,13 @@ void IdleMeter::Begin() {
   stats_ = {};
 }
 
+const char* IdleMeter::NameOf(HostWork work) {
+  // In the order of HostWork.
+  static constexpr const char* kName[] = {"host",      "take a batch",         "compile",
+                                          "callbacks", "wait for the devices", "validation"};
+  return kName[static_cast<int>(work)];
+}
+
 HostWork IdleMeter::Do(HostWork work) {
   const double now = clock_->Seconds();
   spent_[static_cast<int>(work_)] += now - work_began_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/trace.h"
 #include "penstock/train/fit_stats.h"
 
 namespace penstock::train {
@@ -36,6 +37,8 @@ class IdleMeter {
   class Execution {
    public:
     Execution(base::Clock* clock, double given) : clock_(clock), given_(given) {}
+    // Given at the same moment.
+    explicit Execution(const Execution& other) : Execution(other.clock_, other.given_) {}
 
     // Once, on any thread.
     void Finish() { finished_.store(clock_->Seconds(), std::memory_order_release); }
@@ -49,15 +52,23 @@ class IdleMeter {
     std::atomic<double> finished_ = -1;
   };
 
-  explicit IdleMeter(base::Clock* clock) : clock_(clock) { Begin(); }
+  // What the host does is traced too, on its thread's track; `trace` may be null.
+  explicit IdleMeter(base::Clock* clock, base::Trace* trace = nullptr)
+      : clock_(clock), trace_(trace) {
+    Begin();
+  }
 
   // Time counts from now on.
   void Begin();
 
-  // While it lives, the host does `work`.
+  // While it lives, the host does `work`. In the trace this has the name of the work, or the given
+  // one (which must live as long).
   class Doing {
    public:
-    Doing(IdleMeter& meter, HostWork work) : meter_(meter), outer_(meter.Do(work)) {}
+    Doing(IdleMeter& meter, HostWork work, const char* name = nullptr)
+        : meter_(meter),
+          outer_(meter.Do(work)),
+          span_(TraceFor(meter, work), name != nullptr ? name : NameOf(work)) {}
     ~Doing() { meter_.Do(outer_); }
     Doing(const Doing&) = delete;
     Doing& operator=(const Doing&) = delete;
@@ -65,6 +76,7 @@ class IdleMeter {
    private:
     IdleMeter& meter_;
     const HostWork outer_;
+    const base::Trace::Span span_;
   };
 
   // The devices are given an execution.
@@ -76,6 +88,12 @@ class IdleMeter {
   double Spent(HostWork work) const { return spent_[static_cast<int>(work)]; }
 
  private:
+  static const char* NameOf(HostWork work);
+  // Compiling mostly turns out to be done already; who compiles traces it.
+  static base::Trace* TraceFor(const IdleMeter& meter, HostWork work) {
+    return work == HostWork::kCompile ? nullptr : meter.trace_;
+  }
+
   struct Span {
     double begin;
     HostWork work;
@@ -87,6 +105,7 @@ class IdleMeter {
   void AddIdle(HostWork work, double seconds);
 
   base::Clock* const clock_;
+  base::Trace* const trace_;
   HostWork work_ = HostWork::kHost;
   double work_began_ = 0;
   double spent_[6] = {};

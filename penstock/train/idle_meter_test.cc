@@ -108,6 +108,31 @@ TEST(IdleMeter, WorkWithinOtherWorkIsCountedOnce) {
   EXPECT_DOUBLE_EQ(stats.idle_compile, 2);
 }
 
+TEST(IdleMeter, WhatTheHostDoesIsTraced) {
+  base::FakeClock clock;
+  base::Trace trace({.clock = &clock});
+  trace.NameThread("host", "loop");
+  IdleMeter meter(&clock, &trace);
+  {
+    const Doing data(meter, HostWork::kData);
+    clock.Advance(1);
+  }
+  {
+    const Doing compile(meter, HostWork::kCompile);  // who compiles traces it
+    clock.Advance(1);
+  }
+  {
+    const Doing named(meter, HostWork::kData, "open the data");
+    clock.Advance(2);
+  }
+  const base::TraceRecording recording = trace.Take();
+  ASSERT_EQ(recording.spans.size(), 2u);
+  EXPECT_EQ(recording.names[recording.spans[0].name], "take a batch");
+  EXPECT_EQ(recording.spans[0].end, 1);
+  EXPECT_EQ(recording.names[recording.spans[1].name], "open the data");
+  EXPECT_EQ(recording.spans[1].begin, 2);
+}
+
 TEST(FitStats, WithoutAMeasurementThereIsNothingToSay) { EXPECT_EQ(FitStats().IdleToString(), ""); }
 
 }  // namespace

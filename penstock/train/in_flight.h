@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -22,6 +23,8 @@ class InFlight {
     base::Array report;
     DeviceBatch batch;                                // kept until its steps are known to be good
     std::shared_ptr<IdleMeter::Execution> execution;  // null: not measured
+    // When the other replicas end, for a trace.
+    std::vector<std::shared_ptr<IdleMeter::Execution>> others = {};
   };
 
   InFlight() = default;
@@ -32,7 +35,10 @@ class InFlight {
   // Waits for what is under way, since the copies write into memory that goes with it, and forgets
   // it.
   void Abandon() {
-    for (Entry& entry : steps_) entry.arrived->Await().IgnoreError();
+    for (Entry& entry : steps_) {
+      entry.arrived->Await().IgnoreError();
+      for (const auto& arrived : entry.others_arrived) arrived->Await().IgnoreError();
+    }
     steps_.clear();
   }
 
@@ -54,11 +60,26 @@ class InFlight {
     return absl::OkStatus();
   }
 
+  // Of the one that was added last: also measures when the other replicas, whose reports these are,
+  // come to their end.
+  absl::Status Watch(const runtime::Buffer& report) {
+    Entry& entry = steps_.back();
+    const auto execution = std::make_shared<IdleMeter::Execution>(*entry.step.execution);
+    const auto copy = base::Array::Uninitialized(report.type().dtype, report.type().shape);
+    PENSTOCK_ASSIGN_OR_RETURN(const auto arrived, report.GetAsync(copy));
+    arrived->OnReady([execution, copy](const absl::Status&) { execution->Finish(); });
+    entry.step.others.push_back(execution);
+    entry.others_arrived.push_back(arrived);
+    return absl::OkStatus();
+  }
+
   // Waits for the oldest.
   absl::StatusOr<Step> Take() {
     Entry entry = std::move(steps_.front());
     steps_.pop_front();
-    PENSTOCK_RETURN_IF_ERROR(entry.arrived->Await());
+    const absl::Status arrived = entry.arrived->Await();
+    for (const auto& other : entry.others_arrived) other->Await().IgnoreError();
+    PENSTOCK_RETURN_IF_ERROR(arrived);
     return std::move(entry.step);
   }
 
@@ -66,6 +87,7 @@ class InFlight {
   struct Entry {
     Step step;
     std::shared_ptr<runtime::Event> arrived;
+    std::vector<std::shared_ptr<runtime::Event>> others_arrived = {};
   };
   std::deque<Entry> steps_;
 };

@@ -86,6 +86,8 @@ class Line : public Callback {
         (options.style == ProgressOptions::Style::kAuto && isatty(fileno(options.out)) == 1);
   }
 
+  std::string name() const override { return "ProgressLine"; }
+
   void Recompiling(absl::string_view program, absl::string_view why) override {
     Show(absl::StrCat(program, " is compiled again: ", why), /*final=*/true);
   }

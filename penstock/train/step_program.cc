@@ -293,10 +293,13 @@ ir::PrintOptions Donating(int count, const Objective& objective) {
 
 }  // namespace
 
-absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
-                                      const BatchTypes& types, int num_replicas, bool halt_on_nan,
-                                      const kernels::Lowering& lowering) {
-  ir::Graph graph(types.depth == 1 ? "train_step" : "train_steps", num_replicas);
+absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective,
+                                                      const StateLayout& layout,
+                                                      const BatchTypes& types, int num_replicas,
+                                                      bool halt_on_nan) {
+  auto made =
+      std::make_unique<ir::Graph>(types.depth == 1 ? "train_step" : "train_steps", num_replicas);
+  ir::Graph& graph = *made;
   const Values state = StateParameters(graph, layout, 0, layout.size());
   const Values batch = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -316,7 +319,15 @@ absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLay
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
   results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
   graph.SetResults(results);
-  return lowering.Print(graph, Donating(layout.size(), objective));
+  return made;
+}
+
+absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
+                                      const BatchTypes& types, int num_replicas, bool halt_on_nan,
+                                      const kernels::Lowering& lowering) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto graph,
+                            TrainGraph(objective, layout, types, num_replicas, halt_on_nan));
+  return lowering.Print(*graph, Donating(layout.size(), objective));
 }
 
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,

@@ -21,6 +21,7 @@
 // need no other program.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,11 @@ struct BatchTypes {
 absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
                                       const BatchTypes& batch, int num_replicas, bool halt_on_nan,
                                       const kernels::Lowering& lowering = {});
+// What TrainStep prints.
+absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective,
+                                                      const StateLayout& layout,
+                                                      const BatchTypes& batch, int num_replicas,
+                                                      bool halt_on_nan);
 
 // Parameters: metrics..., variables..., inputs..., label, count.  Results: metrics..., report (as
 // above).

@@ -4,6 +4,7 @@
 //   Summary { 1: repeated Value { 1: string tag, 2: float simple_value } }
 #include <cstring>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +17,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/profile_options.h"
 
 namespace penstock::train {
 namespace {
@@ -60,7 +62,16 @@ std::string ScalarEvent(int64_t step, const std::vector<std::pair<std::string, d
 
 class TensorBoardCallback : public Callback {
  public:
-  explicit TensorBoardCallback(const TensorBoardOptions& options) : options_(options) {}
+  explicit TensorBoardCallback(const TensorBoardOptions& options) : options_(options) {
+    profile_.folder = options.folder;
+    std::tie(profile_.first_step, profile_.last_step) = options.profile_steps;
+    profile_.operations = false;
+    profile_.out = nullptr;
+  }
+
+  const ProfileOptions* profile() const override {
+    return options_.profile_steps.second > 0 ? &profile_ : nullptr;
+  }
 
   absl::Status EpochBegin(Run&, const Position& position) override {
     steps_ = position.total_steps;
@@ -149,6 +160,7 @@ class TensorBoardCallback : public Callback {
   }
 
   TensorBoardOptions options_;
+  ProfileOptions profile_;
   int64_t steps_ = 0;  // that have been seen
   Events train_, validation_;
 };

@@ -10,6 +10,7 @@
 
 #include "penstock/train/fit_run.h"
 #include "penstock/train/in_flight.h"
+#include "penstock/train/profiler.h"
 
 namespace penstock::train {
 
@@ -41,11 +42,13 @@ Trainer::~Trainer() = default;
 
 absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
     std::vector<Compiled>& kept, const BatchTypes& types,
-    absl::Span<const std::shared_ptr<Callback>> callbacks, const Print& print) {
+    absl::Span<const std::shared_ptr<Callback>> callbacks, base::Trace* trace, const Print& print) {
   for (const Compiled& c : kept) {
     if (c.types == types) return c.executable;
   }
+  base::Trace::Span printing(trace, "build and print a program");
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, print());
+  printing.End();
   runtime::CompileOptions compile;
   for (int r = 0; r < strategy().num_replicas(); ++r)
     compile.devices.push_back(strategy().device(r).index);
@@ -58,7 +61,14 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
     if (!why.empty()) callback->Recompiling(program.name, why);
     callback->Compiling(program.name, true);
   }
+  const double began = trace != nullptr ? trace->Now() : 0;
   auto executable = strategy().client().Compile(program, compile);
+  if (trace != nullptr) {
+    const bool loaded = executable.ok() && (*executable)->from_cache();
+    trace->Add(absl::StrCat(loaded ? "load " : "compile ", program.name,
+                            loaded ? " from the compile cache" : ""),
+               began, trace->Now());
+  }
   for (const auto& callback : callbacks) callback->Compiling(program.name, false);
   if (!executable.ok()) {
     const runtime::BatchMemory batch = MemoryOf(types, /*with_state=*/true);
@@ -116,26 +126,39 @@ absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOpti
 }
 
 absl::StatusOr<Logs> Trainer::Evaluate(const data::Dataset& dataset, const ReadOptions& read) {
-  return EvaluateWith(dataset, read, {});
+  return EvaluateWith(dataset, read, {}, nullptr);
 }
 
 absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
-                                           absl::Span<const std::shared_ptr<Callback>> callbacks) {
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator,
-                            dataset.MakeIterator({.pool = read.pool,
-                                                  .file_system = read.file_system,
-                                                  .seed = options_.seed,
-                                                  .deterministic = read.deterministic}));
-  Feed feed(std::move(iterator), objective().network, strategy(), {.columns = options_.columns});
+                                           absl::Span<const std::shared_ptr<Callback>> callbacks,
+                                           Profiler* profiler) {
+  base::Trace* const trace = profiler != nullptr ? profiler->trace() : nullptr;
+  data::IteratorOptions iterate{.pool = read.pool,
+                                .file_system = read.file_system,
+                                .seed = options_.seed,
+                                .deterministic = read.deterministic,
+                                .trace = trace};
+  if (trace != nullptr) iterate.clock = options_.clock;
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(iterate));
+  Feed feed(std::move(iterator), objective().network, strategy(),
+            {.columns = options_.columns, .trace = trace});
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> metrics, ZeroMetrics());
   const size_t num_metrics = metrics[0].size();
   InFlight in_flight;
   Array report;
+  const auto take = [&]() -> absl::Status {
+    base::Trace::Span waiting(trace, "wait for the devices");
+    PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Step step, in_flight.Take());
+    waiting.End();
+    if (profiler != nullptr) profiler->Executed("evaluate_step", step, -1);
+    report = step.report;
+    return absl::OkStatus();
+  };
   for (;;) {
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
     if (!batch.has_value()) break;
     PENSTOCK_ASSIGN_OR_RETURN(
-        auto executable, Compile(evaluate_steps_, batch->types, callbacks, [&] {
+        auto executable, Compile(evaluate_steps_, batch->types, callbacks, trace, [&] {
           return EvaluateStep(objective(), layout_, batch->types, strategy().num_replicas(),
                               strategy().lowering());
         }));
@@ -145,21 +168,23 @@ absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const R
       arguments[r].insert(arguments[r].end(), state.begin(), state.begin() + layout_.num_variables);
       arguments[r].insert(arguments[r].end(), batch->replicas[r].begin(), batch->replicas[r].end());
     }
+    std::shared_ptr<IdleMeter::Execution> execution;
+    if (trace != nullptr) {
+      execution = std::make_shared<IdleMeter::Execution>(options_.clock, trace->Now());
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<runtime::Buffers> results,
                               executable->Execute(arguments));
     for (int r = 0; r < strategy().num_replicas(); ++r) {
       metrics[r].assign(results[r].begin(), results[r].begin() + num_metrics);
     }
-    PENSTOCK_RETURN_IF_ERROR(in_flight.Add(results[0].back(), *std::move(batch)));
-    while (in_flight.full()) {
-      PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Step step, in_flight.Take());
-      report = step.report;
+    PENSTOCK_RETURN_IF_ERROR(
+        in_flight.Add(results[0].back(), *std::move(batch), std::move(execution)));
+    for (size_t r = 1; trace != nullptr && r < results.size(); ++r) {
+      PENSTOCK_RETURN_IF_ERROR(in_flight.Watch(results[r].back()));
     }
+    while (in_flight.full()) PENSTOCK_RETURN_IF_ERROR(take());
   }
-  while (!in_flight.empty()) {
-    PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Step step, in_flight.Take());
-    report = step.report;
-  }
+  while (!in_flight.empty()) PENSTOCK_RETURN_IF_ERROR(take());
   if (!report.valid())
     return absl::InvalidArgumentError("there is nothing to evaluate: the dataset is empty");
   return LogsOf(report);
@@ -214,11 +239,11 @@ absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset
   for (;;) {
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
     if (!batch.has_value()) break;
-    PENSTOCK_ASSIGN_OR_RETURN(auto executable, Compile(predict_steps_, batch->types, {}, [&] {
-                                return PredictStep(objective(), batch->types.inputs,
-                                                   strategy().num_replicas(),
-                                                   strategy().lowering());
-                              }));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        auto executable, Compile(predict_steps_, batch->types, {}, nullptr, [&] {
+          return PredictStep(objective(), batch->types.inputs, strategy().num_replicas(),
+                             strategy().lowering());
+        }));
     std::vector<runtime::Buffers> arguments(strategy().num_replicas());
     for (int r = 0; r < strategy().num_replicas(); ++r) {
       const runtime::Buffers& state = state_.replicas()[r];

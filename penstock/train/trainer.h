@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "penstock/runtime/out_of_memory.h"
 #include "penstock/train/callback.h"
 #include "penstock/train/feed.h"
+#include "penstock/train/profile_options.h"
 #include "penstock/train/state.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/steps_tuner.h"
@@ -58,6 +60,8 @@ struct FitOptions {
   const data::Dataset* validation = nullptr;
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   ReadOptions read = {};
+  // Where the time goes, as pictures and tables.
+  std::optional<ProfileOptions> profile = {};
 };
 
 struct History {
@@ -67,6 +71,8 @@ struct History {
   // Why training ended before its last epoch; empty when it did not.
   std::string stop_reason;
 };
+
+class Profiler;
 
 class Trainer {
  public:
@@ -109,10 +115,12 @@ class Trainer {
   using Print = std::function<absl::StatusOr<ir::Program>()>;
   absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
       std::vector<Compiled>& kept, const BatchTypes& types,
-      absl::Span<const std::shared_ptr<Callback>> callbacks, const Print& print);
+      absl::Span<const std::shared_ptr<Callback>> callbacks, base::Trace* trace,
+      const Print& print);
   runtime::BatchMemory MemoryOf(const BatchTypes& types, bool with_state) const;
   absl::StatusOr<Logs> EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
-                                    absl::Span<const std::shared_ptr<Callback>> callbacks);
+                                    absl::Span<const std::shared_ptr<Callback>> callbacks,
+                                    Profiler* profiler);
   // Metric sums of zero, for each replica.
   absl::StatusOr<std::vector<runtime::Buffers>> ZeroMetrics() const;
   Logs LogsOf(const Array& report) const;
