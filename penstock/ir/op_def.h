@@ -9,7 +9,7 @@
 //                        .print = PrintElementwise};
 //   Value Tanh(Value x) { return EmitOne(kTanh, {x}); }
 //
-// Internal to room ir; room profile asks for the families of operations.
+// Internal to room ir.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "penstock/ir/op_def.h"
+#include "penstock/ir/op_def.h"  // for the families of operations; else it is internal to ir
 
 namespace penstock::profile {
 namespace {
