@@ -81,13 +81,12 @@ class Train : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const train::History history,
-        setup.model.Fit(setup.dataset,
-                        {.epochs = epochs_,
-                         .validation_data = validation_.empty() ? nullptr : &validation,
-                         .callbacks = Callbacks(),
-                         .profile = profile}));
+    keras::FitOptions fit;
+    fit.epochs = epochs_;
+    if (!validation_.empty()) fit.validation_data = &validation;
+    fit.callbacks = Callbacks();
+    fit.profile = profile;
+    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, setup.model.Fit(setup.dataset, fit));
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.Save(save_));
     if (json_) PrintHistory(history);
     // A run that went wrong saves what it has and still fails.
