@@ -112,9 +112,10 @@ TEST(Digits, MixedPrecisionReachesTheAccuracyOfFloat32) {
   }
   const Sample &full = samples["float32"], &mixed = samples["mixed_bfloat16"];
   EXPECT_GT(full.mean, 0.95);
-  // Three standard errors of the difference; no finer than one digit in each run.
-  const double noise = std::max(3 * std::sqrt(full.variance_of_mean + mixed.variance_of_mean),
-                                1.0 / static_cast<double>(test.y.dim(0)));
+  // Three standard errors of the difference; no finer than one digit in a hundred, since another
+  // machine's kernels round otherwise.
+  const double noise =
+      std::max(3 * std::sqrt(full.variance_of_mean + mixed.variance_of_mean), 0.01);
   EXPECT_NEAR(mixed.mean, full.mean, noise);
 }
 
