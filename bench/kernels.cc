@@ -186,13 +186,15 @@ Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
 // and activations in `dtype`, variables, statistics and the loss in f32.
 class ResNetStep {
  public:
-  ResNetStep(ir::Graph& graph, DType dtype, int64_t batch)
-      : graph_(graph), dtype_(dtype), batch_(batch) {}
+  // Inputs are parameters of the graph, or the first of `given` that are left.
+  ResNetStep(ir::Graph& graph, DType dtype, int64_t batch, Values given = {})
+      : graph_(graph), dtype_(dtype), batch_(batch), given_(std::move(given)) {}
 
-  void Build() {
-    const Value image = Input({DType::kF32, {batch_, 32, 32, 3}}, "image");
-    const Value label = Input({DType::kF32, {batch_, 10}}, "label");
-    mask_ = Input({DType::kF32, {batch_}}, "mask");
+  // The inputs as they are after the step.
+  Values Build() {
+    const Value image = Input({DType::kF32, {batch_, 32, 32, 3}});
+    const Value label = Input({DType::kF32, {batch_, 10}});
+    mask_ = Input({DType::kF32, {batch_}});
     Value x = ir::Relu(Normalized(Convolved(ir::Convert(image, dtype_), 16, 3, 1)));
     for (int64_t filters : {16, 32, 64}) {
       for (int block = 0; block < 3; ++block) {
@@ -207,19 +209,22 @@ class ResNetStep {
     const Value loss =
         -(ir::ReduceSum(label * ir::LogSoftmax(scores)) / static_cast<double>(batch_));
     const Values gradients = ir::Gradients(loss, variables_);
-    Values results{loss};
+    Values after{image, label, mask_};
     for (size_t i = 0; i < variables_.size(); ++i) {
-      const Value velocity = Input(variables_[i].type(), "velocity") * 0.9 - gradients[i] * 0.1;
-      results.push_back(velocity);
-      results.push_back(variables_[i] + velocity);
+      const Value velocity = velocities_[i] * 0.9 - gradients[i] * 0.1;
+      after.insert(after.end(), {variables_[i] + velocity, velocity});
     }
-    graph_.SetResults(results);
+    return after;
   }
 
  private:
-  Value Input(const ir::TensorType& type, const char* name) { return graph_.Parameter(type, name); }
+  Value Input(const ir::TensorType& type) {
+    if (given_.empty()) return graph_.Parameter(type, "input");
+    return given_[next_++];
+  }
   Value Variable(const base::Shape& shape) {
-    variables_.push_back(Input({DType::kF32, shape}, "variable"));
+    variables_.push_back(Input({DType::kF32, shape}));
+    velocities_.push_back(Input({DType::kF32, shape}));
     return variables_.back();
   }
   Value Convolved(Value x, int64_t filters, int64_t size, int64_t stride) {
@@ -237,9 +242,30 @@ class ResNetStep {
   ir::Graph& graph_;
   const DType dtype_;
   const int64_t batch_;
+  const Values given_;
+  size_t next_ = 0;
   Value mask_;
-  Values variables_;
+  Values variables_, velocities_;
 };
+
+// With several steps in one execution, its temporary memory is asked for once.
+Work ResNetWork(DType dtype, int64_t batch, int64_t steps) {
+  const std::string type(base::DTypeName(dtype));
+  return {steps == 1 ? type + " ResNet-20 training step"
+                     : absl::StrCat(type, " ", steps, " steps of ResNet-20 in one execution"),
+          [=](ir::Graph& graph) {
+            if (steps == 1) return graph.SetResults(ResNetStep(graph, dtype, batch).Build());
+            ir::Graph once("once");
+            ResNetStep(once, dtype, batch).Build();
+            Values inputs;
+            for (const Value& parameter : once.parameters()) {
+              inputs.push_back(graph.Parameter(parameter.type(), "input"));
+            }
+            graph.SetResults(ir::For(steps, inputs, [&](ir::Graph& body, Value, const Values& in) {
+              return ResNetStep(body, dtype, batch, in).Build();
+            }));
+          }};
+}
 
 int Main(int argc, char** argv) {
   int64_t batch = 128;
@@ -287,8 +313,7 @@ int Main(int argc, char** argv) {
       works.push_back(DepthwiseWork(size, channels, stride, dtype, 16));
     }
     works.push_back(MaxPoolWork(112, 64, dtype, 16));
-    works.push_back({absl::StrCat(base::DTypeName(dtype), " ResNet-20 training step"),
-                     [=](ir::Graph& graph) { ResNetStep(graph, dtype, batch).Build(); }});
+    for (int64_t steps : {1, 8}) works.push_back(ResNetWork(dtype, batch, steps));
   }
   for (const Work& work : works) {
     if (absl::StrContains(work.name, only)) Compare(**client, lowering, work, rounds, alone);
