@@ -51,7 +51,7 @@ struct TensorBoardOptions {
   std::string folder;  // local
   int64_t update_every_steps = 0;
   // The first and the last training step, from 1, that the profiler shows (Keras's profile_batch);
-  // {0, 0}: none. It is FitOptions.profile with the trace alone.
+  // {0, 0}: none. It is FitOptions.profile without the times of operations.
   std::pair<int64_t, int64_t> profile_steps = {0, 0};
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options);
