@@ -24,9 +24,15 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-std::string DescribePipeline(const data::PipelineReport& report) {
+// Of the last epoch; `idle` is the part of the whole time in which the devices waited for data.
+std::string DescribePipeline(const data::PipelineReport& report, double idle) {
   const auto slowest = data::Bottleneck(report.stages, report.seconds, report.reader_wait_seconds);
-  if (!slowest.has_value()) return "the pipeline keeps up with the devices";
+  if (!slowest.has_value()) {
+    constexpr double kNoticed = 0.02;
+    return idle < kNoticed ? "the pipeline keeps up with the devices"
+                           : "once it runs the pipeline keeps up with the devices; they waited "
+                             "where it begins";
+  }
   const data::StageStats& stage = report.stages[*slowest];
   const double waited = report.seconds > 0 ? report.reader_wait_seconds / report.seconds : 0;
   return absl::StrFormat(
@@ -157,7 +163,10 @@ std::string Profiler::Summary(const FitStats& stats) const {
     absl::StrAppendFormat(&page, "  the devices in %.3g s of training: %s\n", stats.seconds,
                           stats.IdleToString());
   }
-  if (pipeline_.has_value()) absl::StrAppend(&page, "  data: ", DescribePipeline(*pipeline_), "\n");
+  if (pipeline_.has_value()) {
+    const double idle = stats.seconds > 0 ? stats.idle_data / stats.seconds : 0;
+    absl::StrAppend(&page, "  data: ", DescribePipeline(*pipeline_, idle), "\n");
+  }
   return page;
 }
 
