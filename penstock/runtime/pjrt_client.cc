@@ -18,6 +18,7 @@
 #include "penstock/runtime/out_of_memory.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_buffer.h"
+#include "penstock/runtime/pjrt_device.h"
 #include "penstock/runtime/pjrt_event.h"
 #include "penstock/runtime/pjrt_executable.h"
 #include "penstock/runtime/pjrt_ffi.h"
@@ -193,27 +194,7 @@ absl::StatusOr<Device> PjrtClient::ReadDevice(PJRT_Device* handle) const {
   get.device = handle;
   PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_Device_GetDescription, get));
 
-  Device device;
-  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_Id_Args, id);
-  id.device_description = get.device_description;
-  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_Id, id));
-  device.id = id.id;
-
-  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_Kind_Args, kind);
-  kind.device_description = get.device_description;
-  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_Kind, kind));
-  device.kind.assign(kind.device_kind, kind.device_kind_size);
-
-  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_ToString_Args, text);
-  text.device_description = get.device_description;
-  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_ToString, text));
-  device.description.assign(text.to_string, text.to_string_size);
-
-  PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_ProcessIndex_Args, process);
-  process.device_description = get.device_description;
-  PENSTOCK_RETURN_IF_ERROR(PENSTOCK_PJRT_CALL(api_, PJRT_DeviceDescription_ProcessIndex, process));
-  device.process = process.process_index;
-
+  PENSTOCK_ASSIGN_OR_RETURN(Device device, ReadDescription(api_, get.device_description));
   // Not every plugin says; a CPU device has the machine's memory, shared with the others.
   PENSTOCK_PJRT_ARGS(PJRT_Device_MemoryStats_Args, memory);
   memory.device = handle;

@@ -11,6 +11,7 @@
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_buffer.h"
 #include "penstock/runtime/pjrt_client.h"
+#include "penstock/runtime/pjrt_estimate.h"
 #include "penstock/runtime/program_check.h"
 
 namespace penstock::runtime {
@@ -18,23 +19,6 @@ namespace {
 
 // CheckOwner has seen that it is one.
 PjrtBuffer& AsPjrt(const Buffer& buffer) { return static_cast<PjrtBuffer&>(*buffer.impl()); }
-
-void DestroyExecutable(const PJRT_Api* api, PJRT_Executable* executable) {
-  PENSTOCK_PJRT_ARGS(PJRT_Executable_Destroy_Args, args);
-  args.executable = executable;
-  PENSTOCK_PJRT_CALL(api, PJRT_Executable_Destroy, args).IgnoreError();
-}
-
-double NumberOf(const PJRT_NamedValue& value) {
-  switch (value.type) {
-    case PJRT_NamedValue_kFloat:
-      return value.float_value;
-    case PJRT_NamedValue_kInt64:
-      return static_cast<double>(value.int64_value);
-    default:
-      return -1;
-  }
-}
 
 }  // namespace
 
@@ -223,49 +207,22 @@ absl::Status PjrtExecutable::CheckDonation() const {
   const absl::StatusOr<MemoryStats> memory = Memory();
   if (absl::IsUnimplemented(memory.status())) return absl::OkStatus();  // nothing to check against
   PENSTOCK_RETURN_IF_ERROR(memory.status());
-  int64_t asked = 0;
-  for (size_t i : donated_) {
-    const TensorType& type = program_->parameters[i];
-    asked += type.shape.num_elements() * base::ByteWidth(type.dtype);
-  }
-  if (memory->aliased >= asked) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      ProgramName(*program_), ": ", asked,
-      " bytes of arguments are donated, but the compiler reuses only ", memory->aliased,
-      " and copies the rest; CompileOptions::allow_copied_donations accepts that"));
+  return CheckAliased(*program_, *memory);
 }
 
 absl::StatusOr<MemoryStats> PjrtExecutable::Memory() const {
-  const PJRT_Api* api = client_->api();
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
-  PENSTOCK_PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, args);
-  args.executable = executable;
-  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_GetCompiledMemoryStats, args);
-  DestroyExecutable(api, executable);
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, ProgramName(*program_)));
-  return MemoryStats{.arguments = args.argument_size_in_bytes,
-                     .outputs = args.output_size_in_bytes,
-                     .aliased = args.alias_size_in_bytes,
-                     .temporary = args.temp_size_in_bytes,
-                     .code = args.generated_code_size_in_bytes};
+  const absl::StatusOr<MemoryStats> memory = ReadMemory(client_->api(), executable);
+  DestroyExecutable(client_->api(), executable);
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(memory.status(), ProgramName(*program_)));
+  return memory;
 }
 
 absl::StatusOr<CostEstimate> PjrtExecutable::Cost() const {
-  const PJRT_Api* api = client_->api();
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
-  PENSTOCK_PJRT_ARGS(PJRT_Executable_GetCostAnalysis_Args, args);
-  args.executable = executable;
-  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_GetCostAnalysis, args);
-  CostEstimate cost;
-  for (size_t i = 0; status.ok() && i < args.num_properties; ++i) {
-    const PJRT_NamedValue& property = args.properties[i];
-    const absl::string_view name(property.name, property.name_size);
-    if (name == "flops") cost.flops = NumberOf(property);
-    if (name == "bytes accessed") cost.bytes_accessed = NumberOf(property);
-    if (name == "optimal_seconds") cost.optimal_seconds = NumberOf(property);
-  }
-  DestroyExecutable(api, executable);  // it owns the properties
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, ProgramName(*program_)));
+  const absl::StatusOr<CostEstimate> cost = ReadCost(client_->api(), executable);
+  DestroyExecutable(client_->api(), executable);
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(cost.status(), ProgramName(*program_)));
   return cost;
 }
 

@@ -45,9 +45,9 @@ const std::vector<Row>& Table() {
        {"tpu"},
        "PENSTOCK_TPU_PLUGIN",
        "libtpu.so",
-       nullptr,
+       "libtpu/libtpu.so",
        {"libtpu/libtpu.so"},
-       "pip install libtpu"},
+       "tools/setup tpu in the source tree, or: pip install libtpu"},
       {"gpu",
        {"cuda", "rocm", "sycl", "gpu"},
        "PENSTOCK_GPU_PLUGIN",
@@ -149,9 +149,10 @@ void PrepareEnvironment() {
   static const bool prepared = [] {
     ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", /*overwrite=*/0);  // errors only
     // Outside Google's machines libtpu asks a metadata server that is not there, for minutes.
-    std::ifstream product("/sys/class/dmi/id/product_name");
+    std::ifstream product("/sys/class/dmi/id/product_name");  // containers may have none
     std::string name;
-    if (std::getline(product, name) && !absl::StrContains(name, "Google")) {
+    std::getline(product, name);
+    if (!absl::StrContains(name, "Google")) {
       ::setenv("TPU_SKIP_MDS_QUERY", "1", /*overwrite=*/0);
     }
     return true;

@@ -79,22 +79,20 @@ TEST_F(FindPluginTest, APathThatWasAskedForIsNeverReplaced) {
 }
 
 TEST_F(FindPluginTest, FindsTheWheelsOfAnActivePythonEnvironment) {
-  const std::string tpu = Touch("lib/python3.11/site-packages/libtpu/libtpu.so");
   const std::string gpu =
       Touch("lib/python3.11/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so");
   const Environment venv("VIRTUAL_ENV", folder_);
-  EXPECT_EQ(*FindPlugin("tpu", ""), tpu);
   EXPECT_EQ(*FindPlugin("gpu", ""), gpu);
-  EXPECT_THAT(FoundPlugins(), AllOf(HasSubstr("cpu ("), HasSubstr(tpu), HasSubstr(gpu)));
+  EXPECT_THAT(FoundPlugins(), AllOf(HasSubstr("cpu ("), HasSubstr(gpu)));
 }
 
 TEST_F(FindPluginTest, AMissingPluginSaysWhereItWasLookedForHowToGetItAndWhatThereIs) {
   const Environment venv("VIRTUAL_ENV", folder_);
-  const absl::Status status = FindPlugin("tpu", "").status();
+  const absl::Status status = FindPlugin("gpu", "").status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("'tpu'"), HasSubstr(folder_ + "/lib/python3"),
-                    HasSubstr("pip install libtpu"), HasSubstr("PENSTOCK_TPU_PLUGIN"),
+              AllOf(HasSubstr("'gpu'"), HasSubstr(folder_ + "/lib/python3"),
+                    HasSubstr("jax-cuda13-plugin"), HasSubstr("PENSTOCK_GPU_PLUGIN"),
                     HasSubstr("There are plugins for: cpu (")));
 }
 
