@@ -1,21 +1,27 @@
-// The trainer's side of measurements beside its peers:
+// The trainer's side of `bench/run train`, which runs it beside its peers:
 //
-//   bench_train serve WORK      for each line of stdin trains for about a second and answers
-//                               {"items_per_second": 30720.0, "peak_rss": 104857600}
+//   bench_train make FOLDER               ten shards of 1,000 images of CIFAR's size, PNG
+//   bench_train serve WORK [FOLDER]       for each line of stdin trains for about a second (at
+//   least
+//                                         two steps) and answers
+//                                         {"items_per_second": 3072.0, "idle_percent": 0.4,
+//                                         "peak_rss": 104857600}
+//   bench_train first_step WORK [FOLDER]  trains, and says {} when one step is done
 //
-// Items are steps. WORK is one of
-//   iris_1, iris_32, iris_auto  an MLP 4-10-3 on batches of 16 of 150 flowers, shuffled, with so
-//   many
-//                               steps in an execution
-//   iris_fixed_1, ...           the same on one batch again and again, without an input pipeline
+// WORK is one of the table below, or iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
+// flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
+// again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include <sys/resource.h>
@@ -24,7 +30,13 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
+#include "penstock/image/encode.h"
+#include "penstock/image/image.h"
+#include "penstock/io/file_system.h"
+#include "penstock/models/models.h"
 #include "penstock/nn/layers.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/trainer.h"
 
@@ -36,7 +48,97 @@ using base::DType;
 using data::Dataset;
 
 constexpr double kSeconds = 1.0;
-constexpr int64_t kBatch = 16;
+constexpr int64_t kLeastSteps = 2;
+constexpr int64_t kEndless = int64_t{1} << 40;
+
+struct Work {
+  const char* name = "";
+  const char* model = "iris";  // else of models::ByName
+  const char* policy = "float32";
+  int64_t batch = 16;
+  int64_t side = 0;  // of the images
+  int64_t classes = 10;
+  bool from_shards = false;  // else one batch in memory, again and again
+  int replicas = 1;          // each on a CPU device of its own
+  int64_t steps_per_execution = 1;
+};
+
+constexpr int64_t kCifarSide = 32;
+constexpr const char* kMixed = "mixed_bfloat16";
+constexpr Work kTable[] = {
+    {"resnet20", "resnet20", "float32", 128, kCifarSide, 10, true},
+    {"resnet20_bf16", "resnet20", kMixed, 128, kCifarSide, 10, true},
+    {"resnet20_8_replicas", "resnet20", "float32", 128, kCifarSide, 10, true, 8},
+    {"resnet50", "resnet50", "float32", 16, 224, 1000},
+    {"resnet50_bf16", "resnet50", kMixed, 16, 224, 1000},
+    {"mobilenet_v2", "mobilenet_v2", "float32", 32, 96, 1000},
+    {"mobilenet_v2_bf16", "mobilenet_v2", kMixed, 32, 96, 1000},
+};
+
+// ---- Data ----
+
+constexpr int kShards = 10;
+constexpr int kImagesOfShard = 1000;
+
+// Pieces of photographs, so that they are as hard to decode as images are.
+absl::Status MakeShards(const std::string& folder) {
+  io::FileSystem& fs = *io::FileSystem::Default();
+  std::vector<Array> photos;
+  for (const char* name : {"china", "flower"}) {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const std::string file,
+        io::ReadFile(fs, absl::StrCat("third_party/unpacked/photos/", name, ".jpg")));
+    PENSTOCK_ASSIGN_OR_RETURN(photos.emplace_back(), image::Decode(file));
+  }
+  base::Random random(0);
+  for (int shard = 0; shard < kShards; ++shard) {
+    PENSTOCK_ASSIGN_OR_RETURN(const auto writer, record::TfRecordWriter::Create(
+                                                     fs, absl::StrFormat("%s/%02d-%d.tfrec", folder,
+                                                                         shard, kImagesOfShard)));
+    for (int i = 0; i < kImagesOfShard; ++i) {
+      PENSTOCK_ASSIGN_OR_RETURN(const image::ImageView photo, image::ViewOf(photos[i % 2]));
+      PENSTOCK_ASSIGN_OR_RETURN(const image::Box box,
+                                image::RandomCrop(photo.size(), {kCifarSide, kCifarSide}, random));
+      PENSTOCK_ASSIGN_OR_RETURN(const std::string png, image::EncodePng(photo.Crop(box)));
+      record::ExampleBuilder example;
+      example.SetBytes("image", png);
+      example.SetInt64("class", i % 10);
+      PENSTOCK_RETURN_IF_ERROR(writer->Append(example.Serialize()));
+    }
+    PENSTOCK_RETURN_IF_ERROR(writer->Close());
+  }
+  return absl::OkStatus();
+}
+
+// As `penstock train` reads them.
+Dataset FromShards(const Work& work, const std::string& folder) {
+  const int side = static_cast<int>(work.side);
+  return Dataset::FromTfRecords({folder + "/*.tfrec"}, {.shuffle_files = true})
+      .Shuffle(10000)
+      .Repeat()
+      .ParseExample({.features = {{.name = "image", .dtype = DType::kString},
+                                  {.name = "class", .dtype = DType::kI64}}})
+      .DecodeImage({.channels = 3, .height = side, .width = side})
+      .Batch(work.batch)
+      .Prefetch(2);
+}
+
+// One element that is a whole batch, for ever: reading it is a view.
+Dataset Fixed(const base::NamedArrays& batch) {
+  base::NamedArrays rows;
+  for (const auto& [name, array] : batch) {
+    rows.Append(name, array.Reshape(array.shape().Prepend(1)).value());
+  }
+  return Dataset::FromArrays(rows).Repeat();
+}
+
+base::NamedArrays Noise(const Work& work) {
+  Array pixels = Array::Uninitialized(DType::kU8, {work.batch, work.side, work.side, 3});
+  base::Random random(1);
+  std::generate_n(pixels.mutable_data<uint8_t>(), pixels.num_elements(),
+                  [&] { return static_cast<uint8_t>(random.Next()); });
+  return {{"image", pixels}, {"class", Array::Zeros(DType::kI64, {work.batch})}};
+}
 
 // As many flowers as Fisher measured, of three kinds; the numbers are drawn, since a step's time
 // does not depend on them.
@@ -51,96 +153,194 @@ base::NamedArrays Flowers() {
           static_cast<float>(i / 50) + static_cast<float>(random.Uniform());
     }
   }
-  return {{"x", x}, {"y", y}};
+  return {{"image", x}, {"class", y}};
 }
 
-// One element that is a whole batch, for ever: reading it is a view.
-Dataset FixedBatch() {
-  base::NamedArrays rows;
-  for (const auto& [name, array] : Flowers()) {
-    const Array batch = array.Slice(0, kBatch);
-    rows.Set(name, batch.Reshape(batch.shape().Prepend(1)).value());
-  }
-  return Dataset::FromArrays(rows).Repeat();
-}
-
-Dataset Shuffled() {
+Dataset ShuffledFlowers(int64_t batch) {
   return Dataset::FromArrays(Flowers())
       .Repeat()
       .Shuffle(150)
-      .Batch(kBatch, {.drop_remainder = true})
+      .Batch(batch, {.drop_remainder = true})
       .Prefetch();
 }
 
-class StopAfter : public train::Callback {
+Dataset OneBatchOfFlowers(int64_t batch) {
+  base::NamedArrays rows;
+  for (const auto& [name, array] : Flowers()) rows.Append(name, array.Slice(0, batch));
+  return Fixed(rows);
+}
+
+// ---- Training ----
+
+nn::Network IrisNetwork() {
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "image"});
+  const nn::Symbol hidden = nn::Dense({.units = 10, .activation = "sigmoid"})(x);
+  return nn::Network({x}, {nn::Dense({.units = 3})(hidden)});
+}
+
+absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {
+  const bool iris = work.model == absl::string_view("iris");
+  absl::StatusOr<nn::Network> network = IrisNetwork();
+  if (!iris) {
+    network = models::ByName(work.model,
+                             {.input_shape = {work.side, work.side, 3}, .classes = work.classes});
+  }
+  PENSTOCK_RETURN_IF_ERROR(network.status());
+  PENSTOCK_ASSIGN_OR_RETURN(auto client,
+                            runtime::OpenClient({.device = "cpu", .cpu_devices = work.replicas}));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      train::Strategy strategy,
+      train::Strategy::Create(std::move(client), {.replicas = work.replicas}));
+  return train::Trainer::Create(
+      {.objective = {.network = network->WithPolicy(work.policy),
+                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .optimizer =
+                         nn::SGD({.learning_rate = iris ? 0.5 : 0.01, .momentum = iris ? 0 : 0.9})},
+       .strategy = std::move(strategy),
+       .columns = {.inputs = {"image"}, .label = "class"},
+       .steps_per_execution = work.steps_per_execution});
+}
+
+// Counts from the first report to the last: what comes before is compiling and filling buffers.
+class Speed : public train::Callback {
  public:
-  explicit StopAfter(double seconds) : end_(base::Clock::Real()->Seconds() + seconds) {}
+  // Stops the training after so many seconds; 0: not.
+  explicit Speed(double stop_after) : stop_after_(stop_after) {}
+
   absl::Status BatchEnd(train::Run& run, const train::Position& position,
                         const train::Logs&) override {
     const double now = base::Clock::Real()->Seconds();
-    if (steps_ == 0) began_ = now;
+    if (steps_ == 0) {
+      began_ = now;
+      first_ = position.total_steps;
+    }
     steps_ = position.total_steps;
-    if (first_ == 0) first_ = steps_;
     seconds_ = now - began_;
-    if (now >= end_) run.Stop("measured");
+    if (stop_after_ > 0 && seconds_ >= stop_after_) run.Stop("measured");
     return absl::OkStatus();
   }
+
   double steps_per_second() const { return static_cast<double>(steps_ - first_) / seconds_; }
 
  private:
-  const double end_;
+  const double stop_after_;
   double began_ = 0, seconds_ = 0;
   int64_t first_ = 0, steps_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<train::Trainer>> IrisTrainer(int64_t steps_per_execution) {
-  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
-  const nn::Symbol hidden = nn::Dense({.units = 10, .activation = "sigmoid"})(x);
-  PENSTOCK_ASSIGN_OR_RETURN(auto client, runtime::OpenClient({.device = "cpu"}));
-  PENSTOCK_ASSIGN_OR_RETURN(train::Strategy strategy, train::Strategy::Create(std::move(client)));
-  return train::Trainer::Create(
-      {.objective = {.network = nn::Network({x}, {nn::Dense({.units = 3})(hidden)}),
-                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                     .optimizer = nn::SGD({.learning_rate = 0.5})},
-       .strategy = std::move(strategy),
-       .columns = {.inputs = {"x"}, .label = "y"},
-       .steps_per_execution = steps_per_execution});
-}
+// One training after the other, about a second each.
+class Rounds {
+ public:
+  Rounds(const Work& work, std::unique_ptr<train::Trainer> trainer, Dataset dataset)
+      : work_(work), trainer_(std::move(trainer)), dataset_(std::move(dataset)) {}
 
-int Serve(absl::string_view work) {
-  absl::string_view steps = work;
-  const bool fixed = absl::ConsumePrefix(&steps, "iris_fixed_");
-  int64_t steps_per_execution = train::kAutoSteps;
-  if ((!fixed && !absl::ConsumePrefix(&steps, "iris_")) ||
-      (steps != "auto" && !absl::SimpleAtoi(steps, &steps_per_execution))) {
-    std::fprintf(stderr, "bench_train: there is no such work\n");
-    return 2;
-  }
-  auto trainer = IrisTrainer(steps_per_execution);
-  PENSTOCK_CHECK_OK(trainer);
-  const Dataset dataset = fixed ? FixedBatch() : Shuffled();
-  constexpr int64_t kEndless = int64_t{1} << 40;
-  for (std::string line; std::getline(std::cin, line);) {
-    const auto stop = std::make_shared<StopAfter>(kSeconds);
-    const auto history =
-        (*trainer)->Fit(dataset, {.steps_per_epoch = kEndless, .callbacks = {stop}});
-    PENSTOCK_CHECK_OK(history);
+  absl::StatusOr<std::string> operator()() {
+    const bool iris = work_.model == absl::string_view("iris");
+    // Stopping leaves steps that were given to the device already. Where a step takes a second,
+    // nobody should wait for them: so many steps are taken as the round before suggests.
+    const int64_t steps = static_cast<int64_t>(steps_per_second_ * kSeconds);
+    const auto speed = std::make_shared<Speed>(iris ? kSeconds : 0);
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const train::History history,
+        trainer_->Fit(dataset_, {.epochs = iris ? 1 : 2,
+                                 .steps_per_epoch = iris ? kEndless : std::max(kLeastSteps, steps),
+                                 .callbacks = {speed}}));
+    steps_per_second_ = speed->steps_per_second();
+    double items_per_second = steps_per_second_;
+    double idle_percent = 0;
+    if (!iris) {
+      // The second epoch: nothing of a beginning is in it.
+      const train::FitStats& stats = history.stats.back();
+      items_per_second = static_cast<double>(work_.batch * stats.steps) / stats.seconds;
+      idle_percent = 100 * stats.idle_seconds() / stats.seconds;
+    }
     rusage usage = {};
     getrusage(RUSAGE_SELF, &usage);
-    std::cout << absl::StrFormat("{\"items_per_second\": %.1f, \"peak_rss\": %d}",
-                                 stop->steps_per_second(), usage.ru_maxrss * 1024)
-              << std::endl;
+    return absl::StrFormat("{\"items_per_second\": %.2f, \"idle_percent\": %.3f, \"peak_rss\": %d}",
+                           items_per_second, idle_percent, usage.ru_maxrss * 1024);
   }
-  return 0;
+
+ private:
+  const Work work_;
+  std::unique_ptr<train::Trainer> trainer_;
+  const Dataset dataset_;
+  double steps_per_second_ = 0;
+};
+
+class SayFirstStep : public train::Callback {
+  absl::Status BatchEnd(train::Run&, const train::Position&, const train::Logs&) override {
+    std::cout << "{}" << std::endl;
+    return absl::OkStatus();
+  }
+};
+
+// ---- The command line ----
+
+absl::StatusOr<Work> FindWork(absl::string_view name) {
+  for (const Work& work : kTable) {
+    if (name == work.name) return work;
+  }
+  absl::string_view steps = name;
+  Work iris;
+  iris.name = "iris";
+  if (absl::ConsumePrefix(&steps, "iris_fixed_")) {
+    iris.name = "iris_fixed";
+  } else if (!absl::ConsumePrefix(&steps, "iris_")) {
+    steps = "";
+  }
+  if (steps == "auto") {
+    iris.steps_per_execution = train::kAutoSteps;
+  } else if (!absl::SimpleAtoi(steps, &iris.steps_per_execution)) {
+    return absl::NotFoundError(absl::StrCat("there is no work '", name, "'"));
+  }
+  return iris;
 }
 
-int Main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "serve") return Serve(argv[2]);
-  std::fprintf(stderr, "usage: bench_train serve WORK\n");
-  return 2;
+Dataset DataOf(const Work& work, const std::string& folder) {
+  if (work.from_shards) return FromShards(work, folder);
+  if (work.model != absl::string_view("iris")) return Fixed(Noise(work));
+  const bool fixed = work.name == absl::string_view("iris_fixed");
+  return fixed ? OneBatchOfFlowers(work.batch) : ShuffledFlowers(work.batch);
+}
+
+absl::Status Serve(const Work& work, const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(work));
+  Rounds round(work, std::move(trainer), DataOf(work, folder));
+  for (std::string line; std::getline(std::cin, line);) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string answer, round());
+    std::cout << answer << std::endl;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FirstStep(const Work& work, const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(work));
+  return trainer
+      ->Fit(DataOf(work, folder),
+            {.steps_per_epoch = 1, .callbacks = {std::make_shared<SayFirstStep>()}})
+      .status();
+}
+
+absl::Status Main(const std::vector<std::string>& arguments) {
+  const std::string what = arguments.empty() ? "" : arguments[0];
+  if (what == "make" && arguments.size() == 2) return MakeShards(arguments[1]);
+  if ((what == "serve" || what == "first_step") &&
+      (arguments.size() == 2 || arguments.size() == 3)) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Work work, FindWork(arguments[1]));
+    if (work.from_shards && arguments.size() != 3) {
+      return absl::InvalidArgumentError("this work needs a FOLDER with shards");
+    }
+    return (what == "serve" ? Serve : FirstStep)(work, arguments.back());
+  }
+  return absl::InvalidArgumentError(
+      "usage: bench_train make FOLDER | serve WORK [FOLDER] | first_step WORK [FOLDER]");
 }
 
 }  // namespace
 }  // namespace penstock
 
-int main(int argc, char** argv) { return penstock::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const absl::Status status = penstock::Main({argv + 1, argv + argc});
+  if (!status.ok()) std::fprintf(stderr, "bench_train: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

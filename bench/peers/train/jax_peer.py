@@ -1,0 +1,64 @@
+"""JAX's training steps, for `bench/run train`: resnet20 and mobilenet_v2 (flax, optax) and the small network for iris.
+
+    jax_peer.py --work resnet20 --batch 128 --side 32 [--bf16]
+    jax_peer.py --work iris
+
+Jitted with the state donated; the batches lie on the device, and the loop does not wait for a step before it starts the next.
+"""
+import argparse
+import os
+
+os.environ['JAX_PLATFORMS'] = 'cpu'
+import jax
+import jax.numpy as jnp
+
+import rounds
+
+
+def iris():
+    """4-10-3, batches of 16, plain SGD; items are steps."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    state = [jax.random.normal(keys[0], (4, 10)) / 2, jnp.zeros(10), jax.random.normal(keys[1], (10, 3)) / 3, jnp.zeros(3)]
+    x, y = jax.random.normal(keys[2], (16, 4)), jnp.arange(16, dtype=jnp.int32) % 3
+
+    def loss_of(state, x, y):
+        hidden = jax.nn.sigmoid(x @ state[0] + state[1])
+        log_p = jax.nn.log_softmax(hidden @ state[2] + state[3])
+        return -jnp.take_along_axis(log_p, y[:, None], 1).mean()
+
+    def step(state, x, y):
+        loss, gradients = jax.value_and_grad(loss_of)(state, x, y)
+        return [a - 0.5 * g for a, g in zip(state, gradients)], loss
+
+    return state, step, x, y, 1
+
+
+def images(args):
+    import jax_nets
+
+    state, step = jax_nets.training(jax_nets.NETS[args.work](jnp.bfloat16 if args.bf16 else jnp.float32))
+    x = jax.random.uniform(jax.random.key(0), (args.batch, args.side, args.side, 3))
+    return state, step, x, jnp.arange(args.batch, dtype=jnp.int32) % 10, args.batch
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--work', choices=['iris', 'mobilenet_v2', 'resnet20'], required=True)
+    parser.add_argument('--batch', type=int, default=128)
+    parser.add_argument('--side', type=int, default=32, help='height and width of the images')
+    parser.add_argument('--bf16', action='store_true')
+    args = parser.parse_args()
+    state, step, x, y, items = iris() if args.work == 'iris' else images(args)
+    step = jax.jit(step, donate_argnums=0)
+
+    def train(steps):
+        nonlocal state
+        for _ in range(steps):
+            state, loss = step(state, x, y)
+        loss.block_until_ready()
+
+    rounds.serve(train, items)
+
+
+if __name__ == '__main__':
+    main()
