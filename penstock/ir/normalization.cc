@@ -60,7 +60,10 @@ Values DecomposeForward(Graph&, const Node& node, const Values& in) {
     if (!mask.valid()) return ReduceMean(value, p.others);
     return p.Sum(p.Weighed(value, mask));
   };
-  const Value mean = mean_of(p.x), variance = mean_of(Square(p.Centered(mean)));
+  // The variance as flax and Keras take it, too: both sums come from one look at x, which a compiler
+  // can take where x is made. A mean far beyond the spread costs digits.
+  const Value mean = mean_of(p.x), difference = mean_of(Square(p.x)) - Square(mean);
+  const Value variance = Maximum(difference, SplatLike(difference, 0));
   // x * scale + shift: two operations an element, the rest is over features only.
   const Value scale = Rsqrt(variance + EpsilonOf(node)) * p.scale;
   const Value shift = in[2] - mean * scale;
