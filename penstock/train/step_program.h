@@ -53,8 +53,8 @@ struct Objective {
 struct BatchTypes {
   std::vector<ir::TensorType> inputs;
   ir::TensorType label;
-  // So many batches are stacked for one execution: each array has one more axis in front. 1: a
-  // batch by itself, without that axis.
+  // So many batches are stacked for one execution: each array then has one more axis in front than
+  // its type here. 1: a batch by itself, without that axis.
   int64_t depth = 1;
   friend bool operator==(const BatchTypes&, const BatchTypes&) = default;
 };

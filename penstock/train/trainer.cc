@@ -88,8 +88,7 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Trainer::Compile(
 // gradient of each variable.
 runtime::BatchMemory Trainer::MemoryOf(const BatchTypes& types, bool with_state) const {
   runtime::BatchMemory batch;
-  const int batch_axis = types.depth > 1 ? 1 : 0;
-  batch.examples = types.inputs[0].shape.dim(batch_axis) * strategy().num_replicas();
+  batch.examples = types.inputs[0].shape.dim(0) * strategy().num_replicas();
   for (int i = 0; i < layout_.size(); ++i) {
     const ir::TensorType& type = layout_.entries[i].type;
     const int64_t bytes = type.shape.num_elements() * base::ByteWidth(type.dtype);
