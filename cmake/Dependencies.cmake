@@ -39,3 +39,13 @@ target_include_directories(penstock_xla_ffi SYSTEM INTERFACE ${PENSTOCK_UNPACKED
 find_library(PENSTOCK_DNNL dnnl REQUIRED)
 add_library(penstock_dnnl INTERFACE)
 target_link_libraries(penstock_dnnl INTERFACE ${PENSTOCK_DNNL} gomp)
+
+# tcmalloc, for programs that link room runtime. A CPU device takes the memory of each execution from malloc; glibc's
+# gives large pieces back to the system at once and gets them anew, page by page, each of which the system clears: up to a
+# third of a training step. Nothing refers to it by name, hence --no-as-needed.
+add_library(penstock_malloc INTERFACE)
+if(PENSTOCK_TCMALLOC AND NOT PENSTOCK_SANITIZE)
+  find_library(PENSTOCK_TCMALLOC_MINIMAL NAMES tcmalloc_minimal libtcmalloc_minimal.so.4 REQUIRED)
+  target_link_libraries(penstock_malloc INTERFACE
+    -Wl,--push-state,--no-as-needed ${PENSTOCK_TCMALLOC_MINIMAL} -Wl,--pop-state)
+endif()
