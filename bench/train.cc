@@ -61,6 +61,7 @@ struct Work {
   bool from_shards = false;  // else one batch in memory, again and again
   int replicas = 1;          // each on a CPU device of its own
   int64_t steps_per_execution = 1;
+  const char* device = "cpu";
 };
 
 constexpr int64_t kCifarSide = 32;
@@ -73,6 +74,8 @@ constexpr Work kTable[] = {
     {"resnet50_bf16", "resnet50", kMixed, 16, 224, 1000},
     {"mobilenet_v2", "mobilenet_v2", "float32", 32, 96, 1000},
     {"mobilenet_v2_bf16", "mobilenet_v2", kMixed, 32, 96, 1000},
+    {"resnet50_gpu", "resnet50", "float32", 256, 224, 1000, false, 1, train::kAutoSteps, "gpu"},
+    {"resnet50_gpu_bf16", "resnet50", kMixed, 256, 224, 1000, false, 1, train::kAutoSteps, "gpu"},
 };
 
 // ---- Data ----
@@ -187,7 +190,7 @@ absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {
   }
   PENSTOCK_RETURN_IF_ERROR(network.status());
   PENSTOCK_ASSIGN_OR_RETURN(auto client,
-                            runtime::OpenClient({.device = "cpu", .cpu_devices = work.replicas}));
+                            runtime::OpenClient({.device = work.device, .cpu_devices = work.replicas}));
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = work.replicas}));

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -11,6 +12,7 @@
 #include "penstock/ir/rewrite.h"
 #include "penstock/kernels/batch_norm.h"
 #include "penstock/kernels/calls_at_exit.h"
+#include "penstock/kernels/column_sum.h"
 #include "penstock/kernels/convolution.h"
 #include "penstock/kernels/kernels.h"
 #include "penstock/kernels/pooling.h"
@@ -279,6 +281,39 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
                         {{"epsilon", node.attributes.Get<double>("epsilon")}, {"relu", relu}});
 }
 
+// ---- Sums over rows ----
+
+// Fewer numbers are summed faster than a call is made.
+constexpr int64_t kFewestToSum = 1 << 15;
+
+// Whether `value` is in memory whether or not `user` reads it: another operation does, or it comes
+// out of a kernel. What only the sum reads, XLA makes in the same loop.
+bool IsInMemory(const Rewriting& r, const Value& value) {
+  return r.Users(value.node_id(), value.result()).size() > 1 ||
+         absl::StartsWith(OpName(value.node()), "penstock.");
+}
+
+// The gradient of a bias.
+Values LowerColumnSum(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  if (static_cast<ir::ReduceKind>(node.attributes.Get<int64_t>("kind")) != ir::ReduceKind::kSum) {
+    return {};
+  }
+  Value x = node.operands[0];
+  Ints leading;
+  for (int64_t axis = 0; axis + 1 < x.rank(); ++axis) leading.push_back(axis);
+  if (x.dtype() != DType::kF32 || leading.empty() || node.attributes.Get<Ints>("axes") != leading ||
+      x.shape().num_elements() < kFewestToSum) {
+    return {};
+  }
+  // ir sums 16-bit numbers in 32 bits; the kernel reads them as they are.
+  if (OpName(x.node()) == "stablehlo.convert" && x.node().operands[0].dtype() == DType::kBF16) {
+    x = x.node().operands[0];
+  }
+  if (!IsInMemory(r, x)) return {};
+  return ir::CustomCall(r.to(), kColumnSumTarget, {r.New(x)}, node.results);
+}
+
 // Which operation becomes which kernel, where. A rule answers with nothing when this one is better
 // left to the platform's own code.
 struct Row {
@@ -298,11 +333,12 @@ constexpr Row kTable[] = {
     {"cpu", "stablehlo.add", LowerAddition},
     {"cpu", "stablehlo.select", LowerRelu},
     {"cpu", "stablehlo.dot_general", LowerSmallDot},
+    {"cpu", "stablehlo.reduce", LowerColumnSum},
 };
 
 std::vector<runtime::Kernel> AllKernels() {
   std::vector<runtime::Kernel> all = ConvolutionKernels();
-  for (const auto& more : {BatchNormKernels(), PoolingKernels()}) {
+  for (const auto& more : {BatchNormKernels(), PoolingKernels(), ColumnSumKernels()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -8,10 +8,10 @@ from flax import nnx
 class Normed(nnx.Module):
     """Convolution, batch norm and, where there is one, an activation."""
 
-    def __init__(self, inputs, outputs, kernel, rngs, stride=1, groups=1, activation=None, dtype=jnp.float32):
+    def __init__(self, inputs, outputs, kernel, rngs, stride=1, groups=1, activation=None, dtype=jnp.float32, bias=False):
         pad = kernel // 2
         self.conv = nnx.Conv(inputs, outputs, (kernel, kernel), strides=(stride, stride), padding=((pad, pad), (pad, pad)),
-                             feature_group_count=groups, use_bias=False, dtype=dtype, rngs=rngs)
+                             feature_group_count=groups, use_bias=bias, dtype=dtype, rngs=rngs)
         self.norm = nnx.BatchNorm(outputs, momentum=0.99, dtype=dtype, rngs=rngs)
         self.activation = activation
 
@@ -62,6 +62,28 @@ def resnet20(dtype=jnp.float32, classes=10):
     return Net(layers, 64, classes, rngs, dtype)
 
 
+class MaxPool(nnx.Module):
+    def __call__(self, x):
+        return nnx.max_pool(x, (3, 3), (2, 2), ((1, 1), (1, 1)))
+
+
+def resnet50(dtype=jnp.float32, classes=1000):
+    """As keras.applications has it: biases, and the stride in a block's first convolution."""
+    rngs, relu = nnx.Rngs(0), jax.nn.relu
+
+    def normed(inputs, outputs, kernel, stride=1, activation=None):
+        return Normed(inputs, outputs, kernel, rngs, stride, activation=activation, dtype=dtype, bias=True)
+
+    layers, inputs = [normed(3, 64, 7, 2, relu), MaxPool()], 64
+    for width, blocks, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            stride = first_stride if block == 0 else 1
+            branch = [normed(inputs, width, 1, stride, relu), normed(width, width, 3, 1, relu), normed(width, 4 * width, 1)]
+            layers.append(Residual(branch, normed(inputs, 4 * width, 1, stride) if block == 0 else None, relu))
+            inputs = 4 * width
+    return Net(layers, 2048, classes, rngs, dtype)
+
+
 def mobilenet_v2(dtype=jnp.float32, classes=1000):
     rngs, relu6 = nnx.Rngs(0), jax.nn.relu6
     layers, inputs = [Normed(3, 32, 3, rngs, 2, activation=relu6, dtype=dtype)], 32
@@ -78,7 +100,7 @@ def mobilenet_v2(dtype=jnp.float32, classes=1000):
     return Net(layers, 1280, classes, rngs, dtype)
 
 
-NETS = {'resnet20': resnet20, 'mobilenet_v2': mobilenet_v2}
+NETS = {'resnet20': resnet20, 'resnet50': resnet50, 'mobilenet_v2': mobilenet_v2}
 
 
 def training(net, average=lambda tree: tree):

@@ -1,6 +1,7 @@
-"""JAX's training steps, for `bench/run train`: resnet20 and mobilenet_v2 (flax, optax) and the small network for iris.
+"""JAX's training steps, for `bench/run train` and `gpu`: resnet20, resnet50 and mobilenet_v2 (flax, optax) and the small
+network for iris.
 
-    jax_peer.py --work resnet20 --batch 128 --side 32 [--bf16]
+    jax_peer.py --work resnet20 --batch 128 --side 32 [--bf16]          JAX_PLATFORMS=cuda: on a GPU
     jax_peer.py --work iris
 
 Jitted with the state donated; the batches lie on the device, and the loop does not wait for a step before it starts the next.
@@ -8,7 +9,7 @@ Jitted with the state donated; the batches lie on the device, and the loop does 
 import argparse
 import os
 
-os.environ['JAX_PLATFORMS'] = 'cpu'
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 import jax
 import jax.numpy as jnp
 
@@ -43,7 +44,7 @@ def images(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--work', choices=['iris', 'mobilenet_v2', 'resnet20'], required=True)
+    parser.add_argument('--work', choices=['iris', 'mobilenet_v2', 'resnet20', 'resnet50'], required=True)
     parser.add_argument('--batch', type=int, default=128)
     parser.add_argument('--side', type=int, default=32, help='height and width of the images')
     parser.add_argument('--bf16', action='store_true')

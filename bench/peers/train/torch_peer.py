@@ -1,7 +1,7 @@
 """PyTorch's training steps, for `bench/run train`: resnet20, resnet50 or mobilenet_v2, fp32 or bf16 by autocast (1.13 has no
 ReLU6 for that, so mobilenet_v2 is fp32 only).
 
-    torch_peer.py --work resnet20 --batch 128 --side 32 [--bf16]
+    torch_peer.py --work resnet20 --batch 128 --side 32 [--bf16] [--device cuda]
 
 channels_last, as many threads as cores, gradients set to None, denormals flushed; one batch in memory, again and again.
 """
@@ -89,21 +89,23 @@ def main():
     parser.add_argument('--batch', type=int, required=True)
     parser.add_argument('--side', type=int, required=True, help='height and width of the images')
     parser.add_argument('--bf16', action='store_true')
+    parser.add_argument('--device', choices=['cpu', 'cuda'], default='cpu')
     parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
-    net = NETS[args.work]().to(memory_format=torch.channels_last)
-    x = torch.rand(args.batch, 3, args.side, args.side).contiguous(memory_format=torch.channels_last)
-    y = torch.arange(args.batch) % 10
+    torch.backends.cudnn.benchmark = True  # on a GPU: tries which convolutions are fastest
+    net = NETS[args.work]().to(args.device, memory_format=torch.channels_last)
+    x = torch.rand(args.batch, 3, args.side, args.side).to(args.device).contiguous(memory_format=torch.channels_last)
+    y = torch.arange(args.batch, device=args.device) % 10
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
 
     def train(steps):
         for _ in range(steps):
             optimizer.zero_grad(set_to_none=True)
-            with torch.autocast('cpu', dtype=torch.bfloat16, enabled=args.bf16):
+            with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16):
                 logits = net(x)
             loss = F.cross_entropy(logits.float(), y)
             loss.backward()

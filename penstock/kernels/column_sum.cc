@@ -1,0 +1,119 @@
+#include "penstock/kernels/column_sum.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "penstock/base/status.h"
+#include "penstock/kernels/parallel.h"
+#include "penstock/kernels/scratch.h"
+#include "penstock/kernels/vector_loops.h"
+
+#include "xla/ffi/api/ffi.h"
+
+namespace penstock::kernels {
+namespace {
+
+namespace ffi = xla::ffi;
+
+template <typename T>
+struct ColumnsArgs {
+  const T* x;
+  int64_t rows, features;
+  float* part;  // [features]: sums of a few rows
+  float* sums;  // [features], of all; zero before
+};
+
+struct Columns {
+  // So many rows are summed apart, so that the error grows with their number and not with that of
+  // all rows.
+  static constexpr int64_t kRows = 128;
+
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const ColumnsArgs<T>& args) {
+    for (int64_t begin = 0; begin < args.rows; begin += kRows) {
+      const int64_t end = std::min(args.rows, begin + kRows);
+      std::fill_n(args.part, args.features, 0.0f);
+      int64_t row = begin;
+      for (; row + 4 <= end; row += 4) AddRows<4>(args, row);
+      for (; row < end; ++row) AddRows<1>(args, row);
+      for (int64_t f = 0; f < args.features; ++f) args.sums[f] += args.part[f];
+    }
+  }
+
+  template <int kCount, typename T>
+  PENSTOCK_INLINE static void AddRows(const ColumnsArgs<T>& args, int64_t row) {
+    const T* x = args.x + row * args.features;
+    int64_t f = 0;
+    for (; f + kLanes <= args.features; f += kLanes) {
+      Floats sum, value;
+      Load(args.part + f, sum);
+      for (int r = 0; r < kCount; ++r) {
+        Load(x + r * args.features + f, value);
+        sum += value;
+      }
+      Store(sum, args.part + f);
+    }
+    if (const int64_t lanes = args.features - f; lanes > 0) {
+      Floats sum, value;
+      LoadPart(args.part + f, lanes, sum);
+      for (int r = 0; r < kCount; ++r) {
+        LoadPart(x + r * args.features + f, lanes, value);
+        sum += value;
+      }
+      StorePart(sum, lanes, args.part + f);
+    }
+  }
+};
+
+template <typename T>
+absl::Status SumColumns(ffi::ThreadPool& pool, const T* x, int64_t rows, int64_t features,
+                        float* out) {
+  const int64_t pieces = std::min(rows, MaxPieces(pool));
+  const Scratch::Block memory =
+      Scratch::Instance().Borrow(static_cast<size_t>(2 * pieces * features) * sizeof(float));
+  float* const sums = memory.as<float>();
+  std::fill_n(sums, pieces * features, 0.0f);
+  PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t index) {
+    const Rows part = RowsOf(rows, pieces, index);
+    Dispatch<Columns>(ColumnsArgs<T>{x + part.begin * features, part.size(), features,
+                                     sums + (pieces + index) * features, sums + index * features});
+    return absl::OkStatus();
+  }));
+  for (int64_t f = 0; f < features; ++f) {
+    out[f] = 0;
+    for (int64_t p = 0; p < pieces; ++p) out[f] += sums[p * features + f];
+  }
+  return absl::OkStatus();
+}
+
+ffi::Error ColumnSum(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> sums) {
+  try {
+    const int64_t features = x.dimensions().back();
+    const auto rows = static_cast<int64_t>(x.element_count()) / features;
+    float* out = static_cast<float*>(sums->untyped_data());
+    const absl::Status status =
+        x.element_type() == ffi::BF16
+            ? SumColumns(pool, static_cast<const Bf16*>(x.untyped_data()), rows, features, out)
+            : SumColumns(pool, static_cast<const float*>(x.untyped_data()), rows, features, out);
+    return status.ok() ? ffi::Error::Success()
+                       : ffi::Error::Internal(std::string(status.message()));
+  } catch (const std::exception& error) {
+    return ffi::Error::Internal(error.what());
+  }
+}
+
+XLA_FFI_DEFINE_HANDLER(
+    kColumnSumHandler, ColumnSum,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+
+}  // namespace
+
+std::vector<runtime::Kernel> ColumnSumKernels() {
+  return {{kColumnSumTarget, reinterpret_cast<void*>(kColumnSumHandler)}};
+}
+
+}  // namespace penstock::kernels
