@@ -306,7 +306,8 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
   dispatched_.step += steps;
   dispatched_.total_steps += steps;
   if (profiler_ != nullptr && !batch_types_.has_value()) batch_types_ = batch.types;
-  PENSTOCK_RETURN_IF_ERROR(in_flight_.Add(reports[0], std::move(batch), std::move(execution)));
+  PENSTOCK_RETURN_IF_ERROR(
+      in_flight_.Add(reports[0], std::move(batch), std::move(arguments), std::move(execution)));
   for (size_t r = 1; profiler_ != nullptr && r < reports.size(); ++r) {
     PENSTOCK_RETURN_IF_ERROR(in_flight_.Watch(reports[r]));
   }

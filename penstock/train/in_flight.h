@@ -45,10 +45,13 @@ class InFlight {
   bool empty() const { return steps_.empty(); }
   bool full() const { return steps_.size() > kLimit; }
 
-  // Starts the copy of `report` to the host.
+  // Starts the copy of `report` to the host. `arguments` are those of the execution: letting go
+  // of one that was donated waits, on CPUs, for the execution's end, so they are kept until then.
   absl::Status Add(const runtime::Buffer& report, DeviceBatch batch,
+                   std::vector<runtime::Buffers> arguments,
                    std::shared_ptr<IdleMeter::Execution> execution = nullptr) {
     Entry entry;
+    entry.arguments = std::move(arguments);
     entry.step.report = base::Array::Uninitialized(report.type().dtype, report.type().shape);
     entry.step.batch = std::move(batch);
     PENSTOCK_ASSIGN_OR_RETURN(entry.arrived, report.GetAsync(entry.step.report));
@@ -86,6 +89,7 @@ class InFlight {
  private:
   struct Entry {
     Step step;
+    std::vector<runtime::Buffers> arguments;
     std::shared_ptr<runtime::Event> arrived;
     std::vector<std::shared_ptr<runtime::Event>> others_arrived = {};
   };

@@ -176,8 +176,8 @@ absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const R
     for (int r = 0; r < strategy().num_replicas(); ++r) {
       metrics[r].assign(results[r].begin(), results[r].begin() + num_metrics);
     }
-    PENSTOCK_RETURN_IF_ERROR(
-        in_flight.Add(results[0].back(), *std::move(batch), std::move(execution)));
+    PENSTOCK_RETURN_IF_ERROR(in_flight.Add(results[0].back(), *std::move(batch),
+                                           std::move(arguments), std::move(execution)));
     for (size_t r = 1; trace != nullptr && r < results.size(); ++r) {
       PENSTOCK_RETURN_IF_ERROR(in_flight.Watch(results[r].back()));
     }
