@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "penstock/base/status.h"
@@ -12,6 +10,7 @@
 #include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
+#include "penstock/kernels/typed_call.h"
 
 #include "xla/ffi/api/ffi.h"
 
@@ -230,18 +229,6 @@ Problem ProblemOf(const ffi::AnyBuffer& x, double epsilon, bool relu, const ffi:
 }
 
 float* FloatsOf(const ffi::AnyBuffer& buffer) { return static_cast<float*>(buffer.untyped_data()); }
-
-// Calls run(T()) with the element type in memory, and turns what goes wrong into an error of XLA's.
-template <typename Run>
-ffi::Error Typed(const ffi::AnyBuffer& x, const Run& run) {
-  try {
-    const absl::Status status = x.element_type() == ffi::BF16 ? run(Bf16()) : run(float());
-    if (status.ok()) return ffi::Error::Success();
-    return ffi::Error::Internal(std::string(status.message()));
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
-}
 
 ffi::Error MomentsCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer* mask,
                        const ffi::AnyBuffer& mean, const ffi::AnyBuffer& variance) {

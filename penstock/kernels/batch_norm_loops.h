@@ -42,28 +42,19 @@ struct Moments {
     Floats sums[4] = {}, squares[4] = {};
     for (int64_t r = 0; r < rows; ++r) {
       Floats value;
-      Read(x + r * features + f, lanes, value);
+      LoadLanes(x + r * features + f, lanes, value);
       sums[r & 3] += value;
     }
     const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     const Floats mean = sum / static_cast<float>(rows);
     for (int64_t r = 0; r < rows; ++r) {
       Floats value;
-      Read(x + r * features + f, lanes, value);
+      LoadLanes(x + r * features + f, lanes, value);
       value -= mean;
       squares[r & 3] += value * value;
     }
     StorePart(sum, lanes, args.sum + f);
     StorePart((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes, args.squares + f);
-  }
-
-  template <typename T>
-  PENSTOCK_INLINE static void Read(const T* from, int64_t lanes, Floats& to) {
-    if (lanes == kLanes) {
-      Load(from, to);
-    } else {
-      LoadPart(from, lanes, to);
-    }
   }
 };
 
@@ -102,13 +93,13 @@ struct Affine {
   PENSTOCK_INLINE static void Part(const AffineArgs<T>& args, int64_t row, int64_t f,
                                    int64_t lanes) {
     Floats x, a, b;
-    Moments::Read(args.block.x + row + f, lanes, x);
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
+    LoadLanes(args.block.x + row + f, lanes, x);
+    LoadLanes(args.a + f, lanes, a);
+    LoadLanes(args.b + f, lanes, b);
     Floats y = x * a + b;
     if constexpr (kOther) {
       Floats other;
-      Moments::Read(args.other + row + f, lanes, other);
+      LoadLanes(args.other + row + f, lanes, other);
       y += other;
     }
     if constexpr (kRelu) {
@@ -147,14 +138,14 @@ struct Sums {
   PENSTOCK_INLINE static void Column(const SumsArgs<T>& args, int64_t f, int64_t lanes) {
     const auto& [x, rows, features] = args.block;
     Floats a, b, mean, of_offset[4] = {}, of_scale[4] = {};
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
-    Moments::Read(args.mean + f, lanes, mean);
+    LoadLanes(args.a + f, lanes, a);
+    LoadLanes(args.b + f, lanes, b);
+    LoadLanes(args.mean + f, lanes, mean);
     const Floats zero = {};
     for (int64_t r = 0; r < rows; ++r) {
       Floats value, d;
-      Moments::Read(x + r * features + f, lanes, value);
-      Moments::Read(args.cotangent + r * features + f, lanes, d);
+      LoadLanes(x + r * features + f, lanes, value);
+      LoadLanes(args.cotangent + r * features + f, lanes, d);
       if (args.relu) d = value * a + b <= zero ? zero : d;
       of_offset[r & 3] += d;
       of_scale[r & 3] += d * (value - mean);
@@ -190,12 +181,12 @@ struct Gradient {
   PENSTOCK_INLINE static void Part(const GradientArgs<T>& args, int64_t row, int64_t f,
                                    int64_t lanes) {
     Floats x, d, a, b, p, q;
-    Moments::Read(args.block.x + row + f, lanes, x);
-    Moments::Read(args.cotangent + row + f, lanes, d);
-    Moments::Read(args.a + f, lanes, a);
-    Moments::Read(args.b + f, lanes, b);
-    Moments::Read(args.p + f, lanes, p);
-    Moments::Read(args.q + f, lanes, q);
+    LoadLanes(args.block.x + row + f, lanes, x);
+    LoadLanes(args.cotangent + row + f, lanes, d);
+    LoadLanes(args.a + f, lanes, a);
+    LoadLanes(args.b + f, lanes, b);
+    LoadLanes(args.p + f, lanes, p);
+    LoadLanes(args.q + f, lanes, q);
     const Floats zero = {};
     if (args.relu) d = x * a + b <= zero ? zero : d;
     const Floats of_x = d * a + (x * p + q);

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
-#include <string>
 
 #include "absl/status/status.h"
 
 #include "penstock/base/status.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
+#include "penstock/kernels/typed_call.h"
 #include "penstock/kernels/vector_loops.h"
 
 #include "xla/ffi/api/ffi.h"
@@ -48,24 +47,20 @@ struct Columns {
   PENSTOCK_INLINE static void AddRows(const ColumnsArgs<T>& args, int64_t row) {
     const T* x = args.x + row * args.features;
     int64_t f = 0;
-    for (; f + kLanes <= args.features; f += kLanes) {
-      Floats sum, value;
-      Load(args.part + f, sum);
-      for (int r = 0; r < kCount; ++r) {
-        Load(x + r * args.features + f, value);
-        sum += value;
-      }
-      Store(sum, args.part + f);
+    for (; f + kLanes <= args.features; f += kLanes) AddPart<kCount>(args, x, f, kLanes);
+    if (f < args.features) AddPart<kCount>(args, x, f, args.features - f);
+  }
+
+  template <int kCount, typename T>
+  PENSTOCK_INLINE static void AddPart(const ColumnsArgs<T>& args, const T* x, int64_t f,
+                                      int64_t lanes) {
+    Floats sum, value;
+    LoadLanes(args.part + f, lanes, sum);
+    for (int r = 0; r < kCount; ++r) {
+      LoadLanes(x + r * args.features + f, lanes, value);
+      sum += value;
     }
-    if (const int64_t lanes = args.features - f; lanes > 0) {
-      Floats sum, value;
-      LoadPart(args.part + f, lanes, sum);
-      for (int r = 0; r < kCount; ++r) {
-        LoadPart(x + r * args.features + f, lanes, value);
-        sum += value;
-      }
-      StorePart(sum, lanes, args.part + f);
-    }
+    StoreLanes(sum, lanes, args.part + f);
   }
 };
 
@@ -91,19 +86,13 @@ absl::Status SumColumns(ffi::ThreadPool& pool, const T* x, int64_t rows, int64_t
 }
 
 ffi::Error ColumnSum(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> sums) {
-  try {
-    const int64_t features = x.dimensions().back();
-    const auto rows = static_cast<int64_t>(x.element_count()) / features;
-    float* out = static_cast<float*>(sums->untyped_data());
-    const absl::Status status =
-        x.element_type() == ffi::BF16
-            ? SumColumns(pool, static_cast<const Bf16*>(x.untyped_data()), rows, features, out)
-            : SumColumns(pool, static_cast<const float*>(x.untyped_data()), rows, features, out);
-    return status.ok() ? ffi::Error::Success()
-                       : ffi::Error::Internal(std::string(status.message()));
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
+  const int64_t features = x.dimensions().back();
+  const auto rows = static_cast<int64_t>(x.element_count()) / features;
+  return Typed(x, [&](auto zero) {
+    using T = decltype(zero);
+    return SumColumns(pool, static_cast<const T*>(x.untyped_data()), rows, features,
+                      static_cast<float*>(sums->untyped_data()));
+  });
 }
 
 XLA_FFI_DEFINE_HANDLER(

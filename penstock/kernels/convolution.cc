@@ -13,11 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "penstock/base/float16.h"
 #include "penstock/base/status.h"
 #include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
+#include "penstock/kernels/typed_call.h"
 
 #include "xla/ffi/api/ffi.h"
 
@@ -233,13 +235,6 @@ absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
   });
 }
 
-uint16_t ToBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);  // to nearest even
-}
-
 // The kernel's gradient is a sum over examples: each piece makes its own, in f32, and these are
 // added in order.
 absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
@@ -269,7 +264,7 @@ absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
     float sum = first[i];
     for (int64_t p = 1; p < call.pieces; ++p) sum += first[i + elements * static_cast<size_t>(p)];
     if (call.shape.dtype == base::DType::kBF16) {
-      static_cast<uint16_t*>(call.out)[i] = ToBf16(sum);
+      static_cast<base::bfloat16*>(call.out)[i] = sum;
     } else {
       static_cast<float*>(call.out)[i] = sum;
     }
@@ -290,11 +285,6 @@ int64_t PiecesOf(const ConvolutionShape& shape, int64_t max_pieces) {
 }
 
 using Pair = ffi::Span<const int64_t>;
-
-ffi::Error ToError(const absl::Status& status) {
-  return status.ok() ? ffi::Error::Success()
-                     : ffi::Error(ffi::ErrorCode::kInternal, std::string(status.message()));
-}
 
 template <Direction kDirection>
 ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
@@ -329,15 +319,13 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
       .out = result.untyped_data()};
   const LibraryCall library;
   if (!library.allowed()) return ffi::Error::Internal("the process is ending");
-  try {
+  return Answer([&] {
     const OneThread one_thread;
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
     PreferHugePages(call.out, result.size_bytes());
-    return ToError(kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
-                                                            : RunOverExamples(pool, call));
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
+    return kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
+                                                    : RunOverExamples(pool, call);
+  });
 }
 
 #define PENSTOCK_CONVOLUTION(name, direction)          \

@@ -1,7 +1,5 @@
 #include "penstock/kernels/pooling.h"
 
-#include <exception>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/pooling_loops.h"
 #include "penstock/kernels/scratch.h"
+#include "penstock/kernels/typed_call.h"
 
 #include "xla/ffi/api/ffi.h"
 
@@ -89,18 +88,6 @@ absl::Status RunMaxPoolGradient(Call& call, const T* x, const T* y, const T* cot
     Dispatch<MaxPoolGradient>(MaxPoolGradientArgs<T>{
         call.shape, &rows, &columns, winners.as<uint16_t>(), cotangent + first, of_x + pixel});
   });
-}
-
-// Calls run(T()) with the element type in memory, and turns what goes wrong into an error of XLA's.
-template <typename Run>
-ffi::Error Typed(const Buffer& x, const Run& run) {
-  try {
-    const absl::Status status = x.element_type() == ffi::BF16 ? run(Bf16()) : run(float());
-    if (status.ok()) return ffi::Error::Success();
-    return ffi::Error::Internal(std::string(status.message()));
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(error.what());
-  }
 }
 
 template <bool kMax>

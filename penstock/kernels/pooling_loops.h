@@ -42,23 +42,6 @@ struct WindowElement {
   int64_t o, k;
 };
 
-template <typename T>
-PENSTOCK_INLINE void LoadLanes(const T* from, int64_t lanes, Floats& to) {
-  if (lanes == kLanes) {
-    Load(from, to);
-  } else {
-    LoadPart(from, lanes, to);
-  }
-}
-template <typename T>
-PENSTOCK_INLINE void StoreLanes(const Floats& from, int64_t lanes, T* to) {
-  if (lanes == kLanes) {
-    Store(from, to);
-  } else {
-    StorePart(from, lanes, to);
-  }
-}
-
 // The windows of one image.
 template <typename T>
 struct PoolArgs {

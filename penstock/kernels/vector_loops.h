@@ -71,6 +71,24 @@ PENSTOCK_INLINE void StorePart(const Floats& from, int64_t count, T* to) {
   std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
 }
 
+// A whole vector, or its first lanes.
+template <typename T>
+PENSTOCK_INLINE void LoadLanes(const T* from, int64_t lanes, Floats& to) {
+  if (lanes == kLanes) {
+    Load(from, to);
+  } else {
+    LoadPart(from, lanes, to);
+  }
+}
+template <typename T>
+PENSTOCK_INLINE void StoreLanes(const Floats& from, int64_t lanes, T* to) {
+  if (lanes == kLanes) {
+    Store(from, to);
+  } else {
+    StorePart(from, lanes, to);
+  }
+}
+
 // Body::Run(args) compiled for each kind of CPU, and the right one called.
 template <typename Body, typename Args>
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma"))) void RunAvx512(const Args& args) {
