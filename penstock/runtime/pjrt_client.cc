@@ -298,12 +298,7 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
 
 absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileText(
     const ir::Program& program, const std::string& encoded_options) const {
-  PENSTOCK_PJRT_ARGS(PJRT_Program, code);
-  code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read by Compile
-  code.code_size = program.text.size();
-  constexpr absl::string_view kFormat = "mlir";
-  code.format = kFormat.data();
-  code.format_size = kFormat.size();
+  PJRT_Program code = ProgramText(program);
   PENSTOCK_PJRT_ARGS(PJRT_Client_Compile_Args, args);
   args.client = client_;
   args.program = &code;

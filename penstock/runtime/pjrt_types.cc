@@ -39,4 +39,14 @@ absl::StatusOr<PJRT_Buffer_Type> PjrtType(DType dtype) {
       absl::StrCat("a device holds no ", base::DTypeName(dtype), "; it takes ", known));
 }
 
+PJRT_Program ProgramText(const ir::Program& program) {
+  constexpr absl::string_view kFormat = "mlir";
+  PENSTOCK_PJRT_ARGS(PJRT_Program, code);
+  code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read by compilers
+  code.code_size = program.text.size();
+  code.format = kFormat.data();
+  code.format_size = kFormat.size();
+  return code;
+}
+
 }  // namespace penstock::runtime

@@ -10,6 +10,7 @@
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_device.h"
 #include "penstock/runtime/pjrt_estimate.h"
+#include "penstock/runtime/pjrt_types.h"
 #include "penstock/runtime/plugin.h"
 #include "penstock/runtime/plugin_log.h"
 #include "penstock/runtime/plugin_message.h"
@@ -100,12 +101,7 @@ absl::StatusOr<ProgramEstimate> Topology::Compile(const ir::Program& program,
         "' has ", devices_.size(), " devices"));
   }
   const std::string encoded = EncodeCompileOptions(program.num_replicas, {}, options.xla_flags);
-  PENSTOCK_PJRT_ARGS(PJRT_Program, code);
-  code.code = const_cast<char*>(program.text.data());  // in/out by its type, only read
-  code.code_size = program.text.size();
-  constexpr absl::string_view kFormat = "mlir";
-  code.format = kFormat.data();
-  code.format_size = kFormat.size();
+  PJRT_Program code = ProgramText(program);
   PENSTOCK_PJRT_ARGS(PJRT_Compile_Args, args);
   args.topology = handle_;
   args.program = &code;
