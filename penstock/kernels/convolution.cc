@@ -20,6 +20,7 @@
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
 #include "penstock/kernels/typed_call.h"
+#include "penstock/kernels/winograd.h"
 
 #include "xla/ffi/api/ffi.h"
 
@@ -320,9 +321,10 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
   const LibraryCall library;
   if (!library.allowed()) return ffi::Error::Internal("the process is ending");
   return Answer([&] {
+    PreferHugePages(call.out, result.size_bytes());
+    if (IsForWinograd(call.shape)) return RunWinograd(pool, call.shape, call.a, call.b, call.out);
     const OneThread one_thread;
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
-    PreferHugePages(call.out, result.size_bytes());
     return kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
                                                     : RunOverExamples(pool, call);
   });
@@ -347,6 +349,7 @@ PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient);
 }  // namespace
 
 bool HasFastConvolution(const ConvolutionShape& shape) {
+  if (IsForWinograd(shape)) return true;
   try {
     const OneThread one_thread;
     return !absl::StartsWith(MakePlan(shape, /*describe_only=*/true).implementation, "ref");

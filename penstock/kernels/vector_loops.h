@@ -15,6 +15,14 @@
 namespace penstock::kernels {
 
 #define PENSTOCK_INLINE inline __attribute__((always_inline))
+// After a lambda's parameters. It is compiled for the CPU of the loop that it stands in.
+#define PENSTOCK_INLINE_LAMBDA __attribute__((always_inline))
+// Before a loop over registers: an array is kept in them only when nothing indexes it by a variable.
+#ifdef __clang__
+#define PENSTOCK_UNROLL _Pragma("unroll")
+#else
+#define PENSTOCK_UNROLL _Pragma("GCC unroll 32")
+#endif
 
 // Sixteen floats and what they are in memory. GCC's and Clang's vector extension makes of them what
 // the target has: one register, two, or four.
@@ -98,10 +106,14 @@ template <typename Body, typename Args>
 __attribute__((target("avx2,fma"))) void RunAvx2(const Args& args) {
   Body::Run(args);
 }
+// Whether the CPU has 32 registers of sixteen floats.
+inline bool HasAvx512() {
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
 template <typename Body, typename Args>
 void Dispatch(const Args& args) {
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
+  if (HasAvx512()) {
     RunAvx512<Body>(args);
   } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     RunAvx2<Body>(args);
