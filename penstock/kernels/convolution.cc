@@ -1,25 +1,20 @@
 #include "penstock/kernels/convolution.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include <oneapi/dnnl/dnnl.hpp>
 
-#include "penstock/base/float16.h"
 #include "penstock/base/status.h"
 #include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/huge_pages.h"
+#include "penstock/kernels/onednn.h"
 #include "penstock/kernels/parallel.h"
+#include "penstock/kernels/pointwise.h"
 #include "penstock/kernels/scratch.h"
 #include "penstock/kernels/typed_call.h"
+#include "penstock/kernels/vector_loops.h"
 #include "penstock/kernels/winograd.h"
 
 #include "xla/ffi/api/ffi.h"
@@ -52,15 +47,6 @@ namespace {
 namespace ffi = xla::ffi;
 using dnnl::memory;
 
-dnnl::engine& Engine() {
-  static auto& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-memory::data_type TypeOf(base::DType dtype) {
-  return dtype == base::DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
 // How the program holds its tensors.
 memory::desc InputDesc(const ConvolutionShape& s) {
   return {{s.batch, s.channels, s.input[0], s.input[1]}, TypeOf(s.dtype), memory::format_tag::nhwc};
@@ -82,20 +68,6 @@ memory::desc KernelDesc(const ConvolutionShape& s, memory::data_type type) {
           s.groups == 1 ? memory::format_tag::hwio : memory::format_tag::hwigo};
 }
 
-// A primitive for one thread, in the kernel layout that it likes best.
-struct Plan {
-  dnnl::primitive primitive;
-  memory::desc kernel;  // for kKernelGradient: of f32
-  size_t scratch_bytes = 0;
-  std::string implementation;
-};
-
-template <typename PrimitiveDesc>
-void Describe(const PrimitiveDesc& desc, Plan& plan) {
-  plan.scratch_bytes = desc.scratchpad_desc().get_size();
-  plan.implementation = desc.impl_info_str();
-}
-
 // Throws dnnl::error where oneDNN has nothing for it. With `describe_only`, the primitive's code is
 // not generated.
 Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
@@ -111,8 +83,7 @@ Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
     const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
     high[i] = (s.output[i] - 1) * s.strides[i] + reach - s.input[i] - s.low[i];
   }
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::primitive_attr attr = WithOurScratch();
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   Plan plan;
   const dnnl::convolution_forward::primitive_desc forward(
@@ -148,45 +119,9 @@ Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
   return plan;
 }
 
-// Primitives by shape. Making one takes milliseconds, once. Programs have tens of shapes; beyond
-// kMaxPlans all are forgotten, which is no loss: oneDNN has a cache of its own.
-class Plans {
- public:
-  static Plans& Instance() {
-    static auto& plans = *new Plans;
-    return plans;
-  }
-
-  std::shared_ptr<const Plan> Get(const ConvolutionShape& shape) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    std::shared_ptr<const Plan>& plan = plans_[shape.Key()];
-    if (plan == nullptr) plan = std::make_shared<const Plan>(MakePlan(shape));
-    return plan;
-  }
-
- private:
-  static constexpr size_t kMaxPlans = 1024;
-
-  std::mutex mutex_;
-  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Plan>> plans_;
-};
-
-void Reorder(const memory::desc& from_desc, void* from, const memory::desc& to_desc, void* to) {
-  memory source(from_desc, Engine(), from), destination(to_desc, Engine(), to);
-  dnnl::stream stream(Engine());
-  dnnl::reorder(source, destination).execute(stream, source, destination);
-  stream.wait();
-}
-
-void Execute(const Plan& plan, std::unordered_map<int, memory> arguments) {
-  const Scratch::Block scratch = Scratch::Instance().Borrow(plan.scratch_bytes);
-  arguments[DNNL_ARG_SCRATCHPAD] = memory(
-      {{static_cast<int64_t>(plan.scratch_bytes)}, memory::data_type::u8, memory::format_tag::a},
-      Engine(), scratch.data());
-  dnnl::stream stream(Engine());
-  plan.primitive.execute(stream, arguments);
-  stream.wait();
+std::shared_ptr<const Plan> PlanFor(const ConvolutionShape& shape) {
+  static auto& plans = *new Plans;
+  return plans.Get(shape.Key(), [&] { return MakePlan(shape); });
 }
 
 // One call, split over the batch.
@@ -211,14 +146,14 @@ struct Call {
 absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
   const bool forward = call.shape.direction == Direction::kForward;
   // The kernel, in the layout of the first piece's plan; others mostly want the same.
-  const auto first = Plans::Instance().Get(call.ShapeOf(RowsOf(call.shape.batch, call.pieces, 0)));
+  const auto first = PlanFor(call.ShapeOf(RowsOf(call.shape.batch, call.pieces, 0)));
   const memory::desc given = KernelDesc(call.shape, TypeOf(call.shape.dtype));
   const Scratch::Block reordered = Scratch::Instance().Borrow(first->kernel.get_size());
   if (first->kernel != given) Reorder(given, call.b, first->kernel, reordered.data());
   return ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
     const ConvolutionShape part = call.ShapeOf(rows);
-    const auto plan = Plans::Instance().Get(part);
+    const auto plan = PlanFor(part);
     void* kernel = call.b;
     const bool as_first = plan->kernel == first->kernel;
     const Scratch::Block own = Scratch::Instance().Borrow(as_first ? 0 : plan->kernel.get_size());
@@ -236,18 +171,46 @@ absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
   });
 }
 
+// out[i] = the sum of `count` parts' i-th numbers, in order.
+template <typename T>
+struct PartsArgs {
+  const float* parts;
+  int64_t elements, count;  // of a part; parts
+  Rows range;
+  T* out;
+};
+
+struct AddParts {
+  template <typename T>
+  PENSTOCK_INLINE static void Run(const PartsArgs<T>& args) {
+    for (int64_t i = args.range.begin; i < args.range.end; i += kLanes) {
+      const int64_t lanes = std::min(kLanes, args.range.end - i);
+      Floats sum, more;
+      LoadLanes(args.parts + i, lanes, sum);
+      for (int64_t p = 1; p < args.count; ++p) {
+        LoadLanes(args.parts + p * args.elements + i, lanes, more);
+        sum += more;
+      }
+      StoreLanes(sum, lanes, args.out + i);
+    }
+  }
+};
+
+// Fewer numbers are added faster than a thread is woken.
+constexpr int64_t kLeastToAdd = 1 << 16;
+
 // The kernel's gradient is a sum over examples: each piece makes its own, in f32, and these are
 // added in order.
 absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
   const memory::desc wide = KernelDesc(call.shape, memory::data_type::f32);
-  const size_t elements = wide.get_size() / sizeof(float);
+  const auto elements = static_cast<int64_t>(wide.get_size() / sizeof(float));
   const Scratch::Block sums =
       Scratch::Instance().Borrow(wide.get_size() * static_cast<size_t>(call.pieces));
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
     const ConvolutionShape part = call.ShapeOf(rows);
-    const auto plan = Plans::Instance().Get(part);
-    float* sum = sums.as<float>() + elements * static_cast<size_t>(index);
+    const auto plan = PlanFor(part);
+    float* sum = sums.as<float>() + elements * index;
     const bool in_place = plan->kernel == wide;
     const Scratch::Block liked = Scratch::Instance().Borrow(in_place ? 0 : plan->kernel.get_size());
     void* into = in_place ? static_cast<void*>(sum) : liked.data();
@@ -260,17 +223,18 @@ absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
     if (!in_place) Reorder(plan->kernel, into, wide, sum);
     return absl::OkStatus();
   }));
-  const float* first = sums.as<float>();
-  for (size_t i = 0; i < elements; ++i) {
-    float sum = first[i];
-    for (int64_t p = 1; p < call.pieces; ++p) sum += first[i + elements * static_cast<size_t>(p)];
+  const int64_t shares = std::min<int64_t>(MaxPieces(pool), CeilDiv(elements, kLeastToAdd));
+  return ForEachPiece(pool, shares, [&](int64_t index) -> absl::Status {
+    const Rows part = RowsOf(elements, shares, index);
     if (call.shape.dtype == base::DType::kBF16) {
-      static_cast<base::bfloat16*>(call.out)[i] = sum;
+      Dispatch<AddParts>(PartsArgs<Bf16>{sums.as<float>(), elements, call.pieces, part,
+                                         static_cast<Bf16*>(call.out)});
     } else {
-      static_cast<float*>(call.out)[i] = sum;
+      Dispatch<AddParts>(PartsArgs<float>{sums.as<float>(), elements, call.pieces, part,
+                                          static_cast<float*>(call.out)});
     }
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 // Every piece of a kernel's gradient has a copy of the kernel.
@@ -324,6 +288,7 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
     PreferHugePages(call.out, result.size_bytes());
     if (IsForWinograd(call.shape)) return RunWinograd(pool, call.shape, call.a, call.b, call.out);
     const OneThread one_thread;
+    if (IsForPointwise(call.shape)) return RunPointwise(pool, call.shape, call.a, call.b, call.out);
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
     return kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
                                                     : RunOverExamples(pool, call);

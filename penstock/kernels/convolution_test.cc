@@ -41,6 +41,8 @@ std::vector<Setting> Settings() {
       {"stride", {3, 9, 10, 8}, {3, 3, 8, 16}, {.strides = {2, 2}, .padding = {{0, 1}, {1, 1}}}},
       {"stride that leaves pixels", {3, 10, 11, 16}, {3, 3, 16, 16}, {.strides = {3, 2}}},
       {"projection", {4, 8, 8, 16}, {1, 1, 16, 32}, {.strides = {2, 2}}},
+      {"pixels", {6, 9, 10, 256}, {1, 1, 256, 320}},
+      {"pixels, strided", {4, 9, 11, 640}, {1, 1, 640, 128}, {.strides = {2, 3}}},
       {"stem", {2, 33, 31, 3}, {7, 7, 3, 32}, {.strides = {2, 2}, .padding = {{3, 3}, {2, 3}}}},
       {"dilation",
        {2, 12, 13, 16},

@@ -45,4 +45,6 @@ struct Rows {
 };
 Rows RowsOf(int64_t rows, int64_t pieces, int64_t index);
 
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 }  // namespace penstock::kernels

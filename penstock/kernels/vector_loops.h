@@ -17,7 +17,8 @@ namespace penstock::kernels {
 #define PENSTOCK_INLINE inline __attribute__((always_inline))
 // After a lambda's parameters. It is compiled for the CPU of the loop that it stands in.
 #define PENSTOCK_INLINE_LAMBDA __attribute__((always_inline))
-// Before a loop over registers: an array is kept in them only when nothing indexes it by a variable.
+// Before a loop over registers: an array is kept in them only when nothing indexes it by a
+// variable.
 #ifdef __clang__
 #define PENSTOCK_UNROLL _Pragma("unroll")
 #else

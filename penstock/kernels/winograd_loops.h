@@ -16,17 +16,18 @@ namespace penstock::kernels {
 
 inline constexpr int64_t kTables = kPoints * kPoints;
 
-// Rows of features, a table for each point. The distance of rows is an odd number of cache lines,
-// so that rows and tables fall on different sets of a cache.
+// Rows of features, a table for each point: sixteen features of all rows, then the next sixteen. So
+// a row's neighbours lie at distances that the compiler knows. A table is an odd number of cache
+// lines, so that tables fall on different sets of a cache.
 struct TileRows {
   float* data = nullptr;
   int64_t rows = 0, features = 0;
 
-  int64_t stride() const { return (features / kLanes | 1) * kLanes; }
-  int64_t size_of_table() const { return rows * stride(); }
+  int64_t size_of_table() const { return (rows * features / kLanes | 1) * kLanes; }
   int64_t size() const { return kTables * size_of_table(); }
+  // `feature` is a multiple of sixteen.
   float* at(int64_t point, int64_t row, int64_t feature) const {
-    return data + point * size_of_table() + row * stride() + feature;
+    return data + point * size_of_table() + feature * rows + row * kLanes;
   }
 };
 
@@ -36,9 +37,11 @@ struct KernelTables {
   float* data = nullptr;
   int64_t channels = 0, filters = 0;
 
-  static int64_t WidthFor(int64_t filters) { return filters % (2 * kLanes) == 0 ? 2 * kLanes : kLanes; }
+  static int64_t WidthFor(int64_t filters) {
+    return filters % (2 * kLanes) == 0 ? 2 * kLanes : kLanes;
+  }
   int64_t width() const { return WidthFor(filters); }
-  int64_t size_of_table() const { return channels * filters; }
+  int64_t size_of_table() const { return (channels * filters / kLanes | 1) * kLanes; }
   int64_t size() const { return kTables * size_of_table(); }
   float* at(int64_t point, int64_t channel, int64_t filter) const {
     const int64_t w = width();
@@ -105,10 +108,13 @@ struct GatherTiles {
     const TileGrid& grid = args.grid;
     const Place<const T> place(args, row);
     const int64_t y = place.y + grid.top, x = place.x + grid.left;
-    const int64_t bottom = std::min(y + kTile, grid.height), right = std::min(x + kTile, grid.width);
+    const int64_t bottom = std::min(y + kTile, grid.height),
+                  right = std::min(x + kTile, grid.width);
     for (int64_t r = y; r < bottom; ++r) {
-      const char* from = reinterpret_cast<const char*>(place.image + (r * grid.width + x) * grid.features);
-      const char* end = reinterpret_cast<const char*>(place.image + (r * grid.width + right) * grid.features);
+      const char* from =
+          reinterpret_cast<const char*>(place.image + (r * grid.width + x) * grid.features);
+      const char* end =
+          reinterpret_cast<const char*>(place.image + (r * grid.width + right) * grid.features);
       for (; from < end; from += 64) __builtin_prefetch(from);
     }
   }
@@ -121,12 +127,10 @@ struct GatherTiles {
     const int64_t down = grid.width * grid.features, across = grid.features;
     for (int64_t f = 0; f < args.points.features; f += kLanes) {
       InBothDimensions<Transform>(
-          [&](int y, int x, Floats& to) PENSTOCK_INLINE_LAMBDA {
-            Load(corner + y * down + x * across + f, to);
-          },
-          [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
-            Store(from, args.points.at(y * kPoints + x, row, f));
-          });
+          [&](int y, int x, Floats& to)
+              PENSTOCK_INLINE_LAMBDA { Load(corner + y * down + x * across + f, to); },
+          [&](int y, int x, const Floats& from)
+              PENSTOCK_INLINE_LAMBDA { Store(from, args.points.at(y * kPoints + x, row, f)); });
     }
   }
 
@@ -140,9 +144,9 @@ struct GatherTiles {
       const bool in_rows = place.y + y >= 0 && place.y + y < grid.height;
       for (int x = 0; x < kFrom; ++x) {
         const bool in_image = in_rows && place.x + x >= 0 && place.x + x < grid.width;
-        pixels[y][x] = in_image ? place.image + ((place.y + y) * grid.width + place.x + x) *
-                                                    grid.features
-                                : nullptr;
+        pixels[y][x] =
+            in_image ? place.image + ((place.y + y) * grid.width + place.x + x) * grid.features
+                     : nullptr;
       }
     }
     for (int64_t f = 0; f < args.points.features; f += kLanes) {
@@ -150,9 +154,8 @@ struct GatherTiles {
           [&](int y, int x, Floats& to) PENSTOCK_INLINE_LAMBDA {
             Load(pixels[y][x] == nullptr ? kNothing : pixels[y][x] + f, to);
           },
-          [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
-            Store(from, args.points.at(y * kPoints + x, row, f));
-          });
+          [&](int y, int x, const Floats& from)
+              PENSTOCK_INLINE_LAMBDA { Store(from, args.points.at(y * kPoints + x, row, f)); });
     }
   }
 };
@@ -168,9 +171,8 @@ struct ScatterTiles {
       T* const corner = place.image + (place.y * grid.width + place.x) * grid.features;
       for (int64_t f = 0; f < args.points.features; f += kLanes) {
         InBothDimensions<ToOutputs>(
-            [&](int y, int x, Floats& to) PENSTOCK_INLINE_LAMBDA {
-              Load(args.points.at(y * kPoints + x, row, f), to);
-            },
+            [&](int y, int x, Floats& to)
+                PENSTOCK_INLINE_LAMBDA { Load(args.points.at(y * kPoints + x, row, f), to); },
             [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
               if (y < rows && x < columns) {
                 Store(from, corner + (y * grid.width + x) * grid.features + f);
@@ -191,8 +193,8 @@ PENSTOCK_INLINE void Transpose(Floats rows[kLanes]) {
     PENSTOCK_UNROLL
     for (int i = 0; i < kLanes / 2; ++i) {
       const Floats &a = rows[i], &b = rows[i + kLanes / 2];
-      next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-                                            7, 23);
+      next[2 * i] =
+          __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
       next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
                                                 14, 30, 15, 31);
     }
@@ -228,18 +230,18 @@ struct KernelToTables {
             for (int i = 0; i < kLanes; ++i) Load(from + i * to.channels, pixels[y][x][i]);
             Transpose(pixels[y][x]);
           } else {
-            const T* from = args.kernel + ((y * 3 + x) * to.channels + args.channel) * to.filters +
-                            filter;
+            const T* from =
+                args.kernel + ((y * 3 + x) * to.channels + args.channel) * to.filters + filter;
             for (int i = 0; i < kLanes; ++i) Load(from + i * to.filters, pixels[y][x][i]);
           }
         }
       }
       for (int i = 0; i < kLanes; ++i) {
-        InBothDimensions<OfKernel>(
-            [&](int y, int x, Floats& to) PENSTOCK_INLINE_LAMBDA { to = pixels[y][x][i]; },
-            [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
-              Store(from, to.at(y * kPoints + x, args.channel + i, filter));
-            });
+        InBothDimensions<OfKernel>([&](int y, int x, Floats& to)
+                                       PENSTOCK_INLINE_LAMBDA { to = pixels[y][x][i]; },
+                                   [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
+                                     Store(from, to.at(y * kPoints + x, args.channel + i, filter));
+                                   });
       }
     }
   }
@@ -308,19 +310,20 @@ struct ForwardProducts {
 
   template <int kRows, int kVectors>
   PENSTOCK_INLINE static void Rows(const ForwardArgs& args, int64_t point, int64_t row, int64_t f) {
-    const float* const in = args.in.at(point, row, 0);
     const float* kernel = args.tables.at(point, 0, args.first + f);
-    const int64_t in_stride = args.in.stride(), channels = args.in.features;
     Floats sums[kRows][kVectors] = {};
-    for (int64_t c = 0; c < channels; ++c, kernel += kVectors * kLanes) {
-      Floats weights[kVectors];
-      PENSTOCK_UNROLL
-      for (int v = 0; v < kVectors; ++v) Load(kernel + v * kLanes, weights[v]);
-      PENSTOCK_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const float value = in[r * in_stride + c];
+    for (int64_t block = 0; block < args.in.features; block += kLanes) {
+      const float* const in = args.in.at(point, row, block);
+      for (int64_t c = 0; c < kLanes; ++c, kernel += kVectors * kLanes) {
+        Floats weights[kVectors];
         PENSTOCK_UNROLL
-        for (int v = 0; v < kVectors; ++v) sums[r][v] += value * weights[v];
+        for (int v = 0; v < kVectors; ++v) Load(kernel + v * kLanes, weights[v]);
+        PENSTOCK_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const float value = in[r * kLanes + c];
+          PENSTOCK_UNROLL
+          for (int v = 0; v < kVectors; ++v) sums[r][v] += value * weights[v];
+        }
       }
     }
     PENSTOCK_UNROLL
@@ -361,8 +364,9 @@ struct GradientProducts {
   template <int kChannels, int kVectors>
   PENSTOCK_INLINE static void Channels(const GradientArgs& args, int64_t point, int64_t c,
                                        int64_t f) {
-    const float* in = args.in.at(point, 0, c);
-    const float* cotangents = args.cotangents.at(point, 0, f);
+    const float* in = args.in.at(point, 0, c / kLanes * kLanes) + c % kLanes;
+    const float* cotangents[kVectors];
+    for (int v = 0; v < kVectors; ++v) cotangents[v] = args.cotangents.at(point, 0, f + v * kLanes);
     float* const out = args.tables.at(point, c, args.first + f);
     Floats sums[kChannels][kVectors] = {};
     if (!args.fresh) {
@@ -375,15 +379,13 @@ struct GradientProducts {
     for (int64_t row = 0; row < args.in.rows; ++row) {
       Floats values[kVectors];
       PENSTOCK_UNROLL
-      for (int v = 0; v < kVectors; ++v) Load(cotangents + v * kLanes, values[v]);
+      for (int v = 0; v < kVectors; ++v) Load(cotangents[v] + row * kLanes, values[v]);
       PENSTOCK_UNROLL
       for (int i = 0; i < kChannels; ++i) {
-        const float value = in[i];
+        const float value = in[row * kLanes + i];
         PENSTOCK_UNROLL
         for (int v = 0; v < kVectors; ++v) sums[i][v] += value * values[v];
       }
-      in += args.in.stride();
-      cotangents += args.cotangents.stride();
     }
     PENSTOCK_UNROLL
     for (int i = 0; i < kChannels; ++i) {
