@@ -7,10 +7,16 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "penstock/base/status.h"
 
 namespace penstock::base {
+namespace {
+
+constexpr int kBackgroundNice = 10;
+
+}  // namespace
 
 int NumCores() {
   cpu_set_t set;
@@ -18,11 +24,11 @@ int NumCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-ThreadPool::ThreadPool(int num_threads, const char* name) {
+ThreadPool::ThreadPool(int num_threads, const char* name, Priority priority) {
   PENSTOCK_CHECK(num_threads > 0);
   threads_.reserve(num_threads);
   for (int i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this] { Work(); });
+    threads_.emplace_back([this, priority] { Work(priority); });
     pthread_setname_np(threads_.back().native_handle(), std::string(name).substr(0, 15).c_str());
   }
 }
@@ -44,7 +50,9 @@ void ThreadPool::Schedule(std::function<void()> task) {
   wake_.notify_one();
 }
 
-void ThreadPool::Work() {
+void ThreadPool::Work(Priority priority) {
+  // 0 is this thread alone. To be refused is no harm.
+  if (priority == Priority::kBackground) setpriority(PRIO_PROCESS, 0, kBackgroundNice);
   for (;;) {
     std::function<void()> task;
     {

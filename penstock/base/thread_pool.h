@@ -27,8 +27,16 @@ int NumCores();
 
 class ThreadPool {
  public:
+  enum class Priority {
+    kNormal,
+    // Gives way to threads that compute: the system lets it run where a core is free, and a tenth
+    // of the time where none is (Linux: nice 10).
+    kBackground,
+  };
+
   // `name` shows in top and debuggers (15 characters).
-  explicit ThreadPool(int num_threads = NumCores(), const char* name = "penstock");
+  explicit ThreadPool(int num_threads = NumCores(), const char* name = "penstock",
+                      Priority priority = Priority::kNormal);
   // Runs what was scheduled, then joins.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -39,7 +47,7 @@ class ThreadPool {
   void Schedule(std::function<void()> task);
 
  private:
-  void Work();
+  void Work(Priority priority);
 
   // std::mutex and not absl::Mutex: ThreadSanitizer cannot see into Debian's abseil.
   std::mutex mutex_;

@@ -1,9 +1,11 @@
 #include "penstock/base/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include <sys/resource.h>
 
 namespace penstock::base {
 namespace {
@@ -15,6 +17,20 @@ TEST(ThreadPool, RunsEverythingBeforeItIsGone) {
     for (int i = 0; i < 1000; ++i) pool.Schedule([&] { ++ran; });
   }
   EXPECT_EQ(ran, 1000);
+}
+
+TEST(ThreadPool, BackgroundThreadsAloneAreNice) {
+  const int before = getpriority(PRIO_PROCESS, 0);
+  std::atomic<int> normal = -100, background = -100;
+  {
+    ThreadPool pool(1);
+    ThreadPool quiet(1, "quiet", ThreadPool::Priority::kBackground);
+    pool.Schedule([&] { normal = getpriority(PRIO_PROCESS, 0); });
+    quiet.Schedule([&] { background = getpriority(PRIO_PROCESS, 0); });
+  }
+  EXPECT_EQ(normal, before);
+  EXPECT_GE(background, std::max(10, before));
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
 
 TEST(ThreadPool, TasksMayScheduleTasks) {

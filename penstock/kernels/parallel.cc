@@ -34,6 +34,15 @@ absl::Status Guarded(absl::FunctionRef<absl::Status(int64_t)> piece, int64_t ind
   }
 }
 
+// Leaves the core's other thread, if it has one, what it can use meanwhile.
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+constexpr int kLooks = 2000;
+
 // One call's pieces. A borrowed thread may come late, when the call has long returned: then `next`
 // tells it so, and it touches nothing else.
 struct Job {
@@ -57,7 +66,20 @@ struct Job {
     const std::lock_guard<std::mutex> lock(mutex);
     if (status.ok()) status = std::move(first);
     done += finished;
-    if (done == count) all_done.notify_one();
+    if (done < count) return;
+    all_done.store(true, std::memory_order_release);
+    wake.notify_one();
+  }
+
+  // Pieces end at about the same time, so it mostly pays to look again and again (for 30 us or so)
+  // before sleeping: to be woken takes as long.
+  void AwaitAll() {
+    for (int i = 0; i < kLooks; ++i) {
+      if (all_done.load(std::memory_order_acquire)) return;
+      Pause();
+    }
+    std::unique_lock<std::mutex> lock(mutex);
+    wake.wait(lock, [this] { return done == count; });
   }
 
   const int64_t count;
@@ -67,7 +89,8 @@ struct Job {
   std::atomic<bool> complete{false};
   std::atomic<int64_t> next{0};
   std::mutex mutex;
-  std::condition_variable all_done;
+  std::condition_variable wake;
+  std::atomic<bool> all_done{false};
   int64_t done = 0;  // under mutex, as is status
   absl::Status status;
 };
@@ -92,8 +115,8 @@ absl::Status ForEachPiece(xla::ffi::ThreadPool& pool, int64_t count,
     pool.Schedule([job] { job->Work(); });
   }
   job->Work();
-  std::unique_lock<std::mutex> lock(job->mutex);
-  job->all_done.wait(lock, [&] { return job->done == job->count; });
+  job->AwaitAll();
+  const std::lock_guard<std::mutex> lock(job->mutex);
   --Running();
   return std::move(job->status);
 }

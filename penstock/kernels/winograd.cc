@@ -176,12 +176,11 @@ bool IsForWinograd(const ConvolutionShape& s) {
     const int64_t high = s.output[i] + 2 - s.input[i] - s.low[i];
     if (s.low[i] < 0 || s.low[i] > 2 || high < 0 || high > 2) return false;
   }
-  // Beside bf16's own instructions, of twice the speed, it is faster where there are many features
-  // for each pixel that is transformed, and forward only while the kernel's tables fit the cache.
-  if (s.dtype == base::DType::kBF16) {
-    const int64_t square = s.channels * s.filters;
-    if (square < 64 * 64) return false;
-    if (s.direction != Direction::kKernelGradient && square > 128 * 128) return false;
+  // Forward, bf16's own instructions are as fast for few features, and for more than fit the cache.
+  const int64_t square = s.channels * s.filters;
+  if (s.dtype == base::DType::kBF16 && s.direction != Direction::kKernelGradient &&
+      (square < 64 * 64 || square > 128 * 128)) {
+    return false;
   }
   const auto& to = s.direction == Direction::kInputGradient ? s.input : s.output;
   const int64_t tiles = CeilDiv(to[0], kTile) * CeilDiv(to[1], kTile);

@@ -143,7 +143,14 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
   if (profiler_ != nullptr) options.clock = trainer_.options_.clock;
   if (options.pool == nullptr) {
     // One for all epochs: two of them are read at once for a moment.
-    if (pool_ == nullptr) pool_ = std::make_unique<base::ThreadPool>(base::NumCores(), "data");
+    if (pool_ == nullptr) {
+      // Where the cores are the device, a step waits for each of its threads, so decoding a later
+      // batch is not to take the place of one.
+      const bool shared = trainer_.strategy().client().platform() == "cpu";
+      pool_ = std::make_unique<base::ThreadPool>(
+          base::NumCores(), "data",
+          shared ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal);
+    }
     options.pool = pool_.get();
   }
   if (resume_at_.has_value()) {
