@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -39,7 +40,8 @@ std::vector<int64_t> ConvolutionShape::Key() const {
           low[0],
           low[1],
           dilation[0],
-          dilation[1]};
+          dilation[1],
+          bias};
 }
 
 namespace {
@@ -68,6 +70,10 @@ memory::desc KernelDesc(const ConvolutionShape& s, memory::data_type type) {
           s.groups == 1 ? memory::format_tag::hwio : memory::format_tag::hwigo};
 }
 
+memory::desc BiasDesc(const ConvolutionShape& s) {
+  return {{s.filters}, TypeOf(s.dtype), memory::format_tag::a};
+}
+
 // Throws dnnl::error where oneDNN has nothing for it. With `describe_only`, the primitive's code is
 // not generated.
 Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
@@ -87,8 +93,8 @@ Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   Plan plan;
   const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kDirect, input, any(TypeOf(s.dtype)), output, strides,
-       dilates, low, high},
+      {dnnl::prop_kind::forward_training, kDirect, input, any(TypeOf(s.dtype)),
+       s.bias ? BiasDesc(s) : memory::desc(), output, strides, dilates, low, high},
       attr, Engine());
   switch (s.direction) {
     case Direction::kForward: {
@@ -127,7 +133,7 @@ std::shared_ptr<const Plan> PlanFor(const ConvolutionShape& shape) {
 // One call, split over the batch.
 struct Call {
   ConvolutionShape shape;  // of the whole batch
-  void *a = nullptr, *b = nullptr, *out = nullptr;
+  void *a = nullptr, *b = nullptr, *bias = nullptr, *out = nullptr;
   int64_t pieces = 1;
 
   ConvolutionShape ShapeOf(Rows rows) const {
@@ -164,9 +170,12 @@ absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
     const memory::desc input = InputDesc(part), output = OutputDesc(part);
     void* of_input = call.PartOf(forward ? call.a : call.out, InputDesc(call.shape), rows);
     void* of_output = call.PartOf(forward ? call.out : call.a, OutputDesc(call.shape), rows);
-    Execute(*plan, {{forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC, {input, Engine(), of_input}},
-                    {DNNL_ARG_WEIGHTS, {plan->kernel, Engine(), kernel}},
-                    {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, {output, Engine(), of_output}}});
+    std::unordered_map<int, memory> arguments{
+        {forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC, {input, Engine(), of_input}},
+        {DNNL_ARG_WEIGHTS, {plan->kernel, Engine(), kernel}},
+        {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, {output, Engine(), of_output}}};
+    if (part.bias) arguments[DNNL_ARG_BIAS] = {BiasDesc(part), Engine(), call.bias};
+    Execute(*plan, std::move(arguments));
     return absl::OkStatus();
   });
 }
@@ -251,23 +260,21 @@ int64_t PiecesOf(const ConvolutionShape& shape, int64_t max_pieces) {
 
 using Pair = ffi::Span<const int64_t>;
 
-template <Direction kDirection>
-ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
-                       ffi::Result<ffi::AnyBuffer> out, Pair dilation, int64_t groups, Pair low,
-                       Pair strides) {
-  const ffi::AnyBuffer& result = *out;
-  const ffi::AnyBuffer& input = kDirection == Direction::kInputGradient ? result : a;
-  const ffi::AnyBuffer& kernel = kDirection == Direction::kKernelGradient ? result : b;
-  const ffi::AnyBuffer& output = kDirection == Direction::kForward         ? result
-                                 : kDirection == Direction::kInputGradient ? a
-                                                                           : b;
+ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer& a,
+               const ffi::AnyBuffer& b, const ffi::AnyBuffer* bias, const ffi::AnyBuffer& result,
+               Pair dilation, int64_t groups, Pair low, Pair strides) {
+  const ffi::AnyBuffer& input = direction == Direction::kInputGradient ? result : a;
+  const ffi::AnyBuffer& kernel = direction == Direction::kKernelGradient ? result : b;
+  const ffi::AnyBuffer& output = direction == Direction::kForward         ? result
+                                 : direction == Direction::kInputGradient ? a
+                                                                          : b;
   const auto i = input.dimensions(), k = kernel.dimensions(), o = output.dimensions();
   if (i.size() != 4 || k.size() != 4 || o.size() != 4 || strides.size() != 2 || low.size() != 2 ||
       dilation.size() != 2) {
     return ffi::Error::InvalidArgument("a convolution kernel wants images");
   }
   Call call{
-      .shape = {.direction = kDirection,
+      .shape = {.direction = direction,
                 .dtype = input.element_type() == ffi::BF16 ? base::DType::kBF16 : base::DType::kF32,
                 .batch = i[0],
                 .channels = i[3],
@@ -278,38 +285,63 @@ ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
                 .output = {o[1], o[2]},
                 .strides = {strides[0], strides[1]},
                 .low = {low[0], low[1]},
-                .dilation = {dilation[0], dilation[1]}},
+                .dilation = {dilation[0], dilation[1]},
+                .bias = bias != nullptr},
       .a = a.untyped_data(),
       .b = b.untyped_data(),
+      .bias = bias == nullptr ? nullptr : bias->untyped_data(),
       .out = result.untyped_data()};
   const LibraryCall library;
   if (!library.allowed()) return ffi::Error::Internal("the process is ending");
   return Answer([&] {
     PreferHugePages(call.out, result.size_bytes());
-    if (IsForWinograd(call.shape)) return RunWinograd(pool, call.shape, call.a, call.b, call.out);
+    if (IsForWinograd(call.shape)) {
+      return RunWinograd(pool, call.shape, {call.a, call.b, call.bias, call.out});
+    }
     const OneThread one_thread;
     if (IsForPointwise(call.shape)) return RunPointwise(pool, call.shape, call.a, call.b, call.out);
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
-    return kDirection == Direction::kKernelGradient ? RunOverSums(pool, call)
-                                                    : RunOverExamples(pool, call);
+    return direction == Direction::kKernelGradient ? RunOverSums(pool, call)
+                                                   : RunOverExamples(pool, call);
   });
+}
+
+template <Direction kDirection>
+ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
+                       ffi::Result<ffi::AnyBuffer> out, Pair dilation, int64_t groups, Pair low,
+                       Pair strides) {
+  return Run(kDirection, pool, a, b, nullptr, *out, dilation, groups, low, strides);
+}
+
+ffi::Error BiasedConvolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
+                             ffi::AnyBuffer bias, ffi::Result<ffi::AnyBuffer> out, Pair dilation,
+                             int64_t groups, Pair low, Pair strides) {
+  return Run(Direction::kForward, pool, a, b, &bias, *out, dilation, groups, low, strides);
+}
+
+// Names after the buffers.
+template <typename Binding>
+auto WithAttributes(Binding binding) {
+  return std::move(binding)
+      .template Attr<Pair>("dilation")
+      .template Attr<int64_t>("groups")
+      .template Attr<Pair>("low")
+      .template Attr<Pair>("strides");
+}
+
+auto Operands() {
+  return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>();
 }
 
 #define PENSTOCK_CONVOLUTION(name, direction)          \
   XLA_FFI_DEFINE_HANDLER(name, Convolution<direction>, \
-                         ffi::Ffi::Bind()              \
-                             .Ctx<ffi::ThreadPool>()   \
-                             .Arg<ffi::AnyBuffer>()    \
-                             .Arg<ffi::AnyBuffer>()    \
-                             .Ret<ffi::AnyBuffer>()    \
-                             .Attr<Pair>("dilation")   \
-                             .Attr<int64_t>("groups")  \
-                             .Attr<Pair>("low")        \
-                             .Attr<Pair>("strides"))
+                         WithAttributes(Operands().Ret<ffi::AnyBuffer>()))
 
 PENSTOCK_CONVOLUTION(kForwardHandler, Direction::kForward);
 PENSTOCK_CONVOLUTION(kInputGradientHandler, Direction::kInputGradient);
 PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient);
+XLA_FFI_DEFINE_HANDLER(kBiasedHandler, BiasedConvolution,
+                       WithAttributes(Operands().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()));
 
 }  // namespace
 
@@ -340,7 +372,8 @@ std::vector<runtime::Kernel> ConvolutionKernels() {
           {ConvolutionTarget(Direction::kInputGradient),
            reinterpret_cast<void*>(+kInputGradientHandler)},
           {ConvolutionTarget(Direction::kKernelGradient),
-           reinterpret_cast<void*>(+kKernelGradientHandler)}};
+           reinterpret_cast<void*>(+kKernelGradientHandler)},
+          {kBiasedConvolutionTarget, reinterpret_cast<void*>(+kBiasedHandler)}};
 }
 
 }  // namespace penstock::kernels

@@ -22,6 +22,7 @@ struct ConvolutionShape {
   int64_t batch = 0, channels = 0, filters = 0, groups = 1;
   std::array<int64_t, 2> input{}, kernel{}, output{};
   std::array<int64_t, 2> strides{1, 1}, low{}, dilation{1, 1};  // `low`: padding before the image
+  bool bias = false;  // forward: added to the result
 
   // What a cache knows it by.
   std::vector<int64_t> Key() const;
@@ -33,6 +34,8 @@ bool HasFastConvolution(const ConvolutionShape& shape);
 // Operands (input, kernel), (cotangent, kernel) and (input, cotangent). Attributes: strides, low,
 // dilation (array<i64>, two each) and groups (i64).
 const char* ConvolutionTarget(Direction direction);
+// The same with the operands (input, kernel, bias), where bias has one number for each filter.
+inline constexpr char kBiasedConvolutionTarget[] = "penstock.convolution_bias";
 std::vector<runtime::Kernel> ConvolutionKernels();
 
 }  // namespace penstock::kernels

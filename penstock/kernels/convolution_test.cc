@@ -31,10 +31,7 @@ std::vector<Setting> Settings() {
       {"first layer", {4, 17, 19, 3}, {3, 3, 3, 16}, {.padding = {{1, 1}, {1, 1}}}},
       {"odd channels", {2, 6, 5, 5}, {3, 2, 5, 7}, {.padding = {{1, 0}, {0, 1}}}},
       {"tiles", {7, 14, 13, 32}, {3, 3, 32, 48}, {.padding = {{1, 1}, {1, 1}}}},
-      {"tiles, padded unevenly",
-       {8, 11, 16, 48},
-       {3, 3, 48, 16},
-       {.padding = {{0, 1}, {2, 0}}}},
+      {"tiles, padded unevenly", {8, 11, 16, 48}, {3, 3, 48, 16}, {.padding = {{0, 1}, {2, 0}}}},
       {"tiles, not padded", {9, 18, 10, 16}, {3, 3, 16, 64}},
       {"tiles, padded to the last", {5, 10, 10, 16}, {3, 3, 16, 32}, {.padding = {{2, 2}, {2, 2}}}},
       {"tiles, many features", {6, 8, 7, 256}, {3, 3, 256, 288}, {.padding = {{1, 1}, {1, 1}}}},
@@ -99,6 +96,38 @@ TEST(ConvolutionKernels, AgreeWithXlaInBf16) {
     // One rounding of the result to 8 bits, on each side.
     ExpectSameWithAndWithout(*GraphOf(s, DType::kBF16), {.calls = -2, .tolerance = 1.0 / 64});
   }
+}
+
+// A bias becomes part of the convolution's call, and nothing else changes: one call for the result
+// and one for each of its two gradients.
+TEST(ConvolutionKernels, TakeABiasAlong) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Setting& s : Settings()) {
+      SCOPED_TRACE(s.name);
+      ir::Graph graph("biased");
+      const Value x = graph.Parameter({dtype, s.input}, "x");
+      const Value w = graph.Parameter({dtype, s.kernel}, "w");
+      const Value bias = graph.Parameter({dtype, {s.kernel.dim(3)}}, "bias");
+      const Value y = bias + ir::Convolution(x, w, s.options);
+      const Value cotangent = graph.Parameter(y.type(), "cotangent");
+      Values results = ir::Gradients(y, {x, w}, cotangent);
+      results.push_back(y);
+      graph.SetResults(results);
+      ExpectSameWithAndWithout(graph, {.calls = dtype == DType::kF32 ? 3 : -2,
+                                       .tolerance = dtype == DType::kF32 ? 2e-5 : 1.0 / 64});
+    }
+  }
+}
+
+// Who reads the convolution without the bias gets it without.
+TEST(ConvolutionKernels, LeaveABiasWhereTheConvolutionIsReadTwice) {
+  ir::Graph graph("read twice");
+  const Value x = graph.Parameter({DType::kF32, {2, 8, 8, 16}}, "x");
+  const Value w = graph.Parameter({DType::kF32, {3, 3, 16, 16}}, "w");
+  const Value bias = graph.Parameter({DType::kF32, {16}}, "bias");
+  const Value y = ir::Convolution(x, w, {});
+  graph.SetResults({y + bias, ir::Tanh(y)});
+  ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 2e-5});
 }
 
 TEST(ConvolutionKernels, SecondDerivativesAgreeWithXla) {

@@ -77,16 +77,54 @@ bool ReadConvolution(const Node& node, Direction direction, ConvolutionShape& sh
   return true;
 }
 
+ir::Attributes AttributesOf(const ConvolutionShape& shape) {
+  return {{"dilation", Ints(shape.dilation.begin(), shape.dilation.end())},
+          {"groups", shape.groups},
+          {"low", Ints(shape.low.begin(), shape.low.end())},
+          {"strides", Ints(shape.strides.begin(), shape.strides.end())}};
+}
+
 template <Direction kDirection>
 Values LowerConvolution(Rewriting& r, int id) {
   const Node& node = r.from().node(id);
   ConvolutionShape shape;
   if (!ReadConvolution(node, kDirection, shape) || !HasFastConvolution(shape)) return {};
   return ir::CustomCall(r.to(), ConvolutionTarget(kDirection), r.Operands(node), node.results,
-                        {{"dilation", Ints(shape.dilation.begin(), shape.dilation.end())},
-                         {"groups", shape.groups},
-                         {"low", Ints(shape.low.begin(), shape.low.end())},
-                         {"strides", Ints(shape.strides.begin(), shape.strides.end())}});
+                        AttributesOf(shape));
+}
+
+// The vector that is added to each row of the last axis, if `value` is one, stretched.
+const Value* StretchedVector(const Value& value) {
+  const Node& node = value.node();
+  if (OpName(node) != "stablehlo.broadcast_in_dim") return nullptr;
+  const Value& vector = node.operands[0];
+  const int64_t last = value.rank() - 1;
+  const bool over_last = vector.rank() == 1 && vector.shape().dim(0) == value.shape().dim(last) &&
+                         node.attributes.Get<Ints>("axes") == Ints{last};
+  return over_last ? &vector : nullptr;
+}
+
+// A bias that is added to a convolution which nobody else reads. The convolution without it stands
+// in the new graph, too, but what nobody asks for is not printed.
+Values LowerBias(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  for (int i : {0, 1}) {
+    const Value& y = node.operands[i];
+    const Value* const bias = StretchedVector(node.operands[1 - i]);
+    ConvolutionShape shape;
+    if (bias == nullptr || OpName(y.node()) != "stablehlo.convolution" ||
+        r.Users(y.node_id(), 0) != std::vector<int>{id} ||
+        !ReadConvolution(y.node(), Direction::kForward, shape)) {
+      continue;
+    }
+    shape.bias = true;
+    if (!HasFastConvolution(shape)) continue;
+    Values operands = r.Operands(y.node());
+    operands.push_back(r.New(*bias));
+    return ir::CustomCall(r.to(), kBiasedConvolutionTarget, operands, node.results,
+                          AttributesOf(shape));
+  }
+  return {};
 }
 
 // ---- Pooling ----
@@ -233,10 +271,10 @@ Values LowerBatchNorm(Rewriting& r, int id) {
   return {x, moments[0], moments[1]};  // x: nobody but LowerAddition asks for y
 }
 
-// Addition and relu at the end of a residual block.
+// Addition and relu at the end of a residual block, or a bias.
 Values LowerAddition(Rewriting& r, int id) {
   const int operand = NormalizedOperand(r, id);
-  if (operand < 0) return {};
+  if (operand < 0) return LowerBias(r, id);
   const Node& node = r.from().node(id);
   const int norm_id = node.operands[operand].node_id();
   const Node& norm = r.from().node(norm_id);

@@ -79,7 +79,7 @@ struct Points {
 
 template <typename T>
 absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* from, const T* kernel,
-                      T* to) {
+                      const T* bias, T* to) {
   KernelTables tables{nullptr, problem.channels, problem.filters};
   const Scratch::Block memory = Scratch::Instance().Borrow(BytesOf(tables.size()));
   tables.data = memory.as<float>();
@@ -99,7 +99,8 @@ absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* fr
     const Points points(rows, problem.channels, filters.size());
     RunAvx512<GatherTiles<OfPatch>>(TilesArgs<const T>{from, problem.in, begin, 0, points.from});
     RunAvx512<ForwardProducts>(ForwardArgs{points.from, tables, filters.begin, points.to});
-    RunAvx512<ScatterTiles>(TilesArgs<T>{to, problem.out, begin, filters.begin, points.to});
+    RunAvx512<ScatterTiles>(
+        ScatterArgs<T>{{to, problem.out, begin, filters.begin, points.to}, bias});
     return absl::OkStatus();
   });
 }
@@ -154,14 +155,15 @@ absl::Status KernelGradient(ffi::ThreadPool& pool, const Problem& problem, const
 }
 
 template <typename T>
-absl::Status Run(ffi::ThreadPool& pool, const ConvolutionShape& shape, const void* a, const void* b,
-                 void* out) {
+absl::Status Run(ffi::ThreadPool& pool, const ConvolutionShape& shape,
+                 const WinogradBuffers& buffers) {
   const Problem problem(shape);
-  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  const auto *a = static_cast<const T*>(buffers.a), *b = static_cast<const T*>(buffers.b);
+  auto* const out = static_cast<T*>(buffers.out);
   if (shape.direction == Direction::kKernelGradient) {
-    return KernelGradient(pool, problem, x, y, static_cast<T*>(out));
+    return KernelGradient(pool, problem, a, b, out);
   }
-  return Convolve(pool, problem, x, y, static_cast<T*>(out));
+  return Convolve(pool, problem, a, b, static_cast<const T*>(buffers.bias), out);
 }
 
 }  // namespace
@@ -189,10 +191,10 @@ bool IsForWinograd(const ConvolutionShape& s) {
   return 2 * tiles * kTables <= 9 * to[0] * to[1] && tiles * s.batch >= kFewestTiles;
 }
 
-absl::Status RunWinograd(ffi::ThreadPool& pool, const ConvolutionShape& shape, const void* a,
-                         const void* b, void* out) {
-  return shape.dtype == base::DType::kBF16 ? Run<Bf16>(pool, shape, a, b, out)
-                                           : Run<float>(pool, shape, a, b, out);
+absl::Status RunWinograd(ffi::ThreadPool& pool, const ConvolutionShape& shape,
+                         const WinogradBuffers& buffers) {
+  return shape.dtype == base::DType::kBF16 ? Run<Bf16>(pool, shape, buffers)
+                                           : Run<float>(pool, shape, buffers);
 }
 
 }  // namespace penstock::kernels

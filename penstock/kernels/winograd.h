@@ -18,9 +18,14 @@ namespace penstock::kernels {
 // features in sixteens, tiles of 4x4 that fit the image, and AVX-512.
 bool IsForWinograd(const ConvolutionShape& shape);
 
-// Operands and result as ConvolutionTarget says. Sums and transforms are f32, also for bf16, whose
-// result is rounded once.
-absl::Status RunWinograd(xla::ffi::ThreadPool& pool, const ConvolutionShape& shape, const void* a,
-                         const void* b, void* out);
+// What ConvolutionTarget names: two operands and the result; the bias where the shape has one.
+struct WinogradBuffers {
+  const void *a, *b, *bias;
+  void* out;
+};
+
+// Sums and transforms are f32, also for bf16, whose result is rounded once.
+absl::Status RunWinograd(xla::ffi::ThreadPool& pool, const ConvolutionShape& shape,
+                         const WinogradBuffers& buffers);
 
 }  // namespace penstock::kernels

@@ -160,26 +160,42 @@ struct GatherTiles {
   }
 };
 
-// Points to images by ToOutputs. Nothing is written outside the image.
+// Points to images by ToOutputs, plus a number for each feature of the images unless `bias` is
+// nullptr. Nothing is written outside the image.
+template <typename T>
+struct ScatterArgs {
+  TilesArgs<T> tiles;
+  const T* bias;
+};
+
 struct ScatterTiles {
   template <typename T>
-  PENSTOCK_INLINE static void Run(const TilesArgs<T>& args) {
-    const TileGrid& grid = args.grid;
-    for (int64_t row = 0; row < args.points.rows; ++row) {
-      const Place<T> place(args, row);
-      const int64_t rows = grid.height - place.y, columns = grid.width - place.x;
-      T* const corner = place.image + (place.y * grid.width + place.x) * grid.features;
-      for (int64_t f = 0; f < args.points.features; f += kLanes) {
-        InBothDimensions<ToOutputs>(
-            [&](int y, int x, Floats& to)
-                PENSTOCK_INLINE_LAMBDA { Load(args.points.at(y * kPoints + x, row, f), to); },
-            [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
-              if (y < rows && x < columns) {
-                Store(from, corner + (y * grid.width + x) * grid.features + f);
-              }
-            });
+  PENSTOCK_INLINE static void Run(const ScatterArgs<T>& args) {
+    const auto& [images, grid, begin, first, points] = args.tiles;
+    for (int64_t row = 0; row < points.rows; ++row) {
+      const Place<T> place(args.tiles, row);
+      for (int64_t f = 0; f < points.features; f += kLanes) {
+        Floats bias = {};
+        if (args.bias != nullptr) Load(args.bias + first + f, bias);
+        Features(args.tiles, place, row, f, bias);
       }
     }
+  }
+
+  template <typename T>
+  PENSTOCK_INLINE static void Features(const TilesArgs<T>& args, const Place<T>& place, int64_t row,
+                                       int64_t f, const Floats& bias) {
+    const TileGrid& grid = args.grid;
+    const int64_t rows = grid.height - place.y, columns = grid.width - place.x;
+    T* const corner = place.image + (place.y * grid.width + place.x) * grid.features + f;
+    InBothDimensions<ToOutputs>(
+        [&](int y, int x, Floats& to)
+            PENSTOCK_INLINE_LAMBDA { Load(args.points.at(y * kPoints + x, row, f), to); },
+        [&](int y, int x, const Floats& from) PENSTOCK_INLINE_LAMBDA {
+          if (y < rows && x < columns) {
+            Store(from + bias, corner + (y * grid.width + x) * grid.features);
+          }
+        });
   }
 };
 
