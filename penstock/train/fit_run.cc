@@ -60,6 +60,7 @@ FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions&
       callbacks_(options.callbacks),
       profiler_(MakeProfiler(options, trainer.strategy(), trainer.options_.clock)),
       meter_(trainer.options_.clock, trace()) {
+  if (OnCpu()) in_flight_.SetLimit(0);  // until one has been measured
   std::stable_partition(callbacks_.begin(), callbacks_.end(),
                         [](const auto& c) { return !c->GoesLast(); });
   for (const auto& callback : callbacks_) halt_on_nan_ = halt_on_nan_ || callback->StopsOnNan();
@@ -146,10 +147,9 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
     if (pool_ == nullptr) {
       // Where the cores are the device, a step waits for each of its threads, so decoding a later
       // batch is not to take the place of one.
-      const bool shared = trainer_.strategy().client().platform() == "cpu";
       pool_ = std::make_unique<base::ThreadPool>(
           base::NumCores(), "data",
-          shared ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal);
+          OnCpu() ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal);
     }
     options.pool = pool_.get();
   }
@@ -372,13 +372,15 @@ void FitRun::Measure(const InFlight::Step& step) {
   const double noted = step.execution->finished();
   const double finished = noted >= 0 ? noted : trainer_.options_.clock->Seconds();
   const double host = meter_.Spent(HostWork::kHost) + meter_.Spent(HostWork::kCallback);
-  trainer_.steps_tuner_.Measured(
-      {.depth = step.batch.types.depth,
-       .steps = step.batch.steps,
-       .host_seconds = host - measured_host_,
-       .device_seconds = finished - std::max(last_finished_, step.execution->given()),
-       .batch_bytes = step.batch.bytes,
-       .steps_per_epoch = steps_per_epoch_});
+  const double host_seconds = host - measured_host_;
+  const double device_seconds = finished - std::max(last_finished_, step.execution->given());
+  trainer_.steps_tuner_.Measured({.depth = step.batch.types.depth,
+                                  .steps = step.batch.steps,
+                                  .host_seconds = host_seconds,
+                                  .device_seconds = device_seconds,
+                                  .batch_bytes = step.batch.bytes,
+                                  .steps_per_epoch = steps_per_epoch_});
+  in_flight_.SetLimit(InFlight::LimitFor(OnCpu(), device_seconds, host_seconds));
   last_finished_ = finished;
   measured_host_ = host;
 }

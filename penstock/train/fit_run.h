@@ -44,6 +44,8 @@ class FitRun : public Run {
   // is there when it is wanted.
   void MaybeReadAhead();
   bool endless() const { return options_.steps_per_epoch > 0; }
+  // Whether the machine's cores are the devices.
+  bool OnCpu() const { return trainer_.strategy().client().platform() == "cpu"; }
   // Where the data goes on behind the last step given to the devices.
   data::IteratorState DataState() const;
   absl::Status CheckPipeline(absl::string_view saved) const;

@@ -19,6 +19,16 @@ class InFlight {
   // So many executions the host may be ahead: one runs, the next one is ready to start.
   static constexpr size_t kLimit = 2;
 
+  // On CPUs an execution's temporary memory is taken when it starts, and the next one's starts a
+  // moment before the last one's is given back. So where executions are long and the host is quick
+  // in between, it waits for each: half the memory, for less than a hundredth of the time.
+  static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds) {
+    return on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 100
+               ? 0
+               : kLimit;
+  }
+  static constexpr double kLongSeconds = 0.05;
+
   struct Step {
     base::Array report;
     DeviceBatch batch;                                // kept until its steps are known to be good
@@ -43,7 +53,9 @@ class InFlight {
   }
 
   bool empty() const { return steps_.empty(); }
-  bool full() const { return steps_.size() > kLimit; }
+  bool full() const { return steps_.size() > limit_; }
+  // kLimit, until something else is set.
+  void SetLimit(size_t limit) { limit_ = limit; }
 
   // Starts the copy of `report` to the host. `arguments` are those of the execution: letting go
   // of one that was donated waits, on CPUs, for the execution's end, so they are kept until then.
@@ -94,6 +106,7 @@ class InFlight {
     std::vector<std::shared_ptr<runtime::Event>> others_arrived = {};
   };
   std::deque<Entry> steps_;
+  size_t limit_ = kLimit;
 };
 
 }  // namespace penstock::train

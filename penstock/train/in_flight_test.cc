@@ -1,0 +1,27 @@
+#include "penstock/train/in_flight.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::train {
+namespace {
+
+TEST(InFlight, WaitsForEachWhereThatSavesMemoryAndCostsNothing) {
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0005), 0u);
+}
+
+TEST(InFlight, StaysAheadOfShortExecutionsSlowHostsAndOtherDevices) {
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.01, 0.00001), InFlight::kLimit);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.01), InFlight::kLimit);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.1, 0.0005), InFlight::kLimit);
+}
+
+TEST(InFlight, IsFullOverItsLimit) {
+  InFlight in_flight;
+  EXPECT_FALSE(in_flight.full());
+  in_flight.SetLimit(0);
+  EXPECT_FALSE(in_flight.full());
+  EXPECT_TRUE(in_flight.empty());
+}
+
+}  // namespace
+}  // namespace penstock::train
