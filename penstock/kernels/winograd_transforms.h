@@ -9,8 +9,8 @@
 // where * multiplies number by number: 36 multiplications for 16 outputs instead of 144. The
 // gradients are the adjoints: the kernel's is G' [ (A cotangent A') * (B' patch B) ] G.
 //
-// The points are 1/sqrt(2) and sqrt(2). With the usual 1 and 2, errors in f32 are four to ten times
-// those of a direct convolution's; with these, one to four times (kernels/winograd_test).
+// The points are 1/sqrt(2) and sqrt(2). With the usual 1 and 2, errors in f32 are seven to sixteen
+// times those of a direct convolution; with these, one to four times (winograd_test).
 //
 // Internal to room kernels.
 #pragma once
