@@ -22,7 +22,7 @@ struct ConvolutionShape {
   int64_t batch = 0, channels = 0, filters = 0, groups = 1;
   std::array<int64_t, 2> input{}, kernel{}, output{};
   std::array<int64_t, 2> strides{1, 1}, low{}, dilation{1, 1};  // `low`: padding before the image
-  bool bias = false;  // forward: added to the result
+  bool bias = false;                                            // forward: added to the result
 
   // What a cache knows it by.
   std::vector<int64_t> Key() const;

