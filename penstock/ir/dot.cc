@@ -79,9 +79,9 @@ InferResult InferDot(const Node& node) {
   return std::vector<TensorType>{{lhs.dtype, Shape(dims)}};
 }
 
-// The gradient of one side: the cotangent times the other side, along the other side's free axes.
-// What comes out is ordered batch, mine free, mine contracting (in the order of the other's axes)
-// and is put back.
+// The gradient of one side: the product of the cotangent and the other side, along the other side's
+// free axes. What comes out is ordered batch, mine free, mine contracting (in the order of the
+// other's axes), or these two the other way round, and is put back.
 Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
   const Value mine = g.operand(of_lhs ? 0 : 1), other = g.operand(of_lhs ? 1 : 0);
   const Axes& my_contracting = AxesOf(g.node, of_lhs ? "lhs_contracting" : "rhs_contracting");
@@ -98,11 +98,21 @@ Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
   for (size_t i = 0; i < other_free.size(); ++i) {
     result_other_free.push_back(batch + (of_lhs ? lhs_free : 0) + static_cast<int64_t>(i));
   }
-  const Value product = DotGeneral(g.cotangent(), other,
-                                   {.lhs_contracting = result_other_free,
-                                    .rhs_contracting = other_free,
-                                    .lhs_batch = result_batch,
-                                    .rhs_batch = other_batch});
+  // Mine as [.., contracting, free] comes out in its own order, without a transposition, with the
+  // other side first.
+  const bool other_first =
+      !my_contracting.empty() && !my_free.empty() &&
+      *std::min_element(my_contracting.begin(), my_contracting.end()) < my_free[0];
+  const Value product = other_first ? DotGeneral(other, g.cotangent(),
+                                                 {.lhs_contracting = other_free,
+                                                  .rhs_contracting = result_other_free,
+                                                  .lhs_batch = other_batch,
+                                                  .rhs_batch = result_batch})
+                                    : DotGeneral(g.cotangent(), other,
+                                                 {.lhs_contracting = result_other_free,
+                                                  .rhs_contracting = other_free,
+                                                  .lhs_batch = result_batch,
+                                                  .rhs_batch = other_batch});
   // The other's contracting axes come out in rising order; find whose partner each is.
   Axes order(other_contracting.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
@@ -111,8 +121,12 @@ Value GradientOfSide(const GradientArgs& g, bool of_lhs) {
   Axes place(mine.rank());  // of mine's axes in the product
   int64_t at = 0;
   for (int64_t axis : my_batch) place[axis] = at++;
-  for (int64_t axis : my_free) place[axis] = at++;
+  const auto place_free = [&] {
+    for (int64_t axis : my_free) place[axis] = at++;
+  };
+  if (!other_first) place_free();
   for (int64_t i : order) place[my_contracting[i]] = at++;
+  if (other_first) place_free();
   return Transpose(product, place);
 }
 

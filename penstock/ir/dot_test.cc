@@ -4,6 +4,7 @@
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
+#include "penstock/ir/rewrite.h"
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
@@ -132,6 +133,27 @@ TEST(Dot, ErrorsNameAxesAndExtents) {
   const Value c = leading.Parameter({DType::kF32, {2, 3, 4}}, "a");
   EXPECT_FALSE(MatMul(c, leading.Parameter({DType::kF32, {5, 4, 2}}, "b")).valid());
   EXPECT_THAT(ErrorOf(leading), HasSubstr("batch extents differ"));
+}
+
+// A kernel's platform may not be able to fold a transposition into the product before it.
+TEST(Dot, GradientsAreMadeInTheOrderOfTheirOperand) {
+  for (const bool lhs_transposed : {false, true}) {
+    for (const bool rhs_transposed : {false, true}) {
+      Graph graph("gradients");
+      const Value a =
+          graph.Parameter({DType::kF32, lhs_transposed ? Shape{2, 4, 3} : Shape{2, 3, 4}}, "a");
+      const Value b =
+          graph.Parameter({DType::kF32, rhs_transposed ? Shape{2, 5, 4} : Shape{2, 4, 5}}, "b");
+      const Value y = DotGeneral(a, b,
+                                 {.lhs_contracting = {lhs_transposed ? 1 : 2},
+                                  .rhs_contracting = {rhs_transposed ? 2 : 1},
+                                  .lhs_batch = {0},
+                                  .rhs_batch = {0}});
+      for (const Value& gradient : Gradients(ReduceSum(y), {a, b})) {
+        EXPECT_EQ(OpName(gradient.node()), "stablehlo.dot_general");
+      }
+    }
+  }
 }
 
 }  // namespace
