@@ -1,4 +1,5 @@
-// Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR: each program is compiled
+// Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR and others that training
+// needs: each program is compiled
 // with kernels and without, and both run in turns.
 //
 //   bench_kernels [--batch 128] [--rounds 15] [--only WORDS OF A ROW] [--alone 1]
@@ -103,7 +104,7 @@ void Compare(runtime::Client& client, const kernels::Lowering& lowering, const W
     without_seconds.push_back(xla.Seconds(calls));
     ratios.push_back(without_seconds.back() / with_seconds.back());
   }
-  std::printf("%-44s %8.2f ms %8.2f ms   %5.2f\n", work.name.c_str(), 1e3 * Median(with_seconds),
+  std::printf("%-44s %8.3f ms %8.3f ms   %5.2f\n", work.name.c_str(), 1e3 * Median(with_seconds),
               1e3 * Median(without_seconds), Median(ratios));
   std::fflush(stdout);
 }
@@ -179,6 +180,31 @@ Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
             Values results = ir::Gradients(y, {x, scale, offset}, cotangent);
             results.insert(results.end(), {y, out.mean, out.variance});
             graph.SetResults(results);
+          }};
+}
+
+// [batch, m, k] x [batch, k, n], or without a batch (0), and the operands' gradients: products of
+// the result's cotangent with the other side, transposed.
+struct ProductSize {
+  int64_t batch, rows, depth, columns;
+};
+
+Work ProductWork(const ProductSize& p, DType dtype, int which) {
+  static constexpr const char* kNames[] = {"product", "gradient of lhs", "gradient of rhs"};
+  return {absl::StrCat(base::DTypeName(dtype), " product ",
+                       p.batch > 0 ? absl::StrCat(p.batch, "x") : "", p.rows, "x", p.depth, "x",
+                       p.columns, " ", kNames[which]),
+          [=](ir::Graph& graph) {
+            const auto matrix = [&](int64_t rows, int64_t columns, const char* name) {
+              return graph.Parameter({dtype, p.batch > 0 ? base::Shape{p.batch, rows, columns}
+                                                         : base::Shape{rows, columns}},
+                                     name);
+            };
+            const Value a = matrix(p.rows, p.depth, "a"), b = matrix(p.depth, p.columns, "b");
+            const Value y = ir::MatMul(a, b);
+            if (which == 0) return graph.SetResults({y});
+            const Value cotangent = graph.Parameter(y.type(), "cotangent");
+            graph.SetResults(ir::Gradients(y, {which == 1 ? a : b}, cotangent));
           }};
 }
 
@@ -311,6 +337,17 @@ int Main(int argc, char** argv) {
                                                  {14, 512, 2},
                                                  {7, 512, 1}}) {
       works.push_back(DepthwiseWork(size, channels, stride, dtype, 16));
+    }
+    for (const ProductSize& size : {ProductSize{0, 128, 64, 10},
+                                    {0, 128, 256, 256},
+                                    {0, 128, 2048, 1000},
+                                    {0, 1024, 1024, 1024},
+                                    {0, 4096, 256, 1024},
+                                    {0, 65536, 64, 64},
+                                    {512, 16, 16, 16},
+                                    {96, 128, 64, 128},
+                                    {96, 128, 128, 64}}) {
+      for (int which : {0, 1, 2}) works.push_back(ProductWork(size, dtype, which));
     }
     works.push_back(MaxPoolWork(112, 64, dtype, 16));
     for (int64_t steps : {1, 8}) works.push_back(ResNetWork(dtype, batch, steps));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "penstock/kernels/column_sum.h"
 #include "penstock/kernels/convolution.h"
 #include "penstock/kernels/kernels.h"
+#include "penstock/kernels/matmul.h"
 #include "penstock/kernels/pooling.h"
 #include "penstock/kernels/small_dot.h"
 
@@ -352,6 +354,28 @@ Values LowerColumnSum(Rewriting& r, int id) {
   return ir::CustomCall(r.to(), kColumnSumTarget, {r.New(x)}, node.results);
 }
 
+// ---- Matrix products ----
+
+Values LowerMatmul(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  const DType dtype = node.results[0].dtype;
+  if (dtype != DType::kF32 && dtype != DType::kBF16) return {};
+  const auto axes = [&](const char* name) { return node.attributes.Get<Ints>(name); };
+  const std::optional<MatmulShape> shape =
+      ReadMatmul(dtype, node.operands[0].shape().dims(), node.operands[1].shape().dims(),
+                 {.lhs_contracting = axes("lhs_contracting"),
+                  .rhs_contracting = axes("rhs_contracting"),
+                  .lhs_batch = axes("lhs_batch"),
+                  .rhs_batch = axes("rhs_batch")});
+  if (!shape.has_value() || !HasFastMatmul(*shape)) return {};
+  return ir::CustomCall(r.to(), kMatmulTarget, r.Operands(node), node.results, node.attributes);
+}
+
+Values LowerDot(Rewriting& r, int id) {
+  const Values small = LowerSmallDot(r, id);
+  return small.empty() ? LowerMatmul(r, id) : small;
+}
+
 // Which operation becomes which kernel, where. A rule answers with nothing when this one is better
 // left to the platform's own code.
 struct Row {
@@ -370,29 +394,31 @@ constexpr Row kTable[] = {
     {"cpu", "penstock.batch_norm_gradient", LowerBatchNormGradient},
     {"cpu", "stablehlo.add", LowerAddition},
     {"cpu", "stablehlo.select", LowerRelu},
-    {"cpu", "stablehlo.dot_general", LowerSmallDot},
+    {"cpu", "stablehlo.dot_general", LowerDot},
     {"cpu", "stablehlo.reduce", LowerColumnSum},
 };
 
 std::vector<runtime::Kernel> AllKernels() {
   std::vector<runtime::Kernel> all = ConvolutionKernels();
-  for (const auto& more : {BatchNormKernels(), PoolingKernels(), ColumnSumKernels()}) {
+  for (const auto& more :
+       {BatchNormKernels(), PoolingKernels(), MatmulKernels(), ColumnSumKernels()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
 }
 
 // A convolution of 2x2 pixels of ones by the number 3 and its gradients, whose results nobody can
-// get right by chance of a mistaken argument. Each kernel of oneDNN's is used, so that what it
-// keeps exists from here on.
+// get right by chance of a mistaken argument, and a product of matrices. Each kernel of oneDNN's is
+// used, so that what it keeps exists from here on.
 absl::Status Try(runtime::Client& client, const Lowering& lowering) {
   ir::Graph graph("kernels_check");
   const Value x = ir::Splat(graph, {DType::kF32, {1, 2, 2, 16}}, 1);
   const Value kernel = ir::Splat(graph, {DType::kF32, {1, 1, 16, 16}}, 3);
   const Value y = ir::Convolution(x, kernel);
   const Values gradients = ir::Gradients(ir::ReduceSum(y), {x, kernel});
-  graph.SetResults({y, gradients[0], gradients[1]});
-  constexpr float kWanted[] = {48, 48, 4};
+  const Value ones = ir::Splat(graph, {DType::kF32, {64, 64}}, 1);
+  graph.SetResults({y, gradients[0], gradients[1], ir::MatMul(ones, ones)});
+  constexpr float kWanted[] = {48, 48, 4, 64};
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, lowering.Print(graph));
   if (program.text.find("custom_call") == std::string::npos) {
     return absl::FailedPreconditionError("oneDNN has no fast code for this CPU");
