@@ -1,5 +1,5 @@
-// Convolution of images and its two gradients, by oneDNN: activations NHWC, kernels HWIO, f32 or
-// bf16 (sums are f32 in both).
+// Convolution of images and its two gradients: activations NHWC, kernels HWIO, f32 or bf16 (sums
+// are f32 in both). By oneDNN, where winograd.h and pointwise.h have no faster way.
 //
 // Internal to room kernels.
 #pragma once

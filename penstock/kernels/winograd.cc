@@ -18,11 +18,6 @@ namespace ffi = xla::ffi;
 constexpr int64_t kFewestTiles = 24, kMostTiles = 96;
 constexpr int64_t kFloatsInCache = 192 << 10;
 
-// Some of the tiles, and some of the filters: the work that no other thread shares.
-struct Part {
-  Rows tiles, filters;
-};
-
 // All of a call, as a convolution of the image `from` to the image `to` with or without the kernel
 // turned around. For the kernel's gradient, `to` is the cotangent.
 struct Problem {
@@ -98,7 +93,7 @@ absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* fr
     const Rows filters = problem.FiltersOf(parts, index % parts);
     const Points points(rows, problem.channels, filters.size());
     RunAvx512<GatherTiles<OfPatch>>(TilesArgs<const T>{from, problem.in, begin, 0, points.from});
-    RunAvx512<ForwardProducts>(ForwardArgs{points.from, tables, filters.begin, points.to});
+    RunAvx512<ForwardProducts>(ForwardProductsArgs{points.from, tables, filters.begin, points.to});
     RunAvx512<ScatterTiles>(
         ScatterArgs<T>{{to, problem.out, begin, filters.begin, points.to}, bias});
     return absl::OkStatus();
@@ -143,8 +138,8 @@ absl::Status KernelGradient(ffi::ThreadPool& pool, const Problem& problem, const
               TilesArgs<const T>{input, problem.in, begin, 0, points.from});
           RunAvx512<GatherTiles<OfCotangents>>(
               TilesArgs<const T>{cotangent, problem.out, begin, filters.begin, points.to});
-          RunAvx512<GradientProducts>(
-              GradientArgs{points.from, points.to, begin == tiles.begin, own, filters.begin});
+          RunAvx512<GradientProducts>(GradientProductsArgs{
+              points.from, points.to, begin == tiles.begin, own, filters.begin});
         }
         return absl::OkStatus();
       }));

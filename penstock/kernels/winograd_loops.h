@@ -298,7 +298,7 @@ struct TablesToKernel {
 // ---- Products, at each point ----
 
 // Filters [first, first + out.features) of a convolution: out = in x tables.
-struct ForwardArgs {
+struct ForwardProductsArgs {
   TileRows in;
   KernelTables tables;
   int64_t first;
@@ -306,7 +306,7 @@ struct ForwardArgs {
 };
 
 struct ForwardProducts {
-  PENSTOCK_INLINE static void Run(const ForwardArgs& args) {
+  PENSTOCK_INLINE static void Run(const ForwardProductsArgs& args) {
     for (int64_t point = 0; point < kTables; ++point) {
       for (int64_t f = 0; f < args.out.features; f += args.tables.width()) {
         args.tables.width() == kLanes ? Column<24, 1>(args, point, f)
@@ -317,7 +317,7 @@ struct ForwardProducts {
 
   // As many rows at once as there are registers for their sums.
   template <int kRows, int kVectors>
-  PENSTOCK_INLINE static void Column(const ForwardArgs& args, int64_t point, int64_t f) {
+  PENSTOCK_INLINE static void Column(const ForwardProductsArgs& args, int64_t point, int64_t f) {
     int64_t row = 0;
     for (; row + kRows <= args.in.rows; row += kRows) Rows<kRows, kVectors>(args, point, row, f);
     for (; row + 4 <= args.in.rows; row += 4) Rows<4, kVectors>(args, point, row, f);
@@ -325,7 +325,8 @@ struct ForwardProducts {
   }
 
   template <int kRows, int kVectors>
-  PENSTOCK_INLINE static void Rows(const ForwardArgs& args, int64_t point, int64_t row, int64_t f) {
+  PENSTOCK_INLINE static void Rows(const ForwardProductsArgs& args, int64_t point, int64_t row,
+                                   int64_t f) {
     const float* kernel = args.tables.at(point, 0, args.first + f);
     Floats sums[kRows][kVectors] = {};
     for (int64_t block = 0; block < args.in.features; block += kLanes) {
@@ -354,7 +355,7 @@ struct ForwardProducts {
 
 // Filters [first, first + cotangents.features) of a kernel's gradient: tables += in' x cotangents,
 // or = for the `fresh`.
-struct GradientArgs {
+struct GradientProductsArgs {
   TileRows in, cotangents;
   bool fresh;
   KernelTables tables;
@@ -362,7 +363,7 @@ struct GradientArgs {
 };
 
 struct GradientProducts {
-  PENSTOCK_INLINE static void Run(const GradientArgs& args) {
+  PENSTOCK_INLINE static void Run(const GradientProductsArgs& args) {
     for (int64_t point = 0; point < kTables; ++point) {
       for (int64_t f = 0; f < args.cotangents.features; f += args.tables.width()) {
         for (int64_t c = 0; c < args.in.features; c += kLanes) {
@@ -378,7 +379,7 @@ struct GradientProducts {
   }
 
   template <int kChannels, int kVectors>
-  PENSTOCK_INLINE static void Channels(const GradientArgs& args, int64_t point, int64_t c,
+  PENSTOCK_INLINE static void Channels(const GradientProductsArgs& args, int64_t point, int64_t c,
                                        int64_t f) {
     const float* in = args.in.at(point, 0, c / kLanes * kLanes) + c % kLanes;
     const float* cotangents[kVectors];
