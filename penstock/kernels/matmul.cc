@@ -146,31 +146,6 @@ constexpr int64_t kLeastOfPiece = 1 << 18;
 // With so many products for each thread, it does not matter that some thread has one more.
 constexpr int64_t kManyProducts = 8;
 
-// Shares out whole products, or, if these are few, parts of the longer side of each.
-absl::Status RunMatmul(ffi::ThreadPool& pool, const Call& call) {
-  const MatmulShape& s = call.shape;
-  const int64_t batch = s.BatchSize(), inner = InnermostBatch(s).size;
-  const int64_t pieces =
-      std::clamp<int64_t>(s.Multiplications() / kLeastOfPiece, 1, MaxPieces(pool));
-  const bool by_rows = s.rows.size >= s.columns.size;
-  const int64_t longer = by_rows ? s.rows.size : s.columns.size;
-  const bool whole = batch % pieces == 0 || batch >= kManyProducts * pieces;
-  const int64_t cuts = whole ? 1
-                             : std::clamp<int64_t>(s.Multiplications() / batch / kLeastOfPiece, 1,
-                                                   std::min(longer, pieces));
-  const int64_t shares = whole ? pieces : batch;
-  return ForEachPiece(pool, shares * cuts, [&](int64_t index) {
-    Tile tile{{}, {0, s.rows.size}, {0, s.columns.size}};
-    (by_rows ? tile.rows : tile.columns) = RowsOf(longer, cuts, index % cuts);
-    const Rows share = RowsOf(batch, shares, index / cuts);
-    for (int64_t first = share.begin; first < share.end; first += tile.batch.size()) {
-      tile.batch = {0, std::min(share.end - first, inner - first % inner)};
-      call.Run(tile, first);
-    }
-    return absl::OkStatus();
-  });
-}
-
 using Ints = ffi::Span<const int64_t>;
 
 ffi::Error Matmul(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
@@ -191,10 +166,7 @@ ffi::Error Matmul(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
       return absl::InvalidArgumentError("a matmul kernel wants axes that it can walk");
     }
     PreferHugePages(out->untyped_data(), out->size_bytes());
-    const OneThread one_thread;
-    return RunMatmul(
-        pool, {*shape, static_cast<char*>(lhs.untyped_data()),
-               static_cast<char*>(rhs.untyped_data()), static_cast<char*>(out->untyped_data())});
+    return RunMatmul(pool, *shape, lhs.untyped_data(), rhs.untyped_data(), out->untyped_data());
   });
 }
 
@@ -287,6 +259,32 @@ bool HasFastMatmul(const MatmulShape& shape) {
   } catch (const dnnl::error&) {
     return false;
   }
+}
+
+absl::Status RunMatmul(ffi::ThreadPool& pool, const MatmulShape& s, void* lhs, void* rhs,
+                       void* out) {
+  const OneThread one_thread;
+  const Call call{s, static_cast<char*>(lhs), static_cast<char*>(rhs), static_cast<char*>(out)};
+  const int64_t batch = s.BatchSize(), inner = InnermostBatch(s).size;
+  const int64_t pieces =
+      std::clamp<int64_t>(s.Multiplications() / kLeastOfPiece, 1, MaxPieces(pool));
+  const bool by_rows = s.rows.size >= s.columns.size;
+  const int64_t longer = by_rows ? s.rows.size : s.columns.size;
+  const bool whole = batch % pieces == 0 || batch >= kManyProducts * pieces;
+  const int64_t cuts = whole ? 1
+                             : std::clamp<int64_t>(s.Multiplications() / batch / kLeastOfPiece, 1,
+                                                   std::min(longer, pieces));
+  const int64_t shares = whole ? pieces : batch;
+  return ForEachPiece(pool, shares * cuts, [&](int64_t index) {
+    Tile tile{{}, {0, s.rows.size}, {0, s.columns.size}};
+    (by_rows ? tile.rows : tile.columns) = RowsOf(longer, cuts, index % cuts);
+    const Rows share = RowsOf(batch, shares, index / cuts);
+    for (int64_t first = share.begin; first < share.end; first += tile.batch.size()) {
+      tile.batch = {0, std::min(share.end - first, inner - first % inner)};
+      call.Run(tile, first);
+    }
+    return absl::OkStatus();
+  });
 }
 
 std::vector<runtime::Kernel> MatmulKernels() {

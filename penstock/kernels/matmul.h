@@ -7,11 +7,16 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 #include "penstock/base/dtype.h"
 #include "penstock/ir/ops.h"
 #include "penstock/runtime/client.h"
+
+namespace xla::ffi {
+class ThreadPool;
+}
 
 namespace penstock::kernels {
 
@@ -41,6 +46,11 @@ std::optional<MatmulShape> ReadMatmul(base::DType dtype, absl::Span<const int64_
 // Whether this is faster than XLA's product, by measurement, and oneDNN has more than its reference
 // code for it on this CPU.
 bool HasFastMatmul(const MatmulShape& shape);
+
+// The product of tensors in memory. Shares out whole products, or, if these are few, parts of the
+// longer side of each, never of the sum.
+absl::Status RunMatmul(xla::ffi::ThreadPool& pool, const MatmulShape& shape, void* lhs, void* rhs,
+                       void* out);
 
 // Operands (lhs, rhs). Attributes: lhs_batch, lhs_contracting, rhs_batch, rhs_contracting
 // (array<i64>), as those of the dot_general.

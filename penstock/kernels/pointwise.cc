@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "penstock/base/status.h"
-#include "penstock/kernels/onednn.h"
+#include "penstock/kernels/matmul.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
 
@@ -12,50 +12,10 @@ namespace penstock::kernels {
 namespace {
 
 namespace ffi = xla::ffi;
-using dnnl::memory;
 using Pair = std::array<int64_t, 2>;
 
 // Below this many numbers of an f32 kernel, the convolution is as fast.
 constexpr int64_t kLeastF32 = 128 * 512;
-
-// Some of the channels by some of the filters.
-struct Tile {
-  Rows channels, filters;
-};
-
-// The larger side is shared out.
-Tile TileOf(const ConvolutionShape& shape, int64_t pieces, int64_t index) {
-  if (shape.channels > shape.filters) {
-    return {RowsOf(shape.channels, pieces, index), {0, shape.filters}};
-  }
-  return {{0, shape.channels}, RowsOf(shape.filters, pieces, index)};
-}
-
-struct Product {
-  memory::desc input, cotangent, kernel;
-
-  Product(const ConvolutionShape& shape, int64_t pixels, const Tile& tile)
-      : input({tile.channels.size(), pixels}, TypeOf(shape.dtype), {1, shape.channels}),
-        cotangent({pixels, tile.filters.size()}, TypeOf(shape.dtype), {shape.filters, 1}),
-        kernel({tile.channels.size(), tile.filters.size()}, TypeOf(shape.dtype),
-               {shape.filters, 1}) {}
-
-  Plan MakePlan() const {
-    const dnnl::matmul::primitive_desc desc({input, cotangent, kernel}, WithOurScratch(), Engine());
-    Plan plan;
-    Describe(desc, plan);
-    plan.primitive = dnnl::matmul(desc);
-    return plan;
-  }
-};
-
-std::shared_ptr<const Plan> PlanFor(const ConvolutionShape& shape, int64_t pixels,
-                                    const Tile& tile) {
-  static auto& plans = *new Plans;
-  return plans.Get({static_cast<int64_t>(shape.dtype), pixels, shape.channels, shape.filters,
-                    tile.channels.size(), tile.filters.size()},
-                   [&] { return Product(shape, pixels, tile).MakePlan(); });
-}
 
 // The pixels that the strides leave, one after the other.
 absl::Status Gather(ffi::ThreadPool& pool, const ConvolutionShape& shape, int64_t bytes_of_pixel,
@@ -99,22 +59,13 @@ absl::Status RunPointwise(ffi::ThreadPool& pool, const ConvolutionShape& shape, 
         Gather(pool, shape, bytes_of_pixel, static_cast<const char*>(input), gathered.as<char>()));
     input = gathered.data();
   }
-  const int64_t pieces = std::min(std::max(shape.channels, shape.filters), MaxPieces(pool));
-  return ForEachPiece(pool, pieces, [&](int64_t index) -> absl::Status {
-    const Tile tile = TileOf(shape, pieces, index);
-    const auto plan = PlanFor(shape, pixels, tile);
-    const Product product(shape, pixels, tile);
-    const int64_t first = tile.channels.begin * shape.filters + tile.filters.begin;
-    Execute(
-        *plan,
-        {{DNNL_ARG_SRC,
-          {product.input, Engine(), static_cast<char*>(input) + tile.channels.begin * bytes}},
-         {DNNL_ARG_WEIGHTS,
-          {product.cotangent, Engine(),
-           static_cast<char*>(cotangent) + tile.filters.begin * bytes}},
-         {DNNL_ARG_DST, {product.kernel, Engine(), static_cast<char*>(kernel) + first * bytes}}});
-    return absl::OkStatus();
-  });
+  return RunMatmul(pool,
+                   {.dtype = shape.dtype,
+                    .batch = {},
+                    .rows = {shape.channels, 1, 0, shape.filters},
+                    .columns = {shape.filters, 0, 1, 1},
+                    .depth = {pixels, shape.channels, shape.filters, 0}},
+                   input, cotangent, kernel);
 }
 
 }  // namespace penstock::kernels

@@ -1,5 +1,5 @@
-// The kernel's gradient of a 1x1 convolution as what it is: one matrix product over all pixels. As
-// a convolution, oneDNN does it at two thirds of the speed.
+// The kernel's gradient of a 1x1 convolution as what it is: one matrix product (matmul.h) over
+// all pixels. As a convolution, oneDNN does it at two thirds of the speed.
 //
 // Internal to room kernels.
 #pragma once

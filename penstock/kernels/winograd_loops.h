@@ -53,14 +53,15 @@ struct KernelTables {
 // `left` columns before its tile.
 struct TileGrid {
   int64_t height = 0, width = 0, features = 0;
-  int64_t down = 0, across = 0;  // tiles
+  int64_t down = 0, across = 0;  // tiles of an image
   int64_t top = 0, left = 0;
-  int64_t tiles = 0;
+  int64_t tiles = 0;  // of all images
 
   int64_t size_of_image() const { return height * width * features; }
 };
 
-// The tiles [begin, begin + count) of the grid, and of their features those from `first` on.
+// As many tiles of the grid as `points` has rows, from `begin` on, and of their features those from
+// `first` on.
 template <typename T>
 struct TilesArgs {
   T* images;
