@@ -6,6 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/nn/named_call.h"
+
 namespace penstock::nn {
 namespace {
 
@@ -28,6 +30,11 @@ bool Read(const Json& json, double& out) {
   return true;
 }
 bool Read(const Json& json, std::string& out) {
+  if (json.is_object()) {  // an initializer, a regularizer... as Keras writes it
+    absl::StatusOr<std::string> call = NamedCallFromJson(json);
+    if (call.ok()) out = *std::move(call);
+    return call.ok();
+  }
   if (!json.is_string()) return false;
   out = json.get<std::string>();
   return true;
@@ -143,7 +150,9 @@ Config& Config::Field(const char* key, T& field, const char* wanted) {
 Config& Config::operator()(const char* key, bool& f) { return Field(key, f, "true or false"); }
 Config& Config::operator()(const char* key, int64_t& f) { return Field(key, f, "a whole number"); }
 Config& Config::operator()(const char* key, double& f) { return Field(key, f, "a number"); }
-Config& Config::operator()(const char* key, std::string& f) { return Field(key, f, "a string"); }
+Config& Config::operator()(const char* key, std::string& f) {
+  return Field(key, f, "a string, or {\"class_name\", \"config\"} of an initializer or its like");
+}
 Config& Config::operator()(const char* key, std::vector<int64_t>& f) {
   return Field(key, f, "a list of whole numbers");
 }

@@ -1,0 +1,28 @@
+// Constraints: what a weight is projected on after each step of the optimizer. Names, defaults and
+// formulas are Keras's (keras.constraints):
+//
+//   max_norm(2, axis=0)                  scales down those whose norm along `axis` is more than 2
+//   non_neg                              negative elements become 0
+//   unit_norm(axis=0)                    norms along `axis` become 1
+//   min_max_norm(0, 1, rate=1, axis=0)   brings norms towards [0, 1], at `rate` of the way each
+//   time
+//
+// `axis` is one number or a list: [0, 1, 2] for the kernel of Conv2D.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "penstock/ir/ops.h"
+
+namespace penstock::nn {
+
+// `w` under the constraint, in w's type; 16-bit floats are reckoned in 32. An unknown name or wrong
+// arguments fail w's graph and give an invalid value.
+ir::Value Constrain(absl::string_view constraint, ir::Value w);
+
+std::vector<std::string> ConstraintNames();
+
+}  // namespace penstock::nn
