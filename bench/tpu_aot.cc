@@ -26,13 +26,14 @@ absl::StatusOr<ir::Program> Step(int64_t batch, int replicas, const std::string&
       const nn::Network network,
       models::ByName("resnet20",
                      {.input_shape = {32, 32, 3}, .input_dtype = DType::kF32, .rescale = 1}));
-  const train::Objective objective{.network = network.WithPolicy(policy),
-                                   .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                                   .optimizer = nn::SGD({.learning_rate = 0.01, .momentum = 0.9})};
-  const auto layout = train::StateLayout::Make(objective.network, objective.optimizer, {});
+  const train::Objective objective{
+      .network = network.WithPolicy(policy),
+      .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
+      .optimizer = nn::SGD({.learning_rate = 0.01, .momentum = 0.9})};
+  const auto layout = train::StateLayout::Make(objective);
   const int64_t rows = batch / replicas;
   const train::BatchTypes types{.inputs = {{DType::kF32, {rows, 32, 32, 3}}},
-                                .label = {DType::kI32, {rows}}};
+                                .labels = {{DType::kI32, {rows}}}};
   return train::TrainStep(objective, layout, types, replicas, /*halt_on_nan=*/false);
 }
 

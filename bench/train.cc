@@ -189,18 +189,19 @@ absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {
                              {.input_shape = {work.side, work.side, 3}, .classes = work.classes});
   }
   PENSTOCK_RETURN_IF_ERROR(network.status());
-  PENSTOCK_ASSIGN_OR_RETURN(auto client,
-                            runtime::OpenClient({.device = work.device, .cpu_devices = work.replicas}));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      auto client, runtime::OpenClient({.device = work.device, .cpu_devices = work.replicas}));
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = work.replicas}));
   return train::Trainer::Create(
       {.objective = {.network = network->WithPolicy(work.policy),
-                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .targets = {{.loss =
+                                      nn::SparseCategoricalCrossentropy({.from_logits = true})}},
                      .optimizer =
                          nn::SGD({.learning_rate = iris ? 0.5 : 0.01, .momentum = iris ? 0 : 0.9})},
        .strategy = std::move(strategy),
-       .columns = {.inputs = {"image"}, .label = "class"},
+       .columns = {.inputs = {"image"}, .labels = {"class"}},
        .steps_per_execution = work.steps_per_execution});
 }
 

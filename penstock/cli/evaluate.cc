@@ -25,7 +25,7 @@ class Evaluate : public Command {
         keras::Model model,
         keras::Model::Load(model_, {.client = client,
                                     .replicas = device_.replicas,
-                                    .columns = {.inputs = {"image"}, .label = "class"}}));
+                                    .columns = {.inputs = {"image"}, .labels = {"class"}}}));
     PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::Logs logs,

@@ -121,7 +121,7 @@ class Train : public Command {
         model.Compile({.optimizer = nn::SGD({.learning_rate = rate, .momentum = 0.9}),
                        .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
                        .metrics = {"accuracy"},
-                       .columns = {.inputs = {"image"}, .label = "class"},
+                       .columns = {.inputs = {"image"}, .labels = {"class"}},
                        .client = client,
                        .replicas = device_.replicas,
                        .seed = seed_,

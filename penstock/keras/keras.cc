@@ -1,6 +1,9 @@
 #include "penstock/keras/keras.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/save/save.h"
@@ -38,6 +41,124 @@ absl::StatusOr<data::Dataset> FromXY(const Array& x, const Array* y) {
   return data::Dataset::FromArrays(columns);
 }
 
+absl::StatusOr<std::vector<nn::Metric>> Metrics(const std::vector<MetricArg>& args) {
+  std::vector<nn::Metric> metrics;
+  for (const MetricArg& arg : args) {
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Metric metric, arg.Get());
+    metrics.push_back(std::move(metric));
+  }
+  return metrics;
+}
+
+absl::Status NoSuchOutput(const nn::Network& network, absl::string_view what,
+                          const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& port : network.outputs()) names.push_back(port.name);
+  return absl::InvalidArgumentError(absl::StrCat(what, " names the output '", name,
+                                                 "'; the model's outputs are ",
+                                                 absl::StrJoin(names, ", ")));
+}
+
+// Every name that `by_name` has must be an output's.
+template <typename ByName>
+absl::Status CheckOutputNames(const nn::Network& network, absl::string_view what,
+                              const ByName& by_name) {
+  for (const auto& [name, value] : by_name) {
+    const auto& ports = network.outputs();
+    const bool known = std::any_of(ports.begin(), ports.end(),
+                                   [&](const auto& port) { return port.name == name; });
+    if (!known) return NoSuchOutput(network, what, name);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<nn::Loss> LossOf(const LossesArg& losses, size_t output, const std::string& name) {
+  if (!losses.in_order().empty()) return losses.in_order()[output].Get();
+  for (const auto& [named, loss] : losses.by_name()) {
+    if (named == name) return loss.Get();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no loss for the output '", name,
+                                                 "'; every output of a compiled model has one"));
+}
+
+// What Compile was told about each output.
+absl::StatusOr<std::vector<train::Target>> Targets(const nn::Network& network,
+                                                   const CompileOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckOutputNames(network, "loss", options.loss.by_name()));
+  PENSTOCK_RETURN_IF_ERROR(CheckOutputNames(network, "loss_weights", options.loss_weights));
+  PENSTOCK_RETURN_IF_ERROR(CheckOutputNames(network, "output_metrics", options.output_metrics));
+  const auto& outputs = network.outputs();
+  const size_t given = options.loss.in_order().size();
+  if (given != 0 && given != outputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", outputs.size(), " outputs, loss has ", given));
+  }
+  std::vector<train::Target> targets;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = outputs[i].name;
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, LossOf(options.loss, i, name));
+    train::Target target{.loss = std::move(loss)};
+    PENSTOCK_ASSIGN_OR_RETURN(target.metrics, Metrics(options.metrics));
+    PENSTOCK_ASSIGN_OR_RETURN(target.weighted_metrics, Metrics(options.weighted_metrics));
+    if (const auto own = options.output_metrics.find(name); own != options.output_metrics.end()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const std::vector<nn::Metric> more, Metrics(own->second));
+      target.metrics.insert(target.metrics.end(), more.begin(), more.end());
+    }
+    const auto weight = options.loss_weights.find(name);
+    if (weight != options.loss_weights.end()) target.weight = weight->second;
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+// ---- What Compile was told, in a file ----
+
+Json MetricsToJson(const std::vector<nn::Metric>& metrics) {
+  Json json = Json::array();
+  for (const nn::Metric& metric : metrics) json.push_back(std::string(metric.name()));
+  return json;
+}
+std::vector<MetricArg> MetricsFromJson(const Json& json) {
+  std::vector<MetricArg> metrics;
+  for (const Json& metric : json) metrics.emplace_back(metric.get<std::string>());
+  return metrics;
+}
+
+Json TargetToJson(const train::Target& target) {
+  return {{"loss", target.loss.ToJson()},
+          {"weight", target.weight},
+          {"metrics", MetricsToJson(target.metrics)},
+          {"weighted_metrics", MetricsToJson(target.weighted_metrics)}};
+}
+
+// Reads it back into what Compile takes. Files of one output have "loss" and "metrics" without
+// "targets" when they are of an earlier version.
+absl::Status TargetsFromJson(const Json& description, const nn::Network& network,
+                             CompileOptions& options) {
+  const Json targets = description.contains("targets")
+                           ? description.at("targets")
+                           : Json::array({{{"loss", description.at("loss")},
+                                           {"metrics", description.at("metrics")}}});
+  if (targets.size() != network.outputs().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", targets.size(), " targets for ",
+                                                   network.outputs().size(), " outputs"));
+  }
+  std::vector<LossArg> losses;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Json& target = targets[i];
+    const std::string& name = network.outputs()[i].name;
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(target.at("loss")));
+    losses.emplace_back(std::move(loss));
+    options.loss_weights[name] = target.value("weight", 1.0);
+    options.output_metrics[name] = MetricsFromJson(target.at("metrics"));
+    if (i == 0 && target.contains("weighted_metrics")) {
+      options.weighted_metrics = MetricsFromJson(target.at("weighted_metrics"));
+    }
+  }
+  options.loss = LossesArg(std::move(losses));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
@@ -64,21 +185,16 @@ absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision,
                             ir::MatmulPrecisionFromName(options.matmul_precision));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
-  PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, options.loss.Get());
-  std::vector<nn::Metric> metrics;
-  for (const MetricArg& arg : options.metrics) {
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Metric metric, arg.Get());
-    metrics.push_back(std::move(metric));
-  }
+  network_ = network_.Refreshed();  // layers may have been frozen since it was made
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network_, options));
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = options.replicas}));
   PENSTOCK_ASSIGN_OR_RETURN(
       trainer_, train::Trainer::Create({.objective = {.network = network_,
-                                                      .loss = std::move(loss),
+                                                      .targets = std::move(targets),
                                                       .optimizer = std::move(optimizer),
-                                                      .metrics = std::move(metrics),
                                                       .matmul_precision = precision},
                                         .strategy = std::move(strategy),
                                         .columns = options.columns,
@@ -146,14 +262,15 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
 absl::Status Model::Save(absl::string_view uri) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
   const train::Objective& objective = trainer->objective();
+  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
   Json description;
   description["version"] = kFormatVersion;
   description["network"] = objective.network.ToJson();
-  description["loss"] = objective.loss.ToJson();
+  description["targets"] = Json::array();
+  for (const train::Target& target : objective.targets) {
+    description["targets"].push_back(TargetToJson(target));
+  }
   description["optimizer"] = objective.optimizer.ToJson();
-  description["metrics"] = Json::array();
-  for (const nn::Metric& metric : objective.metrics)
-    description["metrics"].push_back(std::string(metric.name()));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
   return save::WriteWeights(*io::FileSystem::Default(), uri,
                             {.arrays = weights, .metadata = {{kMetadataKey, description.dump()}}});
@@ -178,14 +295,12 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
                               nn::Network::FromJson(description.at("network")));
     PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
                               nn::Optimizer::FromJson(description.at("optimizer")));
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(description.at("loss")));
     CompileOptions compile{.optimizer = std::move(optimizer),
-                           .loss = std::move(loss),
                            .columns = options.columns,
                            .client = options.client,
                            .replicas = options.replicas};
-    for (const Json& metric : description.at("metrics"))
-      compile.metrics.push_back(metric.get<std::string>());
+    PENSTOCK_RETURN_IF_ERROR(
+        base::WithContext(TargetsFromJson(description, network, compile), uri));
     Model model(std::move(network));
     PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
     PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.arrays), uri));

@@ -17,13 +17,16 @@
 // first one with the layer, the shapes and the line of your program.
 //
 // Where this differs from Keras: a dataset's batches are columns with names, and
-// CompileOptions.columns says which are the inputs and the label when that is not clear.
+// CompileOptions.columns says which are the inputs and the labels when that is not clear.
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -53,7 +56,9 @@ using nn::Flatten;
 using nn::GlobalAveragePooling2D;
 using nn::GlobalMaxPooling2D;
 using nn::Input;
+using nn::Lambda;
 using nn::MaxPooling2D;
+using nn::Nested;
 using nn::RandomCrop;
 using nn::RandomTranslation;
 using nn::ReLU;
@@ -102,6 +107,21 @@ class LossArg {
  private:
   absl::StatusOr<nn::Loss> value_;
 };
+// The loss of the only output, or one of each output: in their order, or by their names.
+class LossesArg {
+ public:
+  using ByName = std::vector<std::pair<std::string, LossArg>>;
+  template <typename T, typename = std::enable_if_t<std::is_convertible_v<T, LossArg>>>
+  LossesArg(T one) : in_order_{LossArg(std::move(one))} {}                  // NOLINT: "mse"
+  LossesArg(std::vector<LossArg> losses) : in_order_(std::move(losses)) {}  // NOLINT
+  LossesArg(ByName losses) : by_name_(std::move(losses)) {}                 // NOLINT
+  const std::vector<LossArg>& in_order() const { return in_order_; }
+  const ByName& by_name() const { return by_name_; }
+
+ private:
+  std::vector<LossArg> in_order_;
+  ByName by_name_;
+};
 class MetricArg {
  public:
   MetricArg(const char* name) : value_(nn::Metric::FromName(name)) {}         // NOLINT: "accuracy"
@@ -115,8 +135,17 @@ class MetricArg {
 
 struct CompileOptions {
   OptimizerArg optimizer = "adam";
-  LossArg loss = "sparse_categorical_crossentropy";
+  // Of several outputs: LossesArg::ByName{{"class", "sparse_categorical_crossentropy"},
+  // {"box", "mse"}}, or a list in their order.
+  LossesArg loss = "sparse_categorical_crossentropy";
+  // How much each output's loss counts, by the output's name; 1 where it is not named.
+  std::map<std::string, double> loss_weights = {};
+  // Of every output.
   std::vector<MetricArg> metrics = {};
+  // The same, but examples count as their weights say.
+  std::vector<MetricArg> weighted_metrics = {};
+  // Of single outputs, by the output's name.
+  std::map<std::string, std::vector<MetricArg>> output_metrics = {};
   train::Columns columns = {};
   // Where it runs. None: the device that PENSTOCK_DEVICE names, else the CPU, with one replica.
   std::shared_ptr<runtime::Client> client = nullptr;

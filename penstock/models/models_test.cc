@@ -62,7 +62,7 @@ TEST(ResNetCifar, StagesHalveTheImageAndDoubleTheFilters) {
   std::vector<std::string> stages;
   for (const auto& use : network.uses()) {
     if (use.name.size() > 4 && use.name.substr(use.name.size() - 4) == "_out")
-      stages.push_back(use.type.ToString());
+      stages.push_back(use.type().ToString());
   }
   EXPECT_THAT(stages,
               ::testing::ElementsAre("f32[?,32,24,16]", "f32[?,16,12,32]", "f32[?,8,6,64]"));

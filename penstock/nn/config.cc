@@ -6,7 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/status.h"
 #include "penstock/nn/named_call.h"
+#include "penstock/nn/network.h"
 
 namespace penstock::nn {
 namespace {
@@ -137,6 +139,10 @@ void Config::Wrong(const char* key, const char* wanted) {
   }
 }
 
+void Config::Wrong(const char* key, const absl::Status& status) {
+  if (status_.ok()) status_ = base::WithContext(status, absl::StrCat("option '", key, "'"));
+}
+
 template <typename T>
 Config& Config::Field(const char* key, T& field, const char* wanted) {
   if (out_ != nullptr) {
@@ -173,6 +179,33 @@ Config& Config::operator()(const char* key, OptionalSize2D& f) {
 }
 Config& Config::operator()(const char* key, Range& f) {
   return Field(key, f, "a number or [low, high]");
+}
+
+Config& Config::operator()(const char* key, Layer& field) {
+  if (out_ != nullptr) {
+    if (field.valid()) (*out_)[key] = LayerToJson(field);
+  } else if (const Json* json = Take(key); json != nullptr) {
+    absl::StatusOr<Layer> layer = LayerFromJson(*json);
+    if (layer.ok()) {
+      field = *std::move(layer);
+    } else {
+      Wrong(key, layer.status());
+    }
+  }
+  return *this;
+}
+Config& Config::operator()(const char* key, Network& field) {
+  if (out_ != nullptr) {
+    if (field.status().ok()) (*out_)[key] = field.ToJson();
+  } else if (const Json* json = Take(key); json != nullptr) {
+    absl::StatusOr<Network> network = Network::FromJson(*json);
+    if (network.ok()) {
+      field = *std::move(network);
+    } else {
+      Wrong(key, network.status());
+    }
+  }
+  return *this;
 }
 
 absl::Status Config::Finish() const {

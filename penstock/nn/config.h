@@ -37,6 +37,8 @@ class Config {
   Config& operator()(const char* key, OptionalSize2D& field);         // null when not given
   Config& operator()(const char* key, Padding2D& field);  // [[top, bottom], [left, right]], or less
   Config& operator()(const char* key, Range& field);      // a number or [low, high]
+  Config& operator()(const char* key, Layer& field);      // {"class_name", "config"}
+  Config& operator()(const char* key, Network& field);    // as Network::ToJson
 
   // The first wrong field, or a key that no field asked for. Keys that describe the object and not
   // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.
@@ -49,6 +51,7 @@ class Config {
   // The value to read, or nullptr when there is none.
   const nlohmann::ordered_json* Take(const char* key);
   void Wrong(const char* key, const char* wanted);
+  void Wrong(const char* key, const absl::Status& status);
 
   nlohmann::ordered_json* out_;
   const nlohmann::ordered_json* in_;

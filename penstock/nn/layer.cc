@@ -1,5 +1,6 @@
 #include "penstock/nn/layer.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 
@@ -7,30 +8,80 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/nn/network.h"
+#include "penstock/nn/regularizers.h"
 
 namespace penstock::nn {
 
 Value CallContext::Variable(absl::string_view name, const Shape& shape,
                             absl::string_view initializer, VariableOptions options) {
   const Value value =
-      variables_.Get(graph(), {.name = absl::StrCat(layer_name_, "/", name),
-                               .type = {options.dtype.value_or(policy_.variable), shape},
+      variables_.Get(graph(), {.name = absl::StrCat(place_.layer_name, "/", name),
+                               .type = {options.dtype.value_or(place_.policy.variable), shape},
                                .initializer = std::string(initializer),
-                               .trainable = options.trainable});
+                               .trainable = options.trainable && place_.trainable,
+                               .regularizer = std::move(options.regularizer),
+                               .constraint = std::move(options.constraint)});
   const bool cast = options.autocast && value.valid() && base::IsFloat(value.dtype());
   return cast ? ir::Convert(value, compute_dtype()) : value;
 }
 
 void CallContext::Assign(absl::string_view name, Value value) {
-  variables_.Set(absl::StrCat(layer_name_, "/", name), value);
+  variables_.Set(absl::StrCat(place_.layer_name, "/", name), value);
+}
+
+// Layers are told apart by their place in the network, calls within a layer by their order.
+Value CallContext::OwnKey() {
+  if (!place_.key.valid()) return Value();
+  return ir::FoldIn(ir::FoldIn(place_.key, place_.index), static_cast<uint32_t>(keys_++));
 }
 
 Value CallContext::NextKey() {
-  if (!options_.key.valid())
-    return Fail("needs random numbers, but the network is applied without a key");
-  // Layers are told apart by their place in the network, calls within a layer by their order.
-  return ir::FoldIn(ir::FoldIn(options_.key, static_cast<uint32_t>(layer_index_)),
-                    static_cast<uint32_t>(keys_++));
+  const Value key = OwnKey();
+  return key.valid() ? key : Fail("needs random numbers, but the network is applied without a key");
+}
+
+void CallContext::SetOutputMask(Value mask, size_t i) {
+  if (output_masks_.size() <= i) output_masks_.resize(i + 1);
+  output_masks_[i] = std::move(mask);
+}
+
+void CallContext::AddLoss(Value loss) {
+  if (loss.valid()) losses_.push_back(ir::Convert(loss, DType::kF32));
+}
+
+void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
+  if (regularizer.empty() || !y.valid()) return;
+  const Value penalty = Regularize(regularizer, y);
+  if (penalty.valid()) AddLoss(penalty / static_cast<double>(y.shape().dim(0)));
+}
+
+Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Values& inputs,
+                          const Values& masks, Values* output_masks) {
+  PENSTOCK_CHECK(layer.valid());
+  internal::CallResult result =
+      internal::CallLayer(layer, options_, variables_,
+                          {.layer_name = absl::StrCat(place_.layer_name, "/", name),
+                           .key = OwnKey(),
+                           .policy = place_.policy,
+                           .trainable = place_.trainable,
+                           .input_masks = masks},
+                          inputs);
+  losses_.insert(losses_.end(), result.losses.begin(), result.losses.end());
+  if (output_masks != nullptr) *output_masks = std::move(result.masks);
+  return std::move(result.outputs);
+}
+
+Outputs CallContext::Call(const Network& network, const Values& inputs, Values* output_masks) {
+  Network::Result result = network.Run(options_, variables_,
+                                       {.layer_name = place_.layer_name,
+                                        .key = OwnKey(),
+                                        .policy = place_.policy,
+                                        .trainable = place_.trainable,
+                                        .input_masks = place_.input_masks},
+                                       inputs);
+  losses_.insert(losses_.end(), result.losses.begin(), result.losses.end());
+  if (output_masks != nullptr) *output_masks = std::move(result.output_masks);
+  return std::move(result.outputs);
 }
 
 Value CallContext::Fail(absl::string_view message) {
@@ -38,10 +89,59 @@ Value CallContext::Fail(absl::string_view message) {
   return Value();
 }
 
+namespace {
+
+// The layer's own policy, or that of what it stands in. An unknown name is an error of the graph.
+Policy PolicyOf(const Layer& layer, const Policy& outer, ir::Graph& graph) {
+  if (layer.given_dtype().empty()) return outer;
+  absl::StatusOr<Policy> policy = Policy::FromName(layer.given_dtype());
+  if (policy.ok()) return *std::move(policy);
+  graph.Fail(policy.status());
+  return outer;
+}
+
+// The masks of the outputs: those that the call set; else, where the layer supports masking, that
+// of the first input that has one.
+Values OutputMasks(const LayerBody& body, const CallContext& ctx, const Values& input_masks,
+                   size_t count) {
+  Values masks(count);
+  if (body.supports_masking()) {
+    for (const Value& mask : input_masks) {
+      if (!mask.valid()) continue;
+      masks.assign(count, mask);
+      break;
+    }
+  }
+  for (size_t i = 0; i < std::min(count, ctx.output_masks().size()); ++i) {
+    if (ctx.output_masks()[i].has_value()) masks[i] = *ctx.output_masks()[i];
+  }
+  return masks;
+}
+
+}  // namespace
+
+internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions& options,
+                                         VariableScope& variables, CallContext::Place place,
+                                         Values inputs) {
+  place.policy = PolicyOf(layer, place.policy, *options.graph);
+  place.trainable = place.trainable && layer.trainable();
+  for (Value& input : inputs) {
+    if (input.valid() && base::IsFloat(input.dtype())) {
+      input = ir::Convert(input, place.policy.compute);
+    }
+  }
+  const Values input_masks = place.input_masks;
+  CallContext ctx(options, variables, std::move(place));
+  CallResult result{.outputs = layer.body().Call(ctx, inputs), .losses = ctx.losses()};
+  result.masks = OutputMasks(layer.body(), ctx, input_masks, result.outputs.size());
+  return result;
+}
+
 struct Layer::State {
   std::shared_ptr<LayerBody> body;
   std::string name, dtype;
   base::SourceLocation location;
+  bool trainable = true;
 };
 
 Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
@@ -57,17 +157,37 @@ const base::SourceLocation& Layer::location() const { return state_->location; }
 Symbol Layer::operator()(const Symbol& input) const { return (*this)(std::vector<Symbol>{input}); }
 
 Symbol Layer::operator()(const std::vector<Symbol>& inputs) const {
+  const std::vector<Symbol> outputs = Outputs(inputs);
+  if (outputs.size() == 1) return outputs[0];
+  Symbol::Node node = *outputs[0].node();
+  node.types = {absl::InvalidArgumentError(
+      absl::StrCat(given_name().empty() ? SnakeCase(class_name()) : given_name(), " gives ",
+                   outputs.size(), " outputs: call Outputs() on it, which returns them all"))};
+  return Symbol(std::make_shared<Symbol::Node>(std::move(node)));
+}
+
+std::vector<Symbol> Layer::Outputs(const std::vector<Symbol>& inputs) const {
   PENSTOCK_CHECK(valid());
-  return Symbol(
+  const auto node =
       std::make_shared<Symbol::Node>(Symbol::Node{.layer = *this,
                                                   .inputs = inputs,
                                                   .input_name = "",
-                                                  .type = internal::InferType(*this, inputs)}));
+                                                  .types = internal::InferTypes(*this, inputs)});
+  std::vector<Symbol> outputs;
+  for (size_t i = 0; i < node->types.size(); ++i) outputs.emplace_back(node, static_cast<int>(i));
+  return outputs;
 }
+
+const Layer& Layer::SetTrainable(bool trainable) const {
+  PENSTOCK_CHECK(valid());
+  state_->trainable = trainable;
+  return *this;
+}
+bool Layer::trainable() const { return state_->trainable; }
 
 const absl::StatusOr<TensorType>& Symbol::type() const {
   PENSTOCK_CHECK(valid());
-  return node_->type;
+  return node_->types[output_];
 }
 
 Symbol Input(const InputOptions& options) {
@@ -88,7 +208,7 @@ Symbol Input(const InputOptions& options) {
     return TensorType{options.dtype, Shape(options.shape).Prepend(-1)};
   }();
   return Symbol(std::make_shared<Symbol::Node>(Symbol::Node{
-      .layer = Layer(), .inputs = {}, .input_name = options.name, .type = std::move(type)}));
+      .layer = Layer(), .inputs = {}, .input_name = options.name, .types = {std::move(type)}}));
 }
 
 std::string SnakeCase(absl::string_view class_name) {

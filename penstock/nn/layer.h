@@ -52,6 +52,17 @@ struct VariableSpec {
   TensorType type;
   std::string initializer;  // by name, see initializers.h
   bool trainable = true;
+  std::string regularizer = "";  // by name, see regularizers.h; empty: none
+  std::string constraint = "";   // by name, see constraints.h; empty: none
+};
+
+// What a layer computes: one value, or several in a fixed order (an LSTM that returns its state, a
+// network with two heads). Converts from either.
+class Outputs : public Values {
+ public:
+  Outputs() = default;
+  Outputs(Value value) : Values{std::move(value)} {}     // NOLINT: `return y;`
+  Outputs(Values values) : Values(std::move(values)) {}  // NOLINT
 };
 
 // How the layers of a network reach its variables. Network has the two implementations: one
@@ -75,22 +86,38 @@ struct ApplyOptions {
   Value sample_mask = Value();
 };
 
+class Layer;
+class Network;
+
 // What Call sees.
 class CallContext {
  public:
-  CallContext(const ApplyOptions& options, VariableScope& variables, std::string layer_name,
-              int layer_index, Policy policy)
-      : options_(options),
-        variables_(variables),
-        layer_name_(std::move(layer_name)),
-        layer_index_(layer_index),
-        policy_(std::move(policy)) {}
+  // Where a layer stands.
+  struct Place {
+    std::string layer_name = "";  // "block/dense"
+    Value key = Value();          // of whoever calls it, which tells its layers apart by `index`
+    uint32_t index = 0;
+    Policy policy = Policy();
+    bool trainable = true;
+    Values input_masks = {};
+  };
+  CallContext(const ApplyOptions& options, VariableScope& variables, Place place)
+      : options_(options), variables_(variables), place_(std::move(place)) {}
 
   ir::Graph& graph() const { return *options_.graph; }
   bool training() const { return options_.training; }
+  // False when somebody has switched this layer's training off (Layer::SetTrainable).
+  bool trainable() const { return place_.trainable; }
   const Value& sample_mask() const { return options_.sample_mask; }
+  // Which steps of a sequence are real: bool [batch, steps]; invalid: all, or input i has no mask.
+  // It comes from Embedding and Masking and goes through layers that say supports_masking.
+  Value input_mask(size_t i = 0) const {
+    return i < place_.input_masks.size() ? place_.input_masks[i] : Value();
+  }
+  // The mask of output i, instead of what would come out of the inputs' masks. Invalid: none.
+  void SetOutputMask(Value mask, size_t i = 0);
   // What floating inputs come in, variables are read in, and outputs should be.
-  DType compute_dtype() const { return policy_.compute; }
+  DType compute_dtype() const { return place_.policy.compute; }
 
   struct VariableOptions {
     bool trainable = true;
@@ -98,6 +125,8 @@ class CallContext {
     std::optional<DType> dtype = std::nullopt;
     // False: it is read in the type in which it is kept, not in compute_dtype().
     bool autocast = true;
+    std::string regularizer = "";  // by name, see regularizers.h
+    std::string constraint = "";   // by name, see constraints.h
   };
   // The variable `name` of this layer; the first call declares it.
   Value Variable(absl::string_view name, const Shape& shape, absl::string_view initializer,
@@ -109,16 +138,34 @@ class CallContext {
   void Assign(absl::string_view name, Value value);
   // A key of this layer's own; each call gives another.
   Value NextKey();
+  // Adds a scalar to what training minimises: a penalty on activities.
+  void AddLoss(Value loss);
+  // AddLoss of `regularizer` (by name; empty: nothing) of `y`, divided by the batch size as Keras
+  // does.
+  void RegularizeActivity(absl::string_view regularizer, Value y);
+  // Calls another layer as a part of this one: its variables are "<this layer>/<name>/...", its
+  // penalties count, its policy is this layer's unless it has its own. `masks` are of its inputs;
+  // the masks of the outputs come back in *output_masks, if given.
+  Outputs Call(const Layer& layer, absl::string_view name, const Values& inputs,
+               const Values& masks = {}, Values* output_masks = nullptr);
+  // The same for a whole network: its layers' variables are "<this layer>/<layer>/...".
+  Outputs Call(const Network& network, const Values& inputs, Values* output_masks = nullptr);
   // Records an error of this layer's and gives an invalid value to return.
   Value Fail(absl::string_view message);
 
+  // What came of the call besides its outputs.
+  const std::vector<std::optional<Value>>& output_masks() const { return output_masks_; }
+  const Values& losses() const { return losses_; }
+
  private:
+  friend class Network;
+  Value OwnKey();
   const ApplyOptions& options_;
   VariableScope& variables_;
-  std::string layer_name_;
-  int layer_index_;
-  Policy policy_;
+  Place place_;
   int keys_ = 0;
+  std::vector<std::optional<Value>> output_masks_;
+  Values losses_;
 };
 
 // One class of layer: its options and what it does.
@@ -129,12 +176,14 @@ class LayerBody {
   virtual absl::string_view class_name() const = 0;
   // Inputs are valid values, those of a floating type in ctx.compute_dtype(); the first dimension
   // is the batch. Errors go to ctx.Fail or come from ir.
-  virtual Value Call(CallContext& ctx, const Values& inputs) const = 0;
+  virtual Outputs Call(CallContext& ctx, const Values& inputs) const = 0;
+  // Whether the mask of the inputs holds for the outputs too, as in Keras; otherwise it ends here.
+  virtual bool supports_masking() const { return false; }
   // Shows every option to `config`, which reads or writes it.
   virtual void Fields(Config& config) = 0;
+  // Why it cannot be written as JSON: it is made of a function of this program.
+  virtual absl::Status CheckSerializable() const { return absl::OkStatus(); }
 };
-
-class Layer;
 
 // What a layer call yields while a network is being described: a tensor whose batch size is not
 // known yet. Its type is the one under the policy float32: a network's policy is known later.
@@ -148,10 +197,14 @@ class Symbol {
 
   struct Node;
   const std::shared_ptr<const Node>& node() const { return node_; }
-  explicit Symbol(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  // Which of the node's outputs this is.
+  int output() const { return output_; }
+  explicit Symbol(std::shared_ptr<const Node> node, int output = 0)
+      : node_(std::move(node)), output_(output) {}
 
  private:
   std::shared_ptr<const Node> node_;
+  int output_ = 0;
 };
 
 // A handle to one layer: copies are the same layer, and calling it twice shares its variables.
@@ -161,9 +214,16 @@ class Layer {
   Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
         base::SourceLocation location);
 
-  // `location` defaults to where the layer was made.
+  // The output of a layer that has one; of others it is an error that says so.
   Symbol operator()(const Symbol& input) const;
   Symbol operator()(const std::vector<Symbol>& inputs) const;
+  // All outputs. After an error there is one, which carries it.
+  std::vector<Symbol> Outputs(const std::vector<Symbol>& inputs) const;
+
+  // False: its variables stay as they are in training, and batch normalisation normalises by its
+  // moving averages. Networks look at it when they are made and when a model is compiled.
+  const Layer& SetTrainable(bool trainable) const;
+  bool trainable() const;
 
   bool valid() const { return state_ != nullptr; }
   absl::string_view class_name() const { return body().class_name(); }
@@ -186,7 +246,8 @@ struct Symbol::Node {
   Layer layer;  // invalid for an input
   std::vector<Symbol> inputs;
   std::string input_name;  // of an input, may be empty
-  absl::StatusOr<TensorType> type;
+  // Of the outputs, at least one; or one error.
+  std::vector<absl::StatusOr<TensorType>> types;
 };
 
 struct InputOptions {

@@ -12,9 +12,9 @@ namespace {
 
 std::vector<internal::LayerRow> AllRows() {
   std::vector<internal::LayerRow> all;
-  for (auto family :
-       {internal::CoreLayers(), internal::ConvolutionLayers(), internal::PoolingLayers(),
-        internal::NormalizationLayers(), internal::AugmentationLayers()}) {
+  for (auto family : {internal::CoreLayers(), internal::ConvolutionLayers(),
+                      internal::PoolingLayers(), internal::NormalizationLayers(),
+                      internal::AugmentationLayers(), internal::CompositionLayers()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -33,11 +33,32 @@ std::vector<std::string> LayerClassNames() {
   return names;
 }
 
-nlohmann::ordered_json LayerConfig(LayerBody& body) {
+nlohmann::ordered_json LayerConfig(const Layer& layer) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   Config config = Config::Writer(json);
-  body.Fields(config);
+  layer.body().Fields(config);
+  if (const std::string& dtype = layer.given_dtype(); !dtype.empty()) {
+    json["dtype"] = Policy::FromName(dtype)->ToJson();
+  }
+  if (!layer.trainable()) json["trainable"] = false;
   return json;
+}
+
+nlohmann::ordered_json LayerToJson(const Layer& layer) {
+  nlohmann::ordered_json config = LayerConfig(layer);
+  if (!layer.given_name().empty()) config["name"] = layer.given_name();
+  return {{"class_name", std::string(layer.class_name())}, {"config", std::move(config)}};
+}
+
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json) {
+  if (!json.is_object() || !json.contains("class_name") || !json["class_name"].is_string() ||
+      !json.contains("config") || !json["config"].is_object()) {
+    return absl::InvalidArgumentError("a layer is {\"class_name\", \"config\"}");
+  }
+  const auto& config = json["config"];
+  const bool named = config.contains("name") && config["name"].is_string();
+  return LayerFromConfig(json["class_name"].get<std::string>(),
+                         named ? config["name"].get<std::string>() : "", config);
 }
 
 absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
@@ -59,7 +80,11 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
       dtype = policy->name;
     }
     // A layer read from a file has no line of the user's.
-    return Layer(std::move(body), name, std::move(dtype), base::SourceLocation());
+    Layer layer(std::move(body), name, std::move(dtype), base::SourceLocation());
+    if (const auto given = json.find("trainable"); given != json.end() && given->is_boolean()) {
+      layer.SetTrainable(given->get<bool>());
+    }
+    return layer;
   }
   return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name, "'; there are ",
                                           absl::StrJoin(LayerClassNames(), ", ")));

@@ -24,6 +24,7 @@ absl::Span<const LayerRow> ConvolutionLayers();
 absl::Span<const LayerRow> PoolingLayers();
 absl::Span<const LayerRow> NormalizationLayers();
 absl::Span<const LayerRow> AugmentationLayers();
+absl::Span<const LayerRow> CompositionLayers();
 
 template <typename Body>
 std::shared_ptr<LayerBody> MakeDefault() {

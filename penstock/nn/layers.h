@@ -13,6 +13,7 @@
 // file, its options and maker here, and its test.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -128,6 +129,29 @@ struct RescalingOptions {
 };
 Layer Rescaling(const RescalingOptions& options,
                 SourceLocation location = SourceLocation::Current());
+
+// ---- Layers made of other things (layers_composition.cc) ----
+
+// A layer from a function of this program. It may ask `ctx` for variables and keys as any layer.
+// A model with it cannot be saved with its layers (its weights can): a file cannot hold a function.
+//
+//   Layer halve = Lambda([](CallContext&, const Values& x) { return x[0] * 0.5; });
+struct LambdaOptions {
+  std::string name = "";
+  std::string dtype = "";
+};
+using LambdaFunction = std::function<Outputs(CallContext& ctx, const Values& inputs)>;
+Layer Lambda(LambdaFunction function, const LambdaOptions& options = {},
+             SourceLocation location = SourceLocation::Current());
+
+// A network as one layer of another: its variables are "<name>/<layer>/...". Its layers compute
+// under the outer network's policy, unless they or the network have one of their own. `name`
+// defaults to the network's.
+struct NestedOptions {
+  std::string name = "";
+};
+Layer Nested(const Network& network, const NestedOptions& options = {},
+             SourceLocation location = SourceLocation::Current());
 
 // ---- Convolution and pooling of images (layers_convolution.cc, layers_pooling.cc) ----
 
@@ -271,7 +295,10 @@ Layer RandomTranslation(const RandomTranslationOptions& options,
 
 // ---- To and from JSON ----
 
-nlohmann::ordered_json LayerConfig(LayerBody& body);
+nlohmann::ordered_json LayerConfig(const Layer& layer);
+// A layer that is an option of another: {"class_name", "config"} with the name in it, as Keras.
+nlohmann::ordered_json LayerToJson(const Layer& layer);
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json);
 // The layer of Keras's class name; the error lists the classes there are.
 absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
                                       const nlohmann::ordered_json& config);

@@ -58,7 +58,7 @@ struct RandomCropLayer : LayerOf<RandomCropOptions> {
     config("height", options_.height)("width", options_.width);
   }
 
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
     if (options_.height <= 0 || options_.width <= 0) {
@@ -117,7 +117,7 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
         "fill_value", options_.fill_value);
   }
 
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
     const std::string& fill = options_.fill_mode;

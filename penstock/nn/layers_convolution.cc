@@ -44,7 +44,7 @@ struct Conv2DLayer : LayerOf<Conv2DOptions> {
         "kernel_initializer", options_.kernel_initializer)("bias_initializer",
                                                            options_.bias_initializer);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
     const int64_t channels = x.shape().dim(-1), groups = options_.groups;
@@ -93,7 +93,7 @@ struct DepthwiseConv2DLayer : LayerOf<DepthwiseConv2DOptions> {
         "use_bias", options_.use_bias)("depthwise_initializer", options_.depthwise_initializer)(
         "bias_initializer", options_.bias_initializer);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return BiasAndActivation(ctx, options_, Depthwise(ctx, inputs, options_, "kernel"));
   }
 };
@@ -110,7 +110,7 @@ struct SeparableConv2DLayer : LayerOf<SeparableConv2DOptions> {
         "pointwise_initializer", options_.pointwise_initializer)("bias_initializer",
                                                                  options_.bias_initializer);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (options_.filters <= 0)
       return ctx.Fail(absl::StrCat("filters must be above 0, got ", options_.filters));
     const Value x = Depthwise(ctx, inputs, options_, "depthwise_kernel");
@@ -126,7 +126,7 @@ struct ZeroPadding2DLayer : LayerOf<ZeroPadding2DOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "ZeroPadding2D"; }
   void Fields(Config& config) override { config("padding", options_.padding); }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
     const auto& [top, bottom, left, right] = options_.padding;

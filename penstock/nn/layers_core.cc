@@ -19,7 +19,7 @@ struct DenseLayer : LayerOf<DenseOptions> {
         "use_bias", options_.use_bias)("kernel_initializer", options_.kernel_initializer)(
         "bias_initializer", options_.bias_initializer);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     if (options_.units <= 0)
@@ -40,7 +40,7 @@ struct ActivationLayer : LayerOf<ActivationOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Activation"; }
   void Fields(Config& config) override { config("activation", options_.activation); }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return Activate(options_.activation, OnlyInput(ctx, inputs));
   }
 };
@@ -52,7 +52,7 @@ struct ReLULayer : LayerOf<ReLUOptions> {
     config("max_value", options_.max_value)("negative_slope", options_.negative_slope)(
         "threshold", options_.threshold);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     const auto& [max, slope, threshold, name, dtype] = options_;
@@ -76,7 +76,7 @@ struct SoftmaxLayer : LayerOf<SoftmaxOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Softmax"; }
   void Fields(Config& config) override { config("axis", options_.axis); }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return ir::Softmax(OnlyInput(ctx, inputs), options_.axis);
   }
 };
@@ -85,7 +85,7 @@ struct DropoutLayer : LayerOf<DropoutOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Dropout"; }
   void Fields(Config& config) override { config("rate", options_.rate); }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     if (!(options_.rate >= 0 && options_.rate <= 1)) {
@@ -102,7 +102,7 @@ struct FlattenLayer : LayerOf<FlattenOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Flatten"; }
   void Fields(Config&) override {}
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     if (x.rank() < 1) return ctx.Fail("wants a batch, got a scalar");
@@ -114,7 +114,7 @@ struct AddLayer : LayerOf<AddOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Add"; }
   void Fields(Config&) override {}
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (inputs.size() < 2)
       return ctx.Fail(absl::StrCat("adds two or more inputs, got ", inputs.size()));
     int rank = 0;
@@ -138,7 +138,7 @@ struct RescalingLayer : LayerOf<RescalingOptions> {
   void Fields(Config& config) override {
     config("scale", options_.scale)("offset", options_.offset);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = ir::Convert(OnlyInput(ctx, inputs), DType::kF32);
     return ir::Convert(x * options_.scale + options_.offset, ctx.compute_dtype());
   }

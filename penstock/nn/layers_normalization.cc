@@ -21,7 +21,7 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
         "moving_variance_initializer", options_.moving_variance_initializer);
   }
 
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     const int64_t rank = x.rank(), axis = options_.axis < 0 ? options_.axis + rank : options_.axis;
@@ -46,7 +46,7 @@ struct BatchNormalizationLayer : internal::LayerOf<BatchNormalizationOptions> {
     const Value moving_variance =
         variable("moving_variance", options_.moving_variance_initializer, false);
 
-    if (ctx.training()) {
+    if (ctx.training() && ctx.trainable()) {
       const ir::BatchNormResult batch = ir::BatchNormTraining(
           x, gamma, beta, ctx.sample_mask(), {.axis = axis, .epsilon = options_.epsilon});
       const double m = options_.momentum;

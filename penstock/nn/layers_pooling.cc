@@ -23,7 +23,7 @@ struct Pooling2DLayer : LayerOf<Pooling2DOptions> {
     config("pool_size", options_.pool_size)("strides", options_.strides)("padding",
                                                                          options_.padding);
   }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
     const internal::Window2D window{
@@ -72,7 +72,7 @@ struct GlobalPooling2DLayer : LayerOf<GlobalPooling2DOptions> {
 struct GlobalAveragePooling2DLayer : GlobalPooling2DLayer {
   using GlobalPooling2DLayer::GlobalPooling2DLayer;
   absl::string_view class_name() const override { return "GlobalAveragePooling2D"; }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return ir::ReduceMean(internal::ImageInput(ctx, inputs), {1, 2}, options_.keepdims);
   }
 };
@@ -80,7 +80,7 @@ struct GlobalAveragePooling2DLayer : GlobalPooling2DLayer {
 struct GlobalMaxPooling2DLayer : GlobalPooling2DLayer {
   using GlobalPooling2DLayer::GlobalPooling2DLayer;
   absl::string_view class_name() const override { return "GlobalMaxPooling2D"; }
-  Value Call(CallContext& ctx, const Values& inputs) const override {
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return ir::ReduceMax(internal::ImageInput(ctx, inputs), {1, 2}, options_.keepdims);
   }
 };

@@ -11,6 +11,7 @@
 #include "penstock/nn/config.h"
 #include "penstock/nn/initializers.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/regularizers.h"
 
 namespace penstock::nn {
 namespace {
@@ -78,26 +79,6 @@ class BoundScope : public VariableScope {
   absl::flat_hash_map<int, Value> assigned_;
 };
 
-// The layer's own policy, or the network's. An unknown name is an error of the graph.
-Policy PolicyOf(const Layer& layer, const Policy& network, ir::Graph& graph) {
-  if (layer.given_dtype().empty()) return network;
-  absl::StatusOr<Policy> policy = Policy::FromName(layer.given_dtype());
-  if (policy.ok()) return *std::move(policy);
-  graph.Fail(policy.status());
-  return network;
-}
-
-// Runs a layer under its policy.
-Value CallLayer(const Layer& layer, const Policy& network_policy, const ApplyOptions& options,
-                VariableScope& variables, const std::string& name, size_t index, Values inputs) {
-  const Policy policy = PolicyOf(layer, network_policy, *options.graph);
-  CallContext ctx(options, variables, name, static_cast<int>(index), policy);
-  for (Value& input : inputs) {
-    if (base::IsFloat(input.dtype())) input = ir::Convert(input, policy.compute);
-  }
-  return layer.body().Call(ctx, inputs);
-}
-
 std::string LayerNameForErrors(const Layer& layer) {
   return layer.given_name().empty() ? SnakeCase(layer.class_name()) : layer.given_name();
 }
@@ -106,28 +87,33 @@ std::string LayerNameForErrors(const Layer& layer) {
 
 namespace internal {
 
-absl::StatusOr<TensorType> InferType(const Layer& layer, const std::vector<Symbol>& inputs) {
+std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
+                                                   const std::vector<Symbol>& inputs) {
   ir::Graph scratch("shapes");
+  const std::string name = LayerNameForErrors(layer);
+  ir::Scope scope(scratch, name, layer.location());
   Values values;
-  {
-    ir::Scope scope(scratch, LayerNameForErrors(layer), layer.location());
-    for (const Symbol& input : inputs) {
-      if (!input.valid()) {
-        scratch.Fail(absl::InvalidArgumentError("is called on a tensor that no layer has made"));
-        return scratch.status();
-      }
-      if (!input.type().ok()) return input.type().status();  // the first error is the one to show
-      values.push_back(scratch.Parameter(WithBatch(*input.type(), kTraceBatch), "input"));
+  for (const Symbol& input : inputs) {
+    if (!input.valid()) {
+      scratch.Fail(absl::InvalidArgumentError("is called on a tensor that no layer has made"));
+      return {scratch.status()};
     }
-    DeclaringScope variables;
-    const ApplyOptions options{
-        .graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
-    const Value out =
-        CallLayer(layer, Policy(), options, variables, LayerNameForErrors(layer), 0, values);
-    PENSTOCK_RETURN_IF_ERROR(scratch.status());
-    PENSTOCK_CHECK(out.valid());
-    return WithBatch(out.type(), -1);
+    if (!input.type().ok()) return {input.type().status()};  // the first error is the one to show
+    values.push_back(scratch.Parameter(WithBatch(*input.type(), kTraceBatch), "input"));
   }
+  DeclaringScope variables;
+  const ApplyOptions options{.graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
+  const Outputs outputs =
+      CallLayer(layer, options, variables, {.layer_name = name, .key = options.key}, values)
+          .outputs;
+  if (!scratch.status().ok()) return {scratch.status()};
+  if (outputs.empty()) return {absl::InvalidArgumentError(absl::StrCat(name, " gives no output"))};
+  std::vector<absl::StatusOr<TensorType>> types;
+  for (const Value& output : outputs) {
+    PENSTOCK_CHECK(output.valid());
+    types.push_back(WithBatch(output.type(), -1));
+  }
+  return types;
 }
 
 }  // namespace internal
@@ -157,6 +143,22 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   status_ = Declare();
 }
 
+Network Network::Refreshed() const {
+  Network out = *this;
+  if (out.status_.ok()) out.status_ = out.Declare();
+  return out;
+}
+
+absl::Status Network::CheckSerializable() const {
+  for (const Use& use : uses_) {
+    if (!use.layer.valid()) continue;
+    if (absl::Status status = use.layer.body().CheckSerializable(); !status.ok()) {
+      return base::WithContext(status, absl::StrCat("layer '", use.name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 Network Network::WithPolicy(absl::string_view policy) const {
   Network out = *this;
   if (!out.status_.ok()) return out;
@@ -172,9 +174,10 @@ Network Network::WithPolicy(absl::string_view policy) const {
 std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
                                   const std::vector<Symbol>& outputs) {
   absl::flat_hash_map<const Symbol::Node*, int> place, met;
-  const auto add = [&](const Symbol& symbol, std::vector<int> from) {
+  const auto add = [&](const Symbol& symbol, std::vector<Use::From> from) {
     place[symbol.node().get()] = static_cast<int>(uses_.size());
-    uses_.push_back({symbol.node()->layer, "", std::move(from), *symbol.type()});
+    uses_.push_back({symbol.node()->layer, "", std::move(from), {}});
+    for (const auto& type : symbol.node()->types) uses_.back().types.push_back(*type);
   };
   for (const Symbol& input : inputs) {
     if (input.node()->layer.valid()) {
@@ -208,12 +211,12 @@ std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
         if (!place.contains(next.node().get())) stack.push_back({next, 0});
         continue;
       }
-      std::vector<int> indices;
-      for (const Symbol& s : from) indices.push_back(place.at(s.node().get()));
+      std::vector<Use::From> indices;
+      for (const Symbol& s : from) indices.push_back({place.at(s.node().get()), s.output()});
       if (!place.contains(symbol.node().get())) add(symbol, std::move(indices));
       stack.pop_back();
     }
-    output_uses_.push_back(place.at(output.node().get()));
+    output_uses_.push_back({place.at(output.node().get()), output.output()});
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     uses_[input_uses_[i]].name = inputs[i].node()->input_name;
@@ -229,7 +232,9 @@ void Network::OrderUses(const std::vector<int>& visited) {
   const int count = static_cast<int>(uses_.size()), num_inputs = static_cast<int>(inputs_.size());
   std::vector<int> distance(count, 0), order(count), place(count);
   for (int i = count - 1; i >= 0; --i) {
-    for (int j : uses_[i].inputs) distance[j] = std::max(distance[j], distance[i] + 1);
+    for (const Use::From& from : uses_[i].inputs) {
+      distance[from.use] = std::max(distance[from.use], distance[i] + 1);
+    }
   }
   for (int i = 0; i < count; ++i) order[i] = i;
   std::sort(order.begin() + num_inputs, order.end(), [&](int a, int b) {
@@ -241,9 +246,9 @@ void Network::OrderUses(const std::vector<int>& visited) {
     ordered.push_back(std::move(uses_[order[i]]));
   }
   for (Use& use : ordered) {
-    for (int& input : use.inputs) input = place[input];
+    for (Use::From& from : use.inputs) from.use = place[from.use];
   }
-  for (int& output : output_uses_) output = place[output];
+  for (Use::From& from : output_uses_) from.use = place[from.use];
   uses_ = std::move(ordered);
 }
 
@@ -281,8 +286,10 @@ void Network::NameUses() {
     taken.emplace(use.name, nullptr);
     if (use.layer.valid()) names[use.layer.id()] = use.name;
   }
-  for (int i : input_uses_) inputs_.push_back({uses_[i].name, uses_[i].type});
-  for (int i : output_uses_) outputs_.push_back({uses_[i].name, uses_[i].type});
+  for (int i : input_uses_) inputs_.push_back({uses_[i].name, uses_[i].type()});
+  for (const Use::From& from : output_uses_) {
+    outputs_.push_back({uses_[from.use].name, uses_[from.use].types[from.output]});
+  }
 }
 
 // Finds the variables and the types of all outputs.
@@ -290,21 +297,22 @@ absl::Status Network::Declare() {
   ir::Graph scratch("declare");
   DeclaringScope scope;
   const ApplyOptions options{.graph = &scratch, .training = true, .key = ir::RandomKey(scratch, 0)};
-  Values values(uses_.size());
-  for (size_t i = 0; i < uses_.size(); ++i) {
-    Use& use = uses_[i];
-    if (!use.layer.valid()) {
-      values[i] = scratch.Parameter(WithBatch(use.type, kTraceBatch), use.name);
-      continue;
-    }
-    ir::Scope origin(scratch, use.name, use.layer.location());
-    Values from;
-    for (int j : use.inputs) from.push_back(values[j]);
-    values[i] = CallLayer(use.layer, policy_, options, scope, use.name, i, std::move(from));
-    PENSTOCK_RETURN_IF_ERROR(scratch.status());
-    use.type = WithBatch(values[i].type(), -1);
+  Values inputs;
+  for (const Port& input : inputs_) {
+    inputs.push_back(scratch.Parameter(WithBatch(input.type, kTraceBatch), input.name));
   }
-  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].type = uses_[output_uses_[i]].type;
+  const Result result = Run(options, scope, {.key = options.key, .policy = policy_}, inputs);
+  PENSTOCK_RETURN_IF_ERROR(scratch.status());
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    if (!uses_[i].layer.valid()) continue;
+    uses_[i].types.clear();
+    for (const Value& output : result.activations[i]) {
+      uses_[i].types.push_back(WithBatch(output.type(), -1));
+    }
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].type = uses_[output_uses_[i].use].types[output_uses_[i].output];
+  }
   variables_.clear();
   variable_index_.clear();
   for (const auto& [spec, value] : scope.declared()) {
@@ -322,28 +330,67 @@ int64_t Network::CountParameters(bool trainable_only) const {
   return n;
 }
 
+Network::Result Network::Run(const ApplyOptions& options, VariableScope& variables,
+                             const CallContext::Place& place, const Values& inputs) const {
+  Result result;
+  if (inputs.size() != inputs_.size()) {
+    options.graph->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "network '", name_, "' takes ", inputs_.size(), " inputs, got ", inputs.size())));
+    return result;
+  }
+  result.activations.resize(uses_.size());
+  std::vector<Values> masks(uses_.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    result.activations[input_uses_[i]] = inputs[i];
+    masks[input_uses_[i]] = {i < place.input_masks.size() ? place.input_masks[i] : Value()};
+  }
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const Use& use = uses_[i];
+    if (!use.layer.valid()) continue;
+    ir::Scope origin(*options.graph, use.name, use.layer.location());
+    CallContext::Place own{.layer_name = place.layer_name.empty()
+                                             ? use.name
+                                             : absl::StrCat(place.layer_name, "/", use.name),
+                           .key = place.key,
+                           .index = static_cast<uint32_t>(i),
+                           .policy = place.policy,
+                           .trainable = place.trainable};
+    Values from;
+    for (const Use::From& input : use.inputs) {
+      from.push_back(result.activations[input.use][input.output]);
+      own.input_masks.push_back(masks[input.use][input.output]);
+    }
+    internal::CallResult called =
+        internal::CallLayer(use.layer, options, variables, std::move(own), std::move(from));
+    if (!options.graph->status().ok()) return result;
+    PENSTOCK_CHECK(called.outputs.size() == use.types.size());
+    result.activations[i] = std::move(called.outputs);
+    masks[i] = std::move(called.masks);
+    result.losses.insert(result.losses.end(), called.losses.begin(), called.losses.end());
+  }
+  for (const Use::From& from : output_uses_) {
+    result.outputs.push_back(result.activations[from.use][from.output]);
+    result.output_masks.push_back(masks[from.use][from.output]);
+  }
+  return result;
+}
+
 Network::Result Network::Apply(const ApplyOptions& options, const Values& values,
                                const Values& inputs) const {
   PENSTOCK_CHECK(status_.ok() && values.size() == variables_.size() &&
                  inputs.size() == inputs_.size());
   BoundScope scope(variable_index_, values);
-  Result result;
-  result.activations.resize(uses_.size());
-  for (size_t i = 0; i < inputs.size(); ++i) result.activations[input_uses_[i]] = inputs[i];
-  for (size_t i = 0; i < uses_.size(); ++i) {
-    const Use& use = uses_[i];
-    if (!use.layer.valid()) continue;
-    ir::Scope origin(*options.graph, use.name, use.layer.location());
-    Values from;
-    for (int j : use.inputs) from.push_back(result.activations[j]);
-    const bool all_valid =
-        std::all_of(from.begin(), from.end(), [](const Value& v) { return v.valid(); });
-    if (!all_valid) continue;
-    result.activations[i] =
-        CallLayer(use.layer, policy_, options, scope, use.name, i, std::move(from));
-  }
-  for (int i : output_uses_) result.outputs.push_back(result.activations[i]);
+  Result result = Run(options, scope, {.key = options.key, .policy = policy_}, inputs);
   result.assigned = scope.TakeAssigned();
+  // After an error there are as many outputs, invalid ones.
+  result.outputs.resize(outputs_.size());
+  result.output_masks.resize(outputs_.size());
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const VariableSpec& spec = variables_[i];
+    if (!spec.trainable || spec.regularizer.empty() || !values[i].valid()) continue;
+    const Value penalty = Regularize(spec.regularizer, ir::Convert(values[i], DType::kF32));
+    if (penalty.valid()) result.losses.push_back(penalty);
+  }
   return result;
 }
 
@@ -361,6 +408,41 @@ absl::StatusOr<base::NamedArrays> Network::Initialize(uint64_t seed) const {
   return out;
 }
 
+namespace {
+
+// A layer's number, or [number, output] for those after its first output.
+nlohmann::ordered_json FromsToJson(const std::vector<Network::Use::From>& froms) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Network::Use::From& from : froms) {
+    if (from.output == 0) {
+      json.push_back(from.use);
+    } else {
+      json.push_back({from.use, from.output});
+    }
+  }
+  return json;
+}
+
+// The symbols that `json` (FromsToJson's) names, of those that the layers before gave.
+absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json& json,
+                                                    const std::vector<std::vector<Symbol>>& made,
+                                                    absl::string_view who) {
+  std::vector<Symbol> symbols;
+  for (const auto& from : json) {
+    const int use = from.is_array() ? from.at(0).get<int>() : from.get<int>();
+    const int output = from.is_array() ? from.at(1).get<int>() : 0;
+    if (use < 0 || use >= static_cast<int>(made.size()) || output < 0 ||
+        output >= static_cast<int>(made[use].size())) {
+      return absl::InvalidArgumentError(absl::StrCat(who, " take output ", output, " of layer ",
+                                                     use, ", which does not stand before"));
+    }
+    symbols.push_back(made[use][output]);
+  }
+  return symbols;
+}
+
+}  // namespace
+
 nlohmann::ordered_json Network::ToJson() const {
   PENSTOCK_CHECK(status_.ok());
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
@@ -371,15 +453,12 @@ nlohmann::ordered_json Network::ToJson() const {
     if (!use.layer.valid()) {
       row["class_name"] = "InputLayer";
       row["config"] = {
-          {"shape", std::vector<int64_t>(use.type.shape.begin() + 1, use.type.shape.end())},
-          {"dtype", std::string(base::DTypeName(use.type.dtype))}};
+          {"shape", std::vector<int64_t>(use.type().shape.begin() + 1, use.type().shape.end())},
+          {"dtype", std::string(base::DTypeName(use.type().dtype))}};
     } else {
       row["class_name"] = std::string(use.layer.class_name());
-      row["config"] = LayerConfig(use.layer.body());
-      if (const std::string& dtype = use.layer.given_dtype(); !dtype.empty()) {
-        row["config"]["dtype"] = Policy::FromName(dtype)->ToJson();
-      }
-      row["inputs"] = use.inputs;
+      row["config"] = LayerConfig(use.layer);
+      row["inputs"] = FromsToJson(use.inputs);
       // A second use of a shared layer has the first one's name, which is how it is recognised.
     }
     layers.push_back(std::move(row));
@@ -387,7 +466,7 @@ nlohmann::ordered_json Network::ToJson() const {
   nlohmann::ordered_json json{{"name", name_},
                               {"layers", std::move(layers)},
                               {"inputs", input_uses_},
-                              {"outputs", output_uses_}};
+                              {"outputs", FromsToJson(output_uses_)}};
   if (policy_.name != Policy().name) json["dtype"] = policy_.ToJson();
   return json;
 }
@@ -395,45 +474,31 @@ nlohmann::ordered_json Network::ToJson() const {
 namespace {
 
 absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
-  std::vector<Symbol> symbols;
+  std::vector<std::vector<Symbol>> made;
   absl::flat_hash_map<std::string, Layer> by_name;
   for (const auto& row : json.at("layers")) {
     const std::string name = row.at("name"), class_name = row.at("class_name");
     if (class_name == "InputLayer") {
       const std::string dtype_name = row.at("config").at("dtype");
       PENSTOCK_ASSIGN_OR_RETURN(const DType dtype, base::DTypeFromName(dtype_name));
-      symbols.push_back(Input({.shape = row.at("config").at("shape").get<std::vector<int64_t>>(),
-                               .dtype = dtype,
-                               .name = name}));
+      made.push_back({Input({.shape = row.at("config").at("shape").get<std::vector<int64_t>>(),
+                             .dtype = dtype,
+                             .name = name})});
       continue;
     }
     Layer& layer = by_name[name];
     if (!layer.valid()) {
       PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config")));
     }
-    std::vector<Symbol> inputs;
-    for (int i : row.at("inputs").get<std::vector<int>>()) {
-      if (i < 0 || i >= static_cast<int>(symbols.size())) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("layer '", name, "' takes input ", i, ", which does not stand before it"));
-      }
-      inputs.push_back(symbols[i]);
-    }
-    symbols.push_back(layer(inputs));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const std::vector<Symbol> from,
+        SymbolsFromJson(row.at("inputs"), made, absl::StrCat("the inputs of layer '", name, "'")));
+    made.push_back(layer.Outputs(from));
   }
-  const auto pick = [&](const char* key) -> absl::StatusOr<std::vector<Symbol>> {
-    std::vector<Symbol> out;
-    for (int i : json.at(key).get<std::vector<int>>()) {
-      if (i < 0 || i >= static_cast<int>(symbols.size())) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the network's ", key, " name layer ", i, " of ", symbols.size()));
-      }
-      out.push_back(symbols[i]);
-    }
-    return out;
-  };
-  PENSTOCK_ASSIGN_OR_RETURN(auto inputs, pick("inputs"));
-  PENSTOCK_ASSIGN_OR_RETURN(auto outputs, pick("outputs"));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto inputs,
+                            SymbolsFromJson(json.at("inputs"), made, "the network's inputs"));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto outputs,
+                            SymbolsFromJson(json.at("outputs"), made, "the network's outputs"));
   Network network(inputs, outputs, json.at("name").get<std::string>());
   if (const auto dtype = json.find("dtype"); dtype != json.end()) {
     PENSTOCK_ASSIGN_OR_RETURN(const Policy policy, Policy::FromJson(*dtype));

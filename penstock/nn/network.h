@@ -46,8 +46,14 @@ class Network {
   struct Use {
     Layer layer;  // invalid for an input
     std::string name;
-    std::vector<int> inputs;  // indices into uses()
-    TensorType type;          // of the output
+    struct From {
+      int use;         // an index into uses()
+      int output = 0;  // which of its outputs
+      friend bool operator==(const From&, const From&) = default;
+    };
+    std::vector<From> inputs;
+    std::vector<TensorType> types;  // of the outputs
+    const TensorType& type() const { return types[0]; }
   };
   // The inputs, then layers in Keras's order: those that are further from the outputs come first.
   const std::vector<Use>& uses() const { return uses_; }
@@ -56,13 +62,23 @@ class Network {
     Values outputs;
     // Variable -> new value, for those a layer assigned.
     absl::flat_hash_map<int, Value> assigned;
-    // The output of every use, in the order of uses(): for whoever looks for the layer that made a
+    // The outputs of every use, in the order of uses(): for whoever looks for the layer that made a
     // NaN.
-    Values activations;
+    std::vector<Outputs> activations;
+    // Of the outputs: which steps of a sequence are real, bool [batch, steps]; invalid: all.
+    Values output_masks;
+    // Penalties, f32 scalars that training adds to its loss: of activities, and of Apply's
+    // trainable variables by their regularizers.
+    Values losses;
   };
   // Adds the network to a graph. `values[i]` is the value of variables()[i]. Errors end up in the
   // graph.
   Result Apply(const ApplyOptions& options, const Values& values, const Values& inputs) const;
+
+  // The same network, looked at again: layers whose SetTrainable was called since it was made.
+  Network Refreshed() const;
+  // OK, or why the network cannot be written as JSON: a layer made of a function of this program.
+  absl::Status CheckSerializable() const;
 
   // First values for all variables; the same seed gives the same values everywhere.
   absl::StatusOr<base::NamedArrays> Initialize(uint64_t seed) const;
@@ -78,20 +94,37 @@ class Network {
   void NameUses();
   void OrderUses(const std::vector<int>& visited);
   absl::Status Declare();
+  friend class CallContext;
+  // Calls the layers in order. Variables are "<place's layer name>/<layer>/...", or without the
+  // first part where that is empty.
+  Result Run(const ApplyOptions& options, VariableScope& variables, const CallContext::Place& place,
+             const Values& inputs) const;
 
   std::string name_;
   Policy policy_;
   absl::Status status_;
   std::vector<Use> uses_;
-  std::vector<int> input_uses_, output_uses_;
+  std::vector<int> input_uses_;
+  std::vector<Use::From> output_uses_;
   std::vector<Port> inputs_, outputs_;
   std::vector<VariableSpec> variables_;
   absl::flat_hash_map<std::string, int> variable_index_;
 };
 
 namespace internal {
-// The output type of calling `layer` on `inputs`, found by tracing it on a scratch graph.
-absl::StatusOr<TensorType> InferType(const Layer& layer, const std::vector<Symbol>& inputs);
+// The output types of calling `layer` on `inputs`, found by tracing it on a scratch graph; or the
+// one error.
+std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
+                                                   const std::vector<Symbol>& inputs);
+
+// Runs a layer under its policy.
+struct CallResult {
+  Outputs outputs;
+  Values masks = {};  // one for each output, invalid: none
+  Values losses = {};
+};
+CallResult CallLayer(const Layer& layer, const ApplyOptions& options, VariableScope& variables,
+                     CallContext::Place place, Values inputs);
 }  // namespace internal
 
 }  // namespace penstock::nn

@@ -58,7 +58,7 @@ TEST(Policy, MixedComputesIn16BitsAndKeepsVariablesIn32) {
                           "logits/kernel f32[3,5]", "logits/bias f32[5]"));
   EXPECT_EQ(network.inputs()[0].type.ToString(), "ui8[?,4,4,2]");
   for (size_t i = 1; i < network.uses().size(); ++i) {
-    EXPECT_EQ(network.uses()[i].type.dtype, DType::kBF16) << network.uses()[i].name;
+    EXPECT_EQ(network.uses()[i].type().dtype, DType::kBF16) << network.uses()[i].name;
   }
   EXPECT_EQ(network.outputs()[0].type.ToString(), "bf16[?,5]");
   // The first network is as it was.

@@ -22,6 +22,14 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("(", absl::StrJoin(extents, ", "), ")");
 }
 
+// As Keras: a layer of several outputs has a list.
+std::string ShapesText(const std::vector<TensorType>& types) {
+  if (types.size() == 1) return ShapeText(types[0].shape);
+  std::vector<std::string> shapes;
+  for (const TensorType& type : types) shapes.push_back(ShapeText(type.shape));
+  return absl::StrCat("[", absl::StrJoin(shapes, ", "), "]");
+}
+
 std::string SizeText(int64_t bytes) {
   if (bytes < 1 << 10) return absl::StrCat(bytes, " B");
   if (bytes < 1 << 20) return absl::StrFormat("%.2f KB", bytes / 1024.0);
@@ -60,12 +68,12 @@ std::string Network::Summary() const {
         count += v.type.shape.num_elements();
     }
     std::vector<std::string> from;
-    for (int j : use.inputs) from.push_back(uses_[j].name);
-    chain = chain &&
-            (i == 0 ? use.inputs.empty() : use.inputs == std::vector<int>{static_cast<int>(i) - 1});
+    for (const Use::From& input : use.inputs) from.push_back(uses_[input.use].name);
+    chain = chain && (i == 0 ? use.inputs.empty()
+                             : use.inputs == std::vector<Use::From>{{static_cast<int>(i) - 1}});
     const std::string class_name =
         use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
-    rows.push_back({absl::StrCat(use.name, " (", class_name, ")"), ShapeText(use.type.shape),
+    rows.push_back({absl::StrCat(use.name, " (", class_name, ")"), ShapesText(use.types),
                     WithCommas(count), absl::StrJoin(from, ", ")});
   }
   const size_t columns = chain ? 3 : 4;

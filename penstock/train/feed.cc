@@ -54,60 +54,175 @@ absl::StatusOr<bool> Feed::Read() {
   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&read_));
   if (!more) return false;
   if (!resolved_) PENSTOCK_RETURN_IF_ERROR(ResolveColumns(read_));
+  PENSTOCK_RETURN_IF_ERROR(WeighByClass());
   PENSTOCK_RETURN_IF_ERROR(CheckRows());
   return true;
+}
+
+namespace {
+
+bool Has(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+absl::Status Unclear(absl::string_view what, const std::vector<std::string>& present) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, "; the batch's columns are ", absl::StrJoin(present, ", ")));
+}
+
+// The ports' names, if there are columns of all of them; else none.
+std::vector<std::string> NamedAsPorts(const std::vector<nn::Network::Port>& ports,
+                                      const std::vector<std::string>& present) {
+  std::vector<std::string> names;
+  for (const auto& port : ports) {
+    if (!Has(present, port.name)) return {};
+    names.push_back(port.name);
+  }
+  return names;
+}
+
+// Where nobody says otherwise, this column holds the weights of the examples.
+constexpr char kSampleWeight[] = "sample_weight";
+// Made here from the labels, for class weights.
+constexpr char kClassWeight[] = "class weight";
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> Feed::InputNames(
+    const std::vector<std::string>& present) const {
+  const auto& ports = network_.inputs();
+  std::vector<std::string> names = options_.columns.inputs;
+  if (names.empty()) names = NamedAsPorts(ports, present);
+  const size_t weights = Has(present, kSampleWeight) ? 1 : 0;
+  if (names.empty() && ports.size() == 1 &&
+      (present.size() == 2 + weights || (present.size() == 1 && !options_.with_labels))) {
+    names.push_back(present[0]);
+  }
+  if (names.empty()) {
+    return Unclear(
+        "it is not clear which columns are the network's inputs; say so with Columns.inputs",
+        present);
+  }
+  if (names.size() != ports.size()) {
+    return Unclear(absl::StrCat("the network has ", ports.size(), " inputs, Columns.inputs names ",
+                                names.size()),
+                   present);
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> Feed::LabelNames(
+    const std::vector<std::string>& present) const {
+  const auto& ports = network_.outputs();
+  std::vector<std::string> names = options_.columns.labels;
+  if (names.empty() && ports.size() > 1) names = NamedAsPorts(ports, present);
+  if (names.empty() && ports.size() == 1) {
+    for (const std::string& name : present) {
+      const bool weight = name == kSampleWeight || Has(options_.columns.sample_weights, name);
+      if (!weight && !Has(names_, name)) names.push_back(name);
+    }
+    if (names.empty()) return Unclear("there is no column left to be the label", present);
+    if (names.size() > 1) {
+      return Unclear("it is not clear which column is the label; say so with Columns.labels",
+                     present);
+    }
+  }
+  if (names.size() != ports.size()) {
+    return Unclear(absl::StrCat("the network has ", ports.size(), " outputs (",
+                                absl::StrJoin(ports, ", ",
+                                              [](std::string* out, const auto& port) {
+                                                out->append(port.name);
+                                              }),
+                                "), which want a column of labels each; name them with "
+                                "Columns.labels"),
+                   present);
+  }
+  return names;
+}
+
+absl::Status Feed::AddWeightColumn(const std::vector<std::string>& present) {
+  std::vector<std::string> weights = options_.columns.sample_weights;
+  if (weights.empty() && Has(present, kSampleWeight) && !Has(names_, kSampleWeight)) {
+    weights.push_back(kSampleWeight);
+  }
+  if (weights.size() > 1 && weights.size() != num_labels_) {
+    return Unclear(absl::StrCat("Columns.sample_weights names ", weights.size(),
+                                " columns; it takes one for all outputs, or one for each of the ",
+                                num_labels_),
+                   present);
+  }
+  if (!options_.class_weight.empty()) {
+    if (num_labels_ != 1) {
+      return Unclear(absl::StrCat("class_weight wants a network with one output; this one has ",
+                                  num_labels_, "; give weights of the examples instead"),
+                     present);
+    }
+    weights = {kClassWeight};
+  }
+  names_.insert(names_.end(), weights.begin(), weights.end());
+  return absl::OkStatus();
 }
 
 absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
   std::vector<std::string> present;
   for (const auto& [name, array] : batch) present.push_back(name);
-  const auto has = [&](const std::string& name) {
-    return std::find(present.begin(), present.end(), name) != present.end();
-  };
-  const auto unclear = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, "; the batch's columns are ", absl::StrJoin(present, ", ")));
-  };
-  const auto& ports = network_.inputs();
-  names_ = options_.columns.inputs;
-  if (names_.empty()) {
-    if (std::all_of(ports.begin(), ports.end(), [&](const auto& port) { return has(port.name); })) {
-      for (const auto& port : ports) names_.push_back(port.name);
-    } else if (ports.size() == 1 &&
-               (present.size() == 2 || (present.size() == 1 && !options_.with_label))) {
-      names_.push_back(present[0]);
-    } else {
-      return unclear(
-          "it is not clear which columns are the network's inputs; say so with Columns.inputs");
-    }
-  }
-  if (names_.size() != ports.size()) {
-    return unclear(absl::StrCat("the network has ", ports.size(), " inputs, Columns.inputs names ",
-                                names_.size()));
-  }
-  if (options_.with_label) {
-    std::string label = options_.columns.label;
-    if (label.empty()) {
-      for (const std::string& name : present) {
-        if (std::find(names_.begin(), names_.end(), name) != names_.end()) continue;
-        if (!label.empty()) {
-          return unclear("it is not clear which column is the label; say so with Columns.label");
-        }
-        label = name;
-      }
-      if (label.empty()) return unclear("there is no column left to be the label");
-    }
-    names_.push_back(label);
+  PENSTOCK_ASSIGN_OR_RETURN(names_, InputNames(present));
+  if (options_.with_labels) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> labels, LabelNames(present));
+    names_.insert(names_.end(), labels.begin(), labels.end());
+    num_labels_ = labels.size();
+    PENSTOCK_RETURN_IF_ERROR(AddWeightColumn(present));
   }
   for (const std::string& name : names_) {
-    if (!has(name)) return unclear(absl::StrCat("there is no column '", name, "'"));
+    if (name == kClassWeight) continue;
+    if (!Has(present, name))
+      return Unclear(absl::StrCat("there is no column '", name, "'"), present);
     const Array& array = *batch.Find(name);
     if (!base::IsNumeric(array.dtype()) || array.rank() == 0) {
-      return unclear(
-          absl::StrCat("column '", name, "' is ", array.TypeString(), ", which no device takes"));
+      return Unclear(
+          absl::StrCat("column '", name, "' is ", array.TypeString(), ", which no device takes"),
+          present);
     }
   }
   resolved_ = true;
+  return absl::OkStatus();
+}
+
+// Gives read_ the column of class weights.
+absl::Status Feed::WeighByClass() {
+  if (names_.empty() || names_.back() != kClassWeight) return absl::OkStatus();
+  const Array& label = Column(network_.inputs().size());
+  const int64_t rows = label.dim(0), width = rows == 0 ? 0 : label.num_elements() / rows;
+  if (label.rank() > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("class_weight wants labels [batch] or [batch, classes]; column '",
+                     names_[network_.inputs().size()], "' is ", label.TypeString()));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, label.Cast(DType::kF64));
+  const double* of = numbers.data<double>();
+  const Array weights = Array::Uninitialized(DType::kF32, {rows});
+  float* out = weights.mutable_data<float>();
+  const Array* given = nullptr;
+  const std::string own =
+      options_.columns.sample_weights.empty() ? kSampleWeight : options_.columns.sample_weights[0];
+  Array scale;
+  if (given = read_.Find(own); given != nullptr) {
+    PENSTOCK_ASSIGN_OR_RETURN(scale, given->Cast(DType::kF32));
+    if (scale.num_elements() != rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sample weights are one number for each example; column '", own, "' is ",
+                       given->TypeString()));
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const double* row = of + i * width;
+    const int64_t number =
+        width == 1 ? static_cast<int64_t>(row[0]) : std::max_element(row, row + width) - row;
+    const auto found = options_.class_weight.find(number);
+    out[i] = static_cast<float>(found == options_.class_weight.end() ? 1.0 : found->second);
+    if (given != nullptr) out[i] *= scale.data<float>()[i];
+  }
+  read_.Set(kClassWeight, weights);
   return absl::OkStatus();
 }
 
@@ -141,8 +256,10 @@ BatchTypes Feed::TypesOfRead() const {
     ir::TensorType type{Column(i).dtype(), Column(i).shape().RowShape().Prepend(replica_rows_)};
     if (i < network_.inputs().size()) {
       types.inputs.push_back(std::move(type));
+    } else if (i < network_.inputs().size() + num_labels_) {
+      types.labels.push_back(std::move(type));
     } else {
-      types.label = std::move(type);
+      types.weights.push_back(std::move(type));
     }
   }
   return types;
@@ -176,7 +293,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
                                 strategy_.client().Put(part, strategy_.device(r)));
     }
   }
-  for (int r = 0; r < replicas && options_.with_label; ++r) {
+  for (int r = 0; r < replicas && options_.with_labels; ++r) {
     PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(),
                               PutNumbers(r, {ExamplesOf(r)}, sent_[r].counts));
   }

@@ -6,6 +6,7 @@
 // that is aligned as a CPU device wants it and used again when its execution is done.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,13 +29,18 @@ struct Columns {
   // For the network's inputs, in their order. Empty: the columns named as the inputs are, or else
   // the first column when the network has one input and the batch has two columns.
   std::vector<std::string> inputs = {};
-  // Empty: the only column that is no input.
-  std::string label = "";
+  // For the network's outputs, in their order. Empty: the columns named as the outputs are, or
+  // else, with one output, the only column that is left.
+  std::vector<std::string> labels = {};
+  // How much each example counts: one column for all outputs, or one for each. Empty: the column
+  // "sample_weight" if there is one, else all examples count alike.
+  std::vector<std::string> sample_weights = {};
 };
 
 // What one execution takes, on the devices: a batch, or several as a stack.
 struct DeviceBatch {
-  // [replica]: inputs..., label and count (if wanted), of a stack also the number of its batches.
+  // [replica]: inputs..., and if wanted labels..., weights..., count, of a stack also the number of
+  // its batches.
   std::vector<runtime::Buffers> replicas;
   int64_t steps = 1;     // batches; a stack has room for types.depth
   int64_t examples = 0;  // real ones, of all replicas and batches
@@ -46,7 +52,11 @@ class Feed {
  public:
   struct Options {
     Columns columns = {};
-    bool with_label = true;
+    bool with_labels = true;
+    // The weight of each class, by its number; examples of the others weigh 1. With weights of the
+    // examples too it is their product. Needs one output, whose labels are class numbers or
+    // one-hot.
+    std::map<int64_t, double> class_weight = {};
     base::Trace* trace = nullptr;
   };
   // `strategy` and `network` outlive the feed.
@@ -80,6 +90,12 @@ class Feed {
   // Makes sure that a batch stands in read_; false at the end of the data.
   absl::StatusOr<bool> Read();
   absl::Status ResolveColumns(const base::NamedArrays& batch);
+  absl::StatusOr<std::vector<std::string>> InputNames(
+      const std::vector<std::string>& present) const;
+  absl::StatusOr<std::vector<std::string>> LabelNames(
+      const std::vector<std::string>& present) const;
+  absl::Status AddWeightColumn(const std::vector<std::string>& present);
+  absl::Status WeighByClass();
   absl::Status CheckRows();
   const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }
   int64_t Examples() const { return Column(0).dim(0); }
@@ -94,9 +110,10 @@ class Feed {
   const Strategy& strategy_;
   Options options_;
   bool resolved_ = false;
-  std::vector<std::string> names_;  // inputs..., label
-  int64_t replica_rows_ = 0;        // of every batch, padding included
-  base::NamedArrays read_;          // from the iterator, not yet given
+  std::vector<std::string> names_;  // inputs..., labels..., weights...
+  size_t num_labels_ = 0;
+  int64_t replica_rows_ = 0;  // of every batch, padding included
+  base::NamedArrays read_;    // from the iterator, not yet given
   data::IteratorState before_read_;
   std::vector<SentTo> sent_;  // [replica]
   const std::shared_ptr<data::BufferPool> memory_ = data::BufferPool::Make();

@@ -81,7 +81,7 @@ TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
   EXPECT_EQ(feed.State().elements, 3);
   const auto second = *feed.Next(8, 8);
   EXPECT_EQ(second->steps, 2);
-  EXPECT_EQ(second->types.label.shape, base::Shape({1, 3}));
+  EXPECT_EQ(second->types.labels[0].shape, base::Shape({1, 3}));
   EXPECT_EQ(feed.State().elements, 5);
 }
 

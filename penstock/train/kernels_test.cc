@@ -66,10 +66,11 @@ base::NamedArrays Train(const Training& training) {
   EXPECT_EQ(strategy->lowering().uses_kernels(), training.kernels) << strategy->lowering().reason();
   auto trainer = Trainer::Create(
       {.objective = {.network = ResidualNet(),
-                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .targets = {{.loss =
+                                      nn::SparseCategoricalCrossentropy({.from_logits = true})}},
                      .optimizer = nn::SGD({.learning_rate = 0.05, .momentum = 0.9})},
        .strategy = *std::move(strategy),
-       .columns = {.inputs = {"x"}, .label = "y"},
+       .columns = {.inputs = {"x"}, .labels = {"y"}},
        .steps_per_execution = training.steps_per_execution,
        .seed = 7});
   PENSTOCK_CHECK_OK(trainer);
@@ -103,9 +104,10 @@ TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
   const std::string cache =
       absl::StrCat(::testing::TempDir(), "/kernels_", getpid(), "_", base::EntropySeed());
   const nn::Network network = ResidualNet();
-  const Objective objective{network, nn::SparseCategoricalCrossentropy({.from_logits = true}),
+  const Objective objective{network,
+                            {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
                             nn::SGD({.learning_rate = 0.05, .momentum = 0.9})};
-  const StateLayout layout = StateLayout::Make(network, objective.optimizer, {});
+  const StateLayout layout = StateLayout::Make(objective);
   int64_t bytes = 0;
   for (const auto& entry : layout.entries) {
     bytes += entry.type.shape.num_elements() * base::ByteWidth(entry.type.dtype);

@@ -25,15 +25,15 @@ nn::Network Net() {
 }
 
 absl::StatusOr<ir::Program> Step(const std::string& policy, ir::MatmulPrecision precision) {
-  const Objective objective{.network = Net().WithPolicy(policy),
-                            .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                            .optimizer = nn::SGD({.momentum = 0.9}),
-                            .metrics = {nn::Accuracy()},
-                            .matmul_precision = precision};
+  const Objective objective{
+      .network = Net().WithPolicy(policy),
+      .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                   .metrics = {nn::Accuracy()}}},
+      .optimizer = nn::SGD({.momentum = 0.9}),
+      .matmul_precision = precision};
   PENSTOCK_RETURN_IF_ERROR(objective.network.status());
-  return TrainStep(objective,
-                   StateLayout::Make(objective.network, objective.optimizer, objective.metrics),
-                   {.inputs = {{DType::kU8, {8, 6, 6, 2}}}, .label = {DType::kI64, {8}}},
+  return TrainStep(objective, StateLayout::Make(objective),
+                   {.inputs = {{DType::kU8, {8, 6, 6, 2}}}, .labels = {{DType::kI64, {8}}}},
                    /*num_replicas=*/2, /*halt_on_nan=*/false);
 }
 

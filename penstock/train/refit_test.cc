@@ -68,7 +68,7 @@ TEST(TerminateOnNanAgain, ATrainingAfterANanGoesOn) {
   const nn::Symbol x = nn::Input({.shape = {2}, .name = "x"});
   auto trainer =
       Trainer::Create({.objective = {.network = nn::Network({x}, {nn::Dense({.units = 1})(x)}),
-                                     .loss = nn::MeanSquaredError(),
+                                     .targets = {{.loss = nn::MeanSquaredError()}},
                                      .optimizer = nn::SGD({.learning_rate = 0.1})},
                        .strategy = *strategy});
   ASSERT_TRUE(trainer.ok()) << trainer.status();

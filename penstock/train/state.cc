@@ -6,8 +6,9 @@
 
 namespace penstock::train {
 
-StateLayout StateLayout::Make(const nn::Network& network, const nn::Optimizer& optimizer,
-                              const std::vector<nn::Metric>& metrics) {
+StateLayout StateLayout::Make(const Objective& objective) {
+  const nn::Network& network = objective.network;
+  const nn::Optimizer& optimizer = objective.optimizer;
   StateLayout layout;
   const auto add = [&](std::string name, ir::TensorType type) {
     layout.entries.push_back({std::move(name), std::move(type)});
@@ -29,12 +30,19 @@ StateLayout StateLayout::Make(const nn::Network& network, const nn::Optimizer& o
   layout.key = add("random/key", {DType::kU32, {2}});
   layout.halted = add("halted", {DType::kI32, {}});
   layout.first_metric = layout.size();
-  const auto add_metric = [&](absl::string_view name, const std::vector<ir::TensorType>& states) {
+  const std::vector<std::string> names = ReportNames(objective);
+  size_t next = 0;
+  const auto add_metric = [&](const std::vector<ir::TensorType>& states) {
+    const std::string& name = names[next++];
     for (size_t i = 0; i < states.size(); ++i)
       add(absl::StrCat("metrics/", name, "/", i), states[i]);
   };
-  add_metric("loss", nn::MeanStates());
-  for (const nn::Metric& metric : metrics) add_metric(metric.name(), metric.States());
+  const size_t num_targets = objective.targets.size();
+  for (size_t i = 0; i < (num_targets > 1 ? 1 + num_targets : 1); ++i) add_metric(nn::MeanStates());
+  for (const Target& target : objective.targets) {
+    for (const nn::Metric& metric : target.metrics) add_metric(metric.States());
+    for (const nn::Metric& metric : target.weighted_metrics) add_metric(metric.States());
+  }
   return layout;
 }
 

@@ -8,9 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/base/array.h"
-#include "penstock/nn/metrics.h"
-#include "penstock/nn/network.h"
-#include "penstock/nn/optimizers.h"
+#include "penstock/train/objective.h"
 #include "penstock/train/strategy.h"
 
 namespace penstock::train {
@@ -26,7 +24,7 @@ using base::NamedArrays;
 //   set it "optimizer/iteration"               i32, finished steps "random/key" ui32[2] "halted"
 //   i32, the step whose numbers were not finite, -1 while all is well;
 //                                       only when asked for
-//   metrics...                          "metrics/loss/0", "metrics/accuracy/1"
+//   metrics...                          "metrics/loss/0", "metrics/accuracy/1", as ReportNames
 struct StateLayout {
   struct Entry {
     std::string name;
@@ -41,8 +39,7 @@ struct StateLayout {
   int halted = -1;
   int first_metric = 0;  // metrics are the last entries
 
-  static StateLayout Make(const nn::Network& network, const nn::Optimizer& optimizer,
-                          const std::vector<nn::Metric>& metrics);
+  static StateLayout Make(const Objective& objective);
   int size() const { return static_cast<int>(entries.size()); }
 };
 

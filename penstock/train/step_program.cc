@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/gradients.h"
+#include "penstock/nn/constraints.h"
 
 namespace penstock::train {
 namespace {
@@ -27,9 +28,10 @@ ir::TensorType Stacked(const ir::TensorType& type, int64_t depth) {
 // A replica's part of a batch, as a step wants it.
 struct Batch {
   Values inputs;
-  Value label;
-  Value count;  // i32 scalar
-  Value mask;   // f32[rows]
+  Values labels;   // one for each target
+  Values weights;  // f32[rows], one for each target; padding weighs 0
+  Value count;     // i32 scalar
+  Value mask;      // f32[rows]
 };
 
 // The network's inputs as they travel: stacked, when depth is more than 1.
@@ -58,10 +60,17 @@ Values ConvertInputs(const nn::Network& network, Values inputs) {
   return inputs;
 }
 
-// Inputs..., label, count, as they travel.
+// Inputs..., labels..., weights..., count, as they travel.
 Values BatchParameters(ir::Graph& graph, const nn::Network& network, const BatchTypes& types) {
   Values values = InputParameters(graph, network, types.inputs, types.depth);
-  values.push_back(graph.Parameter(Stacked(types.label, types.depth), "label"));
+  const auto add = [&](const std::vector<ir::TensorType>& list, const std::string& name) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      values.push_back(graph.Parameter(Stacked(list[i], types.depth),
+                                       list.size() == 1 ? name : absl::StrCat(name, "_", i)));
+    }
+  };
+  add(types.labels, "label");
+  add(types.weights, "sample_weight");
   values.push_back(graph.Parameter(Stacked({DType::kI32, {}}, types.depth), "count"));
   return values;
 }
@@ -79,25 +88,53 @@ Values UnstackBatch(const Values& stacks, Value index) {
   return values;
 }
 
-// `values`: inputs..., label, count of one batch.
-Batch MakeBatch(ir::Graph& graph, const nn::Network& network, const Values& values) {
+// A row's weight as the program wants it: f32[rows], 0 for padding whatever stands there.
+Value WeightOf(Value weight, Value mask) {
+  if (weight.rank() == 2 && weight.shape().dim(1) == 1) weight = ir::Squeeze(weight, {1});
+  if (!(weight.shape() == mask.shape())) {
+    weight.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("sample weights are one number for each example, [batch]; got ",
+                     weight.type().ToString())));
+    return Value();
+  }
+  weight = ir::Convert(weight, DType::kF32);
+  return ir::Select(ir::Greater(mask, ir::SplatLike(mask, 0)), weight, ir::SplatLike(weight, 0));
+}
+
+// `values`: inputs..., labels..., weights..., count of one batch.
+Batch MakeBatch(ir::Graph& graph, const Objective& objective, const Values& values) {
   Batch batch;
-  const size_t num_inputs = network.inputs().size();
-  batch.inputs = ConvertInputs(network, Values(values.begin(), values.begin() + num_inputs));
-  batch.label = values[num_inputs];
-  batch.count = values[num_inputs + 1];
+  const auto labels = values.begin() + static_cast<int64_t>(objective.network.inputs().size());
+  const auto weights = labels + static_cast<int64_t>(objective.targets.size());
+  batch.inputs = ConvertInputs(objective.network, Values(values.begin(), labels));
+  batch.labels = Values(labels, weights);
+  batch.count = values.back();
   const int64_t rows = batch.inputs[0].shape().dim(0);
   const Value place = ir::Iota(graph, {DType::kI32, {rows}}, 0);
   batch.mask = ir::Convert(ir::Less(place, batch.count), DType::kF32);
+  const Values given(weights, values.end() - 1);
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    batch.weights.push_back(given.empty() ? batch.mask
+                                          : WeightOf(given[given.size() == 1 ? 0 : t], batch.mask));
+  }
   return batch;
 }
 
 // The forward pass of a training or evaluation step.
 struct Forward {
   nn::Network::Result network;
-  Value per_example;        // f32[rows]
+  Value per_example;        // f32[rows], all targets and penalties; what training minimises
   Values metric_additions;  // what this batch adds to each metric state, this replica's part
 };
+
+void Append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+// The loss of each row by itself, weighed by the row's weight.
+Value TargetLoss(const Target& target, Value label, Value prediction, Value mask, Value weights,
+                 bool weighed) {
+  const Value each = target.loss.PerExample(label, prediction);
+  return each.valid() && weighed ? each * weights : each;
+}
 
 Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
                    const Batch& batch, bool training, Value key) {
@@ -105,16 +142,34 @@ Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& v
   const nn::ApplyOptions options{
       .graph = &graph, .training = training, .key = key, .sample_mask = batch.mask};
   forward.network = objective.network.Apply(options, variables, batch.inputs);
+  if (!graph.status().ok()) return forward;
   ir::Scope scope(graph, "loss");
-  const Value prediction = forward.network.outputs[0];
-  forward.per_example = objective.loss.PerExample(batch.label, prediction);
-  if (!forward.per_example.valid()) return forward;
-  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
-  for (const nn::Metric& metric : objective.metrics) {
-    const Values additions = metric.Update(batch.label, prediction, batch.mask);
-    forward.metric_additions.insert(forward.metric_additions.end(), additions.begin(),
-                                    additions.end());
+  const size_t count = objective.targets.size();
+  Values losses, metrics;
+  for (size_t t = 0; t < count; ++t) {
+    const Target& target = objective.targets[t];
+    const Value label = batch.labels[t], prediction = forward.network.outputs[t];
+    const bool weighed = !(batch.weights[t] == batch.mask);
+    losses.push_back(TargetLoss(target, label, prediction, forward.network.output_masks[t],
+                                batch.weights[t], weighed));
+    if (!losses.back().valid()) return forward;
+    const Value share = target.weight == 1 ? losses.back() : losses.back() * target.weight;
+    forward.per_example = t == 0 ? share : forward.per_example + share;
+    for (const nn::Metric& metric : target.metrics) {
+      Append(metrics, metric.Update(label, prediction, batch.mask));
+    }
+    for (const nn::Metric& metric : target.weighted_metrics) {
+      Append(metrics, metric.Update(label, prediction, batch.weights[t]));
+    }
   }
+  for (const Value& penalty : forward.network.losses) {
+    forward.per_example = forward.per_example + penalty;
+  }
+  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
+  for (size_t t = 0; t < count && count > 1; ++t) {
+    Append(forward.metric_additions, nn::MeanUpdate(losses[t], batch.mask));
+  }
+  Append(forward.metric_additions, metrics);
   return forward;
 }
 
@@ -130,7 +185,7 @@ Values Add(const Values& a, const Values& b) {
   return sums;
 }
 
-// Running loss, running metrics, the halted step (invalid: -1).
+// What ReportNames says, then the halted step (invalid: -1).
 Value Report(const Objective& objective, const Values& metric_states, Value halted) {
   Values numbers;
   const auto add = [&](Value scalar) {
@@ -141,9 +196,15 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
     at += count;
     return Values(metric_states.begin() + (at - count), metric_states.begin() + at);
   };
-  add(nn::MeanResult(take(nn::MeanStates().size())));
-  for (const nn::Metric& metric : objective.metrics)
-    add(metric.Result(take(metric.States().size())));
+  const size_t count = objective.targets.size();
+  for (size_t i = 0; i < (count > 1 ? 1 + count : 1); ++i) {
+    add(nn::MeanResult(take(nn::MeanStates().size())));
+  }
+  for (const Target& target : objective.targets) {
+    for (const auto* metrics : {&target.metrics, &target.weighted_metrics}) {
+      for (const nn::Metric& metric : *metrics) add(metric.Result(take(metric.States().size())));
+    }
+  }
   add(halted.valid() ? halted : ir::SplatLike(metric_states[0], -1));
   return ir::Concatenate(numbers, 0);
 }
@@ -162,12 +223,12 @@ struct Step {
 };
 
 // Forward, backward and the one collective. An invalid `loss` means that the graph has an error.
-// `batch`: inputs..., label, count.
+// `batch`: inputs..., labels..., weights..., count.
 Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
                const Values& state, const Values& batch) {
   Step step;
   step.state = state;
-  step.batch = MakeBatch(graph, objective.network, batch);
+  step.batch = MakeBatch(graph, objective, batch);
   if (!graph.status().ok()) return step;
   const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
   const Value key = StepKey(graph, step.state[layout.key], step.state[layout.iteration]);
@@ -213,6 +274,14 @@ Values AverageAssigned(ir::Graph& graph, const Step& step, std::vector<int>& whi
   return ir::AllReduce(assigned);
 }
 
+// Brings updated variables back to where their constraints want them.
+void Constrain(const nn::Network& network, const std::vector<int>& trained, Values& state) {
+  for (int variable : trained) {
+    const std::string& constraint = network.variables()[variable].constraint;
+    if (!constraint.empty()) state[variable] = nn::Constrain(constraint, state[variable]);
+  }
+}
+
 Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
                  const Step& step) {
   ir::Scope scope(graph, "optimizer");
@@ -234,6 +303,7 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
     next[variable] = result.variable;
     for (int s = 0; s < num_slots; ++s) next[slot + s] = result.slots[s];
   }
+  Constrain(objective.network, step.trained, next);
   std::vector<int> which;
   const Values averaged = AverageAssigned(graph, step, which);
   for (size_t i = 0; i < which.size(); ++i) next[which[i]] = averaged[i];
@@ -339,7 +409,7 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
   const Values variables = StateParameters(graph, layout, 0, layout.num_variables);
   const Values values = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
-  const Batch batch = MakeBatch(graph, objective.network, values);
+  const Batch batch = MakeBatch(graph, objective, values);
   const Forward forward =
       RunForward(graph, objective, variables, batch, /*training=*/false, Value());
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -397,7 +467,7 @@ absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLa
     look(input ? absl::StrCat("the input '", uses[i].name, "'")
                : absl::StrCat("the output of layer '", uses[i].name, "' (",
                               uses[i].layer.class_name(), ")"),
-         step.forward.network.activations[i]);
+         step.forward.network.activations[i][0]);
   }
   look("the loss", step.loss);
   // From the last layer back, as the gradients are computed.

@@ -6,6 +6,8 @@
 //
 //   mask        = iota(B) < count
 //   loss        = sum(mask * loss of each row) / all_reduce(count)
+//                 a row's loss: sum over the outputs (weight of the output * weight of the row *
+//                 its loss), and the layers' penalties
 //   gradients   = all_reduce(d loss / d variables)              one collective, with the sums of
 //   the metrics variables   = optimizer(variables, gradients, slots, rate) averages    = those that
 //   layers assigned (batch norm), averaged over replicas by their counts
@@ -29,42 +31,31 @@
 
 #include "penstock/ir/stablehlo.h"
 #include "penstock/kernels/kernels.h"
-#include "penstock/nn/losses.h"
-#include "penstock/nn/metrics.h"
-#include "penstock/nn/network.h"
-#include "penstock/nn/optimizers.h"
+#include "penstock/train/objective.h"
 #include "penstock/train/state.h"
 
 namespace penstock::train {
 
-// What is trained: a network, what it should minimise and how, and what is measured on the way.
-struct Objective {
-  nn::Network network;
-  nn::Loss loss;
-  nn::Optimizer optimizer;
-  std::vector<nn::Metric> metrics = {};
-  // Of float32 products and convolutions, where the platform has a choice.
-  ir::MatmulPrecision matmul_precision = ir::MatmulPrecision::kDefault;
-};
-
-// The types of one replica's part of a batch: the network's inputs in order, then the labels. They
-// may differ from the network's in element type (bytes travel as bytes, and are converted on the
+// The types of one replica's part of a batch: the network's inputs in order, the label of each
+// target, and the weights of the examples: none, one for all targets, or one for each. They may
+// differ from the network's in element type (bytes travel as bytes, and are converted on the
 // device).
 struct BatchTypes {
   std::vector<ir::TensorType> inputs;
-  ir::TensorType label;
+  std::vector<ir::TensorType> labels = {};
+  std::vector<ir::TensorType> weights = {};
   // So many batches are stacked for one execution: each array then has one more axis in front than
   // its type here. 1: a batch by itself, without that axis.
   int64_t depth = 1;
   friend bool operator==(const BatchTypes&, const BatchTypes&) = default;
 };
 
-// Parameters: state..., inputs..., label, count (i32).  Results: state..., report.
-// The report is f32[1 + metrics + 1]: running loss, running metrics, and which step of this
-// execution, from 0, was the first whose numbers were not finite (-1: none; halt_on_nan only).
+// Parameters: state..., inputs..., labels..., weights..., count (i32).  Results: state..., report.
+// The report is f32[ReportNames + 1]: running means, and which step of this execution, from 0, was
+// the first whose numbers were not finite (-1: none; halt_on_nan only).
 //
-// With a depth of more than 1 the inputs and labels are stacks, count is i32[depth], and one more
-// parameter, `steps` (i32), says how many of them are run.
+// With a depth of more than 1 the inputs, labels and weights are stacks, count is i32[depth], and
+// one more parameter, `steps` (i32), says how many of them are run.
 //
 // With halt_on_nan, a step whose loss or gradients are not finite, and all that follow, leave the
 // state as it was, so that the layer at fault can be found (DiagnoseStep). It costs a look at every
@@ -78,8 +69,8 @@ absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective
                                                       const BatchTypes& batch, int num_replicas,
                                                       bool halt_on_nan);
 
-// Parameters: metrics..., variables..., inputs..., label, count.  Results: metrics..., report (as
-// above).
+// Parameters: metrics..., variables..., inputs..., labels..., weights..., count.  Results:
+// metrics..., report (as above).
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,
                                          const BatchTypes& batch, int num_replicas,
                                          const kernels::Lowering& lowering = {});

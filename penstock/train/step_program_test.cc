@@ -20,14 +20,14 @@ nn::Network Deep(int layers) {
 }
 
 int Ands(int layers) {
-  const Objective objective{.network = Deep(layers),
-                            .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                            .optimizer = nn::SGD({.momentum = 0.9})};
-  const StateLayout layout =
-      StateLayout::Make(objective.network, objective.optimizer, objective.metrics);
-  const auto program =
-      TrainStep(objective, layout, {.inputs = {{DType::kF32, {8, 4}}}, .label = {DType::kI64, {8}}},
-                /*num_replicas=*/1, /*halt_on_nan=*/true);
+  const Objective objective{
+      .network = Deep(layers),
+      .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
+      .optimizer = nn::SGD({.momentum = 0.9})};
+  const StateLayout layout = StateLayout::Make(objective);
+  const auto program = TrainStep(
+      objective, layout, {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}},
+      /*num_replicas=*/1, /*halt_on_nan=*/true);
   PENSTOCK_CHECK_OK(program);
   int ands = 0;
   for (absl::string_view line : absl::StrSplit(program->text, '\n')) {

@@ -169,9 +169,9 @@ TEST(StepsPerExecution, CheckpointsAreAtTheirExactStepsAndGoOnBitForBit) {
 
 TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
   const nn::Network network = SmallNet(0.3, true);
-  const Objective objective{network, nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                            nn::Adam()};
-  const StateLayout layout = StateLayout::Make(network, objective.optimizer, {});
+  const Objective objective{
+      network, {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}}, nn::Adam()};
+  const StateLayout layout = StateLayout::Make(objective);
   int64_t bytes = 0;
   for (const auto& entry : layout.entries) {
     bytes += entry.type.shape.num_elements() * base::ByteWidth(entry.type.dtype);

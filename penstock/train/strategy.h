@@ -1,8 +1,8 @@
 // Room train: from a network and a dataset to trained weights. It may use every room above it.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(Strategy strategy, Strategy::Create(client, {.replicas = 8}));
-//   PENSTOCK_ASSIGN_OR_RETURN(auto trainer, Trainer::Create({.network = net, .loss = loss,
-//   .optimizer = SGD(),
+//   PENSTOCK_ASSIGN_OR_RETURN(auto trainer, Trainer::Create({.network = net, .targets = {{.loss =
+//   loss}}, .optimizer = SGD(),
 //                                                            .metrics = {Accuracy()}, .strategy =
 //                                                            strategy}));
 //   PENSTOCK_ASSIGN_OR_RETURN(History history, trainer->Fit(dataset, {.epochs = 10}));

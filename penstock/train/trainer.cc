@@ -16,21 +16,16 @@ namespace penstock::train {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options) {
   const Objective& objective = options.objective;
-  PENSTOCK_RETURN_IF_ERROR(objective.network.status());
-  PENSTOCK_RETURN_IF_ERROR(objective.optimizer.Check());
+  PENSTOCK_RETURN_IF_ERROR(CheckObjective(objective));
   if (options.steps_per_execution < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("steps_per_execution must be at least 1, or kAutoSteps (0), got ",
                      options.steps_per_execution));
   }
-  if (objective.network.outputs().size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("training wants a network with one output; '",
-                                                   objective.network.name(), "' has ",
-                                                   objective.network.outputs().size()));
-  }
   auto trainer = std::unique_ptr<Trainer>(new Trainer(std::move(options)));
   const Objective& kept = trainer->options_.objective;
-  trainer->layout_ = StateLayout::Make(kept.network, kept.optimizer, kept.metrics);
+  trainer->report_names_ = ReportNames(kept);
+  trainer->layout_ = StateLayout::Make(kept);
   PENSTOCK_ASSIGN_OR_RETURN(
       const NamedArrays state,
       InitialState(trainer->layout_, kept.network, kept.optimizer, trainer->options_.seed));
@@ -100,9 +95,8 @@ runtime::BatchMemory Trainer::MemoryOf(const BatchTypes& types, bool with_state)
 
 Logs Trainer::LogsOf(const Array& report) const {
   const float* numbers = report.data<float>();
-  Logs logs{{"loss", numbers[0]}};
-  for (size_t i = 0; i < objective().metrics.size(); ++i)
-    logs.Set(objective().metrics[i].name(), numbers[i + 1]);
+  Logs logs;
+  for (size_t i = 0; i < report_names_.size(); ++i) logs.Set(report_names_[i], numbers[i]);
   return logs;
 }
 
@@ -212,7 +206,7 @@ absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset
                                                                  .file_system = read.file_system,
                                                                  .seed = options_.seed}));
   Feed feed(std::move(iterator), objective().network, strategy(),
-            {.columns = options_.columns, .with_label = false});
+            {.columns = options_.columns, .with_labels = false});
   const size_t num_outputs = objective().network.outputs().size();
   std::vector<std::vector<Array>> parts(num_outputs);
   struct Pending {

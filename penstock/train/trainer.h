@@ -81,7 +81,7 @@ class Trainer {
 
   // Trains. Another Fit goes on with the weights and the optimizer's state as they are.
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options);
-  // "loss" and the metrics, over one pass.
+  // What ReportNames lists, over one pass.
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const ReadOptions& read = {});
   // The network's outputs for every row of one pass, one array each; float32 where the network
   // computes in fewer bits.
@@ -127,6 +127,7 @@ class Trainer {
 
   TrainerOptions options_;
   StateLayout layout_;
+  std::vector<std::string> report_names_;
   DeviceState state_;
   runtime::CompileHistory compile_history_;
   StepsTuner steps_tuner_;  // what one Fit found out the next one need not measure again

@@ -220,9 +220,9 @@ TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
 
 TEST(Training, TheWholeStateIsDonated) {
   const nn::Network network = SmallNet();
-  const Objective objective{network, nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                            nn::Adam()};
-  const StateLayout layout = StateLayout::Make(network, objective.optimizer, {});
+  const Objective objective{
+      network, {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}}, nn::Adam()};
+  const StateLayout layout = StateLayout::Make(objective);
   const auto program =
       TrainStep(objective, layout, {{{DType::kF32, {8, 4}}}, {DType::kI64, {8}}}, 1, false);
   ASSERT_TRUE(program.ok()) << program.status();

@@ -74,7 +74,7 @@ std::vector<std::string> Layers(const nn::Network& network) {
   for (const nn::Network::Use& use : network.uses()) {
     if (!use.layer.valid()) continue;
     std::string& line = lines.emplace_back(
-        absl::StrCat(use.name, " ", use.layer.class_name(), " ", use.type.ToString()));
+        absl::StrCat(use.name, " ", use.layer.class_name(), " ", use.type().ToString()));
     for (const nn::VariableSpec& v : network.variables()) {
       absl::string_view name = v.name;
       if (absl::ConsumePrefix(&name, use.name + "/"))

@@ -45,11 +45,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& option
       Strategy::Create(runtime::TestClient(options.replicas), {.replicas = options.replicas}));
   return Trainer::Create(
       {.objective = {.network = options.network,
-                     .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                     .optimizer = options.optimizer,
-                     .metrics = {nn::Accuracy()}},
+                     .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                                  .metrics = {nn::Accuracy()}}},
+                     .optimizer = options.optimizer},
        .strategy = std::move(strategy),
-       .columns = {.inputs = {"x"}, .label = "y"},
+       .columns = {.inputs = {"x"}, .labels = {"y"}},
        .steps_per_execution = options.steps_per_execution,
        .seed = options.seed,
        .clock = options.clock});

@@ -1,0 +1,64 @@
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/nn/config.h"
+#include "penstock/nn/layer_table.h"
+#include "penstock/nn/layers.h"
+#include "penstock/nn/network.h"
+
+namespace penstock::nn {
+namespace {
+
+struct LambdaLayer : LayerBody {
+  explicit LambdaLayer(LambdaFunction f) : function(std::move(f)) {}
+  absl::string_view class_name() const override { return "Lambda"; }
+  bool supports_masking() const override { return true; }
+  void Fields(Config&) override {}
+  absl::Status CheckSerializable() const override {
+    return absl::UnimplementedError(
+        "a Lambda is a function of your program, which a file cannot hold; save the weights alone "
+        "and build the model again, or write the function with the layers there are");
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    return function(ctx, inputs);
+  }
+  LambdaFunction function;
+};
+
+// Keras's class of a model as a layer.
+struct NestedLayer : LayerBody {
+  explicit NestedLayer(Network n = Network(absl::InvalidArgumentError("there is no network in it")))
+      : network(std::move(n)) {}
+  absl::string_view class_name() const override { return "Functional"; }
+  void Fields(Config& config) override { config("network", network); }
+  absl::Status CheckSerializable() const override { return network.CheckSerializable(); }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    if (!network.status().ok()) return ctx.Fail(network.status().message());
+    Values masks;
+    Outputs outputs = ctx.Call(network, inputs, &masks);
+    for (size_t i = 0; i < masks.size(); ++i) ctx.SetOutputMask(masks[i], i);
+    return outputs;
+  }
+  Network network;
+};
+
+}  // namespace
+
+Layer Lambda(LambdaFunction function, const LambdaOptions& options, SourceLocation location) {
+  return Layer(std::make_shared<LambdaLayer>(std::move(function)), options.name, options.dtype,
+               location);
+}
+Layer Nested(const Network& network, const NestedOptions& options, SourceLocation location) {
+  return Layer(std::make_shared<NestedLayer>(network),
+               options.name.empty() ? network.name() : options.name, "", location);
+}
+
+absl::Span<const internal::LayerRow> internal::CompositionLayers() {
+  static constexpr LayerRow kRows[] = {
+      {"Functional",
+       []() -> std::shared_ptr<LayerBody> { return std::make_shared<NestedLayer>(); }},
+  };
+  return kRows;
+}
+
+}  // namespace penstock::nn
