@@ -67,7 +67,8 @@ TEST(Network, BranchesAreListedByTheirDistanceFromTheOutput) {
   const Symbol other = Dense({.units = 3, .name = "other"})(x);
   const Network network({x}, {Add({.name = "sum"})({near, far, other})});
   EXPECT_THAT(UseNames(network), ElementsAre("input", "far", "near", "middle", "other", "sum"));
-  EXPECT_THAT(network.uses().back().inputs, ElementsAre(2, 3, 4));
+  using From = Network::Use::From;
+  EXPECT_THAT(network.uses().back().inputs, ElementsAre(From{2}, From{3}, From{4}));
   EXPECT_EQ(network.variables()[0].name, "far/kernel");
 }
 
@@ -249,10 +250,10 @@ TEST(Network, JsonThatIsNotANetworkIsRefused) {
   };
   EXPECT_THAT(error([](Json& j) { j = Json::array(); }), HasSubstr("not a description"));
   EXPECT_THAT(error([](Json& j) { j.erase("layers"); }), HasSubstr("layers"));
-  EXPECT_THAT(error([](Json& j) { j["outputs"] = {99}; }), HasSubstr("outputs name layer 99"));
+  EXPECT_THAT(error([](Json& j) { j["outputs"] = {99}; }), HasSubstr("outputs take output 0 of layer 99"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["class_name"] = "Dens"; }), HasSubstr("Dens"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["inputs"] = {7}; }),
-              HasSubstr("does not stand before it"));
+              HasSubstr("does not stand before"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["config"]["scales"] = 2; }),
               AllOf(HasSubstr("there is no option 'scales'"), HasSubstr("scale, offset")));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["config"]["scale"] = "two"; }),

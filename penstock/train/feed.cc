@@ -200,13 +200,13 @@ absl::Status Feed::WeighByClass() {
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, label.Cast(DType::kF64));
   const double* of = numbers.data<double>();
-  const Array weights = Array::Uninitialized(DType::kF32, {rows});
+  Array weights = Array::Uninitialized(DType::kF32, {rows});
   float* out = weights.mutable_data<float>();
-  const Array* given = nullptr;
-  const std::string own =
-      options_.columns.sample_weights.empty() ? kSampleWeight : options_.columns.sample_weights[0];
+  const auto& columns = options_.columns.sample_weights;
+  const std::string own = columns.empty() ? kSampleWeight : columns[0];
+  const Array* given = read_.Find(own);
   Array scale;
-  if (given = read_.Find(own); given != nullptr) {
+  if (given != nullptr) {
     PENSTOCK_ASSIGN_OR_RETURN(scale, given->Cast(DType::kF32));
     if (scale.num_elements() != rows) {
       return absl::InvalidArgumentError(

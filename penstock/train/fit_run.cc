@@ -100,6 +100,16 @@ absl::StatusOr<History> FitRun::Go() {
     return absl::InvalidArgumentError(
         absl::StrCat("epochs must be at least 1, got ", options_.epochs));
   }
+  if (options_.initial_epoch < 0 || options_.initial_epoch >= options_.epochs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("initial_epoch is the number of the first epoch, from 0 to epochs - 1 = ",
+                     options_.epochs - 1, "; got ", options_.initial_epoch));
+  }
+  if (options_.validation_freq < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("validation_freq must be at least 1, got ", options_.validation_freq));
+  }
+  dispatched_.epoch = settled_.epoch = options_.initial_epoch;
   if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   absl::Status status = Train();
   // Callbacks close their files whatever happened; the first error is the one to return.
@@ -175,7 +185,9 @@ absl::Status FitRun::OpenFeed() {
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, *std::exchange(next_data_, std::nullopt));
   feed_ =
       std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
-                             Feed::Options{.columns = trainer_.options_.columns, .trace = trace()});
+                             Feed::Options{.columns = trainer_.options_.columns,
+                                           .class_weight = options_.class_weight,
+                                           .trace = trace()});
   return absl::OkStatus();
 }
 
@@ -389,7 +401,7 @@ absl::Status FitRun::EndEpoch() {
   FitStats stats = meter_.Take();
   stats.steps = settled_.step - epoch_first_step_;
   history_.stats.push_back(stats);
-  if (options_.validation != nullptr) {
+  if (options_.validation != nullptr && (settled_.epoch + 1) % options_.validation_freq == 0) {
     const IdleMeter::Doing validating(meter_, HostWork::kLeftOut);
     ReadOptions read = options_.read;
     if (read.pool == nullptr) read.pool = pool_.get();

@@ -116,9 +116,10 @@ TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
     for (const bool kept : {false, true}) {
       const auto client = Open(true, cache);
       const auto lowering = kernels::Lowering::For(*client);
-      const auto program =
-          TrainStep(objective, layout, {{{DType::kF32, {8, 8, 8, 3}}}, {DType::kI64, {8}}, depth},
-                    1, false, lowering);
+      const auto program = TrainStep(
+          objective, layout,
+          {.inputs = {{DType::kF32, {8, 8, 8, 3}}}, .labels = {{DType::kI64, {8}}}, .depth = depth},
+          1, false, lowering);
       ASSERT_TRUE(program.ok()) << program.status();
       EXPECT_THAT(program->text, HasSubstr("penstock.convolution_kernel_gradient"));
       const auto executable = client->Compile(*program);

@@ -129,13 +129,6 @@ struct Forward {
 
 void Append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
 
-// The loss of each row by itself, weighed by the row's weight.
-Value TargetLoss(const Target& target, Value label, Value prediction, Value mask, Value weights,
-                 bool weighed) {
-  const Value each = target.loss.PerExample(label, prediction);
-  return each.valid() && weighed ? each * weights : each;
-}
-
 Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
                    const Batch& batch, bool training, Value key) {
   Forward forward;
@@ -150,10 +143,11 @@ Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& v
     const Target& target = objective.targets[t];
     const Value label = batch.labels[t], prediction = forward.network.outputs[t];
     const bool weighed = !(batch.weights[t] == batch.mask);
-    losses.push_back(TargetLoss(target, label, prediction, forward.network.output_masks[t],
-                                batch.weights[t], weighed));
-    if (!losses.back().valid()) return forward;
-    const Value share = target.weight == 1 ? losses.back() : losses.back() * target.weight;
+    Value each = target.loss.PerExample(label, prediction);
+    if (!each.valid()) return forward;
+    if (weighed) each = each * batch.weights[t];
+    losses.push_back(each);
+    const Value share = target.weight == 1 ? each : each * target.weight;
     forward.per_example = t == 0 ? share : forward.per_example + share;
     for (const nn::Metric& metric : target.metrics) {
       Append(metrics, metric.Update(label, prediction, batch.mask));

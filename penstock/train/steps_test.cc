@@ -178,8 +178,9 @@ TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
   }
   for (const bool halt_on_nan : {false, true}) {
     const auto program =
-        TrainStep(objective, layout, {{{DType::kF32, {8, 4}}}, {DType::kI64, {8}}, /*depth=*/16}, 1,
-                  halt_on_nan);
+        TrainStep(objective, layout,
+                  {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}, .depth = 16},
+                  1, halt_on_nan);
     ASSERT_TRUE(program.ok()) << program.status();
     const auto executable = runtime::TestClient(1)->Compile(*program);
     ASSERT_TRUE(executable.ok()) << executable.status();

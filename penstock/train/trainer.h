@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,12 +53,21 @@ struct ReadOptions {
 };
 
 struct FitOptions {
+  // The number of the last epoch: with initial_epoch = 3 and epochs = 5 there are two.
   int epochs = 1;
+  // Where counting begins (from 0): for callbacks, shuffles and schedules by the epoch. A resumed
+  // training goes on where it was instead.
+  int initial_epoch = 0;
   // 0: an epoch is one pass over the dataset. Otherwise the dataset goes on from epoch to epoch,
   // and should have Repeat(); when it ends early, training stops and says so.
   int64_t steps_per_epoch = 0;
   // Measured at the end of each epoch, as "val_...".
   const data::Dataset* validation = nullptr;
+  // Only at the end of every so-manieth epoch.
+  int validation_freq = 1;
+  // How much the examples of a class count, by its number; those of other classes count 1. For
+  // networks with one output. Not in validation.
+  std::map<int64_t, double> class_weight = {};
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   ReadOptions read = {};
   // Where the time goes, as pictures and tables.

@@ -224,7 +224,8 @@ TEST(Training, TheWholeStateIsDonated) {
       network, {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}}, nn::Adam()};
   const StateLayout layout = StateLayout::Make(objective);
   const auto program =
-      TrainStep(objective, layout, {{{DType::kF32, {8, 4}}}, {DType::kI64, {8}}}, 1, false);
+      TrainStep(objective, layout,
+                {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}}, 1, false);
   ASSERT_TRUE(program.ok()) << program.status();
   int64_t bytes = 0;
   for (const auto& entry : layout.entries) {
