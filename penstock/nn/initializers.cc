@@ -3,12 +3,12 @@
 #include <cmath>
 #include <functional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/nn/named_call.h"
 
 namespace penstock::nn {
 namespace {
@@ -18,51 +18,8 @@ using base::DType;
 using base::Random;
 using base::Shape;
 
-enum class Kind {
-  kConstant,
-  kUniform,
-  kNormal,
-  kTruncatedNormal,
-  kUniformScaled,
-  kTruncatedScaled
-};
-enum class Fan { kNone, kIn, kAverage };
-
-// `number` is the constant, the limit of the uniform range, the standard deviation, or the scale of
-// the variance (scale / fan).
-struct Row {
-  const char* name;
-  Kind kind;
-  double number;
-  Fan fan;
-};
-
-constexpr Row kTable[] = {
-    {"zeros", Kind::kConstant, 0, Fan::kNone},
-    {"ones", Kind::kConstant, 1, Fan::kNone},
-    {"random_uniform", Kind::kUniform, 0.05, Fan::kNone},
-    {"random_normal", Kind::kNormal, 0.05, Fan::kNone},
-    {"truncated_normal", Kind::kTruncatedNormal, 0.05, Fan::kNone},
-    {"glorot_uniform", Kind::kUniformScaled, 1, Fan::kAverage},
-    {"glorot_normal", Kind::kTruncatedScaled, 1, Fan::kAverage},
-    {"he_uniform", Kind::kUniformScaled, 2, Fan::kIn},
-    {"he_normal", Kind::kTruncatedScaled, 2, Fan::kIn},
-    {"lecun_uniform", Kind::kUniformScaled, 1, Fan::kIn},
-    {"lecun_normal", Kind::kTruncatedScaled, 1, Fan::kIn},
-};
-
-double FanOf(Fan fan, const Shape& shape) {
-  double in = 1, out = 1;
-  if (shape.rank() == 1) {
-    in = out = static_cast<double>(shape.dim(0));
-  } else if (shape.rank() >= 2) {
-    double field = 1;
-    for (int i = 0; i < shape.rank() - 2; ++i) field *= static_cast<double>(shape.dim(i));
-    in = field * static_cast<double>(shape.dim(-2));
-    out = field * static_cast<double>(shape.dim(-1));
-  }
-  return fan == Fan::kIn ? in : (in + out) / 2;
-}
+// Gives an array's elements one after the other, in row-major order.
+using Sampler = std::function<double(Random&)>;
 
 // Box and Muller's method: two uniform numbers give a normal one. The sine is not used, so that one
 // element takes one call.
@@ -80,54 +37,261 @@ double TruncatedNormal(Random& random) {
 // The standard deviation of a normal distribution cut at two of its standard deviations.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
-std::function<double(Random&)> Sampler(const Row& row, const Shape& shape) {
-  const double number = row.number;
-  switch (row.kind) {
-    case Kind::kConstant:
-      return [number](Random&) { return number; };
-    case Kind::kUniform:
-      return [number](Random& r) { return number * (2 * r.Uniform() - 1); };
-    case Kind::kNormal:
-      return [number](Random& r) { return number * Normal(r); };
-    case Kind::kTruncatedNormal:
-      return [number](Random& r) { return number * TruncatedNormal(r); };
-    case Kind::kUniformScaled: {
-      const double limit = std::sqrt(3 * number / std::max(1.0, FanOf(row.fan, shape)));
-      return [limit](Random& r) { return limit * (2 * r.Uniform() - 1); };
+absl::StatusOr<Sampler> Zeros(const NamedCall& call, const Shape&) {
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call).Finish());
+  return [](Random&) { return 0.0; };
+}
+
+absl::StatusOr<Sampler> Ones(const NamedCall& call, const Shape&) {
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call).Finish());
+  return [](Random&) { return 1.0; };
+}
+
+absl::StatusOr<Sampler> Constant(const NamedCall& call, const Shape&) {
+  double value = 0;
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call)("value", value).Finish());
+  return [value](Random&) { return value; };
+}
+
+absl::StatusOr<Sampler> RandomUniform(const NamedCall& call, const Shape&) {
+  double low = -0.05, high = 0.05;
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call)("minval", low)("maxval", high).Finish());
+  return [low, high](Random& r) { return low + (high - low) * r.Uniform(); };
+}
+
+template <double (*kDraw)(Random&)>
+absl::StatusOr<Sampler> RandomNormal(const NamedCall& call, const Shape&) {
+  double mean = 0, stddev = 0.05;
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call)("mean", mean)("stddev", stddev).Finish());
+  return [mean, stddev](Random& r) { return mean + stddev * kDraw(r); };
+}
+
+struct Fans {
+  double in = 1, out = 1;
+};
+
+Fans FansOf(const Shape& shape) {
+  if (shape.rank() == 0) return {};
+  const auto last = static_cast<double>(shape.dim(-1));
+  if (shape.rank() == 1) return {last, last};
+  double field = 1;
+  for (int i = 0; i < shape.rank() - 2; ++i) field *= static_cast<double>(shape.dim(i));
+  return {field * static_cast<double>(shape.dim(-2)), field * last};
+}
+
+absl::StatusOr<double> Extent(const Shape& shape, const std::vector<int64_t>& axes) {
+  double extent = 1;
+  for (int64_t axis : axes) {
+    if (axis < -shape.rank() || axis >= shape.rank()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no axis ", axis, " in a variable of ", shape.rank(), " axes"));
     }
-    case Kind::kTruncatedScaled: {
-      const double stddev =
-          std::sqrt(number / std::max(1.0, FanOf(row.fan, shape))) / kTruncatedStddev;
-      return [stddev](Random& r) { return stddev * TruncatedNormal(r); };
+    extent *= static_cast<double>(shape.dim(static_cast<int>(axis)));
+  }
+  return extent;
+}
+
+struct Scaling {
+  double scale = 1;
+  std::string mode = "fan_in";
+  std::string distribution = "truncated_normal";
+  std::vector<int64_t> input_axes = {}, output_axes = {};
+};
+
+absl::StatusOr<Sampler> Scaled(const Scaling& scaling, const Shape& shape) {
+  Fans fans = FansOf(shape);
+  if (!scaling.input_axes.empty() && !scaling.output_axes.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(fans.in, Extent(shape, scaling.input_axes));
+    PENSTOCK_ASSIGN_OR_RETURN(fans.out, Extent(shape, scaling.output_axes));
+  }
+  double fan = fans.in;
+  if (scaling.mode == "fan_out") {
+    fan = fans.out;
+  } else if (scaling.mode == "fan_avg") {
+    fan = (fans.in + fans.out) / 2;
+  } else if (scaling.mode != "fan_in") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mode is fan_in, fan_out or fan_avg, got '", scaling.mode, "'"));
+  }
+  if (!(scaling.scale > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("scale is above 0, got ", scaling.scale));
+  }
+  const double variance = scaling.scale / std::max(1.0, fan);
+  if (scaling.distribution == "uniform") {
+    const double limit = std::sqrt(3 * variance);
+    return [limit](Random& r) { return limit * (2 * r.Uniform() - 1); };
+  }
+  if (scaling.distribution == "untruncated_normal") {
+    const double stddev = std::sqrt(variance);
+    return [stddev](Random& r) { return stddev * Normal(r); };
+  }
+  if (scaling.distribution == "truncated_normal" || scaling.distribution == "normal") {
+    const double stddev = std::sqrt(variance) / kTruncatedStddev;
+    return [stddev](Random& r) { return stddev * TruncatedNormal(r); };
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("distribution is uniform, truncated_normal or untruncated_normal, got '",
+                   scaling.distribution, "'"));
+}
+
+absl::StatusOr<Sampler> VarianceScaling(const NamedCall& call, const Shape& shape) {
+  Scaling s;
+  PENSTOCK_RETURN_IF_ERROR(
+      CallArguments(call)("scale", s.scale)("mode", s.mode)("distribution", s.distribution)(
+          "input_axes", s.input_axes)("output_axes", s.output_axes)
+          .Finish());
+  return Scaled(s, shape);
+}
+
+absl::StatusOr<Sampler> NamedScaling(const NamedCall& call, const Shape& shape, Scaling s) {
+  PENSTOCK_RETURN_IF_ERROR(
+      CallArguments(call)("input_axes", s.input_axes)("output_axes", s.output_axes).Finish());
+  return Scaled(s, shape);
+}
+absl::StatusOr<Sampler> GlorotUniform(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 1, .mode = "fan_avg", .distribution = "uniform"});
+}
+absl::StatusOr<Sampler> GlorotNormal(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 1, .mode = "fan_avg"});
+}
+absl::StatusOr<Sampler> HeUniform(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 2, .distribution = "uniform"});
+}
+absl::StatusOr<Sampler> HeNormal(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 2});
+}
+absl::StatusOr<Sampler> LecunUniform(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 1, .distribution = "uniform"});
+}
+absl::StatusOr<Sampler> LecunNormal(const NamedCall& call, const Shape& shape) {
+  return NamedScaling(call, shape, {.scale = 1});
+}
+
+double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  // Four sums, so that an addition need not wait for the one before.
+  double sums[4] = {};
+  size_t i = 0;
+  for (; i + 4 <= a.size(); i += 4) {
+    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// `count` orthogonal unit vectors of `length` numbers each, every such set as likely as another:
+// normal numbers made orthogonal by Gram and Schmidt, which gives the factor Q of the QR
+// decomposition whose R has a positive diagonal. Their condition is about `length`, so double is
+// exact enough for float32.
+std::vector<std::vector<double>> OrthogonalVectors(size_t count, size_t length, Random& random) {
+  std::vector<std::vector<double>> vectors(count, std::vector<double>(length));
+  for (auto& vector : vectors) {
+    for (double& v : vector) v = Normal(random);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const double norm = std::sqrt(Dot(vectors[i], vectors[i]));
+    for (double& v : vectors[i]) v /= norm;
+    for (size_t j = i + 1; j < count; ++j) {
+      const double along = Dot(vectors[i], vectors[j]);
+      for (size_t k = 0; k < length; ++k) vectors[j][k] -= along * vectors[i][k];
     }
   }
-  return nullptr;
+  return vectors;
+}
+
+absl::StatusOr<Sampler> Orthogonal(const NamedCall& call, const Shape& shape) {
+  double gain = 1;
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call)("gain", gain).Finish());
+  if (shape.rank() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it takes a variable of two axes and more, got ", shape.ToString()));
+  }
+  // Seen as a matrix whose columns are those of the last axis.
+  const auto columns = static_cast<size_t>(shape.dim(-1));
+  const size_t rows = columns == 0 ? 0 : static_cast<size_t>(shape.num_elements()) / columns;
+  std::vector<std::vector<double>> vectors;
+  return [=, next = size_t{0}](Random& random) mutable {
+    if (vectors.empty()) {
+      vectors = OrthogonalVectors(std::min(rows, columns), std::max(rows, columns), random);
+    }
+    const size_t row = next / columns, column = next % columns;
+    ++next;
+    return gain * (rows < columns ? vectors[row][column] : vectors[column][row]);
+  };
+}
+
+absl::StatusOr<Sampler> Identity(const NamedCall& call, const Shape& shape) {
+  double gain = 1;
+  PENSTOCK_RETURN_IF_ERROR(CallArguments(call)("gain", gain).Finish());
+  if (shape.rank() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("it takes a matrix, got ", shape.ToString()));
+  }
+  return [gain, columns = shape.dim(1), next = int64_t{0}](Random&) mutable {
+    const bool diagonal = next / columns == next % columns;
+    ++next;
+    return diagonal ? gain : 0;
+  };
+}
+
+struct Row {
+  const char* name;
+  absl::StatusOr<Sampler> (*make)(const NamedCall& call, const Shape& shape);
+};
+
+constexpr Row kTable[] = {
+    {"zeros", Zeros},
+    {"ones", Ones},
+    {"constant", Constant},
+    {"random_uniform", RandomUniform},
+    {"random_normal", RandomNormal<Normal>},
+    {"truncated_normal", RandomNormal<TruncatedNormal>},
+    {"variance_scaling", VarianceScaling},
+    {"glorot_uniform", GlorotUniform},
+    {"glorot_normal", GlorotNormal},
+    {"he_uniform", HeUniform},
+    {"he_normal", HeNormal},
+    {"lecun_uniform", LecunUniform},
+    {"lecun_normal", LecunNormal},
+    {"orthogonal", Orthogonal},
+    {"identity", Identity},
+};
+
+// Names that Keras knows beside those of its classes.
+constexpr std::pair<const char*, const char*> kAliases[] = {
+    {"zero", "zeros"},
+    {"one", "ones"},
+    {"uniform", "random_uniform"},
+    {"normal", "random_normal"},
+    {"orthogonal_initializer", "orthogonal"},
+    {"identity_initializer", "identity"},
+};
+
+absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& shape) {
+  PENSTOCK_ASSIGN_OR_RETURN(NamedCall call, ParseNamedCall(initializer));
+  for (const auto& [alias, name] : kAliases) {
+    if (SameName(call.name, alias)) call.name = name;
+  }
+  for (const Row& row : kTable) {
+    if (!SameName(call.name, row.name)) continue;
+    absl::StatusOr<Sampler> sampler = row.make(call, shape);
+    if (!sampler.ok()) {
+      return base::WithContext(sampler.status(), absl::StrCat("initializer ", row.name));
+    }
+    return sampler;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no initializer '", call.name,
+                                                 "'; there are ",
+                                                 absl::StrJoin(InitializerNames(), ", ")));
 }
 
 }  // namespace
 
 absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::TensorType& type,
                                    uint64_t seed) {
-  Row constant{"constant", Kind::kConstant, 0, Fan::kNone};
-  const Row* row = nullptr;
-  for (const Row& candidate : kTable) {
-    if (initializer == candidate.name) row = &candidate;
-  }
-  absl::string_view argument = initializer;
-  if (absl::ConsumePrefix(&argument, "constant(") && absl::ConsumeSuffix(&argument, ")") &&
-      absl::SimpleAtod(argument, &constant.number)) {
-    row = &constant;
-  }
-  if (row == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no initializer '", initializer,
-                                                   "'; there are ",
-                                                   absl::StrJoin(InitializerNames(), ", ")));
-  }
   if (!base::IsNumeric(type.dtype)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a variable cannot be ", base::DTypeName(type.dtype)));
   }
-  const auto sample = Sampler(*row, type.shape);
+  PENSTOCK_ASSIGN_OR_RETURN(const Sampler sample, MakeSampler(initializer, type.shape));
   Random random(seed);
   Array out = Array::Uninitialized(type.dtype, type.shape);
   base::VisitNumeric(type.dtype, [&](auto zero) {
@@ -146,8 +310,7 @@ absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::Tens
 
 std::vector<std::string> InitializerNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.push_back(row.name);
-  names.emplace_back("constant(NUMBER)");
+  for (const Row& row : kTable) names.emplace_back(row.name);
   return names;
 }
 
