@@ -64,4 +64,14 @@ Value Softplus(Value x) {
   return Relu(x) + Log1p(Exp(minus_abs));
 }
 
+Value LogSigmoid(Value x) { return x.valid() ? -Softplus(-x) : x; }
+
+Value Gelu(Value x, bool approximate) {
+  if (!x.valid()) return x;
+  constexpr double kSqrtHalf = 0.70710678118654752440, kSqrtTwoOverPi = 0.79788456080286535588;
+  // Erfc, because 1 + erf of a large negative number has no digits left.
+  if (!approximate) return 0.5 * x * Erfc(x * -kSqrtHalf);
+  return 0.5 * x * (1.0 + Tanh(kSqrtTwoOverPi * (x + 0.044715 * (x * x * x))));
+}
+
 }  // namespace penstock::ir

@@ -65,6 +65,36 @@ TEST(Composite, SoftplusIsExactAtBothEnds) {
   checks.Run();
 }
 
+TEST(Composite, GeluIsXTimesTheNormalDistribution) {
+  Checks checks;
+  const auto exact = [](double t) { return 0.5 * t * std::erfc(-t / std::sqrt(2.0)); };
+  const auto near = [](double t) {
+    return 0.5 * t * (1 + std::tanh(std::sqrt(2 / M_PI) * (t + 0.044715 * t * t * t)));
+  };
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    const double tolerance = dtype == DType::kF32 ? 3e-7 : 1e-14;
+    const Array x = RandomArray({500}, 3, -8, 8, dtype);
+    checks.Expect("exact", Gelu(checks.Input(x)), Map(x, exact), tolerance);
+    checks.Expect("by tanh", Gelu(checks.Input(x), /*approximate=*/true), Map(x, near),
+                  2 * tolerance);
+    // Far below zero there is little left of x, but that is right.
+    const Array far = RandomArray({100}, 4, -8, -4, dtype);
+    const Array want = Map(far, exact);
+    checks.Expect("far below zero", Gelu(checks.Input(far)) / Constant(checks.graph(), want),
+                  Map(want, [](double) { return 1.0; }), dtype == DType::kF32 ? 1e-5 : 1e-12);
+  }
+  checks.Run();
+}
+
+TEST(Composite, LogSigmoidIsExactAtBothEnds) {
+  Checks checks;
+  const Array x = Make(DType::kF32, {7}, {-800, -40, -1, 0, 1, 40, 800});
+  checks.Expect(
+      "log sigmoid", LogSigmoid(checks.Input(x)),
+      Map(x, [](double t) { return std::min(t, 0.0) - std::log1p(std::exp(-std::abs(t))); }), 1e-6);
+  checks.Run();
+}
+
 TEST(Composite, GradientsAgreeWithDifferences) {
   GradientChecks checks;
   const Array x = RandomArray({2, 3});
@@ -78,6 +108,9 @@ TEST(Composite, GradientsAgreeWithDifferences) {
          return LogSumExp(v[0], {0, 1}, true);
        }},
       {"softplus", [](const Values& v) { return Softplus(v[0]); }},
+      {"log sigmoid", [](const Values& v) { return LogSigmoid(v[0]); }},
+      {"gelu", [](const Values& v) { return Gelu(v[0]); }},
+      {"gelu by tanh", [](const Values& v) { return Gelu(v[0], true); }},
   };
   for (const auto& [name, function] : functions) {
     checks.Add(name, {x}, function);

@@ -107,6 +107,9 @@ PENSTOCK_UNARY_(kLog1p, Log1p, "log_plus_one", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() / (g.operand(0) + 1.0)))
 PENSTOCK_UNARY_(kSqrt, Sqrt, "sqrt", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * 0.5 / g.result()))
+// At 0 the slope is infinite.
+PENSTOCK_UNARY_(kCbrt, Cbrt, "cbrt", base::IsFloat,
+                PENSTOCK_GRADIENT_(g.cotangent() / (3.0 * Square(g.result()))))
 PENSTOCK_UNARY_(kRsqrt, Rsqrt, "rsqrt", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * -0.5 * g.result() / g.operand(0)))
 PENSTOCK_UNARY_(kTanh, Tanh, "tanh", base::IsFloat,
@@ -168,8 +171,6 @@ Value Share(G g, int winner) {
   const Value wins = Equal(mine, g.result());
   return g.cotangent() * Select(wins, Select(Equal(mine, other), half, one), none);
 }
-
-Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes = {});
 
 PENSTOCK_BINARY_(kAdd, Add, "add", IsComputable, PENSTOCK_GRADIENT_(g.cotangent(), g.cotangent()))
 PENSTOCK_BINARY_(kSubtract, Subtract, "subtract", IsArithmetic,
@@ -265,6 +266,8 @@ bool BroadcastShape(const Values& operands, Shape& out) {
   return true;
 }
 
+}  // namespace
+
 Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes) {
   for (const Value& v : operands) {
     if (!v.valid()) return Value();
@@ -281,6 +284,8 @@ Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes) {
   for (Value& v : operands) v = BroadcastTo(v, shape);
   return EmitOne(op, std::move(operands), std::move(attributes));
 }
+
+namespace {
 
 const char* Direction(Comparison comparison) {
   switch (comparison) {
@@ -304,6 +309,7 @@ const char* Direction(Comparison comparison) {
 
 Value Square(Value x) { return x * x; }
 Value IsFinite(Value x) { return EmitOne(kIsFinite, {x}); }
+Value IsNan(Value x) { return Compare(x, x, Comparison::kNe); }
 Value StopGradient(Value x) { return EmitOne(kStopGradient, {x}); }
 
 Value Convert(Value x, DType dtype) {
@@ -353,6 +359,7 @@ OpList ElementwiseOps() {
                                           &kLog,
                                           &kLog1p,
                                           &kSqrt,
+                                          &kCbrt,
                                           &kRsqrt,
                                           &kTanh,
                                           &kLogistic,

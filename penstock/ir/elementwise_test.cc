@@ -39,6 +39,7 @@ const Unary kUnary[] = {
     {"log1p", Log1p, [](double x) { return std::log1p(x); }, -0.7, 3},
     {"sqrt", Sqrt, [](double x) { return std::sqrt(x); }, 0.2, 3},
     {"rsqrt", Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 0.2, 3},
+    {"cbrt", Cbrt, [](double x) { return std::cbrt(x); }, 0.2, 3},
     {"tanh", Tanh, [](double x) { return std::tanh(x); }, -2, 2},
     {"sigmoid", Sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -3, 3},
     {"sin", Sin, [](double x) { return std::sin(x); }, -4, 4},
@@ -101,6 +102,7 @@ TEST(Elementwise, RoundsAndSigns) {
   checks.Expect("abs", Abs(x), Make(DType::kF32, shape, {2.5, 1.5, 0.5, 0, 0.5, 1.5, 2.4}), 1e-6);
   const Value odd = checks.Input(Make(DType::kF32, {4}, {kInf, -kInf, kNaN, 1}));
   checks.Expect("is_finite", IsFinite(odd), Make(DType::kBool, {4}, {0, 0, 0, 1}));
+  checks.Expect("is_nan", IsNan(odd), Make(DType::kBool, {4}, {0, 0, 1, 0}));
   checks.Run();
 }
 

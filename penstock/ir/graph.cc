@@ -251,7 +251,7 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
   for (OpList family :
-       {ElementwiseOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
+       {ElementwiseOps(), SpecialOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
         NormalizationOps(), IndexingOps(), ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }

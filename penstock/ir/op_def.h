@@ -65,6 +65,9 @@ Values GradientByDecomposing(const GradientArgs& args);
 // Emits a node with one result; an invalid value after an error or from invalid operands.
 Value EmitOne(const OpDef& op, Values operands, Attributes attributes = {});
 
+// The same for operands that broadcast as NumPy's do.
+Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes = {});
+
 // "stablehlo.add: " without the dialect, before a message.
 absl::Status OpError(const Node& node, absl::string_view message);
 // "f32[2,3] and f32[4]".
@@ -84,6 +87,7 @@ std::vector<const OpDef*> AllOps();
 
 using OpList = absl::Span<const OpDef* const>;
 OpList ElementwiseOps();
+OpList SpecialOps();
 OpList ShapeOps();
 OpList DotOps();
 OpList ConvolutionOps();

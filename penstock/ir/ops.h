@@ -33,17 +33,31 @@ Value Expm1(Value x);
 Value Log(Value x);
 Value Log1p(Value x);
 Value Sqrt(Value x);
+Value Cbrt(Value x);
 Value Rsqrt(Value x);
-Value Tanh(Value x);
 Value Sigmoid(Value x);  // stablehlo.logistic
 Value Sin(Value x);
 Value Cos(Value x);
+Value Tan(Value x);
+Value Asin(Value x);
+Value Acos(Value x);
+Value Atan(Value x);
+Value Sinh(Value x);
+Value Cosh(Value x);
+Value Tanh(Value x);
+Value Asinh(Value x);
+Value Acosh(Value x);
+Value Atanh(Value x);
+Value Erf(Value x);
+Value Erfc(Value x);    // 1 - erf(x), small results in full
+Value ErfInv(Value x);  // on [-1, 1]
 Value Floor(Value x);
 Value Ceil(Value x);
 Value Round(Value x);  // half to even
 Value Square(Value x);
 Value Not(Value x);       // bits; of bool: logical
 Value IsFinite(Value x);  // bool
+Value IsNan(Value x);     // bool
 Value PopulationCount(Value x);
 Value Convert(Value x, DType dtype);         // float to bool: not zero
 Value BitcastConvert(Value x, DType dtype);  // same width only
@@ -59,6 +73,7 @@ Value Power(Value a, Value b);
 Value Maximum(Value a, Value b);  // at a tie the gradient is halved, as in JAX
 Value Minimum(Value a, Value b);
 Value Atan2(Value a, Value b);
+Value LogAddExp(Value a, Value b);  // log(exp(a) + exp(b))
 Value And(Value a, Value b);
 Value Or(Value a, Value b);
 Value Xor(Value a, Value b);
@@ -190,6 +205,10 @@ Value Softmax(Value x, int64_t axis = -1);
 Value LogSoftmax(Value x, int64_t axis = -1);
 Value LogSumExp(Value x, const Axes& axes, bool keep_dims = false);
 Value Softplus(Value x);
+Value LogSigmoid(Value x);
+// x times the chance that a normal number is below x (Hendrycks and Gimpel: Gaussian error linear
+// units, 2016); approximate: by their tanh.
+Value Gelu(Value x, bool approximate = false);
 
 // ---- Indexing ----
 // Elements of x along `axis` at integer `indices` (any shape), clamped into range: x's axis is

@@ -96,25 +96,6 @@ Value Integer(Graph& graph, DType dtype, T value) {
   return Constant(graph, *Array::Scalar(value).Cast(dtype));
 }
 
-Value Polynomial(Value x, std::initializer_list<double> coefficients) {
-  Value sum;
-  for (double c : coefficients) sum = sum.valid() ? sum * x + c : SplatLike(x, c);
-  return sum;
-}
-
-// The inverse error function on (-1, 1), single precision (Giles: Approximating the erfinv
-// function, 2010).
-Value ErfInv(Value x) {
-  const Value w = -Log1p(-(x * x));
-  const Value centre =
-      Polynomial(w - 2.5, {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06,
-                           0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
-  const Value tail = Polynomial(
-      Sqrt(w) - 3.0, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                      -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
-  return Select(Less(w, SplatLike(w, 5)), centre, tail) * x;
-}
-
 }  // namespace
 
 Value RandomKey(Graph& graph, uint64_t seed) {
