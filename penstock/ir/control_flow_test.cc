@@ -168,6 +168,7 @@ TEST(ControlFlow, GradientsAgreeWithDifferences) {
   });
   checks.Run();
   testing::ExpectAllCovered(ControlFlowOps(), checks.ops(), {"stablehlo.while"});
+  testing::ExpectAllCovered(ScanOps(), checks.ops());
 }
 
 TEST(ControlFlow, HistoryIsKeptOnlyForAGradient) {

@@ -260,7 +260,8 @@ const OpDef kConvolution = {
       return {EmitInputGradient(g.cotangent(), kernel, g.node.attributes, input.shape()),
               EmitKernelGradient(input, g.cotangent(), g.node.attributes, kernel.shape())};
     },
-    .print = PrintConvolution};
+    .print = PrintConvolution,
+    .costly = true};
 
 const OpDef kInputGradient = {
     .name = "penstock.convolution_input_gradient",

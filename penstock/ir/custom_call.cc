@@ -64,8 +64,10 @@ void PrintCustomCall(Printer& printer, const Node& node) {
                          ", result_layouts = ", Layouts(node.results), "} : ", FunctionType(node)));
 }
 
-const OpDef kCustomCall = {
-    .name = "stablehlo.custom_call", .infer = InferCustomCall, .print = PrintCustomCall};
+const OpDef kCustomCall = {.name = "stablehlo.custom_call",
+                           .infer = InferCustomCall,
+                           .print = PrintCustomCall,
+                           .costly = true};
 
 }  // namespace
 

@@ -151,7 +151,8 @@ const OpDef kDotGeneral = {
                                  ", contracting_dims = ", MlirList(AxesOf(node, "lhs_contracting")),
                                  " x ", MlirList(AxesOf(node, "rhs_contracting")), precision, " : ",
                                  FunctionType(node)));
-        }};
+        },
+    .costly = true};
 
 }  // namespace
 

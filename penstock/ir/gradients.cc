@@ -10,6 +10,16 @@
 namespace penstock::ir {
 namespace {
 
+Value AddInto(Value sum, Value addend) {
+  const Node& node = addend.node();
+  Values operands = node.operands;
+  for (Value& v : operands) {
+    if (base::IsFloat(v.dtype())) v = Convert(v, sum.dtype());
+  }
+  operands[0] = sum;
+  return EmitOne(*node.op, std::move(operands), node.attributes);
+}
+
 class Backward {
  public:
   Backward(Graph& graph, absl::Span<const Value> xs) : graph_(graph), depends_(graph.num_nodes()) {
@@ -23,7 +33,7 @@ class Backward {
   void Add(const Value& value, const Value& cotangent) {
     if (!cotangent.valid() || !depends_[value.node_id()] || !IsDifferentiable(value.type())) return;
     Value& sum = Cotangent(value);
-    sum = sum.valid() ? ir::Add(sum, cotangent) : cotangent;
+    sum = sum.valid() ? AddCotangent(sum, cotangent) : cotangent;
   }
 
   Value& Cotangent(const Value& value) {
@@ -60,6 +70,8 @@ class Backward {
     GradientArgs args{.node = node, .results = {}, .cotangents = cotangents};
     for (size_t i = 0; i < node.results.size(); ++i)
       args.results.push_back(graph_.value(id, static_cast<int>(i)));
+    for (const Value& v : node.operands)
+      args.wanted.push_back(depends_[v.node_id()] && IsDifferentiable(v.type()));
     const Values of_operands = node.op->gradient(args);
     if (!graph_.status().ok()) return;
     PENSTOCK_CHECK(of_operands.size() == node.operands.size());
@@ -81,6 +93,17 @@ class Backward {
 };
 
 }  // namespace
+
+Value AddCotangent(Value sum, Value addend) {
+  const auto is_sparse = [](const Value& v) {
+    return v.node().op->adds_to_first && IsZeros(v.node().operands[0]);
+  };
+  if (!sum.valid() || !addend.valid()) return Value();
+  if (is_sparse(addend)) return AddInto(sum, addend);
+  if (is_sparse(sum) && sum.dtype() == addend.dtype()) return AddInto(addend, sum);
+  if (IsZeros(addend)) return sum;
+  return Add(sum, Convert(addend, sum.dtype()));
+}
 
 std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangent) {
   if (!y.valid()) return Values(xs.size());

@@ -132,31 +132,53 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
 }
 
 std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> arguments) {
-  PENSTOCK_CHECK(arguments.size() == body.parameters().size());
+  return Inline(body, body.parameters(), arguments, body.results());
+}
+
+std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> given,
+                                 absl::Span<const Value> replacements,
+                                 absl::Span<const Value> wanted) {
+  PENSTOCK_CHECK(given.size() == replacements.size());
   if (!body.status().ok()) Fail(body.status());
   if (!status_.ok()) return {};
-  std::vector<bool> needed(body.num_nodes());
-  for (const Value& v : body.results()) needed[v.node_id()] = true;
-  for (int id = body.num_nodes(); id-- > 0;) {
-    if (!needed[id]) continue;
-    for (const Value& v : body.node(id).operands) needed[v.node_id()] = true;
+  absl::flat_hash_map<std::pair<int, int>, Value> copies;  // by node of the body and result
+  for (size_t i = 0; i < given.size(); ++i) {
+    copies[{given[i].node_id(), given[i].result()}] = replacements[i];
   }
-  absl::flat_hash_map<int, std::vector<Value>> copies;  // by node of the body
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    copies[body.parameters()[i].node_id()] = {arguments[i]};
-  }
+  const auto copy_of = [&](const Value& v) { return copies.at({v.node_id(), v.result()}); };
+  const std::vector<bool> needed = NeededNodes(body, given, wanted);
   for (int id = 0; id < body.num_nodes(); ++id) {
+    if (!needed[id]) continue;
     const Node& node = body.node(id);
-    if (!needed[id] || copies.contains(id)) continue;
     const Scope scope(*this, body.origins()[node.origin]);
     std::vector<Value> operands;
-    for (const Value& v : node.operands) operands.push_back(copies.at(v.node_id())[v.result()]);
-    copies[id] = Emit(*node.op, std::move(operands), node.attributes, node.regions);
-    if (copies[id].empty()) return {};
+    for (const Value& v : node.operands) operands.push_back(copy_of(v));
+    const std::vector<Value> results =
+        Emit(*node.op, std::move(operands), node.attributes, node.regions);
+    if (results.empty()) return {};
+    for (size_t i = 0; i < results.size(); ++i) {
+      copies.try_emplace({id, static_cast<int>(i)}, results[i]);  // a given one stays
+    }
   }
   std::vector<Value> results;
-  for (const Value& v : body.results()) results.push_back(copies.at(v.node_id())[v.result()]);
+  for (const Value& v : wanted) results.push_back(copy_of(v));
   return results;
+}
+
+std::vector<Value> Graph::Extend(int node, std::vector<std::shared_ptr<const Graph>> regions) {
+  Node& extended = nodes_[node];
+  const std::vector<TensorType> before = std::move(extended.results);
+  extended.regions = std::move(regions);
+  absl::StatusOr<std::vector<TensorType>> types = extended.op->infer(extended);
+  PENSTOCK_CHECK_OK(types.status());
+  PENSTOCK_CHECK(types->size() >= before.size() &&
+                 std::equal(before.begin(), before.end(), types->begin()));
+  extended.results = *std::move(types);
+  std::vector<Value> added;
+  for (size_t i = before.size(); i < extended.results.size(); ++i) {
+    added.push_back(Value(this, node, static_cast<int>(i)));
+  }
+  return added;
 }
 
 void Graph::Fail(const absl::Status& error) {
@@ -198,6 +220,28 @@ Scope::Scope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.c
 }
 
 Scope::~Scope() { graph_.current_origin_ = outer_; }
+
+std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
+                              absl::Span<const Value> wanted, std::vector<bool>* read) {
+  absl::flat_hash_map<std::pair<int, int>, size_t> places;
+  for (size_t i = 0; i < given.size(); ++i) places[{given[i].node_id(), given[i].result()}] = i;
+  if (read != nullptr) read->assign(given.size(), false);
+  std::vector<bool> needed(graph.num_nodes());
+  const auto need = [&](const Value& v) {
+    const auto at = places.find({v.node_id(), v.result()});
+    if (at == places.end()) {
+      needed[v.node_id()] = true;
+    } else if (read != nullptr) {
+      (*read)[at->second] = true;
+    }
+  };
+  for (const Value& v : wanted) need(v);
+  for (int id = graph.num_nodes(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const Value& v : graph.node(id).operands) need(v);
+  }
+  return needed;
+}
 
 Value EmitOne(const OpDef& op, Values operands, Attributes attributes) {
   for (const Value& operand : operands) {
@@ -250,9 +294,9 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
-  for (OpList family :
-       {ElementwiseOps(), SpecialOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
-        NormalizationOps(), IndexingOps(), ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
+  for (OpList family : {ElementwiseOps(), SpecialOps(), ShapeOps(), DotOps(), ConvolutionOps(),
+                        ReductionOps(), WindowOps(), NormalizationOps(), IndexingOps(), ScanOps(),
+                        ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -155,6 +155,16 @@ class Graph {
   // (one that nothing needs may be invalid); gives its results, or nothing after an error.
   std::vector<Value> Inline(const Graph& body, absl::Span<const Value> arguments);
 
+  // The same for any values of `body`: copies what `wanted` need, where each of `given` is not
+  // computed but taken from `replacements`.
+  std::vector<Value> Inline(const Graph& body, absl::Span<const Value> given,
+                            absl::Span<const Value> replacements, absl::Span<const Value> wanted);
+
+  // Gives a node other regions, with which it has more results than before; the ones it has keep
+  // their places and types. Gives the new ones. For gradients that want to know what went on
+  // inside.
+  std::vector<Value> Extend(int node, std::vector<std::shared_ptr<const Graph>> regions);
+
   // Keeps `error`, in the context of the current origin, if it is the first.
   void Fail(const absl::Status& error);
   // The first error met in building, OK if there was none.

@@ -90,7 +90,29 @@ const OpDef kScatterAdd = {
       const int64_t axis = g.node.attributes.Get<int64_t>("axis");
       return {g.cotangent(), Value(), TakeInRange(g.cotangent(), g.operand(1), axis)};
     },
-    .print = PrintScatterAdd};
+    .print = PrintScatterAdd,
+    .adds_to_first = true};
+
+// Operands: x, update, then one integer scalar for each axis.
+const OpDef kAddToSlice = {
+    .name = "penstock.add_to_slice",
+    .infer = InferByDecomposing,
+    .gradient = [](const GradientArgs& g) -> Values {
+      const Values begin(g.node.operands.begin() + 2, g.node.operands.end());
+      const Shape& sizes = g.operand(1).shape();
+      Values out(g.node.operands.size());
+      out[0] = g.cotangent();
+      out[1] = DynamicSlice(g.cotangent(), begin, Ints(sizes.begin(), sizes.end()));
+      return out;
+    },
+    .decompose = [](Graph&, const Node&, const Values& in) -> Values {
+      const Values begin(in.begin() + 2, in.end());
+      const Shape& sizes = in[1].shape();
+      if (IsZeros(in[0])) return {DynamicUpdateSlice(in[0], in[1], begin)};
+      const Value before = DynamicSlice(in[0], begin, Ints(sizes.begin(), sizes.end()));
+      return {DynamicUpdateSlice(in[0], before + in[1], begin)};
+    },
+    .adds_to_first = true};
 
 Value ScatterAdd(Value x, Value indices, Value updates, int64_t axis) {
   return EmitOne(kScatterAdd, {x, indices, updates}, {{"axis", axis}});
@@ -121,6 +143,12 @@ Value Take(Value x, Value indices, int64_t axis) {
   return TakeInRange(x, inside, axis);
 }
 
+Value AddToSlice(Value x, Value update, const Values& begin) {
+  Values operands{x, update};
+  operands.insert(operands.end(), begin.begin(), begin.end());
+  return EmitOne(kAddToSlice, std::move(operands));
+}
+
 Value OneHot(Value indices, int64_t depth, DType dtype) {
   if (!indices.valid()) return Value();
   if (!base::IsInteger(indices.dtype()) || indices.rank() == base::kMaxRank || depth < 0) {
@@ -139,7 +167,7 @@ Value OneHot(Value indices, int64_t depth, DType dtype) {
 }
 
 OpList IndexingOps() {
-  static constexpr const OpDef* kOps[] = {&kGather, &kScatterAdd};
+  static constexpr const OpDef* kOps[] = {&kGather, &kScatterAdd, &kAddToSlice};
   return kOps;
 }
 

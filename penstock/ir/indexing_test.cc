@@ -95,6 +95,11 @@ TEST(Indexing, GradientsAgreeWithDifferences) {
     checks.Add(c.name, {x, c.indices}, function);
     checks.AddSecond(c.name, {x, c.indices}, [&](const Values& v) { return Square(function(v)); });
   }
+  const auto add_to_slice = [](const Values& v) { return AddToSlice(v[0], v[1], {v[2], v[3]}); };
+  const std::vector<Array> of_slice{RandomArray({4, 3}), RandomArray({2, 2}, 2),
+                                    Array::Scalar<int32_t>(1), Array::Scalar<int32_t>(9)};
+  checks.Add("add to slice", of_slice, add_to_slice);
+  checks.AddSecond("add to slice", of_slice, add_to_slice);
   checks.Run();
   testing::ExpectAllCovered(IndexingOps(), checks.ops());
 }

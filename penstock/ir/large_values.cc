@@ -12,10 +12,15 @@
 namespace penstock::ir {
 namespace {
 
-constexpr std::array<absl::string_view, 8> kWithoutMemory = {
-    "stablehlo.constant", "stablehlo.iota",        "stablehlo.broadcast_in_dim",
-    "stablehlo.reshape",  "stablehlo.while",       "stablehlo.if",
-    "penstock.for",       "penstock.stop_gradient"};
+constexpr std::array<absl::string_view, 7> kWithoutMemory = {
+    "stablehlo.constant", "stablehlo.iota", "stablehlo.broadcast_in_dim", "stablehlo.reshape",
+    "stablehlo.while",    "stablehlo.if",   "penstock.stop_gradient"};
+
+// A loop's states are those of its last iteration; what it gives of each is new.
+size_t FirstWithMemory(const Node& node) {
+  if (absl::string_view(node.op->name) != "penstock.scan") return 0;
+  return static_cast<size_t>(node.attributes.Get<int64_t>("states"));
+}
 
 }  // namespace
 
@@ -28,7 +33,8 @@ void LargeValues::Add(const Node& node, const Origin& origin) {
   if (std::find(kWithoutMemory.begin(), kWithoutMemory.end(), operation) != kWithoutMemory.end()) {
     return;
   }
-  for (const TensorType& type : node.results) {
+  for (size_t i = FirstWithMemory(node); i < node.results.size(); ++i) {
+    const TensorType& type = node.results[i];
     LargeValue& value = values_[absl::StrCat(type.ToString(), " ", origin.scope)];
     if (value.count++ > 0) continue;
     value.type = type;

@@ -31,8 +31,11 @@ struct GradientArgs {
   const Node& node;
   Values results;
   Values cotangents;
+  std::vector<bool> wanted = {};  // for each operand
 
   const Value& operand(int i) const { return node.operands[i]; }
+  // Whether anyone asks for this operand's cotangent: for gradients that cost more with it.
+  bool wants(int i) const { return wanted[i]; }
   // Of operations with one result.
   const Value& result() const { return results[0]; }
   const Value& cotangent() const { return cotangents[0]; }
@@ -54,6 +57,11 @@ struct OpDef {
   // for the whole can still see it (rewrite.h). This adds those others to `graph` and gives their
   // results. Composites are never printed: they are taken apart before.
   Values (*decompose)(Graph& graph, const Node& node, const Values& operands) = nullptr;
+  // Cheaper to keep than to compute again: what a loop's gradient keeps of each iteration.
+  bool costly = false;
+  // The result is operand 0 but for places where others are added to it. Where that operand is
+  // zeros and the whole is to be added to something, it is better put there (AddCotangent).
+  bool adds_to_first = false;
 };
 
 using InferResult = absl::StatusOr<std::vector<TensorType>>;
@@ -72,6 +80,19 @@ Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes = {}
 absl::Status OpError(const Node& node, absl::string_view message);
 // "f32[2,3] and f32[4]".
 std::string TypesOf(const Node& node);
+
+// The nodes of `graph` that must be computed to know `wanted`, where `given` are known; `read`
+// tells which of those are.
+std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
+                              absl::Span<const Value> wanted, std::vector<bool>* read = nullptr);
+
+// x, with `update` added to the slice of it that begins at `begin` (clamped as dynamic_slice's).
+Value AddToSlice(Value x, Value update, const Values& begin);
+
+// sum + addend, of sum's type. Costs no more than the places that the addend is about.
+Value AddCotangent(Value sum, Value addend);
+// Every element is 0, which anyone can see.
+bool IsZeros(Value x);
 
 // Whether a gradient flows through values of this type.
 bool IsDifferentiable(const TensorType& type);
@@ -95,6 +116,7 @@ OpList ReductionOps();
 OpList WindowOps();
 OpList NormalizationOps();
 OpList IndexingOps();
+OpList ScanOps();
 OpList ControlFlowOps();
 OpList CollectiveOps();
 OpList CustomCallOps();

@@ -243,9 +243,38 @@ using Body = std::function<Values(Graph& graph, const Values& state)>;
 Values While(const Values& init,
              const std::function<Value(Graph& graph, const Values& state)>& condition,
              const Body& body);
-// body(index i32 scalar, state) for index in [0, count); has a gradient, While has none.
+// body(index i32 scalar, state) for index in [0, count). Has a gradient, While has none. States
+// that the body hands on as they are cost nothing in either.
 Values For(int64_t count, const Values& init,
            const std::function<Values(Graph& graph, Value index, const Values& state)>& body);
+// A loop over the rows (axis 0) of `xs`, all of one length, that gives a row of each y:
+// jax.lax.scan.
+//
+//   // h[t] = tanh(x[t] + h[t-1] W); every h.
+//   const ScanOut done = Scan({h0}, {x}, {w}, [](Graph&, const ScanIn& in) {
+//     const Value h = Tanh(in.x[0] + MatMul(in.state[0], in.constants[0]));
+//     return ScanOut{.state = {h}, .y = {h}};
+//   });
+//
+// The gradient is such a loop from the other end; its time and memory grow with the length, not
+// with its square. Of each iteration it keeps the states before it and the results of products and
+// convolutions; what else it needs, it computes again. Gradients of 16-bit constants are summed in
+// 32 bits.
+struct ScanIn {
+  Value index;  // i32 scalar: which row
+  Values state, x, constants;
+};
+struct ScanOut {
+  Values state, y;
+};
+struct ScanOptions {
+  bool reverse = false;       // from the last row to the first; row i of y belongs to row i of x
+  int64_t count = -1;         // wanted where there are no xs
+  bool keep_products = true;  // false: the gradient keeps only states
+};
+ScanOut Scan(const Values& init, const Values& xs, const Values& constants,
+             const std::function<ScanOut(Graph& graph, const ScanIn& in)>& body,
+             const ScanOptions& options = {});
 // pred: bool scalar. Only one branch runs.
 Values Cond(Value pred, const Values& operands, const Body& then_body, const Body& else_body);
 

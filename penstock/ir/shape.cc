@@ -314,7 +314,7 @@ const OpDef kDynamicSlice = {
     .gradient = [](G g) -> Values {
       Values begin(g.node.operands.begin() + 1, g.node.operands.end());
       Values out(g.node.operands.size());
-      out[0] = DynamicUpdateSlice(SplatLike(g.operand(0), 0), g.cotangent(), begin);
+      out[0] = AddToSlice(SplatLike(g.operand(0), 0), g.cotangent(), begin);
       return out;
     },
     .print =
@@ -371,6 +371,11 @@ Value Splat(Graph& graph, const TensorType& type, double value) {
   const Values results = graph.Emit(
       kSplat, {}, {{"dtype", type.dtype}, {"shape", ListOf(type.shape)}, {"value", scalar}});
   return results.empty() ? Value() : results[0];
+}
+
+bool IsZeros(Value x) {
+  if (x.node().op != &kSplat) return false;
+  return x.node().attributes.Get<Array>("value").Cast(DType::kF64)->item<double>() == 0;
 }
 
 Value SplatLike(Value like, double value) {
