@@ -1,6 +1,7 @@
 #include "penstock/keras/keras.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,19 +27,27 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOr(std::shared_ptr<runtim
   return runtime::OpenClient({.cpu_devices = std::max(1, replicas)});
 }
 
-// Keras's users give x and y; the columns are named so.
-absl::StatusOr<data::Dataset> FromXY(const Array& x, const Array* y) {
-  if (x.rank() == 0) return absl::InvalidArgumentError("x must have rows, got a scalar");
-  NamedArrays columns{{"x", x}};
-  if (y != nullptr) {
-    if (y->rank() == 0 || y->dim(0) != x.dim(0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("x and y must have as many rows as each other; got ", x.TypeString(),
-                       " and ", y->TypeString()));
-    }
-    columns.Set("y", *y);
+std::vector<std::string> Names(const std::vector<nn::Network::Port>& ports) {
+  std::vector<std::string> names;
+  for (const auto& port : ports) names.push_back(port.name);
+  return names;
+}
+
+// The columns' names for arrays: those that Compile was told; else Keras's x and y where there is
+// one of each, and the names of inputs and outputs where there are more.
+struct ColumnNames {
+  std::vector<std::string> inputs, labels;
+};
+ColumnNames NamesOfColumns(const nn::Network& network, const train::Columns& columns) {
+  ColumnNames names{columns.inputs, columns.labels};
+  const bool one = network.inputs().size() == 1 && network.outputs().size() == 1;
+  if (names.inputs.empty()) {
+    names.inputs = one ? std::vector<std::string>{"x"} : Names(network.inputs());
   }
-  return data::Dataset::FromArrays(columns);
+  if (names.labels.empty()) {
+    names.labels = one ? std::vector<std::string>{"y"} : Names(network.outputs());
+  }
+  return names;
 }
 
 absl::StatusOr<std::vector<nn::Metric>> Metrics(const std::vector<MetricArg>& args) {
@@ -209,23 +218,110 @@ absl::StatusOr<train::Trainer*> Model::trainer() const {
   return absl::FailedPreconditionError("the model is not compiled yet; call Compile first");
 }
 
-absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOptions& options) {
+absl::StatusOr<data::Dataset> Model::Rows(const ArraysArg& x, const ArraysArg* y,
+                                          const ArraysArg& sample_weight) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  const train::Columns& given = trainer->columns();
+  const ColumnNames names = NamesOfColumns(network_, given);
+  NamedArrays columns;
+  const auto add = [&](const ArraysArg& arrays, const std::vector<nn::Network::Port>& ports,
+                       const std::vector<std::string>& as, const char* what) -> absl::Status {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> in_order,
+                              arrays.InOrder(Names(ports), what));
+    for (size_t i = 0; i < in_order.size(); ++i) {
+      if (!columns.empty() && in_order[i].dim(0) != columns.begin()->second.dim(0)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("x, y and sample_weight must have as many rows as each other; got ",
+                         columns.begin()->second.TypeString(), " and, for ", what, ", ",
+                         in_order[i].TypeString()));
+      }
+      columns.Set(as[i], in_order[i]);
+    }
+    return absl::OkStatus();
+  };
+  PENSTOCK_RETURN_IF_ERROR(add(x, network_.inputs(), names.inputs, "x"));
+  if (y != nullptr) PENSTOCK_RETURN_IF_ERROR(add(*y, network_.outputs(), names.labels, "y"));
+  if (!sample_weight.empty()) {
+    const std::string name =
+        given.sample_weights.empty() ? "sample_weight" : given.sample_weights[0];
+    PENSTOCK_RETURN_IF_ERROR(add(sample_weight, {{name, {}}}, {name}, "sample_weight"));
+  }
+  return data::Dataset::FromArrays(columns);
+}
+
+absl::StatusOr<History> Model::FitWith(const data::Dataset& dataset,
+                                       const std::optional<data::Dataset>& validation,
+                                       const FitOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
   train::FitOptions fit{.epochs = options.epochs,
+                        .initial_epoch = options.initial_epoch,
                         .steps_per_epoch = options.steps_per_epoch,
-                        .validation = options.validation_data,
+                        .validation_freq = options.validation_freq,
+                        .class_weight = options.class_weight,
                         .callbacks = options.callbacks,
                         .read = options.read,
                         .profile = options.profile};
+  std::optional<data::Dataset> measured = validation;
+  if (measured.has_value() && options.validation_steps > 0) {
+    measured = measured->Take(options.validation_steps);
+  }
+  if (measured.has_value()) fit.validation = &*measured;
   if (options.verbose != 0) fit.callbacks.push_back(train::ProgressLine());
   return trainer->Fit(dataset, fit);
 }
 
-absl::StatusOr<History> Model::Fit(const Array& x, const Array& y, const FitOptions& options,
-                                   const ArrayFitOptions& arrays) {
-  PENSTOCK_ASSIGN_OR_RETURN(data::Dataset dataset, FromXY(x, &y));
-  if (arrays.shuffle) dataset = dataset.Shuffle(x.dim(0));
-  return Fit(dataset.Batch(arrays.batch_size).Prefetch(2), options);
+absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(trainer().status());
+  const char* of_arrays = options.batch_size.has_value()   ? "batch_size"
+                          : options.validation_split != 0  ? "validation_split"
+                          : !options.sample_weight.empty() ? "sample_weight"
+                                                           : nullptr;
+  if (of_arrays != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        of_arrays,
+        " is for arrays; a dataset has its own batches, a part of it to validate on is "
+        "another dataset, and weights are a column 'sample_weight'"));
+  }
+  std::optional<data::Dataset> validation = options.validation_data.dataset();
+  if (!validation.has_value() && !options.validation_data.empty()) {
+    const ValidationData& arrays = options.validation_data;
+    PENSTOCK_ASSIGN_OR_RETURN(validation, Rows(arrays.x(), &arrays.y(), arrays.sample_weight()));
+    validation = validation->Batch(options.validation_batch_size.value_or(32));
+  }
+  return FitWith(dataset, validation, options);
+}
+
+absl::StatusOr<History> Model::Fit(const ArraysArg& x, const ArraysArg& y,
+                                   const FitOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(data::Dataset rows, Rows(x, &y, options.sample_weight));
+  const int64_t batch_size = options.batch_size.value_or(32),
+                validation_size = options.validation_batch_size.value_or(batch_size);
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> inputs,
+                            x.InOrder(Names(network_.inputs()), "x"));
+  int64_t count = inputs[0].dim(0);
+  std::optional<data::Dataset> validation = options.validation_data.dataset();
+  if (const ValidationData& arrays = options.validation_data;
+      !validation.has_value() && !arrays.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(validation, Rows(arrays.x(), &arrays.y(), arrays.sample_weight()));
+    validation = validation->Batch(validation_size);
+  }
+  if (options.validation_split != 0 && !validation.has_value()) {
+    // Keras's rounding: the rows before the split are floor(rows * (1 - split)).
+    const auto kept = static_cast<int64_t>(
+        std::floor(static_cast<double>(count) * (1 - options.validation_split)));
+    if (!(options.validation_split > 0 && options.validation_split < 1) || kept == 0 ||
+        kept == count) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "validation_split is the share of the rows to validate on, above 0 and below 1, and "
+          "leaves rows on both sides; got ",
+          options.validation_split, " of ", count, " rows"));
+    }
+    validation = rows.Skip(kept).Batch(validation_size);
+    rows = rows.Take(kept);
+    count = kept;
+  }
+  if (options.shuffle) rows = rows.Shuffle(count);
+  return FitWith(rows.Batch(batch_size).Prefetch(2), validation, options);
 }
 
 absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset) {
@@ -233,20 +329,45 @@ absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset) {
   return trainer->Evaluate(dataset);
 }
 
-absl::StatusOr<Logs> Model::Evaluate(const Array& x, const Array& y, int64_t batch_size) {
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset, FromXY(x, &y));
-  return Evaluate(dataset.Batch(batch_size));
+absl::StatusOr<Logs> Model::Evaluate(const ArraysArg& x, const ArraysArg& y,
+                                     const EvaluateOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows, Rows(x, &y, options.sample_weight));
+  return Evaluate(rows.Batch(options.batch_size));
 }
+
+absl::StatusOr<std::vector<Array>> Model::PredictAll(const data::Dataset& dataset) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Predict(dataset);
+}
+
+absl::StatusOr<std::vector<Array>> Model::PredictAll(const ArraysArg& x, int64_t batch_size) {
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows, Rows(x, nullptr, {}));
+  return PredictAll(rows.Batch(batch_size));
+}
+
+namespace {
+
+absl::StatusOr<Array> OnlyOutput(absl::StatusOr<std::vector<Array>> outputs) {
+  PENSTOCK_RETURN_IF_ERROR(outputs.status());
+  if (outputs->size() == 1) return std::move((*outputs)[0]);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model has ", outputs->size(), " outputs; PredictAll gives them all"));
+}
+
+}  // namespace
 
 absl::StatusOr<Array> Model::Predict(const data::Dataset& dataset) {
-  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<Array> outputs, trainer->Predict(dataset));
-  return std::move(outputs[0]);
+  return OnlyOutput(PredictAll(dataset));
+}
+absl::StatusOr<Array> Model::Predict(const ArraysArg& x, int64_t batch_size) {
+  return OnlyOutput(PredictAll(x, batch_size));
 }
 
-absl::StatusOr<Array> Model::Predict(const Array& x, int64_t batch_size) {
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset, FromXY(x, nullptr));
-  return Predict(dataset.Batch(batch_size));
+absl::StatusOr<Model> Model::Clone() const {
+  PENSTOCK_RETURN_IF_ERROR(network_.status());
+  PENSTOCK_RETURN_IF_ERROR(network_.CheckSerializable());
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(network_.ToJson()));
+  return Model(std::move(network));
 }
 
 absl::StatusOr<NamedArrays> Model::GetWeights() const {

@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/keras/arguments.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
@@ -77,61 +78,18 @@ using nn::CategoricalCrossentropy;
 using nn::MeanSquaredError;
 using nn::SparseCategoricalCrossentropy;
 
+using train::BackupAndRestore;
 using train::Callback;
 using train::Checkpoint;
 using train::CsvLogger;
 using train::EarlyStopping;
 using train::History;
+using train::LambdaCallback;
+using train::LearningRateScheduler;
 using train::Logs;
+using train::ReduceLROnPlateau;
 using train::TensorBoard;
 using train::TerminateOnNan;
-
-// ---- Arguments that are a name or the thing itself, as in Keras ----
-class OptimizerArg {
- public:
-  OptimizerArg(const char* name) : value_(nn::Optimizer::FromName(name)) {}  // NOLINT: "adam"
-  OptimizerArg(const std::string& name) : value_(nn::Optimizer::FromName(name)) {}  // NOLINT
-  OptimizerArg(nn::Optimizer value) : value_(std::move(value)) {}                   // NOLINT
-  const absl::StatusOr<nn::Optimizer>& Get() const { return value_; }
-
- private:
-  absl::StatusOr<nn::Optimizer> value_;
-};
-class LossArg {
- public:
-  LossArg(const char* name) : value_(nn::Loss::FromName(name)) {}         // NOLINT: "mse"
-  LossArg(const std::string& name) : value_(nn::Loss::FromName(name)) {}  // NOLINT
-  LossArg(nn::Loss value) : value_(std::move(value)) {}                   // NOLINT
-  const absl::StatusOr<nn::Loss>& Get() const { return value_; }
-
- private:
-  absl::StatusOr<nn::Loss> value_;
-};
-// The loss of the only output, or one of each output: in their order, or by their names.
-class LossesArg {
- public:
-  using ByName = std::vector<std::pair<std::string, LossArg>>;
-  template <typename T, typename = std::enable_if_t<std::is_convertible_v<T, LossArg>>>
-  LossesArg(T one) : in_order_{LossArg(std::move(one))} {}                  // NOLINT: "mse"
-  LossesArg(std::vector<LossArg> losses) : in_order_(std::move(losses)) {}  // NOLINT
-  LossesArg(ByName losses) : by_name_(std::move(losses)) {}                 // NOLINT
-  const std::vector<LossArg>& in_order() const { return in_order_; }
-  const ByName& by_name() const { return by_name_; }
-
- private:
-  std::vector<LossArg> in_order_;
-  ByName by_name_;
-};
-class MetricArg {
- public:
-  MetricArg(const char* name) : value_(nn::Metric::FromName(name)) {}         // NOLINT: "accuracy"
-  MetricArg(const std::string& name) : value_(nn::Metric::FromName(name)) {}  // NOLINT
-  MetricArg(nn::Metric value) : value_(std::move(value)) {}                   // NOLINT
-  const absl::StatusOr<nn::Metric>& Get() const { return value_; }
-
- private:
-  absl::StatusOr<nn::Metric> value_;
-};
 
 struct CompileOptions {
   OptimizerArg optimizer = "adam";
@@ -160,22 +118,40 @@ struct CompileOptions {
   std::string matmul_precision = "default";
 };
 
+// Keras's arguments of fit.
 struct FitOptions {
+  // Of arrays, 32 if not given. A dataset has its batches already.
+  std::optional<int64_t> batch_size = std::nullopt;
   int epochs = 1;
   // 1: the progress line. 0: silence.
   int verbose = 1;
-  const data::Dataset* validation_data = nullptr;
-  int64_t steps_per_epoch = 0;
   std::vector<std::shared_ptr<Callback>> callbacks = {};
+  // Of arrays: this share of the rows, the last ones, is not trained on but validated on.
+  double validation_split = 0;
+  ValidationData validation_data = {};
+  // Of arrays: rows in another order in each epoch.
+  bool shuffle = true;
+  // How much the examples of a class count, by its number; 1 where it is not named.
+  std::map<int64_t, double> class_weight = {};
+  // Of arrays: how much each example counts, one number for each row (for each output). A dataset
+  // has them in a column "sample_weight".
+  ArraysArg sample_weight = {};
+  int initial_epoch = 0;
+  // 0: an epoch is one pass. Otherwise the data go on from epoch to epoch, and should Repeat().
+  int64_t steps_per_epoch = 0;
+  // Batches of a validation; 0: all.
+  int64_t validation_steps = 0;
+  // Of arrays; batch_size if not given.
+  std::optional<int64_t> validation_batch_size = std::nullopt;
+  int validation_freq = 1;
   train::ReadOptions read = {};
   // Where the time goes, as pictures and tables (train/profile_options.h).
   std::optional<train::ProfileOptions> profile = {};
 };
 
-// Arrays as a dataset: rows of x and y.
-struct ArrayFitOptions {
+struct EvaluateOptions {
   int64_t batch_size = 32;
-  bool shuffle = true;
+  ArraysArg sample_weight = {};
 };
 
 class Model {
@@ -194,14 +170,23 @@ class Model {
   absl::Status Compile(const CompileOptions& options);
 
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options = {});
-  absl::StatusOr<History> Fit(const base::Array& x, const base::Array& y,
-                              const FitOptions& options = {}, const ArrayFitOptions& arrays = {});
+  absl::StatusOr<History> Fit(const ArraysArg& x, const ArraysArg& y,
+                              const FitOptions& options = {});
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset);
-  absl::StatusOr<Logs> Evaluate(const base::Array& x, const base::Array& y,
-                                int64_t batch_size = 32);
-  // The output for every row.
+  absl::StatusOr<Logs> Evaluate(const ArraysArg& x, const ArraysArg& y,
+                                const EvaluateOptions& options = {});
+  // The only output for every row.
   absl::StatusOr<base::Array> Predict(const data::Dataset& dataset);
-  absl::StatusOr<base::Array> Predict(const base::Array& x, int64_t batch_size = 32);
+  absl::StatusOr<base::Array> Predict(const ArraysArg& x, int64_t batch_size = 32);
+  // All outputs.
+  absl::StatusOr<std::vector<base::Array>> PredictAll(const data::Dataset& dataset);
+  absl::StatusOr<std::vector<base::Array>> PredictAll(const ArraysArg& x, int64_t batch_size = 32);
+
+  // The model as a layer of another: its variables are "<name>/<layer>/...". The other model draws
+  // its weights anew; SetWeights gives it these.
+  nn::Layer AsLayer() const { return nn::Nested(network_); }
+  // The same layers anew, with no weights: keras.models.clone_model.
+  absl::StatusOr<Model> Clone() const;
 
   absl::StatusOr<base::NamedArrays> GetWeights() const;
   absl::Status SetWeights(const base::NamedArrays& weights);
@@ -223,6 +208,13 @@ class Model {
   absl::StatusOr<train::Trainer*> trainer() const;
 
  private:
+  // Rows as a dataset, under the names that the feed looks for.
+  absl::StatusOr<data::Dataset> Rows(const ArraysArg& x, const ArraysArg* y,
+                                     const ArraysArg& sample_weight) const;
+  absl::StatusOr<History> FitWith(const data::Dataset& dataset,
+                                  const std::optional<data::Dataset>& validation,
+                                  const FitOptions& options);
+
   nn::Network network_;
   std::unique_ptr<train::Trainer> trainer_;
 };

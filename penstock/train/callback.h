@@ -58,6 +58,11 @@ class Run {
   // Only variables of the network, or back again.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
   virtual absl::Status SetWeights(const base::NamedArrays& weights) = 0;
+  // The learning rate of the next step. Only a constant one can be set: a schedule is an error.
+  virtual absl::StatusOr<double> LearningRate() = 0;
+  virtual absl::Status SetLearningRate(double rate) = 0;
+  // In TrainEnd: whether the training ended with an error.
+  virtual bool failed() const { return false; }
   // What a checkpoint must hold besides the state, to go on from here: the position in the data,
   // the history so far, the state of every callback. JSON.
   virtual std::string Progress() = 0;

@@ -2,6 +2,7 @@
 // progress line is in progress.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +24,8 @@ struct CheckpointOptions {
   bool resume = true;          // from the newest whole checkpoint in `folder`, if there is one
   std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"
   Mode mode = Mode::kAuto;
+  // Removes them all when the training has ended without an error: they were only there to go on.
+  bool remove_at_end = false;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  // none: io::FileSystem::Default()
 };
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options);
@@ -37,6 +40,44 @@ struct EarlyStoppingOptions {
   int start_from_epoch = 0;
 };
 std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {});
+
+// Keras's BackupAndRestore: a Checkpoint that is only there while the training runs. What other
+// callbacks know (the best number of EarlyStopping and ReduceLROnPlateau, the epochs they waited)
+// is in it and comes back with it.
+struct BackupAndRestoreOptions {
+  std::string backup_dir;         // any file system
+  int64_t save_freq = 0;          // so many steps; 0: at the ends of epochs
+  bool delete_checkpoint = true;  // when the training has ended
+};
+std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options);
+
+// Sets the learning rate at the beginning of each epoch (from 0) to what `schedule` makes of the
+// present one.
+using EpochSchedule = std::function<double(int epoch, double rate)>;
+std::shared_ptr<Callback> LearningRateScheduler(EpochSchedule schedule);
+
+// Multiplies the learning rate by `factor` when `monitor` has not become better by more than
+// min_delta for `patience` epochs; then waits `cooldown` epochs before it counts again.
+struct ReduceLROnPlateauOptions {
+  std::string monitor = "val_loss";
+  double factor = 0.1;
+  int patience = 10;
+  Mode mode = Mode::kAuto;
+  double min_delta = 1e-4;
+  int cooldown = 0;
+  double min_lr = 0;
+};
+std::shared_ptr<Callback> ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
+
+// A callback from functions; those that are left out do nothing.
+struct LambdaCallbackOptions {
+  std::function<absl::Status(Run&)> on_train_begin = nullptr;
+  std::function<absl::Status(Run&, const Position&)> on_epoch_begin = nullptr;
+  std::function<absl::Status(Run&, const Position&, const Logs&)> on_train_batch_end = nullptr;
+  std::function<absl::Status(Run&, const Position&, const Logs&)> on_epoch_end = nullptr;
+  std::function<absl::Status(Run&)> on_train_end = nullptr;
+};
+std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
 // One line an epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same columns.
 struct CsvLoggerOptions {

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include <unistd.h>
 
 #include "penstock/base/random.h"
@@ -46,6 +47,12 @@ class FakeRun : public Run {
     weights = w;
     return absl::OkStatus();
   }
+  absl::StatusOr<double> LearningRate() override { return rate; }
+  absl::Status SetLearningRate(double to) override {
+    rate = to;
+    return absl::OkStatus();
+  }
+  double rate = 1;
   std::string Progress() override { return "{}"; }
   absl::Status Resume(const base::NamedArrays&, absl::string_view) override {
     return absl::OkStatus();
@@ -96,6 +103,114 @@ TEST(EarlyStopping, ANameThatIsNotMeasuredIsAnErrorThatListsThose) {
   const absl::Status status = EarlyStopping()->EpochEnd(run, {}, {{"loss", 1.0}});
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("nothing named 'val_loss' is measured; there are loss"));
+}
+
+// What Keras 3's ReduceLROnPlateau does with the same numbers, epoch by epoch.
+TEST(ReduceLROnPlateau, WaitsCoolsDownAndStopsAtTheLeastRate) {
+  auto callback = ReduceLROnPlateau(
+      {.factor = 0.5, .patience = 2, .min_delta = 0.1, .cooldown = 1, .min_lr = 0.3});
+  FakeRun run;
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  // Better; two that are not by 0.1: halved; one epoch of cooldown that does not count, then two.
+  const double losses[] = {1.0, 0.95, 0.92, 0.92, 0.92, 0.92, 0.92, 0.92, 0.92};
+  const double rates[] = {1, 1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3, 0.3};
+  for (int epoch = 0; epoch < 9; ++epoch) {
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = epoch}, {{"val_loss", losses[epoch]}}).ok());
+    EXPECT_DOUBLE_EQ(run.rate, rates[epoch]) << epoch;
+  }
+}
+
+TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
+  const ReduceLROnPlateauOptions options{.monitor = "loss", .patience = 3};
+  auto before = ReduceLROnPlateau(options), after = ReduceLROnPlateau(options);
+  FakeRun run;
+  for (const auto& callback : {before, after}) ASSERT_TRUE(callback->TrainBegin(run).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(before->EpochEnd(run, {}, {{"loss", 2.0}}).ok());
+  ASSERT_TRUE(after->Restore(before->Save()).ok());
+  EXPECT_EQ(run.rate, 1);
+  ASSERT_TRUE(after->EpochEnd(run, {}, {{"loss", 2.0}}).ok());
+  EXPECT_DOUBLE_EQ(run.rate, 0.1);
+  EXPECT_FALSE(after->Restore("{}").ok());
+}
+
+TEST(ReduceLROnPlateau, AFactorThatDoesNotReduceIsRefused) {
+  FakeRun run;
+  EXPECT_FALSE(ReduceLROnPlateau({.factor = 1})->TrainBegin(run).ok());
+}
+
+TEST(LearningRateScheduler, SetsTheRateOfEachEpochFromTheOneBefore) {
+  auto trainer = testing::SmallTrainer({.optimizer = nn::SGD({.learning_rate = 0.5})});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  std::vector<double> rates;
+  const auto watch =
+      LambdaCallback({.on_epoch_end = [&](train::Run& run, const Position&, const Logs&) {
+        rates.push_back(*run.LearningRate());
+        return absl::OkStatus();
+      }});
+  const auto halve =
+      LearningRateScheduler([](int epoch, double rate) { return epoch == 0 ? rate : rate / 2; });
+  const auto data = data::Dataset::FromArrays(testing::Points(32)).Batch(8);
+  ASSERT_TRUE((*trainer)->Fit(data, {.epochs = 3, .callbacks = {halve, watch}}).ok());
+  EXPECT_THAT(rates, ::testing::ElementsAre(0.5, 0.25, 0.125));
+}
+
+TEST(LearningRateScheduler, AScheduleOfTheOptimizerCannotBeSet) {
+  auto trainer = testing::SmallTrainer(
+      {.optimizer = nn::SGD(
+           {.learning_rate = nn::CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 10})})});
+  const auto data = data::Dataset::FromArrays(testing::Points(32)).Batch(8);
+  const auto history = (*trainer)->Fit(
+      data, {.callbacks = {LearningRateScheduler([](int, double rate) { return rate; })}});
+  EXPECT_THAT(std::string(history.status().message()), HasSubstr("is a schedule's"));
+}
+
+TEST(LambdaCallback, CallsWhatItWasGiven) {
+  auto trainer = testing::SmallTrainer();
+  std::string calls;
+  const auto note = [&](const char* what) {
+    calls += what;
+    return absl::OkStatus();
+  };
+  const auto callback = LambdaCallback(
+      {.on_train_begin = [&](train::Run&) { return note("("); },
+       .on_epoch_begin = [&](train::Run&, const Position&) { return note("["); },
+       .on_train_batch_end = [&](train::Run&, const Position&, const Logs&) { return note("."); },
+       .on_epoch_end = [&](train::Run&, const Position&, const Logs&) { return note("]"); },
+       .on_train_end = [&](train::Run&) { return note(")"); }});
+  const auto data = data::Dataset::FromArrays(testing::Points(32)).Batch(16);
+  ASSERT_TRUE(
+      (*trainer)->Fit(data, {.epochs = 2, .callbacks = {callback, LambdaCallback({})}}).ok());
+  EXPECT_EQ(calls, "([..][..])");
+}
+
+// Stopped in the third epoch by an error, then run again: it goes on there, and EarlyStopping still
+// knows its best. After the end nothing is left.
+TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehind) {
+  const std::string folder = NewPath("_backup");
+  const auto data = data::Dataset::FromArrays(testing::Points(32)).Batch(8);
+  std::vector<int> epochs;
+  double best_after = 0;
+  for (const bool fails : {true, false}) {
+    auto trainer = testing::SmallTrainer();
+    const auto stopping = EarlyStopping({.monitor = "loss", .patience = 50});
+    const auto watch =
+        LambdaCallback({.on_epoch_begin = [&](train::Run&, const Position& at) -> absl::Status {
+          epochs.push_back(at.epoch);
+          if (fails && at.epoch == 2) return absl::InternalError("the machine is gone");
+          if (!fails && at.epoch == 2) {
+            best_after = nlohmann::json::parse(stopping->Save())["best"] == "inf" ? 0 : 1;
+          }
+          return absl::OkStatus();
+        }});
+    const auto history = (*trainer)->Fit(
+        data,
+        {.epochs = 4, .callbacks = {watch, stopping, BackupAndRestore({.backup_dir = folder})}});
+    EXPECT_EQ(history.ok(), !fails) << history.status();
+    EXPECT_EQ(std::filesystem::is_empty(folder), !fails);
+  }
+  EXPECT_THAT(epochs, ::testing::ElementsAre(0, 1, 2, 2, 3));
+  EXPECT_EQ(best_after, 1);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {

@@ -57,6 +57,11 @@ class CheckpointCallback : public Callback {
     return SaveState(run, position.total_steps, score);
   }
 
+  absl::Status TrainEnd(Run& run) override {
+    if (!options_.remove_at_end || run.failed()) return absl::OkStatus();
+    return base::WithContext(manager_.RemoveNewerThan(-1), "removing the checkpoints");
+  }
+
  private:
   absl::Status SaveState(Run& run, int64_t step, std::optional<double> score) {
     PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, run.State());
@@ -77,6 +82,14 @@ class CheckpointCallback : public Callback {
 };
 
 }  // namespace
+
+std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options) {
+  return Checkpoint({.folder = options.backup_dir,
+                     .every_epochs = options.save_freq == 0 ? 1 : 0,
+                     .every_steps = options.save_freq,
+                     .keep = 1,
+                     .remove_at_end = options.delete_checkpoint});
+}
 
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options) {
   return std::make_shared<CheckpointCallback>(options);

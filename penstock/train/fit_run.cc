@@ -112,6 +112,7 @@ absl::StatusOr<History> FitRun::Go() {
   dispatched_.epoch = settled_.epoch = options_.initial_epoch;
   if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   absl::Status status = Train();
+  failed_ = !status.ok();
   // Callbacks close their files whatever happened; the first error is the one to return.
   const absl::Status ended =
       ForEachCallback("TrainEnd", [&](Callback& c) { return c.TrainEnd(*this); });

@@ -26,6 +26,9 @@ class FitRun : public Run {
   absl::Status SetWeights(const NamedArrays& weights) override {
     return trainer_.SetWeights(weights);
   }
+  absl::StatusOr<double> LearningRate() override { return trainer_.LearningRate(); }
+  absl::Status SetLearningRate(double rate) override { return trainer_.SetLearningRate(rate); }
+  bool failed() const override { return failed_; }
   std::string Progress() override;
   absl::Status Resume(const NamedArrays& state, absl::string_view progress) override;
   int64_t examples_per_step() const override { return examples_per_step_; }
@@ -107,6 +110,7 @@ class FitRun : public Run {
   int64_t steps_per_epoch_ = -1;
   Logs logs_;
   bool stopping_ = false;
+  bool failed_ = false;
   History history_;
 };
 

@@ -22,6 +22,12 @@ class IdleRun : public Run {
   absl::StatusOr<NamedArrays> State() override { return NamedArrays(); }
   absl::StatusOr<NamedArrays> Weights() override { return NamedArrays(); }
   absl::Status SetWeights(const NamedArrays&) override { return absl::OkStatus(); }
+  absl::StatusOr<double> LearningRate() override { return rate; }
+  absl::Status SetLearningRate(double to) override {
+    rate = to;
+    return absl::OkStatus();
+  }
+  double rate = 1;
   std::string Progress() override { return "{}"; }
   absl::Status Resume(const NamedArrays&, absl::string_view) override { return absl::OkStatus(); }
   int64_t examples_per_step() const override { return 1; }

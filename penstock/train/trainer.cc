@@ -261,6 +261,27 @@ absl::StatusOr<NamedArrays> Trainer::Weights() const {
   return state_.Get(layout_, 0, layout_.num_variables);
 }
 
+absl::StatusOr<double> Trainer::LearningRate() const {
+  const int entry = layout_.learning_rate;
+  if (entry < 0) {
+    return absl::FailedPreconditionError(
+        "the learning rate is a schedule's, which each step reckons by itself; give the optimizer "
+        "a number to see or set it");
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays rate, state_.Get(layout_, entry, entry + 1));
+  return rate.Find(layout_.entries[entry].name)->data<float>()[0];
+}
+
+absl::Status Trainer::SetLearningRate(double rate) {
+  PENSTOCK_RETURN_IF_ERROR(LearningRate().status());
+  if (!(rate >= 0) || !std::isfinite(rate)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a learning rate is a number from 0 on, got ", rate));
+  }
+  return state_.Set(layout_, strategy(), layout_.learning_rate,
+                    Array::Scalar(static_cast<float>(rate)));
+}
+
 absl::StatusOr<NamedArrays> Trainer::State() const {
   return state_.Get(layout_, 0, layout_.size());
 }

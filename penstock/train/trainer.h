@@ -103,12 +103,16 @@ class Trainer {
   // All of them; the error names what is missing, too much or of another shape. Floats may be of
   // another width: they are rounded, so that weights fit under another policy.
   absl::Status SetWeights(const NamedArrays& weights);
+  // Of the next step. Only a rate that is not a schedule's can be set.
+  absl::StatusOr<double> LearningRate() const;
+  absl::Status SetLearningRate(double rate);
   // Variables, slots, step, random key, sums of metrics.
   absl::StatusOr<NamedArrays> State() const;
   absl::Status SetState(const NamedArrays& state);
 
   const Objective& objective() const { return options_.objective; }
   const Strategy& strategy() const { return options_.strategy; }
+  const Columns& columns() const { return options_.columns; }
   const StateLayout& layout() const { return layout_; }
 
  private:

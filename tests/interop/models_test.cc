@@ -146,7 +146,7 @@ TEST(ImageNetModels, LearnFourImages) {
                        .dtype_policy = policy});
     ASSERT_TRUE(compiled.ok()) << compiled;
     const auto history =
-        model.Fit(x, y, {.epochs = 10, .verbose = 0}, {.batch_size = 4, .shuffle = false});
+        model.Fit(x, y, {.batch_size = 4, .epochs = 10, .verbose = 0, .shuffle = false});
     ASSERT_TRUE(history.ok()) << history.status();
     const double first = *history->epochs.front().Get("loss"),
                  last = *history->epochs.back().Get("loss");

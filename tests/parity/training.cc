@@ -66,7 +66,7 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
   const int64_t batch = row.spec["batch"];
   PENSTOCK_ASSIGN_OR_RETURN(
       const keras::History history,
-      model.Fit(x, y, {.epochs = 1, .verbose = 0}, {.batch_size = batch, .shuffle = false}));
+      model.Fit(x, y, {.batch_size = batch, .epochs = 1, .verbose = 0, .shuffle = false}));
 
   std::string differences;
   CompareLogs(row, "history/", history.epochs.at(0), &differences);

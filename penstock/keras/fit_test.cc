@@ -1,0 +1,188 @@
+// Fit's arguments as Keras's users know them.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/random.h"
+#include "penstock/keras/keras.h"
+#include "penstock/runtime/testing/test_device.h"
+
+namespace penstock::keras {
+namespace {
+
+using base::Array;
+using base::DType;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+Array Numbers(int64_t rows, float from) {
+  Array x = Array::Uninitialized(DType::kF32, {rows, 1});
+  for (int64_t i = 0; i < rows; ++i) x.mutable_data<float>()[i] = from + static_cast<float>(i);
+  return x;
+}
+
+// y = w x with w = 1 that never moves: losses are squares that can be reckoned by hand.
+Model Still(int outputs = 1) {
+  const nn::Symbol x = Input({.shape = {1}, .name = "in"});
+  std::vector<nn::Symbol> heads;
+  for (int i = 0; i < outputs; ++i) {
+    heads.push_back(Dense({.units = 1,
+                           .use_bias = false,
+                           .kernel_initializer = "ones",
+                           .name = i == 0 ? "first" : "second"})(x));
+  }
+  return Model({x}, heads);
+}
+CompileOptions StillOptions() {
+  return {
+      .optimizer = SGD({.learning_rate = 0.0}), .loss = "mse", .client = runtime::TestClient(1)};
+}
+
+TEST(Fit, TheLastRowsAreTheValidationSplit) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  // Ten rows: the errors of the first 7 are 1, of the last 3 they are 2.
+  const Array x = Numbers(10, 0);
+  Array y = x.Clone();
+  for (int i = 0; i < 10; ++i) y.mutable_data<float>()[i] += i < 7 ? 1 : 2;
+  const auto history = model.Fit(x, y, {.batch_size = 4, .verbose = 0, .validation_split = 0.3});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_FLOAT_EQ(*history->epochs[0].Get("loss"), 1);
+  EXPECT_FLOAT_EQ(*history->epochs[0].Get("val_loss"), 4);
+  EXPECT_THAT(Message(model.Fit(x, y, {.verbose = 0, .validation_split = 1}).status()),
+              HasSubstr("validation_split"));
+}
+
+TEST(Fit, WeighsExamplesAndMeasuresValidationArraysWithTheirOwnWeights) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0), y = Numbers(4, 1);
+  const auto history =
+      model.Fit(x, y,
+                {.verbose = 0,
+                 .validation_data = {x, Numbers(4, 3), Array::Of<float>({4}, {0, 0, 0, 2})},
+                 .sample_weight = Array::Of<float>({4}, {1, 2, 3, 4})});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_FLOAT_EQ(*history->epochs[0].Get("loss"), 2.5);
+  EXPECT_FLOAT_EQ(*history->epochs[0].Get("val_loss"), 4.5);
+  EXPECT_FLOAT_EQ(
+      *model.Evaluate(x, y, {.sample_weight = Array::Of<float>({4}, {0, 0, 0, 1})})->Get("loss"),
+      0.25);
+}
+
+TEST(Fit, SeveralOutputsTakeArraysInOrderOrByNameAndTheirLossesAreWeighed) {
+  for (const bool by_name : {false, true}) {
+    Model model = Still(2);
+    CompileOptions options = StillOptions();
+    options.loss = LossesArg::ByName{{"second", "mse"}, {"first", "mse"}};
+    options.loss_weights = {{"second", 10}};
+    options.output_metrics = {{"first", {"mse"}}};
+    const absl::Status compiled = model.Compile(options);
+    ASSERT_TRUE(compiled.ok()) << compiled;
+    const Array x = Numbers(6, 0), one = Numbers(6, 1), two = Numbers(6, 2);
+    const ArraysArg y = by_name ? ArraysArg(base::NamedArrays{{"second", two}, {"first", one}})
+                                : ArraysArg(std::vector<Array>{one, two});
+    const auto history = model.Fit(x, y, {.batch_size = 4, .verbose = 0});
+    ASSERT_TRUE(history.ok()) << history.status();
+    std::vector<std::string> names;
+    for (const auto& [name, value] : history->epochs[0]) names.push_back(name);
+    EXPECT_THAT(names,
+                ElementsAre("loss", "first_loss", "second_loss", "first_mean_squared_error"));
+    EXPECT_FLOAT_EQ(*history->epochs[0].Get("loss"), 1 + 10 * 4);
+    const auto outputs = model.PredictAll(x);
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_EQ(outputs->size(), 2u);
+    EXPECT_THAT(Message(model.Predict(x).status()), HasSubstr("2 outputs; PredictAll"));
+    EXPECT_THAT(Message(model.Fit(x, one, {.verbose = 0}).status()),
+                AllOf(HasSubstr("y has 1 arrays"), HasSubstr("first, second")));
+  }
+}
+
+TEST(Fit, AModelOfSeveralOutputsComesBackFromItsFile) {
+  Model model = Still(2);
+  CompileOptions options = StillOptions();
+  options.loss = std::vector<LossArg>{"mse", "mse"};
+  options.loss_weights = {{"first", 0.5}};
+  options.output_metrics = {{"second", {"mse"}}};
+  ASSERT_TRUE(model.Compile(options).ok());
+  const std::string file =
+      ::testing::TempDir() + "/two_" + std::to_string(base::EntropySeed()) + ".safetensors";
+  ASSERT_TRUE(model.Save(file).ok());
+  auto loaded = Model::Load(file, {.client = runtime::TestClient(1)});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const std::vector<Array> y = {Numbers(6, 1), Numbers(6, 2)};
+  const auto a = model.Evaluate(Numbers(6, 0), y), b = loaded->Evaluate(Numbers(6, 0), y);
+  ASSERT_TRUE(a.ok() && b.ok()) << b.status();
+  for (const auto& [name, value] : *a) EXPECT_EQ(*b->Get(name), value) << name;
+  std::remove(file.c_str());
+}
+
+TEST(Compile, WhatDoesNotFitTheOutputsIsNamed) {
+  Model model = Still(2);
+  CompileOptions options = StillOptions();
+  EXPECT_THAT(Message(model.Compile(options)), HasSubstr("has 2 outputs, loss has 1"));
+  options.loss = LossesArg::ByName{{"first", "mse"}};
+  EXPECT_THAT(Message(model.Compile(options)), HasSubstr("no loss for the output 'second'"));
+  options.loss = LossesArg::ByName{{"first", "mse"}, {"third", "mse"}};
+  EXPECT_THAT(Message(model.Compile(options)),
+              AllOf(HasSubstr("'third'"), HasSubstr("first, second")));
+}
+
+TEST(Fit, WhatIsForArraysIsRefusedForADataset) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const auto rows =
+      data::Dataset::FromArrays({{"x", Numbers(4, 0)}, {"y", Numbers(4, 0)}}).Batch(2);
+  EXPECT_THAT(Message(model.Fit(rows, {.batch_size = 2}).status()), HasSubstr("batch_size"));
+  EXPECT_THAT(Message(model.Fit(rows, {.validation_split = 0.5}).status()),
+              HasSubstr("validation_split"));
+}
+
+TEST(Fit, ValidationStepsLimitTheValidation) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(8, 0);
+  Array y = x.Clone();
+  for (int i = 4; i < 8; ++i) y.mutable_data<float>()[i] += 100;
+  const auto history = model.Fit(
+      x, x,
+      {.verbose = 0, .validation_data = {x, y}, .validation_steps = 2, .validation_batch_size = 2});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_EQ(*history->epochs[0].Get("val_loss"), 0);
+}
+
+TEST(Clone, HasTheSameLayersButNeitherWeightsNorFrozenLayersOfTheOther) {
+  Model model = Still();
+  auto clone = model.Clone();
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  EXPECT_EQ(clone->network().ToJson(), model.network().ToJson());
+  for (const auto& use : model.network().uses()) {
+    if (use.layer.valid()) use.layer.SetTrainable(false);
+  }
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  ASSERT_TRUE(clone->Compile(StillOptions()).ok());
+  EXPECT_EQ(model.network().CountParameters(true), 0);
+  EXPECT_EQ(clone->network().CountParameters(true), 1);
+}
+
+TEST(Freezing, AFrozenLayerKeepsItsWeightsThroughATraining) {
+  Model model = Still(2);
+  for (const auto& use : model.network().uses()) {
+    if (use.name == "first") use.layer.SetTrainable(false);
+  }
+  CompileOptions options = StillOptions();
+  options.optimizer = SGD({.learning_rate = 0.01});
+  options.loss = std::vector<LossArg>{"mse", "mse"};
+  ASSERT_TRUE(model.Compile(options).ok());
+  const std::vector<Array> y = {Numbers(4, 5), Numbers(4, 5)};
+  ASSERT_TRUE(model.Fit(Numbers(4, 0), y, {.verbose = 0}).ok());
+  const auto weights = model.GetWeights();
+  EXPECT_EQ(weights->Find("first/kernel")->data<float>()[0], 1);
+  EXPECT_NE(weights->Find("second/kernel")->data<float>()[0], 1);
+}
+
+}  // namespace
+}  // namespace penstock::keras
