@@ -181,7 +181,7 @@ Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
       return Model(std::vector<nn::Symbol>{x}, {nn::Symbol()}, std::move(name));
     x = items[i].layer()(x);
   }
-  return Model(std::vector<nn::Symbol>{items[0].input()}, {x}, std::move(name));
+  return Model(nn::Network({items[0].input()}, {x}, std::move(name)).AsSequential());
 }
 
 absl::Status Model::Compile(const CompileOptions& options) {

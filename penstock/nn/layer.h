@@ -181,6 +181,8 @@ class LayerBody {
   virtual bool supports_masking() const { return false; }
   // Shows every option to `config`, which reads or writes it.
   virtual void Fields(Config& config) = 0;
+  // The network that it is, if it is one.
+  virtual const Network* network() const { return nullptr; }
   // Why it cannot be written as JSON: it is made of a function of this program.
   virtual absl::Status CheckSerializable() const { return absl::OkStatus(); }
 };

@@ -28,18 +28,21 @@ struct LambdaLayer : LayerBody {
 // Keras's class of a model as a layer.
 struct NestedLayer : LayerBody {
   explicit NestedLayer(Network n = Network(absl::InvalidArgumentError("there is no network in it")))
-      : network(std::move(n)) {}
-  absl::string_view class_name() const override { return "Functional"; }
-  void Fields(Config& config) override { config("network", network); }
-  absl::Status CheckSerializable() const override { return network.CheckSerializable(); }
+      : inner(std::move(n)) {}
+  absl::string_view class_name() const override {
+    return inner.sequential() ? "Sequential" : "Functional";
+  }
+  const Network* network() const override { return &inner; }
+  void Fields(Config& config) override { config("network", inner); }
+  absl::Status CheckSerializable() const override { return inner.CheckSerializable(); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    if (!network.status().ok()) return ctx.Fail(network.status().message());
+    if (!inner.status().ok()) return ctx.Fail(inner.status().message());
     Values masks;
-    Outputs outputs = ctx.Call(network, inputs, &masks);
+    Outputs outputs = ctx.Call(inner, inputs, &masks);
     for (size_t i = 0; i < masks.size(); ++i) ctx.SetOutputMask(masks[i], i);
     return outputs;
   }
-  Network network;
+  Network inner;
 };
 
 }  // namespace
@@ -54,7 +57,10 @@ Layer Nested(const Network& network, const NestedOptions& options, SourceLocatio
 }
 
 absl::Span<const internal::LayerRow> internal::CompositionLayers() {
+  // A chain and any other network differ in their class names only.
   static constexpr LayerRow kRows[] = {
+      {"Sequential",
+       []() -> std::shared_ptr<LayerBody> { return std::make_shared<NestedLayer>(); }},
       {"Functional",
        []() -> std::shared_ptr<LayerBody> { return std::make_shared<NestedLayer>(); }},
   };

@@ -143,6 +143,12 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   status_ = Declare();
 }
 
+Network Network::AsSequential() const {
+  Network out = *this;
+  out.sequential_ = true;
+  return out;
+}
+
 Network Network::Refreshed() const {
   Network out = *this;
   if (out.status_.ok()) out.status_ = out.Declare();
@@ -278,7 +284,7 @@ void Network::NameUses() {
       use.name = names[use.layer.id()];
       continue;
     }
-    const std::string base = use.layer.valid() ? SnakeCase(use.layer.class_name()) : "input";
+    const std::string base = use.layer.valid() ? SnakeCase(use.layer.class_name()) : "input_layer";
     do {
       const int n = counts[base]++;
       use.name = n == 0 ? base : absl::StrCat(base, "_", n);
@@ -467,6 +473,7 @@ nlohmann::ordered_json Network::ToJson() const {
                               {"layers", std::move(layers)},
                               {"inputs", input_uses_},
                               {"outputs", FromsToJson(output_uses_)}};
+  if (sequential_) json["sequential"] = true;
   if (policy_.name != Policy().name) json["dtype"] = policy_.ToJson();
   return json;
 }
@@ -500,6 +507,7 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
   PENSTOCK_ASSIGN_OR_RETURN(const auto outputs,
                             SymbolsFromJson(json.at("outputs"), made, "the network's outputs"));
   Network network(inputs, outputs, json.at("name").get<std::string>());
+  if (json.value("sequential", false)) network = network.AsSequential();
   if (const auto dtype = json.find("dtype"); dtype != json.end()) {
     PENSTOCK_ASSIGN_OR_RETURN(const Policy policy, Policy::FromJson(*dtype));
     network = network.WithPolicy(policy.name);

@@ -14,6 +14,14 @@
 
 namespace penstock::nn {
 
+struct SummaryOptions {
+  int line_length = 0;  // 0: Keras's, 88 or (with what each layer is connected to) 108
+  bool expand_nested = false;
+  bool show_trainable = false;
+  // What an optimizer keeps besides the variables; it counts when there is any.
+  int64_t optimizer_parameters = 0, optimizer_bytes = 0;
+};
+
 class Network {
  public:
   Network() = default;
@@ -84,7 +92,11 @@ class Network {
   absl::StatusOr<base::NamedArrays> Initialize(uint64_t seed) const;
 
   // The table that Keras prints.
-  std::string Summary() const;
+  std::string Summary(const SummaryOptions& options = {}) const;
+
+  // A chain that was made as keras.Sequential: its input is no layer of its own.
+  bool sequential() const { return sequential_; }
+  Network AsSequential() const;
 
   nlohmann::ordered_json ToJson() const;
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json);
@@ -101,6 +113,7 @@ class Network {
              const Values& inputs) const;
 
   std::string name_;
+  bool sequential_ = false;
   Policy policy_;
   absl::Status status_;
   std::vector<Use> uses_;

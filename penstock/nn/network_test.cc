@@ -54,7 +54,7 @@ TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
   const Network network({x}, {y});
   ASSERT_TRUE(network.status().ok()) << network.status();
   EXPECT_THAT(UseNames(network),
-              ElementsAre("input", "dense", "re_lu", "middle", "dense_1", "dense_2"));
+              ElementsAre("input_layer", "dense", "re_lu", "middle", "dense_1", "dense_2"));
   EXPECT_EQ(network.variables()[0].name, "dense/kernel");
   EXPECT_EQ(network.variables().back().name, "dense_2/bias");
 }
@@ -66,7 +66,8 @@ TEST(Network, BranchesAreListedByTheirDistanceFromTheOutput) {
   const Symbol far = ReLU({.name = "middle"})(Dense({.units = 3, .name = "far"})(x));
   const Symbol other = Dense({.units = 3, .name = "other"})(x);
   const Network network({x}, {Add({.name = "sum"})({near, far, other})});
-  EXPECT_THAT(UseNames(network), ElementsAre("input", "far", "near", "middle", "other", "sum"));
+  EXPECT_THAT(UseNames(network),
+              ElementsAre("input_layer", "far", "near", "middle", "other", "sum"));
   using From = Network::Use::From;
   EXPECT_THAT(network.uses().back().inputs, ElementsAre(From{2}, From{3}, From{4}));
   EXPECT_EQ(network.variables()[0].name, "far/kernel");
@@ -76,7 +77,8 @@ TEST(Network, ANumberThatTheUserHasTakenIsPassedOver) {
   const Symbol x = Input({.shape = {4}});
   const Symbol y =
       Dense({.units = 3})(Dense({.units = 3})(Dense({.units = 3, .name = "dense"})(x)));
-  EXPECT_THAT(UseNames(Network({x}, {y})), ElementsAre("input", "dense", "dense_1", "dense_2"));
+  EXPECT_THAT(UseNames(Network({x}, {y})),
+              ElementsAre("input_layer", "dense", "dense_1", "dense_2"));
 }
 
 TEST(Network, TwoLayersOfOneNameAreRefused) {
@@ -250,7 +252,8 @@ TEST(Network, JsonThatIsNotANetworkIsRefused) {
   };
   EXPECT_THAT(error([](Json& j) { j = Json::array(); }), HasSubstr("not a description"));
   EXPECT_THAT(error([](Json& j) { j.erase("layers"); }), HasSubstr("layers"));
-  EXPECT_THAT(error([](Json& j) { j["outputs"] = {99}; }), HasSubstr("outputs take output 0 of layer 99"));
+  EXPECT_THAT(error([](Json& j) { j["outputs"] = {99}; }),
+              HasSubstr("outputs take output 0 of layer 99"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["class_name"] = "Dens"; }), HasSubstr("Dens"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["inputs"] = {7}; }),
               HasSubstr("does not stand before"));
@@ -274,7 +277,7 @@ TEST(Summary, CountsParametersAndLeavesOutWhatAChainNeedsNot) {
   EXPECT_THAT(network.Summary(), AllOf(HasSubstr("Model: \"small\""), HasSubstr("conv2d (Conv2D)"),
                                        HasSubstr("(None, 26, 26, 32)"), HasSubstr("216,330"),
                                        HasSubstr(" Total params: 216,778 (846.79 KB)"),
-                                       HasSubstr(" Non-trainable params: 64 (256 B)")));
+                                       HasSubstr(" Non-trainable params: 64 (256.00 B)")));
   EXPECT_THAT(network.Summary(), ::testing::Not(HasSubstr("Connected to")));
   EXPECT_THAT(Everything().Summary(), HasSubstr("Connected to"));
 }

@@ -76,7 +76,7 @@ TEST(Policy, BFloat16KeepsVariablesIn16BitsButNotMovingAverages) {
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->Find("conv2d/kernel")->dtype(), DType::kBF16);
   // 2 bytes for each of 54 + 6 + 20 numbers, 4 for each of 6.
-  EXPECT_THAT(network.Summary(), HasSubstr("Total params: 86 (184 B)"));
+  EXPECT_THAT(network.Summary(), HasSubstr("Total params: 86 (184.00 B)"));
   EXPECT_EQ(Optimizer::SlotType(network.variables()[0].type).ToString(), "f32[3,3,2,3]");
 }
 

@@ -1,13 +1,19 @@
+// The table that Keras prints (keras/src/utils/summary_utils.py): the same columns, widths, words.
 #include <algorithm>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 #include "penstock/nn/network.h"
+#include "penstock/nn/text_table.h"
 
 namespace penstock::nn {
 namespace {
+
+using internal::TextTable;
 
 std::string WithCommas(int64_t n) {
   std::string digits = absl::StrCat(n);
@@ -31,70 +37,173 @@ std::string ShapesText(const std::vector<TensorType>& types) {
 }
 
 std::string SizeText(int64_t bytes) {
-  if (bytes < 1 << 10) return absl::StrCat(bytes, " B");
-  if (bytes < 1 << 20) return absl::StrFormat("%.2f KB", bytes / 1024.0);
-  if (bytes < 1 << 30) return absl::StrFormat("%.2f MB", bytes / 1048576.0);
-  return absl::StrFormat("%.2f GB", bytes / 1073741824.0);
+  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  double size = static_cast<double>(bytes);
+  int unit = 0;
+  for (; size >= 1024 && unit < 5; ++unit) size /= 1024;
+  return absl::StrFormat("%.2f %s", size, kUnits[unit]);
 }
 
-std::string TotalLine(absl::string_view what, const std::vector<VariableSpec>& variables,
-                      bool trainable, bool other) {
-  int64_t count = 0, bytes = 0;
+struct Count {
+  int64_t parameters = 0, bytes = 0;
+};
+Count CountOf(const std::vector<VariableSpec>& variables, bool trainable, bool other) {
+  Count count;
   for (const VariableSpec& v : variables) {
     if (v.trainable ? !trainable : !other) continue;
     const int64_t n = v.type.shape.num_elements();
-    count += n;
-    bytes += n * base::ByteWidth(v.type.dtype);
+    count.parameters += n;
+    count.bytes += n * base::ByteWidth(v.type.dtype);
   }
-  return absl::StrFormat(" %s params: %s (%s)\n", what, WithCommas(count), SizeText(bytes));
+  return count;
+}
+
+std::string TotalLine(absl::string_view what, const Count& count) {
+  return absl::StrFormat(" %s params: %s (%s)\n", what, WithCommas(count.parameters),
+                         SizeText(count.bytes));
+}
+
+// How many parameters are under "<prefix>/".
+int64_t ParametersUnder(const std::vector<VariableSpec>& variables, const std::string& prefix) {
+  int64_t count = 0;
+  for (const VariableSpec& v : variables) {
+    if (absl::StartsWith(v.name, prefix + "/")) count += v.type.shape.num_elements();
+  }
+  return count;
+}
+
+// The layers of `network`, each once, at its last use as Keras has it.
+std::vector<int> UniqueLayers(const Network& network) {
+  std::vector<int> unique;
+  const auto& uses = network.uses();
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (!uses[i].layer.valid()) {
+      if (!network.sequential()) unique.push_back(static_cast<int>(i));
+      continue;
+    }
+    const auto same = [&](int j) {
+      return uses[j].layer.valid() && uses[j].layer == uses[i].layer;
+    };
+    const auto before = std::find_if(unique.begin(), unique.end(), same);
+    if (before == unique.end()) unique.push_back(static_cast<int>(i));
+  }
+  return unique;
+}
+
+// Whether the layers are a plain chain, so that nothing need be said about what they follow.
+bool IsChain(const Network& network) {
+  const auto& uses = network.uses();
+  std::set<const void*> layers;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const auto& from = uses[i].inputs;
+    if (i == 0 ? !from.empty() : from.size() != 1 || from[0].use != static_cast<int>(i) - 1) {
+      return false;
+    }
+    if (uses[i].layer.valid() && !layers.insert(uses[i].layer.id()).second) return false;
+  }
+  return true;
+}
+
+// "conv[0][0], relu[1][0]": of what, by which of its calls, which of its outputs.
+std::string Connections(const Network& network, const Layer& layer) {
+  const auto& uses = network.uses();
+  const auto call = [&](int use) {
+    int number = 0;
+    for (int i = 0; i < use; ++i) {
+      number +=
+          uses[i].layer.valid() && uses[use].layer.valid() && uses[i].layer == uses[use].layer;
+    }
+    return number;
+  };
+  std::vector<std::string> from;
+  for (const auto& use : uses) {
+    if (!use.layer.valid() || !layer.valid() || !(use.layer == layer)) continue;
+    for (const auto& input : use.inputs) {
+      from.push_back(
+          absl::StrCat(uses[input.use].name, "[", call(input.use), "][", input.output, "]"));
+    }
+  }
+  return from.empty() ? "-" : absl::StrJoin(from, ", ");
+}
+
+struct Lister {
+  const Network& outermost;
+  const SummaryOptions& options;
+  bool chain;
+  TextTable& table;
+
+  // The layers of `network`; `prefix` is where its variables stand, "" for the outermost.
+  void List(const Network& network, const std::string& prefix, int depth) {
+    const std::string indent =
+        depth == 0 ? "" : absl::StrCat(std::string(3 * static_cast<size_t>(depth), ' '), "└ ");
+    for (const int i : UniqueLayers(network)) {
+      const Network::Use& use = network.uses()[i];
+      const Network::Use* last = &use;
+      for (const auto& other : network.uses()) {
+        if (use.layer.valid() && other.layer.valid() && other.layer == use.layer) last = &other;
+      }
+      const std::string path = prefix.empty() ? use.name : absl::StrCat(prefix, "/", use.name);
+      const int64_t parameters = ParametersUnder(outermost.variables(), path);
+      const std::string class_name =
+          use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
+      std::vector<std::string> row = {absl::StrCat(indent, use.name, " (", class_name, ")"),
+                                      ShapesText(last->types), WithCommas(parameters)};
+      if (!chain) row.push_back(depth == 0 ? Connections(network, use.layer) : "-");
+      if (options.show_trainable) {
+        row.push_back(parameters == 0 ? "-" : use.layer.trainable() ? "Y" : "N");
+      }
+      table.rows.push_back(std::move(row));
+      const Network* inside = use.layer.valid() ? use.layer.body().network() : nullptr;
+      if (options.expand_nested && inside != nullptr) List(*inside, path, depth + 1);
+    }
+  }
+};
+
+// Keras's columns: where each ends, as a share of the line.
+TextTable EmptyTable(const SummaryOptions& options, bool chain) {
+  using Align = TextTable::Align;
+  TextTable table;
+  table.width = chain ? 88 : 108;
+  table.columns = {
+      {"Layer (type)", Align::kLeft}, {"Output Shape", Align::kLeft}, {"Param #", Align::kRight}};
+  std::vector<double> ends = {0.45, 0.80, 1.0};
+  if (!chain) {
+    table.columns.push_back({"Connected to", Align::kLeft});
+    ends = {0.3, 0.56, 0.74, 1.0};
+  }
+  if (options.show_trainable) {
+    table.width += 12;
+    table.columns.push_back({"Trainable", Align::kCenter});
+    for (double& end : ends) end *= 0.90;
+    ends.push_back(1.0);
+  }
+  if (options.line_length > 0) table.width = options.line_length;
+  int at = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    table.columns[i].width = static_cast<int>(ends[i] * table.width) - at;
+    at += table.columns[i].width;
+  }
+  return table;
 }
 
 }  // namespace
 
-std::string Network::Summary() const {
+std::string Network::Summary(const SummaryOptions& options) const {
   if (!status_.ok()) return absl::StrCat("Model: \"", name_, "\" (", status_.message(), ")\n");
-  std::vector<std::vector<std::string>> rows{
-      {"Layer (type)", "Output Shape", "Param #", "Connected to"}};
-  // Keras leaves the last column out when the layers are a plain chain.
-  bool chain = true;
-  for (size_t i = 0; i < uses_.size(); ++i) {
-    const Use& use = uses_[i];
-    int64_t count = 0;
-    bool first_use = true;
-    for (size_t j = 0; j < i; ++j) first_use = first_use && uses_[j].name != use.name;
-    const std::string prefix = absl::StrCat(use.name, "/");
-    for (const VariableSpec& v : variables_) {
-      if (first_use && v.name.compare(0, prefix.size(), prefix) == 0)
-        count += v.type.shape.num_elements();
-    }
-    std::vector<std::string> from;
-    for (const Use::From& input : use.inputs) from.push_back(uses_[input.use].name);
-    chain = chain && (i == 0 ? use.inputs.empty()
-                             : use.inputs == std::vector<Use::From>{{static_cast<int>(i) - 1}});
-    const std::string class_name =
-        use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
-    rows.push_back({absl::StrCat(use.name, " (", class_name, ")"), ShapesText(use.types),
-                    WithCommas(count), absl::StrJoin(from, ", ")});
+  const bool chain = IsChain(*this);
+  TextTable table = EmptyTable(options, chain);
+  Lister{*this, options, chain, table}.List(*this, "", 0);
+  Count total = CountOf(variables_, true, true);
+  total.parameters += options.optimizer_parameters;
+  total.bytes += options.optimizer_bytes;
+  std::string out =
+      absl::StrCat("Model: \"", name_, "\"\n", table.Print(), TotalLine("Total", total),
+                   TotalLine("Trainable", CountOf(variables_, true, false)),
+                   TotalLine("Non-trainable", CountOf(variables_, false, true)));
+  if (options.optimizer_parameters > 0) {
+    absl::StrAppend(
+        &out, TotalLine("Optimizer", {options.optimizer_parameters, options.optimizer_bytes}));
   }
-  const size_t columns = chain ? 3 : 4;
-  std::vector<size_t> widths(columns);
-  for (const auto& row : rows) {
-    for (size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string out = absl::StrCat("Model: \"", name_, "\"\n"), rule;
-  for (size_t w : widths) absl::StrAppend(&rule, std::string(w + 2, '-'));
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (size_t c = 0; c < columns; ++c) {
-      const std::string fill(widths[c] - rows[r][c].size(), ' ');
-      absl::StrAppend(&line, " ", c == 2 ? fill : "", rows[r][c], c == 2 ? "" : fill, " ");
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&out, line, "\n", r == 0 ? absl::StrCat(rule, "\n") : "");
-  }
-  absl::StrAppend(&out, rule, "\n", TotalLine("Total", variables_, true, true),
-                  TotalLine("Trainable", variables_, true, false),
-                  TotalLine("Non-trainable", variables_, false, true));
   return out;
 }
 

@@ -4,11 +4,13 @@ Usage: keras_models.py FOLDER. Writes models.json, a list of networks with their
 "<index of the network>/weight/<layer>/<variable>", "<index>/x" and "<index>/y" of those that are run.
 """
 
+import io
 import json
 import os
 import pathlib
 import sys
 
+os.environ["COLUMNS"] = "200"  # a wide terminal: summaries as wide as Keras makes them
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -51,6 +53,12 @@ def layer_text(layer):
     return " ".join([layer.name, type(layer).__name__, "f32" + shape_text(layer.output.shape), *variables])
 
 
+def summary_of(model):
+    text = io.StringIO()
+    model.summary(print_fn=lambda line: text.write(line + "\n"))
+    return text.getvalue()
+
+
 def weight_value(rng, variable):
     if "variance" in variable.name:
         return rng.uniform(0.5, 2, size=variable.shape).astype(np.float32)
@@ -68,7 +76,8 @@ def main():
         model = getattr(keras.applications, name)(weights=None, classifier_activation=None, **keras_options)
         layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
         models.append({"model": ours, "options": options, "keras": f"{name} {keras_options}", "name": model.name,
-                       "parameters": model.count_params(), "layers": layers, "run": run})
+                       "parameters": model.count_params(), "layers": layers, "run": run,
+                       "summary": summary_of(model)})
         if not run:
             continue
         rng = np.random.default_rng(index)

@@ -96,6 +96,14 @@ TEST_F(KerasModels, HaveTheSameLayersNamesOrderAndWeights) {
   }
 }
 
+TEST_F(KerasModels, PrintTheSameSummary) {
+  for (const Json& model : *models_) {
+    std::string want = model["summary"];
+    while (absl::EndsWith(want, "\n\n")) want.pop_back();
+    EXPECT_EQ(Make(model).Summary(), want) << model["keras"];
+  }
+}
+
 TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
   int compared = 0;
   for (size_t i = 0; i < models_->size(); ++i) {
