@@ -73,7 +73,9 @@ def main():
     folder, models, tensors = pathlib.Path(sys.argv[1]), [], {}
     for index, (ours, options, name, keras_options, run) in enumerate(MODELS):
         keras.backend.clear_session()  # automatic names count from 0 in each network
-        model = getattr(keras.applications, name)(weights=None, classifier_activation=None, **keras_options)
+        image = keras.Input(keras_options.get("input_shape", (224, 224, 3)), name="image")
+        model = getattr(keras.applications, name)(weights=None, classifier_activation=None, input_tensor=image,
+                                                  **keras_options)
         layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
         models.append({"model": ours, "options": options, "keras": f"{name} {keras_options}", "name": model.name,
                        "parameters": model.count_params(), "layers": layers, "run": run,
@@ -86,7 +88,7 @@ def main():
                 value = weight_value(rng, variable)
                 variable.assign(value)
                 tensors[f"{index}/weight/{layer.name}/{variable.name}"] = value
-        x = rng.uniform(-1, 1, size=(2, *model.input.shape[1:])).astype(np.float32)
+        x = rng.uniform(-1, 1, size=(2, *model.inputs[0].shape[1:])).astype(np.float32)
         tensors[f"{index}/x"] = x
         tensors[f"{index}/y"] = np.asarray(model.predict(x, verbose=0))
     (folder / "models.json").write_text(json.dumps(models, indent=1))
