@@ -306,10 +306,9 @@ Value EmitConv(Value input, Value kernel, const Conv& c) {
   return EmitOne(kConvolution, {input, kernel}, ToAttributes(c));
 }
 
-}  // namespace
-
-Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) {
-  if (!input.valid() || !kernel.valid()) return Value();
+// The options of a convolution of operands with `input`'s rank, with the defaults filled in; an error
+// of its graph and nothing when they do not fit.
+bool FromOptions(Value input, const ConvolutionOptions& options, Conv& c) {
   const int rank = input.rank(), spatial = rank - 2;
   const auto sized = [&](const Ints& given, absl::string_view what) {
     if (given.empty() || static_cast<int>(given.size()) == spatial) return true;
@@ -321,7 +320,7 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
   if (rank < 2) {
     input.graph()->Fail(absl::InvalidArgumentError(
         absl::StrCat("convolution: wants a batch and features, got ", input.type().ToString())));
-    return Value();
+    return false;
   }
   Ints low, high;
   for (const auto& [before, after] : options.padding) {
@@ -331,19 +330,19 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
   if (!sized(options.strides, "strides") || !sized(low, "padding") ||
       !sized(options.lhs_dilation, "lhs_dilation") ||
       !sized(options.rhs_dilation, "rhs_dilation")) {
-    return Value();
+    return false;
   }
   const auto or_default = [&](const Ints& given, int64_t value) {
     return given.empty() ? Ints(spatial, value) : given;
   };
-  Conv c{.strides = or_default(options.strides, 1),
-         .low = or_default(low, 0),
-         .high = or_default(high, 0),
-         .lhs_dilation = or_default(options.lhs_dilation, 1),
-         .rhs_dilation = or_default(options.rhs_dilation, 1),
-         .feature_groups = options.feature_group_count,
-         .batch_groups = options.batch_group_count,
-         .dims = options.dimensions};
+  c = {.strides = or_default(options.strides, 1),
+       .low = or_default(low, 0),
+       .high = or_default(high, 0),
+       .lhs_dilation = or_default(options.lhs_dilation, 1),
+       .rhs_dilation = or_default(options.rhs_dilation, 1),
+       .feature_groups = options.feature_group_count,
+       .batch_groups = options.batch_group_count,
+       .dims = options.dimensions};
   if (c.dims.input_batch < 0) {
     Axes after_batch, leading;
     for (int64_t i = 0; i < spatial; ++i) {
@@ -360,7 +359,23 @@ Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) 
               .output_feature = rank - 1,
               .output_spatial = after_batch};
   }
-  return EmitConv(input, kernel, c);
+  return true;
+}
+
+}  // namespace
+
+Value Convolution(Value input, Value kernel, const ConvolutionOptions& options) {
+  if (!input.valid() || !kernel.valid()) return Value();
+  Conv c;
+  return FromOptions(input, options, c) ? EmitConv(input, kernel, c) : Value();
+}
+
+Value ConvolutionTranspose(Value output, Value kernel, const Shape& input,
+                           const ConvolutionOptions& options) {
+  if (!output.valid() || !kernel.valid()) return Value();
+  Conv c;
+  if (!FromOptions(output, options, c)) return Value();
+  return EmitInputGradient(output, kernel, ToAttributes(c), input);
 }
 
 std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,

@@ -158,6 +158,10 @@ struct ConvolutionOptions {
   } dimensions = {};
 };
 Value Convolution(Value input, Value kernel, const ConvolutionOptions& options = {});
+// The linear map that transposes Convolution with these options, from its output to its input, whose
+// shape is `input`: its gradient by the input, a "deconvolution".
+Value ConvolutionTranspose(Value output, Value kernel, const Shape& input,
+                           const ConvolutionOptions& options = {});
 
 // Padding that keeps ceil(size / stride) positions, as Keras "same": the odd one goes to the end.
 std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,
