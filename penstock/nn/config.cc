@@ -51,28 +51,45 @@ bool Read(const Json& json, std::vector<T>& out) {
   out = std::move(values);
   return true;
 }
-bool Read(const Json& json, Size2D& out) {
-  std::vector<int64_t> both;
+template <int N>
+bool Read(const Json& json, Size<N>& out) {
+  std::vector<int64_t> each;
   int64_t one;
   if (Read(json, one)) {
-    out = Size2D(one);
+    out = Size<N>(one);
     return true;
   }
-  if (!Read(json, both) || both.size() != 2) return false;
-  out = Size2D(both[0], both[1]);
+  if (!Read(json, each) || each.size() != N) return false;
+  std::copy(each.begin(), each.end(), out.begin());
   return true;
 }
-bool Read(const Json& json, Padding2D& out) {
-  Size2D size;
-  if (Read(json, size)) {
-    out = Padding2D(size.height, size.width);
-    return true;
-  }
+template <int N>
+bool Read(const Json& json, Ends<N>& out) {
   std::vector<std::vector<int64_t>> ends;
-  if (!Read(json, ends) || ends.size() != 2 || ends[0].size() != 2 || ends[1].size() != 2) {
+  std::vector<int64_t> one_axis;
+  if constexpr (N == 1) {
+    if (Read(json, one_axis)) ends = {one_axis};
+  }
+  if (Size<N> size; ends.empty() && Read(json, size)) {
+    for (int64_t both : size) ends.push_back({both, both});
+  }
+  if (ends.empty() && !Read(json, ends)) return false;
+  if (ends.size() != N) return false;
+  for (int i = 0; i < N; ++i) {
+    if (ends[i].size() != 2) return false;
+    out[i] = {ends[i][0], ends[i][1]};
+  }
+  return true;
+}
+bool Read(const Json& json, AxisList& out) {
+  std::vector<int64_t> several;
+  int64_t one;
+  if (Read(json, one)) {
+    several = {one};
+  } else if (!Read(json, several)) {
     return false;
   }
-  out = Padding2D({ends[0][0], ends[0][1]}, {ends[1][0], ends[1][1]});
+  out.assign(several.begin(), several.end());
   return true;
 }
 bool Read(const Json& json, std::optional<double>& out) {
@@ -81,8 +98,9 @@ bool Read(const Json& json, std::optional<double>& out) {
   out = number;
   return true;
 }
-bool Read(const Json& json, OptionalSize2D& out) {
-  Size2D size;
+template <int N>
+bool Read(const Json& json, OptionalSize<N>& out) {
+  Size<N> size;
   if (!Read(json, size)) return false;
   out = size;
   return true;
@@ -99,29 +117,48 @@ bool Read(const Json& json, Range& out) {
   return true;
 }
 
+bool Read(const Json& json, OptionalRange& out) {
+  Range range;
+  if (!Read(json, range)) return false;
+  out = OptionalRange(range.low, range.high);
+  return true;
+}
+// Numbers out of lists of lists.
+bool ReadFlat(const Json& json, std::vector<double>& out) {
+  if (json.is_array()) {
+    return std::all_of(json.begin(), json.end(),
+                       [&](const Json& element) { return ReadFlat(element, out); });
+  }
+  return Read(json, out.emplace_back());
+}
+
 template <typename T>
 Json Written(const T& field) {
   return field;
 }
-template <>
-Json Written(const Size2D& field) {
-  return {field.height, field.width};
+template <int N>
+Json Written(const Size<N>& field) {
+  return std::vector<int64_t>(field.begin(), field.end());
 }
-template <>
-Json Written(const Padding2D& field) {
-  return {{field.top, field.bottom}, {field.left, field.right}};
+template <int N>
+Json Written(const Ends<N>& field) {
+  if (N == 1) return {field[0].first, field[0].second};
+  Json json = Json::array();
+  for (const auto& [low, high] : field) json.push_back({low, high});
+  return json;
 }
-template <>
 Json Written(const std::optional<double>& field) {
   return field.has_value() ? Json(*field) : Json();
 }
-template <>
-Json Written(const OptionalSize2D& field) {
+template <int N>
+Json Written(const OptionalSize<N>& field) {
   return field.has_value() ? Written(*field) : Json();
 }
-template <>
-Json Written(const Range& field) {
-  return {field.low, field.high};
+Json Written(const Range& field) { return {field.low, field.high}; }
+Json Written(const OptionalRange& field) { return field.has_value() ? Written(*field) : Json(); }
+Json Written(const AxisList& field) {
+  if (field.size() == 1) return field[0];
+  return std::vector<int64_t>(field.begin(), field.end());
 }
 
 }  // namespace
@@ -168,14 +205,41 @@ Config& Config::operator()(const char* key, std::vector<double>& f) {
 Config& Config::operator()(const char* key, std::optional<double>& f) {
   return Field(key, f, "a number");
 }
-Config& Config::operator()(const char* key, Padding2D& f) {
-  return Field(key, f, "a whole number, two, or [[top, bottom], [left, right]]");
+template <int N>
+Config& Config::operator()(const char* key, Size<N>& f) {
+  return Field(key, f,
+               N == 1   ? "a whole number"
+               : N == 2 ? "a whole number or two"
+                        : "a whole number or three");
 }
-Config& Config::operator()(const char* key, Size2D& f) {
-  return Field(key, f, "a whole number or two");
+template <int N>
+Config& Config::operator()(const char* key, OptionalSize<N>& f) {
+  return Field(key, f,
+               N == 1   ? "a whole number"
+               : N == 2 ? "a whole number or two"
+                        : "a whole number or three");
 }
-Config& Config::operator()(const char* key, OptionalSize2D& f) {
-  return Field(key, f, "a whole number or two");
+template <int N>
+Config& Config::operator()(const char* key, Ends<N>& f) {
+  return Field(key, f,
+               N == 1   ? "a whole number or two"
+               : N == 2 ? "a whole number, two, or [[top, bottom], [left, right]]"
+                        : "a whole number, three, or three pairs of them");
+}
+template Config& Config::operator()(const char* key, Size<1>& f);
+template Config& Config::operator()(const char* key, Size<2>& f);
+template Config& Config::operator()(const char* key, Size<3>& f);
+template Config& Config::operator()(const char* key, OptionalSize<1>& f);
+template Config& Config::operator()(const char* key, OptionalSize<2>& f);
+template Config& Config::operator()(const char* key, OptionalSize<3>& f);
+template Config& Config::operator()(const char* key, Ends<1>& f);
+template Config& Config::operator()(const char* key, Ends<2>& f);
+template Config& Config::operator()(const char* key, Ends<3>& f);
+Config& Config::operator()(const char* key, OptionalRange& f) {
+  return Field(key, f, "a number or [low, high]");
+}
+Config& Config::operator()(const char* key, AxisList& f) {
+  return Field(key, f, "a whole number or a list of them");
 }
 Config& Config::operator()(const char* key, Range& f) {
   return Field(key, f, "a number or [low, high]");
@@ -206,6 +270,46 @@ Config& Config::operator()(const char* key, Network& field) {
     }
   }
   return *this;
+}
+
+Config& Config::Optional(const char* key, std::vector<double>& f) {
+  if (out_ != nullptr) {
+    (*out_)[key] = f.empty() ? Json() : Json(f);
+  } else if (const Json* json = Take(key); json != nullptr) {
+    std::vector<double> numbers;
+    if (ReadFlat(*json, numbers)) {
+      f = std::move(numbers);
+    } else {
+      Wrong(key, "a number or a list of numbers");
+    }
+  }
+  return *this;
+}
+Config& Config::Optional(const char* key, std::vector<int64_t>& f) {
+  if (out_ != nullptr) {
+    (*out_)[key] = Json();
+    for (int64_t extent : f) (*out_)[key].push_back(extent <= 0 ? Json() : Json(extent));
+  } else if (const Json* json = Take(key); json != nullptr) {
+    std::vector<int64_t> extents;
+    bool good = json->is_array();
+    for (size_t i = 0; good && i < json->size(); ++i) {
+      extents.push_back(-1);
+      good = (*json)[i].is_null() || Read((*json)[i], extents.back());
+    }
+    if (good) {
+      f = std::move(extents);
+    } else {
+      Wrong(key, "a list of whole numbers or null");
+    }
+  }
+  return *this;
+}
+Config& Config::Optional(const char* key, int64_t& f) {
+  if (out_ != nullptr) {
+    (*out_)[key] = f == 0 ? Json() : Json(f);
+    return *this;
+  }
+  return Field(key, f, "a whole number");
 }
 
 absl::Status Config::Finish() const {

@@ -33,12 +33,23 @@ class Config {
   Config& operator()(const char* key, std::vector<int64_t>& field);
   Config& operator()(const char* key, std::vector<double>& field);
   Config& operator()(const char* key, std::optional<double>& field);  // null when not given
-  Config& operator()(const char* key, Size2D& field);                 // a number or [height, width]
-  Config& operator()(const char* key, OptionalSize2D& field);         // null when not given
-  Config& operator()(const char* key, Padding2D& field);  // [[top, bottom], [left, right]], or less
-  Config& operator()(const char* key, Range& field);      // a number or [low, high]
-  Config& operator()(const char* key, Layer& field);      // {"class_name", "config"}
-  Config& operator()(const char* key, Network& field);    // as Network::ToJson
+  template <int N>
+  Config& operator()(const char* key, Size<N>& field);  // a number or a list of N
+  template <int N>
+  Config& operator()(const char* key, OptionalSize<N>& field);  // null when not given
+  template <int N>
+  Config& operator()(const char* key, Ends<N>& field);        // [[low, high], ...], or less
+  Config& operator()(const char* key, Range& field);          // a number or [low, high]
+  Config& operator()(const char* key, OptionalRange& field);  // null when not given
+  Config& operator()(const char* key, AxisList& field);       // a number or a list
+  Config& operator()(const char* key, Layer& field);          // {"class_name", "config"}
+  Config& operator()(const char* key, Network& field);        // as Network::ToJson
+
+  // Fields that are null when they are empty, or 0. Of numbers one alone, or lists of lists in
+  // row-major order, will do; of a shape null means any extent, which is -1.
+  Config& Optional(const char* key, std::vector<double>& field);
+  Config& Optional(const char* key, std::vector<int64_t>& field);
+  Config& Optional(const char* key, int64_t& field);
 
   // The first wrong field, or a key that no field asked for. Keys that describe the object and not
   // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.

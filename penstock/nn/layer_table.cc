@@ -12,9 +12,12 @@ namespace {
 
 std::vector<internal::LayerRow> AllRows() {
   std::vector<internal::LayerRow> all;
-  for (auto family : {internal::CoreLayers(), internal::ConvolutionLayers(),
-                      internal::PoolingLayers(), internal::NormalizationLayers(),
-                      internal::AugmentationLayers(), internal::CompositionLayers()}) {
+  for (auto family :
+       {internal::CoreLayers(), internal::ActivationLayers(), internal::MergeLayers(),
+        internal::ReshapingLayers(), internal::ConvolutionLayers(), internal::PoolingLayers(),
+        internal::NormalizationLayers(), internal::RegularizationLayers(),
+        internal::ResizingLayers(), internal::AugmentationLayers(), internal::PreprocessingLayers(),
+        internal::CompositionLayers()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -20,10 +20,16 @@ struct LayerRow {
 Value OnlyInput(CallContext& ctx, const Values& inputs);
 
 absl::Span<const LayerRow> CoreLayers();
+absl::Span<const LayerRow> ActivationLayers();
+absl::Span<const LayerRow> MergeLayers();
+absl::Span<const LayerRow> ReshapingLayers();
 absl::Span<const LayerRow> ConvolutionLayers();
 absl::Span<const LayerRow> PoolingLayers();
 absl::Span<const LayerRow> NormalizationLayers();
+absl::Span<const LayerRow> RegularizationLayers();
+absl::Span<const LayerRow> ResizingLayers();
 absl::Span<const LayerRow> AugmentationLayers();
+absl::Span<const LayerRow> PreprocessingLayers();
 absl::Span<const LayerRow> CompositionLayers();
 
 template <typename Body>

@@ -1,54 +1,45 @@
-#include <algorithm>
+#include "penstock/nn/layers_augmentation.h"
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 
 #include "penstock/nn/config.h"
-#include "penstock/nn/image_input.h"
 #include "penstock/nn/layer_table.h"
-#include "penstock/nn/layers.h"
+#include "penstock/nn/resize.h"
+#include "penstock/nn/sampling.h"
+#include "penstock/nn/spatial_input.h"
 
 namespace penstock::nn {
 namespace {
 
 using internal::LayerOf;
+using internal::Sampling;
 
-// Moving and resizing images are written as products with small matrices (one for rows, one for
-// columns) instead of gathers: matrix products are what accelerators do best, and they have
-// gradients.
-
-// rows [B or 1, out, height] and columns [B or 1, out, width] applied to images [B, height, width,
-// C].
-Value ApplyMatrices(Value rows, Value columns, Value images) {
-  const int64_t batch = images.shape().dim(0);
-  const auto per_image = [&](Value m) {
-    return ir::BroadcastTo(m, {batch, m.shape().dim(1), m.shape().dim(2)});
-  };
-  // [B, out_h, h] x [B, h, w, C] -> [B, out_h, w, C]; then the widths: -> [B, out_h, C, out_w].
-  const Value moved = ir::DotGeneral(
-      per_image(rows), images,
-      {.lhs_contracting = {2}, .rhs_contracting = {1}, .lhs_batch = {0}, .rhs_batch = {0}});
-  const Value both = ir::DotGeneral(
-      moved, per_image(columns),
-      {.lhs_contracting = {2}, .rhs_contracting = {2}, .lhs_batch = {0}, .rhs_batch = {0}});
-  return ir::Transpose(both, {0, 1, 3, 2});
+// One number in `range` for each image, as [batch, 1, ..] of `rank` axes.
+Value Draw(CallContext& ctx, int64_t batch, int rank, double low, double high) {
+  std::vector<int64_t> dims(rank, 1);
+  dims[0] = batch;
+  return ir::RandomUniform(ctx.NextKey(), {DType::kF32, Shape(dims)}, low, high);
 }
 
-// The matrix [1, out, in] of bilinear resizing of the window [begin, begin + extent) to `out`
-// pixels, with half-pixel centres.
-Value ResizeMatrix(ir::Graph& graph, int64_t in, int64_t begin, int64_t extent, int64_t out) {
-  Array matrix = Array::Zeros(DType::kF32, {1, out, in});
-  float* m = matrix.mutable_data<float>();
-  for (int64_t y = 0; y < out; ++y) {
-    const double centre = (y + 0.5) * static_cast<double>(extent) / static_cast<double>(out) - 0.5;
-    const double low = std::floor(centre);
-    for (int k = 0; k < 2; ++k) {
-      const int64_t source =
-          begin + std::clamp<int64_t>(static_cast<int64_t>(low) + k, 0, extent - 1);
-      m[y * in + source] += static_cast<float>(k == 0 ? 1 - (centre - low) : centre - low);
-    }
-  }
-  return ir::Constant(graph, matrix);
+// Whether `range` lies within [low, high]; otherwise an error of the layer.
+bool Within(CallContext& ctx, const char* name, const Range& range, double low, double high) {
+  if (range.low >= low && range.low <= range.high && range.high <= high) return true;
+  ctx.Fail(absl::StrCat(name, " is a range within [", low, ", ", high, "], got [", range.low, ", ",
+                        range.high, "]"));
+  return false;
+}
+
+template <typename Options>
+Sampling SamplingOf(const Options& options) {
+  return {options.fill_mode, options.interpolation, options.fill_value};
+}
+
+template <typename Options>
+void SamplingFields(Config& config, Options& options) {
+  config("fill_mode", options.fill_mode)("interpolation", options.interpolation)(
+      "fill_value", options.fill_value);
 }
 
 struct RandomCropLayer : LayerOf<RandomCropOptions> {
@@ -61,14 +52,13 @@ struct RandomCropLayer : LayerOf<RandomCropOptions> {
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid()) return x;
-    if (options_.height <= 0 || options_.width <= 0) {
-      return ctx.Fail(absl::StrCat("height and width must be above 0, got ", options_.height,
-                                   " and ", options_.width));
-    }
     const int64_t height = x.shape().dim(1), width = x.shape().dim(2);
     if (height == options_.height && width == options_.width) return x;
-    const bool fits = options_.height <= height && options_.width <= width;
-    return ctx.training() && fits ? Crop(ctx, x) : SmartResize(x);
+    const bool fits = 0 < options_.height && options_.height <= height && 0 < options_.width &&
+                      options_.width <= width;
+    if (ctx.training() && fits) return Crop(ctx, x);
+    return internal::Resize(ctx, x, options_.height, options_.width,
+                            {.crop_to_aspect_ratio = true});
   }
 
  private:
@@ -87,24 +77,29 @@ struct RandomCropLayer : LayerOf<RandomCropOptions> {
     const Value columns = SelectionMatrix(ctx.NextKey(), batch, x.shape().dim(2), options_.width);
     // Pixels are moved, not mixed: products with one and zero are exact in float32 for every dtype
     // that a pixel comes in.
-    return ir::Convert(ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32)), x.dtype());
+    return ir::Convert(internal::ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32)),
+                       x.dtype());
   }
+};
 
-  // keras.utils.image_dataset_utils.smart_resize: the largest centred window of the wanted aspect
-  // ratio.
-  Value SmartResize(Value x) const {
-    const int64_t height = x.shape().dim(1), width = x.shape().dim(2);
-    const int64_t window_height =
-        std::min(height, std::max<int64_t>(1, width * options_.height / options_.width));
-    const int64_t window_width =
-        std::min(width, std::max<int64_t>(1, height * options_.width / options_.height));
-    ir::Graph& graph = *x.graph();
-    const Value rows =
-        ResizeMatrix(graph, height, (height - window_height) / 2, window_height, options_.height);
-    const Value columns =
-        ResizeMatrix(graph, width, (width - window_width) / 2, window_width, options_.width);
-    const Value resized = ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32));
-    return ir::Convert(base::IsFloat(x.dtype()) ? resized : ir::Round(resized), x.dtype());
+struct RandomFlipLayer : LayerOf<RandomFlipOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "RandomFlip"; }
+  void Fields(Config& config) override { config("mode", options_.mode); }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = internal::ImageInput(ctx, inputs);
+    if (!x.valid()) return x;
+    ir::Axes axes;
+    if (options_.mode == "horizontal_and_vertical") axes = {1, 2};
+    if (options_.mode == "horizontal") axes = {2};
+    if (options_.mode == "vertical") axes = {1};
+    if (axes.empty()) {
+      return ctx.Fail(absl::StrCat(
+          "mode is horizontal, vertical or horizontal_and_vertical, got \"", options_.mode, "\""));
+    }
+    if (!ctx.training()) return x;
+    const Value flip = ir::RandomBernoulli(ctx.NextKey(), {x.shape().dim(0), 1, 1, 1}, 0.5);
+    return ir::Select(flip, ir::Reverse(x, axes), x);
   }
 };
 
@@ -112,76 +107,133 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "RandomTranslation"; }
   void Fields(Config& config) override {
-    config("height_factor", options_.height_factor)("width_factor", options_.width_factor)(
-        "fill_mode", options_.fill_mode)("interpolation", options_.interpolation)(
-        "fill_value", options_.fill_value);
+    config("height_factor", options_.height_factor)("width_factor", options_.width_factor);
+    SamplingFields(config, options_);
   }
-
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
-    if (!x.valid()) return x;
-    const std::string& fill = options_.fill_mode;
-    if (fill != "reflect" && fill != "wrap" && fill != "nearest" && fill != "constant") {
+    if (!x.valid() || !internal::CheckSampling(ctx, SamplingOf(options_)) ||
+        !Within(ctx, "height_factor", options_.height_factor, -1, 1) ||
+        !Within(ctx, "width_factor", options_.width_factor, -1, 1) || !ctx.training()) {
+      return x;
+    }
+    const auto places = [&](int axis, const Range& factor) {
+      const double n = static_cast<double>(x.shape().dim(axis));
+      const Value shift = Draw(ctx, x.shape().dim(0), 2, factor.low * n, factor.high * n);
+      return ir::Iota(ctx.graph(), {DType::kF32, {1, x.shape().dim(axis)}}, 1) - shift;
+    };
+    const Value rows = places(1, options_.height_factor);
+    return internal::SampleRowsAndColumns(x, rows, places(2, options_.width_factor),
+                                          SamplingOf(options_));
+  }
+};
+
+struct RandomZoomLayer : LayerOf<RandomZoomOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "RandomZoom"; }
+  void Fields(Config& config) override {
+    config("height_factor", options_.height_factor)("width_factor", options_.width_factor);
+    SamplingFields(config, options_);
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = internal::ImageInput(ctx, inputs);
+    const Range width = options_.width_factor.value_or(options_.height_factor);
+    if (!x.valid() || !internal::CheckSampling(ctx, SamplingOf(options_)) ||
+        !Within(ctx, "height_factor", options_.height_factor, -1, 1) ||
+        !Within(ctx, "width_factor", width, -1, 1) || !ctx.training()) {
+      return x;
+    }
+    const auto zoom = [&](const Range& factor) {
+      return Draw(ctx, x.shape().dim(0), 2, 1 + factor.low, 1 + factor.high);
+    };
+    const auto places = [&](int axis, Value by) {
+      const double middle = (static_cast<double>(x.shape().dim(axis)) - 1) / 2;
+      return ir::Iota(ctx.graph(), {DType::kF32, {1, x.shape().dim(axis)}}, 1) * by +
+             middle * (1.0 - by);
+    };
+    const Value by_rows = zoom(options_.height_factor);
+    const Value by_columns = options_.width_factor.has_value() ? zoom(width) : by_rows;
+    return internal::SampleRowsAndColumns(x, places(1, by_rows), places(2, by_columns),
+                                          SamplingOf(options_));
+  }
+};
+
+struct RandomRotationLayer : LayerOf<RandomRotationOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "RandomRotation"; }
+  void Fields(Config& config) override {
+    config("factor", options_.factor);
+    SamplingFields(config, options_);
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = internal::ImageInput(ctx, inputs);
+    if (!x.valid() || !internal::CheckSampling(ctx, SamplingOf(options_)) ||
+        !Within(ctx, "factor", options_.factor, -1, 1) || !ctx.training()) {
+      return x;
+    }
+    const int64_t height = x.shape().dim(1), width = x.shape().dim(2);
+    const Value angle = Draw(ctx, x.shape().dim(0), 3, options_.factor.low * 2 * M_PI,
+                             options_.factor.high * 2 * M_PI);
+    const auto from_middle = [&](int axis, int64_t n) {
+      std::vector<int64_t> dims(3, 1);
+      dims[axis] = n;
+      return ir::Iota(ctx.graph(), {DType::kF32, Shape(dims)}, axis) -
+             (static_cast<double>(n) - 1) / 2;
+    };
+    const Value down = from_middle(1, height), right = from_middle(2, width);
+    const Value cos = ir::Cos(angle), sin = ir::Sin(angle);
+    const Value rows = sin * right + cos * down + (static_cast<double>(height) - 1) / 2;
+    const Value columns = cos * right - sin * down + (static_cast<double>(width) - 1) / 2;
+    return internal::SampleAnywhere(x, rows, columns, SamplingOf(options_));
+  }
+};
+
+// x within value_range, of the type that images came in.
+Value InRange(Value x, const Range& value_range, DType dtype) {
+  const double low = std::min(value_range.low, value_range.high),
+               high = std::max(value_range.low, value_range.high);
+  return internal::ToPixels(ir::Clamp(ir::SplatLike(x, low), x, ir::SplatLike(x, high)), dtype);
+}
+
+struct RandomContrastLayer : LayerOf<RandomContrastOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "RandomContrast"; }
+  void Fields(Config& config) override {
+    config("factor", options_.factor)("value_range", options_.value_range);
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value images = internal::ImageInput(ctx, inputs);
+    // One number f is the range [-f, f]; the lower end is how much is taken away.
+    const double less = std::abs(options_.factor.low), more = options_.factor.high;
+    if (!images.valid()) return images;
+    if (!(less <= 1 && more >= 0 && more <= 1)) {
       return ctx.Fail(
-          absl::StrCat("fill_mode is reflect, wrap, nearest or constant, got \"", fill, "\""));
+          absl::StrCat("factor is one or two numbers within [0, 1], got ", less, " and ", more));
     }
-    if (options_.interpolation != "bilinear" && options_.interpolation != "nearest") {
-      return ctx.Fail(absl::StrCat("interpolation is bilinear or nearest, got \"",
-                                   options_.interpolation, "\""));
-    }
-    for (const Range& range : {options_.height_factor, options_.width_factor}) {
-      if (!(range.low >= -1 && range.low <= range.high && range.high <= 1)) {
-        return ctx.Fail(absl::StrCat("a factor is a range within [-1, 1], got [", range.low, ", ",
-                                     range.high, "]"));
-      }
-    }
-    if (!ctx.training()) return x;
-    const int64_t batch = x.shape().dim(0);
-    const Value rows = ShiftMatrix(ctx.NextKey(), batch, x.shape().dim(1), options_.height_factor);
-    const Value columns =
-        ShiftMatrix(ctx.NextKey(), batch, x.shape().dim(2), options_.width_factor);
-    Value moved = ApplyMatrices(rows, columns, ir::Convert(x, DType::kF32));
-    if (fill == "constant") {
-      // What the weights of a pixel lack of 1 came from outside the image.
-      const Value inside =
-          ir::ExpandDims(ir::ReduceSum(rows, {2}, true), 3) *
-          ir::Reshape(ir::ReduceSum(columns, {2}), {batch, 1, x.shape().dim(2), 1});
-      moved = moved + (1.0 - inside) * options_.fill_value;
-    }
-    return ir::Convert(base::IsFloat(x.dtype()) ? moved : ir::Round(moved), x.dtype());
+    if (!ctx.training()) return images;
+    const Value x = ir::Convert(images, DType::kF32);
+    const Value mean = ir::ReduceMean(x, {1, 2}, true);
+    const Value contrast = Draw(ctx, x.shape().dim(0), 4, 1 - less, 1 + more);
+    return InRange((x - mean) * contrast + mean, options_.value_range, images.dtype());
   }
+};
 
- private:
-  // Row y of the result comes from the image's row y - shift, between two rows when that is no
-  // whole number.
-  Value ShiftMatrix(Value key, int64_t batch, int64_t size, const Range& factor) const {
-    ir::Graph& graph = *key.graph();
-    const Value shift =
-        ir::RandomUniform(key, {DType::kF32, {batch, 1, 1}}, factor.low * static_cast<double>(size),
-                          factor.high * static_cast<double>(size));
-    const Value source = ir::Iota(graph, {DType::kF32, {1, size, 1}}, 1) - shift;
-    if (options_.interpolation == "nearest") return OneAt(ir::Floor(source + 0.5), size);
-    const Value low = ir::Floor(source), fraction = source - low;
-    return OneAt(low, size) * (1.0 - fraction) + OneAt(low + 1.0, size) * fraction;
+struct RandomBrightnessLayer : LayerOf<RandomBrightnessOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "RandomBrightness"; }
+  void Fields(Config& config) override {
+    config("factor", options_.factor)("value_range", options_.value_range);
   }
-
-  // [batch, size, 1] of places, whole numbers, possibly outside -> [batch, size, size] with a one
-  // at each place, brought inside by the fill mode; a row of zeros for an outside place under
-  // "constant".
-  Value OneAt(Value place, int64_t size) const {
-    ir::Graph& graph = *place.graph();
-    const double n = static_cast<double>(size);
-    const auto modulo = [](Value x, double m) { return x - ir::Floor(x / m) * m; };
-    if (options_.fill_mode == "wrap") {
-      place = modulo(place, n);
-    } else if (options_.fill_mode == "nearest") {
-      place = ir::Clamp(ir::SplatLike(place, 0), place, ir::SplatLike(place, n - 1));
-    } else if (options_.fill_mode == "reflect") {
-      const Value folded = modulo(place, 2 * n);
-      place = ir::Minimum(folded, 2 * n - 1 - folded);
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value images = internal::ImageInput(ctx, inputs);
+    if (!images.valid() || !Within(ctx, "factor", options_.factor, -1, 1) || !ctx.training()) {
+      return images;
     }
-    return ir::Convert(ir::Equal(place, ir::Iota(graph, {DType::kF32, {1, 1, size}}, 2)),
-                       DType::kF32);
+    const double extent = std::abs(options_.value_range.high - options_.value_range.low);
+    const Value brighter =
+        Draw(ctx, images.shape().dim(0), 4, options_.factor.low, options_.factor.high) * extent;
+    return InRange(ir::Convert(images, DType::kF32) + brighter, options_.value_range,
+                   images.dtype());
   }
 };
 
@@ -190,14 +242,34 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
 Layer RandomCrop(const RandomCropOptions& options, SourceLocation location) {
   return internal::MakeLayer<RandomCropLayer>(options, location);
 }
+Layer RandomFlip(const RandomFlipOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomFlipLayer>(options, location);
+}
 Layer RandomTranslation(const RandomTranslationOptions& options, SourceLocation location) {
   return internal::MakeLayer<RandomTranslationLayer>(options, location);
+}
+Layer RandomRotation(const RandomRotationOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomRotationLayer>(options, location);
+}
+Layer RandomZoom(const RandomZoomOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomZoomLayer>(options, location);
+}
+Layer RandomContrast(const RandomContrastOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomContrastLayer>(options, location);
+}
+Layer RandomBrightness(const RandomBrightnessOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomBrightnessLayer>(options, location);
 }
 
 absl::Span<const internal::LayerRow> internal::AugmentationLayers() {
   static constexpr LayerRow kRows[] = {
       {"RandomCrop", MakeDefault<RandomCropLayer>},
+      {"RandomFlip", MakeDefault<RandomFlipLayer>},
       {"RandomTranslation", MakeDefault<RandomTranslationLayer>},
+      {"RandomRotation", MakeDefault<RandomRotationLayer>},
+      {"RandomZoom", MakeDefault<RandomZoomLayer>},
+      {"RandomContrast", MakeDefault<RandomContrastLayer>},
+      {"RandomBrightness", MakeDefault<RandomBrightnessLayer>},
   };
   return kRows;
 }

@@ -1,51 +1,104 @@
+#include "penstock/nn/layers_convolution.h"
+
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/nn/activations.h"
 #include "penstock/nn/config.h"
-#include "penstock/nn/image_input.h"
 #include "penstock/nn/layer_table.h"
-#include "penstock/nn/layers.h"
+#include "penstock/nn/spatial_input.h"
 
 namespace penstock::nn {
 namespace {
 
 using internal::LayerOf;
-using internal::Window2D;
-
-// How a window goes over the image; an error of the layer and nothing when it cannot.
-bool Resolve(CallContext& ctx, const Value& image, const Window2D& window,
-             ir::ConvolutionOptions& out) {
-  out.strides = {window.strides.height, window.strides.width};
-  out.rhs_dilation = {window.dilation.height, window.dilation.width};
-  return internal::ResolvePadding(ctx, image, window, out.padding);
-}
-
-template <typename Options>
-Window2D WindowOf(const Options& options) {
-  return {options.kernel_size, options.strides, options.dilation_rate, options.padding};
-}
 
 // What all of them end with.
 template <typename Options>
 Value BiasAndActivation(CallContext& ctx, const Options& options, Value y) {
-  if (options.use_bias && y.valid())
-    y = y + ctx.Variable("bias", {y.shape().dim(-1)}, options.bias_initializer);
-  return Activate(options.activation, y);
+  if (options.use_bias && y.valid()) {
+    y = y + ctx.Variable(
+                "bias", {y.shape().dim(-1)}, options.bias_initializer,
+                {.regularizer = options.bias_regularizer, .constraint = options.bias_constraint});
+  }
+  y = Activate(options.activation, y);
+  ctx.RegularizeActivity(options.activity_regularizer, y);
+  return y;
 }
 
-struct Conv2DLayer : LayerOf<Conv2DOptions> {
-  using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "Conv2D"; }
+// How the window goes over x; an error of the layer and nothing when it cannot.
+template <typename Options>
+bool Resolve(CallContext& ctx, const Value& x, const Options& options, bool allow_causal,
+             ir::ConvolutionOptions& out) {
+  out.strides = internal::ToVector(options.strides);
+  out.rhs_dilation = internal::ToVector(options.dilation_rate);
+  return internal::ResolvePadding(ctx, x,
+                                  {.size = internal::ToVector(options.kernel_size),
+                                   .strides = out.strides,
+                                   .dilation = out.rhs_dilation,
+                                   .padding = options.padding,
+                                   .allow_causal = allow_causal},
+                                  out.padding);
+}
+
+// A sequence is an image of height 1 to the kernels that platforms have: the same numbers, sooner.
+void SeeAsImage(ir::ConvolutionOptions& options) {
+  options.strides.insert(options.strides.begin(), 1);
+  options.rhs_dilation.insert(options.rhs_dilation.begin(), 1);
+  options.padding.insert(options.padding.begin(), {0, 0});
+}
+
+Value Convolve(Value x, Value kernel, ir::ConvolutionOptions options) {
+  if (!x.valid() || !kernel.valid() || x.rank() != 3) return ir::Convolution(x, kernel, options);
+  SeeAsImage(options);
+  return ir::Squeeze(ir::Convolution(ir::ExpandDims(x, 1), ir::ExpandDims(kernel, 0), options),
+                     {1});
+}
+
+// `shape` is the result's.
+Value ConvolveTransposed(Value x, Value kernel, Shape shape, ir::ConvolutionOptions options) {
+  if (!x.valid() || !kernel.valid() || x.rank() != 3) {
+    return ir::ConvolutionTranspose(x, kernel, shape, options);
+  }
+  SeeAsImage(options);
+  return ir::Squeeze(
+      ir::ConvolutionTranspose(ir::ExpandDims(x, 1), ir::ExpandDims(kernel, 0),
+                               {shape.dim(0), 1, shape.dim(1), shape.dim(2)}, options),
+      {1});
+}
+
+template <int N>
+Shape KernelShape(const Size<N>& size, int64_t in, int64_t out) {
+  std::vector<int64_t> dims(size.begin(), size.end());
+  dims.push_back(in);
+  dims.push_back(out);
+  return Shape(dims);
+}
+
+template <int N>
+struct ConvLayer : LayerOf<ConvOptions<N>> {
+  using LayerOf<ConvOptions<N>>::LayerOf;
+  using LayerOf<ConvOptions<N>>::options_;
+  absl::string_view class_name() const override {
+    constexpr const char* kNames[] = {"Conv1D", "Conv2D", "Conv3D"};
+    return kNames[N - 1];
+  }
   void Fields(Config& config) override {
     config("filters", options_.filters)("kernel_size", options_.kernel_size)(
         "strides", options_.strides)("padding", options_.padding)(
         "dilation_rate", options_.dilation_rate)("groups", options_.groups)(
         "activation", options_.activation)("use_bias", options_.use_bias)(
-        "kernel_initializer", options_.kernel_initializer)("bias_initializer",
-                                                           options_.bias_initializer);
+        "kernel_initializer", options_.kernel_initializer)(
+        "bias_initializer", options_.bias_initializer)("kernel_regularizer",
+                                                       options_.kernel_regularizer)(
+        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
+                                                       options_.activity_regularizer)(
+        "kernel_constraint", options_.kernel_constraint)("bias_constraint",
+                                                         options_.bias_constraint);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    const Value x = internal::ImageInput(ctx, inputs);
+    const Value x = internal::SpatialInput(ctx, inputs, N);
     if (!x.valid()) return x;
     const int64_t channels = x.shape().dim(-1), groups = options_.groups;
     if (options_.filters <= 0)
@@ -55,110 +108,233 @@ struct Conv2DLayer : LayerOf<Conv2DOptions> {
                                    channels, ") and filters (", options_.filters, ")"));
     }
     ir::ConvolutionOptions convolution{.feature_group_count = groups};
-    if (!Resolve(ctx, x, WindowOf(options_), convolution)) return Value();
-    const Value kernel = ctx.Variable("kernel",
-                                      {options_.kernel_size.height, options_.kernel_size.width,
-                                       channels / groups, options_.filters},
-                                      options_.kernel_initializer);
-    return BiasAndActivation(ctx, options_, ir::Convolution(x, kernel, convolution));
+    if (!Resolve(ctx, x, options_, N == 1, convolution)) return Value();
+    const Value kernel = ctx.Variable(
+        "kernel", KernelShape(options_.kernel_size, channels / groups, options_.filters),
+        options_.kernel_initializer,
+        {.regularizer = options_.kernel_regularizer, .constraint = options_.kernel_constraint});
+    return BiasAndActivation(ctx, options_, Convolve(x, kernel, convolution));
   }
 };
 
-// The convolution of each channel by itself; `options` has kernel_size, depth_multiplier and
-// depthwise_initializer.
-template <typename Options>
+// Along one axis: the extent of the result, and the padding of the convolution from it to `extent`
+// positions, whose transposition this is (the formulas of Keras's documentation).
+struct TransposedAxis {
+  int64_t extent, low, high;
+};
+TransposedAxis Transposed(int64_t extent, int64_t reach, int64_t stride, bool same,
+                          std::optional<int64_t> output_padding) {
+  int64_t low, high;  // of x with strides - 1 zeros between its elements, as Keras counts
+  if (same) {
+    const int64_t total =
+        output_padding.has_value() ? reach + reach % 2 - 2 + *output_padding : stride + reach - 2;
+    low = std::min((total + 1) / 2, reach - 1);
+    high = total - low;
+  } else {
+    low = reach - 1;
+    high = reach - 1 + output_padding.value_or(std::max(reach, stride) - reach);
+  }
+  return {(extent - 1) * stride + low + high - reach + 2, reach - 1 - low, reach - 1 - high};
+}
+
+template <int N>
+struct ConvTransposeLayer : LayerOf<ConvTransposeOptions<N>> {
+  using LayerOf<ConvTransposeOptions<N>>::LayerOf;
+  using LayerOf<ConvTransposeOptions<N>>::options_;
+  absl::string_view class_name() const override {
+    constexpr const char* kNames[] = {"Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"};
+    return kNames[N - 1];
+  }
+  void Fields(Config& config) override {
+    config("filters", options_.filters)("kernel_size", options_.kernel_size)(
+        "strides", options_.strides)("padding", options_.padding)(
+        "output_padding", options_.output_padding)("dilation_rate", options_.dilation_rate)(
+        "activation", options_.activation)("use_bias", options_.use_bias)(
+        "kernel_initializer", options_.kernel_initializer)(
+        "bias_initializer", options_.bias_initializer)("kernel_regularizer",
+                                                       options_.kernel_regularizer)(
+        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
+                                                       options_.activity_regularizer)(
+        "kernel_constraint", options_.kernel_constraint)("bias_constraint",
+                                                         options_.bias_constraint);
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = internal::SpatialInput(ctx, inputs, N);
+    if (!x.valid()) return x;
+    if (options_.filters <= 0)
+      return ctx.Fail(absl::StrCat("filters must be above 0, got ", options_.filters));
+    const bool same = options_.padding == "same";
+    if (!same && options_.padding != "valid") {
+      return ctx.Fail(
+          absl::StrCat("padding is \"valid\" or \"same\", got \"", options_.padding, "\""));
+    }
+    ir::ConvolutionOptions convolution;
+    std::vector<int64_t> extents(x.shape().begin(), x.shape().end());
+    for (int i = 0; i < N; ++i) {
+      const int64_t size = options_.kernel_size[i], stride = options_.strides[i],
+                    dilation = options_.dilation_rate[i];
+      if (size <= 0 || stride <= 0 || dilation <= 0) {
+        return ctx.Fail(absl::StrCat("kernel_size, strides and dilation_rate must be above 0, got ",
+                                     size, ", ", stride, ", ", dilation));
+      }
+      std::optional<int64_t> more;
+      if (options_.output_padding.has_value()) more = (*options_.output_padding)[i];
+      if (more.has_value() && (*more < 0 || *more >= stride)) {
+        return ctx.Fail(absl::StrCat("output_padding must be at least 0 and below the stride ",
+                                     stride, ", got ", *more));
+      }
+      const TransposedAxis axis =
+          Transposed(extents[i + 1], (size - 1) * dilation + 1, stride, same, more);
+      if (axis.extent <= 0) {
+        return ctx.Fail(absl::StrCat("nothing would be left of ", x.type().ToString()));
+      }
+      extents[i + 1] = axis.extent;
+      convolution.padding.push_back({axis.low, axis.high});
+    }
+    convolution.strides = internal::ToVector(options_.strides);
+    convolution.rhs_dilation = internal::ToVector(options_.dilation_rate);
+    const Value kernel = ctx.Variable(
+        "kernel", KernelShape(options_.kernel_size, options_.filters, extents.back()),
+        options_.kernel_initializer,
+        {.regularizer = options_.kernel_regularizer, .constraint = options_.kernel_constraint});
+    extents.back() = options_.filters;
+    return BiasAndActivation(ctx, options_,
+                             ConvolveTransposed(x, kernel, Shape(extents), convolution));
+  }
+};
+
+// The convolution of each channel by itself, with the kernel called `name`.
+template <int N, typename Options>
 Value Depthwise(CallContext& ctx, const Values& inputs, const Options& options,
-                absl::string_view kernel_name) {
-  const Value x = internal::ImageInput(ctx, inputs);
+                absl::string_view name) {
+  const Value x = internal::SpatialInput(ctx, inputs, N);
   if (!x.valid()) return x;
   const int64_t channels = x.shape().dim(-1), multiplier = options.depth_multiplier;
   if (multiplier <= 0)
     return ctx.Fail(absl::StrCat("depth_multiplier must be above 0, got ", multiplier));
   ir::ConvolutionOptions convolution{.feature_group_count = channels};
-  if (!Resolve(ctx, x, WindowOf(options), convolution)) return Value();
-  const int64_t height = options.kernel_size.height, width = options.kernel_size.width;
-  const Value kernel = ctx.Variable(kernel_name, {height, width, channels, multiplier},
-                                    options.depthwise_initializer);
-  return ir::Convolution(x, ir::Reshape(kernel, {height, width, 1, channels * multiplier}),
-                         convolution);
+  if (!Resolve(ctx, x, options, false, convolution)) return Value();
+  const Value kernel = ctx.Variable(
+      name, KernelShape(options.kernel_size, channels, multiplier), options.depthwise_initializer,
+      {.regularizer = options.depthwise_regularizer, .constraint = options.depthwise_constraint});
+  return Convolve(x,
+                  ir::Reshape(kernel, KernelShape(options.kernel_size, 1, channels * multiplier)),
+                  convolution);
 }
 
-struct DepthwiseConv2DLayer : LayerOf<DepthwiseConv2DOptions> {
-  using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "DepthwiseConv2D"; }
+template <int N>
+struct DepthwiseConvLayer : LayerOf<DepthwiseConvOptions<N>> {
+  using LayerOf<DepthwiseConvOptions<N>>::LayerOf;
+  using LayerOf<DepthwiseConvOptions<N>>::options_;
+  absl::string_view class_name() const override {
+    constexpr const char* kNames[] = {"DepthwiseConv1D", "DepthwiseConv2D"};
+    return kNames[N - 1];
+  }
   void Fields(Config& config) override {
     config("kernel_size", options_.kernel_size)("strides", options_.strides)(
         "padding", options_.padding)("depth_multiplier", options_.depth_multiplier)(
         "dilation_rate", options_.dilation_rate)("activation", options_.activation)(
         "use_bias", options_.use_bias)("depthwise_initializer", options_.depthwise_initializer)(
-        "bias_initializer", options_.bias_initializer);
+        "bias_initializer", options_.bias_initializer)("depthwise_regularizer",
+                                                       options_.depthwise_regularizer)(
+        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
+                                                       options_.activity_regularizer)(
+        "depthwise_constraint", options_.depthwise_constraint)("bias_constraint",
+                                                               options_.bias_constraint);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    return BiasAndActivation(ctx, options_, Depthwise(ctx, inputs, options_, "kernel"));
+    return BiasAndActivation(ctx, options_, Depthwise<N>(ctx, inputs, options_, "kernel"));
   }
 };
 
-struct SeparableConv2DLayer : LayerOf<SeparableConv2DOptions> {
-  using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "SeparableConv2D"; }
+template <int N>
+struct SeparableConvLayer : LayerOf<SeparableConvOptions<N>> {
+  using LayerOf<SeparableConvOptions<N>>::LayerOf;
+  using LayerOf<SeparableConvOptions<N>>::options_;
+  absl::string_view class_name() const override {
+    constexpr const char* kNames[] = {"SeparableConv1D", "SeparableConv2D"};
+    return kNames[N - 1];
+  }
   void Fields(Config& config) override {
     config("filters", options_.filters)("kernel_size", options_.kernel_size)(
         "strides", options_.strides)("padding", options_.padding)(
         "dilation_rate", options_.dilation_rate)("depth_multiplier", options_.depth_multiplier)(
         "activation", options_.activation)("use_bias", options_.use_bias)(
-        "depthwise_initializer", options_.depthwise_initializer)(
-        "pointwise_initializer", options_.pointwise_initializer)("bias_initializer",
-                                                                 options_.bias_initializer);
+        "depthwise_initializer", options_.depthwise_initializer)("pointwise_initializer",
+                                                                 options_.pointwise_initializer)(
+        "bias_initializer", options_.bias_initializer)("depthwise_regularizer",
+                                                       options_.depthwise_regularizer)(
+        "pointwise_regularizer", options_.pointwise_regularizer)("bias_regularizer",
+                                                                 options_.bias_regularizer)(
+        "activity_regularizer", options_.activity_regularizer)("depthwise_constraint",
+                                                               options_.depthwise_constraint)(
+        "pointwise_constraint", options_.pointwise_constraint)("bias_constraint",
+                                                               options_.bias_constraint);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (options_.filters <= 0)
       return ctx.Fail(absl::StrCat("filters must be above 0, got ", options_.filters));
-    const Value x = Depthwise(ctx, inputs, options_, "depthwise_kernel");
+    const Value x = Depthwise<N>(ctx, inputs, options_, "depthwise_kernel");
     if (!x.valid()) return x;
-    const Value kernel =
-        ctx.Variable("pointwise_kernel", {1, 1, x.shape().dim(-1), options_.filters},
-                     options_.pointwise_initializer);
-    return BiasAndActivation(ctx, options_, ir::Convolution(x, kernel));
-  }
-};
-
-struct ZeroPadding2DLayer : LayerOf<ZeroPadding2DOptions> {
-  using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "ZeroPadding2D"; }
-  void Fields(Config& config) override { config("padding", options_.padding); }
-  Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    const Value x = internal::ImageInput(ctx, inputs);
-    if (!x.valid()) return x;
-    const auto& [top, bottom, left, right] = options_.padding;
-    if (top < 0 || bottom < 0 || left < 0 || right < 0) {
-      return ctx.Fail(absl::StrCat("padding must not be below 0, got [[", top, ", ", bottom, "], [",
-                                   left, ", ", right, "]]"));
-    }
-    return ir::Pad(x, 0, {{}, {.low = top, .high = bottom}, {.low = left, .high = right}, {}});
+    const Value kernel = ctx.Variable("pointwise_kernel",
+                                      KernelShape(Size<N>(1), x.shape().dim(-1), options_.filters),
+                                      options_.pointwise_initializer,
+                                      {.regularizer = options_.pointwise_regularizer,
+                                       .constraint = options_.pointwise_constraint});
+    return BiasAndActivation(
+        ctx, options_,
+        Convolve(x, kernel,
+                 {.strides = std::vector<int64_t>(N, 1),
+                  .padding = std::vector<std::pair<int64_t, int64_t>>(N, {0, 0}),
+                  .rhs_dilation = std::vector<int64_t>(N, 1)}));
   }
 };
 
 }  // namespace
 
-Layer Conv2D(const Conv2DOptions& options, SourceLocation location) {
-  return internal::MakeLayer<Conv2DLayer>(options, location);
+Layer Conv1D(const ConvOptions<1>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvLayer<1>>(options, location);
 }
-Layer DepthwiseConv2D(const DepthwiseConv2DOptions& options, SourceLocation location) {
-  return internal::MakeLayer<DepthwiseConv2DLayer>(options, location);
+Layer Conv2D(const ConvOptions<2>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvLayer<2>>(options, location);
 }
-Layer SeparableConv2D(const SeparableConv2DOptions& options, SourceLocation location) {
-  return internal::MakeLayer<SeparableConv2DLayer>(options, location);
+Layer Conv3D(const ConvOptions<3>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvLayer<3>>(options, location);
 }
-Layer ZeroPadding2D(const ZeroPadding2DOptions& options, SourceLocation location) {
-  return internal::MakeLayer<ZeroPadding2DLayer>(options, location);
+Layer Conv1DTranspose(const ConvTransposeOptions<1>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvTransposeLayer<1>>(options, location);
+}
+Layer Conv2DTranspose(const ConvTransposeOptions<2>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvTransposeLayer<2>>(options, location);
+}
+Layer Conv3DTranspose(const ConvTransposeOptions<3>& options, SourceLocation location) {
+  return internal::MakeLayer<ConvTransposeLayer<3>>(options, location);
+}
+Layer DepthwiseConv1D(const DepthwiseConvOptions<1>& options, SourceLocation location) {
+  return internal::MakeLayer<DepthwiseConvLayer<1>>(options, location);
+}
+Layer DepthwiseConv2D(const DepthwiseConvOptions<2>& options, SourceLocation location) {
+  return internal::MakeLayer<DepthwiseConvLayer<2>>(options, location);
+}
+Layer SeparableConv1D(const SeparableConvOptions<1>& options, SourceLocation location) {
+  return internal::MakeLayer<SeparableConvLayer<1>>(options, location);
+}
+Layer SeparableConv2D(const SeparableConvOptions<2>& options, SourceLocation location) {
+  return internal::MakeLayer<SeparableConvLayer<2>>(options, location);
 }
 
 absl::Span<const internal::LayerRow> internal::ConvolutionLayers() {
   static constexpr LayerRow kRows[] = {
-      {"Conv2D", MakeDefault<Conv2DLayer>},
-      {"DepthwiseConv2D", MakeDefault<DepthwiseConv2DLayer>},
-      {"SeparableConv2D", MakeDefault<SeparableConv2DLayer>},
-      {"ZeroPadding2D", MakeDefault<ZeroPadding2DLayer>},
+      {"Conv1D", MakeDefault<ConvLayer<1>>},
+      {"Conv2D", MakeDefault<ConvLayer<2>>},
+      {"Conv3D", MakeDefault<ConvLayer<3>>},
+      {"Conv1DTranspose", MakeDefault<ConvTransposeLayer<1>>},
+      {"Conv2DTranspose", MakeDefault<ConvTransposeLayer<2>>},
+      {"Conv3DTranspose", MakeDefault<ConvTransposeLayer<3>>},
+      {"DepthwiseConv1D", MakeDefault<DepthwiseConvLayer<1>>},
+      {"DepthwiseConv2D", MakeDefault<DepthwiseConvLayer<2>>},
+      {"SeparableConv1D", MakeDefault<SeparableConvLayer<1>>},
+      {"SeparableConv2D", MakeDefault<SeparableConvLayer<2>>},
   };
   return kRows;
 }

@@ -1,0 +1,39 @@
+// What layers over sequences, images and volumes share: the check of their input, and Keras's
+// paddings. Internal to room nn.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/nn/layers.h"
+
+namespace penstock::nn::internal {
+
+// "[batch, height, width, channels]" for two spatial axes.
+const char* SpatialShapeName(int axes);
+
+// The one input, with `axes` spatial axes between batch and channels; otherwise an error and an
+// invalid value.
+Value SpatialInput(CallContext& ctx, const Values& inputs, int axes);
+inline Value ImageInput(CallContext& ctx, const Values& inputs) {
+  return SpatialInput(ctx, inputs, 2);
+}
+
+// How a window goes over the spatial axes.
+struct Window {
+  std::vector<int64_t> size, strides, dilation;
+  std::string padding;  // "valid", "same"; "causal" where allow_causal
+  bool allow_causal = false;
+};
+template <int N>
+std::vector<int64_t> ToVector(const Size<N>& size) {
+  return {size.begin(), size.end()};
+}
+
+// Low and high padding of each spatial axis of x; an error and nothing for another word, for a size
+// that is not above 0, or for a window larger than what it must fit into.
+bool ResolvePadding(CallContext& ctx, const Value& x, const Window& window,
+                    std::vector<std::pair<int64_t, int64_t>>& padding);
+
+}  // namespace penstock::nn::internal

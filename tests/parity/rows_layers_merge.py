@@ -1,0 +1,35 @@
+from layer_row import IMAGE, SEQUENCE, layer, mixed
+
+ROWS = [
+    *[row
+      for kind in ("Add", "Multiply", "Average", "Maximum", "Minimum")
+      for row in (
+          layer(kind, {}, (3, 5), (3, 5)),
+          layer(kind, {}, IMAGE, IMAGE, IMAGE),
+          layer(kind, {}, (3, 1, 4), (3, 5, 4), why="broadcast"),
+          layer(kind, {}, (3, 4), (3, 5, 4), (3, 5, 1), why="another rank, broadcast"),
+          mixed(kind, {}, IMAGE, IMAGE),
+      )],
+    layer("Subtract", {}, (3, 5), (3, 5)),
+    layer("Subtract", {}, IMAGE, IMAGE),
+    layer("Subtract", {}, (3, 4), (3, 5, 4), why="another rank, broadcast"),
+    layer("Subtract", {}, (1, 4), (1, 4), why="one example"),
+    mixed("Subtract", {}, SEQUENCE, SEQUENCE),
+
+    layer("Concatenate", {}, (3, 5), (3, 2)),
+    layer("Concatenate", {"axis": 1}, (3, 5, 2), (3, 1, 2), (3, 4, 2)),
+    layer("Concatenate", {"axis": -2}, (3, 2, 5, 4), (3, 2, 1, 4)),
+    layer("Concatenate", {"axis": 3}, IMAGE, IMAGE),
+    mixed("Concatenate", {}, (3, 5), (3, 2)),
+
+    layer("Dot", {"axes": 1}, (3, 5), (3, 5)),
+    layer("Dot", {"axes": -1, "normalize": True}, (3, 5), (3, 5), why="cosine"),
+    layer("Dot", {"axes": [2, 1]}, (3, 2, 5), (3, 5, 4)),
+    layer("Dot", {"axes": [1, 2]}, (3, 5, 2), (3, 4, 5), why="transposed"),
+    layer("Dot", {"axes": 2, "normalize": True}, (3, 2, 5), (3, 4, 5)),
+    layer("Dot", {"axes": [1, 2]}, (3, 5), (3, 4, 5), why="a vector with rows"),
+    layer("Dot", {"axes": [2, 1]}, (3, 4, 5), (3, 5), why="rows with a vector"),
+    layer("Dot", {"axes": [-2, 1]}, (3, 2, 5, 4), (3, 5, 6), why="four axes"),
+    layer("Dot", {"axes": 1}, (1, 5), (1, 5), why="one example"),
+    mixed("Dot", {"axes": -1}, (3, 2, 5), (3, 4, 5)),
+]
