@@ -204,6 +204,7 @@ absl::Status Model::Compile(const CompileOptions& options) {
       trainer_, train::Trainer::Create({.objective = {.network = network_,
                                                       .targets = std::move(targets),
                                                       .optimizer = std::move(optimizer),
+                                                      .custom = options.train_step,
                                                       .matmul_precision = precision},
                                         .strategy = std::move(strategy),
                                         .columns = options.columns,

@@ -148,6 +148,7 @@ using train::BackupAndRestore;
 using train::Callback;
 using train::Checkpoint;
 using train::CsvLogger;
+using train::CustomStep;
 using train::EarlyStopping;
 using train::History;
 using train::LambdaCallback;
@@ -170,6 +171,9 @@ struct CompileOptions {
   std::vector<MetricArg> weighted_metrics = {};
   // Of single outputs, by the output's name.
   std::map<std::string, std::vector<MetricArg>> output_metrics = {};
+  // A training step of one's own instead of the losses (train/objective.h). It is not saved with
+  // the model.
+  std::optional<train::CustomStep> train_step = {};
   train::Columns columns = {};
   // Where it runs. None: the device that PENSTOCK_DEVICE names, else the CPU, with one replica.
   std::shared_ptr<runtime::Client> client = nullptr;

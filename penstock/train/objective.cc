@@ -8,14 +8,23 @@
 
 namespace penstock::train {
 
+size_t NumMeans(const Objective& objective) {
+  if (objective.custom.has_value()) return 1 + objective.custom->measures.size();
+  return objective.targets.size() > 1 ? 1 + objective.targets.size() : 1;
+}
+
 std::vector<std::string> ReportNames(const Objective& objective) {
-  const bool several = objective.targets.size() > 1;
+  const bool several = objective.targets.size() > 1, custom = objective.custom.has_value();
   std::vector<std::string> losses{"loss"}, metrics;
+  if (custom) {
+    losses.insert(losses.end(), objective.custom->measures.begin(),
+                  objective.custom->measures.end());
+  }
   for (size_t t = 0; t < objective.targets.size(); ++t) {
     const Target& target = objective.targets[t];
     const std::string prefix =
         several ? absl::StrCat(objective.network.outputs()[t].name, "_") : "";
-    if (several) losses.push_back(prefix + "loss");
+    if (several && !custom) losses.push_back(prefix + "loss");
     for (const nn::Metric& metric : target.metrics) {
       metrics.push_back(absl::StrCat(prefix, metric.name()));
     }

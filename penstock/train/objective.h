@@ -6,6 +6,8 @@
 //                       .optimizer = nn::Adam()};
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,14 +31,49 @@ struct Target {
   std::vector<nn::Metric> weighted_metrics = {};
 };
 
+// What a step of one's own sees while it is being built.
+struct StepContext {
+  ir::Graph& graph;
+  bool training;       // false: evaluation
+  ir::Values inputs;   // in the types that the network wants
+  ir::Values labels;   // of each target
+  ir::Values weights;  // f32[rows] for each target; 0 for padding
+  ir::Value mask;      // f32[rows], 1 for real rows, 0 for padding
+  ir::Value key;       // this step's and replica's own; invalid in evaluation
+  // The network's outputs for these inputs. Variables are the same in every call; what layers
+  // assign (moving averages) is that of the last call.
+  std::function<ir::Values(const ir::Values& inputs)> apply = nullptr;
+};
+struct StepResult {
+  ir::Value loss;            // f32[rows]; their mean over real rows is minimised
+  ir::Values measured = {};  // f32[rows] each, under CustomStep's names
+};
+// A training step of one's own, Keras's overridden compute_loss and train_step: instead of the
+// targets' losses it says what is minimised. The targets' metrics are measured all the same, on the
+// outputs of the last apply. Gradients within the loss are ir::Gradients.
+//
+//   [](const StepContext& step) -> StepResult {
+//     const ir::Value y = step.apply(step.inputs)[0];
+//     return {.loss = ir::ReduceMean(ir::Abs(y - step.labels[0]), {1})};
+//   }
+struct CustomStep {
+  std::function<StepResult(const StepContext& step)> function;
+  std::vector<std::string> measures = {};
+};
+
 // What is trained: a network, what its outputs should minimise and how.
 struct Objective {
   nn::Network network;
   std::vector<Target> targets;  // one for each output
   nn::Optimizer optimizer;
+  std::optional<CustomStep> custom = {};
   // Of float32 products and convolutions, where the platform has a choice.
   ir::MatmulPrecision matmul_precision = ir::MatmulPrecision::kDefault;
 };
+
+// How many means stand before the metrics in the report: the loss, those of each output or of a
+// custom step.
+size_t NumMeans(const Objective& objective);
 
 // The names of what is measured, in the order of the report, as Keras has them: "loss"; with
 // several outputs the loss of each, "<output>_loss"; then their metrics, "accuracy" or

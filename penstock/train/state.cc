@@ -37,8 +37,7 @@ StateLayout StateLayout::Make(const Objective& objective) {
     for (size_t i = 0; i < states.size(); ++i)
       add(absl::StrCat("metrics/", name, "/", i), states[i]);
   };
-  const size_t num_targets = objective.targets.size();
-  for (size_t i = 0; i < (num_targets > 1 ? 1 + num_targets : 1); ++i) add_metric(nn::MeanStates());
+  for (size_t i = 0; i < NumMeans(objective); ++i) add_metric(nn::MeanStates());
   for (const Target& target : objective.targets) {
     for (const nn::Metric& metric : target.metrics) add_metric(metric.States());
     for (const nn::Metric& metric : target.weighted_metrics) add_metric(metric.States());

@@ -7,6 +7,7 @@
 
 #include "penstock/ir/gradients.h"
 #include "penstock/nn/constraints.h"
+#include "penstock/train/forward.h"
 
 namespace penstock::train {
 namespace {
@@ -25,15 +26,6 @@ ir::TensorType Stacked(const ir::TensorType& type, int64_t depth) {
   return depth == 1 ? type : ir::TensorType{type.dtype, type.shape.Prepend(depth)};
 }
 
-// A replica's part of a batch, as a step wants it.
-struct Batch {
-  Values inputs;
-  Values labels;   // one for each target
-  Values weights;  // f32[rows], one for each target; padding weighs 0
-  Value count;     // i32 scalar
-  Value mask;      // f32[rows]
-};
-
 // The network's inputs as they travel: stacked, when depth is more than 1.
 Values InputParameters(ir::Graph& graph, const nn::Network& network,
                        const std::vector<ir::TensorType>& types, int64_t depth = 1) {
@@ -48,14 +40,6 @@ Values InputParameters(ir::Graph& graph, const nn::Network& network,
       return {};
     }
     inputs.push_back(graph.Parameter(Stacked(types[i], depth), port.name));
-  }
-  return inputs;
-}
-
-// Inputs in the types that the network wants.
-Values ConvertInputs(const nn::Network& network, Values inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i] = ir::Convert(inputs[i], network.inputs()[i].type.dtype);
   }
   return inputs;
 }
@@ -88,85 +72,6 @@ Values UnstackBatch(const Values& stacks, Value index) {
   return values;
 }
 
-// A row's weight as the program wants it: f32[rows], 0 for padding whatever stands there.
-Value WeightOf(Value weight, Value mask) {
-  if (weight.rank() == 2 && weight.shape().dim(1) == 1) weight = ir::Squeeze(weight, {1});
-  if (!(weight.shape() == mask.shape())) {
-    weight.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("sample weights are one number for each example, [batch]; got ",
-                     weight.type().ToString())));
-    return Value();
-  }
-  weight = ir::Convert(weight, DType::kF32);
-  return ir::Select(ir::Greater(mask, ir::SplatLike(mask, 0)), weight, ir::SplatLike(weight, 0));
-}
-
-// `values`: inputs..., labels..., weights..., count of one batch.
-Batch MakeBatch(ir::Graph& graph, const Objective& objective, const Values& values) {
-  Batch batch;
-  const auto labels = values.begin() + static_cast<int64_t>(objective.network.inputs().size());
-  const auto weights = labels + static_cast<int64_t>(objective.targets.size());
-  batch.inputs = ConvertInputs(objective.network, Values(values.begin(), labels));
-  batch.labels = Values(labels, weights);
-  batch.count = values.back();
-  const int64_t rows = batch.inputs[0].shape().dim(0);
-  const Value place = ir::Iota(graph, {DType::kI32, {rows}}, 0);
-  batch.mask = ir::Convert(ir::Less(place, batch.count), DType::kF32);
-  const Values given(weights, values.end() - 1);
-  for (size_t t = 0; t < objective.targets.size(); ++t) {
-    batch.weights.push_back(given.empty() ? batch.mask
-                                          : WeightOf(given[given.size() == 1 ? 0 : t], batch.mask));
-  }
-  return batch;
-}
-
-// The forward pass of a training or evaluation step.
-struct Forward {
-  nn::Network::Result network;
-  Value per_example;        // f32[rows], all targets and penalties; what training minimises
-  Values metric_additions;  // what this batch adds to each metric state, this replica's part
-};
-
-void Append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
-
-Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
-                   const Batch& batch, bool training, Value key) {
-  Forward forward;
-  const nn::ApplyOptions options{
-      .graph = &graph, .training = training, .key = key, .sample_mask = batch.mask};
-  forward.network = objective.network.Apply(options, variables, batch.inputs);
-  if (!graph.status().ok()) return forward;
-  ir::Scope scope(graph, "loss");
-  const size_t count = objective.targets.size();
-  Values losses, metrics;
-  for (size_t t = 0; t < count; ++t) {
-    const Target& target = objective.targets[t];
-    const Value label = batch.labels[t], prediction = forward.network.outputs[t];
-    const bool weighed = !(batch.weights[t] == batch.mask);
-    Value each = target.loss.PerExample(label, prediction);
-    if (!each.valid()) return forward;
-    if (weighed) each = each * batch.weights[t];
-    losses.push_back(each);
-    const Value share = target.weight == 1 ? each : each * target.weight;
-    forward.per_example = t == 0 ? share : forward.per_example + share;
-    for (const nn::Metric& metric : target.metrics) {
-      Append(metrics, metric.Update(label, prediction, batch.mask));
-    }
-    for (const nn::Metric& metric : target.weighted_metrics) {
-      Append(metrics, metric.Update(label, prediction, batch.weights[t]));
-    }
-  }
-  for (const Value& penalty : forward.network.losses) {
-    forward.per_example = forward.per_example + penalty;
-  }
-  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
-  for (size_t t = 0; t < count && count > 1; ++t) {
-    Append(forward.metric_additions, nn::MeanUpdate(losses[t], batch.mask));
-  }
-  Append(forward.metric_additions, metrics);
-  return forward;
-}
-
 // The key of this step and replica.
 Value StepKey(ir::Graph& graph, Value key, Value iteration) {
   const Value step_key = ir::FoldIn(key, iteration);
@@ -190,8 +95,7 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
     at += count;
     return Values(metric_states.begin() + (at - count), metric_states.begin() + at);
   };
-  const size_t count = objective.targets.size();
-  for (size_t i = 0; i < (count > 1 ? 1 + count : 1); ++i) {
+  for (size_t i = 0; i < NumMeans(objective); ++i) {
     add(nn::MeanResult(take(nn::MeanStates().size())));
   }
   for (const Target& target : objective.targets) {

@@ -1,0 +1,162 @@
+#include "penstock/train/forward.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::train {
+namespace {
+
+using base::DType;
+using ir::Value;
+using ir::Values;
+
+// A row's weight as the program wants it: f32[rows], 0 for padding whatever stands there.
+Value WeightOf(Value weight, Value mask) {
+  if (weight.rank() == 2 && weight.shape().dim(1) == 1) weight = ir::Squeeze(weight, {1});
+  if (!(weight.shape() == mask.shape())) {
+    weight.graph()->Fail(absl::InvalidArgumentError(
+        absl::StrCat("sample weights are one number for each example, [batch]; got ",
+                     weight.type().ToString())));
+    return Value();
+  }
+  weight = ir::Convert(weight, DType::kF32);
+  return ir::Select(ir::Greater(mask, ir::SplatLike(mask, 0)), weight, ir::SplatLike(weight, 0));
+}
+
+void Append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+// What the metrics of the outputs add.
+Values UpdateMetrics(const Objective& objective, const Batch& batch, const Values& predictions) {
+  Values additions;
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    const Target& target = objective.targets[t];
+    for (const nn::Metric& metric : target.metrics) {
+      Append(additions, metric.Update(batch.labels[t], predictions[t], batch.mask));
+    }
+    for (const nn::Metric& metric : target.weighted_metrics) {
+      Append(additions, metric.Update(batch.labels[t], predictions[t], batch.weights[t]));
+    }
+  }
+  return additions;
+}
+
+// The losses of the targets, each weighed by the weights of the rows; empty after an error.
+Values TargetLosses(const Objective& objective, const Batch& batch,
+                    const nn::Network::Result& network) {
+  Values losses;
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    const Target& target = objective.targets[t];
+    Value each = target.loss.PerExample(batch.labels[t], network.outputs[t]);
+    if (!each.valid()) return {};
+    const bool weighed = !(batch.weights[t] == batch.mask);
+    losses.push_back(weighed ? each * batch.weights[t] : each);
+  }
+  return losses;
+}
+
+Value WeighedSum(const Objective& objective, const Values& losses) {
+  Value sum;
+  for (size_t t = 0; t < losses.size(); ++t) {
+    const double weight = objective.targets[t].weight;
+    const Value share = weight == 1 ? losses[t] : losses[t] * weight;
+    sum = t == 0 ? share : sum + share;
+  }
+  return sum;
+}
+
+// The user's own step instead of the targets' losses.
+Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyOptions& options,
+                  const Values& variables, const Batch& batch) {
+  Forward forward;
+  StepContext context{.graph = graph,
+                      .training = options.training,
+                      .inputs = batch.inputs,
+                      .labels = batch.labels,
+                      .weights = batch.weights,
+                      .mask = batch.mask,
+                      .key = options.key};
+  context.apply = [&](const Values& inputs) {
+    absl::flat_hash_map<int, Value> before = std::move(forward.network.assigned);
+    forward.network = objective.network.Apply(options, variables, inputs);
+    forward.network.assigned.insert(before.begin(), before.end());
+    return forward.network.outputs;
+  };
+  const StepResult result = objective.custom->function(context);
+  if (!graph.status().ok()) return forward;
+  const auto wrong = [&](const std::string& what) {
+    graph.Fail(absl::InvalidArgumentError(absl::StrCat("the custom step ", what)));
+    return Forward();
+  };
+  if (forward.network.activations.empty()) return wrong("never calls apply, so nothing is trained");
+  if (!result.loss.valid() || !(result.loss.shape() == batch.mask.shape())) {
+    return wrong(absl::StrCat("must give a loss for each example, f32",
+                              batch.mask.shape().ToString(), "; got ",
+                              result.loss.valid() ? result.loss.type().ToString() : "none"));
+  }
+  if (result.measured.size() != objective.custom->measures.size()) {
+    return wrong(absl::StrCat("gives ", result.measured.size(),
+                              " measured values; it has names for ",
+                              objective.custom->measures.size()));
+  }
+  forward.per_example = ir::Convert(result.loss, DType::kF32);
+  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
+  for (const Value& each : result.measured) {
+    if (!each.valid() || !(each.shape() == batch.mask.shape())) {
+      return wrong("must give each measured value for each example, as the loss");
+    }
+    Append(forward.metric_additions, nn::MeanUpdate(ir::Convert(each, DType::kF32), batch.mask));
+  }
+  Append(forward.metric_additions, UpdateMetrics(objective, batch, forward.network.outputs));
+  return forward;
+}
+
+}  // namespace
+
+Values ConvertInputs(const nn::Network& network, Values inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = ir::Convert(inputs[i], network.inputs()[i].type.dtype);
+  }
+  return inputs;
+}
+
+Batch MakeBatch(ir::Graph& graph, const Objective& objective, const Values& values) {
+  Batch batch;
+  const auto labels = values.begin() + static_cast<int64_t>(objective.network.inputs().size());
+  const auto weights = labels + static_cast<int64_t>(objective.targets.size());
+  batch.inputs = ConvertInputs(objective.network, Values(values.begin(), labels));
+  batch.labels = Values(labels, weights);
+  batch.count = values.back();
+  const int64_t rows = batch.inputs[0].shape().dim(0);
+  const Value place = ir::Iota(graph, {DType::kI32, {rows}}, 0);
+  batch.mask = ir::Convert(ir::Less(place, batch.count), DType::kF32);
+  const Values given(weights, values.end() - 1);
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    batch.weights.push_back(given.empty() ? batch.mask
+                                          : WeightOf(given[given.size() == 1 ? 0 : t], batch.mask));
+  }
+  return batch;
+}
+
+Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
+                   const Batch& batch, bool training, Value key) {
+  const nn::ApplyOptions options{
+      .graph = &graph, .training = training, .key = key, .sample_mask = batch.mask};
+  if (objective.custom.has_value()) return RunCustom(graph, objective, options, variables, batch);
+  Forward forward;
+  forward.network = objective.network.Apply(options, variables, batch.inputs);
+  if (!graph.status().ok()) return forward;
+  ir::Scope scope(graph, "loss");
+  const Values losses = TargetLosses(objective, batch, forward.network);
+  if (losses.empty()) return forward;
+  forward.per_example = WeighedSum(objective, losses);
+  for (const Value& penalty : forward.network.losses) {
+    forward.per_example = forward.per_example + penalty;
+  }
+  forward.metric_additions = nn::MeanUpdate(forward.per_example, batch.mask);
+  for (size_t t = 0; t < losses.size() && losses.size() > 1; ++t) {
+    Append(forward.metric_additions, nn::MeanUpdate(losses[t], batch.mask));
+  }
+  Append(forward.metric_additions, UpdateMetrics(objective, batch, forward.network.outputs));
+  return forward;
+}
+
+}  // namespace penstock::train
