@@ -1,4 +1,8 @@
 // Fit's arguments as Keras's users know them.
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -166,6 +170,66 @@ TEST(Clone, HasTheSameLayersButNeitherWeightsNorFrozenLayersOfTheOther) {
   ASSERT_TRUE(clone->Compile(StillOptions()).ok());
   EXPECT_EQ(model.network().CountParameters(true), 0);
   EXPECT_EQ(clone->network().CountParameters(true), 1);
+}
+
+TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
+  Model model = Still();
+  CompileOptions options = StillOptions();
+  options.optimizer = SGD({.learning_rate = 0.01});
+  ASSERT_TRUE(model.Compile(options).ok());
+  const std::string folder =
+      ::testing::TempDir() + "/best_" + std::to_string(base::EntropySeed()) + "/";
+  std::filesystem::create_directory(folder);
+  // The rate is such that the loss falls in the first epoch and rises when it is made negative.
+  const auto raise =
+      LearningRateScheduler([](int epoch, double) { return epoch == 1 ? 0.5 : 0.01; });
+  const auto best =
+      ModelCheckpoint(model, {.filepath = folder + "{epoch:03d}-{loss:.1f}.safetensors",
+                              .monitor = "loss",
+                              .save_best_only = true});
+  const auto weights = ModelCheckpoint(
+      model,
+      {.filepath = folder + "weights.safetensors", .save_weights_only = true, .save_freq = 3});
+  const Array x = Numbers(4, 0), y = Numbers(4, 4);
+  const auto history =
+      model.Fit(x, y, {.epochs = 3, .verbose = 0, .callbacks = {raise, best, weights}});
+  ASSERT_TRUE(history.ok()) << history.status();
+  std::vector<std::string> expected = {"weights.safetensors"};
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < 3; ++i) {
+    const double loss = *history->epochs[i].Get("loss");
+    if (loss >= least) continue;
+    least = loss;
+    char name[64];
+    std::snprintf(name, sizeof name, "%03d-%.1f.safetensors", static_cast<int>(i + 1), loss);
+    expected.push_back(name);
+  }
+  EXPECT_LT(expected.size(), 4u);
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    files.push_back(file.path().filename());
+  }
+  EXPECT_THAT(files, ::testing::UnorderedElementsAreArray(expected));
+  Model other = Still();
+  ASSERT_TRUE(other.Compile(StillOptions()).ok());
+  ASSERT_TRUE(other.LoadWeights(folder + "weights.safetensors").ok());
+  EXPECT_EQ(other.GetWeights()->Find("first/kernel")->data<float>()[0],
+            model.GetWeights()->Find("first/kernel")->data<float>()[0]);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ModelCheckpoint, AFormatOrANameThatIsNotThereIsAnError) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0);
+  const auto error = [&](const std::string& path) {
+    return Message(
+        model.Fit(x, x, {.verbose = 0, .callbacks = {ModelCheckpoint(model, {.filepath = path})}})
+            .status());
+  };
+  EXPECT_THAT(error("/tmp/{epoch:xyz}"), HasSubstr("'xyz' is not known"));
+  EXPECT_THAT(error("/tmp/{auc}"), HasSubstr("nothing named 'auc'"));
+  EXPECT_THAT(error("/tmp/{epoch"), HasSubstr("not closed"));
 }
 
 TEST(Freezing, AFrozenLayerKeepsItsWeightsThroughATraining) {

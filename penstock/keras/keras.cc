@@ -398,6 +398,17 @@ absl::Status Model::Save(absl::string_view uri) const {
                             {.arrays = weights, .metadata = {{kMetadataKey, description.dump()}}});
 }
 
+absl::Status Model::SaveWeights(absl::string_view uri) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, GetWeights());
+  return save::WriteWeights(*io::FileSystem::Default(), uri, {.arrays = weights, .metadata = {}});
+}
+
+absl::Status Model::LoadWeights(absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
+                            save::ReadWeights(*io::FileSystem::Default(), uri));
+  return base::WithContext(SetWeights(file.arrays), uri);
+}
+
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));
@@ -413,8 +424,8 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
       return absl::InvalidArgumentError(absl::StrCat(
           uri, " is of version ", version, " of the format; this program knows ", kFormatVersion));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network,
-                              nn::Network::FromJson(description.at("network")));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
+                                                                         &options.custom_layers));
     PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
                               nn::Optimizer::FromJson(description.at("optimizer")));
     CompileOptions compile{.optimizer = std::move(optimizer),

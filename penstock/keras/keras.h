@@ -38,6 +38,7 @@
 #include "penstock/nn/metrics.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/optimizers.h"
+#include "penstock/nn/plot.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/trainer.h"
@@ -74,6 +75,7 @@ using nn::Conv3DTranspose;
 using nn::Cropping1D;
 using nn::Cropping2D;
 using nn::Cropping3D;
+using nn::CustomLayer;
 using nn::Dense;
 using nn::DepthwiseConv1D;
 using nn::DepthwiseConv2D;
@@ -233,7 +235,9 @@ class Model {
   explicit Model(nn::Network network) : network_(std::move(network)) {}
 
   const nn::Network& network() const { return network_; }
-  std::string Summary() const { return network_.Summary(); }
+  std::string Summary(const nn::SummaryOptions& options = {}) const {
+    return network_.Summary(options);
+  }
 
   // The first error of building, a wrong name, a device that is not there. The weights are drawn
   // anew.
@@ -264,12 +268,24 @@ class Model {
   // One safetensors file: the weights by name, and in its metadata the layers and what Compile was
   // told, as JSON. Any file system; the file appears whole or not at all.
   absl::Status Save(absl::string_view uri) const;
+  // The weights alone, and back: of a model of the same variables, by name.
+  absl::Status SaveWeights(absl::string_view uri) const;
+  absl::Status LoadWeights(absl::string_view uri);
+  // A picture of the layers (nn/plot.h).
+  std::string ToDot(const nn::PlotOptions& options = {}) const {
+    return nn::ToDot(network_, options);
+  }
+  std::string ToSvg(const nn::PlotOptions& options = {}) const {
+    return nn::ToSvg(network_, options);
+  }
   // A model that can Predict and Evaluate at once, and be trained further. `options` says where it
   // runs; its optimizer, loss and metrics are those of the file.
   struct LoadOptions {
     std::shared_ptr<runtime::Client> client = nullptr;
     int replicas = 1;
     train::Columns columns = {};
+    // Layer classes of the program's own, by class name.
+    nn::CustomLayers custom_layers = {};
   };
   static absl::StatusOr<Model> Load(absl::string_view uri, const LoadOptions& options);
   static absl::StatusOr<Model> Load(absl::string_view uri) { return Load(uri, LoadOptions()); }
@@ -288,6 +304,23 @@ class Model {
   nn::Network network_;
   std::unique_ptr<train::Trainer> trainer_;
 };
+
+// Keras's ModelCheckpoint: saves `model` at the ends of epochs. The file's name may have
+// "{epoch:02d}" (from 1) and measured numbers, "{val_loss:.2f}". To go on with a training that was
+// broken off use BackupAndRestore, which keeps more than the weights.
+struct ModelCheckpointOptions {
+  std::string filepath;
+  std::string monitor = "val_loss";
+  bool save_best_only = false;
+  bool save_weights_only = false;
+  train::Mode mode = train::Mode::kAuto;
+  int save_freq = 1;  // epochs
+  // The best so far, with save_best_only; none: the first epoch is the best.
+  std::optional<double> initial_value_threshold = std::nullopt;
+};
+// `model` must outlive the training.
+std::shared_ptr<Callback> ModelCheckpoint(const Model& model,
+                                          const ModelCheckpointOptions& options);
 
 // A chain of layers after one Input.
 class SequentialItem {

@@ -5,6 +5,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/ir/testing/run.h"
+#include "penstock/nn/config.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/network.h"
 
@@ -194,6 +195,33 @@ TEST(Composition, AFrozenLayerHasNoTrainableVariablesAndNoPenalty) {
   const auto again = Network::FromJson(Network({x}, {norm(x)}).ToJson());
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->CountParameters(/*trainable_only=*/true), 0);
+}
+
+// A class of one's own with an option, made of another layer.
+struct Twice : LayerBody {
+  explicit Twice(Layer l = Layer()) : layer(std::move(l)) {}
+  absl::string_view class_name() const override { return "Twice"; }
+  void Fields(Config& config) override { config("layer", layer)("factor", factor); }
+  Outputs Call(CallContext& ctx, const Values& x) const override {
+    return ctx.Call(layer, "inside", {ctx.Call(layer, "inside", x)[0]})[0] * factor;
+  }
+  Layer layer;
+  double factor = 0.5;
+};
+
+TEST(Composition, AClassOfOnesOwnIsReadFromJsonWhenItsNameIsGiven) {
+  const Symbol x = Input({.shape = {2}});
+  const auto body = std::make_shared<Twice>(Dense({.units = 2, .use_bias = false}));
+  body->factor = 0.25;
+  const Network network({x}, {Nested(Network({x}, {CustomLayer(body)(x)}, "block"))(x)});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  EXPECT_THAT(VariableNames(network), ElementsAre("block/twice/inside/kernel"));
+  const CustomLayers custom = {{"Twice", [] { return std::make_shared<Twice>(); }}};
+  const auto again = Network::FromJson(network.ToJson(), &custom);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_THAT(Apply(*again, {kX}, 1).outputs, ElementsAre(ElementsAre(1.5, 1.5, 3.5, 3.5)));
+  EXPECT_THAT(std::string(Network::FromJson(network.ToJson()).status().message()),
+              HasSubstr("no layer class 'Twice'"));
 }
 
 TEST(Composition, ANetworkInsideCanBeFrozenAsAWhole) {

@@ -249,7 +249,7 @@ Config& Config::operator()(const char* key, Layer& field) {
   if (out_ != nullptr) {
     if (field.valid()) (*out_)[key] = LayerToJson(field);
   } else if (const Json* json = Take(key); json != nullptr) {
-    absl::StatusOr<Layer> layer = LayerFromJson(*json);
+    absl::StatusOr<Layer> layer = LayerFromJson(*json, custom_);
     if (layer.ok()) {
       field = *std::move(layer);
     } else {
@@ -262,7 +262,7 @@ Config& Config::operator()(const char* key, Network& field) {
   if (out_ != nullptr) {
     if (field.status().ok()) (*out_)[key] = field.ToJson();
   } else if (const Json* json = Take(key); json != nullptr) {
-    absl::StatusOr<Network> network = Network::FromJson(*json);
+    absl::StatusOr<Network> network = Network::FromJson(*json, custom_);
     if (network.ok()) {
       field = *std::move(network);
     } else {

@@ -24,7 +24,11 @@ class Config {
   // Writes into `json`, an object.
   static Config Writer(nlohmann::ordered_json& json) { return Config(&json, nullptr); }
   // Reads from `json`; fields that are missing keep their values. Call Finish at the end.
-  static Config Reader(const nlohmann::ordered_json& json) { return Config(nullptr, &json); }
+  static Config Reader(const nlohmann::ordered_json& json, const CustomLayers* custom = nullptr) {
+    Config config(nullptr, &json);
+    config.custom_ = custom;
+    return config;
+  }
 
   Config& operator()(const char* key, bool& field);
   Config& operator()(const char* key, int64_t& field);
@@ -66,6 +70,7 @@ class Config {
 
   nlohmann::ordered_json* out_;
   const nlohmann::ordered_json* in_;
+  const CustomLayers* custom_ = nullptr;  // for layers within layers
   std::vector<std::string> known_;
   absl::Status status_;
 };

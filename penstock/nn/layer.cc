@@ -149,6 +149,11 @@ Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtyp
     : state_(std::make_shared<State>(
           State{std::move(body), std::move(name), std::move(dtype), location})) {}
 
+Layer CustomLayer(std::shared_ptr<LayerBody> body, const CustomLayerOptions& options,
+                  base::SourceLocation location) {
+  return Layer(std::move(body), options.name, options.dtype, location);
+}
+
 LayerBody& Layer::body() const { return *state_->body; }
 const std::string& Layer::given_name() const { return state_->name; }
 const std::string& Layer::given_dtype() const { return state_->dtype; }

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -187,6 +188,19 @@ class LayerBody {
   virtual absl::Status CheckSerializable() const { return absl::OkStatus(); }
 };
 
+// Layer classes of one's own, by class name: a body with its default options, which reading from a
+// file then fills in. A class of one's own is a LayerBody like any other:
+//
+//   struct Scale : nn::LayerBody {
+//     absl::string_view class_name() const override { return "Scale"; }
+//     void Fields(nn::Config&) override {}                          // it has no options
+//     nn::Outputs Call(nn::CallContext& ctx, const nn::Values& x) const override {
+//       return x[0] * ctx.Variable("scale", {x[0].shape().dim(-1)}, "ones");
+//     }
+//   };
+//   Symbol y = CustomLayer(std::make_shared<Scale>())(x);
+using CustomLayers = std::map<std::string, std::function<std::shared_ptr<LayerBody>()>>;
+
 // What a layer call yields while a network is being described: a tensor whose batch size is not
 // known yet. Its type is the one under the policy float32: a network's policy is known later.
 class Symbol {
@@ -242,6 +256,14 @@ class Layer {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+// A layer of a class of one's own. Layers that it is made of are called through CallContext::Call.
+struct CustomLayerOptions {
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer CustomLayer(std::shared_ptr<LayerBody> body, const CustomLayerOptions& options = {},
+                  base::SourceLocation location = base::SourceLocation::Current());
 
 // A use of a layer.
 struct Symbol::Node {

@@ -53,7 +53,8 @@ nlohmann::ordered_json LayerToJson(const Layer& layer) {
   return {{"class_name", std::string(layer.class_name())}, {"config", std::move(config)}};
 }
 
-absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json) {
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json,
+                                    const CustomLayers* custom) {
   if (!json.is_object() || !json.contains("class_name") || !json["class_name"].is_string() ||
       !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError("a layer is {\"class_name\", \"config\"}");
@@ -61,36 +62,54 @@ absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json) {
   const auto& config = json["config"];
   const bool named = config.contains("name") && config["name"].is_string();
   return LayerFromConfig(json["class_name"].get<std::string>(),
-                         named ? config["name"].get<std::string>() : "", config);
+                         named ? config["name"].get<std::string>() : "", config, custom);
 }
 
-absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
-                                      const nlohmann::ordered_json& json) {
-  for (const internal::LayerRow& row : AllRows()) {
-    if (class_name != row.class_name) continue;
-    std::shared_ptr<LayerBody> body = row.make();
-    Config config = Config::Reader(json);
-    body->Fields(config);
-    if (absl::Status status = config.Finish(); !status.ok()) {
-      return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
+namespace {
+
+std::shared_ptr<LayerBody> DefaultBody(absl::string_view class_name, const CustomLayers* custom) {
+  if (custom != nullptr) {
+    if (const auto own = custom->find(std::string(class_name)); own != custom->end()) {
+      return own->second();
     }
-    std::string dtype;
-    if (const auto given = json.find("dtype"); given != json.end() && !given->is_null()) {
-      const absl::StatusOr<Policy> policy = Policy::FromJson(*given);
-      if (!policy.ok()) {
-        return base::WithContext(policy.status(), absl::StrCat(class_name, " \"", name, "\""));
-      }
-      dtype = policy->name;
-    }
-    // A layer read from a file has no line of the user's.
-    Layer layer(std::move(body), name, std::move(dtype), base::SourceLocation());
-    if (const auto given = json.find("trainable"); given != json.end() && given->is_boolean()) {
-      layer.SetTrainable(given->get<bool>());
-    }
-    return layer;
   }
-  return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name, "'; there are ",
-                                          absl::StrJoin(LayerClassNames(), ", ")));
+  for (const internal::LayerRow& row : AllRows()) {
+    if (class_name == row.class_name) return row.make();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
+                                      const nlohmann::ordered_json& json,
+                                      const CustomLayers* custom) {
+  std::shared_ptr<LayerBody> body = DefaultBody(class_name, custom);
+  if (body == nullptr) {
+    return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name,
+                                            "'; if it is your own, name it among the custom "
+                                            "layers that loading takes; there are ",
+                                            absl::StrJoin(LayerClassNames(), ", ")));
+  }
+  Config config = Config::Reader(json, custom);
+  body->Fields(config);
+  if (absl::Status status = config.Finish(); !status.ok()) {
+    return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
+  }
+  std::string dtype;
+  if (const auto given = json.find("dtype"); given != json.end() && !given->is_null()) {
+    const absl::StatusOr<Policy> policy = Policy::FromJson(*given);
+    if (!policy.ok()) {
+      return base::WithContext(policy.status(), absl::StrCat(class_name, " \"", name, "\""));
+    }
+    dtype = policy->name;
+  }
+  // A layer read from a file has no line of the user's.
+  Layer layer(std::move(body), name, std::move(dtype), base::SourceLocation());
+  if (const auto given = json.find("trainable"); given != json.end() && given->is_boolean()) {
+    layer.SetTrainable(given->get<bool>());
+  }
+  return layer;
 }
 
 }  // namespace penstock::nn

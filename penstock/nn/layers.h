@@ -69,10 +69,12 @@ Layer Nested(const Network& network, const NestedOptions& options = {},
 nlohmann::ordered_json LayerConfig(const Layer& layer);
 // A layer that is an option of another: {"class_name", "config"} with the name in it, as Keras.
 nlohmann::ordered_json LayerToJson(const Layer& layer);
-absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json);
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json,
+                                    const CustomLayers* custom = nullptr);
 // The layer of Keras's class name; the error lists the classes there are.
 absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
-                                      const nlohmann::ordered_json& config);
+                                      const nlohmann::ordered_json& config,
+                                      const CustomLayers* custom = nullptr);
 std::vector<std::string> LayerClassNames();
 
 }  // namespace penstock::nn

@@ -480,7 +480,8 @@ nlohmann::ordered_json Network::ToJson() const {
 
 namespace {
 
-absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
+absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
+                                     const CustomLayers* custom) {
   std::vector<std::vector<Symbol>> made;
   absl::flat_hash_map<std::string, Layer> by_name;
   for (const auto& row : json.at("layers")) {
@@ -495,7 +496,7 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
     }
     Layer& layer = by_name[name];
     if (!layer.valid()) {
-      PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config")));
+      PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config"), custom));
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const std::vector<Symbol> from,
@@ -518,10 +519,11 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json) {
 
 }  // namespace
 
-absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json) {
+absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
+                                          const CustomLayers* custom) {
   // nlohmann::json throws where a key or a type is not what was asked for.
   try {
-    return ParseNetwork(json);
+    return ParseNetwork(json, custom);
   } catch (const nlohmann::json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("not a description of a network: ", e.what()));
   }

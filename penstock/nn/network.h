@@ -99,7 +99,9 @@ class Network {
   Network AsSequential() const;
 
   nlohmann::ordered_json ToJson() const;
-  static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json);
+  // `custom`: layer classes of the program's own that may stand in it.
+  static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
+                                          const CustomLayers* custom = nullptr);
 
  private:
   std::vector<int> Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);

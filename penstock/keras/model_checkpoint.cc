@@ -1,0 +1,128 @@
+#include <cctype>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/keras/keras.h"
+#include "penstock/train/monitored.h"
+
+namespace penstock::keras {
+namespace {
+
+// A number by a format of Python's: "02d", ".3f", ".2e", or none.
+absl::StatusOr<std::string> Formatted(double value, absl::string_view format, bool whole) {
+  const std::string given(format);
+  char type = whole ? 'd' : 'g';
+  if (!format.empty() && std::isalpha(static_cast<unsigned char>(format.back()))) {
+    type = format.back();
+    format.remove_suffix(1);
+  }
+  int width = 0, precision = -1;
+  const bool zeros = absl::ConsumePrefix(&format, "0");
+  while (!format.empty() && absl::ascii_isdigit(format.front()) && width < 100) {
+    width = 10 * width + (format.front() - '0');
+    format.remove_prefix(1);
+  }
+  if (absl::ConsumePrefix(&format, ".")) {
+    precision = 0;
+    while (!format.empty() && absl::ascii_isdigit(format.front()) && precision < 100) {
+      precision = 10 * precision + (format.front() - '0');
+      format.remove_prefix(1);
+    }
+  }
+  std::string text;
+  if (type == 'd' && whole && precision < 0) {
+    text = absl::StrCat(static_cast<int64_t>(value));
+  } else if (type == 'f') {
+    text = absl::StrFormat("%.*f", precision < 0 ? 6 : precision, value);
+  } else if (type == 'e') {
+    text = absl::StrFormat("%.*e", precision < 0 ? 6 : precision, value);
+  } else if (type == 'g') {
+    text = absl::StrFormat("%.*g", precision < 0 ? 17 : precision, value);
+  } else {
+    format = "?";
+  }
+  if (!format.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the format '", given, "' is not known; use d for the epoch, and f, e or g, as in .2f"));
+  }
+  while (static_cast<int>(text.size()) < width) text.insert(0, 1, zeros ? '0' : ' ');
+  return text;
+}
+
+class ModelCheckpointCallback : public Callback {
+ public:
+  ModelCheckpointCallback(const Model& model, const ModelCheckpointOptions& options)
+      : model_(model),
+        options_(options),
+        monitored_(options.monitor, options.mode),
+        best_(options.initial_value_threshold.value_or(monitored_.Worst())) {}
+
+  absl::Status EpochEnd(train::Run&, const train::Position& at, const Logs& logs) override {
+    if (options_.save_freq < 1 || (at.epoch + 1) % options_.save_freq != 0) return absl::OkStatus();
+    if (options_.save_best_only) {
+      PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
+      if (!monitored_.Better(value, best_)) return absl::OkStatus();
+      best_ = value;
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, Path(at.epoch, logs));
+    return options_.save_weights_only ? model_.SaveWeights(path) : model_.Save(path);
+  }
+
+  // The best number goes on after a restart.
+  std::string Save() const override {
+    return nlohmann::ordered_json{{"best", absl::StrFormat("%.17g", best_)}}.dump();
+  }
+  absl::Status Restore(absl::string_view saved) override {
+    const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("best") || !json["best"].is_string()) {
+      return absl::DataLossError("the checkpoint does not hold what ModelCheckpoint saved");
+    }
+    best_ = std::strtod(json["best"].get<std::string>().c_str(), nullptr);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::string> Path(int epoch, const Logs& logs) const {
+    std::string path;
+    absl::string_view rest = options_.filepath;
+    for (;;) {
+      const size_t open = rest.find('{'), close = rest.find('}');
+      absl::StrAppend(&path, rest.substr(0, open));
+      if (open == absl::string_view::npos) return path;
+      if (close == absl::string_view::npos || close < open) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the '{' in ", options_.filepath, " is not closed"));
+      }
+      const absl::string_view field = rest.substr(open + 1, close - open - 1);
+      const size_t colon = field.find(':');
+      const absl::string_view name = field.substr(0, colon);
+      const absl::string_view format =
+          colon == absl::string_view::npos ? absl::string_view() : field.substr(colon + 1);
+      double value = epoch + 1;
+      if (name != "epoch") {
+        PENSTOCK_ASSIGN_OR_RETURN(value, logs.Get(name));
+      }
+      PENSTOCK_ASSIGN_OR_RETURN(const std::string text, Formatted(value, format, name == "epoch"));
+      absl::StrAppend(&path, text);
+      rest.remove_prefix(close + 1);
+    }
+  }
+
+  const Model& model_;
+  ModelCheckpointOptions options_;
+  train::Monitored monitored_;
+  double best_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> ModelCheckpoint(const Model& model,
+                                          const ModelCheckpointOptions& options) {
+  return std::make_shared<ModelCheckpointCallback>(model, options);
+}
+
+}  // namespace penstock::keras

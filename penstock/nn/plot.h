@@ -1,0 +1,28 @@
+// Pictures of a network: its layers and how they hang together.
+//
+//   std::ofstream("model.svg") << ToSvg(network, {.show_shapes = true});
+//   std::ofstream("model.dot") << ToDot(network);         // dot -Tpng model.dot > model.png
+#pragma once
+
+#include <string>
+
+#include "penstock/nn/network.h"
+
+namespace penstock::nn {
+
+// As in keras.utils.plot_model.
+struct PlotOptions {
+  bool show_shapes = false;
+  bool show_dtype = false;
+  bool show_layer_names = true;
+  bool show_trainable = false;
+  std::string rankdir = "TB";  // "LR": from left to right
+};
+
+// In Graphviz's language.
+std::string ToDot(const Network& network, const PlotOptions& options = {});
+// A drawing of its own, without Graphviz: layers in rows by their distance from the inputs. rankdir
+// is always "TB".
+std::string ToSvg(const Network& network, const PlotOptions& options = {});
+
+}  // namespace penstock::nn
