@@ -1,4 +1,8 @@
-// Elements picked by index.
+// Elements picked by index, and put by index. Gather and scatter are StableHLO's, and the gradients
+// of each other; the rest is made of them.
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/op_def.h"
@@ -9,144 +13,482 @@ namespace penstock::ir {
 namespace {
 
 using Ints = std::vector<int64_t>;
+using G = const GradientArgs&;
 
-// Operands: x, indices (integers, within range). x's `axis` is replaced by indices' axes.
-InferResult InferTake(const Node& node) {
+Ints ListOf(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
+bool Holds(const Ints& list, int64_t x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+// What both operations know. `windowed` is what has the windows: gather's result, scatter's
+// updates.
+struct Places {
+  Ints window;     // windowed's axes that run within a window, in order
+  Ints collapsed;  // x's axes that a window does not have (its size there is 1)
+  Ints map;        // x's axis of each component of an index
+  int64_t vector;  // the indices' axis of the components; their rank: each is a number
+
+  static Places Of(const Attributes& a) {
+    return {a.Get<Ints>("window"), a.Get<Ints>("collapsed"), a.Get<Ints>("map"),
+            a.Get<int64_t>("vector")};
+  }
+  Attributes ToAttributes() const {
+    return {{"window", window}, {"collapsed", collapsed}, {"map", map}, {"vector", vector}};
+  }
+
+  // The indices' extents without the components'.
+  Ints Batch(const Shape& indices) const {
+    Ints batch = ListOf(indices);
+    if (vector < indices.rank()) batch.erase(batch.begin() + vector);
+    return batch;
+  }
+  // windowed's axes that count windows.
+  Ints BatchAxes(int64_t windowed_rank) const {
+    Ints axes;
+    for (int64_t i = 0; i < windowed_rank; ++i) {
+      if (!Holds(window, i)) axes.push_back(i);
+    }
+    return axes;
+  }
+  // A window's extents in x, from those in windowed.
+  Ints Sizes(int64_t x_rank, const Shape& windowed) const {
+    Ints sizes;
+    for (int64_t i = 0, w = 0; i < x_rank; ++i) {
+      sizes.push_back(Holds(collapsed, i) ? 1 : windowed.dim(static_cast<int>(window[w++])));
+    }
+    return sizes;
+  }
+};
+
+bool IsListOfAxes(const Ints& axes, int64_t rank, bool sorted) {
+  Ints seen;
+  for (int64_t axis : axes) {
+    if (axis < 0 || axis >= rank || Holds(seen, axis) ||
+        (sorted && !seen.empty() && axis < seen.back())) {
+      return false;
+    }
+    seen.push_back(axis);
+  }
+  return true;
+}
+
+// Of operands 0 and 1 (x, indices), with windows of these sizes.
+absl::Status CheckPlaces(const Node& node, const Places& p, const Ints& sizes) {
   const TensorType &x = node.operands[0].type(), &indices = node.operands[1].type();
-  const int64_t axis = node.attributes.Get<int64_t>("axis");
   if (!base::IsInteger(indices.dtype)) {
     return OpError(node, absl::StrCat("indices are integers, got ", indices.ToString()));
   }
-  Ints dims(x.shape.begin(), x.shape.begin() + axis);
-  dims.insert(dims.end(), indices.shape.begin(), indices.shape.end());
-  dims.insert(dims.end(), x.shape.begin() + axis + 1, x.shape.end());
-  if (dims.size() > base::kMaxRank)
-    return OpError(node, absl::StrCat("the result has ", dims.size(), " axes"));
-  return std::vector<TensorType>{{x.dtype, Shape(dims)}};
+  const int64_t rank = x.shape.rank(), index_rank = indices.shape.rank();
+  if (p.vector < 0 || p.vector > index_rank) {
+    return OpError(node, absl::StrCat("there is no axis ", p.vector, " in ", indices.ToString(),
+                                      " for an index's components"));
+  }
+  const int64_t components =
+      p.vector == index_rank ? 1 : indices.shape.dim(static_cast<int>(p.vector));
+  if (static_cast<int64_t>(p.map.size()) != components || !IsListOfAxes(p.map, rank, false)) {
+    return OpError(node, absl::StrCat("an index has ", components, " components, which axes ",
+                                      MlirList(p.map), " of ", x.ToString(), " do not name once"));
+  }
+  if (!IsListOfAxes(p.collapsed, rank, true)) {
+    return OpError(
+        node, absl::StrCat(MlirList(p.collapsed), " are not axes of ", x.ToString(), " in order"));
+  }
+  bool fits = static_cast<int64_t>(sizes.size()) == rank;
+  for (int64_t i = 0; fits && i < rank; ++i) {
+    fits = sizes[i] >= 0 && sizes[i] <= x.shape.dim(static_cast<int>(i)) &&
+           (sizes[i] == 1 || !Holds(p.collapsed, i));
+  }
+  const int64_t window_axes = rank - static_cast<int64_t>(p.collapsed.size());
+  const int64_t windowed_rank = static_cast<int64_t>(p.Batch(indices.shape).size()) + window_axes;
+  if (!fits || static_cast<int64_t>(p.window.size()) != window_axes ||
+      !IsListOfAxes(p.window, windowed_rank, true) || windowed_rank > base::kMaxRank) {
+    return OpError(node, absl::StrCat("windows of ", MlirList(sizes), " without axes ",
+                                      MlirList(p.collapsed), ", put on axes ", MlirList(p.window),
+                                      " of the result, do not fit ", TypesOf(node)));
+  }
+  return absl::OkStatus();
 }
 
-// The result's axes that come from x: before `axis`, and after the indices.
-std::string OffsetDims(const Node& node, int64_t x_rank) {
-  const int64_t axis = node.attributes.Get<int64_t>("axis"), index_rank = node.operands[1].rank();
-  Ints offsets;
-  for (int64_t i = 0; i < axis; ++i) offsets.push_back(i);
-  for (int64_t i = axis + 1; i < x_rank; ++i) offsets.push_back(i - 1 + index_rank);
-  return MlirList(offsets);
+// The last index at which a window fits, for each component, spread like the indices.
+Value LastPlaces(const Places& p, Value indices, const Shape& x, const Ints& sizes) {
+  // A type too narrow to hold it cannot go beyond it.
+  const int bits = base::BitWidth(indices.dtype()) - (base::IsSigned(indices.dtype()) ? 1 : 0);
+  const int64_t largest =
+      bits >= 63 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << bits) - 1;
+  Ints last;
+  for (int64_t axis : p.map) {
+    last.push_back(std::min(x.dim(static_cast<int>(axis)) - sizes[axis], largest));
+  }
+  Graph& graph = *indices.graph();
+  const Shape shape =
+      p.vector == indices.rank() ? Shape() : Shape(Ints{static_cast<int64_t>(last.size())});
+  const Value values = Constant(graph, *Array::Of<int64_t>(shape, last).Cast(indices.dtype()));
+  const Axes axes = shape.rank() == 0 ? Axes{} : Axes{p.vector};
+  return BroadcastInDim(values, indices.shape(), axes);
 }
 
-void PrintTake(Printer& printer, const Node& node) {
-  const int64_t axis = node.attributes.Get<int64_t>("axis");
-  Ints sizes(node.operands[0].shape().begin(), node.operands[0].shape().end());
-  sizes[axis] = 1;
-  printer.Line(node, absl::StrCat("\"stablehlo.gather\"(", printer.Names(node.operands),
-                                  ") {dimension_numbers = #stablehlo.gather<offset_dims = ",
-                                  OffsetDims(node, node.operands[0].rank()),
-                                  ", collapsed_slice_dims = [", axis, "], start_index_map = [",
-                                  axis, "], index_vector_dim = ", node.operands[1].rank(),
-                                  ">, indices_are_sorted = false, slice_sizes = ", MlirArray(sizes),
-                                  "} : ", FunctionType(node)));
+// Every window inside, as gather takes it.
+Value Inside(const Places& p, Value indices, const Shape& x, const Ints& sizes) {
+  const Value low =
+      base::IsSigned(indices.dtype()) ? Maximum(indices, SplatLike(indices, 0)) : indices;
+  return Minimum(low, LastPlaces(p, indices, x, sizes));
 }
 
-Value ScatterAdd(Value x, Value indices, Value updates, int64_t axis);
-Value TakeInRange(Value x, Value indices, int64_t axis);
+// Which updates a scatter does not drop, spread over them.
+Value IsInside(const Places& p, Value indices, const Shape& x, const Ints& sizes,
+               const Shape& updates) {
+  Value inside = And(GreaterEqual(indices, SplatLike(indices, 0)),
+                     LessEqual(indices, LastPlaces(p, indices, x, sizes)));
+  if (p.vector < indices.rank()) inside = ReduceAnd(inside, {p.vector});
+  return BroadcastInDim(inside, updates, p.BatchAxes(updates.rank()));
+}
+
+// ---- Gather ----
+// Operands: x, indices. Attributes: the places, and a window's sizes in x.
+
+Value EmitGather(Value x, Value indices, const Places& places, const Ints& sizes);
+
+InferResult InferGather(const Node& node) {
+  const Places p = Places::Of(node.attributes);
+  const Ints& sizes = node.attributes.Get<Ints>("sizes");
+  PENSTOCK_RETURN_IF_ERROR(CheckPlaces(node, p, sizes));
+  const Ints batch = p.Batch(node.operands[1].shape());
+  Ints dims(batch.size() + p.window.size());
+  size_t from_batch = 0, axis = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!Holds(p.window, static_cast<int64_t>(i))) {
+      dims[i] = batch[from_batch++];
+      continue;
+    }
+    while (Holds(p.collapsed, static_cast<int64_t>(axis))) ++axis;
+    dims[i] = sizes[axis++];
+  }
+  return std::vector<TensorType>{{node.operands[0].dtype(), Shape(dims)}};
+}
+
+void PrintGather(Printer& printer, const Node& node) {
+  const Places p = Places::Of(node.attributes);
+  printer.Line(
+      node,
+      absl::StrCat("\"stablehlo.gather\"(", printer.Names(node.operands),
+                   ") {dimension_numbers = #stablehlo.gather<offset_dims = ", MlirList(p.window),
+                   ", collapsed_slice_dims = ", MlirList(p.collapsed),
+                   ", start_index_map = ", MlirList(p.map), ", index_vector_dim = ", p.vector,
+                   ">, indices_are_sorted = false, slice_sizes = ",
+                   MlirArray(node.attributes.Get<Ints>("sizes")), "} : ", FunctionType(node)));
+}
+
+// ---- Scatter ----
+// Operands: x, indices, updates. Attributes: the places; "reducer"; "unique": no two updates meet;
+// "inside": none is dropped.
+
+using Reduce = ScatterReducer;
+
+Value EmitScatter(Value x, Value indices, Value updates, Attributes attributes);
+
+InferResult InferScatter(const Node& node) {
+  const TensorType &x = node.operands[0].type(), &updates = node.operands[2].type();
+  const Places p = Places::Of(node.attributes);
+  const int64_t window_axes = x.shape.rank() - static_cast<int64_t>(p.collapsed.size());
+  const bool window_fits = static_cast<int64_t>(p.window.size()) == window_axes &&
+                           IsListOfAxes(p.window, updates.shape.rank(), true);
+  const Ints sizes = window_fits ? p.Sizes(x.shape.rank(), updates.shape) : Ints();
+  PENSTOCK_RETURN_IF_ERROR(CheckPlaces(node, p, sizes));
+  Ints counted;
+  for (int64_t axis : p.BatchAxes(updates.shape.rank())) {
+    counted.push_back(updates.shape.dim(static_cast<int>(axis)));
+  }
+  if (updates.dtype != x.dtype || counted != p.Batch(node.operands[1].shape())) {
+    return OpError(
+        node, absl::StrCat("wants one update of x's type for each index, got ", TypesOf(node)));
+  }
+  return std::vector<TensorType>{x};
+}
+
+void PrintScatter(Printer& printer, const Node& node) {
+  const Places p = Places::Of(node.attributes);
+  const DType dtype = node.results[0].dtype;
+  printer.OpenLine(node,
+                   absl::StrCat("\"stablehlo.scatter\"(", printer.Names(node.operands), ") ({"));
+  constexpr const char* kReducers[] = {"", "stablehlo.add", "stablehlo.multiply",
+                                       "stablehlo.minimum", "stablehlo.maximum"};
+  const int64_t reducer = node.attributes.Get<int64_t>("reducer");
+  if (reducer == static_cast<int64_t>(Reduce::kReplace)) {
+    const std::string scalar = MlirType({dtype, {}});
+    const std::string before = printer.FreshName(), update = printer.FreshName();
+    printer.Indent(1);
+    printer.PlainLine(
+        absl::StrCat("^bb0(", before, ": ", scalar, ", ", update, ": ", scalar, "):"));
+    printer.PlainLine(absl::StrCat("stablehlo.return ", update, " : ", scalar));
+    printer.Indent(-1);
+  } else {
+    printer.ReducerRegion(kReducers[reducer], dtype);
+  }
+  printer.CloseLine(absl::StrCat(
+      "}) {indices_are_sorted = false, scatter_dimension_numbers = ",
+      "#stablehlo.scatter<update_window_dims = ", MlirList(p.window),
+      ", inserted_window_dims = ", MlirList(p.collapsed),
+      ", scatter_dims_to_operand_dims = ", MlirList(p.map), ", index_vector_dim = ", p.vector,
+      ">, unique_indices = ", node.attributes.Get<bool>("unique") ? "true" : "false",
+      "} : ", FunctionType(node)));
+}
+
+Attributes With(Attributes attributes, Reduce reducer) {
+  attributes.Set("reducer", static_cast<int64_t>(reducer));
+  return attributes;
+}
+
+// A scatter that is being differentiated.
+class ScatterBackward {
+ public:
+  explicit ScatterBackward(G g)
+      : g_(g),
+        x_(g.operand(0)),
+        indices_(g.operand(1)),
+        updates_(g.operand(2)),
+        places_(Places::Of(g.node.attributes)),
+        sizes_(places_.Sizes(x_.rank(), updates_.shape())) {}
+
+  Values Run() const {
+    const Value c = g_.cotangent();
+    const bool unique = g_.node.attributes.Get<bool>("unique");
+    switch (static_cast<Reduce>(g_.node.attributes.Get<int64_t>("reducer"))) {
+      case Reduce::kSum:
+        return {c, Value(), OfUpdates(c)};
+      case Reduce::kReplace: {
+        const Value of_x = Put(Reduce::kReplace, c, SplatLike(updates_, 0));
+        const Value of_updates = OfUpdates(c);
+        return {of_x, Value(), unique ? of_updates : of_updates * IsLast()};
+      }
+      case Reduce::kProduct:
+        if (!unique) {
+          x_.graph()->Fail(OpError(
+              g_.node, "a product has a gradient only where indices are unique, and said to be"));
+          return {Value(), Value(), Value()};
+        }
+        return {c * Put(Reduce::kProduct, SplatLike(x_, 1), updates_), Value(), OfUpdates(c * x_)};
+      case Reduce::kMin:
+      case Reduce::kMax: {
+        // Equals share it.
+        const Value mine = Convert(Equal(x_, g_.result()), c.dtype());
+        const Value theirs = Convert(Equal(updates_, At(g_.result())), c.dtype());
+        const Value share = c / Put(Reduce::kSum, mine, theirs);
+        return {share * mine, Value(), OfUpdates(share) * theirs};
+      }
+    }
+    return {};
+  }
+
+ private:
+  Value At(Value x) const { return EmitGather(x, indices_, places_, sizes_); }
+  // Of an update that was dropped: nothing.
+  Value OfUpdates(Value x) const {
+    const Value at = At(x);
+    if (g_.node.attributes.Get<bool>("inside")) return at;
+    const Value inside = IsInside(places_, indices_, x_.shape(), sizes_, updates_.shape());
+    return Select(inside, at, SplatLike(at, 0));
+  }
+  Value Put(Reduce reducer, Value x, Value updates) const {
+    return EmitScatter(x, indices_, updates, With(g_.node.attributes, reducer));
+  }
+  // 1 for updates that none that came later replaced: numbers put in their place tell.
+  Value IsLast() const {
+    const Shape batch(places_.Batch(indices_.shape()));
+    const Value numbers =
+        Reshape(Iota(*x_.graph(), {DType::kI32, {batch.num_elements()}}, 0), batch);
+    const Value spread =
+        BroadcastInDim(numbers, updates_.shape(), places_.BatchAxes(updates_.rank()));
+    const Value nobody = Splat(*x_.graph(), {DType::kI32, x_.shape()}, -1);
+    return Convert(Equal(spread, At(Put(Reduce::kReplace, nobody, spread))), x_.dtype());
+  }
+
+  const GradientArgs& g_;
+  const Value x_, indices_, updates_;
+  const Places places_;
+  const Ints sizes_;
+};
 
 const OpDef kGather = {
     .name = "stablehlo.gather",
-    .infer = InferTake,
-    .gradient = [](const GradientArgs& g) -> Values {
-      const int64_t axis = g.node.attributes.Get<int64_t>("axis");
-      return {ScatterAdd(SplatLike(g.operand(0), 0), g.operand(1), g.cotangent(), axis), Value()};
+    .infer = InferGather,
+    .gradient = [](G g) -> Values {
+      // Gather takes the nearest window inside, scatter would drop one that is not.
+      const Places p = Places::Of(g.node.attributes);
+      const Value x = g.operand(0);
+      const Value inside = Inside(p, g.operand(1), x.shape(), g.node.attributes.Get<Ints>("sizes"));
+      Attributes attributes = With(p.ToAttributes(), Reduce::kSum);
+      attributes.Set("unique", false);
+      attributes.Set("inside", true);
+      return {EmitScatter(SplatLike(x, 0), inside, g.cotangent(), attributes), Value()};
     },
-    .print = PrintTake};
+    .print = PrintGather};
 
-// Operands: x, indices, updates of the type that Take(x, indices) has. Adds each update to its
-// place in x.
-InferResult InferScatterAdd(const Node& node) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<TensorType> wanted, InferTake(node));
-  if (!(node.operands[2].type() == wanted[0])) {
-    return OpError(node, absl::StrCat("updates are ", wanted[0].ToString(), ", got ",
-                                      node.operands[2].type().ToString()));
-  }
-  return std::vector<TensorType>{node.operands[0].type()};
-}
+const OpDef kScatter = {.name = "stablehlo.scatter",
+                        .infer = InferScatter,
+                        .gradient = [](G g) { return ScatterBackward(g).Run(); },
+                        .print = PrintScatter};
 
-void PrintScatterAdd(Printer& printer, const Node& node) {
-  const int64_t axis = node.attributes.Get<int64_t>("axis");
-  printer.OpenLine(node,
-                   absl::StrCat("\"stablehlo.scatter\"(", printer.Names(node.operands), ") ({"));
-  printer.ReducerRegion("stablehlo.add", node.results[0].dtype);
-  printer.CloseLine(absl::StrCat(
-      "}) {indices_are_sorted = false, scatter_dimension_numbers = ",
-      "#stablehlo.scatter<update_window_dims = ", OffsetDims(node, node.operands[0].rank()),
-      ", inserted_window_dims = [", axis, "], scatter_dims_to_operand_dims = [", axis,
-      "], index_vector_dim = ", node.operands[1].rank(),
-      ">, unique_indices = false} : ", FunctionType(node)));
-}
-
+// The same for sums, which can be merged with another sum, and which are kept in 32 bits.
 const OpDef kScatterAdd = {
-    .name = "stablehlo.scatter",
-    .infer = InferScatterAdd,
-    .gradient = [](const GradientArgs& g) -> Values {
-      const int64_t axis = g.node.attributes.Get<int64_t>("axis");
-      return {g.cotangent(), Value(), TakeInRange(g.cotangent(), g.operand(1), axis)};
+    .name = "penstock.scatter_add",
+    .infer = InferScatter,
+    .gradient = [](G g) { return ScatterBackward(g).Run(); },
+    .decompose = [](Graph&, const Node& node, const Values& in) -> Values {
+      const DType dtype = in[0].dtype();
+      const bool narrow = base::IsFloat(dtype) && base::ByteWidth(dtype) < 4;
+      const DType wide = narrow ? DType::kF32 : dtype;
+      return {Convert(
+          EmitOne(kScatter, {Convert(in[0], wide), in[1], Convert(in[2], wide)}, node.attributes),
+          dtype)};
     },
-    .print = PrintScatterAdd,
     .adds_to_first = true};
+
+Value EmitGather(Value x, Value indices, const Places& places, const Ints& sizes) {
+  Attributes attributes = places.ToAttributes();
+  attributes.Set("sizes", sizes);
+  return EmitOne(kGather, {x, indices}, std::move(attributes));
+}
+
+Value EmitScatter(Value x, Value indices, Value updates, Attributes attributes) {
+  const bool sum = attributes.Get<int64_t>("reducer") == static_cast<int64_t>(Reduce::kSum);
+  return EmitOne(sum ? kScatterAdd : kScatter, {x, indices, updates}, std::move(attributes));
+}
+
+// ---- A slice that is added to ----
 
 // Operands: x, update, then one integer scalar for each axis.
-const OpDef kAddToSlice = {
-    .name = "penstock.add_to_slice",
-    .infer = InferByDecomposing,
-    .gradient = [](const GradientArgs& g) -> Values {
-      const Values begin(g.node.operands.begin() + 2, g.node.operands.end());
-      const Shape& sizes = g.operand(1).shape();
-      Values out(g.node.operands.size());
-      out[0] = g.cotangent();
-      out[1] = DynamicSlice(g.cotangent(), begin, Ints(sizes.begin(), sizes.end()));
-      return out;
-    },
-    .decompose = [](Graph&, const Node&, const Values& in) -> Values {
-      const Values begin(in.begin() + 2, in.end());
-      const Shape& sizes = in[1].shape();
-      if (IsZeros(in[0])) return {DynamicUpdateSlice(in[0], in[1], begin)};
-      const Value before = DynamicSlice(in[0], begin, Ints(sizes.begin(), sizes.end()));
-      return {DynamicUpdateSlice(in[0], before + in[1], begin)};
-    },
-    .adds_to_first = true};
+const OpDef kAddToSlice = {.name = "penstock.add_to_slice",
+                           .infer = InferByDecomposing,
+                           .gradient = [](G g) -> Values {
+                             const Values begin(g.node.operands.begin() + 2, g.node.operands.end());
+                             Values out(g.node.operands.size());
+                             out[0] = g.cotangent();
+                             out[1] =
+                                 DynamicSlice(g.cotangent(), begin, ListOf(g.operand(1).shape()));
+                             return out;
+                           },
+                           .decompose = [](Graph&, const Node&, const Values& in) -> Values {
+                             const Values begin(in.begin() + 2, in.end());
+                             if (IsZeros(in[0])) return {DynamicUpdateSlice(in[0], in[1], begin)};
+                             const Value before = DynamicSlice(in[0], begin, ListOf(in[1].shape()));
+                             return {DynamicUpdateSlice(in[0], before + in[1], begin)};
+                           },
+                           .adds_to_first = true};
 
-Value ScatterAdd(Value x, Value indices, Value updates, int64_t axis) {
-  return EmitOne(kScatterAdd, {x, indices, updates}, {{"axis", axis}});
+bool AxisHasElements(Value x, Value indices, int64_t axis, absl::string_view what) {
+  if (x.shape().dim(static_cast<int>(axis)) > 0 && base::IsInteger(indices.dtype())) return true;
+  x.graph()->Fail(absl::InvalidArgumentError(
+      absl::StrCat(what, ": wants elements along axis ", axis, " and integer indices, got ",
+                   x.type().ToString(), " and ", indices.type().ToString())));
+  return false;
 }
 
-Value TakeInRange(Value x, Value indices, int64_t axis) {
-  return EmitOne(kGather, {x, indices}, {{"axis", axis}});
-}
+// x as [outer, along the axis, inner], and where its elements stand for indices of such a shape.
+struct AlongAxis {
+  AlongAxis(Value x, Value indices, int64_t axis) {
+    const Shape &from = x.shape(), &to = indices.shape();
+    int64_t outer = 1, inner = 1;
+    for (int64_t i = 0; i < axis; ++i) outer *= from.dim(static_cast<int>(i));
+    for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= from.dim(static_cast<int>(i));
+    const int at = static_cast<int>(axis);
+    x_shape = Shape{outer, from.dim(at), inner};
+    index_shape = Shape{outer, to.dim(at), inner};
+    const DType dtype =
+        base::BitWidth(indices.dtype()) < 32 ? DType::kI32 : indices.dtype();  // holds outer, inner
+    Values components;
+    for (int64_t i = 0; i < 3; ++i) {
+      const TensorType type{dtype, index_shape};
+      const Value component =
+          i == 1 ? Reshape(Convert(indices, dtype), index_shape) : Iota(*x.graph(), type, i);
+      components.push_back(ExpandDims(component, 3));
+    }
+    index = Concatenate(components, 3);
+  }
+  static Places Elements() { return {{}, {0, 1, 2}, {0, 1, 2}, 3}; }
+
+  Shape x_shape, index_shape;
+  Value index;
+};
 
 }  // namespace
 
+Value Gather(Value x, Value indices, const GatherDimensions& dimensions,
+             const std::vector<int64_t>& slice_sizes) {
+  return EmitGather(x, indices,
+                    {dimensions.offset_dims, dimensions.collapsed_slice_dims,
+                     dimensions.start_index_map, dimensions.index_vector_dim},
+                    slice_sizes);
+}
+
+Value Scatter(Value x, Value indices, Value updates, ScatterReducer reducer,
+              const ScatterDimensions& dimensions, bool unique_indices) {
+  Attributes attributes =
+      With(Places{dimensions.update_window_dims, dimensions.inserted_window_dims,
+                  dimensions.scatter_dims_to_operand_dims, dimensions.index_vector_dim}
+               .ToAttributes(),
+           reducer);
+  attributes.Set("unique", unique_indices);
+  attributes.Set("inside", false);
+  return EmitScatter(x, indices, updates, std::move(attributes));
+}
+
 Value Take(Value x, Value indices, int64_t axis) {
-  if (!x.valid() || !indices.valid() || !NormalizeAxis(x, axis, "take")) return Value();
-  const int64_t extent = x.shape().dim(static_cast<int>(axis));
-  if (extent == 0 || !base::IsInteger(indices.dtype())) {
-    x.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("take: wants elements along axis ", axis, " and integer indices, got ",
-                     x.type().ToString(), " and ", indices.type().ToString())));
+  if (!x.valid() || !indices.valid() || !NormalizeAxis(x, axis, "take") ||
+      !AxisHasElements(x, indices, axis, "take")) {
     return Value();
   }
-  // Out of range, gather would clamp and its gradient would drop; clamped first, both agree. A type
-  // too narrow to hold the last index cannot go beyond it.
-  Value inside = Maximum(indices, SplatLike(indices, 0));
-  const int bits = base::BitWidth(indices.dtype()) - (base::IsSigned(indices.dtype()) ? 1 : 0);
-  if (bits >= 63 || extent - 1 <= (int64_t{1} << bits) - 1) {
-    inside = Minimum(inside, SplatLike(indices, static_cast<double>(extent - 1)));
+  // The result's axes that come from x: before `axis`, and after the indices.
+  Places places{{}, {axis}, {axis}, indices.rank()};
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != axis) places.window.push_back(i < axis ? i : i - 1 + indices.rank());
   }
-  return TakeInRange(x, inside, axis);
+  Ints sizes = ListOf(x.shape());
+  sizes[axis] = 1;
+  return EmitGather(x, indices, places, sizes);
+}
+
+Value TakeAlongAxis(Value x, Value indices, int64_t axis) {
+  if (!x.valid() || !indices.valid() || !NormalizeAxis(x, axis, "take_along_axis") ||
+      !AxisHasElements(x, indices, axis, "take_along_axis")) {
+    return Value();
+  }
+  Shape wanted = indices.shape(), x_shape = x.shape();
+  bool fits = wanted.rank() == x.rank();
+  for (int i = 0; fits && i < x.rank(); ++i) {
+    if (i == axis) continue;
+    if (wanted.dim(i) == 1) wanted.set_dim(i, x.shape().dim(i));
+    if (x.shape().dim(i) == 1) x_shape.set_dim(i, wanted.dim(i));
+    fits = wanted.dim(i) == x_shape.dim(i);
+  }
+  if (!fits) {
+    x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "take_along_axis: but for axis ", axis, " the extents must be the same (or 1), got ",
+        x.type().ToString(), " and ", indices.type().ToString())));
+    return Value();
+  }
+  x = BroadcastTo(x, x_shape);
+  const AlongAxis along(x, BroadcastTo(indices, wanted), axis);
+  const Value taken =
+      EmitGather(Reshape(x, along.x_shape), along.index, AlongAxis::Elements(), Ints(3, 1));
+  return Reshape(taken, wanted);
 }
 
 Value AddToSlice(Value x, Value update, const Values& begin) {
   Values operands{x, update};
   operands.insert(operands.end(), begin.begin(), begin.end());
   return EmitOne(kAddToSlice, std::move(operands));
+}
+
+Value PutAlongAxis(Value shape_of, Value indices, Value values, int64_t axis) {
+  if (!shape_of.valid() || !indices.valid() || !values.valid()) return Value();
+  const AlongAxis along(shape_of, indices, axis);
+  Attributes attributes = With(AlongAxis::Elements().ToAttributes(), Reduce::kSum);
+  attributes.Set("unique", false);
+  attributes.Set("inside", true);
+  const Value zeros = Splat(*values.graph(), {values.dtype(), along.x_shape}, 0);
+  const Value put =
+      EmitScatter(zeros, along.index, Reshape(values, along.index_shape), std::move(attributes));
+  return put.valid() ? Reshape(put, shape_of.shape()) : put;
 }
 
 Value OneHot(Value indices, int64_t depth, DType dtype) {
@@ -167,7 +509,7 @@ Value OneHot(Value indices, int64_t depth, DType dtype) {
 }
 
 OpList IndexingOps() {
-  static constexpr const OpDef* kOps[] = {&kGather, &kScatterAdd, &kAddToSlice};
+  static constexpr const OpDef* kOps[] = {&kGather, &kScatter, &kScatterAdd, &kAddToSlice};
   return kOps;
 }
 

@@ -89,6 +89,10 @@ std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
 // x, with `update` added to the slice of it that begins at `begin` (clamped as dynamic_slice's).
 Value AddToSlice(Value x, Value update, const Values& begin);
 
+// Zeros of shape_of's shape, with `values` added at `indices` (inside) along an axis: what
+// TakeAlongAxis's gradient is.
+Value PutAlongAxis(Value shape_of, Value indices, Value values, int64_t axis);
+
 // sum + addend, of sum's type. Costs no more than the places that the addend is about.
 Value AddCotangent(Value sum, Value addend);
 // Every element is 0, which anyone can see.

@@ -218,6 +218,32 @@ Value Gelu(Value x, bool approximate = false);
 // Elements of x along `axis` at integer `indices` (any shape), clamped into range: x's axis is
 // replaced by indices' axes.
 Value Take(Value x, Value indices, int64_t axis);
+// x's elements along `axis`, each place by its own index, clamped into range: indices has x's rank
+// and, but for `axis`, its extents (or 1, on either side). NumPy's take_along_axis.
+Value TakeAlongAxis(Value x, Value indices, int64_t axis);
+// Windows of x, `slice_sizes` large, that begin at `indices`, clamped so that they lie inside; the
+// dimensions are stablehlo.gather's.
+struct GatherDimensions {
+  Axes offset_dims = {};           // the result's axes that run within a window
+  Axes collapsed_slice_dims = {};  // x's axes that are left out of it; their size is 1
+  Axes start_index_map = {};       // x's axis of each component of an index
+  int64_t index_vector_dim = 0;    // the indices' axis of components; their rank: a number each
+};
+Value Gather(Value x, Value indices, const GatherDimensions& dimensions,
+             const std::vector<int64_t>& slice_sizes);
+// x, with `updates` put at `indices`, or combined with what is there; an update that does not lie
+// inside as a whole is dropped. Where two replace the same element, one of them wins, and has the
+// gradient. Sums of 16-bit floats are kept in 32 bits. kProduct has a gradient only where
+// indices are unique; equals share that of kMin and kMax.
+enum class ScatterReducer { kReplace, kSum, kProduct, kMin, kMax };
+struct ScatterDimensions {
+  Axes update_window_dims = {};    // the updates' axes that run within a window
+  Axes inserted_window_dims = {};  // x's axes that it lacks
+  Axes scatter_dims_to_operand_dims = {};
+  int64_t index_vector_dim = 0;
+};
+Value Scatter(Value x, Value indices, Value updates, ScatterReducer reducer,
+              const ScatterDimensions& dimensions, bool unique_indices = false);
 // indices' shape + [depth]; an index outside [0, depth) gives zeros.
 Value OneHot(Value indices, int64_t depth, DType dtype);
 
