@@ -120,6 +120,8 @@ OpList ReductionOps();
 OpList WindowOps();
 OpList NormalizationOps();
 OpList IndexingOps();
+OpList SortingOps();
+OpList CumulativeOps();
 OpList ScanOps();
 OpList ControlFlowOps();
 OpList CollectiveOps();

@@ -247,6 +247,23 @@ Value Scatter(Value x, Value indices, Value updates, ScatterReducer reducer,
 // indices' shape + [depth]; an index outside [0, depth) gives zeros.
 Value OneHot(Value indices, int64_t depth, DType dtype);
 
+// ---- Order; NaNs are larger than all, as in NumPy ----
+// The first is sorted along `axis`, the others follow it; equals stay in their order.
+Values Sort(const Values& xs, int64_t axis = -1, bool descending = false);
+Value Sort(Value x, int64_t axis = -1, bool descending = false);
+Value ArgSort(Value x, int64_t axis = -1, bool descending = false);  // i32
+struct TopKResult {
+  Value values, indices;  // indices: i32
+};
+// The k largest, the largest first; of equals the first first.
+TopKResult TopK(Value x, int64_t k, int64_t axis = -1);
+
+// ---- Running sums: element i is that of all up to i, or from i on where `reverse` ----
+Value CumSum(Value x, int64_t axis, bool reverse = false);
+Value CumProd(Value x, int64_t axis, bool reverse = false);
+Value CumMax(Value x, int64_t axis, bool reverse = false);  // of equals, the first has the gradient
+Value CumMin(Value x, int64_t axis, bool reverse = false);
+
 // ---- Random numbers: Threefry-2x32 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
 // 2011) ---- The same key gives the same numbers on every device. A key is ui32[2]; use each for
 // one purpose, and get more with FoldIn or SplitKey. Formulas as in JAX with
