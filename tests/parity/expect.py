@@ -1,6 +1,7 @@
 """Computes what Keras on JAX makes of every row of table.py.
 
-Usage: expect.py FOLDER. Writes rows.json, a list of rows, and expected.safetensors, whose tensors are named
+Usage: expect.py FOLDER. With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in
+their title. Writes rows.json, a list of rows, and expected.safetensors, whose tensors are named
 "<index of the row>/<what>": inputs and weights to start from, outputs, gradients and new values to reach.
 """
 
@@ -27,6 +28,9 @@ import table
 
 # Every weight gets its value below; drawing first ones would compile a program for each shape.
 keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: jnp.zeros(shape, dtype)
+
+
+ONLY = os.environ.get("PENSTOCK_PARITY_ONLY", "")
 
 
 class Expected:
@@ -61,10 +65,10 @@ def seeded(text):
     return np.random.default_rng(list(text.encode()))
 
 
-def numbers(rng, shape, dtype="float32"):
+def numbers(rng, shape, dtype="float32", high=200):
     if dtype == "float32":
         return rng.normal(size=shape).astype(np.float32)
-    return rng.integers(0, 200, size=shape).astype(dtype)
+    return rng.integers(0, high, size=shape).astype(dtype)
 
 
 # ---- Layers ----
@@ -85,13 +89,34 @@ REFERENCES = {
 }
 
 
+def keras_option(key, value):
+    """An option that Penstock writes as text, "elu(0.5)" or "l2(0.01)", as Keras takes it."""
+    if not isinstance(value, str) or "(" not in value:
+        return value
+    name, arguments = value[:-1].split("(")
+    if key == "activation":
+        words = {"true": True, "false": False, "apply": getattr(keras.activations, name)}
+        return lambda x: eval(f"apply(x, {arguments})", {**words, "x": x})
+    made = {"l1": keras.regularizers.L1, "l2": keras.regularizers.L2, "l1_l2": keras.regularizers.L1L2,
+            "max_norm": keras.constraints.MaxNorm, "unit_norm": keras.constraints.UnitNorm}[name]
+    return eval(f"made({arguments})", {"made": made})
+
+
+# Kept between steps; the states of random generators (uint32) are each side's own.
+KEPT = ("float32", "int32")
+
+
 def add_layer(expected, spec, training):
     name = title(spec["class"], spec["config"], *spec["shapes"], spec.get("dtype"), spec.get("why"),
                  "training" if training else "")
+    if ONLY not in name:
+        return
     rng = seeded(name)
-    layer = getattr(keras.layers, spec["class"])(**spec["config"])
+    layer = getattr(keras.layers, spec["class"])(**{k: keras_option(k, v) for k, v in spec["config"].items()})
+    if training and "training" not in spec and not layer._call_has_training_arg:
+        return  # the same as without
     dtype = spec.get("dtype", "float32")
-    inputs = [jnp.asarray(numbers(rng, shape, dtype)) for shape in spec["shapes"]]
+    inputs = [jnp.asarray(numbers(rng, shape, dtype, spec.get("high", 200))) for shape in spec["shapes"]]
     # Built on symbols, as a model does it; a layer may be built by its first call only.
     symbols = [keras.Input(batch_shape=x.shape, dtype=dtype) for x in inputs]
     layer(symbols[0] if len(symbols) == 1 else symbols)
@@ -102,32 +127,39 @@ def add_layer(expected, spec, training):
     others = [v.value for v in layer.non_trainable_variables]
 
     def call(trainable, inputs):
-        outputs, new = layer.stateless_call(trainable, others, inputs[0] if len(inputs) == 1 else inputs,
-                                            **({"training": training} if layer._call_has_training_arg else {}))
-        return outputs, new
+        return layer.stateless_call(trainable, others, inputs[0] if len(inputs) == 1 else inputs, return_losses=True,
+                                    **({"training": training} if layer._call_has_training_arg else {}))
 
+    def weighed(trainable, inputs):
+        outputs, new, losses = call(trainable, inputs)
+        return (jnp.sum(outputs * cotangent) if by else 0), (outputs, new, sum(losses))
+
+    shape = jax.eval_shape(call, trainable, inputs)[0].shape
+    cotangent = jnp.asarray(numbers(rng, shape))
+    by = [i for i, of in enumerate((trainable, inputs)) if of and (i == 0 or dtype == "float32")]
+    by = by if spec.get("gradient", True) else []
     # One compiled program a row: operation by operation takes many times as long.
-    outputs, new = jax.jit(call)(trainable, inputs)
+    if by:
+        gradients, (outputs, new, penalty) = jax.jit(jax.grad(weighed, by, has_aux=True))(trainable, inputs)
+    else:
+        gradients, (outputs, new, penalty) = (), jax.jit(weighed)(trainable, inputs)[1]
     if "reference" in spec:
         outputs = REFERENCES[spec["reference"]](spec["config"], inputs[0])
     tensors = {f"input/{i}": x for i, x in enumerate(inputs)}
     for variable, value in zip(layer.trainable_variables + layer.non_trainable_variables, trainable + others):
-        if variable.dtype == "float32":
+        if variable.dtype in KEPT:
             tensors[f"weight/{variable.name}"] = value
     tensors["output"] = outputs
+    tensors["penalty"] = penalty
     for variable, value in zip(layer.non_trainable_variables, new):
-        if variable.dtype == "float32":
+        if variable.dtype in KEPT:
             tensors[f"new/{variable.name}"] = value
-    if spec.get("gradient", True):
-        cotangent = jnp.asarray(numbers(rng, outputs.shape))
+    if by:
         tensors["cotangent"] = cotangent
-        weighed = lambda trainable, inputs: jnp.sum(call(trainable, inputs)[0] * cotangent)
-        by = (0, 1) if dtype == "float32" else (0,)
-        gradients = jax.jit(jax.grad(weighed, by))(trainable, inputs) if trainable or dtype == "float32" else ([],)
-        for variable, value in zip(layer.trainable_variables, gradients[0]):
-            tensors[f"gradient/weight/{variable.name}"] = value
-        for i, value in enumerate(gradients[1] if len(gradients) > 1 else []):
-            tensors[f"gradient/input/{i}"] = value
+    for which, of in zip(by, gradients):
+        names = [f"weight/{v.name}" for v in layer.trainable_variables] if which == 0 else [
+            f"input/{i}" for i in range(len(inputs))]
+        tensors.update({f"gradient/{n}": value for n, value in zip(names, of)})
     more = {"tolerance": spec["tolerance"]} if "tolerance" in spec else {}
     expected.add("layer", name, tensors, **{"class": spec["class"], "config": spec["config"], "training": training},
                  **more)
@@ -270,6 +302,9 @@ def main():
     for spec in table.LAYERS:
         for training in [spec["training"]] if "training" in spec else [False, True]:
             add_layer(expected, spec, training)
+    if ONLY:
+        expected.write(pathlib.Path(sys.argv[1]))
+        return
     for spec in table.LOSSES:
         add_loss(expected, spec)
     for row in table.METRICS:

@@ -80,6 +80,9 @@ absl::Status BuildLayer(const Row& row, RowBuilder& builder) {
   // Rows hold no 16-bit floats.
   const base::Array& output = row.Get("output");
   builder.Expect("output", ir::Convert(result.outputs[0], output.dtype()), output);
+  ir::Value penalty = ir::Splat(builder.graph(), {base::DType::kF32, {}}, 0);
+  for (const ir::Value& loss : result.losses) penalty = penalty + loss;
+  builder.Expect("penalty", penalty, row.Get("penalty"));
   for (size_t i = 0; i < weights.size(); ++i) {
     if (network.variables()[i].trainable) continue;
     const auto assigned = result.assigned.find(static_cast<int>(i));
