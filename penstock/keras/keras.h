@@ -160,6 +160,15 @@ using train::ReduceLROnPlateau;
 using train::TensorBoard;
 using train::TerminateOnNan;
 
+// Shows `column` of all of a dataset's elements to a layer that learns from data before training
+// (Normalization, Discretization); with one column there is no need to name it. The dataset must
+// end. The layer must not be part of a model yet.
+//
+//   nn::Layer normalize = keras::Normalization();
+//   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize, train_set, "image"));
+absl::Status Adapt(const nn::Layer& layer, const data::Dataset& dataset,
+                   absl::string_view column = "");
+
 struct CompileOptions {
   OptimizerArg optimizer = "adam";
   // Of several outputs: LossesArg::ByName{{"class", "sparse_categorical_crossentropy"},
