@@ -98,6 +98,23 @@ bool Read(const Json& json, std::optional<double>& out) {
   out = number;
   return true;
 }
+bool Read(const Json& json, std::optional<int64_t>& out) {
+  int64_t number;
+  if (!Read(json, number)) return false;
+  out = number;
+  return true;
+}
+bool Read(const Json& json, std::optional<std::vector<int64_t>>& out) {
+  int64_t one;
+  std::vector<int64_t> several;
+  if (Read(json, one)) {
+    several = {one};
+  } else if (!Read(json, several)) {
+    return false;
+  }
+  out = std::move(several);
+  return true;
+}
 template <int N>
 bool Read(const Json& json, OptionalSize<N>& out) {
   Size<N> size;
@@ -148,6 +165,12 @@ Json Written(const Ends<N>& field) {
   return json;
 }
 Json Written(const std::optional<double>& field) {
+  return field.has_value() ? Json(*field) : Json();
+}
+Json Written(const std::optional<int64_t>& field) {
+  return field.has_value() ? Json(*field) : Json();
+}
+Json Written(const std::optional<std::vector<int64_t>>& field) {
   return field.has_value() ? Json(*field) : Json();
 }
 template <int N>
@@ -204,6 +227,12 @@ Config& Config::operator()(const char* key, std::vector<double>& f) {
 }
 Config& Config::operator()(const char* key, std::optional<double>& f) {
   return Field(key, f, "a number");
+}
+Config& Config::operator()(const char* key, std::optional<int64_t>& f) {
+  return Field(key, f, "a whole number");
+}
+Config& Config::operator()(const char* key, std::optional<std::vector<int64_t>>& f) {
+  return Field(key, f, "a whole number or a list of them");
 }
 template <int N>
 Config& Config::operator()(const char* key, Size<N>& f) {

@@ -37,6 +37,8 @@ class Config {
   Config& operator()(const char* key, std::vector<int64_t>& field);
   Config& operator()(const char* key, std::vector<double>& field);
   Config& operator()(const char* key, std::optional<double>& field);  // null when not given
+  Config& operator()(const char* key, std::optional<int64_t>& field);
+  Config& operator()(const char* key, std::optional<std::vector<int64_t>>& field);
   template <int N>
   Config& operator()(const char* key, Size<N>& field);  // a number or a list of N
   template <int N>
