@@ -124,12 +124,15 @@ absl::StatusOr<std::vector<train::Target>> Targets(const nn::Network& network,
 
 Json MetricsToJson(const std::vector<nn::Metric>& metrics) {
   Json json = Json::array();
-  for (const nn::Metric& metric : metrics) json.push_back(std::string(metric.name()));
+  for (const nn::Metric& metric : metrics) json.push_back(metric.ToJson());
   return json;
 }
-std::vector<MetricArg> MetricsFromJson(const Json& json) {
+absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json) {
   std::vector<MetricArg> metrics;
-  for (const Json& metric : json) metrics.emplace_back(metric.get<std::string>());
+  for (const Json& description : json) {
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Metric metric, nn::Metric::FromJson(description));
+    metrics.emplace_back(std::move(metric));
+  }
   return metrics;
 }
 
@@ -159,9 +162,10 @@ absl::Status TargetsFromJson(const Json& description, const nn::Network& network
     PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(target.at("loss")));
     losses.emplace_back(std::move(loss));
     options.loss_weights[name] = target.value("weight", 1.0);
-    options.output_metrics[name] = MetricsFromJson(target.at("metrics"));
+    PENSTOCK_ASSIGN_OR_RETURN(options.output_metrics[name], MetricsFromJson(target.at("metrics")));
     if (i == 0 && target.contains("weighted_metrics")) {
-      options.weighted_metrics = MetricsFromJson(target.at("weighted_metrics"));
+      PENSTOCK_ASSIGN_OR_RETURN(options.weighted_metrics,
+                                MetricsFromJson(target.at("weighted_metrics")));
     }
   }
   options.loss = LossesArg(std::move(losses));

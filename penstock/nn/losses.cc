@@ -1,11 +1,18 @@
 #include "penstock/nn/losses.h"
 
-#include <limits>
+#include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/status.h"
+#include "penstock/ir/op_def.h"
 #include "penstock/nn/config.h"
+#include "penstock/nn/labels.h"
+#include "penstock/nn/loss_table.h"
 
 namespace penstock::nn {
 namespace {
@@ -13,161 +20,294 @@ namespace {
 using base::DType;
 using ir::Value;
 
-// Keras's backend epsilon.
-constexpr double kEpsilon = 1e-7;
+constexpr const char* kReductions[] = {"sum_over_batch_size", "mean", "sum",
+                                       "mean_with_sample_weight", "none"};
 
-Value Mismatch(absl::string_view loss, Value y_true, Value y_pred, absl::string_view wanted) {
-  y_pred.graph()->Fail(absl::InvalidArgumentError(
-      absl::StrCat(loss, " wants ", wanted, "; got labels ", y_true.type().ToString(),
-                   " and predictions ", y_pred.type().ToString())));
-  return Value();
+// "crossentropy": which one, the shapes say, as Keras's compile does.
+struct AnyCrossentropy : LossBody {
+  absl::string_view name() const override { return "crossentropy"; }
+  LossValues Call(Value y_true, Value y_pred, Value examples) const override {
+    const Loss loss = y_pred.rank() == 1 || y_pred.shape().dim(-1) == 1 ? BinaryCrossentropy()
+                      : y_true.rank() < y_pred.rank() || y_true.shape().dim(-1) == 1
+                          ? SparseCategoricalCrossentropy()
+                          : CategoricalCrossentropy();
+    return loss.Unreduced({.y_true = y_true, .y_pred = y_pred, .examples = examples});
+  }
+  std::optional<bool> wants_probabilities() const override { return true; }
+};
+
+struct FunctionLoss : LossBody {
+  FunctionLoss(absl::string_view name, std::function<Value(Value, Value)> f)
+      : name_(name), function(std::move(f)) {}
+  absl::string_view name() const override { return name_; }
+  LossValues Call(Value y_true, Value y_pred, Value) const override {
+    return function(y_true, y_pred);
+  }
+  std::string name_;
+  std::function<Value(Value, Value)> function;
+};
+
+std::vector<LossRow> AllLosses() {
+  std::vector<LossRow> rows;
+  for (const auto& family : {ClassificationLosses(), RegressionLosses(), StructuredLosses()})
+    rows.insert(rows.end(), family.begin(), family.end());
+  rows.push_back({"crossentropy", "crossentropy", "ce", MakeLoss<AnyCrossentropy>});
+  return rows;
 }
 
-// log p, from logits or from probabilities.
-Value LogProbabilities(Value y_pred, bool from_logits) {
-  if (from_logits) return ir::LogSoftmax(y_pred, -1);
-  const Value p = y_pred / ir::ReduceSum(y_pred, {-1}, true);
-  return ir::Log(ir::Clamp(ir::SplatLike(p, kEpsilon), p, ir::SplatLike(p, 1 - kEpsilon)));
+// Sum of f32 values over everything, and how many there are.
+Value Total(Value x) { return ir::ReduceSum(x); }
+double Count(Value x) { return static_cast<double>(x.shape().num_elements()); }
+
+// ---- Advice ----
+
+enum class Producer { kUnknown, kProbabilities, kLinear };
+
+// What made `x`: the last operation of a softmax or a sigmoid, or a layer without activation.
+Producer ProducerOf(Value x) {
+  constexpr int kFarEnough = 16;
+  for (int i = 0; i < kFarEnough; ++i) {
+    const ir::Node& node = x.node();
+    const absl::string_view op = node.op->name;
+    const auto is = [](Value v, absl::string_view name) { return v.node().op->name == name; };
+    if (op == "stablehlo.logistic") return Producer::kProbabilities;
+    if (op == "stablehlo.divide" && is(node.operands[0], "stablehlo.exponential"))
+      return Producer::kProbabilities;
+    if (op == "stablehlo.dot_general" || op == "stablehlo.convolution") return Producer::kLinear;
+    const bool passes = op == "stablehlo.convert" || op == "stablehlo.reshape" ||
+                        op == "stablehlo.transpose" || op == "stablehlo.add";
+    if (!passes) break;
+    x = node.operands[0];
+  }
+  return Producer::kUnknown;
 }
 
-struct Sparse : LossBody {
-  explicit Sparse(CrossentropyOptions o = {}) : options(o) {}
-  absl::string_view name() const override { return "sparse_categorical_crossentropy"; }
-  void Fields(Config& config) override { config("from_logits", options.from_logits); }
-  Value Call(Value y_true, Value y_pred) const override {
-    if (y_pred.rank() >= 2 && y_true.rank() == y_pred.rank() && y_true.shape().dim(-1) == 1) {
-      y_true = ir::Squeeze(y_true, {-1});
-    }
-    if (y_pred.rank() < 2 || !(y_true.shape().Prepend(0) == Shape0(y_pred.shape()))) {
-      return Mismatch(
-          name(), y_true, y_pred,
-          "class numbers [batch] and predictions [batch, classes] (for one-hot labels use "
-          "categorical_crossentropy)");
-    }
-    const int64_t classes = y_pred.shape().dim(-1);
-    // Bytes cannot hold the number of classes, which may be 256.
-    if (base::IsFloat(y_true.dtype()) || base::ByteWidth(y_true.dtype()) < 4)
-      y_true = ir::Convert(y_true, DType::kI32);
-    const Value chosen = ir::OneHot(y_true, classes, y_pred.dtype());
-    const Value log_p = LogProbabilities(y_pred, options.from_logits);
-    const Value loss = -ir::ReduceSum(
-        ir::Select(ir::Greater(chosen, ir::SplatLike(chosen, 0.5)), log_p, ir::SplatLike(log_p, 0)),
-        {-1});
-    const Value zero = ir::SplatLike(y_true, 0),
-                limit = ir::SplatLike(y_true, static_cast<double>(classes));
-    const Value known = ir::And(ir::GreaterEqual(y_true, zero), ir::Less(y_true, limit));
-    return ir::Select(known, loss, ir::SplatLike(loss, std::numeric_limits<double>::quiet_NaN()));
-  }
+// ---- Labels on the host ----
 
-  // Predictions' shape [batch, ..., classes] as [0, batch, ...]: labels' shape with a marker in
-  // front.
-  static base::Shape Shape0(const base::Shape& predictions) {
-    return base::Shape(predictions.dims().subspan(0, predictions.rank() - 1)).Prepend(0);
-  }
-  CrossentropyOptions options;
-};
+absl::Status WrongLabel(absl::string_view loss, int64_t index, double label,
+                        absl::string_view wanted) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(loss, " wants ", wanted, "; label ", index, " of the batch is ", label));
+}
 
-struct Categorical : LossBody {
-  explicit Categorical(CrossentropyOptions o = {}) : options(o) {}
-  absl::string_view name() const override { return "categorical_crossentropy"; }
-  void Fields(Config& config) override {
-    config("from_logits", options.from_logits)("label_smoothing", options.label_smoothing);
-  }
-  Value Call(Value y_true, Value y_pred) const override {
-    if (y_pred.rank() < 2 || !(y_true.shape() == y_pred.shape())) {
-      return Mismatch(name(), y_true, y_pred,
-                      "labels and predictions [batch, classes] (for class numbers use "
-                      "sparse_categorical_crossentropy)");
+absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> labels,
+                               int64_t classes, std::optional<int64_t> ignored) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double label = labels[i];
+    if (ignored.has_value() && label == static_cast<double>(*ignored)) continue;
+    if (label != std::floor(label)) {
+      return WrongLabel(loss, i, label,
+                        "class numbers, which are whole (for probabilities of classes use "
+                        "categorical_crossentropy)");
     }
-    y_true = ir::Convert(y_true, y_pred.dtype());
-    const double smoothing = options.label_smoothing;
-    if (smoothing != 0) {
-      y_true = y_true * (1 - smoothing) + smoothing / static_cast<double>(y_pred.shape().dim(-1));
+    if (label < 0 || label >= static_cast<double>(classes)) {
+      const bool from_one = label == static_cast<double>(classes);
+      return WrongLabel(
+          loss, i, label,
+          absl::StrCat("class numbers from 0 to ", classes - 1, ", since the last layer has ",
+                       classes, " units",
+                       from_one ? " (are the classes counted from 1? subtract 1)" : ""));
     }
-    return -ir::ReduceSum(y_true * LogProbabilities(y_pred, options.from_logits), {-1});
   }
-  CrossentropyOptions options;
-};
+  return absl::OkStatus();
+}
 
-struct SquaredError : LossBody {
-  absl::string_view name() const override { return "mean_squared_error"; }
-  void Fields(Config&) override {}
-  Value Call(Value y_true, Value y_pred) const override {
-    if (y_true.rank() + 1 == y_pred.rank() && y_pred.shape().dim(-1) == 1)
-      y_true = ir::ExpandDims(y_true, y_true.rank());
-    if (y_pred.rank() < 1 || !(y_true.shape() == y_pred.shape())) {
-      return Mismatch(name(), y_true, y_pred, "labels and predictions of one shape");
+absl::Status CheckRange(absl::string_view loss, absl::Span<const double> labels, double high,
+                        absl::string_view wanted) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (!(labels[i] >= 0 && labels[i] <= high)) return WrongLabel(loss, i, labels[i], wanted);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDistributions(absl::string_view loss, absl::Span<const double> labels,
+                                int64_t classes) {
+  constexpr double kFar = 0.05;  // labels rounded to a digit or two pass
+  for (size_t row = 0; row + classes <= labels.size(); row += classes) {
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += labels[row + c];
+    if (std::abs(sum - 1) > kFar) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          loss,
+          " wants labels that sum to 1 over the classes (one-hot, or probabilities); those "
+          "of row ",
+          row / classes, " sum to ", sum,
+          " (for several classes at once use binary_crossentropy)"));
     }
-    const Value difference = ir::Convert(y_true, y_pred.dtype()) - y_pred;
-    if (y_pred.rank() == 1) return ir::Square(difference);
-    return ir::ReduceMean(ir::Square(difference), {-1});
   }
-};
-
-struct Row {
-  const char* name;
-  const char* alias;
-  std::shared_ptr<LossBody> (*make)();
-};
-
-constexpr Row kTable[] = {
-    {"sparse_categorical_crossentropy", "sparse_categorical_crossentropy",
-     []() -> std::shared_ptr<LossBody> { return std::make_shared<Sparse>(); }},
-    {"categorical_crossentropy", "categorical_crossentropy",
-     []() -> std::shared_ptr<LossBody> { return std::make_shared<Categorical>(); }},
-    {"mean_squared_error", "mse",
-     []() -> std::shared_ptr<LossBody> { return std::make_shared<SquaredError>(); }},
-};
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-ir::Value Loss::PerExample(Value y_true, Value y_pred) const {
-  if (!y_true.valid() || !y_pred.valid()) return Value();
-  if (base::IsFloat(y_pred.dtype()) && base::ByteWidth(y_pred.dtype()) < 4)
-    y_pred = ir::Convert(y_pred, DType::kF32);
-  Value loss = body_->Call(y_true, y_pred);
-  if (!loss.valid()) return loss;
-  ir::Axes rest;
-  for (int64_t i = 1; i < loss.rank(); ++i) rest.push_back(i);
-  if (!rest.empty()) loss = ir::ReduceMean(loss, rest);
-  return ir::Convert(loss, DType::kF32);
+LossValues Loss::Unreduced(const LossArguments& arguments) const {
+  auto [y_true, y_pred, mask, examples] = arguments;
+  if (!y_true.valid() || !y_pred.valid()) return {};
+  if (const absl::Status status = Check(); !status.ok()) {
+    y_pred.graph()->Fail(status);
+    return {};
+  }
+  if (y_pred.rank() == 0 || y_true.rank() == 0) {
+    return Mismatch(name(), y_true, y_pred, "labels and predictions with a batch axis");
+  }
+  LossValues values = body_->Call(y_true, WidePredictions(y_pred), examples);
+  if (!values.each.valid()) return {};
+  values.each = ir::Convert(values.each, DType::kF32);
+  if (mask.valid()) {
+    if (values.each.rank() == 0)
+      values.each = ir::BroadcastTo(values.each, base::Shape({y_pred.shape().dim(0)}));
+    mask = BroadcastLeading("masks", ir::Convert(mask, DType::kBool), values.each.shape());
+    values.counted = values.counted.valid() ? ir::And(values.counted, mask) : mask;
+    if (!mask.valid()) return {};
+  }
+  if (values.counted.valid())
+    values.each = ir::Select(values.counted, values.each, ir::SplatLike(values.each, 0));
+  return values;
+}
+
+LossTerms Loss::Terms(const LossArguments& arguments) const {
+  const LossValues values = Unreduced(arguments);
+  if (!values.each.valid()) return {};
+  const base::Shape batch({arguments.y_pred.shape().dim(0)});
+  LossTerms terms;
+  terms.sum =
+      values.each.rank() == 0 ? ir::BroadcastTo(values.each, batch) : MeanAfterBatch(values.each);
+  terms.count = values.counted.valid() ? MeanAfterBatch(ir::Convert(values.counted, DType::kF32))
+                                       : ir::Splat(*values.each.graph(), {DType::kF32, batch}, 1);
+  return terms;
+}
+
+Value Loss::PerExample(Value y_true, Value y_pred, Value mask) const {
+  const LossArguments arguments{.y_true = y_true, .y_pred = y_pred, .mask = mask};
+  const LossValues values = Unreduced(arguments);
+  if (!values.each.valid()) return Value();
+  if (values.each.rank() == 0)
+    return ir::BroadcastTo(values.each, base::Shape({y_pred.shape().dim(0)}));
+  const Value each = MeanAfterBatch(values.each);
+  if (!values.counted.valid()) return each;
+  const Value counted = Total(ir::Convert(values.counted, DType::kF32));
+  return each * DivideNoNan(ir::SplatLike(counted, Count(values.counted)), counted);
+}
+
+Value Loss::operator()(Value y_true, Value y_pred, Value sample_weight, Value mask) const {
+  const LossValues values = Unreduced({.y_true = y_true, .y_pred = y_pred, .mask = mask});
+  if (!values.each.valid()) return Value();
+  Value each = values.each, weights;
+  if (sample_weight.valid()) {
+    if (each.rank() == 0) each = ir::BroadcastTo(each, base::Shape({y_pred.shape().dim(0)}));
+    weights =
+        BroadcastLeading("sample weights", ir::Convert(sample_weight, DType::kF32), each.shape());
+    if (!weights.valid()) return Value();
+    // Hidden, not multiplied: what a weight of 0 belongs to may be NaN.
+    const Value hidden = ir::Equal(weights, ir::SplatLike(weights, 0));
+    each = ir::Select(hidden, ir::SplatLike(each, 0), each * weights);
+  }
+  if (reduction_ == "none" || each.rank() == 0) return each;
+  if (reduction_ == "sum") return Total(each);
+  const Value counted = values.counted.valid() ? ir::Convert(values.counted, DType::kF32) : Value();
+  if (reduction_ == "mean_with_sample_weight" && weights.valid())
+    return DivideNoNan(Total(each), Total(counted.valid() ? weights * counted : weights));
+  return counted.valid() ? DivideNoNan(Total(each), Total(counted)) : Total(each) / Count(each);
+}
+
+Loss Loss::WithReduction(absl::string_view reduction) const {
+  Loss loss = *this;
+  loss.reduction_ = std::string(reduction);
+  return loss;
+}
+
+absl::Status Loss::Check() const {
+  if (std::find(std::begin(kReductions), std::end(kReductions), reduction_) ==
+      std::end(kReductions)) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": there is no reduction '", reduction_,
+                                                   "'; there are ",
+                                                   absl::StrJoin(kReductions, ", ")));
+  }
+  return base::WithContext(body_->Check(), name());
+}
+
+absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& y_pred) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const base::Array wide, y_true.Cast(DType::kF64));
+  const auto labels = wide.values<double>();
+  const int64_t classes = y_pred.shape.rank() > 0 ? y_pred.shape.dim(-1) : 0;
+  switch (body_->labels()) {
+    case LabelRule::kClassNumbers:
+      return CheckClassNumbers(name(), labels, classes, body_->ignored_class());
+    case LabelRule::kZeroToOne:
+      return CheckRange(name(), labels, 1, "labels of 0 and 1 (hinge takes -1 and 1)");
+    case LabelRule::kDistribution:
+      PENSTOCK_RETURN_IF_ERROR(
+          CheckRange(name(), labels, 1, "one-hot labels, or probabilities from 0 to 1"));
+      return CheckDistributions(name(), labels, classes);
+    case LabelRule::kNotNegative:
+      return CheckRange(name(), labels, HUGE_VAL, "labels that are not negative");
+    case LabelRule::kAny:
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+std::string Loss::Advice(Value y_pred) const {
+  const std::optional<bool> wanted = body_->wants_probabilities();
+  if (!wanted.has_value() || !y_pred.valid()) return "";
+  const Producer producer = ProducerOf(y_pred);
+  if (*wanted && producer == Producer::kLinear) {
+    return absl::StrCat(name(),
+                        " wants probabilities, but the last layer has no activation: set "
+                        "from_logits, or end with a softmax (several classes) or a sigmoid (one)");
+  }
+  if (!*wanted && producer == Producer::kProbabilities) {
+    return absl::StrCat(name(),
+                        " with from_logits wants numbers before a softmax or sigmoid, but the last "
+                        "layer has one: leave out from_logits or the activation");
+  }
+  return "";
 }
 
 nlohmann::ordered_json Loss::ToJson() const {
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   Config config = Config::Writer(fields);
   body_->Fields(config);
+  fields["reduction"] = reduction_;
   return {{"name", std::string(name())}, {"config", std::move(fields)}};
 }
 
 absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
-  if (!json.is_object() || !json.contains("name") || !json["name"].is_string() ||
+  const char* key = json.is_object() && json.contains("class_name") ? "class_name" : "name";
+  if (!json.is_object() || !json.contains(key) || !json[key].is_string() ||
       !json.contains("config")) {
-    return absl::InvalidArgumentError("a loss is {\"name\", \"config\"}");
+    return absl::InvalidArgumentError("a loss is {\"name\" or \"class_name\", \"config\"}");
   }
-  PENSTOCK_ASSIGN_OR_RETURN(Loss loss, FromName(json["name"].get<std::string>()));
+  PENSTOCK_ASSIGN_OR_RETURN(Loss loss, FromName(json[key].get<std::string>()));
   Config config = Config::Reader(json["config"]);
   loss.body_->Fields(config);
+  config("reduction", loss.reduction_);
   if (absl::Status status = config.Finish(); !status.ok())
     return base::WithContext(status, loss.name());
+  PENSTOCK_RETURN_IF_ERROR(loss.Check());
   return loss;
 }
 
 absl::StatusOr<Loss> Loss::FromName(absl::string_view name) {
-  std::string known;
-  for (const Row& row : kTable) {
-    if (name == row.name || name == row.alias) return Loss(row.make());
-    absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
+  for (const LossRow& row : AllLosses()) {
+    const std::vector<absl::string_view> aliases = absl::StrSplit(row.aliases, ' ');
+    if (name == row.name || name == row.class_name ||
+        (!name.empty() && std::find(aliases.begin(), aliases.end(), name) != aliases.end())) {
+      return Loss(row.make());
+    }
   }
-  return absl::NotFoundError(absl::StrCat("there is no loss '", name, "'; there are ", known));
+  return absl::NotFoundError(
+      absl::StrCat("there is no loss '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
 }
 
-Loss SparseCategoricalCrossentropy(const CrossentropyOptions& options) {
-  return Loss(std::make_shared<Sparse>(options));
+std::vector<std::string> Loss::Names() {
+  std::vector<std::string> names;
+  for (const LossRow& row : AllLosses()) names.push_back(row.name);
+  return names;
 }
-Loss CategoricalCrossentropy(const CrossentropyOptions& options) {
-  return Loss(std::make_shared<Categorical>(options));
+
+Loss CustomLoss(absl::string_view name, std::function<Value(Value y_true, Value y_pred)> function) {
+  return Loss(std::make_shared<FunctionLoss>(name, std::move(function)));
 }
-Loss MeanSquaredError() { return Loss(std::make_shared<SquaredError>()); }
 
 }  // namespace penstock::nn

@@ -1,4 +1,5 @@
-// Losses and metrics against their formulas in double.
+// Losses against their formulas in double, and what they say to the wrong thing. All of them are
+// compared with Keras in tests/parity.
 #include "penstock/nn/losses.h"
 
 #include <cmath>
@@ -9,7 +10,6 @@
 
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/testing/checks.h"
-#include "penstock/nn/metrics.h"
 
 namespace penstock::nn {
 namespace {
@@ -142,55 +142,177 @@ TEST(Losses, SquaredErrorAveragesOverAllButTheBatch) {
   checks.Run();
 }
 
-TEST(Losses, WrongShapesNameBothAndSayWhatToDo) {
+// The message of the error that `loss` makes of labels and predictions of these types.
+std::string MessageFor(const Loss& loss, const ir::TensorType& y_true,
+                       const ir::TensorType& y_pred) {
   ir::Graph graph("wrong");
-  const Value logits = graph.Parameter({DType::kF32, {8, 10}}, "logits"),
-              hot = graph.Parameter({DType::kF32, {8, 10}}, "hot");
-  EXPECT_FALSE(SparseCategoricalCrossentropy().PerExample(hot, logits).valid());
-  EXPECT_THAT(std::string(graph.status().message()),
+  const Value labels = graph.Parameter(y_true, "y"), predictions = graph.Parameter(y_pred, "p");
+  EXPECT_FALSE(loss.PerExample(labels, predictions).valid());
+  return std::string(graph.status().message());
+}
+
+TEST(Losses, WrongShapesNameBothAndSayWhatToDo) {
+  const ir::TensorType classes{DType::kI32, {8}}, one_hot{DType::kF32, {8, 10}},
+      column{DType::kF32, {8, 1}}, wide{DType::kF32, {8, 12}};
+  EXPECT_THAT(MessageFor(SparseCategoricalCrossentropy(), one_hot, one_hot),
               AllOf(HasSubstr("use categorical_crossentropy"), HasSubstr("f32[8,10]")));
+  EXPECT_THAT(MessageFor(CategoricalCrossentropy(), classes, one_hot),
+              AllOf(HasSubstr("use sparse_categorical_crossentropy"), HasSubstr("i32[8]")));
+  EXPECT_THAT(MessageFor(CategoricalCrossentropy(), column, column),
+              HasSubstr("use binary_crossentropy"));
+  EXPECT_THAT(MessageFor(SparseCategoricalCrossentropy(), classes, column),
+              HasSubstr("use binary_crossentropy"));
+  EXPECT_THAT(MessageFor(BinaryCrossentropy(), classes, one_hot),
+              AllOf(HasSubstr("begins with sparse_"), HasSubstr("1 unit instead of 10")));
+  EXPECT_THAT(MessageFor(MeanSquaredError(), wide, one_hot),
+              HasSubstr("the last layer has 10 units and the labels 12 columns"));
+  EXPECT_THAT(MessageFor(CategoricalCrossentropy({.axis = 0}), one_hot, one_hot),
+              AllOf(HasSubstr("axis 0"), HasSubstr("batch")));
+  EXPECT_THAT(MessageFor(CTC(), one_hot, one_hot), HasSubstr("[batch, steps, classes]"));
 }
 
-TEST(Losses, OptionsTravelThroughJson) {
-  const Loss loss = CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.2});
-  const auto again = Loss::FromJson(loss.ToJson());
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->ToJson(), loss.ToJson());
-  EXPECT_EQ(loss.ToJson()["config"]["label_smoothing"], 0.2);
-  EXPECT_THAT(std::string(Loss::FromName("hinge").status().message()),
-              AllOf(HasSubstr("no loss 'hinge'"), HasSubstr("mean_squared_error")));
-  EXPECT_TRUE(Loss::FromName("mse").ok());
+TEST(Losses, OptionsThatMakeNoSenseAreNamed) {
+  const ir::TensorType one_hot{DType::kF32, {8, 10}};
+  EXPECT_THAT(MessageFor(MeanSquaredError().WithReduction("avg"), one_hot, one_hot),
+              AllOf(HasSubstr("no reduction 'avg'"), HasSubstr("sum_over_batch_size")));
+  EXPECT_THAT(MessageFor(CategoricalCrossentropy({.label_smoothing = 2}), one_hot, one_hot),
+              HasSubstr("label_smoothing is from 0 to 1, got 2"));
+  EXPECT_FALSE(CategoricalGeneralizedCrossEntropy({.q = 1}).Check().ok());
 }
 
-TEST(Metrics, WeightsOfZeroHideAnExampleAndOthersWeighIt) {
+TEST(Losses, MasksOfTheWrongShapeAreRefused) {
+  ir::Graph graph("wrong");
+  const Value p = graph.Parameter({DType::kF32, {8, 5, 10}}, "p"),
+              mask = graph.Parameter({DType::kBool, {8, 6}}, "mask");
+  EXPECT_FALSE(MeanSquaredError().PerExample(p, p, mask).valid());
+  EXPECT_THAT(std::string(graph.status().message()), AllOf(HasSubstr("masks have the first axes"),
+                                                           HasSubstr("[8,5]"), HasSubstr("[8,6]")));
+}
+
+TEST(Losses, LabelsThatCannotBeAreFoundOnTheHost) {
+  const ir::TensorType ten{DType::kF32, {4, 10}}, one{DType::kF32, {4, 1}};
+  const auto message = [](const Loss& loss, const Array& labels, const ir::TensorType& type) {
+    return std::string(loss.CheckLabels(labels, type).message());
+  };
+  const Loss sparse = SparseCategoricalCrossentropy();
+  EXPECT_THAT(message(sparse, Array::Of<int64_t>({4}, {1, 9, 10, 3}), ten),
+              AllOf(HasSubstr("0 to 9"), HasSubstr("label 2"), HasSubstr("is 10"),
+                    HasSubstr("subtract 1")));
+  EXPECT_THAT(message(sparse, Array::Of<int64_t>({4}, {1, -1, 0, 3}), ten), HasSubstr("is -1"));
+  EXPECT_THAT(message(sparse, Floats({4}, {1, 0.5, 0, 3}), ten), HasSubstr("whole"));
+  EXPECT_EQ(message(sparse, Array::Of<int64_t>({4}, {1, 9, 0, 3}), ten), "");
+  EXPECT_EQ(message(SparseCategoricalCrossentropy({.ignore_class = 255}),
+                    Array::Of<int64_t>({4}, {1, 255, 0, 3}), ten),
+            "");
+  EXPECT_THAT(message(BinaryCrossentropy(), Floats({4, 1}, {1, -1, 1, 1}), one),
+              HasSubstr("hinge takes -1 and 1"));
+  EXPECT_THAT(
+      message(CategoricalCrossentropy(), Floats({2, 3}, {1, 0, 0, 1, 1, 0}), {DType::kF32, {2, 3}}),
+      AllOf(HasSubstr("row 1 sum to 2"), HasSubstr("binary_crossentropy")));
+  EXPECT_THAT(message(Poisson(), Floats({4, 1}, {1, -2, 1, 1}), one), HasSubstr("negative"));
+  EXPECT_EQ(message(MeanSquaredError(), Floats({4, 1}, {1, -2, 1, 1}), one), "");
+}
+
+TEST(Losses, AMissingOrDoubledSoftmaxIsSuspected) {
+  ir::Graph graph("advice");
+  const Value x = graph.Parameter({DType::kF32, {8, 5}}, "x"),
+              w = graph.Parameter({DType::kF32, {5, 3}}, "w"),
+              b = graph.Parameter({DType::kF32, {3}}, "b");
+  const Value linear = ir::MatMul(x, w) + b;
+  const Loss of_probabilities = SparseCategoricalCrossentropy(),
+             of_logits = SparseCategoricalCrossentropy({.from_logits = true});
+  EXPECT_THAT(of_probabilities.Advice(linear), HasSubstr("set from_logits"));
+  EXPECT_THAT(of_logits.Advice(ir::Softmax(linear)), HasSubstr("leave out from_logits"));
+  EXPECT_THAT(BinaryCrossentropy({.from_logits = true}).Advice(ir::Sigmoid(linear)),
+              HasSubstr("leave out"));
+  EXPECT_EQ(of_probabilities.Advice(ir::Softmax(linear)), "");
+  EXPECT_EQ(of_logits.Advice(linear), "");
+  EXPECT_EQ(of_probabilities.Advice(ir::Relu(linear)), "");
+  EXPECT_EQ(MeanSquaredError().Advice(linear), "");
+}
+
+TEST(Losses, TermsStayExactWithPaddingAndMasks) {
+  // Three real sequences and one of padding; four of the nine real steps are masked out.
   Checks checks;
-  const Value logits = checks.Input(Floats({4, 3}, {9, 1, 0, 0, 9, 1, 1, 2, 9, kNan, 0, 0})),
-              labels = checks.Input(Array::Of<int64_t>({4}, {0, 2, 2, 0})),
-              hot = checks.Input(Floats({4, 3}, {1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0})),
-              weights = checks.Input(Floats({4}, {1, 1, 2, 0}));
-  for (const auto& [metric, y] :
-       {std::pair(Accuracy(), labels), std::pair(SparseCategoricalAccuracy(), labels),
-        std::pair(Accuracy(), hot), std::pair(CategoricalAccuracy(), hot)}) {
-    const ir::Values states = metric.Update(y, logits, weights);
-    checks.Expect(metric.name(), states[0], Array::Scalar(3.0f));  // 1 + 0 + 2
-    checks.Expect(metric.name(), states[1], Array::Scalar(4.0f));
-    checks.Expect(metric.name(), metric.Result(states), Array::Scalar(0.75f));
-  }
-  // The squared error of the example that does not count is NaN.
-  const ir::Values errors = MeanSquaredErrorMetric().Update(hot, logits, weights);
-  const double want = ((64 + 1) / 3.0 + 81 / 3.0 + 2 * (1 + 4 + 64) / 3.0) / 4;
-  checks.Expect("mse", MeanSquaredErrorMetric().Result(errors), Floats({}, {want}), 1e-6);
-  const Value scores = checks.Input(Floats({4, 1}, {0.6, 0.4, 0.5, 1})),
-              truth = checks.Input(Floats({4, 1}, {1, 1, 0, 0}));
-  checks.Expect("binary", Accuracy().Update(truth, scores, weights)[0], Array::Scalar(3.0f));
-  const Value none = checks.Input(Floats({}, {0}));
-  checks.Expect("nothing yet", MeanResult({none, none}), Array::Scalar(0.0f));
+  const Value y = checks.Input(Floats({4, 3, 1}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
+              p = checks.Input(Floats({4, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, kNan, kNan, kNan})),
+              mask = checks.Input(Floats({4, 3}, {1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 1})),
+              examples = checks.Input(Floats({4}, {1, 1, 1, 0}));
+  const LossTerms terms =
+      MeanAbsoluteError().Terms({.y_true = y, .y_pred = p, .mask = mask, .examples = examples});
+  const Value real = ir::Greater(examples, ir::SplatLike(examples, 0));
+  const Value sum = ir::ReduceSum(ir::Select(real, terms.sum, ir::SplatLike(terms.sum, 0)));
+  checks.Expect("mean of those that count", sum / ir::ReduceSum(terms.count * examples),
+                Floats({}, {(1 + 3 + 5 + 7 + 8) / 5.0}), 1e-6);
+  const Value none = ir::SplatLike(mask, 0);
+  checks.Expect("everything is masked out", MeanAbsoluteError().PerExample(y, p, none),
+                Floats({4}, {0, 0, 0, 0}));
   checks.Run();
 }
 
-TEST(Metrics, UnknownNamesAreRefusedWithThoseThereAre) {
-  EXPECT_THAT(std::string(Metric::FromName("f1").status().message()),
-              AllOf(HasSubstr("no metric 'f1'"), HasSubstr("categorical_accuracy")));
+TEST(Losses, PaddingStaysOutOfWhatIsTakenOverTheBatch) {
+  Checks checks;
+  const Value y = checks.Input(Floats({3, 2}, {1, 0, 0, 1, 1, 1})),
+              p = checks.Input(Floats({3, 2}, {0.5, 0.25, 0, 1, kNan, 3})),
+              examples = checks.Input(Floats({3}, {1, 1, 0}));
+  const LossTerms dice = Dice().Terms({.y_true = y, .y_pred = p, .examples = examples});
+  const double want = 1 - 2 * (0.5 + 1) / (2 + 1.75 + 1e-7);
+  checks.Expect("dice", dice.sum, Floats({3}, {want, want, want}), 1e-6);
+  // The padding's label of 7 would keep 0 from becoming -1.
+  const Value binary = checks.Input(Floats({3, 1}, {0, 1, 7})),
+              score = checks.Input(Floats({3, 1}, {0.5, 0.5, 0}));
+  const LossTerms hinge = Hinge().Terms({.y_true = binary, .y_pred = score, .examples = examples});
+  checks.Expect("hinge", ir::SliceAxis(hinge.sum, 0, 0, 2), Floats({2}, {1.5, 0.5}), 1e-6);
+  checks.Run();
+}
+
+TEST(Losses, VectorsOfLengthZeroHaveAFiniteGradient) {
+  Checks checks;
+  const Value y = checks.Input(Floats({1, 2}, {3, 4})), p = checks.Input(Floats({1, 2}, {0, 0}));
+  const Value loss = ir::ReduceSum(CosineSimilarity().PerExample(y, p));
+  // -(y / |y|) / epsilon
+  checks.Expect("gradient", ir::Gradients(loss, {p})[0], Floats({1, 2}, {-6e6, -8e6}), 1e-5);
+  checks.Run();
+}
+
+TEST(Losses, OptionsTravelThroughJson) {
+  for (const std::string& name : Loss::Names()) {
+    const auto loss = Loss::FromName(name);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    EXPECT_EQ(loss->name(), name);
+    const auto again = Loss::FromJson(loss->ToJson());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->ToJson(), loss->ToJson());
+  }
+  const Loss loss = CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.2});
+  EXPECT_EQ(loss.ToJson()["config"]["label_smoothing"], 0.2);
+  const Loss dice = Dice({.axis = {{1, 2}}}).WithReduction("sum");
+  const auto same = Loss::FromJson(dice.ToJson());
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->ToJson(), dice.ToJson());
+  EXPECT_EQ(same->reduction(), "sum");
+  // As Keras writes one.
+  const auto keras = Loss::FromJson(nlohmann::ordered_json::parse(
+      R"({"class_name": "Huber", "config": {"name": "huber_loss", "reduction": "mean",
+          "dtype": "float32", "delta": 2.0}})"));
+  ASSERT_TRUE(keras.ok()) << keras.status();
+  EXPECT_EQ(keras->ToJson()["config"]["delta"], 2.0);
+  EXPECT_THAT(std::string(Loss::FromName("hinges").status().message()),
+              AllOf(HasSubstr("no loss 'hinges'"), HasSubstr("mean_squared_error")));
+  for (const char* name : {"mse", "MSE", "MeanSquaredError", "bce", "kld", "huber_loss", "ce"})
+    EXPECT_TRUE(Loss::FromName(name).ok()) << name;
+}
+
+TEST(Losses, OnesOwnFunctionIsALoss) {
+  Checks checks;
+  const Loss fourth =
+      CustomLoss("fourth_power", [](Value y, Value p) { return ir::Square(ir::Square(y - p)); });
+  const Value y = checks.Input(Floats({2, 2}, {0, 0, 0, 0})),
+              p = checks.Input(Floats({2, 2}, {1, 2, 0, 1}));
+  checks.Expect("each", fourth.PerExample(y, p), Floats({2}, {8.5, 0.5}));
+  checks.Run();
+  EXPECT_EQ(fourth.name(), "fourth_power");
+  EXPECT_FALSE(Loss::FromJson(fourth.ToJson()).ok());
 }
 
 }  // namespace

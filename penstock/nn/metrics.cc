@@ -1,8 +1,16 @@
 #include "penstock/nn/metrics.h"
 
-#include "absl/strings/str_cat.h"
+#include <algorithm>
 
-#include "penstock/nn/losses.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/status.h"
+#include "penstock/nn/config.h"
+#include "penstock/nn/labels.h"
+#include "penstock/nn/metric_table.h"
 
 namespace penstock::nn {
 namespace {
@@ -11,130 +19,115 @@ using base::DType;
 using ir::Value;
 using ir::Values;
 
-Value Mismatch(absl::string_view metric, Value y_true, Value y_pred, absl::string_view wanted) {
-  y_pred.graph()->Fail(absl::InvalidArgumentError(
-      absl::StrCat(metric, " wants ", wanted, "; got labels ", y_true.type().ToString(),
-                   " and predictions ", y_pred.type().ToString())));
-  return Value();
-}
-
-// Averages f32[batch, ...] over everything but the batch.
-Value PerExampleMean(Value x) {
-  ir::Axes rest;
-  for (int64_t i = 1; i < x.rank(); ++i) rest.push_back(i);
-  return rest.empty() ? x : ir::ReduceMean(x, rest);
-}
-
-Value Matches(Value a, Value b) {
-  return PerExampleMean(ir::Convert(ir::Equal(a, b), DType::kF32));
-}
-
-Value SparseMatches(absl::string_view name, Value y_true, Value y_pred) {
-  if (y_true.rank() == y_pred.rank() && y_true.shape().dim(-1) == 1)
-    y_true = ir::Squeeze(y_true, {-1});
-  if (y_pred.rank() < 2 || y_true.rank() != y_pred.rank() - 1) {
-    return Mismatch(name, y_true, y_pred, "class numbers [batch] and predictions [batch, classes]");
-  }
-  return Matches(ir::Convert(y_true, DType::kI32), ir::ArgMax(y_pred, -1));
-}
-
-Value CategoricalMatches(absl::string_view name, Value y_true, Value y_pred) {
-  if (y_pred.rank() < 2 || !(y_true.shape() == y_pred.shape())) {
-    return Mismatch(name, y_true, y_pred, "labels and predictions [batch, classes]");
-  }
-  return Matches(ir::ArgMax(y_true, -1), ir::ArgMax(y_pred, -1));
-}
-
-Value BinaryMatches(absl::string_view name, Value y_true, Value y_pred) {
-  if (y_true.rank() + 1 == y_pred.rank() && y_pred.shape().dim(-1) == 1)
-    y_pred = ir::Squeeze(y_pred, {-1});
-  if (!(y_true.shape() == y_pred.shape())) {
-    return Mismatch(name, y_true, y_pred, "labels and predictions of one shape");
-  }
-  const Value predicted = ir::Convert(ir::Greater(y_pred, ir::SplatLike(y_pred, 0.5)), DType::kF32);
-  return Matches(ir::Convert(y_true, DType::kF32), predicted);
-}
-
-Value AnyMatches(absl::string_view name, Value y_true, Value y_pred) {
-  if (y_pred.rank() >= 1 && (y_pred.rank() == 1 || y_pred.shape().dim(-1) == 1)) {
-    return BinaryMatches(name, y_true, y_pred);
-  }
-  const bool one_hot = y_true.shape() == y_pred.shape();
-  return one_hot ? CategoricalMatches(name, y_true, y_pred) : SparseMatches(name, y_true, y_pred);
-}
-
-Value SquaredErrors(absl::string_view, Value y_true, Value y_pred) {
-  return MeanSquaredError().PerExample(y_true, y_pred);
-}
-
-// A metric that is the mean of one number for each example.
-struct Row {
-  const char* name;
-  const char* alias;
-  Value (*per_example)(absl::string_view name, Value y_true, Value y_pred);
-};
-
-constexpr Row kTable[] = {
-    {"accuracy", "acc", AnyMatches},
-    {"sparse_categorical_accuracy", "sparse_categorical_accuracy", SparseMatches},
-    {"categorical_accuracy", "categorical_accuracy", CategoricalMatches},
-    {"binary_accuracy", "binary_accuracy", BinaryMatches},
-    {"mean_squared_error", "mse", SquaredErrors},
-};
-
-struct MeanOfExamples : MetricBody {
-  explicit MeanOfExamples(const Row& r) : row(r) {}
-  absl::string_view name() const override { return row.name; }
-  std::vector<ir::TensorType> States() const override { return MeanStates(); }
-  Values Update(Value y_true, Value y_pred, Value weights) const override {
-    return MeanUpdate(row.per_example(row.name, y_true, y_pred), weights);
-  }
-  Value Result(const Values& states) const override { return MeanResult(states); }
-  const Row& row;
-};
-
-Metric Make(absl::string_view name) {
-  absl::StatusOr<Metric> metric = Metric::FromName(name);
-  PENSTOCK_CHECK_OK(metric);
-  return *metric;
+std::vector<MetricRow> AllMetrics() {
+  std::vector<MetricRow> rows;
+  for (const auto& family : {MeanMetrics(), ConfusionMetrics(), CurveMetrics(), IoUMetrics()})
+    rows.insert(rows.end(), family.begin(), family.end());
+  return rows;
 }
 
 }  // namespace
 
+Metric Metric::Named(absl::string_view name) const {
+  Metric metric = *this;
+  metric.name_ = std::string(name);
+  return metric;
+}
+
+std::vector<ir::TensorType> Metric::States(const ir::TensorType& y_pred) const {
+  return body_->States(y_pred);
+}
+
+size_t Metric::num_states() const { return States({DType::kF32, base::Shape({1, 1})}).size(); }
+
 ir::Values Metric::Update(Value y_true, Value y_pred, Value weights) const {
-  if (!y_true.valid() || !y_pred.valid()) return Values(States().size());
-  if (base::IsFloat(y_pred.dtype()) && base::ByteWidth(y_pred.dtype()) < 4)
-    y_pred = ir::Convert(y_pred, DType::kF32);
-  return body_->Update(y_true, y_pred, weights);
+  if (!y_pred.valid()) return Values(num_states());
+  if (const absl::Status status = Check(); !status.ok()) {
+    y_pred.graph()->Fail(status);
+    return Values(num_states());
+  }
+  if (y_pred.rank() == 0 || (y_true.valid() && y_true.rank() == 0)) {
+    y_pred.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        name(), " wants predictions with a batch axis, got ", y_pred.type().ToString())));
+    return Values(num_states());
+  }
+  if (!weights.valid()) {
+    weights = ir::Splat(*y_pred.graph(), {DType::kF32, base::Shape({y_pred.shape().dim(0)})}, 1);
+  }
+  Values added = body_->Update(y_true, WidePredictions(y_pred), ir::Convert(weights, DType::kF32));
+  added.resize(num_states());
+  return added;
+}
+
+absl::Status Metric::Check() const { return base::WithContext(body_->Check(), name()); }
+
+nlohmann::ordered_json Metric::ToJson() const {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  fields["name"] = name_;
+  Config config = Config::Writer(fields);
+  body_->Fields(config);
+  return {{"name", std::string(body_->name())}, {"config", std::move(fields)}};
+}
+
+absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
+  if (json.is_string()) return FromName(json.get<std::string>());
+  const char* key = json.is_object() && json.contains("class_name") ? "class_name" : "name";
+  if (!json.is_object() || !json.contains(key) || !json[key].is_string() ||
+      !json.contains("config") || !json["config"].is_object()) {
+    return absl::InvalidArgumentError(
+        "a metric is its name, or {\"name\" or \"class_name\", \"config\"}");
+  }
+  const nlohmann::ordered_json& fields = json["config"];
+  PENSTOCK_ASSIGN_OR_RETURN(Metric metric, FromName(json[key].get<std::string>()));
+  metric.name_ = std::string(metric.body_->name());
+  if (const auto name = fields.find("name"); name != fields.end() && name->is_string())
+    metric.name_ = name->get<std::string>();
+  Config config = Config::Reader(fields);
+  metric.body_->Fields(config);
+  if (absl::Status status = config.Finish(); !status.ok())
+    return base::WithContext(status, metric.name());
+  PENSTOCK_RETURN_IF_ERROR(metric.Check());
+  return metric;
 }
 
 absl::StatusOr<Metric> Metric::FromName(absl::string_view name) {
-  std::string known;
-  for (const Row& row : kTable) {
-    if (name == row.name || name == row.alias) return Metric(std::make_shared<MeanOfExamples>(row));
-    absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
+  for (const MetricRow& row : AllMetrics()) {
+    const std::vector<absl::string_view> aliases = absl::StrSplit(row.aliases, ' ');
+    if (!name.empty() && (name == row.name || name == row.class_name ||
+                          std::find(aliases.begin(), aliases.end(), name) != aliases.end())) {
+      return Metric(row.make()).Named(name);
+    }
   }
-  return absl::NotFoundError(absl::StrCat("there is no metric '", name, "'; there are ", known));
+  // Any loss is a metric too: its mean.
+  if (const absl::StatusOr<Loss> loss = Loss::FromName(name); loss.ok())
+    return MeanOfLoss(*loss).Named(name);
+  return absl::NotFoundError(
+      absl::StrCat("there is no metric '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
 }
 
-Metric Accuracy() { return Make("accuracy"); }
-Metric SparseCategoricalAccuracy() { return Make("sparse_categorical_accuracy"); }
-Metric CategoricalAccuracy() { return Make("categorical_accuracy"); }
-Metric BinaryAccuracy() { return Make("binary_accuracy"); }
-Metric MeanSquaredErrorMetric() { return Make("mean_squared_error"); }
+std::vector<std::string> Metric::Names() {
+  std::vector<std::string> names;
+  for (const MetricRow& row : AllMetrics()) names.push_back(row.name);
+  return names;
+}
 
 ir::Values MeanUpdate(Value values, Value weights) {
+  if (!values.valid() || !weights.valid()) return Values(2);
+  // As many axes as the weights have, the rest averaged: what remains is weighed one by one.
+  if (weights.rank() == values.rank() + 1 && weights.shape().dim(-1) == 1)
+    weights = ir::Squeeze(weights, {-1});
+  ir::Axes rest;
+  for (int64_t i = weights.rank(); i < values.rank(); ++i) rest.push_back(i);
+  if (!rest.empty()) values = ir::ReduceMean(values, rest);
+  weights = BroadcastLeading("weights", weights, values.shape());
+  if (!weights.valid()) return Values(2);
   // A weight of zero hides whatever the padded example gave, NaN included.
-  const Value counted = ir::Greater(weights, ir::SplatLike(weights, 0));
-  const Value weighted = ir::Select(counted, values * weights, ir::SplatLike(weights, 0));
-  return {ir::ReduceSum(weighted), ir::ReduceSum(weights)};
+  const Value hidden = ir::Equal(weights, ir::SplatLike(weights, 0));
+  const Value weighted = ir::Select(hidden, ir::SplatLike(weights, 0), values * weights);
+  return {ir::ReduceSum(MeanAfterBatch(weighted)), ir::ReduceSum(MeanAfterBatch(weights))};
 }
 
-Value MeanResult(const Values& states) {
-  const Value nothing = ir::Equal(states[1], ir::SplatLike(states[1], 0));
-  return ir::Select(nothing, ir::SplatLike(states[0], 0),
-                    states[0] / ir::Select(nothing, ir::SplatLike(states[1], 1), states[1]));
-}
+Value MeanResult(const Values& states) { return DivideNoNan(states[0], states[1]); }
 
 std::vector<ir::TensorType> MeanStates() { return {{DType::kF32, {}}, {DType::kF32, {}}}; }
 

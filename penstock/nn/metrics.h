@@ -1,57 +1,220 @@
-// Metrics that are accumulated on the device. Names are Keras's (keras.metrics).
+// Metrics that are accumulated on the device. Names, defaults and formulas are Keras's
+// (keras.metrics).
+//
+//   Metric auc = AUC({.curve = "PR"}).Named("pr_auc");
+//   std::vector<TensorType> types = auc.States(type_of_predictions);      // zeros at first
+//   Values states = Add(states, auc.Update(labels, predictions, weights));  // each step
+//   Value value = auc.Result(states);                                     // f32 scalar
+//   absl::StatusOr<Metric> same = Metric::FromName("mae");
 //
 // A metric keeps a few numbers that add up: over steps, and over replicas by one sum. Its result is
 // computed from the sums, so that it is exact whatever the batches and their padding were.
+//
+// A result is one number, as logs are. Where Keras gives one for each threshold or class (several
+// `thresholds`, F1Score without `average`), make one metric for each threshold, or average.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 
 #include "penstock/ir/ops.h"
+#include "penstock/nn/losses.h"
 
 namespace penstock::nn {
 
 class MetricBody {
  public:
   virtual ~MetricBody() = default;
-  virtual absl::string_view name() const = 0;
-  virtual std::vector<ir::TensorType> States() const = 0;  // all zero at first
-  // What this batch adds to each state. `weights` is f32[batch], 0 for padding.
+  virtual absl::string_view name() const = 0;  // Keras's default
+  // All zero at first. `y_pred` is the type of predictions; its batch does not matter, nor does it
+  // change how many states there are.
+  virtual std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const = 0;
+  // What this batch adds to each state. `y_pred` is of 32 bits at least; `weights` is f32 of the
+  // first axes of the labels, 0 for padding.
   virtual ir::Values Update(ir::Value y_true, ir::Value y_pred, ir::Value weights) const = 0;
   // The metric's value, f32 scalar.
   virtual ir::Value Result(const ir::Values& states) const = 0;
+  virtual void Fields(Config&) {}
+  virtual absl::Status Check() const { return absl::OkStatus(); }  // the options
 };
 
 class Metric {
  public:
-  explicit Metric(std::shared_ptr<MetricBody> body) : body_(std::move(body)) {}
-  absl::string_view name() const { return body_->name(); }
-  std::vector<ir::TensorType> States() const { return body_->States(); }
-  ir::Values Update(ir::Value y_true, ir::Value y_pred, ir::Value weights) const;
-  ir::Value Result(const ir::Values& states) const { return body_->Result(states); }
+  explicit Metric(std::shared_ptr<MetricBody> body)
+      : body_(std::move(body)), name_(body_->name()) {}
 
-  // "accuracy", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
-  // "mean_squared_error" ("mse"); the error lists the names there are.
+  // What logs call it. Two metrics of one model need two names.
+  absl::string_view name() const { return name_; }
+  Metric Named(absl::string_view name) const;
+
+  std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const;
+  size_t num_states() const;
+  // `weights`: f32[batch], or of further axes of the labels ([batch, steps] under a mask); 0 hides
+  // whatever the place holds, NaN included. Invalid: ones.
+  ir::Values Update(ir::Value y_true, ir::Value y_pred, ir::Value weights = {}) const;
+  ir::Value Result(const ir::Values& states) const { return body_->Result(states); }
+  absl::Status Check() const;
+
+  // {"name" or "class_name", "config"} with Keras's keys; config's "name" is what logs call it. A
+  // plain string is FromName's.
+  nlohmann::ordered_json ToJson() const;
+  static absl::StatusOr<Metric> FromJson(const nlohmann::ordered_json& json);
+  // With default options, by any of Keras's names: "mean_squared_error", "MeanSquaredError", "mse".
+  // Logs call it as it was asked for, as Keras does. The error lists the names there are.
   static absl::StatusOr<Metric> FromName(absl::string_view name);
+  static std::vector<std::string> Names();
+  const std::shared_ptr<MetricBody>& body() const { return body_; }
 
  private:
   std::shared_ptr<MetricBody> body_;
+  std::string name_;
 };
 
+// ---- Means (metrics_mean.cc) ----
+
 // The share of examples whose largest prediction is the label's class. "accuracy" looks at the
-// shapes, as Keras does: predictions of one column are binary (above 0.5), labels without the class
-// axis are class numbers, labels of the predictions' shape are one-hot.
+// shapes, as Keras's compile does: predictions of one column are binary (above 0.5), labels without
+// the class axis are class numbers, labels of the predictions' shape are one-hot.
 Metric Accuracy();
+// keras.metrics.Accuracy: predictions equal to labels.
+Metric ExactAccuracy();
 Metric SparseCategoricalAccuracy();
 Metric CategoricalAccuracy();
-Metric BinaryAccuracy();
-Metric MeanSquaredErrorMetric();
+struct BinaryAccuracyOptions {
+  double threshold = 0.5;
+};
+Metric BinaryAccuracy(const BinaryAccuracyOptions& options = {});
+// Fewer than k predictions are larger than the label's.
+struct TopKOptions {
+  int64_t k = 5;
+};
+Metric TopKCategoricalAccuracy(const TopKOptions& options = {});
+struct SparseTopKOptions {
+  int64_t k = 5;
+  bool from_sorted_ids = false;  // predictions are class numbers, the best first
+};
+Metric SparseTopKCategoricalAccuracy(const SparseTopKOptions& options = {});
 
-// The weighted mean of values that are there already, such as losses: {sum, count} of f32[batch]
-// values.
+// The mean of a loss, under the loss's name; the loss's class that is ignored does not count.
+Metric MeanOfLoss(const Loss& loss);
+Metric MeanSquaredErrorMetric();
+Metric RootMeanSquaredError();
+Metric CosineSimilarityMetric(const CosineSimilarityOptions& options = {});  // 1: the same way
+struct CorrelationOptions {
+  int64_t axis = -1;
+};
+// Of each example's values along `axis`, averaged.
+Metric PearsonCorrelation(const CorrelationOptions& options = {});
+Metric ConcordanceCorrelation(const CorrelationOptions& options = {});
+// Of the predictions; labels are not looked at and may be invalid.
+Metric Mean();
+Metric Sum();
+// The weighted mean of a function's [batch, ...] values. It has no JSON that can be read back.
+Metric CustomMean(absl::string_view name,
+                  std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function);
+
+struct R2ScoreOptions {
+  std::string class_aggregation = "uniform_average";  // or "variance_weighted_average"
+  int64_t num_regressors = 0;  // more than 0: adjusted for so many; counts weights above 0
+};
+// Predictions [batch, outputs].
+Metric R2Score(const R2ScoreOptions& options = {});
+
+// ---- Decisions by a threshold (metrics_confusion.cc) ----
+// Labels are 0 or not 0, predictions positive when above the threshold.
+
+struct CountOptions {
+  double thresholds = 0.5;
+};
+Metric TruePositives(const CountOptions& options = {});
+Metric TrueNegatives(const CountOptions& options = {});
+Metric FalsePositives(const CountOptions& options = {});
+Metric FalseNegatives(const CountOptions& options = {});
+
+struct PrecisionOptions {
+  std::optional<double> thresholds = {};  // 0.5, and none with top_k
+  std::optional<int64_t> top_k = {};      // only the k largest of the last axis can be positive
+  std::optional<int64_t> class_id = {};   // of the last axis; nothing: all together
+};
+Metric Precision(const PrecisionOptions& options = {});
+Metric Recall(const PrecisionOptions& options = {});
+
+struct FBetaOptions {
+  std::string average = "macro";  // "micro", "macro", "weighted"; Keras's default is none, a vector
+  double beta = 1;
+  std::optional<double> threshold = {};  // nothing: the largest of each row is positive
+};
+// Predictions [batch, classes].
+Metric FBetaScore(const FBetaOptions& options = {});
+struct F1Options {
+  std::string average = "macro";
+  std::optional<double> threshold = {};
+};
+Metric F1Score(const F1Options& options = {});
+
+// ---- Curves over many thresholds (metrics_curves.cc) ----
+
+struct AucOptions {
+  int64_t num_thresholds = 200;
+  std::string curve = "ROC";                       // "PR", "PRGAIN"
+  std::string summation_method = "interpolation";  // "minoring", "majoring"
+  std::vector<double> thresholds = {};             // instead of num_thresholds; 0 and 1 are added
+  bool multi_label = false;  // predictions [batch, labels]: the mean of a curve for each
+  std::optional<int64_t> num_labels = {};  // checked if given
+  std::vector<double> label_weights = {};  // of each place of the last axis
+  bool from_logits = false;
+};
+Metric AUC(const AucOptions& options = {});
+
+// The best of one over all thresholds at which the other is at least as asked for.
+struct AtOptions {
+  double at = 0.5;  // of what follows "At": Keras's specificity, sensitivity, recall, precision
+  int64_t num_thresholds = 200;
+  std::optional<int64_t> class_id = {};
+};
+Metric SensitivityAtSpecificity(const AtOptions& options);
+Metric SpecificityAtSensitivity(const AtOptions& options);
+Metric PrecisionAtRecall(const AtOptions& options);
+Metric RecallAtPrecision(const AtOptions& options);
+
+// ---- Segmentation (metrics_iou.cc): intersection over union of classes ----
+// Weights need not be whole, where Keras's default rounds them down.
+
+struct IoUOptions {
+  int64_t num_classes = 0;                     // must be given
+  std::vector<int64_t> target_class_ids = {};  // for MeanIoU: all
+  std::optional<int64_t> ignore_class = {};    // labels that do not count
+  bool sparse_y_true = true;                   // class numbers; false: one-hot along `axis`
+  bool sparse_y_pred = true;                   // class numbers; false: scores along `axis`
+  int64_t axis = -1;
+};
+Metric IoU(const IoUOptions& options);
+Metric MeanIoU(const IoUOptions& options);
+// Labels one-hot, and predictions scores unless sparse_y_pred.
+struct OneHotIoUOptions {
+  int64_t num_classes = 0;
+  std::vector<int64_t> target_class_ids = {};
+  std::optional<int64_t> ignore_class = {};
+  bool sparse_y_pred = false;
+  int64_t axis = -1;
+};
+Metric OneHotIoU(const OneHotIoUOptions& options);
+Metric OneHotMeanIoU(const OneHotIoUOptions& options);
+struct BinaryIoUOptions {
+  std::vector<int64_t> target_class_ids = {0, 1};
+  double threshold = 0.5;  // class 1 from here on
+};
+Metric BinaryIoU(const BinaryIoUOptions& options = {});
+
+// ---- Sums of values that are there already, such as losses ----
+
+// What `values` [batch, ...] add to {sum, count}; the weights have their first axes.
 ir::Values MeanUpdate(ir::Value values, ir::Value weights);
 // sum / count, 0 while there is nothing.
 ir::Value MeanResult(const ir::Values& states);

@@ -38,9 +38,12 @@ StateLayout StateLayout::Make(const Objective& objective) {
       add(absl::StrCat("metrics/", name, "/", i), states[i]);
   };
   for (size_t i = 0; i < NumMeans(objective); ++i) add_metric(nn::MeanStates());
-  for (const Target& target : objective.targets) {
-    for (const nn::Metric& metric : target.metrics) add_metric(metric.States());
-    for (const nn::Metric& metric : target.weighted_metrics) add_metric(metric.States());
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    const Target& target = objective.targets[t];
+    for (const auto* metrics : {&target.metrics, &target.weighted_metrics}) {
+      for (const nn::Metric& metric : *metrics)
+        add_metric(metric.States(network.outputs()[t].type));
+    }
   }
   return layout;
 }

@@ -100,7 +100,7 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
   }
   for (const Target& target : objective.targets) {
     for (const auto* metrics : {&target.metrics, &target.weighted_metrics}) {
-      for (const nn::Metric& metric : *metrics) add(metric.Result(take(metric.States().size())));
+      for (const nn::Metric& metric : *metrics) add(metric.Result(take(metric.num_states())));
     }
   }
   add(halted.valid() ? halted : ir::SplatLike(metric_states[0], -1));

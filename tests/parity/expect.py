@@ -168,51 +168,134 @@ def add_layer(expected, spec, training):
 # ---- Losses and metrics ----
 
 
-def labels_and_scores(rng, shape, labels, scores):
-    classes = rng.integers(0, shape[-1], size=shape[:-1])
+def with_some(rng, values, other):
+    """About a third of the values replaced, the second of them always."""
+    where = rng.uniform(size=values.shape) < 0.3
+    where.flat[1 % where.size] = True
+    return np.where(where, other, values)
+
+
+def labels_and_scores(rng, shape, labels, scores, axis=-1):
+    """`axis`: the classes of class numbers."""
+    rest = list(shape[:-1]) if axis == -1 else [n for i, n in enumerate(shape) if i != axis % len(shape)]
+    classes = rng.integers(0, shape[axis], size=rest).astype(np.int32)
     logits = rng.normal(size=shape) * 2
     probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     y_true = {
-        "classes": lambda: classes.astype(np.int32),
-        "column": lambda: classes[..., None].astype(np.int32),
+        "classes": lambda: classes,
+        "column": lambda: classes[..., None],
+        "ignored": lambda: with_some(rng, classes, 255).astype(np.int32),
+        "groups": lambda: rng.integers(0, 3, size=shape[:1]).astype(np.int32),
+        "sequences": lambda: (rng.integers(1, min(shape[-1], 3), size=(shape[0], 3))
+                              * (np.arange(3) < rng.integers(1, 4, size=(shape[0], 1)))).astype(np.int32),
         "one_hot": lambda: np.eye(shape[-1])[classes],
         "soft": lambda: rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]),
         "real": lambda: rng.normal(size=shape),
+        "positive": lambda: rng.uniform(0.1, 3, size=shape),
+        "counts": lambda: rng.poisson(2, size=shape),
         "binary": lambda: rng.integers(0, 2, size=shape),
+        "flat": lambda: rng.integers(0, 2, size=shape[:-1]),
+        "ones": lambda: np.ones(shape),
+        "numbers": lambda: rng.integers(0, 4, size=shape).astype(np.int32),
+        "two_classes": lambda: np.eye(shape[-1])[classes % 2],
+        "signs": lambda: rng.integers(0, 2, size=shape) * 2 - 1,
+        "zeros": lambda: np.zeros(shape),
     }[labels]()
     y_pred = {
         "logits": lambda: logits,
+        "huge": lambda: logits * 1e4,
         "probabilities": lambda: probabilities,
         "unnormalised": lambda: probabilities * 1.3,
         "certain": lambda: np.eye(shape[-1])[logits.argmax(-1)],
         "real": lambda: rng.normal(size=shape),
+        "positive": lambda: rng.uniform(0.1, 3, size=shape),
         "unit": lambda: rng.uniform(size=shape),
+        "saturated": lambda: rng.choice([0, 1e-8, 1e-7, 0.5, np.float32(1) - np.float32(2**-24), 1], size=shape),
+        "zeros": lambda: np.zeros(shape),
+        "steps": lambda: rng.integers(0, 11, size=shape) / 10,
+        "numbers": lambda: rng.integers(0, 4, size=shape),
+        "ids": lambda: rng.permuted(np.broadcast_to(np.arange(shape[-1]), shape), axis=-1),
+        "directions": lambda: (lambda x: x / np.linalg.norm(x, axis=-1, keepdims=True))(rng.normal(size=shape)),
     }[scores]()
     return y_true if y_true.dtype == np.int32 else y_true.astype(np.float32), y_pred.astype(np.float32)
 
 
+def sample_weights(rng, kind, shape):
+    """Weights, some of them 0."""
+    if kind is None:
+        return None
+    shape = {"examples": shape[:1], "column": [shape[0], 1], "steps": shape[:-1]}[kind]
+    return with_some(rng, rng.integers(1, 9, size=shape) / 4, 0).astype(np.float32)
+
+
 def add_loss(expected, spec):
-    name = title(spec["class"], spec["config"], spec["shape"], spec["labels"], spec["scores"])
-    y_true, y_pred = labels_and_scores(seeded(name), spec["shape"], spec["labels"], spec["scores"])
-    loss = getattr(keras.losses, spec["class"])(**spec["config"])
-    each, gradient = jax.jit(lambda p: (loss.call(y_true, p), jax.grad(lambda p: loss(y_true, p))(p)))(y_pred)
-    tensors = {"y_true": y_true, "y_pred": y_pred, "each": np.asarray(each).reshape(len(y_pred), -1).mean(1),
-               "gradient": gradient}
-    expected.add("loss", name, tensors, loss=loss.name, config=spec["config"])
-
-
-def add_metric(expected, ours, class_name, shape, labels, scores):
-    name = title(ours, {}, class_name, list(shape), labels, scores)
+    name = title(spec["class"], spec["config"], spec["shape"], spec["labels"], spec["scores"], spec.get("weights"),
+                 "masked" if spec.get("mask") else "", spec.get("dtype"), spec.get("label_dtype"), spec.get("ours"),
+                 spec.get("why"))
     rng = seeded(name)
-    metric = getattr(keras.metrics, class_name)()
-    tensors = {}
-    for batch in range(3):
-        y_true, y_pred = labels_and_scores(rng, shape, labels, scores)
-        weights = rng.uniform(size=shape[0]).astype(np.float32) * (np.arange(shape[0]) != 2)
-        metric.update_state(y_true, y_pred, sample_weight=weights)
-        tensors.update({f"y_true/{batch}": y_true, f"y_pred/{batch}": y_pred, f"weights/{batch}": weights})
-    tensors["result"] = metric.result()
-    expected.add("metric", name, tensors, metric=ours)
+    config = dict(spec["config"])
+    sparse_axis = config.pop("axis", -1) if spec["class"].startswith("Sparse") else -1
+    y_true, y_pred = labels_and_scores(rng, spec["shape"], spec["labels"], spec["scores"], sparse_axis)
+    y_true = y_true.astype(spec.get("label_dtype", y_true.dtype))
+    weights = sample_weights(rng, spec.get("weights"), spec["shape"])
+    mask = with_some(rng, np.ones(spec["shape"][:-1]), 0) > 0 if spec.get("mask") else None
+    y_pred = jnp.asarray(y_pred).astype(spec.get("dtype", "float32"))
+    loss = getattr(keras.losses, spec["class"])(**config)
+
+    def reduced(y_pred):
+        y_pred = jnp.moveaxis(y_pred, sparse_axis, -1)
+        if mask is not None:
+            keras.src.backend.set_keras_mask(y_pred, mask)
+        return loss(y_true, y_pred, sample_weight=weights)
+
+    def unreduced(y_pred):
+        y_pred = jnp.moveaxis(y_pred, sparse_axis, -1).astype("float32")
+        values = loss.call(jnp.asarray(y_true, "float32"), y_pred)
+        counted = keras.src.backend.get_keras_mask(values)
+        if mask is not None:
+            counted = mask if counted is None else counted & mask
+        if counted is not None:
+            values = jnp.where(counted, values, 0) * (values.size / jnp.maximum(jnp.sum(counted), 1))
+        first = values.shape[0] if values.ndim and values.shape[0] == len(y_pred) else 0
+        return values.reshape(first, -1).mean(1) if first else jnp.full(len(y_pred), values.mean())
+
+    total, each, gradient = jax.jit(
+        lambda p: (reduced(p), unreduced(p), jax.grad(lambda p: jnp.sum(reduced(p)))(p)))(y_pred)
+    tensors = {"y_true": y_true, "y_pred": y_pred, "each": each, "loss": total}
+    if spec.get("gradient", True) and spec.get("dtype") != "bfloat16":  # that one is rounded to 8 bits
+        tensors["gradient"] = gradient
+    if weights is not None:
+        tensors["sample_weight"] = weights
+    if mask is not None:
+        tensors["mask"] = mask
+    more = {"tolerance": spec["tolerance"]} if "tolerance" in spec else {}
+    expected.add("loss", name, tensors, loss=spec.get("ours", spec["class"]), config=spec["config"],
+                 dtype=spec.get("dtype", "float32"), **more)
+
+
+def add_metric(expected, spec):
+    name = title(spec["class"], spec["config"], spec["shape"], spec["labels"], spec["scores"],
+                 spec.get("weights"), spec.get("dtype"), spec.get("ours"), spec.get("why"))
+    rng = seeded(name)
+    config = {**spec["config"], **spec.get("keras", {})}
+    iou_axis = config.pop("axis", -1) if "IoU" in spec["class"] else -1
+    metric = getattr(keras.metrics, spec["class"])(**config)
+    dtype, tensors = spec.get("dtype", "float32"), {}
+    for batch in range(spec["batches"]):
+        y_true, y_pred = labels_and_scores(rng, spec["shape"], spec["labels"], spec["scores"])
+        y_pred = np.asarray(jnp.asarray(y_pred).astype(dtype).astype("float32"))
+        weights = sample_weights(rng, spec.get("weights"), spec["shape"])
+        if spec["class"] in ("Mean", "Sum"):
+            metric.update_state(y_pred, sample_weight=weights)
+        else:
+            last = lambda x: np.moveaxis(x, iou_axis, -1)
+            metric.update_state(last(y_true), last(y_pred), sample_weight=weights)
+        tensors.update({f"y_true/{batch}": y_true, f"y_pred/{batch}": y_pred})
+        if weights is not None:
+            tensors[f"weights/{batch}"] = weights
+    tensors["result"] = np.float32(metric.result())
+    described = {"class_name": spec.get("ours", spec["class"]), "config": spec["config"]}
+    expected.add("metric", name, tensors, metric=described, dtype=dtype)
 
 
 # ---- Schedules and optimizers ----
@@ -307,8 +390,8 @@ def main():
         return
     for spec in table.LOSSES:
         add_loss(expected, spec)
-    for row in table.METRICS:
-        add_metric(expected, *row)
+    for spec in table.METRICS:
+        add_metric(expected, spec)
     for class_name, options in table.SCHEDULES:
         add_schedule(expected, class_name, options, schedule(class_name, options), ours(class_name, options))
     for row in table.WARM_UPS:

@@ -22,6 +22,8 @@
 #include "penstock/ir/testing/run.h"
 #include "penstock/nn/activations.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/losses.h"
+#include "penstock/nn/metrics.h"
 
 #include "tests/parity/kinds.h"
 #include "tests/python.h"
@@ -189,8 +191,11 @@ class CompletenessTest : public ::testing::Test {
  public:
   explicit CompletenessTest(const std::vector<Row>* rows) : rows_(rows) {}
   void TestBody() override {
-    std::set<std::string> layers, activations;
+    std::set<std::string> layers, activations, losses, metrics;
     for (const Row& row : *rows_) {
+      if (row.kind() == "loss")
+        AddName(nn::Loss::FromName(row.spec["loss"].get<std::string>()), losses);
+      if (row.kind() == "metric") AddName(nn::Metric::FromJson(row.spec["metric"]), metrics);
       if (row.kind() != "layer") continue;
       layers.insert(row.spec["class"].get<std::string>());
       if (row.spec["class"] != "Activation") continue;
@@ -200,9 +205,17 @@ class CompletenessTest : public ::testing::Test {
     EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
     EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));
+    EXPECT_THAT(nn::Loss::Names(), ::testing::UnorderedElementsAreArray(losses));
+    EXPECT_THAT(nn::Metric::Names(), ::testing::UnorderedElementsAreArray(metrics));
   }
 
  private:
+  // Under its own name, whatever the row calls it.
+  template <typename T>
+  static void AddName(const absl::StatusOr<T>& made, std::set<std::string>& names) {
+    if (made.ok()) names.insert(std::string(made->body()->name()));
+  }
+
   const std::vector<Row>* rows_;
 };
 
@@ -219,8 +232,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
   Register(*rows);
-  ::testing::RegisterTest("table", "NamesEveryLayerAndActivation", nullptr, nullptr, __FILE__,
-                          __LINE__,
+  ::testing::RegisterTest("table", "NamesEverything", nullptr, nullptr, __FILE__, __LINE__,
                           [&]() -> ::testing::Test* { return new CompletenessTest(&*rows); });
   return RUN_ALL_TESTS();
 }

@@ -15,6 +15,8 @@ import rows_layers_preprocessing
 import rows_layers_regularization
 import rows_layers_reshaping
 import rows_layers_resizing
+from rows_losses import LOSSES  # noqa: F401
+from rows_metrics import METRICS  # noqa: F401
 
 # ---- Layers (layer_row.py says what a row is) ----
 LAYERS = [
@@ -29,45 +31,6 @@ LAYERS = [
     *rows_layers_resizing.ROWS,
     *rows_layers_augmentation.ROWS,
     *rows_layers_preprocessing.ROWS,
-]
-
-# ---- Losses: (class, options, shape of the predictions, what the labels are) ----
-#   labels     classes: numbers [batch...]; column: [batch..., 1]; one_hot; soft (probabilities); real
-#   scores     logits, probabilities (sum to 1), unnormalised (sum to more), certain (zeros and ones), real
-
-
-def loss(class_name, options, shape, labels, scores):
-    return {"class": class_name, "config": options, "shape": list(shape), "labels": labels, "scores": scores}
-
-
-LOSSES = [
-    *[loss(name, {"from_logits": logits}, shape, labels, scores)
-      for name, kinds in (("SparseCategoricalCrossentropy", ("classes", "column")),
-                          ("CategoricalCrossentropy", ("one_hot", "soft")))
-      for labels in kinds
-      for shape in ((5, 4), (1, 2), (3, 6, 5))
-      for logits, scores in ((True, "logits"), (False, "probabilities"), (False, "unnormalised"))],
-    loss("CategoricalCrossentropy", {"from_logits": True, "label_smoothing": 0.1}, (5, 4), "one_hot", "logits"),
-    loss("CategoricalCrossentropy", {"label_smoothing": 0.3}, (5, 4), "one_hot", "probabilities"),
-    loss("CategoricalCrossentropy", {"label_smoothing": 0.1}, (2, 3, 4), "soft", "probabilities"),
-    loss("SparseCategoricalCrossentropy", {}, (5, 4), "classes", "certain"),
-    loss("CategoricalCrossentropy", {}, (5, 4), "one_hot", "certain"),
-    loss("SparseCategoricalCrossentropy", {"from_logits": True}, (5, 1000), "classes", "logits"),
-    loss("MeanSquaredError", {}, (5, 4), "real", "real"),
-    loss("MeanSquaredError", {}, (5, 1), "real", "real"),
-    loss("MeanSquaredError", {}, (2, 3, 4, 5), "real", "real"),
-]
-
-# ---- Metrics: (our name, Keras's class, shape of the predictions, labels, scores); three weighted batches ----
-METRICS = [
-    ("sparse_categorical_accuracy", "SparseCategoricalAccuracy", (7, 4), "classes", "logits"),
-    ("sparse_categorical_accuracy", "SparseCategoricalAccuracy", (7, 4), "column", "probabilities"),
-    ("categorical_accuracy", "CategoricalAccuracy", (7, 4), "one_hot", "probabilities"),
-    ("binary_accuracy", "BinaryAccuracy", (9, 1), "binary", "unit"),
-    ("accuracy", "SparseCategoricalAccuracy", (7, 4), "classes", "probabilities"),
-    ("accuracy", "CategoricalAccuracy", (7, 4), "one_hot", "probabilities"),
-    ("accuracy", "BinaryAccuracy", (9, 1), "binary", "unit"),
-    ("mean_squared_error", "MeanSquaredError", (7, 3), "real", "real"),
 ]
 
 # ---- Schedules, and where they are asked ----
