@@ -213,6 +213,8 @@ Value LogSigmoid(Value x);
 // x times the chance that a normal number is below x (Hendrycks and Gimpel: Gaussian error linear
 // units, 2016); approximate: by their tanh.
 Value Gelu(Value x, bool approximate = false);
+// Whether no element of any of the xs (one at least) is NaN or infinite; a bool scalar.
+Value AllFinite(const Values& xs);
 
 // ---- Indexing ----
 // Elements of x along `axis` at integer `indices` (any shape), clamped into range: x's axis is

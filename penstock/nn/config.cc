@@ -92,14 +92,9 @@ bool Read(const Json& json, AxisList& out) {
   out.assign(several.begin(), several.end());
   return true;
 }
-bool Read(const Json& json, std::optional<double>& out) {
-  double number;
-  if (!Read(json, number)) return false;
-  out = number;
-  return true;
-}
-bool Read(const Json& json, std::optional<int64_t>& out) {
-  int64_t number;
+template <typename T>
+bool Read(const Json& json, std::optional<T>& out) {
+  T number;
   if (!Read(json, number)) return false;
   out = number;
   return true;
@@ -227,6 +222,9 @@ Config& Config::operator()(const char* key, std::vector<double>& f) {
 }
 Config& Config::operator()(const char* key, std::optional<double>& f) {
   return Field(key, f, "a number");
+}
+Config& Config::operator()(const char* key, std::vector<std::string>& f) {
+  return Field(key, f, "a list of strings");
 }
 Config& Config::operator()(const char* key, std::optional<int64_t>& f) {
   return Field(key, f, "a whole number");

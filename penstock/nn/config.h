@@ -36,6 +36,7 @@ class Config {
   Config& operator()(const char* key, std::string& field);
   Config& operator()(const char* key, std::vector<int64_t>& field);
   Config& operator()(const char* key, std::vector<double>& field);
+  Config& operator()(const char* key, std::vector<std::string>& field);
   Config& operator()(const char* key, std::optional<double>& field);  // null when not given
   Config& operator()(const char* key, std::optional<int64_t>& field);
   Config& operator()(const char* key, std::optional<std::vector<int64_t>>& field);

@@ -170,6 +170,8 @@ LossTerms Loss::Terms(const LossArguments& arguments) const {
   if (!values.each.valid()) return {};
   const base::Shape batch({arguments.y_pred.shape().dim(0)});
   LossTerms terms;
+  terms.all_count = !values.counted.valid();
+  if (values.each.rank() > 1) terms.values = values.each.shape().RowShape().num_elements();
   terms.sum =
       values.each.rank() == 0 ? ir::BroadcastTo(values.each, batch) : MeanAfterBatch(values.each);
   terms.count = values.counted.valid() ? MeanAfterBatch(ir::Convert(values.counted, DType::kF32))

@@ -68,6 +68,8 @@ struct LossArguments {
 struct LossTerms {
   ir::Value sum;    // f32[batch]: the mean over an example's values, those masked out as zeros
   ir::Value count;  // f32[batch]: the share of its values that count, 1 without a mask
+  bool all_count = true;  // nothing is masked out: `count` is ones
+  int64_t values = 1;     // of each example, before they were averaged
 };
 
 class Loss {

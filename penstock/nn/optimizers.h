@@ -1,68 +1,17 @@
-// Optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers).
+// The catalogue of optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers); LARS
+// is not in Keras.
 //
 //   Optimizer optimizer = SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
+//   optimizer = AdamW({.weight_decay = 0.05},
+//                     {.exclude_from_weight_decay = {"bias"}, .global_clipnorm = 1, .use_ema =
+//                     true});
 //
-// An optimizer is a description. Its state (slots) is kept by the training program, one array of
-// the variable's shape for each slot, zero at first. Variables of 16 bits have slots of 32, and
-// their steps are reckoned in 32: sums that grow by little are lost in fewer.
+// The first argument has an optimizer's own options, the second those that all have (optimizer.h).
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "nlohmann/json_fwd.hpp"
-
-#include "penstock/ir/ops.h"
-#include "penstock/nn/schedules.h"
+#include "penstock/nn/optimizer.h"
 
 namespace penstock::nn {
-
-// One variable's step.
-struct OptimizerStep {
-  ir::Value variable, gradient;
-  ir::Values slots;         // in the order of Slots()
-  ir::Value learning_rate;  // f32 scalar
-  ir::Value step;           // f32 scalar, 0 in the first step
-};
-struct OptimizerResult {
-  ir::Value variable;
-  ir::Values slots;
-};
-
-class OptimizerBody {
- public:
-  virtual ~OptimizerBody() = default;
-  virtual absl::string_view class_name() const = 0;
-  virtual std::vector<std::string> Slots() const = 0;
-  virtual OptimizerResult Apply(const OptimizerStep& in) const = 0;
-  virtual void Fields(Config& config) = 0;
-  virtual absl::Status Check() const { return absl::OkStatus(); }
-};
-
-class Optimizer {
- public:
-  Optimizer(std::shared_ptr<OptimizerBody> body, Schedule learning_rate)
-      : body_(std::move(body)), learning_rate_(std::move(learning_rate)) {}
-
-  absl::string_view class_name() const { return body_->class_name(); }
-  const Schedule& learning_rate() const { return learning_rate_; }
-  std::vector<std::string> Slots() const { return body_->Slots(); }
-  static ir::TensorType SlotType(const ir::TensorType& variable);
-  OptimizerResult Apply(OptimizerStep in) const;
-  // What is wrong with the options, if anything.
-  absl::Status Check() const;
-
-  nlohmann::ordered_json ToJson() const;
-  static absl::StatusOr<Optimizer> FromJson(const nlohmann::ordered_json& json);
-  // With default options: "sgd", "adam".
-  static absl::StatusOr<Optimizer> FromName(absl::string_view name);
-
- private:
-  std::shared_ptr<OptimizerBody> body_;
-  Schedule learning_rate_;
-};
 
 // velocity = momentum velocity - rate gradient; variable += velocity, or with Nesterov's look ahead
 // momentum velocity - rate gradient (Sutskever et al. 2013).
@@ -71,7 +20,32 @@ struct SGDOptions {
   double momentum = 0;
   bool nesterov = false;
 };
-Optimizer SGD(const SGDOptions& options = {});
+Optimizer SGD(const SGDOptions& options = {}, const OptimizerOptions& common = {});
+
+// Steps by the sign of an average of gradients (Chen et al.: Symbolic discovery, 2023).
+struct LionOptions {
+  Schedule learning_rate = 0.001;
+  double beta_1 = 0.9;
+  double beta_2 = 0.99;
+};
+Optimizer Lion(const LionOptions& options = {}, const OptimizerOptions& common = {});
+
+// Layer-wise adaptive rate scaling for large batches (You, Gitman and Ginsburg 2017): the gradient,
+// with weight_decay_rate times the variable added to it, is scaled by
+//   eeta |variable| / (|gradient| + weight_decay_rate |variable| + epsilon)
+// before SGD with momentum. Variables in whose names one of `exclude_from_layer_adaptation` appears
+// (usually "bias", "gamma", "beta") keep the global rate; exclude_from_weight_decay leaves
+// weight_decay_rate out.
+struct LARSOptions {
+  Schedule learning_rate = 0.01;
+  double momentum = 0.9;
+  double weight_decay_rate = 0;
+  double eeta = 0.001;
+  double epsilon = 0;
+  bool nesterov = false;
+  std::vector<std::string> exclude_from_layer_adaptation = {};
+};
+Optimizer LARS(const LARSOptions& options = {}, const OptimizerOptions& common = {});
 
 // Kingma and Ba 2014, in the form of section 2.1 (the rate carries the bias correction), as Keras.
 struct AdamOptions {
@@ -81,6 +55,103 @@ struct AdamOptions {
   double epsilon = 1e-7;
   bool amsgrad = false;
 };
-Optimizer Adam(const AdamOptions& options = {});
+Optimizer Adam(const AdamOptions& options = {}, const OptimizerOptions& common = {});
+
+// Adam with decoupled weight decay (Loshchilov and Hutter 2017). A weight_decay among the common
+// options goes before this one.
+struct AdamWOptions {
+  Schedule learning_rate = 0.001;
+  double weight_decay = 0.004;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+};
+Optimizer AdamW(const AdamWOptions& options = {}, const OptimizerOptions& common = {});
+
+// Adam by the largest gradient so far instead of the mean of squares (Kingma and Ba 2014, section
+// 7).
+struct AdamaxOptions {
+  Schedule learning_rate = 0.001;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+Optimizer Adamax(const AdamaxOptions& options = {}, const OptimizerOptions& common = {});
+
+// Adam with Nesterov's momentum (Dozat 2015).
+struct NadamOptions {
+  Schedule learning_rate = 0.001;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+Optimizer Nadam(const NadamOptions& options = {}, const OptimizerOptions& common = {});
+
+// Adam scaled layer by layer, for large batches (You et al. 2019).
+struct LambOptions {
+  Schedule learning_rate = 0.001;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+Optimizer Lamb(const LambOptions& options = {}, const OptimizerOptions& common = {});
+
+// gradient / sqrt(its mean square), or its variance when centered (Hinton 2012, Graves 2013).
+struct RMSpropOptions {
+  Schedule learning_rate = 0.001;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+  bool centered = false;
+};
+Optimizer RMSprop(const RMSpropOptions& options = {}, const OptimizerOptions& common = {});
+
+// Duchi et al. 2011.
+struct AdagradOptions {
+  Schedule learning_rate = 0.001;
+  double initial_accumulator_value = 0.1;
+  double epsilon = 1e-7;
+};
+Optimizer Adagrad(const AdagradOptions& options = {}, const OptimizerOptions& common = {});
+
+// Zeiler 2012; the paper's rate is 1.
+struct AdadeltaOptions {
+  Schedule learning_rate = 0.001;
+  double rho = 0.95;
+  double epsilon = 1e-7;
+};
+Optimizer Adadelta(const AdadeltaOptions& options = {}, const OptimizerOptions& common = {});
+
+// Shazeer and Stern 2018: of a matrix's mean squares only the means of rows and columns are kept.
+// relative_step changes nothing, as in Keras: the rate is never more than 1 / sqrt(step).
+struct AdafactorOptions {
+  Schedule learning_rate = 0.001;
+  double beta_2_decay = -0.8;
+  double epsilon_1 = 1e-30;
+  double epsilon_2 = 1e-3;
+  double clip_threshold = 1;
+  bool relative_step = true;
+};
+Optimizer Adafactor(const AdafactorOptions& options = {}, const OptimizerOptions& common = {});
+
+// Follow the regularized leader (McMahan et al. 2013).
+struct FtrlOptions {
+  Schedule learning_rate = 0.001;
+  double learning_rate_power = -0.5;
+  double initial_accumulator_value = 0.1;
+  double l1_regularization_strength = 0;
+  double l2_regularization_strength = 0;
+  double l2_shrinkage_regularization_strength = 0;
+  double beta = 0;
+};
+Optimizer Ftrl(const FtrlOptions& options = {}, const OptimizerOptions& common = {});
+
+// `inner` with a loss that is multiplied by a scale which follows the gradients: a step whose
+// gradients are not finite is skipped and halves it, dynamic_growth_steps finite ones in a row
+// double it. For the policy "mixed_float16". inner's own loss_scale_factor is not used then.
+inline Optimizer LossScaleOptimizer(const Optimizer& inner, const LossScaleOptions& options = {}) {
+  return inner.WithLossScaling(options);
+}
 
 }  // namespace penstock::nn

@@ -1,8 +1,10 @@
-// Optimizers and schedules against their formulas in double, step by step.
+// Optimizers against their formulas in double, step by step; tests/parity compares them with
+// Keras's.
 #include "penstock/nn/optimizers.h"
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +21,7 @@ using ir::Value;
 using ir::testing::Checks;
 using ir::testing::Make;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kSteps = 10;
@@ -26,25 +29,46 @@ constexpr int kSteps = 10;
 // A gradient that changes sign and size, also to exactly zero.
 double Gradient(int step) { return step == 4 ? 0 : std::sin(1.7 * step + 0.3) * (step + 1); }
 
+ir::Values FirstSlots(Checks& checks, const std::vector<SlotSpec>& slots) {
+  ir::Values values;
+  for (const SlotSpec& slot : slots)
+    values.push_back(ir::Splat(checks.graph(), slot.type, slot.initial_value));
+  return values;
+}
+
+// The first step of `optimizer` on variables named as in `start`, without gradients.
+OptimizerStep FirstStep(Checks& checks, const Optimizer& optimizer,
+                        const std::vector<std::pair<std::string, Array>>& start) {
+  OptimizerStep step{.shared = FirstSlots(checks, optimizer.SharedSlots()),
+                     .iteration = ir::Splat(checks.graph(), {DType::kI32, {}}, 0)};
+  for (const auto& [name, value] : start) {
+    const Value variable = checks.Input(value);
+    step.variables.push_back({.name = name,
+                              .value = variable,
+                              .slots = FirstSlots(checks, optimizer.Slots(name, variable.type()))});
+  }
+  return step;
+}
+
+void Advance(OptimizerStep& step, const OptimizerResult& result) {
+  ASSERT_EQ(result.variables.size(), step.variables.size());
+  for (size_t i = 0; i < step.variables.size(); ++i) {
+    step.variables[i].value = result.variables[i].value;
+    step.variables[i].slots = result.variables[i].slots;
+  }
+  step.shared = result.shared;
+  step.iteration = step.iteration + 1.0;
+}
+
 // Ten steps of `optimizer` on one number, chained in one program; `want` gives the number after
 // each.
 void ExpectSteps(const Optimizer& optimizer, const std::vector<double>& want) {
   Checks checks;
-  Value variable = checks.Input(Make(DType::kF32, {1}, {0.5}));
-  ir::Values slots;
-  for (size_t s = 0; s < optimizer.Slots().size(); ++s)
-    slots.push_back(checks.Input(Array::Zeros(DType::kF32, {1})));
+  OptimizerStep step = FirstStep(checks, optimizer, {{"x", Make(DType::kF32, {1}, {0.5})}});
   for (int t = 0; t < kSteps; ++t) {
-    const Value step = checks.Input(Make(DType::kF32, {}, {static_cast<double>(t)}));
-    const OptimizerResult result =
-        optimizer.Apply({.variable = variable,
-                         .gradient = checks.Input(Make(DType::kF32, {1}, {Gradient(t)})),
-                         .slots = slots,
-                         .learning_rate = optimizer.learning_rate().At(step),
-                         .step = step});
-    variable = result.variable;
-    slots = result.slots;
-    checks.Expect(absl::StrCat(optimizer.class_name(), ", step ", t), variable,
+    step.variables[0].gradient = checks.Input(Make(DType::kF32, {1}, {Gradient(t)}));
+    Advance(step, optimizer.Apply(step));
+    checks.Expect(absl::StrCat(optimizer.class_name(), ", step ", t), step.variables[0].value,
                   Make(DType::kF32, {1}, {want[t]}), 2e-6);
   }
   checks.Run();
@@ -90,91 +114,145 @@ TEST(Adam, TenStepsFollowTheFormula) {
 TEST(Adam, TheFirstStepIsTheRateWhateverTheGradient) {
   Checks checks;
   const Optimizer adam = Adam();
-  const Value zero = checks.Input(Array::Zeros(DType::kF32, {3})),
-              step = checks.Input(Make(DType::kF32, {}, {0}));
-  const OptimizerResult result =
-      adam.Apply({.variable = zero,
-                  .gradient = checks.Input(Make(DType::kF32, {3}, {1, -5, 1e6})),
-                  .slots = {zero, zero},
-                  .learning_rate = adam.learning_rate().At(step),
-                  .step = step});
-  checks.Expect("first step", result.variable * 1e3, Make(DType::kF32, {3}, {-1, 1, -1}), 1e-5);
+  OptimizerStep step = FirstStep(checks, adam, {{"x", Array::Zeros(DType::kF32, {3})}});
+  step.variables[0].gradient = checks.Input(Make(DType::kF32, {3}, {1, -5, 1e6}));
+  checks.Expect("first step", adam.Apply(step).variables[0].value * 1e3,
+                Make(DType::kF32, {3}, {-1, 1, -1}), 1e-5);
+  checks.Run();
+}
+
+TEST(LARS, ScalesTheRateByTheNormsOfTheLayer) {
+  Checks checks;
+  const Optimizer lars = LARS({.learning_rate = 0.5,
+                               .momentum = 0,
+                               .weight_decay_rate = 0.1,
+                               .eeta = 0.2,
+                               .exclude_from_layer_adaptation = {"bias"}},
+                              {.exclude_from_weight_decay = {"bias"}});
+  const Array w = Make(DType::kF32, {2}, {3, 4}), g = Make(DType::kF32, {2}, {0, 2});
+  OptimizerStep step = FirstStep(
+      checks, lars, {{"kernel", w}, {"bias", w}, {"new", Array::Zeros(DType::kF32, {2})}});
+  for (auto& variable : step.variables) variable.gradient = checks.Input(g);
+  const OptimizerResult result = lars.Apply(step);
+  const double rate = 0.5 * 0.2 * 5 / (2 + 0.1 * 5);
+  checks.Expect("kernel", result.variables[0].value,
+                Make(DType::kF32, {2}, {3 - rate * 0.3, 4 - rate * 2.4}), 1e-6);
+  checks.Expect("bias", result.variables[1].value, Make(DType::kF32, {2}, {3, 3}), 1e-6);
+  checks.Expect("of norm 0", result.variables[2].value, Make(DType::kF32, {2}, {0, -1}), 1e-6);
+  checks.Run();
+}
+
+TEST(Optimizer, KeepsWhatItsFormulaNeedsAndNoMore) {
+  const auto slots = [](const Optimizer& optimizer, const base::Shape& shape) {
+    std::vector<std::string> out;
+    for (const SlotSpec& slot : optimizer.Slots("x", {DType::kBF16, shape}))
+      out.push_back(absl::StrCat(slot.name, " ", slot.type.ToString(), " ", slot.initial_value));
+    return out;
+  };
+  EXPECT_THAT(slots(SGD(), {2, 3}), ElementsAre());
+  EXPECT_THAT(slots(Adagrad({.initial_accumulator_value = 0.5}), {2, 3}),
+              ElementsAre("accumulator f32[2,3] 0.5"));
+  EXPECT_THAT(slots(Adafactor(), {5, 2, 3}), ElementsAre("r f32[5,2] 0", "c f32[5,3] 0"));
+  EXPECT_THAT(slots(Adafactor(), {3}), ElementsAre("velocity f32[3] 0"));
+  EXPECT_THAT(
+      slots(SGD({.momentum = 0.5}, {.use_ema = true, .gradient_accumulation_steps = 2}), {}),
+      ElementsAre("momentum f32[] 0", "average f32[] 0", "gradient_accumulator f32[] 0"));
+  EXPECT_EQ(Nadam().SharedSlots()[0].initial_value, 1);
+  EXPECT_EQ(LossScaleOptimizer(SGD()).SharedSlots()[0].initial_value, 32768);
+}
+
+TEST(Optimizer, NarrowVariablesGatherSmallGradientsInWideOnes) {
+  // 1 + 64 times 2^-12: each alone is lost in bfloat16.
+  Checks checks;
+  const Optimizer sgd = SGD({.learning_rate = 1.0}, {.gradient_accumulation_steps = 64});
+  OptimizerStep step = FirstStep(checks, sgd, {{"x", Make(DType::kBF16, {}, {1})}});
+  const Value gradient = checks.Input(Make(DType::kF32, {}, {-1.0 / 4096}));
+  for (int t = 0; t < 64; ++t) {
+    // The mean is taken over 64, so give 64 times as much.
+    step.variables[0].gradient = gradient * 64.0;
+    Advance(step, sgd.Apply(step));
+  }
+  checks.Expect("sum", ir::Convert(step.variables[0].value, DType::kF32),
+                Make(DType::kF32, {}, {1 + 1.0 / 64}));
+  checks.Run();
+}
+
+TEST(LossScaleOptimizer, SkipsStepsThatOverflowAndFindsTheScale) {
+  Checks checks;
+  const Optimizer sgd = LossScaleOptimizer(SGD({.learning_rate = 1.0}),
+                                           {.initial_scale = 8, .dynamic_growth_steps = 2});
+  OptimizerStep step = FirstStep(checks, sgd, {{"x", Make(DType::kF32, {}, {0})}});
+  // Overflow, then two steps of gradient 1, then overflow by NaN.
+  const std::vector<double> gradients = {HUGE_VAL, 4, 4, std::nan("")}, scales = {4, 4, 8, 4},
+                            values = {0, -1, -2, -2}, updates = {0, 1, 2, 2};
+  for (size_t t = 0; t < gradients.size(); ++t) {
+    step.variables[0].gradient = checks.Input(Make(DType::kF32, {}, {gradients[t]}));
+    Advance(step, sgd.Apply(step));
+    checks.Expect("variable", step.variables[0].value, Make(DType::kF32, {}, {values[t]}));
+    checks.Expect("scale", sgd.LossScale(checks.graph(), step.shared),
+                  Make(DType::kF32, {}, {scales[t]}));
+    checks.Expect("updates", step.shared.back(), Make(DType::kI32, {}, {updates[t]}));
+  }
   checks.Run();
 }
 
 TEST(Optimizer, WrongOptionsAreRefused) {
   EXPECT_TRUE(SGD({.learning_rate = 0.0}).Check().ok());
   for (const Optimizer& wrong :
-       {SGD({.momentum = -0.1}), SGD({.momentum = 1.5}), SGD({.learning_rate = -0.1}),
-        SGD({.learning_rate = std::nan("")}), Adam({.beta_1 = 1}), Adam({.beta_2 = -0.5}),
+       {SGD({.momentum = -0.1}),
+        SGD({.momentum = 1.5}),
+        SGD({.learning_rate = -0.1}),
+        SGD({.learning_rate = std::nan("")}),
+        Adam({.beta_1 = 1}),
+        Adam({.beta_2 = -0.5}),
         Adam({.learning_rate = PiecewiseConstantDecay({.boundaries = {5}, .values = {1}})}),
         SGD({.learning_rate = PiecewiseConstantDecay({.boundaries = {5, 5}, .values = {1, 2, 3}})}),
         SGD({.learning_rate = CosineDecay({.initial_learning_rate = 1})}),
-        SGD({.learning_rate = WarmUp({.steps = 0}, 0.1)})}) {
+        SGD({.learning_rate = WarmUp({.steps = 0}, 0.1)}),
+        Nadam({.beta_1 = 1}),
+        Lion({.beta_1 = 0}),
+        RMSprop({.rho = 2}),
+        Adadelta({.rho = -1}),
+        Ftrl({.learning_rate_power = 1}),
+        Ftrl({.l1_regularization_strength = -1}),
+        LARS({.momentum = 2}),
+        SGD({}, {.clipnorm = 1, .clipvalue = 1}),
+        SGD({}, {.gradient_accumulation_steps = 1}),
+        SGD({}, {.ema_momentum = 1.5}),
+        SGD({}, {.ema_overwrite_frequency = 0}),
+        SGD({}, {.loss_scale_factor = 0}),
+        LossScaleOptimizer(SGD(), {.initial_scale = 0})}) {
     EXPECT_EQ(wrong.Check().code(), absl::StatusCode::kInvalidArgument) << wrong.ToJson().dump();
   }
-  EXPECT_THAT(std::string(Optimizer::FromName("adagrad").status().message()),
-              AllOf(HasSubstr("no optimizer 'adagrad'"), HasSubstr("SGD, Adam")));
+  EXPECT_THAT(std::string(Optimizer::FromName("adamm").status().message()),
+              AllOf(HasSubstr("no optimizer 'adamm'"), HasSubstr("SGD, Adam")));
 }
 
 TEST(Optimizer, OptionsAndSchedulesTravelThroughJson) {
   const Schedule schedule =
       WarmUp({.steps = 3, .start = 0.25},
              PiecewiseConstantDecay({.boundaries = {2, 5}, .values = {1, 0.5, 0.25}}));
-  for (const Optimizer& optimizer :
-       {SGD({.learning_rate = schedule, .momentum = 0.5, .nesterov = true}),
-        Adam({.learning_rate = 0.25, .beta_1 = 0.5, .epsilon = 1e-3, .amsgrad = true})}) {
+  std::vector<Optimizer> optimizers = {
+      SGD({.learning_rate = schedule, .momentum = 0.5, .nesterov = true}),
+      Adam({.learning_rate = 0.25, .beta_1 = 0.5, .epsilon = 1e-3, .amsgrad = true}),
+      AdamW({.weight_decay = 0.5}, {.exclude_from_weight_decay = {"bias", "gamma"}}),
+      Adagrad({}, {.global_clipnorm = 2, .use_ema = true, .ema_overwrite_frequency = 5}),
+      LARS({.exclude_from_layer_adaptation = {"bias"}}, {.gradient_accumulation_steps = 4}),
+      LossScaleOptimizer(Lamb({.learning_rate = schedule}), {.initial_scale = 4})};
+  for (const std::string& name : OptimizerNames())
+    optimizers.push_back(*Optimizer::FromName(absl::AsciiStrToLower(name)));
+  for (const Optimizer& optimizer : optimizers) {
+    EXPECT_TRUE(optimizer.Check().ok()) << optimizer.Check();
     const auto again = Optimizer::FromJson(optimizer.ToJson());
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->ToJson(), optimizer.ToJson());
-    EXPECT_EQ(again->Slots(), optimizer.Slots());
+    EXPECT_EQ(again->has_loss_scaling(), optimizer.has_loss_scaling());
     EXPECT_EQ(again->learning_rate().is_constant(), optimizer.learning_rate().is_constant());
   }
   nlohmann::ordered_json json = SGD().ToJson();
   json["config"]["moment"] = 1;
   EXPECT_THAT(std::string(Optimizer::FromJson(json).status().message()),
               HasSubstr("there is no option 'moment'"));
-}
-
-void ExpectRates(const Schedule& schedule, const std::vector<double>& steps,
-                 const std::vector<double>& want) {
-  Checks checks;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    checks.Expect(absl::StrCat(schedule.ToJson().dump(), " at ", steps[i]),
-                  schedule.At(checks.Input(Make(DType::kF32, {}, {steps[i]}))),
-                  Make(DType::kF32, {}, {want[i]}), 1e-6);
-  }
-  checks.Run();
-}
-
-TEST(Schedules, PiecewiseKeepsTheOldValueAtTheBoundaryItself) {
-  ExpectRates(PiecewiseConstantDecay({.boundaries = {10, 20}, .values = {1, 0.5, 0.1}}),
-              {0, 10, 11, 20, 21, 1e6}, {1, 1, 0.5, 0.5, 0.1, 0.1});
-}
-
-TEST(Schedules, CosineFollowsTheFormulaAndStaysAtItsEnd) {
-  std::vector<double> steps, want;
-  for (int t = 0; t <= 60; t += 5) {
-    steps.push_back(t);
-    want.push_back(0.4 * (0.9 * 0.5 * (1 + std::cos(M_PI * std::min(t, 50) / 50.0)) + 0.1));
-  }
-  ExpectRates(CosineDecay({.initial_learning_rate = 0.4, .decay_steps = 50, .alpha = 0.1}), steps,
-              want);
-}
-
-TEST(Schedules, CosineWithWarmUpRisesFirst) {
-  const auto decayed = [](double t) { return 0.8 * 0.5 * (1 + std::cos(M_PI * (t - 10) / 20)); };
-  ExpectRates(CosineDecay({.initial_learning_rate = 0.2,
-                           .decay_steps = 20,
-                           .warmup_target = 0.8,
-                           .warmup_steps = 10}),
-              {0, 5, 10, 17, 30, 99}, {0.2, 0.5, 0.8, decayed(17), 0, 0});
-}
-
-TEST(Schedules, WarmUpHandsOverToWhatFollows) {
-  ExpectRates(WarmUp({.steps = 4, .start = 0.5},
-                     PiecewiseConstantDecay({.boundaries = {2}, .values = {0.8, 0.1}})),
-              {0, 2, 3, 4, 6, 7}, {0.4, 0.6, 0.7, 0.8, 0.8, 0.1});
 }
 
 }  // namespace

@@ -39,16 +39,44 @@ Values UpdateMetrics(const Objective& objective, const Batch& batch, const Value
   return additions;
 }
 
-// The losses of the targets, each weighed by the weights of the rows; empty after an error.
+// What each row adds to the loss of a target. The step divides the sum of all rows by the number of
+// examples E of all replicas, so that here what another divisor asks for is multiplied by E over it.
+Value TargetLoss(const Target& target, const Batch& batch, Value label, Value prediction, Value mask,
+                 Value weights) {
+  const nn::LossTerms terms = target.loss.Terms(
+      {.y_true = label, .y_pred = prediction, .mask = mask, .examples = batch.mask});
+  if (!terms.sum.valid()) return Value();
+  const bool weighed = !(weights == batch.mask);
+  // Hidden, not multiplied: what a weight of 0 belongs to may be NaN.
+  const Value each = weighed ? ir::Select(ir::Equal(weights, ir::SplatLike(weights, 0)),
+                                          ir::SplatLike(terms.sum, 0), terms.sum * weights)
+                             : terms.sum;
+  const std::string& reduction = target.loss.reduction();
+  const auto over_replicas = [](Value x) { return ir::AllReduce(ir::ReduceSum(x)); };
+  Value divisor;
+  if (reduction == "sum") {
+    return each * static_cast<double>(terms.values) * over_replicas(batch.mask);
+  }
+  if (reduction == "mean_with_sample_weight" && weighed) {
+    divisor = over_replicas(terms.count * weights);
+  } else if (!terms.all_count) {
+    divisor = over_replicas(terms.count * batch.mask);
+  } else {
+    return each;
+  }
+  const Value nothing = ir::Equal(divisor, ir::SplatLike(divisor, 0));
+  return each * (over_replicas(batch.mask) /
+                 ir::Select(nothing, ir::SplatLike(divisor, 1), divisor));
+}
+
+// The losses of all targets; empty after an error.
 Values TargetLosses(const Objective& objective, const Batch& batch,
                     const nn::Network::Result& network) {
   Values losses;
   for (size_t t = 0; t < objective.targets.size(); ++t) {
-    const Target& target = objective.targets[t];
-    Value each = target.loss.PerExample(batch.labels[t], network.outputs[t]);
-    if (!each.valid()) return {};
-    const bool weighed = !(batch.weights[t] == batch.mask);
-    losses.push_back(weighed ? each * batch.weights[t] : each);
+    losses.push_back(TargetLoss(objective.targets[t], batch, batch.labels[t], network.outputs[t],
+                                network.output_masks[t], batch.weights[t]));
+    if (!losses.back().valid()) return {};
   }
   return losses;
 }

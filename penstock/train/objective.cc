@@ -47,6 +47,14 @@ absl::Status CheckObjective(const Objective& objective) {
                                                    outputs, outputs == 1 ? " output" : " outputs",
                                                    ", but there are losses for ", targets));
   }
+  for (const Target& target : objective.targets) {
+    PENSTOCK_RETURN_IF_ERROR(target.loss.Check());
+    if (target.loss.reduction() == "none") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the loss ", target.loss.name(),
+          " has the reduction 'none', which gives no number that could be minimised"));
+    }
+  }
   std::vector<std::string> names = ReportNames(objective);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

@@ -1,27 +1,49 @@
 #include "penstock/train/state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
 
 namespace penstock::train {
+namespace {
+
+Array Filled(const ir::TensorType& type, double value) {
+  Array out = Array::Zeros(type.dtype, type.shape);
+  if (value == 0) return out;
+  base::VisitNumeric(type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(out.mutable_data<T>(), out.num_elements(), static_cast<T>(value));
+  });
+  return out;
+}
+
+}  // namespace
 
 StateLayout StateLayout::Make(const Objective& objective) {
   const nn::Network& network = objective.network;
   const nn::Optimizer& optimizer = objective.optimizer;
   StateLayout layout;
-  const auto add = [&](std::string name, ir::TensorType type) {
-    layout.entries.push_back({std::move(name), std::move(type)});
+  const auto add = [&](std::string name, ir::TensorType type, double initial_value = 0) {
+    layout.entries.push_back({std::move(name), std::move(type), initial_value});
     return layout.size() - 1;
   };
   const auto& variables = network.variables();
   layout.num_variables = static_cast<int>(variables.size());
   for (const nn::VariableSpec& v : variables) add(v.name, v.type);
   for (const nn::VariableSpec& v : variables) {
+    const auto slots = v.trainable ? optimizer.Slots(v.name, v.type) : std::vector<nn::SlotSpec>();
     layout.first_slot.push_back(v.trainable ? layout.size() : -1);
-    if (!v.trainable) continue;
-    for (const std::string& slot : optimizer.Slots())
-      add(absl::StrCat("optimizer/", slot, "/", v.name), nn::Optimizer::SlotType(v.type));
+    layout.num_slots.push_back(static_cast<int>(slots.size()));
+    for (const nn::SlotSpec& slot : slots) {
+      add(absl::StrCat("optimizer/", slot.name, "/", v.name), slot.type, slot.initial_value);
+    }
+  }
+  layout.first_shared = layout.size();
+  for (const nn::SlotSpec& slot : optimizer.SharedSlots()) {
+    add(absl::StrCat("optimizer/", slot.name), slot.type, slot.initial_value);
+    ++layout.num_shared;
   }
   if (optimizer.learning_rate().is_constant()) {
     layout.learning_rate = add("optimizer/learning_rate", {DType::kF32, {}});
@@ -52,8 +74,8 @@ absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Ne
                                          const nn::Optimizer& optimizer, uint64_t seed) {
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays state, network.Initialize(seed));
   for (int i = layout.num_variables; i < layout.size(); ++i) {
-    const auto& [name, type] = layout.entries[i];
-    state.Set(name, Array::Zeros(type.dtype, type.shape));
+    const StateLayout::Entry& entry = layout.entries[i];
+    state.Set(entry.name, Filled(entry.type, entry.initial_value));
   }
   if (layout.learning_rate >= 0) {
     const double rate = optimizer.learning_rate().constant();
@@ -84,7 +106,7 @@ absl::StatusOr<DeviceState> DeviceState::Put(const StateLayout& layout, const St
 
 absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strategy, int entry,
                               const Array& array) {
-  const auto& [name, type] = layout.entries[entry];
+  const auto& [name, type, initial_value] = layout.entries[entry];
   if (array.dtype() != type.dtype || !(array.shape() == type.shape)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", name, "' is ", type.ToString(), "; got ", array.TypeString()));

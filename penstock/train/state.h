@@ -20,19 +20,25 @@ using base::NamedArrays;
 // The state's entries in the order in which programs take them:
 //   variables...                        "conv2d/kernel"
 //   slots, variable by variable...      "optimizer/momentum/conv2d/kernel"
+//   the optimizer's own numbers...      "optimizer/dynamic_scale"
 //   "optimizer/learning_rate"           f32, only when the schedule is a constant: callbacks may
-//   set it "optimizer/iteration"               i32, finished steps "random/key" ui32[2] "halted"
-//   i32, the step whose numbers were not finite, -1 while all is well;
-//                                       only when asked for
+//                                       set it
+//   "optimizer/iteration"               i32, finished steps
+//   "random/key"                        ui32[2]
+//   "halted"                            i32, the step whose numbers were not finite, -1 while all
+//                                       is well; only when asked for
 //   metrics...                          "metrics/loss/0", "metrics/accuracy/1", as ReportNames
 struct StateLayout {
   struct Entry {
     std::string name;
     ir::TensorType type;
+    double initial_value = 0;  // of what the optimizer keeps
   };
   std::vector<Entry> entries;
   int num_variables = 0;
-  std::vector<int> first_slot;  // of each variable; -1 for those that are not trained
+  // Of each variable; -1 and 0 for those that are not trained.
+  std::vector<int> first_slot, num_slots;
+  int first_shared = 0, num_shared = 0;
   int learning_rate = -1;
   int iteration = -1;
   int key = -1;

@@ -107,8 +107,6 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
   return ir::Concatenate(numbers, 0);
 }
 
-Value AllFinite(Value x) { return ir::ReduceAnd(ir::IsFinite(x)); }
-
 // The training step before donation and printing; shared by TrainStep and DiagnoseStep.
 struct Step {
   Values state;
@@ -116,8 +114,8 @@ struct Step {
   Forward forward;
   Value loss;                // f32 scalar: this replica's share of the mean
   std::vector<int> trained;  // indices of variables
-  Values gradients;          // of `trained`, summed over replicas
-  Values metric_additions;   // summed over replicas
+  Values gradients;  // of `trained`, of the loss as the optimizer scales it; summed over replicas
+  Values metric_additions;  // summed over replicas
 };
 
 // Forward, backward and the one collective. An invalid `loss` means that the graph has an error.
@@ -145,7 +143,9 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
     step.trained.push_back(i);
     targets.push_back(variables[i]);
   }
-  Values reduced = ir::Gradients(step.loss, targets);
+  const Values shared(state.begin() + layout.first_shared,
+                      state.begin() + layout.first_shared + layout.num_shared);
+  Values reduced = ir::Gradients(step.loss, targets, objective.optimizer.LossScale(graph, shared));
   // Sums over replicas are of 32 bits, also for variables that are kept in 16.
   for (size_t t = 0; t < reduced.size(); ++t) {
     reduced[t] = ir::Convert(reduced[t], nn::Optimizer::SlotType(targets[t].type()).dtype);
@@ -185,21 +185,28 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
   ir::Scope scope(graph, "optimizer");
   Values next = step.state;
   const Value iteration = step.state[layout.iteration];
-  const Value step_number = ir::Convert(iteration, DType::kF32);
-  const Value rate = layout.learning_rate >= 0
-                         ? step.state[layout.learning_rate]
-                         : objective.optimizer.learning_rate().At(step_number);
-  const int num_slots = static_cast<int>(objective.optimizer.Slots().size());
+  const auto entries = [&](int begin, int count) {
+    return Values(step.state.begin() + begin, step.state.begin() + begin + count);
+  };
+  nn::OptimizerStep update{.shared = entries(layout.first_shared, layout.num_shared),
+                           .iteration = iteration};
+  if (layout.learning_rate >= 0) update.learning_rate = step.state[layout.learning_rate];
   for (size_t t = 0; t < step.trained.size(); ++t) {
-    const int variable = step.trained[t], slot = layout.first_slot[variable];
-    const nn::OptimizerResult result = objective.optimizer.Apply(
-        {.variable = step.state[variable],
+    const int variable = step.trained[t];
+    update.variables.push_back(
+        {.name = layout.entries[variable].name,
+         .value = step.state[variable],
          .gradient = step.gradients[t],
-         .slots = Values(step.state.begin() + slot, step.state.begin() + slot + num_slots),
-         .learning_rate = rate,
-         .step = step_number});
-    next[variable] = result.variable;
-    for (int s = 0; s < num_slots; ++s) next[slot + s] = result.slots[s];
+         .slots = entries(layout.first_slot[variable], layout.num_slots[variable])});
+  }
+  const nn::OptimizerResult updated = objective.optimizer.Apply(update);
+  if (!graph.status().ok()) return {};
+  std::copy(updated.shared.begin(), updated.shared.end(), next.begin() + layout.first_shared);
+  for (size_t t = 0; t < step.trained.size(); ++t) {
+    const int variable = step.trained[t];
+    next[variable] = updated.variables[t].value;
+    std::copy(updated.variables[t].slots.begin(), updated.variables[t].slots.end(),
+              next.begin() + layout.first_slot[variable]);
   }
   Constrain(objective.network, step.trained, next);
   std::vector<int> which;
@@ -213,14 +220,14 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
 }
 
 // Leaves the state as it was from the first step on whose numbers are not finite.
-void HaltOnNan(const StateLayout& layout, const Step& step, Values& next) {
-  // One reduction of numbers. XLA takes a reduction of booleans apart into a chain of ands, and
-  // repeats the chain wherever an entry of the state is chosen: for ResNet-50 a hundred thousand.
+void HaltOnNan(const nn::Optimizer& optimizer, const StateLayout& layout, const Step& step,
+               Values& next) {
   Values found{step.metric_additions[0]};  // the sum of losses over all replicas
-  found.insert(found.end(), step.gradients.begin(), step.gradients.end());
-  for (Value& x : found) x = ir::Reshape(AllFinite(x), {1});
-  const Value least = ir::ReduceMin(ir::Convert(ir::Concatenate(found, 0), DType::kI32));
-  const Value fine = ir::Greater(least, ir::SplatLike(least, 0));
+  // Loss scaling skips steps with infinite gradients by itself.
+  if (!optimizer.has_loss_scaling()) {
+    found.insert(found.end(), step.gradients.begin(), step.gradients.end());
+  }
+  const Value fine = ir::AllFinite(found);
   const Value halted = step.state[layout.halted],
               running = ir::Less(halted, ir::SplatLike(halted, 0));
   const Value keep = ir::And(fine, running);
@@ -275,7 +282,8 @@ absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective
     const Step step = BuildStep(inside, objective, layout, before, one);
     if (!inside.status().ok()) return {};
     Values next = NextState(inside, objective, layout, step);
-    if (halt_on_nan) HaltOnNan(layout, step, next);
+    if (!inside.status().ok()) return {};
+    if (halt_on_nan) HaltOnNan(objective.optimizer, layout, step, next);
     return next;
   };
   Values results = types.depth == 1 ? step(graph, state, batch) : Loop(graph, state, batch, step);
@@ -354,7 +362,7 @@ absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLa
   const auto look = [&](std::string place, Value x) {
     if (!x.valid() || !base::IsFloat(x.dtype())) return;
     diagnosis.places.push_back(std::move(place));
-    found.push_back(ir::Reshape(ir::Convert(AllFinite(x), DType::kI32), {1}));
+    found.push_back(ir::Reshape(ir::Convert(ir::AllFinite({x}), DType::kI32), {1}));
   };
   for (int i = 0; i < layout.num_variables; ++i) {
     look(absl::StrCat("variable ", layout.entries[i].name), step.state[i]);

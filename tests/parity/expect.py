@@ -5,7 +5,6 @@ their title. Writes rows.json, a list of rows, and expected.safetensors, whose t
 "<index of the row>/<what>": inputs and weights to start from, outputs, gradients and new values to reach.
 """
 
-import json
 import os
 import pathlib
 import sys
@@ -21,9 +20,11 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
-import safetensors.numpy
 
+import expect_optimizers
 import table
+from expect_optimizers import described, keras_optimizer
+from expected import Expected, numbers, seeded, title
 
 
 # Every weight gets its value below; drawing first ones would compile a program for each shape.
@@ -31,44 +32,6 @@ keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: jnp.
 
 
 ONLY = os.environ.get("PENSTOCK_PARITY_ONLY", "")
-
-
-class Expected:
-    """Collects rows and their tensors."""
-
-    def __init__(self):
-        self.rows, self.tensors = [], {}
-
-    def add(self, kind, name, tensors, **row):
-        for key, value in tensors.items():
-            value = np.asarray(value)
-            if value.dtype == jnp.bfloat16:
-                value = value.astype(np.float32)
-            if value.dtype in (np.float64, np.int64, np.bool_):
-                value = value.astype(np.int64 if value.dtype == np.int64 else np.float32)
-            self.tensors[f"{len(self.rows)}/{key}"] = np.array(value, order="C")
-        self.rows.append({"kind": kind, "name": name, **row})
-
-    def write(self, folder):
-        (folder / "rows.json").write_text(json.dumps(self.rows, indent=1))
-        safetensors.numpy.save_file(self.tensors, folder / "expected.safetensors")
-
-
-def title(class_name, options, *more):
-    """A row's name, for people."""
-    words = [f"{key}={json.dumps(value)}" for key, value in options.items()]
-    return " ".join([class_name, *words, *(str(m) for m in more if m)])
-
-
-def seeded(text):
-    """Random numbers that depend on the row alone, not on the rows before it."""
-    return np.random.default_rng(list(text.encode()))
-
-
-def numbers(rng, shape, dtype="float32", high=200):
-    if dtype == "float32":
-        return rng.normal(size=shape).astype(np.float32)
-    return rng.integers(0, high, size=shape).astype(dtype)
 
 
 # ---- Layers ----
@@ -298,48 +261,6 @@ def add_metric(expected, spec):
     expected.add("metric", name, tensors, metric=described, dtype=dtype)
 
 
-# ---- Schedules and optimizers ----
-
-
-def schedule(class_name, options):
-    return getattr(keras.optimizers.schedules, class_name)(**options)
-
-
-def ours(class_name, options):
-    return {"class_name": class_name, "config": options}
-
-
-def add_schedule(expected, class_name, options, keras_schedule, json_config):
-    rate = jax.jit(keras_schedule)
-    rates = [float(rate(np.float32(step))) for step in table.SCHEDULE_STEPS]
-    tensors = {"steps": np.array(table.SCHEDULE_STEPS, np.float32), "rates": np.array(rates)}
-    expected.add("schedule", title(class_name, options), tensors, schedule=json_config)
-
-
-def with_schedule(options):
-    """Options as the class takes them: a schedule made from its description."""
-    rate = options.get("learning_rate")
-    if isinstance(rate, dict):
-        return {**options, "learning_rate": schedule(rate["class_name"], rate["config"])}
-    return options
-
-
-def add_optimizer(expected, class_name, options):
-    name = title(class_name, options)
-    rng = seeded(name)
-    optimizer = getattr(keras.optimizers, class_name)(**with_schedule(options))
-    variables = [keras.Variable(numbers(rng, shape)) for shape in ((3, 4), (5,), ())]
-    tensors = {f"start/{i}": v.numpy() for i, v in enumerate(variables)}
-    steps = [[numbers(rng, v.shape) * 10.0 ** rng.integers(-3, 2) for v in variables] for _ in range(10)]
-    steps[4] = [np.zeros(v.shape, np.float32) for v in variables]
-    for step, gradients in enumerate(steps):
-        optimizer.apply([jnp.asarray(g) for g in gradients], variables)
-        for i, v in enumerate(variables):
-            tensors[f"gradient/{step}/{i}"] = gradients[i]
-            tensors[f"value/{step}/{i}"] = v.numpy()
-    expected.add("optimizer", name, tensors, optimizer=ours(class_name, options))
-
-
 # ---- Training ----
 
 ROWS, BATCH = 75, 8  # ten steps, three rows in the last
@@ -366,7 +287,7 @@ def add_training(expected, spec):
         variable.assign(weight_value(rng, variable))
     path = lambda variable: "/".join(variable.path.split("/")[-2:])
     tensors = {"x": x, "y": y, **{f"weight/{path(v)}": v.numpy() for v in model.weights}}
-    model.compile(getattr(keras.optimizers, spec["optimizer"][0])(**with_schedule(spec["optimizer"][1])),
+    model.compile(keras_optimizer(*spec["optimizer"]),
                   getattr(keras.losses, spec["loss"][0])(**spec["loss"][1]), metrics=spec["metrics"])
     history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0).history
     tensors.update({f"history/{key}": value[0] for key, value in history.items()})
@@ -376,7 +297,7 @@ def add_training(expected, spec):
     tensors.update({f"evaluated/{key}": value for key, value in evaluated.items()})
     loss = getattr(keras.losses, spec["loss"][0])(**spec["loss"][1])
     expected.add("training", spec["name"], tensors, layers=spec["layers"], batch=BATCH, metrics=spec["metrics"],
-                 input_dtype=spec.get("dtype", "float32"), optimizer=ours(*spec["optimizer"]),
+                 input_dtype=spec.get("dtype", "float32"), optimizer=described(*spec["optimizer"]),
                  loss={"name": loss.name, "config": spec["loss"][1]})
 
 
@@ -392,13 +313,7 @@ def main():
         add_loss(expected, spec)
     for spec in table.METRICS:
         add_metric(expected, spec)
-    for class_name, options in table.SCHEDULES:
-        add_schedule(expected, class_name, options, schedule(class_name, options), ours(class_name, options))
-    for row in table.WARM_UPS:
-        config = {**row["config"], "then": ours(*row["then"])}
-        add_schedule(expected, "WarmUp", config, schedule(*row["keras"]), ours("WarmUp", config))
-    for class_name, options in table.OPTIMIZERS:
-        add_optimizer(expected, class_name, options)
+    expect_optimizers.add_all(expected)
     for spec in table.TRAINING:
         add_training(expected, spec)
     expected.write(pathlib.Path(sys.argv[1]))

@@ -32,6 +32,8 @@ absl::Status BuildLoss(const Row& row, RowBuilder& builder);
 absl::Status BuildMetric(const Row& row, RowBuilder& builder);
 absl::Status BuildSchedule(const Row& row, RowBuilder& builder);
 absl::Status BuildOptimizer(const Row& row, RowBuilder& builder);
+absl::Status BuildRegularizer(const Row& row, RowBuilder& builder);
+absl::Status BuildConstraint(const Row& row, RowBuilder& builder);
 
 // Training goes through room keras and makes its own programs; what differs, a line each.
 absl::StatusOr<std::string> CheckTraining(const Row& row);

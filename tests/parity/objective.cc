@@ -1,12 +1,10 @@
-// Losses, metrics, schedules and optimizers.
+// Losses and metrics.
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/ir/gradients.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
-#include "penstock/nn/optimizers.h"
-#include "penstock/nn/schedules.h"
 
 #include "tests/parity/kinds.h"
 
@@ -63,48 +61,6 @@ absl::Status BuildMetric(const Row& row, RowBuilder& builder) {
   }
   PENSTOCK_RETURN_IF_ERROR(builder.graph().status());
   builder.Expect("result", metric.Result(states), row.Get("result"));
-  return absl::OkStatus();
-}
-
-absl::Status BuildSchedule(const Row& row, RowBuilder& builder) {
-  PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule schedule,
-                            nn::Schedule::FromJson(row.spec["schedule"]));
-  PENSTOCK_RETURN_IF_ERROR(schedule.Check());
-  const ir::Value steps = builder.Input(row.Get("steps"));
-  ir::Values rates;
-  for (int64_t i = 0; i < steps.shape().dim(0); ++i) {
-    const ir::Value step = ir::Reshape(ir::SliceAxis(steps, 0, i, i + 1), {});
-    rates.push_back(ir::Reshape(schedule.At(step), {1}));
-  }
-  PENSTOCK_RETURN_IF_ERROR(builder.graph().status());
-  builder.Expect("rates", ir::Concatenate(rates, 0), row.Get("rates"));
-  return absl::OkStatus();
-}
-
-absl::Status BuildOptimizer(const Row& row, RowBuilder& builder) {
-  PENSTOCK_ASSIGN_OR_RETURN(const nn::Optimizer optimizer,
-                            nn::Optimizer::FromJson(row.spec["optimizer"]));
-  PENSTOCK_RETURN_IF_ERROR(optimizer.Check());
-  ir::Graph& graph = builder.graph();
-  for (int i = 0; row.Has(absl::StrCat("start/", i)); ++i) {
-    ir::Value variable = builder.Input(row.Get(absl::StrCat("start/", i)));
-    ir::Values slots(optimizer.Slots().size(), ir::SplatLike(variable, 0));
-    for (int step = 0; row.Has(absl::StrCat("gradient/", step, "/", i)); ++step) {
-      const std::string at = absl::StrCat("/", step, "/", i);
-      const ir::Value count = ir::Splat(graph, {base::DType::kF32, {}}, step);
-      nn::OptimizerResult result =
-          optimizer.Apply({.variable = variable,
-                           .gradient = builder.Input(row.Get("gradient" + at)),
-                           .slots = slots,
-                           .learning_rate = optimizer.learning_rate().At(count),
-                           .step = count});
-      variable = result.variable;
-      slots = std::move(result.slots);
-      PENSTOCK_RETURN_IF_ERROR(graph.status());
-      builder.Expect(absl::StrCat("variable ", i, " after step ", step), variable,
-                     row.Get("value" + at));
-    }
-  }
   return absl::OkStatus();
 }
 

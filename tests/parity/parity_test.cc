@@ -21,9 +21,13 @@
 #include "penstock/ir/ops.h"
 #include "penstock/ir/testing/run.h"
 #include "penstock/nn/activations.h"
+#include "penstock/nn/constraints.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
+#include "penstock/nn/optimizer.h"
+#include "penstock/nn/regularizers.h"
+#include "penstock/nn/schedules.h"
 
 #include "tests/parity/kinds.h"
 #include "tests/python.h"
@@ -162,6 +166,7 @@ void Register(const std::vector<Row>& rows) {
   const std::map<std::string, BuildRow> kinds = {
       {"layer", BuildLayer},       {"loss", BuildLoss},           {"metric", BuildMetric},
       {"schedule", BuildSchedule}, {"optimizer", BuildOptimizer},
+      {"regularizer", BuildRegularizer}, {"constraint", BuildConstraint},
   };
   std::map<std::string, std::shared_ptr<Group>> groups;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -202,6 +207,19 @@ class CompletenessTest : public ::testing::Test {
       const std::string activation = row.spec["config"]["activation"];
       activations.insert(activation.substr(0, activation.find('(')));
     }
+    std::set<std::string> optimizers, schedules, regularizers, constraints;
+    for (const Row& row : *rows_) {
+      const auto name = [&](const char* key) { return row.spec[key]["class_name"]; };
+      if (row.kind() == "optimizer") optimizers.insert(name("optimizer"));
+      if (row.kind() == "schedule") schedules.insert(name("schedule"));
+      if (row.kind() == "regularizer") regularizers.insert(nn::SnakeCase(name("regularizer")));
+      if (row.kind() == "constraint") constraints.insert(nn::SnakeCase(name("constraint")));
+    }
+    optimizers.erase("LossScaleOptimizer");  // goes around another
+    EXPECT_THAT(nn::OptimizerNames(), ::testing::UnorderedElementsAreArray(optimizers));
+    EXPECT_THAT(nn::ScheduleNames(), ::testing::UnorderedElementsAreArray(schedules));
+    EXPECT_EQ(nn::RegularizerNames().size(), regularizers.size());
+    EXPECT_EQ(nn::ConstraintNames().size(), constraints.size());
     EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
     EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));

@@ -33,44 +33,6 @@ LAYERS = [
     *rows_layers_preprocessing.ROWS,
 ]
 
-# ---- Schedules, and where they are asked ----
-COSINE = ("CosineDecay", {"initial_learning_rate": 0.4, "decay_steps": 20})
-SCHEDULES = [
-    ("PiecewiseConstantDecay", {"boundaries": [3, 10], "values": [0.1, 0.01, 0.001]}),
-    ("PiecewiseConstantDecay", {"boundaries": [0], "values": [1.0, 0.5]}),
-    COSINE,
-    ("CosineDecay", {"initial_learning_rate": 0.4, "decay_steps": 20, "alpha": 0.1}),
-    ("CosineDecay", {"initial_learning_rate": 0.0, "decay_steps": 20, "warmup_target": 0.3, "warmup_steps": 5}),
-    ("CosineDecay",
-     {"initial_learning_rate": 0.05, "decay_steps": 7, "alpha": 0.2, "warmup_target": 0.3, "warmup_steps": 11}),
-]
-SCHEDULE_STEPS = [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 17, 18, 19, 20, 21, 24, 25, 26, 100, 1000000]
-# Ours alone: WarmUp before a constant and before cosine decay is cosine decay with Keras's own warm-up.
-WARM_UPS = [
-    {"config": {"steps": 5, "start": 0.0}, "then": ("CosineDecay", {"initial_learning_rate": 0.3, "decay_steps": 20}),
-     "keras": ("CosineDecay", {"initial_learning_rate": 0.0, "decay_steps": 20, "warmup_target": 0.3,
-                               "warmup_steps": 5})},
-    {"config": {"steps": 4, "start": 0.25},
-     "then": ("CosineDecay", {"initial_learning_rate": 0.2, "decay_steps": 10, "alpha": 0.5}),
-     "keras": ("CosineDecay", {"initial_learning_rate": 0.05, "decay_steps": 10, "alpha": 0.5, "warmup_target": 0.2,
-                               "warmup_steps": 4})},
-]
-
-# ---- Optimizers: (class, options); ten steps with given gradients ----
-OPTIMIZERS = [
-    ("SGD", {}),
-    ("SGD", {"learning_rate": 0.1, "momentum": 0.9}),
-    ("SGD", {"learning_rate": 0.1, "momentum": 0.9, "nesterov": True}),
-    ("SGD", {"learning_rate": 0.5, "momentum": 1.0}),
-    ("SGD", {"learning_rate": {"class_name": COSINE[0], "config": COSINE[1]}, "momentum": 0.5, "nesterov": True}),
-    ("SGD", {"learning_rate": {"class_name": SCHEDULES[0][0], "config": SCHEDULES[0][1]}}),
-    ("Adam", {}),
-    ("Adam", {"learning_rate": 0.1, "beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
-    ("Adam", {"learning_rate": 0.01, "amsgrad": True}),
-    ("Adam", {"learning_rate": 0.1, "beta_1": 0.0}),
-    ("Adam", {"learning_rate": {"class_name": COSINE[0], "config": COSINE[1]}}),
-]
-
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
 #   layers     [name, class, options, names of the inputs]; the first is the input, the last the output
 
