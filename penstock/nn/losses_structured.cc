@@ -146,9 +146,6 @@ struct CircleLoss : LossBody {
 
 // ---- Sequences ----
 
-// log(e^a + e^b) of finite numbers.
-Value LogAddExp(Value a, Value b) { return ir::Maximum(a, b) + ir::Softplus(-ir::Abs(a - b)); }
-
 // The forward algorithm over log probabilities, with two states for each label: the label was just
 // emitted, or blanks after the first n labels ("blank", of n = 0...length).
 struct CtcLoss : LossBody {
@@ -204,7 +201,7 @@ struct CtcLoss : LossBody {
           const Value emission = now(at[2]), blank = now(at[3]), label = at[1];
           const Value before = Reach(at[0], label + kLogZero * at[4]);
           const Value next_label =
-              LogAddExp(ir::SliceAxis(before, 1, 0, length) + emission, label + emission);
+              ir::LogAddExp(ir::SliceAxis(before, 1, 0, length) + emission, label + emission);
           const Value next_blank = Reach(before + blank, label + blank + kLogZero * (1.0 - at[4]));
           return {next_blank, next_label, at[2], at[3], at[4]};
         });
@@ -217,7 +214,7 @@ struct CtcLoss : LossBody {
   static Value Reach(Value blank, Value added) {
     const int64_t length = blank.shape().dim(1);
     return ir::Concatenate(
-        {ir::SliceAxis(blank, 1, 0, 1), LogAddExp(ir::SliceAxis(blank, 1, 1, length), added)}, 1);
+        {ir::SliceAxis(blank, 1, 0, 1), ir::LogAddExp(ir::SliceAxis(blank, 1, 1, length), added)}, 1);
   }
 };
 

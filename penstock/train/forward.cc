@@ -40,9 +40,10 @@ Values UpdateMetrics(const Objective& objective, const Batch& batch, const Value
 }
 
 // What each row adds to the loss of a target. The step divides the sum of all rows by the number of
-// examples E of all replicas, so that here what another divisor asks for is multiplied by E over it.
-Value TargetLoss(const Target& target, const Batch& batch, Value label, Value prediction, Value mask,
-                 Value weights) {
+// examples E of all replicas, so that here what another divisor asks for is multiplied by E over
+// it.
+Value TargetLoss(const Target& target, const Batch& batch, Value label, Value prediction,
+                 Value mask, Value weights) {
   const nn::LossTerms terms = target.loss.Terms(
       {.y_true = label, .y_pred = prediction, .mask = mask, .examples = batch.mask});
   if (!terms.sum.valid()) return Value();
@@ -65,8 +66,8 @@ Value TargetLoss(const Target& target, const Batch& batch, Value label, Value pr
     return each;
   }
   const Value nothing = ir::Equal(divisor, ir::SplatLike(divisor, 0));
-  return each * (over_replicas(batch.mask) /
-                 ir::Select(nothing, ir::SplatLike(divisor, 1), divisor));
+  return each *
+         (over_replicas(batch.mask) / ir::Select(nothing, ir::SplatLike(divisor, 1), divisor));
 }
 
 // The losses of all targets; empty after an error.

@@ -50,9 +50,9 @@ absl::Status CheckObjective(const Objective& objective) {
   for (const Target& target : objective.targets) {
     PENSTOCK_RETURN_IF_ERROR(target.loss.Check());
     if (target.loss.reduction() == "none") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the loss ", target.loss.name(),
-          " has the reduction 'none', which gives no number that could be minimised"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the loss ", target.loss.name(),
+                       " has the reduction 'none', which gives no number that could be minimised"));
     }
   }
   std::vector<std::string> names = ReportNames(objective);
