@@ -51,8 +51,15 @@ void CallContext::AddLoss(Value loss) {
 
 void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
   if (regularizer.empty() || !y.valid()) return;
+  if (const Value& mask = sample_mask(); mask.valid()) {
+    Shape each(std::vector<int64_t>(y.rank(), 1));
+    each.set_dim(0, y.shape().dim(0));
+    y = y * ir::Convert(ir::Reshape(mask, each), y.dtype());
+  }
   const Value penalty = Regularize(regularizer, y);
-  if (penalty.valid()) AddLoss(penalty / static_cast<double>(y.shape().dim(0)));
+  if (!penalty.valid()) return;
+  // A sum over the whole batch, which AddLoss's mean over replicas leaves as it is.
+  AddLoss(graph().num_replicas() == 1 ? penalty : ir::AllReduce(penalty));
 }
 
 Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Values& inputs,

@@ -119,7 +119,9 @@ struct Polynomial : ScheduleBody {
     } else {
       step = ir::Minimum(step, steps);
     }
-    const Value left = ir::Power(1.0 - step / steps, Like(step, options.power));
+    // Not below 0, where a quotient that is rounded up would put it: a root of that is NaN.
+    const Value left =
+        ir::Power(ir::Maximum(1.0 - step / steps, Like(step, 0)), Like(step, options.power));
     const double end = options.end_learning_rate;
     return left * (options.initial_learning_rate - end) + end;
   }

@@ -159,6 +159,32 @@ TEST_P(Weights, PenaltiesCountOnceWhateverTheReplicas) {
   EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0], 1 - 0.01 * (slope + 1), 1e-5);
 }
 
+// Sums over the batch, whatever part of it a replica has, and not of padding: 7 rows on 2 or 3
+// replicas.
+TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
+  const nn::Symbol x = nn::Input({.shape = {1}, .name = "x"});
+  const nn::Layer penalised = nn::Lambda(
+      [](nn::CallContext& ctx, const nn::Values& v) -> nn::Outputs {
+        const ir::Value y = v[0] * ctx.Variable("w", {1}, "ones");
+        ctx.RegularizeActivity("l2(0.1)", y);
+        return y;
+      },
+      {.name = "a"});
+  auto trainer = Make(nn::Network({x}, {penalised(x)}), {MeanSquares()}, 0.001, GetParam());
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto data = data::Dataset::FromArrays({{"x", Column(kX)}, {"y", Column(kA)}}).Batch(7);
+  const auto history = (*trainer)->Fit(data, {});
+  ASSERT_TRUE(history.ok()) << history.status();
+  double squares = 0, slope = 0;
+  for (size_t i = 0; i < kX.size(); ++i) {
+    squares += kX[i] * kX[i];
+    slope += 2 * (kX[i] - kA[i]) * kX[i] / 7;
+  }
+  EXPECT_NEAR(*history->epochs[0].Get("loss"), MeanOfSquares(kA, 1, {}) + 0.1 * squares, 1e-4);
+  EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0],
+              1 - 0.001 * (slope + 0.2 * squares), 1e-5);
+}
+
 TEST(Targets, AConstraintHoldsAfterEachStep) {
   auto trainer = Make(OneHead({.constraint = "max_norm(0.1)"}), {MeanSquares()}, 0.001);
   ASSERT_TRUE(trainer.ok()) << trainer.status();

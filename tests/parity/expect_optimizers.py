@@ -11,6 +11,10 @@ import rows_optimizers as rows
 from expected import numbers, seeded, title
 
 
+# A variable that comes close to zero is the sum of steps of about this size, which cancel.
+LEAST = 0.1
+
+
 def described(class_name, options):
     """As Keras writes an object."""
     return {"class_name": class_name, "config": options}
@@ -153,7 +157,7 @@ def add_optimizer(expected, spec):
     tolerance = spec.get("tolerance", rows.BFLOAT16 if dtype == "bfloat16" else None)
     expected.add("optimizer", name, tensors, optimizer=described(spec["class"], config), dtype=dtype,
                  variables=[{"name": n, "constraint": constraint if n == "kernel" else None} for n in NAMES],
-                 **({"tolerance": tolerance} if tolerance else {}))
+                 least=LEAST, **({"tolerance": tolerance} if tolerance else {}))
 
 
 # ---- Regularizers and constraints ----

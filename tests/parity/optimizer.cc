@@ -56,8 +56,7 @@ absl::Status BuildOptimizer(const Row& row, RowBuilder& builder) {
   for (int t = 0; row.Has(absl::StrCat("gradient/", t, "/0")); ++t) {
     step.iteration = ir::Splat(builder.graph(), {base::DType::kI32, {}}, t);
     for (size_t i = 0; i < step.variables.size(); ++i) {
-      step.variables[i].gradient =
-          builder.Input(row.Get(absl::StrCat("gradient/", t, "/", i)));
+      step.variables[i].gradient = builder.Input(row.Get(absl::StrCat("gradient/", t, "/", i)));
     }
     const nn::OptimizerResult result = optimizer.Apply(step);
     PENSTOCK_RETURN_IF_ERROR(builder.graph().status());

@@ -119,21 +119,21 @@ class Group {
 
 class SharedRowTest : public ::testing::Test {
  public:
-  SharedRowTest(std::shared_ptr<Group> group, size_t index, double tolerance)
-      : group_(std::move(group)), index_(index), tolerance_(tolerance) {}
+  SharedRowTest(std::shared_ptr<Group> group, size_t index, const Row* row)
+      : group_(std::move(group)), index_(index), row_(row) {}
   void TestBody() override {
     const Outcome& outcome = group_->Get(index_);
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     EXPECT_FALSE(outcome.expectations.empty());
     for (const Expectation& e : outcome.expectations) {
-      EXPECT_EQ(Difference(e.name, e.got, e.want, tolerance_), "");
+      EXPECT_EQ(Difference(e.name, e.got, e.want, row_->tolerance(), row_->least()), "");
     }
   }
 
  private:
   std::shared_ptr<Group> group_;
   size_t index_;
-  double tolerance_;
+  const Row* row_;
 };
 
 class TrainingRowTest : public ::testing::Test {
@@ -164,9 +164,10 @@ std::string TestName(size_t index, const Row& row) {
 
 void Register(const std::vector<Row>& rows) {
   const std::map<std::string, BuildRow> kinds = {
-      {"layer", BuildLayer},       {"loss", BuildLoss},           {"metric", BuildMetric},
-      {"schedule", BuildSchedule}, {"optimizer", BuildOptimizer},
-      {"regularizer", BuildRegularizer}, {"constraint", BuildConstraint},
+      {"layer", BuildLayer},           {"loss", BuildLoss},
+      {"metric", BuildMetric},         {"schedule", BuildSchedule},
+      {"optimizer", BuildOptimizer},   {"regularizer", BuildRegularizer},
+      {"constraint", BuildConstraint},
   };
   std::map<std::string, std::shared_ptr<Group>> groups;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -184,10 +185,9 @@ void Register(const std::vector<Row>& rows) {
       group = std::make_shared<Group>(build->second);
     }
     const size_t index = group->Add(row);
-    ::testing::RegisterTest(kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [group, index, row]() -> ::testing::Test* {
-                              return new SharedRowTest(group, index, row->tolerance());
-                            });
+    ::testing::RegisterTest(
+        kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+        [group, index, row]() -> ::testing::Test* { return new SharedRowTest(group, index, row); });
   }
 }
 

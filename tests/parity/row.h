@@ -23,6 +23,8 @@ struct Row {
   std::string name() const { return spec["name"]; }
   // How much may differ, relative; float32 promises kTolerance.
   double tolerance() const { return spec.value("tolerance", kTolerance); }
+  // Below this a difference is rounding of other terms.
+  double least() const { return spec.value("least", 0.01); }
   // The tensor must be there (contract: expect.py wrote it).
   const base::Array& Get(absl::string_view tensor) const;
   bool Has(absl::string_view tensor) const { return tensors.Find(tensor) != nullptr; }
@@ -34,10 +36,10 @@ struct Row {
 absl::StatusOr<std::vector<Row>> ReadRows(const std::string& folder);
 
 // "" if `got` is `want`, else what differs. Two tensors are the same when their types are and no
-// element differs by more than `tolerance` times the largest element of `want` (at least 0.01:
-// below that a difference is rounding of other terms). NaN and infinity must stand in the same
-// places.
+// element differs by more than `tolerance` times the largest element of `want` (at least
+// `least`: below that a difference is rounding of other terms). NaN and infinity must stand in the
+// same places.
 std::string Difference(absl::string_view name, const base::Array& got, const base::Array& want,
-                       double tolerance);
+                       double tolerance, double least = 0.01);
 
 }  // namespace penstock::tests

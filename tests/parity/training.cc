@@ -80,7 +80,8 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
   const std::string text =
       Difference("predictions", predictions, row.Get("predictions"), kTolerance);
   if (!text.empty()) absl::StrAppend(&differences, text, "\n");
-  PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs evaluated, model.Evaluate(x, y, {.batch_size = batch}));
+  PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs evaluated,
+                            model.Evaluate(x, y, {.batch_size = batch}));
   CompareLogs(row, "evaluated/", evaluated, &differences);
   return differences;
 }
