@@ -28,6 +28,17 @@ constexpr Merge kAverage = {"Average", "averages", ir::Add, true};
 constexpr Merge kMaximum = {"Maximum", "compares", ir::Maximum};
 constexpr Merge kMinimum = {"Minimum", "compares", ir::Minimum};
 
+// The mask of elementwise merging: a step is real when it is in any input, and none is masked
+// unless every input has a mask.
+void MergeMasks(CallContext& ctx, size_t inputs) {
+  Value mask = ctx.input_mask(0);
+  for (size_t i = 1; i < inputs && mask.valid(); ++i) {
+    const Value other = ctx.input_mask(i);
+    mask = other.valid() ? ir::Or(mask, other) : other;
+  }
+  if (mask.valid()) ctx.SetOutputMask(mask);
+}
+
 template <const Merge& kMerge>
 struct MergeLayer : LayerOf<MergeOptions> {
   using LayerOf::LayerOf;
@@ -44,6 +55,7 @@ struct MergeLayer : LayerOf<MergeOptions> {
     for (size_t i = 1; i < inputs.size(); ++i) {
       merged = kMerge.merge(merged, WithRank(inputs[i], rank));
     }
+    MergeMasks(ctx, inputs.size());
     return kMerge.mean ? merged / static_cast<double>(inputs.size()) : merged;
   }
 
@@ -60,7 +72,32 @@ struct ConcatenateLayer : LayerOf<ConcatenateOptions> {
   void Fields(Config& config) override { config("axis", options_.axis); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (inputs.empty()) return ctx.Fail("joins one input or more, got none");
-    return ir::Concatenate(inputs, options_.axis);
+    const Value y = ir::Concatenate(inputs, options_.axis);
+    if (y.valid()) JoinMasks(ctx, inputs);
+    return y;
+  }
+
+ private:
+  // Of sequences: masks follow each other along the steps, or, along the features, a step is real
+  // when it is in any input. An input without a mask is all real.
+  void JoinMasks(CallContext& ctx, const Values& inputs) const {
+    Values masks;
+    bool any = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].rank() != 3) return;
+      masks.push_back(ctx.input_mask(i));
+      any = any || masks[i].valid();
+      const Shape steps = {inputs[i].shape().dim(0), inputs[i].shape().dim(1)};
+      if (!masks[i].valid()) masks[i] = ir::Splat(ctx.graph(), {DType::kBool, steps}, 1);
+    }
+    if (!any) return;
+    if (options_.axis == 1 || options_.axis == -2) {
+      ctx.SetOutputMask(ir::Concatenate(masks, 1));
+      return;
+    }
+    Value mask = masks[0];
+    for (size_t i = 1; i < masks.size(); ++i) mask = ir::Or(mask, masks[i]);
+    ctx.SetOutputMask(mask);
   }
 };
 

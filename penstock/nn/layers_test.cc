@@ -248,6 +248,39 @@ TEST(Adapt, SaysWhatItCannotDo) {
               HasSubstr("when num_bins is given"));
 }
 
+// Steps whose first feature is above 0 are real.
+Layer MaskByFirstFeature() {
+  return Lambda([](CallContext& ctx, const Values& x) -> Outputs {
+    const Value first = ir::Squeeze(ir::SliceAxis(x[0], 2, 0, 1), {2});
+    ctx.SetOutputMask(ir::Greater(first, ir::SplatLike(first, 0)));
+    return x[0];
+  });
+}
+
+TEST(Masks, AveragesAndMergedSequencesKnowTheirRealSteps) {
+  const Symbol a = Input({.shape = {3, 2}}), b = Input({.shape = {3, 2}});
+  const Symbol am = MaskByFirstFeature()(a), bm = MaskByFirstFeature()(b);
+  const Network network({a, b}, {GlobalAveragePooling1D()(am), Add()({am, bm}), Add()({am, b}),
+                                 Concatenate({.axis = 1})({am, b}), Concatenate()({am, bm})});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  ir::Graph graph("masks");
+  const Value x = graph.Parameter({DType::kF32, {1, 3, 2}}, "x"),
+              y = graph.Parameter({DType::kF32, {1, 3, 2}}, "y");
+  const auto result = network.Apply({.graph = &graph}, {}, {x, y});
+  EXPECT_FALSE(result.output_masks[0].valid());
+  EXPECT_FALSE(result.output_masks[2].valid());  // b has none
+  const auto number = [](Value mask) { return ir::Convert(mask, DType::kF32); };
+  graph.SetResults({result.outputs[0], number(result.output_masks[1]),
+                    number(result.output_masks[3]), number(result.output_masks[4])});
+  const auto got = ir::testing::Run(graph, {Array::Of<float>({1, 3, 2}, {1, 10, -1, 20, 2, 40}),
+                                            Array::Of<float>({1, 3, 2}, {-1, 0, -1, 0, 1, 0})});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(Doubles((*got)[0]), ElementsAre(1.5, 25));
+  EXPECT_THAT(Doubles((*got)[1]), ElementsAre(1, 0, 1));
+  EXPECT_THAT(Doubles((*got)[2]), ElementsAre(1, 0, 1, 1, 1, 1));
+  EXPECT_THAT(Doubles((*got)[3]), ElementsAre(1, 0, 1));
+}
+
 TEST(CategoryEncoding, WeighsCounts) {
   const Symbol numbers = Input({.shape = {3}, .dtype = DType::kI32}),
                weights = Input({.shape = {3}});
