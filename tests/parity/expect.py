@@ -95,7 +95,7 @@ def add_layer(expected, spec, training):
 
     def weighed(trainable, inputs):
         outputs, new, losses = call(trainable, inputs)
-        return (jnp.sum(outputs * cotangent) if by else 0), (outputs, new, sum(losses, jnp.float32(0)))
+        return (jnp.sum(outputs * cotangent) if by else 0), (outputs, new, jnp.float32(sum(losses)))
 
     shape = jax.eval_shape(call, trainable, inputs)[0].shape
     cotangent = jnp.asarray(numbers(rng, shape))

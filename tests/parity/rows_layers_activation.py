@@ -15,7 +15,7 @@ ROWS = [
                    "threshold(threshold=-0.5, default_value=2)", "softmax(1)", "log_softmax(axis=1)", "glu(axis=2)",
                    "sparsemax(axis=1)")],
     *[layer("Activation", {"activation": name}, (3, 4), why="Keras's other name") for name in ("swish", "hard_swish")],
-    *[mixed("Activation", {"activation": name}, (3, 5, 4)) for name in ACTIVATIONS if name != "sparsemax"],
+    *[mixed("Activation", {"activation": name}, (3, 4)) for name in ACTIVATIONS],
     layer("Dense", {"units": 4, "activation": "elu(0.3)"}, (3, 5)),
 
     layer("ReLU", {}, (3, 5)),

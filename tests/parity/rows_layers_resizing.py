@@ -12,7 +12,8 @@ ROWS = [
     *[layer("Resizing", {"height": height, "width": width, "pad_to_aspect_ratio": True, "fill_value": 0.5}, IMAGE)
       for height, width in ((4, 8), (12, 4), (8, 7))],
     layer("Resizing", {"height": 5, "width": 10, "pad_to_aspect_ratio": True, "interpolation": "nearest"}, IMAGE),
-    *[layer("Resizing", {"height": 5, "width": 9, "interpolation": interpolation}, IMAGE, dtype="uint8",
+    # Half and twice: weights that are exact, so that both sides see the same halves to round.
+    *[layer("Resizing", {"height": 4, "width": 14, "interpolation": interpolation}, IMAGE, dtype="uint8",
             gradient=False)
       for interpolation in ("nearest", "bilinear", "bicubic")],
     layer("Resizing", {"height": 4, "width": 5}, (1, 1, 1, 2), why="of one pixel"),
