@@ -61,27 +61,20 @@ Value Glu(Value x, int64_t axis) {
 }
 
 // The nearest point of the simplex: max(x - tau, 0), with the tau that makes it sum to 1 (Martins
-// and Astudillo: From softmax to sparsemax, 2016). An element is in the support when 1 + k x is
-// more than the sum of the k elements that are not smaller; those are found by comparing all pairs.
+// and Astudillo: From softmax to sparsemax, 2016). tau follows from the k largest, which are those
+// that are more than (the sum of themselves and all larger ones - 1) / their number.
 Value Sparsemax(Value x, int64_t axis) {
-  const int64_t rank = x.rank(), at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= rank || rank == base::kMaxRank) {
-    x.graph()->Fail(absl::InvalidArgumentError(
-        absl::StrCat("sparsemax wants an axis of ", x.type().ToString(), ", got ", axis)));
-    return Value();
-  }
+  const int64_t at = axis < 0 ? axis + x.rank() : axis;
   const Value wide = base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, base::DType::kF32) : x;
-  const Value other = ir::ExpandDims(wide, at), zero = SplatLike(wide, 0), one = SplatLike(wide, 1);
-  const Value not_smaller = ir::GreaterEqual(other, ir::ExpandDims(wide, at + 1));
-  const auto over_not_smaller = [&](Value of) {
-    return ir::ReduceSum(ir::Select(not_smaller, of, SplatLike(of, 0)), {at + 1});
-  };
-  const Value support =
-      ir::Greater(1.0 + over_not_smaller(SplatLike(other, 1)) * wide, over_not_smaller(other));
+  const Value sorted = ir::Sort(wide, axis, /*descending=*/true);
+  if (!sorted.valid()) return sorted;
+  const Value zero = SplatLike(wide, 0);
+  const Value rank = ir::Iota(*x.graph(), wide.type(), at) + 1.0;
+  const Value support = ir::Greater(sorted * rank + 1.0, ir::CumSum(sorted, at));
   const auto over_support = [&](Value of) {
     return ir::ReduceSum(ir::Select(support, of, zero), {at}, true);
   };
-  const Value tau = (over_support(wide) - 1.0) / over_support(one);
+  const Value tau = (over_support(sorted) - 1.0) / over_support(SplatLike(wide, 1));
   return ir::Convert(ir::Maximum(wide - tau, zero), x.dtype());
 }
 

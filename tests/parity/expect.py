@@ -45,10 +45,20 @@ def weight_value(rng, variable):
     return (scale * rng.normal(size=variable.shape) + ("gamma" in variable.name)).astype(np.float32)
 
 
+def sparsemax(options, x):
+    """The paper's: Keras 3.15 adds up the sums over the support, of which it should take the last."""
+    descending = -jnp.sort(-x)
+    support = descending - (jnp.cumsum(descending, -1) - 1) / jnp.arange(1, x.shape[-1] + 1) > 0
+    total = jnp.sum(jnp.where(support, descending, 0), -1, keepdims=True)
+    return jnp.maximum(x - (total - 1) / jnp.sum(support, -1, keepdims=True), 0)
+
+
 # What is compared with instead of the layer's own call; the table says why.
 REFERENCES = {
     "smart_resize": lambda options, images: keras.preprocessing.image.smart_resize(
         images, (options["height"], options["width"])),
+    "sparsemax": sparsemax,
+    "sparsemax along 1": lambda options, x: jnp.swapaxes(sparsemax(options, jnp.swapaxes(x, 1, -1)), 1, -1),
 }
 
 
@@ -90,8 +100,12 @@ def add_layer(expected, spec, training):
     others = [v.value for v in layer.non_trainable_variables]
 
     def call(trainable, inputs):
-        return layer.stateless_call(trainable, others, inputs[0] if len(inputs) == 1 else inputs, return_losses=True,
-                                    **({"training": training} if layer._call_has_training_arg else {}))
+        outputs, new, losses = layer.stateless_call(
+            trainable, others, inputs[0] if len(inputs) == 1 else inputs, return_losses=True,
+            **({"training": training} if layer._call_has_training_arg else {}))
+        if "reference" in spec:
+            outputs = REFERENCES[spec["reference"]](spec["config"], inputs[0])
+        return outputs, new, losses
 
     def weighed(trainable, inputs):
         outputs, new, losses = call(trainable, inputs)
@@ -106,8 +120,6 @@ def add_layer(expected, spec, training):
         gradients, (outputs, new, penalty) = jax.jit(jax.grad(weighed, by, has_aux=True))(trainable, inputs)
     else:
         gradients, (outputs, new, penalty) = (), jax.jit(weighed)(trainable, inputs)[1]
-    if "reference" in spec:
-        outputs = REFERENCES[spec["reference"]](spec["config"], inputs[0])
     tensors = {f"input/{i}": x for i, x in enumerate(inputs)}
     for variable, value in zip(layer.trainable_variables + layer.non_trainable_variables, trainable + others):
         if variable.dtype in KEPT:

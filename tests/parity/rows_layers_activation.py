@@ -3,8 +3,8 @@ from layer_row import IMAGE, SEQUENCE, layer, mixed
 ACTIVATIONS = (
     "linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "softsign",
     "squareplus", "sparse_plus", "sigmoid", "log_sigmoid", "hard_sigmoid", "hard_silu", "sparse_sigmoid", "tanh",
-    "hard_tanh", "tanh_shrink", "hard_shrink", "soft_shrink", "exponential", "softmax", "log_softmax", "sparsemax",
-    "glu", "threshold(0.3, -0.5)",
+    "hard_tanh", "tanh_shrink", "hard_shrink", "soft_shrink", "exponential", "softmax", "log_softmax", "glu",
+    "threshold(0.3, -0.5)",
 )
 
 ROWS = [
@@ -12,8 +12,11 @@ ROWS = [
     *[layer("Activation", {"activation": name}, (3, 5, 4), why="with arguments")
       for name in ("leaky_relu(0.05)", "leaky_relu(negative_slope=0.5)", "elu(0.5)", "celu(2)", "gelu(true)",
                    "gelu(approximate=true)", "squareplus(1.5)", "hard_shrink(1)", "soft_shrink(0.25)",
-                   "threshold(threshold=-0.5, default_value=2)", "softmax(1)", "log_softmax(axis=1)", "glu(axis=2)",
-                   "sparsemax(axis=1)")],
+                   "threshold(threshold=-0.5, default_value=2)", "softmax(1)", "log_softmax(axis=1)", "glu(axis=2)")],
+    # Keras 3.15's does not sum to 1 where more than one element is left: compared with the paper's formula.
+    layer("Activation", {"activation": "sparsemax"}, (3, 5, 4), reference="sparsemax"),
+    layer("Activation", {"activation": "sparsemax"}, (7, 9), reference="sparsemax"),
+    layer("Activation", {"activation": "sparsemax(axis=1)"}, (3, 5, 4), reference="sparsemax along 1"),
     *[layer("Activation", {"activation": name}, (3, 4), why="Keras's other name") for name in ("swish", "hard_swish")],
     *[mixed("Activation", {"activation": name}, (3, 4)) for name in ACTIVATIONS],
     layer("Dense", {"units": 4, "activation": "elu(0.3)"}, (3, 5)),
