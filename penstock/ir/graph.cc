@@ -297,7 +297,7 @@ std::vector<const OpDef*> AllOps() {
   for (OpList family :
        {ElementwiseOps(), SpecialOps(), ShapeOps(), DotOps(), ConvolutionOps(), ReductionOps(),
         WindowOps(), NormalizationOps(), IndexingOps(), SortingOps(), CumulativeOps(), ScanOps(),
-        ControlFlowOps(), CollectiveOps(), CustomCallOps()}) {
+        ControlFlowOps(), CustomGradientOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -124,6 +124,7 @@ OpList SortingOps();
 OpList CumulativeOps();
 OpList ScanOps();
 OpList ControlFlowOps();
+OpList CustomGradientOps();
 OpList CollectiveOps();
 OpList CustomCallOps();
 

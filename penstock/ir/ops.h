@@ -327,6 +327,22 @@ ScanOut Scan(const Values& init, const Values& xs, const Values& constants,
 // pred: bool scalar. Only one branch runs.
 Values Cond(Value pred, const Values& operands, const Body& then_body, const Body& else_body);
 
+// ---- Gradients of another kind (StopGradient: above) ----
+// What `forward` makes of the inputs, with the gradient that `backward` makes of the inputs, the
+// results and the results' cotangents (invalid for integers): one for each input, or an invalid one
+// for zero. Both see only what they are given.
+struct BackwardIn {
+  Values inputs, results, cotangents;
+};
+using BackwardBody = std::function<Values(Graph& graph, const BackwardIn& in)>;
+Values CustomGradient(const Values& inputs, const Body& forward, const BackwardBody& backward);
+// What `body` makes of the inputs. Nothing of what it computes on the way is kept for the gradient,
+// which computes it again from the inputs (Chen et al.: Training deep nets with sublinear memory
+// cost, 2016).
+Values Rematerialize(const Values& inputs, const Body& body);
+// The same values, through which compilers do not look.
+Values OptimizationBarrier(const Values& xs);
+
 // ---- Replicas ----
 Value ReplicaId(Graph& graph);  // ui32 scalar
 enum class Reducer { kSum, kMax, kMin };

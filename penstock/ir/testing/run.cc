@@ -257,6 +257,20 @@ absl::StatusOr<std::vector<std::vector<Array>>> Executable::RunReplicas(
   return results;
 }
 
+absl::StatusOr<int64_t> Executable::TemporaryBytes() const {
+  PENSTOCK_PJRT_ARGS_(PJRT_LoadedExecutable_GetExecutable, get);
+  get.loaded_executable = impl_->executable;
+  PENSTOCK_RETURN_IF_ERROR(ToStatus(Api()->PJRT_LoadedExecutable_GetExecutable(&get)));
+  PENSTOCK_PJRT_ARGS_(PJRT_Executable_GetCompiledMemoryStats, stats);
+  stats.executable = get.executable;
+  const absl::Status status = ToStatus(Api()->PJRT_Executable_GetCompiledMemoryStats(&stats));
+  PENSTOCK_PJRT_ARGS_(PJRT_Executable_Destroy, destroy);
+  destroy.executable = get.executable;
+  PENSTOCK_RETURN_IF_ERROR(ToStatus(Api()->PJRT_Executable_Destroy(&destroy)));
+  PENSTOCK_RETURN_IF_ERROR(status);
+  return stats.temp_size_in_bytes;
+}
+
 absl::StatusOr<std::vector<Array>> Run(const Graph& graph, absl::Span<const Array> arguments) {
   PENSTOCK_ASSIGN_OR_RETURN(const Program program, PrintStableHlo(graph));
   PENSTOCK_ASSIGN_OR_RETURN(const Executable executable, Executable::Compile(program));

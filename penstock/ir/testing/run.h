@@ -34,6 +34,9 @@ class Executable {
   absl::StatusOr<std::vector<std::vector<Array>>> RunReplicas(
       absl::Span<const std::vector<Array>> arguments) const;
 
+  // What it takes beside arguments and results.
+  absl::StatusOr<int64_t> TemporaryBytes() const;
+
  private:
   struct Impl;
   std::shared_ptr<const Impl> impl_;
