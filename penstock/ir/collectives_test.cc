@@ -60,11 +60,135 @@ TEST(Collectives, TheGradientOfASumSumsCotangents) {
   }
 }
 
+// Of replica r: x is [[10r, 10r + 1], [10r + 2, 10r + 3]].
+class Exchange {
+ public:
+  static constexpr int kReplicas = 2;
+
+  // By replica, what the functions give.
+  std::vector<std::vector<std::vector<double>>> Run(
+      const std::vector<std::function<Value(Value)>>& functions) {
+    Graph graph("exchange", kReplicas);
+    const Value x = graph.Parameter({DType::kF32, {2, 2}}, "x");
+    Values out;
+    for (const auto& function : functions) out.push_back(function(x));
+    graph.SetResults(out);
+    std::vector<std::vector<Array>> arguments;
+    for (int r = 0; r < kReplicas; ++r) {
+      arguments.push_back(
+          {Make(DType::kF32, {2, 2}, {10.0 * r, 10.0 * r + 1, 10.0 * r + 2, 10.0 * r + 3})});
+    }
+    const auto results = testing::RunReplicas(graph, arguments);
+    EXPECT_TRUE(results.ok()) << results.status();
+    std::vector<std::vector<std::vector<double>>> numbers(kReplicas);
+    for (int r = 0; results.ok() && r < kReplicas; ++r) {
+      for (const Array& a : (*results)[r]) numbers[r].push_back(testing::Doubles(a));
+    }
+    return numbers;
+  }
+};
+
+TEST(Collectives, ExchangeParts) {
+  const auto got = Exchange().Run({
+      [](Value x) { return AllGather(x, 0); },
+      [](Value x) { return AllGather(x, -1); },
+      [](Value x) { return ReduceScatter(x, 0); },
+      [](Value x) { return ReduceScatter(x, 1); },
+      [](Value x) { return AllToAll(x, 0, 1); },
+      [](Value x) {
+        return CollectivePermute(x, {{0, 1}});
+      },
+      [](Value x) {
+        return CollectivePermute(x, {{0, 1}, {1, 0}});
+      },
+      [](Value x) { return CollectivePermute(x, {}); },
+  });
+  using Numbers = std::vector<double>;
+  ASSERT_EQ(got[0].size(), 8u);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(got[r][0], (Numbers{0, 1, 2, 3, 10, 11, 12, 13}));
+    EXPECT_EQ(got[r][1], (Numbers{0, 1, 10, 11, 2, 3, 12, 13}));
+    EXPECT_EQ(got[r][7], (Numbers{0, 0, 0, 0}));
+  }
+  EXPECT_EQ(got[0][2], (Numbers{10, 12}));
+  EXPECT_EQ(got[1][2], (Numbers{14, 16}));
+  EXPECT_EQ(got[0][3], (Numbers{10, 14}));
+  EXPECT_EQ(got[1][3], (Numbers{12, 16}));
+  EXPECT_EQ(got[0][4], (Numbers{0, 1, 10, 11}));
+  EXPECT_EQ(got[1][4], (Numbers{2, 3, 12, 13}));
+  EXPECT_EQ(got[0][5], (Numbers{0, 0, 0, 0}));
+  EXPECT_EQ(got[1][5], (Numbers{0, 1, 2, 3}));
+  EXPECT_EQ(got[0][6], (Numbers{10, 11, 12, 13}));
+}
+
+// The sum over replicas of each one's loss is differentiated: what replica r gives away comes back
+// with the cotangents of those that got it.
+TEST(Collectives, GradientsComeBackTheSameWay) {
+  const auto gradient = [](Value (*function)(Value)) {
+    return [=](Value x) {
+      const Value y = function(x);
+      // On replica r, element i counts (i + 1) (r + 1).
+      const Value r = Convert(ReplicaId(*x.graph()), DType::kF32) + 1.0;
+      const Value i =
+          Reshape(Iota(*x.graph(), {DType::kF32, {y.shape().num_elements()}}, 0), y.shape());
+      return Gradients(ReduceSum(y * (i + 1.0) * r), {x})[0];
+    };
+  };
+  const auto got = Exchange().Run({
+      gradient([](Value x) { return AllGather(x, 0); }),
+      gradient([](Value x) { return ReduceScatter(x, 0); }),
+      gradient([](Value x) { return AllToAll(x, 0, 1); }),
+      gradient([](Value x) {
+        return CollectivePermute(x, {{0, 1}});
+      }),
+  });
+  using Numbers = std::vector<double>;
+  ASSERT_EQ(got[0].size(), 4u);
+  EXPECT_EQ(got[0][0], (Numbers{3, 6, 9, 12}));
+  EXPECT_EQ(got[1][0], (Numbers{15, 18, 21, 24}));
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(got[r][1], (Numbers{1, 2, 2, 4}));
+  EXPECT_EQ(got[0][2], (Numbers{1, 2, 2, 4}));
+  EXPECT_EQ(got[1][2], (Numbers{3, 4, 6, 8}));
+  EXPECT_EQ(got[0][3], (Numbers{2, 4, 6, 8}));
+  EXPECT_EQ(got[1][3], (Numbers{0, 0, 0, 0}));
+}
+
+TEST(Collectives, SayWhatDoesNotDivide) {
+  struct Wrong {
+    Value (*build)(Value);
+    const char* message;
+  };
+  const Wrong wrongs[] = {
+      {[](Value x) { return ReduceScatter(x, 1); },
+       "reduce_scatter: axis 1 of f32[2,3] does not divide among 2 replicas"},
+      {[](Value x) { return AllToAll(x, 1, 0); },
+       "all_to_all: axis 1 of f32[2,3] does not divide among 2 replicas"},
+      {[](Value x) { return AllGather(x, 2); }, "all_gather: there is no axis 2 in f32[2,3]"},
+      {[](Value x) {
+         return CollectivePermute(x, {{0, 1}, {1, 1}});
+       },
+       "collective_permute: each of 2 replicas sends and gets at most once; sources and targets "
+       "are [0, 1, 1, 1]"},
+      {[](Value x) {
+         return CollectivePermute(x, {{0, 2}});
+       },
+       "collective_permute: each of 2"},
+  };
+  for (const Wrong& wrong : wrongs) {
+    Graph graph("wrong", 2);
+    EXPECT_FALSE(wrong.build(graph.Parameter({DType::kF32, {2, 3}}, "x")).valid());
+    EXPECT_THAT(ErrorOf(graph), HasSubstr(wrong.message));
+  }
+}
+
 TEST(Collectives, OneReplicaNeedsNone) {
   Graph graph("alone");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   EXPECT_EQ(AllReduce(x), x);
   EXPECT_EQ(AllReduce({x, x}), (Values{x, x}));
+  EXPECT_EQ(AllGather(x, 0), x);
+  EXPECT_EQ(ReduceScatter(x, 0), x);
+  EXPECT_EQ(AllToAll(x, 0, 0), x);
   Checks checks;
   checks.Expect("id", ReplicaId(checks.graph()), Make(DType::kU32, {}, {0}));
   checks.Run();

@@ -351,6 +351,15 @@ enum class Reducer { kSum, kMax, kMin };
 Value AllReduce(Value x, Reducer reducer = Reducer::kSum);
 // Several values in one operation, so that small ones travel together.
 Values AllReduce(const Values& xs, Reducer reducer = Reducer::kSum);
+// Every replica's x, one after the other along `axis`.
+Value AllGather(Value x, int64_t axis);
+// The sum over replicas, of which replica i gets the i-th part along `axis`.
+Value ReduceScatter(Value x, int64_t axis);
+// x in parts along `split_axis`, part i to replica i; what comes in is put together along
+// `concat_axis`, in the replicas' order.
+Value AllToAll(Value x, int64_t split_axis, int64_t concat_axis);
+// Each source's x to its target; a replica that is no target gets zeros.
+Value CollectivePermute(Value x, const std::vector<std::pair<int64_t, int64_t>>& pairs);
 
 // ---- Escape ----
 // A call of a kernel registered under `target` (typed FFI, api_version 4). Has no gradient of its
