@@ -94,7 +94,7 @@ TEST_F(CliTest, TrainsInMixedPrecision) {
                 .code,
             0);
   const CommandResult wrong = Penstock(
-      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--policy", "mixed_float16"});
+      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--policy", "mixed_float8"});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("float32, mixed_bfloat16, bfloat16"));
 }

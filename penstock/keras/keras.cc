@@ -198,6 +198,9 @@ absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision,
                             ir::MatmulPrecisionFromName(options.matmul_precision));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
+  if (network_.policy().name == "mixed_float16" && !optimizer.has_loss_scaling()) {
+    optimizer = nn::LossScaleOptimizer(optimizer);
+  }
   network_ = network_.Refreshed();  // layers may have been frozen since it was made
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network_, options));
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));

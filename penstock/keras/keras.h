@@ -136,10 +136,30 @@ using nn::ZeroPadding1D;
 using nn::ZeroPadding2D;
 using nn::ZeroPadding3D;
 
+using nn::Adadelta;
+using nn::Adafactor;
+using nn::Adagrad;
 using nn::Adam;
-using nn::CosineDecay;
-using nn::PiecewiseConstantDecay;
+using nn::Adamax;
+using nn::AdamW;
+using nn::Ftrl;
+using nn::Lamb;
+using nn::LARS;
+using nn::Lion;
+using nn::LossScaleOptimizer;
+using nn::Muon;
+using nn::Nadam;
+using nn::RMSprop;
 using nn::SGD;
+
+using nn::CosineDecay;
+using nn::CosineDecayRestarts;
+using nn::ExponentialDecay;
+using nn::InverseTimeDecay;
+using nn::LinearBatchScaling;
+using nn::OneCycle;
+using nn::PiecewiseConstantDecay;
+using nn::PolynomialDecay;
 using nn::WarmUp;
 
 using nn::CategoricalCrossentropy;
@@ -192,8 +212,9 @@ struct CompileOptions {
   uint64_t seed = 0;  // of the first weights, dropout and augmentation
   // Training steps between two looks at the host; Keras's "auto" is train::kAutoSteps.
   int64_t steps_per_execution = 1;
-  // For layers that have no dtype of their own: "float32", "mixed_bfloat16", "bfloat16"
-  // (nn/policy.h; in Keras keras.config.set_dtype_policy). Empty: as the network has it.
+  // For layers that have no dtype of their own: "float32", "mixed_bfloat16", "mixed_float16"...
+  // (nn/policy.h; in Keras keras.config.set_dtype_policy). Empty: as the network has it. Under
+  // "mixed_float16" the optimizer becomes a LossScaleOptimizer, as in Keras.
   std::string dtype_policy = "";
   // How exactly TPUs and GPUs multiply in float32: "default", "high", "highest".
   std::string matmul_precision = "default";

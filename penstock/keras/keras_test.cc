@@ -122,9 +122,9 @@ TEST(Model, MixedPrecisionIsKeptInTheFile) {
 TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
   Model model = SmallModel();
   CompileOptions options = Compiling();
-  options.dtype_policy = "mixed_float16";
+  options.dtype_policy = "mixed_float8";
   EXPECT_THAT(Message(model.Compile(options)),
-              AllOf(HasSubstr("mixed_float16"), HasSubstr("mixed_bfloat16")));
+              AllOf(HasSubstr("mixed_float8"), HasSubstr("mixed_bfloat16")));
   options.dtype_policy = "";
   options.matmul_precision = "most";
   EXPECT_THAT(Message(model.Compile(options)), HasSubstr("default, high, highest"));

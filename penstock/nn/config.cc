@@ -144,6 +144,14 @@ bool ReadFlat(const Json& json, std::vector<double>& out) {
   return Read(json, out.emplace_back());
 }
 
+// What null means: nothing where there may be nothing, else the default.
+template <typename T>
+void Clear(T&) {}
+template <typename T>
+void Clear(std::optional<T>& field) {
+  field.reset();
+}
+
 template <typename T>
 Json Written(const T& field) {
   return field;
@@ -202,7 +210,9 @@ template <typename T>
 Config& Config::Field(const char* key, T& field, const char* wanted) {
   if (out_ != nullptr) {
     (*out_)[key] = Written(field);
-  } else if (const Json* json = Take(key); json != nullptr && !Read(*json, field)) {
+  } else if (const Json* json = Take(key); json == nullptr) {
+    if (in_->contains(key)) Clear(field);
+  } else if (!Read(*json, field)) {
     Wrong(key, wanted);
   }
   return *this;

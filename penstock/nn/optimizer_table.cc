@@ -19,7 +19,7 @@ constexpr Make kTable[] = {
     [] { return Adamax(); },    [] { return Nadam(); },   [] { return Lamb(); },
     [] { return RMSprop(); },   [] { return Adagrad(); }, [] { return Adadelta(); },
     [] { return Adafactor(); }, [] { return Ftrl(); },    [] { return Lion(); },
-    [] { return LARS(); },
+    [] { return LARS(); },      [] { return Muon(); },
 };
 
 constexpr char kLossScaleOptimizer[] = "LossScaleOptimizer";

@@ -97,6 +97,30 @@ struct LambOptions {
 };
 Optimizer Lamb(const LambOptions& options = {}, const OptimizerOptions& common = {});
 
+// Jordan et al. 2024: the momentum of a matrix is made orthogonal before the step, whose size is
+// that of Liu et al. (Muon is scalable, 2025). What is no matrix, and variables in whose names
+// "embedding" or one of `exclude_layers` appears, goes by Adam. A weight_decay among the common
+// options goes before this one.
+struct MuonOptions {
+  Schedule learning_rate = 0.001;
+  double adam_beta_1 = 0.9;
+  double adam_beta_2 = 0.999;
+  std::optional<double> adam_weight_decay = 0.004;
+  double epsilon = 1e-7;
+  double weight_decay = 0.004;
+  std::vector<std::string> exclude_layers = {};
+  bool exclude_embeddings = true;
+  double muon_a = 3.4445;
+  double muon_b = -4.7750;
+  double muon_c = 2.0315;
+  double adam_lr_ratio = 1;
+  double momentum = 0.95;
+  int64_t ns_steps = 5;
+  bool nesterov = true;
+  std::optional<double> rms_rate = 0.2;  // none: the step is not scaled by the matrix's size
+};
+Optimizer Muon(const MuonOptions& options = {}, const OptimizerOptions& common = {});
+
 // gradient / sqrt(its mean square), or its variance when centered (Hinton 2012, Graves 2013).
 struct RMSpropOptions {
   Schedule learning_rate = 0.001;

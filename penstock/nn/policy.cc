@@ -18,6 +18,8 @@ constexpr Row kTable[] = {
     {"float32", DType::kF32, DType::kF32},
     {"mixed_bfloat16", DType::kBF16, DType::kF32},
     {"bfloat16", DType::kBF16, DType::kBF16},
+    {"mixed_float16", DType::kF16, DType::kF32},
+    {"float16", DType::kF16, DType::kF16},
 };
 
 }  // namespace

@@ -4,6 +4,10 @@
 //   "float32"         all in float32; the default
 //   "mixed_bfloat16"  computes in bfloat16, keeps variables in float32
 //   "bfloat16"        both in bfloat16
+//   "mixed_float16"   computes in float16, keeps variables in float32; small gradients vanish in
+//                     float16, so the optimizer is to be a LossScaleOptimizer
+//                     (keras::Model::Compile makes it one)
+//   "float16"         both in float16
 //
 // A network has one, for the layers that were given none of their own:
 //
@@ -15,8 +19,7 @@
 // moving averages of batch normalisation, sums and means, softmax, losses and metrics, the sum of
 // gradients over replicas, the optimizer's arithmetic and slots.
 //
-// There is no mixed_float16: it needs the loss to be scaled, and every accelerator that this is for
-// has bfloat16.
+// Where there is bfloat16, on TPUs, newer GPUs and CPUs, float16 has no advantage.
 #pragma once
 
 #include <string>

@@ -41,8 +41,8 @@ Network Net(const std::string& logits_dtype = "") {
 }
 
 TEST(Policy, AnUnknownNameIsToldWhichThereAre) {
-  EXPECT_THAT(Message(Policy::FromName("mixed_float16").status()),
-              AllOf(HasSubstr("'mixed_float16'"), HasSubstr("float32, mixed_bfloat16, bfloat16")));
+  EXPECT_THAT(Message(Policy::FromName("mixed_float8").status()),
+              AllOf(HasSubstr("'mixed_float8'"), HasSubstr("float32, mixed_bfloat16, bfloat16")));
   EXPECT_THAT(Message(Net().WithPolicy("half").status()), HasSubstr("no dtype policy 'half'"));
   // A layer's own is found where the layer is called, with the layer's name.
   EXPECT_THAT(Message(Net("int8").status()),
@@ -157,14 +157,15 @@ TEST(Policy, AnOptimizersSlotsGrowByLittle) {
   Value variable = ir::Splat(graph, {DType::kBF16, {}}, 256);
   Value velocity = ir::Splat(graph, Optimizer::SlotType(variable.type()), 1);
   for (int step = 0; step < 4; ++step) {
-    const OptimizerResult result =
-        optimizer.Apply({.variable = variable,
-                         .gradient = ir::Splat(graph, {DType::kF32, {}}, -1.0 / 1024),
-                         .slots = {velocity},
-                         .learning_rate = ir::Splat(graph, {DType::kF32, {}}, 1),
-                         .step = ir::Splat(graph, {DType::kF32, {}}, step)});
-    velocity = result.slots[0];
-    EXPECT_EQ(result.variable.dtype(), DType::kBF16);
+    const OptimizerResult result = optimizer.Apply(
+        {.variables = {{.name = "x",
+                        .value = variable,
+                        .gradient = ir::Splat(graph, {DType::kF32, {}}, -1.0 / 1024),
+                        .slots = {velocity}}},
+         .learning_rate = ir::Splat(graph, {DType::kF32, {}}, 1),
+         .iteration = ir::Splat(graph, {DType::kI32, {}}, 0)});
+    velocity = result.variables[0].slots[0];
+    EXPECT_EQ(result.variables[0].value.dtype(), DType::kBF16);
   }
   graph.SetResults({velocity});
   const auto got = ir::testing::Run(graph);

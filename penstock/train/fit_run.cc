@@ -144,7 +144,7 @@ absl::Status FitRun::Train() {
     if (stopping_) break;
     PENSTOCK_RETURN_IF_ERROR(EndEpoch());
   }
-  return absl::OkStatus();
+  return trainer_.state_.TakeAverages(trainer_.layout_, trainer_.strategy());
 }
 
 absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) {

@@ -95,9 +95,13 @@ TEST(MatmulPrecision, IsSaidOfEveryProductAndConvolution) {
 TEST(MixedPrecision, LearnsAsFloat32DoesAndPredictsInFloat32) {
   const data::Dataset points = data::Dataset::FromArrays(testing::Points(200)).Batch(20);
   double accuracy_of_float32 = 0;
-  for (const std::string policy : {"float32", "mixed_bfloat16", "bfloat16"}) {
+  for (const std::string policy : {"float32", "mixed_bfloat16", "bfloat16", "mixed_float16"}) {
+    nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9});
+    if (policy == "mixed_float16") optimizer = nn::LossScaleOptimizer(optimizer);
     const auto trainer = testing::SmallTrainer(
-        {.network = testing::SmallNet(0, /*batch_norm=*/true).WithPolicy(policy), .replicas = 2});
+        {.network = testing::SmallNet(0, /*batch_norm=*/true).WithPolicy(policy),
+         .optimizer = optimizer,
+         .replicas = 2});
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     const auto history = (*trainer)->Fit(points, {.epochs = 15});
     ASSERT_TRUE(history.ok()) << history.status();

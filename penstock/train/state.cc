@@ -9,12 +9,11 @@
 namespace penstock::train {
 namespace {
 
-Array Filled(const ir::TensorType& type, double value) {
-  Array out = Array::Zeros(type.dtype, type.shape);
-  if (value == 0) return out;
-  base::VisitNumeric(type.dtype, [&](auto zero) {
+Array FirstValue(const nn::SlotSpec& slot) {
+  Array out = Array::Zeros(slot.type.dtype, slot.type.shape);
+  base::VisitNumeric(slot.type.dtype, [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(out.mutable_data<T>(), out.num_elements(), static_cast<T>(value));
+    std::fill_n(out.mutable_data<T>(), out.num_elements(), static_cast<T>(slot.initial_value));
   });
   return out;
 }
@@ -25,8 +24,8 @@ StateLayout StateLayout::Make(const Objective& objective) {
   const nn::Network& network = objective.network;
   const nn::Optimizer& optimizer = objective.optimizer;
   StateLayout layout;
-  const auto add = [&](std::string name, ir::TensorType type, double initial_value = 0) {
-    layout.entries.push_back({std::move(name), std::move(type), initial_value});
+  const auto add = [&](std::string name, ir::TensorType type) {
+    layout.entries.push_back({std::move(name), std::move(type)});
     return layout.size() - 1;
   };
   const auto& variables = network.variables();
@@ -36,13 +35,15 @@ StateLayout StateLayout::Make(const Objective& objective) {
     const auto slots = v.trainable ? optimizer.Slots(v.name, v.type) : std::vector<nn::SlotSpec>();
     layout.first_slot.push_back(v.trainable ? layout.size() : -1);
     layout.num_slots.push_back(static_cast<int>(slots.size()));
+    layout.average.push_back(-1);
     for (const nn::SlotSpec& slot : slots) {
-      add(absl::StrCat("optimizer/", slot.name, "/", v.name), slot.type, slot.initial_value);
+      if (slot.name == nn::Optimizer::kAverage) layout.average.back() = layout.size();
+      add(absl::StrCat("optimizer/", slot.name, "/", v.name), slot.type);
     }
   }
   layout.first_shared = layout.size();
   for (const nn::SlotSpec& slot : optimizer.SharedSlots()) {
-    add(absl::StrCat("optimizer/", slot.name), slot.type, slot.initial_value);
+    add(absl::StrCat("optimizer/", slot.name), slot.type);
     ++layout.num_shared;
   }
   if (optimizer.learning_rate().is_constant()) {
@@ -74,9 +75,18 @@ absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Ne
                                          const nn::Optimizer& optimizer, uint64_t seed) {
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays state, network.Initialize(seed));
   for (int i = layout.num_variables; i < layout.size(); ++i) {
-    const StateLayout::Entry& entry = layout.entries[i];
-    state.Set(entry.name, Filled(entry.type, entry.initial_value));
+    const auto& [name, type] = layout.entries[i];
+    state.Set(name, Array::Zeros(type.dtype, type.shape));
   }
+  const auto begin = [&](int first, const std::vector<nn::SlotSpec>& slots) {
+    for (const nn::SlotSpec& slot : slots)
+      state.Set(layout.entries[first++].name, FirstValue(slot));
+  };
+  for (int i = 0; i < layout.num_variables; ++i) {
+    const auto& [name, type] = layout.entries[i];
+    if (layout.first_slot[i] >= 0) begin(layout.first_slot[i], optimizer.Slots(name, type));
+  }
+  begin(layout.first_shared, optimizer.SharedSlots());
   if (layout.learning_rate >= 0) {
     const double rate = optimizer.learning_rate().constant();
     state.Set(layout.entries[layout.learning_rate].name, Array::Scalar(static_cast<float>(rate)));
@@ -106,7 +116,7 @@ absl::StatusOr<DeviceState> DeviceState::Put(const StateLayout& layout, const St
 
 absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strategy, int entry,
                               const Array& array) {
-  const auto& [name, type, initial_value] = layout.entries[entry];
+  const auto& [name, type] = layout.entries[entry];
   if (array.dtype() != type.dtype || !(array.shape() == type.shape)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", name, "' is ", type.ToString(), "; got ", array.TypeString()));
@@ -134,6 +144,19 @@ absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begi
     out.Set(layout.entries[i].name, arrays[i - begin]);
   }
   return out;
+}
+
+absl::Status DeviceState::TakeAverages(const StateLayout& layout, const Strategy& strategy) {
+  for (int i = 0; i < layout.num_variables; ++i) {
+    const int from = layout.average[i];
+    if (from < 0) continue;
+    PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays average, Get(layout, from, from + 1));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const Array value,
+        average.Find(layout.entries[from].name)->Cast(layout.entries[i].type.dtype));
+    PENSTOCK_RETURN_IF_ERROR(Set(layout, strategy, i, value));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace penstock::train

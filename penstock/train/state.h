@@ -32,13 +32,14 @@ struct StateLayout {
   struct Entry {
     std::string name;
     ir::TensorType type;
-    double initial_value = 0;  // of what the optimizer keeps
   };
   std::vector<Entry> entries;
   int num_variables = 0;
   // Of each variable; -1 and 0 for those that are not trained.
   std::vector<int> first_slot, num_slots;
   int first_shared = 0, num_shared = 0;
+  // Of each variable: the entry that takes its place when training ends; -1: none.
+  std::vector<int> average;
   int learning_rate = -1;
   int iteration = -1;
   int key = -1;
@@ -64,6 +65,9 @@ class DeviceState {
   absl::StatusOr<NamedArrays> Get(const StateLayout& layout, int begin, int end) const;
   absl::Status Set(const StateLayout& layout, const Strategy& strategy, int entry,
                    const Array& array);
+
+  // Gives every variable the value of its moving average, where the optimizer keeps one.
+  absl::Status TakeAverages(const StateLayout& layout, const Strategy& strategy);
 
   const std::vector<runtime::Buffers>& replicas() const { return replicas_; }
   std::vector<runtime::Buffers>& replicas() { return replicas_; }

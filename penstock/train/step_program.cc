@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/gradients.h"
-#include "penstock/nn/constraints.h"
 #include "penstock/train/forward.h"
 
 namespace penstock::train {
@@ -172,14 +171,6 @@ Values AverageAssigned(ir::Graph& graph, const Step& step, std::vector<int>& whi
   return ir::AllReduce(assigned);
 }
 
-// Brings updated variables back to where their constraints want them.
-void Constrain(const nn::Network& network, const std::vector<int>& trained, Values& state) {
-  for (int variable : trained) {
-    const std::string& constraint = network.variables()[variable].constraint;
-    if (!constraint.empty()) state[variable] = nn::Constrain(constraint, state[variable]);
-  }
-}
-
 Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
                  const Step& step) {
   ir::Scope scope(graph, "optimizer");
@@ -195,6 +186,7 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
     const int variable = step.trained[t];
     update.variables.push_back(
         {.name = layout.entries[variable].name,
+         .constraint = objective.network.variables()[variable].constraint,
          .value = step.state[variable],
          .gradient = step.gradients[t],
          .slots = entries(layout.first_slot[variable], layout.num_slots[variable])});
@@ -208,7 +200,6 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
     std::copy(updated.variables[t].slots.begin(), updated.variables[t].slots.end(),
               next.begin() + layout.first_slot[variable]);
   }
-  Constrain(objective.network, step.trained, next);
   std::vector<int> which;
   const Values averaged = AverageAssigned(graph, step, which);
   for (size_t i = 0; i < which.size(); ++i) next[which[i]] = averaged[i];

@@ -119,6 +119,13 @@ OPTIMIZERS = [
     optimizer("Lamb", {"learning_rate": 0.1, "beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
     optimizer("Lamb", {"learning_rate": 0.02, "weight_decay": 0.1}),
     optimizer("Lamb", {"learning_rate": 0.05}, gradients="sparse"),
+    # Five iterations of matrix products.
+    optimizer("Muon", tolerance=1e-4),
+    optimizer("Muon", {"learning_rate": 0.1, "momentum": 0.5, "nesterov": False, "ns_steps": 2,
+                       "adam_lr_ratio": 0.5}, tolerance=1e-4),
+    optimizer("Muon", {"learning_rate": scheduled(COSINE), "weight_decay": 0.1, "adam_weight_decay": 0.2},
+              exclude=["bias"], tolerance=1e-4),
+    optimizer("Muon", {"learning_rate": 0.05, "exclude_layers": ["kernel"], "adam_beta_2": 0.9}),
 
     optimizer("RMSprop"),
     optimizer("RMSprop", {"learning_rate": 0.1, "rho": 0.5, "epsilon": 1e-3}),
