@@ -97,7 +97,7 @@ TEST(Model, SeveralStepsInAnExecutionGiveTheSameNumbers) {
 
 TEST(Model, MixedPrecisionIsKeptInTheFile) {
   const auto [x, y] = Points(203);
-  for (const std::string policy : {"mixed_bfloat16", "bfloat16"}) {
+  for (const std::string policy : {"mixed_bfloat16", "bfloat16", "mixed_float16"}) {
     Model model = SmallModel();
     CompileOptions options = Compiling();
     options.dtype_policy = policy;

@@ -4,8 +4,7 @@
 //   max_norm(2, axis=0)                  scales down those whose norm along `axis` is more than 2
 //   non_neg                              negative elements become 0
 //   unit_norm(axis=0)                    norms along `axis` become 1
-//   min_max_norm(0, 1, rate=1, axis=0)   brings norms towards [0, 1], at `rate` of the way each
-//   time
+//   min_max_norm(0, 1, rate=1, axis=0)   brings norms towards [0, 1], `rate` of the way a step
 //
 // `axis` is one number or a list: [0, 1, 2] for the kernel of Conv2D.
 #pragma once

@@ -1,8 +1,7 @@
 // How initializers, regularizers, constraints and activations are given in options: by name, with
 // arguments where they have any.
 //
-//   "he_normal"   "constant(0.5)"   "variance_scaling(2, fan_in, uniform)"   "max_norm(3, axis=[0,
-//   1])"
+//   "he_normal"  "constant(0.5)"  "variance_scaling(2, fan_in, uniform)"  "max_norm(axis=[0, 1])"
 //
 // Names and the order and names of arguments are Keras's. A name is known by its letters and digits
 // alone: "he_normal" is also "HeNormal", Keras's class.

@@ -1,7 +1,6 @@
 // What an optimizer is, and what every optimizer can do; the catalogue of them is optimizers.h.
 //
-//   Optimizer optimizer = Adam({.learning_rate = 1e-3}, {.weight_decay = 0.01, .global_clipnorm =
-//   1});
+//   Optimizer optimizer = Adam({.learning_rate = 1e-3}, {.weight_decay = 0.01, .clipnorm = 1});
 //
 // An optimizer is a description. What it keeps between steps (slots) lives with whoever trains:
 // some arrays for each variable, a few numbers for the optimizer as a whole. Variables of 16 bits

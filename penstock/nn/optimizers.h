@@ -3,8 +3,7 @@
 //
 //   Optimizer optimizer = SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
 //   optimizer = AdamW({.weight_decay = 0.05},
-//                     {.exclude_from_weight_decay = {"bias"}, .global_clipnorm = 1, .use_ema =
-//                     true});
+//                     {.exclude_from_weight_decay = {"bias"}, .use_ema = true});
 //
 // The first argument has an optimizer's own options, the second those that all have (optimizer.h).
 #pragma once

@@ -1,12 +1,11 @@
 // Regularizers: penalties on weights (or a layer's output) that are added to the loss. Names,
 // defaults and formulas are Keras's (keras.regularizers):
 //
-//   l1(0.01)                     0.01 sum |x|
-//   l2(0.01)                     0.01 sum x^2
-//   l1_l2(0, 0)                  both
-//   orthogonal_regularizer(0.01, rows)
-//                                0.01 times the mean |cosine| between two rows (or columns) of a
-//                                matrix
+//   l1(0.01)                             0.01 sum |x|
+//   l2(0.01)                             0.01 sum x^2
+//   l1_l2(0, 0)                          both
+//   orthogonal_regularizer(0.01, rows)   0.01 times the mean |cosine| between two of a matrix's rows
+//                                        (or columns)
 #pragma once
 
 #include <string>
