@@ -119,6 +119,27 @@ TEST(Model, MixedPrecisionIsKeptInTheFile) {
   }
 }
 
+TEST(Model, MetricsAndTheirOptionsAreKeptInTheFile) {
+  const auto [x, y] = Points(64);
+  Model model = SmallModel();
+  CompileOptions options = Compiling();
+  options.metrics = {"acc", nn::SparseTopKCategoricalAccuracy({.k = 2}).Named("top_2"),
+                     nn::MeanOfLoss(nn::SparseCategoricalCrossentropy()).Named("surprise")};
+  const absl::Status compiled = model.Compile(options);
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  const std::string file = NewFile();
+  ASSERT_TRUE(model.Save(file).ok());
+  auto loaded = Model::Load(file, {.client = Client()});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto before = model.Evaluate(x, y), after = loaded->Evaluate(x, y);
+  ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+  EXPECT_EQ(*after->Get("top_2"), 1);
+  for (const char* name : {"loss", "acc", "surprise"})
+    EXPECT_EQ(*before->Get(name), *after->Get(name)) << name;
+  EXPECT_NEAR(*after->Get("surprise"), *after->Get("loss"), 1e-6);
+  std::remove(file.c_str());
+}
+
 TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
   Model model = SmallModel();
   CompileOptions options = Compiling();
