@@ -171,11 +171,12 @@ LossTerms Loss::Terms(const LossArguments& arguments) const {
   const base::Shape batch({arguments.y_pred.shape().dim(0)});
   LossTerms terms;
   terms.all_count = !values.counted.valid();
-  if (values.each.rank() > 1) terms.values = values.each.shape().RowShape().num_elements();
   terms.sum =
       values.each.rank() == 0 ? ir::BroadcastTo(values.each, batch) : MeanAfterBatch(values.each);
   terms.count = values.counted.valid() ? MeanAfterBatch(ir::Convert(values.counted, DType::kF32))
                                        : ir::Splat(*values.each.graph(), {DType::kF32, batch}, 1);
+  // A loss of the whole batch is one value, of which each example has its share.
+  terms.values = Count(values.each) / static_cast<double>(batch.dim(0));
   return terms;
 }
 
@@ -277,13 +278,15 @@ nlohmann::ordered_json Loss::ToJson() const {
 absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
   const char* key = json.is_object() && json.contains("class_name") ? "class_name" : "name";
   if (!json.is_object() || !json.contains(key) || !json[key].is_string() ||
-      !json.contains("config")) {
+      !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError("a loss is {\"name\" or \"class_name\", \"config\"}");
   }
   PENSTOCK_ASSIGN_OR_RETURN(Loss loss, FromName(json[key].get<std::string>()));
   Config config = Config::Reader(json["config"]);
   loss.body_->Fields(config);
   config("reduction", loss.reduction_);
+  const auto reduction = json["config"].find("reduction");
+  if (reduction != json["config"].end() && reduction->is_null()) loss.reduction_ = "none";
   if (absl::Status status = config.Finish(); !status.ok())
     return base::WithContext(status, loss.name());
   PENSTOCK_RETURN_IF_ERROR(loss.Check());

@@ -63,13 +63,16 @@ struct LossArguments {
   ir::Value examples = {};
 };
 
-// Two sums whose quotient over the batch, and over all replicas, is Keras's mean loss:
-//   sum(sum * sample_weight * examples) / sum(count * examples).
+// What each example adds to sums over the batch and all replicas, of which Keras's loss is made. By
+// reduction, with w = sample_weight * examples:
+//   "sum_over_batch_size", "mean"  sum(sum * w) / sum(count * examples)
+//   "mean_with_sample_weight"      sum(sum * w) / sum(count * w)
+//   "sum"                          sum(sum * w) * values
 struct LossTerms {
-  ir::Value sum;    // f32[batch]: the mean over an example's values, those masked out as zeros
-  ir::Value count;  // f32[batch]: the share of its values that count, 1 without a mask
+  ir::Value sum;          // f32[batch]: the mean over an example's values, those masked out as zeros
+  ir::Value count;        // f32[batch]: the share of its values that count, 1 without a mask
   bool all_count = true;  // nothing is masked out: `count` is ones
-  int64_t values = 1;     // of each example, before they were averaged
+  double values = 1;      // how many values an example has
 };
 
 class Loss {

@@ -297,6 +297,8 @@ TEST(Losses, OptionsTravelThroughJson) {
           "dtype": "float32", "delta": 2.0}})"));
   ASSERT_TRUE(keras.ok()) << keras.status();
   EXPECT_EQ(keras->ToJson()["config"]["delta"], 2.0);
+  EXPECT_EQ(Loss::FromJson({{"name", "hinge"}, {"config", {{"reduction", nullptr}}}})->reduction(),
+            "none");
   EXPECT_THAT(std::string(Loss::FromName("hinges").status().message()),
               AllOf(HasSubstr("no loss 'hinges'"), HasSubstr("mean_squared_error")));
   for (const char* name : {"mse", "MSE", "MeanSquaredError", "bce", "kld", "huber_loss", "ce"})

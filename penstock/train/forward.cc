@@ -56,7 +56,7 @@ Value TargetLoss(const Target& target, const Batch& batch, Value label, Value pr
   const auto over_replicas = [](Value x) { return ir::AllReduce(ir::ReduceSum(x)); };
   Value divisor;
   if (reduction == "sum") {
-    return each * static_cast<double>(terms.values) * over_replicas(batch.mask);
+    return each * terms.values * over_replicas(batch.mask);
   }
   if (reduction == "mean_with_sample_weight" && weighed) {
     divisor = over_replicas(terms.count * weights);

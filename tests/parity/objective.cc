@@ -30,11 +30,13 @@ absl::Status BuildLoss(const Row& row, RowBuilder& builder) {
     const ir::Value gradient = ir::Gradients(ir::ReduceSum(reduced), {y_pred})[0];
     builder.Expect("gradient", ir::Convert(gradient, base::DType::kF32), row.Get("gradient"));
   }
-  const bool is_mean = loss.reduction() == "sum_over_batch_size" || loss.reduction() == "mean";
-  if (is_mean && (!weights.valid() || weights.rank() == 1)) {
+  const std::string& reduction = loss.reduction();
+  if (reduction != "none" && (!weights.valid() || weights.rank() == 1)) {
     const nn::LossTerms terms = loss.Terms({.y_true = y_true, .y_pred = y_pred, .mask = mask});
-    const ir::Value sum = weights.valid() ? terms.sum * weights : terms.sum;
-    builder.Expect("quotient of sums", ir::ReduceSum(sum) / ir::ReduceSum(terms.count),
+    const ir::Value sum = ir::ReduceSum(weights.valid() ? terms.sum * weights : terms.sum);
+    const bool by_weight = reduction == "mean_with_sample_weight" && weights.valid();
+    const ir::Value count = ir::ReduceSum(by_weight ? terms.count * weights : terms.count);
+    builder.Expect("loss from terms", reduction == "sum" ? sum * terms.values : sum / count,
                    row.Get("loss"));
   }
   return absl::OkStatus();
