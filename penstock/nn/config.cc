@@ -282,6 +282,14 @@ Config& Config::operator()(const char* key, Range& f) {
   return Field(key, f, "a number or [low, high]");
 }
 
+Config& Config::OrNull(const char* key, std::string& field, const char* null) {
+  if (out_ != nullptr) {
+    (*out_)[key] = field == null ? Json() : Json(field);
+    return *this;
+  }
+  if (const auto found = in_->find(key); found != in_->end() && found->is_null()) field = null;
+  return (*this)(key, field);
+}
 Config& Config::operator()(const char* key, Layer& field) {
   if (out_ != nullptr) {
     if (field.valid()) (*out_)[key] = LayerToJson(field);

@@ -58,6 +58,9 @@ class Config {
   Config& Optional(const char* key, std::vector<int64_t>& field);
   Config& Optional(const char* key, int64_t& field);
 
+  // A string for which null is written and read as `null`, a value of its own.
+  Config& OrNull(const char* key, std::string& field, const char* null);
+
   // The first wrong field, or a key that no field asked for. Keys that describe the object and not
   // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.
   absl::Status Finish() const;

@@ -1,10 +1,14 @@
 #include "penstock/nn/initializers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
@@ -235,6 +239,7 @@ absl::StatusOr<Sampler> Identity(const NamedCall& call, const Shape& shape) {
 struct Row {
   const char* name;
   absl::StatusOr<Sampler> (*make)(const NamedCall& call, const Shape& shape);
+  bool has_fans = false;
 };
 
 constexpr Row kTable[] = {
@@ -244,13 +249,13 @@ constexpr Row kTable[] = {
     {"random_uniform", RandomUniform},
     {"random_normal", RandomNormal<Normal>},
     {"truncated_normal", RandomNormal<TruncatedNormal>},
-    {"variance_scaling", VarianceScaling},
-    {"glorot_uniform", GlorotUniform},
-    {"glorot_normal", GlorotNormal},
-    {"he_uniform", HeUniform},
-    {"he_normal", HeNormal},
-    {"lecun_uniform", LecunUniform},
-    {"lecun_normal", LecunNormal},
+    {"variance_scaling", VarianceScaling, true},
+    {"glorot_uniform", GlorotUniform, true},
+    {"glorot_normal", GlorotNormal, true},
+    {"he_uniform", HeUniform, true},
+    {"he_normal", HeNormal, true},
+    {"lecun_uniform", LecunUniform, true},
+    {"lecun_normal", LecunNormal, true},
     {"orthogonal", Orthogonal},
     {"identity", Identity},
 };
@@ -265,7 +270,26 @@ constexpr std::pair<const char*, const char*> kAliases[] = {
     {"identity_initializer", "identity"},
 };
 
+constexpr char kUnitForgetGate[] = "unit_forget_gate:";
+
+absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& shape);
+
+absl::StatusOr<Sampler> UnitForgetGate(absl::string_view others, const Shape& shape) {
+  if (shape.rank() != 1 || shape.dim(0) % 4 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unit_forget_bias wants a bias of four gates, got ", shape.ToString()));
+  }
+  const int64_t units = shape.dim(0) / 4;
+  PENSTOCK_ASSIGN_OR_RETURN(const Sampler first, MakeSampler(others, Shape({units})));
+  PENSTOCK_ASSIGN_OR_RETURN(const Sampler last, MakeSampler(others, Shape({2 * units})));
+  return [=, next = int64_t{0}](Random& random) mutable {
+    const int64_t gate = next++ / units;
+    return gate == 0 ? first(random) : gate == 1 ? 1.0 : last(random);
+  };
+}
+
 absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& shape) {
+  if (absl::ConsumePrefix(&initializer, kUnitForgetGate)) return UnitForgetGate(initializer, shape);
   PENSTOCK_ASSIGN_OR_RETURN(NamedCall call, ParseNamedCall(initializer));
   for (const auto& [alias, name] : kAliases) {
     if (SameName(call.name, alias)) call.name = name;
@@ -306,6 +330,32 @@ absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::Tens
     }
   });
   return out;
+}
+
+std::string WithFans(absl::string_view initializer, int64_t input_axes, int64_t output_axes) {
+  const absl::StatusOr<NamedCall> call = ParseNamedCall(initializer);
+  std::string same(initializer);
+  if (!call.ok()) return same;  // InitialValue says what is wrong
+  const bool has_fans = std::any_of(std::begin(kTable), std::end(kTable), [&](const Row& row) {
+    return row.has_fans && SameName(call->name, row.name);
+  });
+  std::vector<std::string> arguments;
+  for (const NamedCall::Argument& a : call->arguments) {
+    if (a.key == "input_axes" || a.key == "output_axes") return same;
+    arguments.push_back(a.key.empty() ? a.value : absl::StrCat(a.key, "=", a.value));
+  }
+  if (!has_fans) return same;
+  std::vector<int64_t> axes(input_axes + output_axes);
+  std::iota(axes.begin(), axes.end(), 0);
+  const absl::Span<const int64_t> all(axes);
+  arguments.push_back(absl::StrCat("input_axes=[", absl::StrJoin(all.first(input_axes), ", "), "]"));
+  arguments.push_back(
+      absl::StrCat("output_axes=[", absl::StrJoin(all.subspan(input_axes), ", "), "]"));
+  return absl::StrCat(call->name, "(", absl::StrJoin(arguments, ", "), ")");
+}
+
+std::string WithUnitForgetGate(absl::string_view initializer) {
+  return absl::StrCat(kUnitForgetGate, initializer);
 }
 
 std::vector<std::string> InitializerNames() {

@@ -78,6 +78,21 @@ Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Valu
   return std::move(result.outputs);
 }
 
+Outputs CallContext::CallParts(const Layer& layer, absl::string_view name, const Values& inputs,
+                               int64_t parts, const Values& masks) {
+  ApplyOptions options = options_;
+  if (const Value& mask = options_.sample_mask; mask.valid()) {
+    const int64_t batch = mask.shape().dim(0);
+    options.sample_mask = ir::Reshape(
+        ir::BroadcastTo(ir::ExpandDims(mask, 1), {batch, parts}), {batch * parts});
+  }
+  CallContext inner(options, variables_, place_);
+  inner.place_.key = OwnKey();
+  Outputs outputs = inner.Call(layer, name, inputs, masks);
+  losses_.insert(losses_.end(), inner.losses_.begin(), inner.losses_.end());
+  return outputs;
+}
+
 Outputs CallContext::Call(const Network& network, const Values& inputs, Values* output_masks) {
   Network::Result result = network.Run(options_, variables_,
                                        {.layer_name = place_.layer_name,

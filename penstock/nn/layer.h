@@ -150,6 +150,10 @@ class CallContext {
   // the masks of the outputs come back in *output_masks, if given.
   Outputs Call(const Layer& layer, absl::string_view name, const Values& inputs,
                const Values& masks = {}, Values* output_masks = nullptr);
+  // The same for inputs in whose batch each example of this layer's stands `parts` times, one part
+  // after the other.
+  Outputs CallParts(const Layer& layer, absl::string_view name, const Values& inputs, int64_t parts,
+                    const Values& masks = {});
   // The same for a whole network: its layers' variables are "<this layer>/<layer>/...".
   Outputs Call(const Network& network, const Values& inputs, Values* output_masks = nullptr);
   // Records an error of this layer's and gives an invalid value to return.

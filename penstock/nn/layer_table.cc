@@ -17,7 +17,8 @@ std::vector<internal::LayerRow> AllRows() {
         internal::ReshapingLayers(), internal::ConvolutionLayers(), internal::PoolingLayers(),
         internal::NormalizationLayers(), internal::RegularizationLayers(),
         internal::ResizingLayers(), internal::AugmentationLayers(), internal::PreprocessingLayers(),
-        internal::CompositionLayers()}) {
+        internal::EmbeddingLayers(), internal::AttentionLayers(), internal::RecurrentLayers(),
+        internal::WrapperLayers(), internal::CompositionLayers()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -30,6 +30,10 @@ absl::Span<const LayerRow> RegularizationLayers();
 absl::Span<const LayerRow> ResizingLayers();
 absl::Span<const LayerRow> AugmentationLayers();
 absl::Span<const LayerRow> PreprocessingLayers();
+absl::Span<const LayerRow> EmbeddingLayers();
+absl::Span<const LayerRow> AttentionLayers();
+absl::Span<const LayerRow> RecurrentLayers();
+absl::Span<const LayerRow> WrapperLayers();
 absl::Span<const LayerRow> CompositionLayers();
 
 template <typename Body>

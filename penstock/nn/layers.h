@@ -35,6 +35,7 @@
 #include "penstock/nn/layers_regularization.h"
 #include "penstock/nn/layers_reshaping.h"
 #include "penstock/nn/layers_resizing.h"
+#include "penstock/nn/layers_sequence.h"
 #include "penstock/nn/sizes.h"
 
 namespace penstock::nn {

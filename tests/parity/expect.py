@@ -28,7 +28,8 @@ from expected import Expected, numbers, seeded, title
 
 
 # Every weight gets its value below; drawing first ones would compile a program for each shape.
-keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: jnp.zeros(shape, dtype)
+for initializer in (keras.initializers.GlorotUniform, keras.initializers.Orthogonal, keras.initializers.RandomUniform):
+    initializer.__call__ = lambda self, shape, dtype=None: jnp.zeros(shape, dtype)
 
 
 ONLY = os.environ.get("PENSTOCK_PARITY_ONLY", "")
@@ -75,69 +76,140 @@ def keras_option(key, value):
     return eval(f"made({arguments})", {"made": made})
 
 
+def make_layer(class_name, config):
+    """Options that are layers are given as {"class_name", "config"}."""
+    is_layer = lambda value: isinstance(value, dict) and "class_name" in value
+    options = {k: make_layer(**v) if is_layer(v) else keras_option(k, v) for k, v in config.items()}
+    return getattr(keras.layers, class_name)(**options)
+
+
+def step_mask(rng, kind, shape):
+    """Which steps of a sequence are real. The last of several examples has none."""
+    batch, steps = shape[:2]
+    lengths = rng.integers(1, steps + 1, size=(batch, 1))
+    mask = {
+        "right": np.arange(steps) < lengths,
+        "left": np.arange(steps) >= steps - lengths,
+        "holes": rng.uniform(size=(batch, steps)) < 0.6,
+        "none": np.zeros((batch, steps), bool),
+    }[kind]
+    if batch > 1:
+        mask[-1] = False
+    return mask
+
+
+def layer_arguments(spec, inputs):
+    """How Keras takes a layer's inputs."""
+    inputs, named = list(inputs), dict(spec.get("call", {}))
+    if spec.get("attention_mask"):
+        named["attention_mask"] = inputs.pop()
+    if spec.get("arguments"):
+        return inputs, named
+    if spec.get("states"):
+        # Told: with two arguments Keras does not look for the mask of the first.
+        mask = keras.src.backend.get_keras_mask(inputs[0])
+        return inputs[:1], {**named, "initial_state": inputs[1:], **({} if mask is None else {"mask": mask})}
+    return [inputs[0] if len(inputs) == 1 else inputs], named
+
+
+def call_layer(layer, spec, training, trainable, others, inputs, masks):
+    """Outputs, their masks, new values of what is not trained, penalties: of a call as a model makes it (layer.call
+    alone would not convert to the policy's type)."""
+    backend = keras.src.backend
+    for x, mask in zip(inputs, masks):
+        if mask is not None:
+            backend.set_keras_mask(x, mask)
+    variables = layer.trainable_variables + layer.non_trainable_variables
+    with keras.StatelessScope(state_mapping=list(zip(variables, trainable + others)), collect_losses=True) as scope:
+        arguments, named = layer_arguments(spec, inputs)
+        if layer._call_has_training_arg:
+            named["training"] = training
+        outputs = keras.tree.flatten(layer(*arguments, **named))
+        penalty = sum(layer.losses, jnp.float32(0))
+    new = [scope.get_current_value(v) for v in layer.non_trainable_variables]
+    # The mask of the softmax within attention stays on its scores; it is none of their steps.
+    output_masks = [m if m is None or m.shape == y.shape[:m.ndim] else None
+                    for y, m in zip(outputs, map(backend.get_keras_mask, outputs))]
+    return outputs, output_masks, new, penalty
+
+
+def numbered(name, index):
+    return name if index == 0 else f"{name}/{index}"
+
+
 # Kept between steps; the states of random generators (uint32) are each side's own.
 KEPT = ("float32", "int32")
 
 
 def add_layer(expected, spec, training):
     name = title(spec["class"], spec["config"], *spec["shapes"], spec.get("dtype"), spec.get("why"),
+                 *(f"mask={mask}" for mask in spec.get("masks", [])), *spec.get("call", {}),
                  "training" if training else "")
     if ONLY not in name:
         return
     rng = seeded(name)
-    layer = getattr(keras.layers, spec["class"])(**{k: keras_option(k, v) for k, v in spec["config"].items()})
+    layer = make_layer(spec["class"], spec["config"])
     if training and "training" not in spec and not layer._call_has_training_arg:
         return  # the same as without
     dtype = spec.get("dtype", "float32")
-    inputs = [jnp.asarray(numbers(rng, shape, dtype, spec.get("high", 200))) for shape in spec["shapes"]]
+    dtypes = dtype if isinstance(dtype, list) else [dtype] * len(spec["shapes"])
+    inputs = [jnp.asarray(numbers(rng, shape, dtype, spec.get("high", 200)))
+              for shape, dtype in zip(spec["shapes"], dtypes)]
+    masks = [None if kind is None else jnp.asarray(step_mask(rng, kind, shape))
+             for kind, shape in zip(spec.get("masks", []), spec["shapes"])]
     # Built on symbols, as a model does it; a layer may be built by its first call only.
-    symbols = [keras.Input(batch_shape=x.shape, dtype=dtype) for x in inputs]
-    layer(symbols[0] if len(symbols) == 1 else symbols)
+    arguments, named = layer_arguments(spec, [keras.Input(batch_shape=x.shape, dtype=str(x.dtype)) for x in inputs])
+    layer(*arguments, **named)
+    path = lambda variable: variable.path.removeprefix(layer.name + "/")
     for variable in layer.weights:
         if variable.dtype == "float32":
             variable.assign(weight_value(rng, variable))
     trainable = [v.value for v in layer.trainable_variables]
     others = [v.value for v in layer.non_trainable_variables]
+    floats = [i for i, x in enumerate(inputs) if x.dtype == jnp.float32]
 
-    def call(trainable, inputs):
-        outputs, new, losses = layer.stateless_call(
-            trainable, others, inputs[0] if len(inputs) == 1 else inputs, return_losses=True,
-            **({"training": training} if layer._call_has_training_arg else {}))
+    def call(trainable, by):
+        given = list(inputs)
+        for i, x in zip(floats, by):
+            given[i] = x
+        results = call_layer(layer, spec, training, trainable, others, given, masks)
         if "reference" in spec:
-            outputs = REFERENCES[spec["reference"]](spec["config"], inputs[0])
-        return outputs, new, losses
+            results = ([REFERENCES[spec["reference"]](spec["config"], given[0])], *results[1:])
+        return results
 
-    def weighed(trainable, inputs):
-        outputs, new, losses = call(trainable, inputs)
-        return (jnp.sum(outputs * cotangent) if by else 0), (outputs, new, jnp.float32(sum(losses)))
+    def weighed(trainable, by):
+        results = call(trainable, by)
+        return (sum(jnp.sum(y * c) for y, c in zip(results[0], cotangents)) if wanted else 0), results
 
-    shape = jax.eval_shape(call, trainable, inputs)[0].shape
-    cotangent = jnp.asarray(numbers(rng, shape))
-    by = [i for i, of in enumerate((trainable, inputs)) if of and (i == 0 or dtype == "float32")]
-    by = by if spec.get("gradient", True) else []
+    by = [inputs[i] for i in floats]
+    wanted = spec.get("gradient", True) and bool(trainable or floats)
+    shapes = [y.shape for y in jax.eval_shape(call, trainable, by)[0]]
+    cotangents = [jnp.asarray(numbers(rng, shape)) for shape in shapes]
     # One compiled program a row: operation by operation takes many times as long.
-    if by:
-        gradients, (outputs, new, penalty) = jax.jit(jax.grad(weighed, by, has_aux=True))(trainable, inputs)
+    if wanted:
+        gradients, results = jax.jit(jax.grad(weighed, (0, 1), has_aux=True))(trainable, by)
     else:
-        gradients, (outputs, new, penalty) = (), jax.jit(weighed)(trainable, inputs)[1]
+        gradients, results = ((), ()), jax.jit(weighed)(trainable, by)[1]
+    outputs, output_masks, new, penalty = results
     tensors = {f"input/{i}": x for i, x in enumerate(inputs)}
+    tensors.update({f"mask/{i}": np.asarray(m, np.uint8) for i, m in enumerate(masks) if m is not None})
     for variable, value in zip(layer.trainable_variables + layer.non_trainable_variables, trainable + others):
         if variable.dtype in KEPT:
-            tensors[f"weight/{variable.name}"] = value
-    tensors["output"] = outputs
+            tensors[f"weight/{path(variable)}"] = value
+    tensors.update({numbered("output", i): y for i, y in enumerate(outputs)})
+    tensors.update({f"output_mask/{i}": np.asarray(m, np.uint8) for i, m in enumerate(output_masks) if m is not None})
     tensors["penalty"] = penalty
     for variable, value in zip(layer.non_trainable_variables, new):
         if variable.dtype in KEPT:
-            tensors[f"new/{variable.name}"] = value
-    if by:
-        tensors["cotangent"] = cotangent
-    for which, of in zip(by, gradients):
-        names = [f"weight/{v.name}" for v in layer.trainable_variables] if which == 0 else [
-            f"input/{i}" for i in range(len(inputs))]
-        tensors.update({f"gradient/{n}": value for n, value in zip(names, of)})
-    more = {"tolerance": spec["tolerance"]} if "tolerance" in spec else {}
-    expected.add("layer", name, tensors, **{"class": spec["class"], "config": spec["config"], "training": training},
-                 **more)
+            tensors[f"new/{path(variable)}"] = value
+    if wanted:
+        tensors.update({numbered("cotangent", i): c for i, c in enumerate(cotangents)})
+    for variable, value in zip(layer.trainable_variables, gradients[0]):
+        tensors[f"gradient/weight/{path(variable)}"] = value
+    tensors.update({f"gradient/input/{i}": value for i, value in zip(floats, gradients[1])})
+    more = {key: spec[key] for key in ("tolerance", "least") if key in spec}
+    expected.add("layer", name, tensors, **{"class": type(layer).__name__, "training": training,
+                                            "config": {**spec["config"], **spec.get("call", {})}}, **more)
 
 
 # ---- Losses and metrics ----

@@ -3,11 +3,17 @@ the defaults below.
 
   training   False, True, or both when left out (once where the layer does not look at it)
   dtype      of the inputs, float32 unless said; a list: of each input
+  masks      of each input, None for none: which steps are real (step_mask of expect.py)
+  arguments  True: Keras takes the inputs one by one, not as a list
+  states     True: all inputs but the first are the state to start from
+  attention_mask  True: the last input is
+  call       what Keras is told at the call, and Penstock in the options
   high       whole numbers are below it, 200 unless said
   why        beside the options, where they do not speak for themselves
   gradient   False where there is none to compare
   reference  what is compared with instead of the layer's own call (REFERENCES of expect.py)
   tolerance  where it is not the one of float32
+  least      where differences are rounding of terms above 0.01 (Row::least)
 
 In options, activations, regularizers and constraints are written as Penstock takes them: "elu(0.5)", "l2(0.01)".
 """

@@ -15,6 +15,7 @@ import rows_layers_preprocessing
 import rows_layers_regularization
 import rows_layers_reshaping
 import rows_layers_resizing
+import rows_layers_sequence
 from rows_losses import LOSSES  # noqa: F401
 from rows_metrics import METRICS  # noqa: F401
 
@@ -31,6 +32,7 @@ LAYERS = [
     *rows_layers_resizing.ROWS,
     *rows_layers_augmentation.ROWS,
     *rows_layers_preprocessing.ROWS,
+    *rows_layers_sequence.ROWS,
 ]
 
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
