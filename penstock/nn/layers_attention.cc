@@ -170,13 +170,15 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
   using LayerOf<OptionsType>::LayerOf;
   using LayerOf<OptionsType>::options_;
 
+  static constexpr bool kIsMultiHead = std::is_same_v<OptionsType, MultiHeadAttentionOptions>;
+
   absl::string_view class_name() const override {
-    return std::is_same_v<OptionsType, MultiHeadAttentionOptions> ? "MultiHeadAttention"
-                                                                  : "GroupedQueryAttention";
+    return kIsMultiHead ? "MultiHeadAttention" : "GroupedQueryAttention";
   }
   void Fields(Config& config) override {
     auto& o = options_;
     HeadFields(o, config);
+    if constexpr (kIsMultiHead) config("attention_axes", attention_axes_);
     config("dropout", o.dropout)("use_bias", o.use_bias)("sliding_window", o.sliding_window)(
         "use_gate", o.use_gate)("kernel_initializer", o.kernel_initializer)(
         "bias_initializer", o.bias_initializer)("kernel_regularizer", o.kernel_regularizer)(
@@ -268,6 +270,16 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
         return false;
       }
     }
+    for (size_t i = 0; i < attention_axes_.size(); ++i) {
+      const int64_t axis = attention_axes_[i], rank = inputs[0].rank();
+      if (axis + (axis < 0 ? rank : 0) == static_cast<int64_t>(i) + 1 &&
+          attention_axes_.size() + 2 == static_cast<size_t>(rank)) {
+        continue;
+      }
+      ctx.Fail("attention goes over all axes but the first and last; other attention_axes are not "
+               "supported");
+      return false;
+    }
     in.key_given = floats == 3;
     const Value& key = inputs[floats - 1];
     if (steps(inputs[1]) != steps(key)) {
@@ -355,6 +367,9 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
         {.lhs_contracting = {3}, .rhs_contracting = {1}, .lhs_batch = {0, 1}, .rhs_batch = {0, 2}});
     return ir::Transpose(y, {0, 2, 1, 3});
   }
+
+  // Keras's option, which is read: anything but its default is refused.
+  Dims attention_axes_;
 };
 
 }  // namespace

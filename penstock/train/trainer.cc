@@ -304,7 +304,7 @@ absl::Status Trainer::SetWeights(const NamedArrays& weights) {
   // All is checked before anything is changed.
   std::vector<std::string> missing, superfluous;
   for (int i = 0; i < layout_.num_variables; ++i) {
-    const auto& [name, type, initial] = layout_.entries[i];
+    const auto& [name, type] = layout_.entries[i];
     const Array* array = weights.Find(name);
     if (array == nullptr) {
       missing.push_back(name);
@@ -327,7 +327,7 @@ absl::Status Trainer::SetWeights(const NamedArrays& weights) {
         absl::StrJoin(superfluous, ", "), ")"));
   }
   for (int i = 0; i < layout_.num_variables; ++i) {
-    const auto& [name, type, initial] = layout_.entries[i];
+    const auto& [name, type] = layout_.entries[i];
     PENSTOCK_ASSIGN_OR_RETURN(const Array array, weights.Find(name)->Cast(type.dtype));
     PENSTOCK_RETURN_IF_ERROR(state_.Set(layout_, strategy(), i, array));
   }
