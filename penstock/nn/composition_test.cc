@@ -171,10 +171,10 @@ TEST(Composition, PenaltiesOfWeightsCountOnceAndOfActivitiesOnceACall) {
   const Network network({x}, {layer(layer(x))});
   ASSERT_TRUE(network.status().ok()) << network.status();
   const Applied applied = Apply(network, {kX}, 2);
-  // Activities: 0.1 (1 + 2 + 3 + 4), then of twice that; the weights: 0.5 (4 + 4).
+  // Activities: 0.1 (1 + 2 + 3 + 4) / 2, then of twice that; the weights: 0.5 (4 + 4).
   ASSERT_EQ(applied.losses.size(), 3u);
-  EXPECT_FLOAT_EQ(applied.losses[0], 1.0f);
-  EXPECT_FLOAT_EQ(applied.losses[1], 2.0f);
+  EXPECT_FLOAT_EQ(applied.losses[0], 0.5f);
+  EXPECT_FLOAT_EQ(applied.losses[1], 1.0f);
   EXPECT_FLOAT_EQ(applied.losses[2], 4.0f);
 }
 

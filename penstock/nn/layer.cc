@@ -51,15 +51,15 @@ void CallContext::AddLoss(Value loss) {
 
 void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
   if (regularizer.empty() || !y.valid()) return;
+  Value examples = ir::Splat(graph(), {DType::kF32, {}}, static_cast<double>(y.shape().dim(0)));
   if (const Value& mask = sample_mask(); mask.valid()) {
+    examples = ir::Maximum(ir::ReduceSum(mask), ir::SplatLike(examples, 1));
     Shape each(std::vector<int64_t>(y.rank(), 1));
     each.set_dim(0, y.shape().dim(0));
     y = y * ir::Convert(ir::Reshape(mask, each), y.dtype());
   }
   const Value penalty = Regularize(regularizer, y);
-  if (!penalty.valid()) return;
-  // A sum over the whole batch, which AddLoss's mean over replicas leaves as it is.
-  AddLoss(graph().num_replicas() == 1 ? penalty : ir::AllReduce(penalty));
+  if (penalty.valid()) AddLoss(ir::Convert(penalty, DType::kF32) / examples);
 }
 
 Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Values& inputs,
@@ -83,8 +83,8 @@ Outputs CallContext::CallParts(const Layer& layer, absl::string_view name, const
   ApplyOptions options = options_;
   if (const Value& mask = options_.sample_mask; mask.valid()) {
     const int64_t batch = mask.shape().dim(0);
-    options.sample_mask = ir::Reshape(
-        ir::BroadcastTo(ir::ExpandDims(mask, 1), {batch, parts}), {batch * parts});
+    options.sample_mask =
+        ir::Reshape(ir::BroadcastTo(ir::ExpandDims(mask, 1), {batch, parts}), {batch * parts});
   }
   CallContext inner(options, variables_, place_);
   inner.place_.key = OwnKey();

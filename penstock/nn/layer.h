@@ -142,8 +142,8 @@ class CallContext {
   // Adds a scalar to what training minimises. Of several replicas the mean counts, weighed by their
   // examples.
   void AddLoss(Value loss);
-  // AddLoss of `regularizer` (by name; empty: nothing) of `y`, a sum over the whole batch, as in
-  // Keras 3; padding does not count.
+  // AddLoss of `regularizer` (by name; empty: nothing) of `y`, divided by the number of examples
+  // as Keras does; padding does not count.
   void RegularizeActivity(absl::string_view regularizer, Value y);
   // Calls another layer as a part of this one: its variables are "<this layer>/<name>/...", its
   // penalties count, its policy is this layer's unless it has its own. `masks` are of its inputs;

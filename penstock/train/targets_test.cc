@@ -159,7 +159,7 @@ TEST_P(Weights, PenaltiesCountOnceWhateverTheReplicas) {
   EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0], 1 - 0.01 * (slope + 1), 1e-5);
 }
 
-// Sums over the batch, whatever part of it a replica has, and not of padding: 7 rows on 2 or 3
+// Means over the whole batch, whatever part of it a replica has, without padding: 7 rows on 2 or 3
 // replicas.
 TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
   const nn::Symbol x = nn::Input({.shape = {1}, .name = "x"});
@@ -180,9 +180,9 @@ TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
     squares += kX[i] * kX[i];
     slope += 2 * (kX[i] - kA[i]) * kX[i] / 7;
   }
-  EXPECT_NEAR(*history->epochs[0].Get("loss"), MeanOfSquares(kA, 1, {}) + 0.1 * squares, 1e-4);
+  EXPECT_NEAR(*history->epochs[0].Get("loss"), MeanOfSquares(kA, 1, {}) + 0.1 * squares / 7, 1e-4);
   EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0],
-              1 - 0.001 * (slope + 0.2 * squares), 1e-5);
+              1 - 0.001 * (slope + 0.2 * squares / 7), 1e-5);
 }
 
 TEST(Targets, AConstraintHoldsAfterEachStep) {

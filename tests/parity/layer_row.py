@@ -23,7 +23,7 @@ IMAGE = (3, 8, 7, 4)  # neither square nor even
 VOLUME = (2, 5, 6, 4, 3)
 
 # bfloat16 has 8 bits: the two sides may round differently where they add in another order.
-BFLOAT16 = 1 / 64
+BFLOAT16 = 1 / 32
 
 
 def layer(class_name, options, *shapes, **more):
