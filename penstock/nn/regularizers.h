@@ -4,7 +4,7 @@
 //   l1(0.01)                             0.01 sum |x|
 //   l2(0.01)                             0.01 sum x^2
 //   l1_l2(0, 0)                          both
-//   orthogonal_regularizer(0.01, rows)   0.01 times the mean |cosine| between two of a matrix's rows
+//   orthogonal_regularizer(0.01, rows)   0.01 times the mean |cosine| between a matrix's rows
 //                                        (or columns)
 #pragma once
 

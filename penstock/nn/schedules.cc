@@ -119,7 +119,7 @@ struct Polynomial : ScheduleBody {
     } else {
       step = ir::Minimum(step, steps);
     }
-    // Not below 0, where a quotient that is rounded up would put it: a root of that is NaN.
+    // A quotient of equals may come out above 1, and a power of what is below 0 is NaN.
     const Value left =
         ir::Power(ir::Maximum(1.0 - step / steps, Like(step, 0)), Like(step, options.power));
     const double end = options.end_learning_rate;

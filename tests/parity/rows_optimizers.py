@@ -99,7 +99,8 @@ OPTIMIZERS = [
     optimizer("Adam", {"learning_rate": 0.1, "beta_1": 0.0}),
     optimizer("Adam", {"learning_rate": scheduled(COSINE)}),
     optimizer("Adam", {"learning_rate": 0.1}, gradients="sparse"),
-    optimizer("Adam", {"learning_rate": 0.1, "clipnorm": 1.0}, gradients="sparse"),
+    # The scalar crosses zero: what is left of it is rounding of larger numbers.
+    optimizer("Adam", {"learning_rate": 0.1, "clipnorm": 1.0}, gradients="sparse", tolerance=1e-4),
     # Schedules count steps, the correction of the bias counts updates.
     optimizer("Adam", {"learning_rate": scheduled(PIECEWISE), "gradient_accumulation_steps": 4}),
 
