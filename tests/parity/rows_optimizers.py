@@ -124,7 +124,7 @@ OPTIMIZERS = [
     optimizer("Muon", tolerance=1e-4),
     optimizer("Muon", {"learning_rate": 0.1, "momentum": 0.5, "nesterov": False, "ns_steps": 2,
                        "adam_lr_ratio": 0.5}, tolerance=1e-4),
-    optimizer("Muon", {"learning_rate": scheduled(COSINE), "weight_decay": 0.1, "adam_weight_decay": 0.2},
+    optimizer("Muon", {"learning_rate": scheduled(COSINE), "weight_decay": 0.1, "adam_weight_decay": 0.2, "ns_steps": 1},
               exclude=["bias"], tolerance=1e-4),
     optimizer("Muon", {"learning_rate": 0.05, "exclude_layers": ["kernel"], "adam_beta_2": 0.9}),
 
