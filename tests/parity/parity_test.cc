@@ -220,6 +220,7 @@ class CompletenessTest : public ::testing::Test {
     EXPECT_THAT(nn::ScheduleNames(), ::testing::UnorderedElementsAreArray(schedules));
     EXPECT_EQ(nn::RegularizerNames().size(), regularizers.size());
     EXPECT_EQ(nn::ConstraintNames().size(), constraints.size());
+    for (const char* network : {"Sequential", "Functional"}) layers.insert(network);  // of layers
     EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
     EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));
