@@ -122,7 +122,9 @@ constexpr Row kTable[] = {
     {"hard_silu", "hard_swish", [](Value x, const double*) { return x * HardSigmoid(x); }},
     {"sparse_sigmoid", "", [](Value x, const double*) { return Clip(x + 1.0, 0, 2) * 0.5; }},
     {"tanh", "", [](Value x, const double*) { return ir::Tanh(x); }},
-    {"hard_tanh", "", [](Value x, const double*) { return Clip(x, -1, 1); }},
+    // Not Clip: at -1 and 1 themselves the slope is 1.
+    {"hard_tanh", "",
+     [](Value x, const double*) { return Where(ir::Abs(x), true, 1, ir::Sign(x), x); }},
     {"tanh_shrink", "", [](Value x, const double*) { return x - ir::Tanh(x); }},
     {"hard_shrink",
      "",

@@ -348,7 +348,8 @@ std::string WithFans(absl::string_view initializer, int64_t input_axes, int64_t 
   std::vector<int64_t> axes(input_axes + output_axes);
   std::iota(axes.begin(), axes.end(), 0);
   const absl::Span<const int64_t> all(axes);
-  arguments.push_back(absl::StrCat("input_axes=[", absl::StrJoin(all.first(input_axes), ", "), "]"));
+  arguments.push_back(
+      absl::StrCat("input_axes=[", absl::StrJoin(all.first(input_axes), ", "), "]"));
   arguments.push_back(
       absl::StrCat("output_axes=[", absl::StrJoin(all.subspan(input_axes), ", "), "]"));
   return absl::StrCat(call->name, "(", absl::StrJoin(arguments, ", "), ")");

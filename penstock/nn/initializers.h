@@ -30,8 +30,8 @@ namespace penstock::nn {
 absl::StatusOr<base::Array> InitialValue(absl::string_view initializer, const ir::TensorType& type,
                                          uint64_t seed);
 
-// The initializer of a kernel whose first axes are inputs and whose last axes are outputs; it is the
-// same where it does not scale by them or says which they are.
+// The initializer of a kernel whose first axes are inputs and whose last axes are outputs; it is
+// the same where it does not scale by them or says which they are.
 std::string WithFans(absl::string_view initializer, int64_t input_axes, int64_t output_axes);
 
 // Of a vector for the gates input, forget, cell and output, side by side: ones for the forget gate,

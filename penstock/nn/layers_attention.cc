@@ -48,9 +48,7 @@ Value CausalMask(ir::Graph& graph, int64_t queries, int64_t steps) {
 // ---- Attention, AdditiveAttention ----
 
 // query and key next to each other: [batch, queries, steps, dim].
-Value Pairs(Value query, Value key) {
-  return ir::ExpandDims(query, 2) + ir::ExpandDims(key, 1);
-}
+Value Pairs(Value query, Value key) { return ir::ExpandDims(query, 2) + ir::ExpandDims(key, 1); }
 
 Value Scores(CallContext& ctx, const AttentionOptions& o, Value query, Value key) {
   Value scale, weight;
@@ -93,13 +91,13 @@ struct AttentionLayer : LayerOf<OptionsType> {
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const auto& o = options_;
     if (inputs.size() != 2 && inputs.size() != 3) {
-      return ctx.Fail(absl::StrCat("takes query, value and perhaps key, got ", inputs.size(),
-                                   " inputs"));
+      return ctx.Fail(
+          absl::StrCat("takes query, value and perhaps key, got ", inputs.size(), " inputs"));
     }
     for (const Value& input : inputs) {
       if (input.rank() == 3) continue;
-      return ctx.Fail(absl::StrCat("wants [batch, steps, features], got ",
-                                   input.type().ToString()));
+      return ctx.Fail(
+          absl::StrCat("wants [batch, steps, features], got ", input.type().ToString()));
     }
     const Value &query = inputs[0], &value = inputs[1], &key = inputs.back();
     if (!CheckRate(ctx, o.dropout)) return Value();
@@ -139,12 +137,12 @@ Heads HeadsOf(const GroupQueryAttentionOptions& o) {
 }
 
 void HeadFields(MultiHeadAttentionOptions& o, Config& config) {
-  config("num_heads", o.num_heads)("key_dim", o.key_dim)("value_dim", o.value_dim)(
-      "output_shape", o.output_shape);
+  config("num_heads", o.num_heads)("key_dim", o.key_dim)("value_dim", o.value_dim)("output_shape",
+                                                                                   o.output_shape);
 }
 void HeadFields(GroupQueryAttentionOptions& o, Config& config) {
   config("head_dim", o.head_dim)("num_query_heads", o.num_query_heads)("num_key_value_heads",
-                                                                      o.num_key_value_heads);
+                                                                       o.num_key_value_heads);
 }
 
 // [batch, steps..., features] with all axes between as one.
@@ -184,8 +182,7 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
         "bias_initializer", o.bias_initializer)("kernel_regularizer", o.kernel_regularizer)(
         "bias_regularizer", o.bias_regularizer)("activity_regularizer", o.activity_regularizer)(
         "kernel_constraint", o.kernel_constraint)("bias_constraint", o.bias_constraint)(
-        "use_causal_mask", o.use_causal_mask)("return_attention_scores",
-                                              o.return_attention_scores);
+        "use_causal_mask", o.use_causal_mask)("return_attention_scores", o.return_attention_scores);
   }
 
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
@@ -205,12 +202,11 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     const Value value = Projected(ctx, "value", in.value, 1, values);
     if (!value.valid()) return value;
     Value scores = AllScores(query, RepeatHeads(key, heads.query / heads.value), mask);
-    Value y = Combine(DropOut(ctx, scores, o.dropout),
-                      RepeatHeads(value, heads.query / heads.value));
+    Value y =
+        Combine(DropOut(ctx, scores, o.dropout), RepeatHeads(value, heads.query / heads.value));
     if (gate.valid()) y = y * gate;
     y = Projected(ctx, "attention_output", y, 2,
-                  heads.output_shape.empty() ? Dims{in.query.shape().dim(-1)}
-                                             : heads.output_shape);
+                  heads.output_shape.empty() ? Dims{in.query.shape().dim(-1)} : heads.output_shape);
     if (!y.valid()) return y;
     ctx.SetOutputMask(ctx.input_mask(0));
     y = ir::Reshape(y, Shape(Joined({in.query_shape.begin(), in.query_shape.end() - 1},
@@ -253,9 +249,10 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     size_t floats = 0;
     while (floats < inputs.size() && base::IsFloat(inputs[floats].dtype())) ++floats;
     if (floats < 2 || floats > 3 || inputs.size() > floats + 1) {
-      ctx.Fail(absl::StrCat("takes query, value and perhaps key, which are floats, then perhaps a "
-                            "mask of bools or integers; got ",
-                            inputs.size(), " inputs, the first ", floats, " of them floats"));
+      ctx.Fail(
+          absl::StrCat("takes query, value and perhaps key, which are floats, then perhaps a "
+                       "mask of bools or integers; got ",
+                       inputs.size(), " inputs, the first ", floats, " of them floats"));
       return false;
     }
     const auto steps = [](Value x) { return Dims(x.shape().begin() + 1, x.shape().end() - 1); };
@@ -276,8 +273,9 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
           attention_axes_.size() + 2 == static_cast<size_t>(rank)) {
         continue;
       }
-      ctx.Fail("attention goes over all axes but the first and last; other attention_axes are not "
-               "supported");
+      ctx.Fail(
+          "attention goes over all axes but the first and last; other attention_axes are not "
+          "supported");
       return false;
     }
     in.key_given = floats == 3;
@@ -295,9 +293,10 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     if (inputs.size() == floats) return true;
     const Value& mask = inputs.back();
     if (mask.rank() != 3 && mask.rank() != 4) {
-      ctx.Fail(absl::StrCat("an attention mask is [batch, queries, steps] or [batch, heads, "
-                            "queries, steps], got ",
-                            mask.type().ToString()));
+      ctx.Fail(
+          absl::StrCat("an attention mask is [batch, queries, steps] or [batch, heads, "
+                       "queries, steps], got ",
+                       mask.type().ToString()));
       return false;
     }
     in.attention_mask = ir::Convert(mask, DType::kBool);
@@ -330,10 +329,10 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     if (!x.valid()) return x;
     const auto& o = options_;
     const Dims in(x.shape().end() - bound, x.shape().end());
-    const Value kernel = ctx.Variable(
-        absl::StrCat(name, "/kernel"), Shape(Joined(in, out)),
-        WithFans(o.kernel_initializer, bound, static_cast<int64_t>(out.size())),
-        {.regularizer = o.kernel_regularizer, .constraint = o.kernel_constraint});
+    const Value kernel =
+        ctx.Variable(absl::StrCat(name, "/kernel"), Shape(Joined(in, out)),
+                     WithFans(o.kernel_initializer, bound, static_cast<int64_t>(out.size())),
+                     {.regularizer = o.kernel_regularizer, .constraint = o.kernel_constraint});
     const Dims steps{x.shape().dim(0), x.shape().dim(1)};
     Value y = ir::MatMul(ir::Reshape(x, Shape(Joined(steps, {Product(in)}))),
                          ir::Reshape(kernel, {Product(in), Product(out)}));

@@ -18,8 +18,8 @@ struct EmbeddingLayer : LayerOf<EmbeddingOptions> {
   void Fields(Config& config) override {
     config("input_dim", options_.input_dim)("output_dim", options_.output_dim)(
         "embeddings_initializer", options_.embeddings_initializer)(
-        "embeddings_regularizer", options_.embeddings_regularizer)(
-        "activity_regularizer", options_.activity_regularizer)(
+        "embeddings_regularizer", options_.embeddings_regularizer)("activity_regularizer",
+                                                                   options_.activity_regularizer)(
         "embeddings_constraint", options_.embeddings_constraint)("mask_zero", options_.mask_zero);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {

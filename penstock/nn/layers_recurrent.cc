@@ -14,7 +14,7 @@ using internal::LayerOf;
 
 // What a cell sees of a step. Kernels hold the gates' columns side by side.
 struct Step {
-  Value x;      // inputs kernel + bias: [batch, gates * units]
+  Value x;       // inputs kernel + bias: [batch, gates * units]
   Values state;  // [batch, units] each
   // The whole recurrent kernel; or one for each gate, where gates have masks of their own or see
   // other states.
@@ -70,8 +70,7 @@ struct GruCell {
     Value inner = Project(h, now, s.masks);
     if (s.bias.valid()) inner = inner + s.bias;
     const auto gate = [&](int i) {
-      return Activate(o.recurrent_activation,
-                      Gate(s.x, i, o.units) + Gate(inner, i, o.units));
+      return Activate(o.recurrent_activation, Gate(s.x, i, o.units) + Gate(inner, i, o.units));
     };
     const Value update = gate(0), reset = gate(1);
     const Value from_state = o.reset_after
@@ -96,9 +95,7 @@ struct LstmCell {
   }
   static Values Next(const Options& o, const Step& s) {
     const Value z = s.x + Project(s.state[0], s.kernels, s.masks);
-    const auto gate = [&](int i) {
-      return Activate(o.recurrent_activation, Gate(z, i, o.units));
-    };
+    const auto gate = [&](int i) { return Activate(o.recurrent_activation, Gate(z, i, o.units)); };
     const Value c = gate(1) * s.state[1] + gate(0) * Activate(o.activation, Gate(z, 2, o.units));
     return {gate(3) * Activate(o.activation, c), c};
   }
@@ -114,9 +111,9 @@ struct RecurrentLayer : LayerOf<typename Cell::Options> {
   void Fields(Config& config) override {
     auto& o = options_;
     config("units", o.units)("activation", o.activation)("use_bias", o.use_bias)(
-        "kernel_initializer", o.kernel_initializer)("recurrent_initializer",
-                                                    o.recurrent_initializer)(
-        "bias_initializer", o.bias_initializer)("kernel_regularizer", o.kernel_regularizer)(
+        "kernel_initializer", o.kernel_initializer)(
+        "recurrent_initializer", o.recurrent_initializer)("bias_initializer", o.bias_initializer)(
+        "kernel_regularizer", o.kernel_regularizer)(
         "recurrent_regularizer", o.recurrent_regularizer)("bias_regularizer", o.bias_regularizer)(
         "activity_regularizer", o.activity_regularizer)("kernel_constraint", o.kernel_constraint)(
         "recurrent_constraint", o.recurrent_constraint)("bias_constraint", o.bias_constraint)(
@@ -231,10 +228,10 @@ struct RecurrentLayer : LayerOf<typename Cell::Options> {
     Loop loop;
     loop.constants.masks = DropoutMasks(ctx, o.recurrent_dropout, o.units, batch, kGates);
     loop.constants.bias = recurrent_bias;
-    loop.constants.kernels = Parts(
-        recurrent, Cell::SplitsKernel(o) || loop.constants.masks.size() > 1, o.units);
-    loop.x = Project(ir::Transpose(inputs[0], {1, 0, 2}),
-                     Parts(kernel, masks.size() > 1, o.units), masks);
+    loop.constants.kernels =
+        Parts(recurrent, Cell::SplitsKernel(o) || loop.constants.masks.size() > 1, o.units);
+    loop.x = Project(ir::Transpose(inputs[0], {1, 0, 2}), Parts(kernel, masks.size() > 1, o.units),
+                     masks);
     if (bias.valid()) loop.x = loop.x + bias;
     if (const Value mask = ctx.input_mask(); mask.valid()) {
       loop.mask = ir::ExpandDims(ir::Transpose(ir::Convert(mask, DType::kBool), {1, 0}), 2);

@@ -49,10 +49,10 @@ Layer Masking(const MaskingOptions& options = {},
 // key [batch, steps, dim], which is the value where it is not given. The value's mask says which
 // steps may be looked at; outputs that the query's mask leaves out are zeros.
 struct AttentionOptions {
-  bool use_scale = false;           // a variable "scale", a number, times the scores
-  std::string score_mode = "dot";   // dot; concat: a variable times sum(tanh(query + key))
-  double dropout = 0;               // of the softmax
-  bool use_causal_mask = false;     // query i looks at steps up to i
+  bool use_scale = false;                // a variable "scale", a number, times the scores
+  std::string score_mode = "dot";        // dot; concat: a variable times sum(tanh(query + key))
+  double dropout = 0;                    // of the softmax
+  bool use_causal_mask = false;          // query i looks at steps up to i
   bool return_attention_scores = false;  // [batch, queries, steps] as second output
   std::string name = "";
   std::string dtype = "";
@@ -75,9 +75,10 @@ Layer AdditiveAttention(const AdditiveAttentionOptions& options = {},
 // num_heads times: query, key and value are projected, attended to with scores over sqrt(key_dim),
 // and all heads' results projected together (Vaswani et al. 2017). Inputs: query, value, key (the
 // value where it is not given), then, if wanted, a mask of bools or integers, [batch, queries,
-// steps] or [batch, heads, queries, steps], false or 0 where a query must not look. A query that may
-// look nowhere gets the mean of all values; with dropout or scores returned, zeros (so does Keras).
-// Of inputs of more axes, attention goes over all but the first and last; masks want three axes.
+// steps] or [batch, heads, queries, steps], false or 0 where a query must not look. A query that
+// may look nowhere gets the mean of all values; with dropout or scores returned, zeros (so does
+// Keras). Of inputs of more axes, attention goes over all but the first and last; masks want three
+// axes.
 //
 // query/kernel, key/kernel: [dim, num_heads, key_dim]; value/kernel, gate/kernel: [dim, num_heads,
 // value_dim]; attention_output/kernel: [num_heads, value_dim, output_shape...]; biases likewise.
@@ -227,8 +228,8 @@ Layer LSTM(const LSTMOptions& options, SourceLocation location = SourceLocation:
 
 // ---- Wrappers (layers_wrappers.cc) ----
 
-// A recurrent layer and the same (or `backward_layer`) from the other end, their outputs merged. The
-// states are the forward ones, then the backward ones, in inputs and outputs. Variables are
+// A recurrent layer and the same (or `backward_layer`) from the other end, their outputs merged.
+// The states are the forward ones, then the backward ones, in inputs and outputs. Variables are
 // "forward_<name>/..." and "backward_<name>/...". As in Keras, with return_sequences masked steps
 // are zeros.
 //

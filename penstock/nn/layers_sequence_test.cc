@@ -34,7 +34,7 @@ std::vector<std::vector<float>> Apply(const Network& network, const std::vector<
     x.push_back(graph.Parameter({input.dtype(), input.shape()}, "x"));
   }
   ApplyOptions options{.graph = &graph, .training = training, .key = ir::RandomKey(graph, 1)};
-  if (mask.num_elements() > 0) options.sample_mask = ir::Constant(graph, mask);
+  if (mask.shape().rank() > 0) options.sample_mask = ir::Constant(graph, mask);
   graph.SetResults(network.Apply(options, values, x).outputs);
   const auto arrays = ir::testing::Run(graph, inputs);
   EXPECT_TRUE(arrays.ok()) << arrays.status();
@@ -65,12 +65,11 @@ TEST(Lstm, TheForgetGatesBiasBeginsAsOnes) {
   const std::vector<InputOptions> x{{.shape = {3, 1}}};
   EXPECT_THAT(FirstValue(LSTM({.units = 2}), x, "lstm/lstm_cell/bias"),
               ElementsAre(0, 0, 1, 1, 0, 0, 0, 0));
-  EXPECT_THAT(FirstValue(LSTM({.units = 1, .bias_initializer = "constant(0.5)"}), x,
-                         "lstm/lstm_cell/bias"),
-              ElementsAre(0.5, 1, 0.5, 0.5));
   EXPECT_THAT(
-      FirstValue(LSTM({.units = 1, .unit_forget_bias = false}), x, "lstm/lstm_cell/bias"),
-      Each(0));
+      FirstValue(LSTM({.units = 1, .bias_initializer = "constant(0.5)"}), x, "lstm/lstm_cell/bias"),
+      ElementsAre(0.5, 1, 0.5, 0.5));
+  EXPECT_THAT(FirstValue(LSTM({.units = 1, .unit_forget_bias = false}), x, "lstm/lstm_cell/bias"),
+              Each(0));
 }
 
 TEST(MultiHeadAttention, KernelsBeginByTheirNumbersOfInputsAndOutputs) {
@@ -90,9 +89,10 @@ TEST(MultiHeadAttention, KernelsBeginByTheirNumbersOfInputsAndOutputs) {
     EXPECT_LE(most, limit) << name;
   }
   // Another scale stays what the user said: sqrt(3 * 2 / 6).
-  const float most = largest(
-      {.num_heads = 4, .key_dim = 16, .kernel_initializer = "variance_scaling(2, distribution=uniform)"},
-      "query/kernel");
+  const float most = largest({.num_heads = 4,
+                              .key_dim = 16,
+                              .kernel_initializer = "variance_scaling(2, distribution=uniform)"},
+                             "query/kernel");
   EXPECT_GT(most, 0.95);
   EXPECT_LE(most, 1);
 }
@@ -219,10 +219,10 @@ TEST(Sequences, MessagesSayWhatIsWanted) {
               HasSubstr("score_mode is dot or concat, got 'cosine'"));
   EXPECT_THAT(Error(MultiHeadAttention({.num_heads = 1, .key_dim = 1}), {x}),
               HasSubstr("takes query, value"));
-  EXPECT_THAT(Error(GroupQueryAttention(
-                        {.head_dim = 1, .num_query_heads = 3, .num_key_value_heads = 2}),
-                    {x, x}),
-              HasSubstr("the heads of keys divide those of queries"));
+  EXPECT_THAT(
+      Error(GroupQueryAttention({.head_dim = 1, .num_query_heads = 3, .num_key_value_heads = 2}),
+            {x, x}),
+      HasSubstr("the heads of keys divide those of queries"));
   EXPECT_THAT(Error(Embedding({.input_dim = 3, .output_dim = 1, .dtype = "mixed_bfloat16"}), {x}),
               HasSubstr("give the Input an integer dtype"));
   const auto stateful = LayerFromConfig("LSTM", "l", {{"units", 2}, {"stateful", true}});

@@ -77,9 +77,10 @@ struct BidirectionalLayer : LayerBody {
     direction.name = absl::StartsWith(name, prefix) ? name : prefix + name;
     direction.options = LayerConfig(layer);
     if (!direction.options.contains("go_backwards")) {
-      return absl::InvalidArgumentError(absl::StrCat("wraps a recurrent layer (LSTM, GRU, "
-                                                     "SimpleRNN), got ",
-                                                     std::string(layer.class_name())));
+      return absl::InvalidArgumentError(
+          absl::StrCat("wraps a recurrent layer (LSTM, GRU, "
+                       "SimpleRNN), got ",
+                       std::string(layer.class_name())));
     }
     if (go_backwards.has_value()) direction.options["go_backwards"] = *go_backwards;
     direction.options["zero_output_for_mask"] = Flag(direction.options, "return_sequences");
@@ -115,8 +116,8 @@ struct BidirectionalLayer : LayerBody {
     if (mode == "sum") return {y + r};
     if (mode == "ave") return {(y + r) / 2.0};
     if (mode == "mul") return {y * r};
-    return {ctx.Fail(
-        absl::StrCat("merge_mode is sum, mul, ave, concat or none, got '", mode, "'"))};
+    return {
+        ctx.Fail(absl::StrCat("merge_mode is sum, mul, ave, concat or none, got '", mode, "'"))};
   }
 
   Layer layer_;

@@ -56,8 +56,7 @@ std::string Numbered(const char* name, size_t i) {
   return i == 0 ? name : absl::StrCat(name, "/", i);
 }
 
-absl::Status ExpectOutputs(const Row& row, const nn::Network::Result& result,
-                           RowBuilder& builder) {
+absl::Status ExpectOutputs(const Row& row, const nn::Network::Result& result, RowBuilder& builder) {
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     // Rows hold no 16-bit floats.
     const base::Array& output = row.Get(Numbered("output", i));
@@ -93,8 +92,8 @@ void ExpectGradients(const Row& row, const nn::Network& network, const ir::Value
   }
   ir::Values cotangents;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    cotangents.push_back(ir::Convert(builder.Input(row.Get(Numbered("cotangent", i))),
-                                     outputs[i].dtype()));
+    cotangents.push_back(
+        ir::Convert(builder.Input(row.Get(Numbered("cotangent", i))), outputs[i].dtype()));
   }
   const ir::Values gradients = ir::Gradients(outputs, by, cotangents);
   for (size_t i = 0; i < gradients.size(); ++i) {
