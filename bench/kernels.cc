@@ -134,6 +134,25 @@ Work ConvolutionWork(const Layer& l, DType dtype, int64_t batch, int which) {
           }};
 }
 
+// A convolution of 256 steps of 64 channels with windows of 5, as Conv1D writes it: of an image of
+// height 1.
+Work SequenceWork(int64_t stride, int64_t groups, DType dtype, int which) {
+  static constexpr const char* kNames[] = {"forward", "input gradient", "kernel gradient"};
+  return {absl::StrCat(base::DTypeName(dtype), " conv1d 5 256x64", groups > 1 ? " depthwise" : "",
+                       stride > 1 ? " /2 " : " ", kNames[which]),
+          [=](ir::Graph& graph) {
+            const Value x = graph.Parameter({dtype, {32, 1, 256, 64}}, "x");
+            const Value w = graph.Parameter({dtype, {1, 5, 64 / groups, 64}}, "w");
+            const Value y = ir::Convolution(x, w,
+                                            {.strides = {1, stride},
+                                             .padding = {{0, 0}, ir::SamePadding(256, 5, stride)},
+                                             .feature_group_count = groups});
+            if (which == 0) return graph.SetResults({y});
+            const Value cotangent = graph.Parameter(y.type(), "cotangent");
+            graph.SetResults(ir::Gradients(y, {which == 1 ? x : w}, cotangent));
+          }};
+}
+
 // The result and both gradients of a 3x3 depthwise convolution.
 Work DepthwiseWork(int64_t size, int64_t channels, int64_t stride, DType dtype, int64_t batch) {
   return {absl::StrCat(base::DTypeName(dtype), " depthwise ", size, "x", size, "x", channels,
@@ -348,6 +367,9 @@ int Main(int argc, char** argv) {
                                     {96, 128, 64, 128},
                                     {96, 128, 128, 64}}) {
       for (int which : {0, 1, 2}) works.push_back(ProductWork(size, dtype, which));
+    }
+    for (int64_t groups : {1, 64}) {
+      for (int which : {0, 1, 2}) works.push_back(SequenceWork(2, groups, dtype, which));
     }
     works.push_back(MaxPoolWork(112, 64, dtype, 16));
     for (int64_t steps : {1, 8}) works.push_back(ResNetWork(dtype, batch, steps));
