@@ -57,8 +57,8 @@ absl::StatusOr<StepSpeed> MeasureSteps(keras::Model& model, const data::Dataset&
       const train::History history,
       model.Fit(dataset.Repeat(), {.epochs = 1,
                                    .verbose = 0,
-                                   .steps_per_epoch = kEndless,
-                                   .callbacks = {std::make_shared<Stopwatch>(options, speed)}}));
+                                   .callbacks = {std::make_shared<Stopwatch>(options, speed)},
+                                   .steps_per_epoch = kEndless}));
   if (speed.steps == 0) return absl::InvalidArgumentError(history.stop_reason);
   return speed;
 }

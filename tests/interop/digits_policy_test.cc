@@ -78,7 +78,8 @@ absl::StatusOr<double> Accuracy(const std::string& policy, uint64_t seed, const 
                      .dtype_policy = policy}));
   PENSTOCK_RETURN_IF_ERROR(
       model.Fit(train.x, train.y, {.batch_size = 32, .epochs = 5, .verbose = 0}).status());
-  PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs logs, model.Evaluate(test.x, test.y, 359));
+  PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs logs,
+                            model.Evaluate(test.x, test.y, {.batch_size = 359}));
   return *logs.Find("accuracy");
 }
 
