@@ -53,9 +53,11 @@ absl::StatusOr<bool> Feed::Read() {
   before_read_ = iterator_->State();
   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&read_));
   if (!more) return false;
-  if (!resolved_) PENSTOCK_RETURN_IF_ERROR(ResolveColumns(read_));
+  const bool first = !resolved_;
+  if (first) PENSTOCK_RETURN_IF_ERROR(ResolveColumns(read_));
   PENSTOCK_RETURN_IF_ERROR(WeighByClass());
   PENSTOCK_RETURN_IF_ERROR(CheckRows());
+  if (first) PENSTOCK_RETURN_IF_ERROR(CheckLabels());
   return true;
 }
 
@@ -178,7 +180,13 @@ absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
     if (!Has(present, name))
       return Unclear(absl::StrCat("there is no column '", name, "'"), present);
     const Array& array = *batch.Find(name);
-    if (!base::IsNumeric(array.dtype()) || array.rank() == 0) {
+    if (base::IsNumeric(array.dtype()) && array.rank() == 0) {
+      return Unclear(
+          absl::StrCat("column '", name, "' is ", array.TypeString(),
+                       ", one example's and not a batch's: end the dataset with Batch()"),
+          present);
+    }
+    if (!base::IsNumeric(array.dtype())) {
       return Unclear(
           absl::StrCat("column '", name, "' is ", array.TypeString(), ", which no device takes"),
           present);
@@ -241,6 +249,20 @@ absl::Status Feed::CheckRows() {
     return absl::InvalidArgumentError(absl::StrCat("column '", names_[i], "' has ",
                                                    Column(i).dim(0), " rows, '", names_[0],
                                                    "' has ", examples));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Feed::CheckLabels() const {
+  if (options_.targets == nullptr || num_labels_ == 0) return absl::OkStatus();
+  const size_t first = network_.inputs().size();
+  for (size_t t = 0; t < options_.targets->size(); ++t) {
+    const absl::Status status =
+        (*options_.targets)[t].loss.CheckLabels(Column(first + t), network_.outputs()[t].type);
+    if (!status.ok()) {
+      return base::WithContext(status,
+                               absl::StrCat("the labels in column '", names_[first + t], "'"));
+    }
   }
   return absl::OkStatus();
 }

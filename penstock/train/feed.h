@@ -57,6 +57,9 @@ class Feed {
     // examples too it is their product. Needs one output, whose labels are class numbers or
     // one-hot.
     std::map<int64_t, double> class_weight = {};
+    // Whose labels are looked at in the first batch: numbers that make no sense for the loss are an
+    // error there. Null: they are not.
+    const std::vector<Target>* targets = nullptr;
     base::Trace* trace = nullptr;
   };
   // `strategy` and `network` outlive the feed.
@@ -97,6 +100,7 @@ class Feed {
   absl::Status AddWeightColumn(const std::vector<std::string>& present);
   absl::Status WeighByClass();
   absl::Status CheckRows();
+  absl::Status CheckLabels() const;
   const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }
   int64_t Examples() const { return Column(0).dim(0); }
   int32_t ExamplesOf(int replica) const;

@@ -126,6 +126,9 @@ absl::Status FitRun::Train() {
   PENSTOCK_RETURN_IF_ERROR(
       ForEachCallback("TrainBegin", [&](Callback& c) { return c.TrainBegin(*this); }));
   first_step_ = dispatched_.total_steps;
+  for (const std::string& advice : trainer_.Advice()) {
+    for (const auto& callback : callbacks_) callback->Note(advice);
+  }
   // An earlier training that met a NaN halted the state for good; this one may go on.
   if (halt_on_nan_) {
     PENSTOCK_RETURN_IF_ERROR(trainer_.state_.Set(trainer_.layout_, trainer_.strategy(),
@@ -188,6 +191,7 @@ absl::Status FitRun::OpenFeed() {
       std::make_unique<Feed>(std::move(iterator), trainer_.objective().network, trainer_.strategy(),
                              Feed::Options{.columns = trainer_.options_.columns,
                                            .class_weight = options_.class_weight,
+                                           .targets = trainer_.TargetsToCheck(),
                                            .trace = trace()});
   return absl::OkStatus();
 }
@@ -361,7 +365,8 @@ absl::Status FitRun::Settle() {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string place, FindNan(step->batch, index));
     Stop(absl::StrCat(
         "epoch ", before.epoch + 1, ", step ", before.step + index + 1, ": ", place,
-        " is not finite (NaN or infinity); the weights are those from before this step"));
+        " is not finite (NaN or infinity); the weights are those from before this step",
+        LabelsOf(step->batch, index)));
     return absl::OkStatus();
   }
   // Early, and then ever less often: asking costs a little.
@@ -474,6 +479,23 @@ absl::StatusOr<std::string> FitRun::FindNan(const DeviceBatch& batch, int64_t st
   const auto bad = std::find(finite.begin(), finite.end(), 0);
   if (bad == finite.end()) return "a number that was finite when the step was repeated";
   return diagnosis.places[bad - finite.begin()];
+}
+
+std::string FitRun::LabelsOf(const DeviceBatch& batch, int64_t step) const {
+  const std::vector<Target>* targets = trainer_.TargetsToCheck();
+  const nn::Network& network = trainer_.objective().network;
+  if (targets == nullptr) return "";
+  for (const runtime::Buffers& replica : batch.replicas) {
+    for (size_t t = 0; t < targets->size(); ++t) {
+      absl::StatusOr<Array> labels = replica[network.inputs().size() + t].Get();
+      if (!labels.ok()) return "";
+      if (batch.types.depth > 1) labels = labels->Row(step);
+      const absl::Status status =
+          (*targets)[t].loss.CheckLabels(*labels, network.outputs()[t].type);
+      if (!status.ok()) return absl::StrCat(". Its labels: ", status.message());
+    }
+  }
+  return "";
 }
 
 std::string FitRun::Progress() {

@@ -67,6 +67,8 @@ class FitRun : public Run {
   // Finds the place of the first number that is not finite, in step `step` of an execution, which
   // was not kept.
   absl::StatusOr<std::string> FindNan(const DeviceBatch& batch, int64_t step);
+  // What the labels of a batch that gave a NaN say about it; "" when nothing.
+  std::string LabelsOf(const DeviceBatch& batch, int64_t step) const;
   // Tells the callbacks what would make the data come faster, each thing once.
   void TellHints();
   // `what` is the method's name, for the trace.

@@ -93,6 +93,32 @@ runtime::BatchMemory Trainer::MemoryOf(const BatchTypes& types, bool with_state)
   return batch;
 }
 
+const std::vector<Target>* Trainer::TargetsToCheck() const {
+  return objective().custom.has_value() ? nullptr : &objective().targets;
+}
+
+std::vector<std::string> Trainer::Advice() const {
+  if (objective().custom.has_value()) return {};
+  // The network once more, on rows that nobody computes.
+  ir::Graph graph("advice");
+  ir::Values variables, inputs;
+  for (const nn::VariableSpec& v : objective().network.variables()) {
+    variables.push_back(graph.Parameter(v.type, v.name));
+  }
+  for (const auto& port : objective().network.inputs()) {
+    ir::TensorType type = port.type;
+    type.shape.set_dim(0, 2);
+    inputs.push_back(graph.Parameter(type, port.name));
+  }
+  const auto outputs = objective().network.Apply({.graph = &graph}, variables, inputs).outputs;
+  std::vector<std::string> advice;
+  for (size_t t = 0; t < outputs.size(); ++t) {
+    const std::string text = objective().targets[t].loss.Advice(outputs[t]);
+    if (!text.empty()) advice.push_back(text);
+  }
+  return advice;
+}
+
 Logs Trainer::LogsOf(const Array& report) const {
   const float* numbers = report.data<float>();
   Logs logs;
@@ -134,7 +160,7 @@ absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const R
   if (trace != nullptr) iterate.clock = options_.clock;
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(iterate));
   Feed feed(std::move(iterator), objective().network, strategy(),
-            {.columns = options_.columns, .trace = trace});
+            {.columns = options_.columns, .targets = TargetsToCheck(), .trace = trace});
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> metrics, ZeroMetrics());
   const size_t num_metrics = metrics[0].size();
   InFlight in_flight;

@@ -135,6 +135,10 @@ class Trainer {
   absl::StatusOr<Logs> EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
                                     absl::Span<const std::shared_ptr<Callback>> callbacks,
                                     Profiler* profiler);
+  // The targets whose losses are asked about their labels; null for a step of one's own.
+  const std::vector<Target>* TargetsToCheck() const;
+  // What looks wrong about the objective: a softmax that is missing, or one too many.
+  std::vector<std::string> Advice() const;
   // Metric sums of zero, for each replica.
   absl::StatusOr<std::vector<runtime::Buffers>> ZeroMetrics() const;
   Logs LogsOf(const Array& report) const;
