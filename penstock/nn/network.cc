@@ -1,16 +1,11 @@
 #include "penstock/nn/network.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
-#include "penstock/nn/config.h"
 #include "penstock/nn/initializers.h"
-#include "penstock/nn/layers.h"
 #include "penstock/nn/regularizers.h"
 
 namespace penstock::nn {
@@ -412,121 +407,6 @@ absl::StatusOr<base::NamedArrays> Network::Initialize(uint64_t seed) const {
     out.Set(spec.name, *std::move(array));
   }
   return out;
-}
-
-namespace {
-
-// A layer's number, or [number, output] for those after its first output.
-nlohmann::ordered_json FromsToJson(const std::vector<Network::Use::From>& froms) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Network::Use::From& from : froms) {
-    if (from.output == 0) {
-      json.push_back(from.use);
-    } else {
-      json.push_back({from.use, from.output});
-    }
-  }
-  return json;
-}
-
-// The symbols that `json` (FromsToJson's) names, of those that the layers before gave.
-absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json& json,
-                                                    const std::vector<std::vector<Symbol>>& made,
-                                                    absl::string_view who) {
-  std::vector<Symbol> symbols;
-  for (const auto& from : json) {
-    const int use = from.is_array() ? from.at(0).get<int>() : from.get<int>();
-    const int output = from.is_array() ? from.at(1).get<int>() : 0;
-    if (use < 0 || use >= static_cast<int>(made.size()) || output < 0 ||
-        output >= static_cast<int>(made[use].size())) {
-      return absl::InvalidArgumentError(absl::StrCat(who, " take output ", output, " of layer ",
-                                                     use, ", which does not stand before"));
-    }
-    symbols.push_back(made[use][output]);
-  }
-  return symbols;
-}
-
-}  // namespace
-
-nlohmann::ordered_json Network::ToJson() const {
-  PENSTOCK_CHECK(status_.ok());
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  absl::flat_hash_map<const void*, bool> written;
-  for (const Use& use : uses_) {
-    nlohmann::ordered_json row;
-    row["name"] = use.name;
-    if (!use.layer.valid()) {
-      row["class_name"] = "InputLayer";
-      row["config"] = {
-          {"shape", std::vector<int64_t>(use.type().shape.begin() + 1, use.type().shape.end())},
-          {"dtype", std::string(base::DTypeName(use.type().dtype))}};
-    } else {
-      row["class_name"] = std::string(use.layer.class_name());
-      row["config"] = LayerConfig(use.layer);
-      row["inputs"] = FromsToJson(use.inputs);
-      // A second use of a shared layer has the first one's name, which is how it is recognised.
-    }
-    layers.push_back(std::move(row));
-  }
-  nlohmann::ordered_json json{{"name", name_},
-                              {"layers", std::move(layers)},
-                              {"inputs", input_uses_},
-                              {"outputs", FromsToJson(output_uses_)}};
-  if (sequential_) json["sequential"] = true;
-  if (policy_.name != Policy().name) json["dtype"] = policy_.ToJson();
-  return json;
-}
-
-namespace {
-
-absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
-                                     const CustomLayers* custom) {
-  std::vector<std::vector<Symbol>> made;
-  absl::flat_hash_map<std::string, Layer> by_name;
-  for (const auto& row : json.at("layers")) {
-    const std::string name = row.at("name"), class_name = row.at("class_name");
-    if (class_name == "InputLayer") {
-      const std::string dtype_name = row.at("config").at("dtype");
-      PENSTOCK_ASSIGN_OR_RETURN(const DType dtype, base::DTypeFromName(dtype_name));
-      made.push_back({Input({.shape = row.at("config").at("shape").get<std::vector<int64_t>>(),
-                             .dtype = dtype,
-                             .name = name})});
-      continue;
-    }
-    Layer& layer = by_name[name];
-    if (!layer.valid()) {
-      PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config"), custom));
-    }
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const std::vector<Symbol> from,
-        SymbolsFromJson(row.at("inputs"), made, absl::StrCat("the inputs of layer '", name, "'")));
-    made.push_back(layer.Outputs(from));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const auto inputs,
-                            SymbolsFromJson(json.at("inputs"), made, "the network's inputs"));
-  PENSTOCK_ASSIGN_OR_RETURN(const auto outputs,
-                            SymbolsFromJson(json.at("outputs"), made, "the network's outputs"));
-  Network network(inputs, outputs, json.at("name").get<std::string>());
-  if (json.value("sequential", false)) network = network.AsSequential();
-  if (const auto dtype = json.find("dtype"); dtype != json.end()) {
-    PENSTOCK_ASSIGN_OR_RETURN(const Policy policy, Policy::FromJson(*dtype));
-    network = network.WithPolicy(policy.name);
-  }
-  PENSTOCK_RETURN_IF_ERROR(network.status());
-  return network;
-}
-
-}  // namespace
-
-absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
-                                          const CustomLayers* custom) {
-  // nlohmann::json throws where a key or a type is not what was asked for.
-  try {
-    return ParseNetwork(json, custom);
-  } catch (const nlohmann::json::exception& e) {
-    return absl::InvalidArgumentError(absl::StrCat("not a description of a network: ", e.what()));
-  }
 }
 
 }  // namespace penstock::nn
