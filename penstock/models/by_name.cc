@@ -17,15 +17,28 @@ nn::Network OfCifar(const ByNameOptions& options) {
                       .width_shift = options.shift});
 }
 
-template <int kDepth>
-nn::Network OfImageNet(const ByNameOptions& options) {
-  return ResNet({.depth = kDepth,
-                 .input_shape = options.input_shape,
-                 .input_dtype = options.input_dtype,
-                 .classes = options.classes,
-                 .rescale = options.rescale,
-                 .height_shift = options.shift,
-                 .width_shift = options.shift});
+// The options that the networks for ImageNet share.
+template <typename Options>
+Options OfImageNet(const ByNameOptions& options) {
+  Options of;
+  of.input_shape = options.input_shape;
+  of.input_dtype = options.input_dtype;
+  of.classes = options.classes;
+  of.rescale = options.rescale;
+  of.height_shift = of.width_shift = options.shift;
+  return of;
+}
+
+template <int kDepth, nn::Network (*kMake)(const ResNetOptions&)>
+nn::Network OfDepth(const ByNameOptions& options) {
+  auto of = OfImageNet<ResNetOptions>(options);
+  of.depth = kDepth;
+  return kMake(of);
+}
+
+template <typename Options, nn::Network (*kMake)(const Options&)>
+nn::Network Of(const ByNameOptions& options) {
+  return kMake(OfImageNet<Options>(options));
 }
 
 struct Row {
@@ -45,18 +58,14 @@ constexpr Row kTable[] = {
     {"resnet20", OfCifar<20>},
     {"resnet32", OfCifar<32>},
     {"resnet56", OfCifar<56>},
-    {"resnet50", OfImageNet<50>},
-    {"resnet101", OfImageNet<101>},
-    {"resnet152", OfImageNet<152>},
-    {"mobilenet_v2",
-     [](const ByNameOptions& options) {
-       return MobileNetV2({.input_shape = options.input_shape,
-                           .input_dtype = options.input_dtype,
-                           .classes = options.classes,
-                           .rescale = options.rescale,
-                           .height_shift = options.shift,
-                           .width_shift = options.shift});
-     }},
+    {"resnet50", OfDepth<50, ResNet>},
+    {"resnet101", OfDepth<101, ResNet>},
+    {"resnet152", OfDepth<152, ResNet>},
+    {"resnet50_v2", OfDepth<50, ResNetV2>},
+    {"resnet101_v2", OfDepth<101, ResNetV2>},
+    {"resnet152_v2", OfDepth<152, ResNetV2>},
+    {"vgg16", Of<VGG16Options, VGG16>},
+    {"mobilenet_v2", Of<MobileNetV2Options, MobileNetV2>},
 };
 
 }  // namespace

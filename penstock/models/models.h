@@ -60,6 +60,23 @@ struct ResNetOptions {
 };
 nn::Network ResNet(const ResNetOptions& options = {});
 
+// He et al.: Identity mappings in deep residual networks, 2016: the same with norm and activation
+// in front of each convolution. As keras.applications.ResNet50V2 (ResNet101V2, ResNet152V2).
+nn::Network ResNetV2(const ResNetOptions& options = {});
+
+// Simonyan and Zisserman: Very deep convolutional networks for large-scale image recognition, 2014.
+// As keras.applications.VGG16, see above.
+struct VGG16Options {
+  std::vector<int64_t> input_shape = {224, 224, 3};  // at least 32 pixels high and wide
+  base::DType input_dtype = base::DType::kF32;
+  bool include_top = true;  // two layers of 4096 units, then logits
+  int64_t classes = 1000;
+  double rescale = 1;
+  double offset = 0;
+  double height_shift = 0, width_shift = 0;
+};
+nn::Network VGG16(const VGG16Options& options = {});
+
 // Sandler et al.: MobileNetV2: inverted residuals and linear bottlenecks, 2018. As
 // keras.applications.MobileNetV2, see above; `alpha` multiplies the width of all layers.
 struct MobileNetV2Options {

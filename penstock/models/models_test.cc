@@ -2,6 +2,7 @@
 #include "penstock/models/models.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -104,7 +105,16 @@ TEST(ImageNetModels, HaveAsManyParametersAsKeras) {
     EXPECT_EQ(network.name(), absl::StrCat("resnet", depth));
     EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,1000]");
   }
+  for (const auto& [depth, parameters] :
+       {std::pair{50, 25613800}, {101, 44675560}, {152, 60380648}}) {
+    const nn::Network network = ResNetV2({.depth = depth});
+    ASSERT_TRUE(network.status().ok()) << network.status();
+    EXPECT_EQ(network.CountParameters(), parameters);
+    EXPECT_EQ(network.name(), absl::StrCat("resnet", depth, "v2"));
+  }
   EXPECT_EQ(ResNet({.include_top = false}).CountParameters(), 23587712);
+  EXPECT_EQ(VGG16().CountParameters(), 138357544);
+  EXPECT_EQ(VGG16({.include_top = false}).CountParameters(), 14714688);
   EXPECT_EQ(MobileNetV2().CountParameters(), 3538984);
   EXPECT_EQ(MobileNetV2({.alpha = 1.4}).CountParameters(), 6156712);
   EXPECT_EQ(MobileNetV2({.alpha = 0.35}).CountParameters(), 1691208);
@@ -112,7 +122,7 @@ TEST(ImageNetModels, HaveAsManyParametersAsKeras) {
 
 TEST(ImageNetModels, TakeBytesAndMixedPrecision) {
   const ByNameOptions options{.input_shape = {64, 48, 3}, .classes = 4};
-  for (const char* name : {"resnet50", "mobilenet_v2"}) {
+  for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2"}) {
     const auto network = ByName(name, options);
     ASSERT_TRUE(network.ok()) << network.status();
     EXPECT_EQ(network->inputs()[0].type.ToString(), "ui8[?,64,48,3]");
@@ -133,6 +143,9 @@ TEST(ImageNetModels, WrongOptionsAreRefused) {
   EXPECT_THAT(message(ResNet({.depth = 34})), HasSubstr("50, 101 or 152 layers, got 34"));
   EXPECT_THAT(message(ResNet({.input_shape = {31, 224, 3}})),
               HasSubstr("at least 32 pixels each way, got [31, 224, 3]"));
+  EXPECT_THAT(message(ResNetV2({.depth = 18})), HasSubstr("50, 101 or 152 layers, got 18"));
+  EXPECT_THAT(message(VGG16({.input_shape = {32, 31, 3}})),
+              HasSubstr("at least 32 pixels each way, got [32, 31, 3]"));
   EXPECT_THAT(message(MobileNetV2({.input_shape = {224, 224}})), HasSubstr("got [224, 224]"));
   EXPECT_THAT(message(MobileNetV2({.alpha = 0})), HasSubstr("above 0, got 0"));
 }
@@ -141,7 +154,9 @@ TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
   for (const std::string& name : Names()) {
     const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
     ASSERT_TRUE(network.ok()) << name << ": " << network.status();
-    EXPECT_EQ(network->name(), name == "mobilenet_v2" ? "mobilenetv2_1.00_32" : name);
+    // Keras's names have no "_".
+    const std::string plain = absl::StrReplaceAll(name, {{"_", ""}});
+    EXPECT_EQ(network->name(), plain == "mobilenetv2" ? "mobilenetv2_1.00_32" : plain);
     EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
   }
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),

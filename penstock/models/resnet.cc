@@ -31,16 +31,23 @@ Symbol Relu(Symbol x, const std::string& name) {
 struct ConvOptions {
   int64_t filters, kernel = 1, strides = 1;
   const char* padding = "valid";
+  bool use_bias = true;
 };
 
-Symbol ConvNorm(Symbol x, const ConvOptions& options, const std::string& name) {
-  x = nn::Conv2D({.filters = options.filters,
-                  .kernel_size = options.kernel,
-                  .strides = options.strides,
-                  .padding = options.padding,
-                  .name = name + "_conv"})(x);
-  return Norm(x, name);
+Symbol Conv(Symbol x, const ConvOptions& options, const std::string& name) {
+  return nn::Conv2D({.filters = options.filters,
+                     .kernel_size = options.kernel,
+                     .strides = options.strides,
+                     .padding = options.padding,
+                     .use_bias = options.use_bias,
+                     .name = name + "_conv"})(x);
 }
+
+Symbol ConvNorm(Symbol x, const ConvOptions& options, const std::string& name) {
+  return Norm(Conv(x, options, name), name);
+}
+
+Symbol NormRelu(Symbol x, const std::string& name) { return Relu(Norm(x, name), name + "_relu"); }
 
 // Down to `filters` channels, 3x3, up to four times as many. The stride is that of the first
 // convolution, as in the paper.
@@ -55,9 +62,53 @@ Symbol Block(Symbol x, int64_t filters, int64_t strides, bool project, const std
   return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
 }
 
-}  // namespace
+// The same with norms and activations in front of the convolutions, so that nothing stands in the
+// way of the sum. The stride is that of the 3x3, and the shortcut leaves pixels out.
+Symbol BlockV2(Symbol x, int64_t filters, int64_t strides, bool project, const std::string& name) {
+  const Symbol active = NormRelu(x, name + "_preact");
+  Symbol shortcut = x;
+  if (project) {
+    shortcut = Conv(active, {.filters = 4 * filters, .strides = strides}, name + "_0");
+  } else if (strides > 1) {
+    shortcut = nn::MaxPooling2D({.pool_size = 1, .strides = strides})(x);
+  }
+  x = Conv(active, {.filters = filters, .use_bias = false}, name + "_1");
+  x = nn::ZeroPadding2D({.padding = 1, .name = name + "_2_pad"})(NormRelu(x, name + "_1"));
+  x = Conv(x, {.filters = filters, .kernel = 3, .strides = strides, .use_bias = false},
+           name + "_2");
+  x = Conv(NormRelu(x, name + "_2"), {.filters = 4 * filters}, name + "_3");
+  return nn::Add({.name = name + "_out"})({shortcut, x});
+}
 
-nn::Network ResNet(const ResNetOptions& options) {
+std::string BlockName(int stage, int64_t block) {
+  return absl::StrCat("conv", stage + 2, "_block", block + 1);
+}
+
+// Each stage but the first begins with half the height and width.
+Symbol Stages(Symbol x, const int64_t (&blocks)[4]) {
+  for (int stage = 0; stage < 4; ++stage) {
+    for (int64_t block = 0; block < blocks[stage]; ++block) {
+      const bool first = block == 0;
+      x = Block(x, int64_t{64} << stage, first && stage > 0 ? 2 : 1, first,
+                BlockName(stage, block));
+    }
+  }
+  return x;
+}
+
+// Each stage but the last ends with half the height and width.
+Symbol StagesV2(Symbol x, const int64_t (&blocks)[4]) {
+  for (int stage = 0; stage < 4; ++stage) {
+    for (int64_t block = 0; block < blocks[stage]; ++block) {
+      const bool last = block + 1 == blocks[stage];
+      x = BlockV2(x, int64_t{64} << stage, last && stage < 3 ? 2 : 1, block == 0,
+                  BlockName(stage, block));
+    }
+  }
+  return NormRelu(x, "post");
+}
+
+nn::Network Build(const ResNetOptions& options, bool v2) {
   const Row* row = nullptr;
   for (const Row& candidate : kTable) {
     if (candidate.depth == options.depth) row = &candidate;
@@ -74,21 +125,21 @@ nn::Network ResNet(const ResNetOptions& options) {
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
   Symbol x = internal::Prepared(input, options);
   x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(x);
-  x = Relu(ConvNorm(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1"), "conv1_relu");
+  x = Conv(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1");
+  if (!v2) x = NormRelu(x, "conv1");
   x = nn::ZeroPadding2D({.padding = 1, .name = "pool1_pad"})(x);
   x = nn::MaxPooling2D({.pool_size = 3, .strides = 2, .name = "pool1_pool"})(x);
-  for (int stage = 0; stage < 4; ++stage) {
-    for (int64_t block = 0; block < row->blocks[stage]; ++block) {
-      const bool first = block == 0;
-      x = Block(x, int64_t{64} << stage, first && stage > 0 ? 2 : 1, first,
-                absl::StrCat("conv", stage + 2, "_block", block + 1));
-    }
-  }
+  x = v2 ? StagesV2(x, row->blocks) : Stages(x, row->blocks);
   if (options.include_top) {
     x = nn::GlobalAveragePooling2D({.name = "avg_pool"})(x);
     x = nn::Dense({.units = options.classes, .name = "predictions"})(x);
   }
-  return nn::Network({input}, {x}, absl::StrCat("resnet", options.depth));
+  return nn::Network({input}, {x}, absl::StrCat("resnet", options.depth, v2 ? "v2" : ""));
 }
+
+}  // namespace
+
+nn::Network ResNet(const ResNetOptions& options) { return Build(options, /*v2=*/false); }
+nn::Network ResNetV2(const ResNetOptions& options) { return Build(options, /*v2=*/true); }
 
 }  // namespace penstock::models

@@ -1,4 +1,4 @@
-"""Writes what Keras's networks of keras.applications are made of, and what two of them compute.
+"""Writes what Keras's networks of keras.applications are made of, and what some of them compute.
 
 Usage: keras_models.py FOLDER. Writes models.json, a list of networks with their layers, and outputs.safetensors:
 "<index of the network>/weight/<layer>/<variable>", "<index>/x" and "<index>/y" of those that are run.
@@ -31,6 +31,13 @@ MODELS = [
     ("resnet", {"depth": 152}, "ResNet152", {}, False),
     ("resnet", {"depth": 50, "input_shape": [97, 64, 3], "include_top": False}, "ResNet50",
      {"input_shape": (97, 64, 3), "include_top": False}, False),
+    ("resnet_v2", {"depth": 50}, "ResNet50V2", {}, False),
+    ("resnet_v2", {"depth": 101}, "ResNet101V2", {}, False),
+    ("resnet_v2", {"depth": 152, "input_shape": [64, 97, 3], "include_top": False}, "ResNet152V2",
+     {"input_shape": (64, 97, 3), "include_top": False}, False),
+    ("vgg16", {}, "VGG16", {}, False),
+    ("vgg16", {"input_shape": [65, 32, 3], "include_top": False}, "VGG16",
+     {"input_shape": (65, 32, 3), "include_top": False}, False),
     ("mobilenet_v2", {}, "MobileNetV2", {}, False),
     ("mobilenet_v2", {"alpha": 0.35}, "MobileNetV2", {"alpha": 0.35}, False),
     ("mobilenet_v2", {"alpha": 1.4, "classes": 11}, "MobileNetV2", {"alpha": 1.4, "classes": 11}, False),
@@ -40,6 +47,10 @@ MODELS = [
      {"input_shape": (32, 45, 3), "classes": 7}, True),
     ("mobilenet_v2", {"alpha": 0.5, "input_shape": [45, 32, 3], "classes": 5}, "MobileNetV2",
      {"alpha": 0.5, "input_shape": (45, 32, 3), "classes": 5}, True),
+    ("resnet_v2", {"depth": 50, "input_shape": [45, 37, 3], "classes": 6}, "ResNet50V2",
+     {"input_shape": (45, 37, 3), "classes": 6}, True),
+    ("vgg16", {"input_shape": [32, 47, 3], "include_top": False}, "VGG16",
+     {"input_shape": (32, 47, 3), "include_top": False}, True),
 ]
 
 

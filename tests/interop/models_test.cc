@@ -59,10 +59,11 @@ Options WithOptions(const Json& json) {
 
 nn::Network Make(const Json& model) {
   const Json& json = model["options"];
-  if (model["model"] == "resnet") {
+  if (model["model"] == "vgg16") return models::VGG16(WithOptions<models::VGG16Options>(json));
+  if (model["model"] == "resnet" || model["model"] == "resnet_v2") {
     auto options = WithOptions<models::ResNetOptions>(json);
     options.depth = json["depth"];
-    return models::ResNet(options);
+    return model["model"] == "resnet" ? models::ResNet(options) : models::ResNetV2(options);
   }
   auto options = WithOptions<models::MobileNetV2Options>(json);
   options.alpha = json.value("alpha", options.alpha);
@@ -134,7 +135,7 @@ TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
     EXPECT_LT(difference, 1e-4 * largest) << description["keras"];
     ++compared;
   }
-  EXPECT_EQ(compared, 2);
+  EXPECT_EQ(compared, 4);
 }
 
 // From bytes, in the types of each policy.
