@@ -72,7 +72,8 @@ absl::Status NoSuchOutput(const nn::Network& network, absl::string_view what,
 template <typename ByName>
 absl::Status CheckOutputNames(const nn::Network& network, absl::string_view what,
                               const ByName& by_name) {
-  for (const auto& [name, value] : by_name) {
+  for (const auto& named : by_name) {
+    const std::string& name = named.first;
     const auto& ports = network.outputs();
     const bool known = std::any_of(ports.begin(), ports.end(),
                                    [&](const auto& port) { return port.name == name; });
