@@ -142,6 +142,29 @@ const OpDef kBitcastConvert = {.name = "stablehlo.bitcast_convert",
                                .zero_gradient = true,
                                .print = PrintConverting};
 
+const OpDef kReducePrecision = {
+    .name = "stablehlo.reduce_precision",
+    .infer = [](const Node& node) -> InferResult {
+      const int64_t exponent = node.attributes.Get<int64_t>("exponent");
+      const int64_t mantissa = node.attributes.Get<int64_t>("mantissa");
+      if (exponent < 1 || mantissa < 0) {
+        return OpError(
+            node, absl::StrCat("there are no floats of ", exponent, " and ", mantissa, " bits"));
+      }
+      return SameType<base::IsFloat>(node);
+    },
+    .gradient = [](G g) -> Values {
+      return {EmitOne(*g.node.op, {g.cotangent()}, g.node.attributes)};
+    },
+    .print =
+        [](Printer& printer, const Node& node) {
+          printer.Line(node,
+                       absl::StrCat("stablehlo.reduce_precision ", printer.Names(node.operands),
+                                    ", format = e", node.attributes.Get<int64_t>("exponent"), "m",
+                                    node.attributes.Get<int64_t>("mantissa"), " : ",
+                                    MlirType(node.results[0])));
+        }};
+
 // The value itself, where gradients end. A reshape to its own shape says so to no one but us, and
 // costs the device nothing.
 const OpDef kStopGradient = {
@@ -322,6 +345,11 @@ Value BitcastConvert(Value x, DType dtype) {
   return EmitOne(kBitcastConvert, {x}, {{"dtype", dtype}});
 }
 
+Value ReducePrecision(Value x, int exponent_bits, int mantissa_bits) {
+  return EmitOne(kReducePrecision, {x},
+                 {{"exponent", int64_t{exponent_bits}}, {"mantissa", int64_t{mantissa_bits}}});
+}
+
 Value Compare(Value a, Value b, Comparison comparison) {
   return EmitBroadcast(kCompare, {a, b}, {{"direction", std::string(Direction(comparison))}});
 }
@@ -373,6 +401,7 @@ OpList ElementwiseOps() {
                                           &kIsFinite,
                                           &kConvert,
                                           &kBitcastConvert,
+                                          &kReducePrecision,
                                           &kStopGradient,
                                           &kAdd,
                                           &kSubtract,

@@ -176,6 +176,9 @@ TEST(Elementwise, ConvertsBetweenTypes) {
   checks.Expect("bits", BitcastConvert(one, DType::kU32),
                 Make(DType::kU32, {2}, {0x3f800000, 0xc0000000}));
   EXPECT_EQ(Convert(x, DType::kF32), x);
+  const Array fine = RandomArray({20}, 5, -100, 100, DType::kF32);
+  const Value reduced = ReducePrecision(checks.Input(fine), 8, 7);
+  checks.Expect("as a bfloat16", reduced, *(*fine.Cast(DType::kBF16)).Cast(DType::kF32));
   checks.Run();
 }
 
@@ -251,6 +254,15 @@ TEST(Elementwise, GradientsAgreeWithDifferences) {
   const Value narrow = Convert(x, DType::kBF16);
   EXPECT_EQ(Gradients(ReduceSum(narrow), {x})[0].type(), x.type());
   ops.insert(narrow.node().op);
+  Checks rounded;  // the gradient is rounded, too: differences would not agree
+  const Value z = rounded.Input(Make(DType::kF32, {2}, {1, 1.25}));
+  const Value half = ReducePrecision(z, 5, 1);
+  ops.insert(half.node().op);
+  rounded.Expect("reduced", half, Make(DType::kF32, {2}, {1, 1}));
+  const Value weights = rounded.Input(Make(DType::kF32, {2}, {2.9, -7}));
+  rounded.Expect("its gradient", Gradients(ReduceSum(half * weights), {z})[0],
+                 Make(DType::kF32, {2}, {3, -8}));
+  rounded.Run();
   testing::ExpectAllCovered(ElementwiseOps(), ops);
 }
 

@@ -115,6 +115,7 @@ OpList ElementwiseOps();
 OpList SpecialOps();
 OpList ShapeOps();
 OpList DotOps();
+OpList LinalgOps();
 OpList ConvolutionOps();
 OpList ReductionOps();
 OpList WindowOps();

@@ -61,6 +61,8 @@ Value IsNan(Value x);     // bool
 Value PopulationCount(Value x);
 Value Convert(Value x, DType dtype);         // float to bool: not zero
 Value BitcastConvert(Value x, DType dtype);  // same width only
+// Rounded as a float of so many bits, of the same type; so is the gradient.
+Value ReducePrecision(Value x, int exponent_bits, int mantissa_bits);
 Value StopGradient(Value x);
 
 // ---- Elementwise, two operands; NumPy broadcasting ----
@@ -138,6 +140,18 @@ struct DotDimensions {
 Value DotGeneral(Value a, Value b, const DotDimensions& dimensions);
 // [..., m, k] x [..., k, n]; leading axes are equal, or b has none.
 Value MatMul(Value a, Value b);
+
+// Matrices on the last two axes, f32 or f64.
+// The lower triangular l with l l^T = (a + a^T) / 2; NaN where there is none.
+Value Cholesky(Value a);
+// x with op(a) x = b, or with x op(a) = b. Only one triangle of `a` is read.
+struct TriangularSolveOptions {
+  bool left_side = true;
+  bool lower = true;
+  bool transpose = false;      // op(a) is a^T
+  bool unit_diagonal = false;  // ones are read on the diagonal
+};
+Value TriangularSolve(Value a, Value b, const TriangularSolveOptions& options = {});
 
 struct ConvolutionOptions {
   // One entry for each spatial axis; empty means ones (strides, dilations) or zeros (padding).
