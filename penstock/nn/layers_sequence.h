@@ -5,6 +5,7 @@
 // is given at a call is an option here: whether attention is causal, whether it returns its scores.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,47 @@ struct EmbeddingOptions {
 };
 Layer Embedding(const EmbeddingOptions& options,
                 SourceLocation location = SourceLocation::Current());
+
+// An Embedding that also goes back: features [batch, ..., output_dim] times the table (or, without
+// tie_weights, a table of its own) are logits [batch, ..., input_dim]. Keras is told at the call
+// with reverse=True; here integers are looked up and floats go back. mask_zero as in Embedding.
+//
+//   nn::Layer tokens = nn::ReversibleEmbedding({.input_dim = 256, .output_dim = 64});
+//   nn::Symbol logits = tokens(decoder(tokens(ids)));
+//
+// embeddings: [input_dim, output_dim]; without tie_weights reverse_embeddings: [output_dim,
+// input_dim].
+struct ReversibleEmbeddingOptions {
+  int64_t input_dim = 0;
+  int64_t output_dim = 0;
+  bool tie_weights = true;
+  std::string embeddings_initializer = "uniform";
+  std::string embeddings_regularizer = "";
+  std::string activity_regularizer = "";  // of the rows that were looked up
+  std::string embeddings_constraint = "";
+  bool mask_zero = false;
+  std::string reverse_dtype = "";  // in which to go back; empty: as the policy computes
+  std::optional<double> logit_soft_cap = std::nullopt;  // logits become cap * tanh(logits / cap)
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer ReversibleEmbedding(const ReversibleEmbeddingOptions& options,
+                          SourceLocation location = SourceLocation::Current());
+
+// A learned vector for each position of [batch, ..., steps, features], in the shape of the input, to
+// be added to it: as KerasHub's. A sequence may be shorter than sequence_length.
+//
+//   x = Add()({x, PositionEmbedding({.sequence_length = 128})(x)});
+//
+// embeddings: [sequence_length, features].
+struct PositionEmbeddingOptions {
+  int64_t sequence_length = 0;
+  std::string initializer = "glorot_uniform";
+  std::string name = "";
+  std::string dtype = "";
+};
+Layer PositionEmbedding(const PositionEmbeddingOptions& options,
+                        SourceLocation location = SourceLocation::Current());
 
 // Masks the steps whose features all are mask_value, and makes them zeros.
 struct MaskingOptions {

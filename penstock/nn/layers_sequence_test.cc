@@ -180,6 +180,36 @@ TEST(TimeDistributed, BatchNormalizationLeavesOutTheStepsOfPadding) {
   EXPECT_NEAR(y[1], 1 + 1 / std::sqrt(1.001), 1e-4);
 }
 
+// One table for both ways, also after a way through JSON; two without tie_weights, whichever way is
+// taken first.
+TEST(ReversibleEmbedding, SharesItsTable) {
+  const Symbol ids = Input({.shape = {5}, .dtype = DType::kI32});
+  const Layer table = ReversibleEmbedding({.input_dim = 9, .output_dim = 2, .name = "t"});
+  const Network tied({ids}, {table(table(ids))});
+  ASSERT_TRUE(tied.status().ok()) << tied.status();
+  EXPECT_EQ(tied.outputs()[0].type.ToString(), "f32[?,5,9]");
+  const auto again = Network::FromJson(tied.ToJson());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->ToJson(), tied.ToJson());
+  for (const Network* network : {&tied, &*again}) {
+    ASSERT_EQ(network->variables().size(), 1u);
+    EXPECT_EQ(network->variables()[0].name, "t/embeddings");
+  }
+  // Rows of 0.5: each logit is 2 * 0.25.
+  const Array x = Array::Of<int32_t>({1, 5}, {0, 8, 3, 3, 1});
+  EXPECT_THAT(Apply(*again, {x}, 0.5)[0], Each(0.5f));
+
+  const ReversibleEmbeddingOptions apart{.input_dim = 9, .output_dim = 2, .tie_weights = false};
+  for (const InputOptions& input :
+       {InputOptions{.shape = {5}, .dtype = DType::kI32}, InputOptions{.shape = {5, 2}}}) {
+    const Network network = Of(ReversibleEmbedding(apart), {input});
+    ASSERT_EQ(network.variables().size(), 2u);
+    EXPECT_EQ(network.variables()[0].type.ToString(), "f32[9,2]");
+    EXPECT_EQ(network.variables()[1].name, "reversible_embedding/reverse_embeddings");
+    EXPECT_EQ(network.variables()[1].type.ToString(), "f32[2,9]");
+  }
+}
+
 TEST(Sequences, WrappersComeBackFromJson) {
   const Symbol x = Input({.shape = {4, 3}});
   const std::vector<Symbol> both =
@@ -225,6 +255,15 @@ TEST(Sequences, MessagesSayWhatIsWanted) {
       HasSubstr("the heads of keys divide those of queries"));
   EXPECT_THAT(Error(Embedding({.input_dim = 3, .output_dim = 1, .dtype = "mixed_bfloat16"}), {x}),
               HasSubstr("give the Input an integer dtype"));
+  EXPECT_THAT(Error(ReversibleEmbedding({.input_dim = 3, .output_dim = 2}), {x}),
+              HasSubstr("features of size output_dim, 2; got f32[2,4,3]"));
+  EXPECT_THAT(
+      Error(ReversibleEmbedding({.input_dim = 5, .output_dim = 3, .reverse_dtype = "int32"}), {x}),
+      HasSubstr("a floating type, got 'int32'"));
+  EXPECT_THAT(Error(PositionEmbedding({.sequence_length = 3}), {x}),
+              HasSubstr("positions for sequence_length = 3 steps, got 4 of them"));
+  EXPECT_THAT(Error(PositionEmbedding({.sequence_length = 3}), {state}),
+              HasSubstr("wants [batch, ..., steps, features], got f32[2,2]"));
   const auto stateful = LayerFromConfig("LSTM", "l", {{"units", 2}, {"stateful", true}});
   ASSERT_TRUE(stateful.ok());
   EXPECT_THAT(Error(*stateful, {x}), HasSubstr("stateful is not supported"));

@@ -63,6 +63,25 @@ REFERENCES = {
 }
 
 
+class PositionEmbedding(keras.layers.Layer):
+    """As KerasHub documents its own."""
+
+    def __init__(self, sequence_length, initializer="glorot_uniform", **more):
+        super().__init__(**more)
+        self.sequence_length, self.initializer, self.supports_masking = sequence_length, initializer, True
+
+    def build(self, shape):
+        self.embeddings = self.add_weight(name="embeddings", shape=(self.sequence_length, shape[-1]),
+                                          initializer=self.initializer)
+
+    def call(self, x):
+        return jnp.broadcast_to(keras.ops.convert_to_tensor(self.embeddings)[:x.shape[-2]], x.shape)
+
+
+# Layers that Keras itself does not have.
+OWN = {"PositionEmbedding": PositionEmbedding}
+
+
 def keras_option(key, value):
     """An option that Penstock writes as text, "elu(0.5)" or "l2(0.01)", as Keras takes it."""
     if not isinstance(value, str) or "(" not in value:
@@ -80,7 +99,7 @@ def make_layer(class_name, config):
     """Options that are layers are given as {"class_name", "config"}."""
     is_layer = lambda value: isinstance(value, dict) and "class_name" in value
     options = {k: make_layer(**v) if is_layer(v) else keras_option(k, v) for k, v in config.items()}
-    return getattr(keras.layers, class_name)(**options)
+    return (OWN.get(class_name) or getattr(keras.layers, class_name))(**options)
 
 
 def step_mask(rng, kind, shape):
@@ -100,7 +119,7 @@ def step_mask(rng, kind, shape):
 
 def layer_arguments(spec, inputs):
     """How Keras takes a layer's inputs."""
-    inputs, named = list(inputs), dict(spec.get("call", {}))
+    inputs, named = list(inputs), {**spec.get("call", {}), **spec.get("told", {})}
     if spec.get("attention_mask"):
         named["attention_mask"] = inputs.pop()
     if spec.get("arguments"):

@@ -8,6 +8,7 @@ the defaults below.
   states     True: all inputs but the first are the state to start from
   attention_mask  True: the last input is
   call       what Keras is told at the call, and Penstock in the options
+  told       what Keras is told at the call, and Penstock sees by itself
   high       whole numbers are below it, 200 unless said
   why        beside the options, where they do not speak for themselves
   gradient   False where there is none to compare

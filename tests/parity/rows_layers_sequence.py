@@ -16,6 +16,7 @@ def mixed(class_name, options, *shapes, **more):
 
 def embedding():
     ids = {"dtype": "int32", "high": 7}
+    back = {"told": {"reverse": True}}
     return [
         layer("Embedding", {"input_dim": 7, "output_dim": 3}, (4, 5), **ids),
         layer("Embedding", {"input_dim": 7, "output_dim": 3}, (4, 5), **ids, training=False),
@@ -33,6 +34,21 @@ def embedding():
         layer("Embedding", {"input_dim": 7, "output_dim": 3, "embeddings_regularizer": "l2",
                             "embeddings_constraint": "unit_norm"}, (4, 5), **ids),
         mixed("Embedding", {"input_dim": 7, "output_dim": 3, "mask_zero": True}, (4, 5), **ids),
+        layer("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3, "mask_zero": True}, (4, 5), **ids),
+        layer("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3}, (4, 5, 3), **back),
+        layer("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3, "logit_soft_cap": 0.1}, (4, 3), **back),
+        layer("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3, "tie_weights": False,
+                                      "embeddings_regularizer": "l2"}, (4, 5, 3), **back),
+        layer("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3, "tie_weights": False,
+                                      "activity_regularizer": "l2"}, (4, 5), **ids, gradient=False,
+              why="not going back does not depend on the other table"),
+        mixed("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3}, (4, 5, 3), **back),
+        mixed("ReversibleEmbedding", {"input_dim": 7, "output_dim": 3, "reverse_dtype": "float32"}, (4, 5, 3), **back),
+        layer("PositionEmbedding", {"sequence_length": 6}, (3, 6, 4)),
+        layer("PositionEmbedding", {"sequence_length": 9, "initializer": "uniform"}, (3, 6, 4), why="shorter"),
+        layer("PositionEmbedding", {"sequence_length": 5}, (2, 3, 4, 2), why="more axes"),
+        layer("PositionEmbedding", {"sequence_length": 6}, (3, 6, 4), masks=["right"]),
+        mixed("PositionEmbedding", {"sequence_length": 6}, (3, 6, 4)),
         layer("Masking", {}, SEQUENCE),
         layer("Masking", {"mask_value": 1.0}, (4, 6, 1), dtype="int32", high=2, gradient=False),
         layer("Masking", {}, (4, 2, 3, 1), dtype="int32", high=2, gradient=False, why="four axes"),
