@@ -17,9 +17,9 @@ nn::Network OfCifar(const ByNameOptions& options) {
                       .width_shift = options.shift});
 }
 
-// The options that the networks for ImageNet share.
+// The options that most networks over images share.
 template <typename Options>
-Options OfImageNet(const ByNameOptions& options) {
+Options WithImageOptions(const ByNameOptions& options) {
   Options of;
   of.input_shape = options.input_shape;
   of.input_dtype = options.input_dtype;
@@ -31,14 +31,14 @@ Options OfImageNet(const ByNameOptions& options) {
 
 template <int kDepth, nn::Network (*kMake)(const ResNetOptions&)>
 nn::Network OfDepth(const ByNameOptions& options) {
-  auto of = OfImageNet<ResNetOptions>(options);
+  auto of = WithImageOptions<ResNetOptions>(options);
   of.depth = kDepth;
   return kMake(of);
 }
 
 template <typename Options, nn::Network (*kMake)(const Options&)>
 nn::Network Of(const ByNameOptions& options) {
-  return kMake(OfImageNet<Options>(options));
+  return kMake(WithImageOptions<Options>(options));
 }
 
 struct Row {
@@ -66,6 +66,12 @@ constexpr Row kTable[] = {
     {"resnet152_v2", OfDepth<152, ResNetV2>},
     {"vgg16", Of<VGG16Options, VGG16>},
     {"mobilenet_v2", Of<MobileNetV2Options, MobileNetV2>},
+    {"vision_transformer",
+     [](const ByNameOptions& options) {
+       auto of = WithImageOptions<VisionTransformerOptions>(options);
+       if (!of.input_shape.empty() && of.input_shape[0] > 64) of.patch_size = 16;
+       return VisionTransformer(of);
+     }},
 };
 
 }  // namespace

@@ -26,9 +26,13 @@ int64_t Divisible(double channels) {
   return static_cast<double>(nearest) < 0.9 * channels ? nearest + 8 : nearest;
 }
 
-Symbol Norm(Symbol x, const std::string& name) {
-  return nn::BatchNormalization({.momentum = 0.999, .epsilon = 1e-3, .name = name})(x);
-}
+// Batch normalisation as this network has it.
+struct Norms {
+  double momentum;
+  Symbol operator()(Symbol x, const std::string& name) const {
+    return nn::BatchNormalization({.momentum = momentum, .epsilon = 1e-3, .name = name})(x);
+  }
+};
 
 Symbol Relu6(Symbol x, const std::string& name) {
   return nn::ReLU({.max_value = 6, .name = name})(x);
@@ -47,7 +51,10 @@ Symbol PadForStride2(Symbol x, const std::string& name) {
 }
 
 // An inverted residual: wider, 3x3 of each channel by itself, narrower without an activation.
-Symbol Block(Symbol x, const Row& row, int64_t strides, double alpha, int number) {
+Symbol Block(Symbol x, const Row& row, int64_t strides, const MobileNetV2Options& options,
+             int number) {
+  const double alpha = options.alpha;
+  const Norms norm{options.momentum};
   const Symbol input = x;
   const int64_t channels = Extent(x, 3);
   const int64_t filters = Divisible(
@@ -55,7 +62,7 @@ Symbol Block(Symbol x, const Row& row, int64_t strides, double alpha, int number
   const std::string name = number == 0 ? "expanded_conv_" : absl::StrCat("block_", number, "_");
   if (number > 0) {
     x = Pointwise(x, row.expansion * channels, name + "expand");
-    x = Relu6(Norm(x, name + "expand_BN"), name + "expand_relu");
+    x = Relu6(norm(x, name + "expand_BN"), name + "expand_relu");
   }
   if (strides == 2) x = PadForStride2(x, name + "pad");
   x = nn::DepthwiseConv2D({.kernel_size = 3,
@@ -63,8 +70,8 @@ Symbol Block(Symbol x, const Row& row, int64_t strides, double alpha, int number
                            .padding = strides == 1 ? "same" : "valid",
                            .use_bias = false,
                            .name = name + "depthwise"})(x);
-  x = Relu6(Norm(x, name + "depthwise_BN"), name + "depthwise_relu");
-  x = Norm(Pointwise(x, filters, name + "project"), name + "project_BN");
+  x = Relu6(norm(x, name + "depthwise_BN"), name + "depthwise_relu");
+  x = norm(Pointwise(x, filters, name + "project"), name + "project_BN");
   return channels == filters && strides == 1 ? nn::Add({.name = name + "add"})({input, x}) : x;
 }
 
@@ -81,6 +88,7 @@ nn::Network MobileNetV2(const MobileNetV2Options& options) {
   }
   const Symbol input =
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
+  const Norms norm{options.momentum};
   Symbol x = internal::Prepared(input, options);
   x = nn::Conv2D({.filters = Divisible(32 * options.alpha),
                   .kernel_size = 3,
@@ -88,17 +96,17 @@ nn::Network MobileNetV2(const MobileNetV2Options& options) {
                   .padding = "same",
                   .use_bias = false,
                   .name = "Conv1"})(x);
-  x = Relu6(Norm(x, "bn_Conv1"), "Conv1_relu");
+  x = Relu6(norm(x, "bn_Conv1"), "Conv1_relu");
   int number = 0;
   for (const Row& row : kTable) {
     for (int64_t block = 0; block < row.count; ++block) {
-      x = Block(x, row, block == 0 ? row.strides : 1, options.alpha, number++);
+      x = Block(x, row, block == 0 ? row.strides : 1, options, number++);
     }
   }
   x = nn::Conv2D({.filters = options.alpha > 1 ? Divisible(1280 * options.alpha) : 1280,
                   .use_bias = false,
                   .name = "Conv_1"})(x);
-  x = Relu6(Norm(x, "Conv_1_bn"), "out_relu");
+  x = Relu6(norm(x, "Conv_1_bn"), "out_relu");
   if (options.include_top) {
     x = nn::GlobalAveragePooling2D()(x);
     x = nn::Dense({.units = options.classes, .name = "predictions"})(x);

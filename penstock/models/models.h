@@ -3,8 +3,8 @@
 //   nn::Network net = models::ResNetCifar({.depth = 20, .classes = 10, .rescale = 1 / 255.0});
 //   PENSTOCK_RETURN_IF_ERROR(net.status());
 //
-// Each takes one input "image" (or "x") and gives logits, without a softmax: use a loss with
-// from_logits.
+// Each takes one input "image" (or "x", or "tokens") and gives logits, without a softmax: use a
+// loss with from_logits.
 #pragma once
 
 #include <string>
@@ -81,6 +81,9 @@ nn::Network VGG16(const VGG16Options& options = {});
 // keras.applications.MobileNetV2, see above; `alpha` multiplies the width of all layers.
 struct MobileNetV2Options {
   double alpha = 1;
+  // Of the moving averages of batch normalisation; a training of less than some thousand steps
+  // wants less.
+  double momentum = 0.999;
   std::vector<int64_t> input_shape = {224, 224, 3};  // at least 32 pixels high and wide
   base::DType input_dtype = base::DType::kF32;
   bool include_top = true;
@@ -91,8 +94,48 @@ struct MobileNetV2Options {
 };
 nn::Network MobileNetV2(const MobileNetV2Options& options = {});
 
-// By name, for command lines: "mlp", "resnet8", "resnet20", "resnet32", "resnet56", "resnet50",
-// "resnet101", "resnet152", "mobilenet_v2"; the error lists the names there are.
+// Dosovitskiy et al.: An image is worth 16x16 words, 2020, in the small: patches through a
+// convolution, learned positions, blocks that normalise first (Layers "block1_norm1",
+// "block1_attention", ...: transformer.h), and the mean over patches in place of a class token, as
+// in Beyer et al.: Better plain ViT baselines for ImageNet-1k, 2022.
+struct VisionTransformerOptions {
+  std::vector<int64_t> input_shape = {32, 32, 3};  // height and width multiples of patch_size
+  base::DType input_dtype = base::DType::kF32;
+  int64_t patch_size = 4;
+  int64_t dim = 64;
+  int64_t depth = 4;
+  int64_t heads = 4;  // of dim / heads features each
+  int64_t mlp_dim = 128;
+  double dropout = 0;
+  bool include_top = true;  // mean over the patches, then logits; else [batch, patches, dim]
+  int64_t classes = 10;
+  double rescale = 1;
+  double offset = 0;
+  double height_shift = 0, width_shift = 0;
+};
+nn::Network VisionTransformer(const VisionTransformerOptions& options = {});
+
+// Radford et al.: Language models are unsupervised multitask learners (GPT-2), 2019, in the small:
+// a decoder that says at each of `sequence_length` tokens which comes next: "tokens"
+// [batch, sequence_length] -> logits [batch, sequence_length, vocabulary_size]. Logits at step i
+// depend on tokens up to i alone, so that a shorter text is filled up at its end with anything.
+struct GptOptions {
+  int64_t vocabulary_size = 256;
+  int64_t sequence_length = 64;
+  base::DType input_dtype = base::DType::kI32;
+  int64_t dim = 64;
+  int64_t depth = 2;
+  int64_t heads = 4;
+  int64_t mlp_dim = 0;  // 0: 4 dim
+  double dropout = 0;
+  bool tie_weights = true;  // the logits' table is that of the tokens
+};
+nn::Network Gpt(const GptOptions& options = {});
+
+// Networks over images by name, for command lines: "mlp", "resnet8", "resnet20", "resnet32",
+// "resnet56", "resnet50", "resnet101", "resnet152", "resnet50_v2", "resnet101_v2", "resnet152_v2",
+// "vgg16", "mobilenet_v2", "vision_transformer" (patches of 4x4, of 16x16 for images above 64
+// pixels high); the error lists the names there are.
 struct ByNameOptions {
   std::vector<int64_t> input_shape = {};
   base::DType input_dtype = base::DType::kU8;

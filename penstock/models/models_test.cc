@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace penstock::models {
 namespace {
@@ -150,13 +151,92 @@ TEST(ImageNetModels, WrongOptionsAreRefused) {
   EXPECT_THAT(message(MobileNetV2({.alpha = 0})), HasSubstr("above 0, got 0"));
 }
 
+// Per block: two norms of 2 dim; query, key, value and output of dim^2 + dim; the two dense layers.
+int64_t BlockCount(int64_t dim, int64_t mlp) {
+  return 2 * 2 * dim + 4 * (dim * dim + dim) + dim * mlp + mlp + mlp * dim + dim;
+}
+
+TEST(VisionTransformer, HasTheParametersOfItsFormulaAndReadableNames) {
+  const nn::Network network = VisionTransformer({.input_shape = {24, 16, 3},
+                                                 .patch_size = 8,
+                                                 .dim = 12,
+                                                 .depth = 3,
+                                                 .heads = 2,
+                                                 .mlp_dim = 20,
+                                                 .classes = 5});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  const int64_t patches = 3 * 2;
+  EXPECT_EQ(network.CountParameters(),
+            8 * 8 * 3 * 12 + 12 + patches * 12 + 3 * BlockCount(12, 20) + 2 * 12 + 12 * 5 + 5);
+  EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,5]");
+  std::vector<std::string> names;
+  for (const auto& use : network.uses()) names.push_back(use.name);
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"patch_embedding", "position_embedding",
+                                              "block1_norm1", "block3_attention", "block3_add2",
+                                              "norm", "avg_pool", "logits"}));
+  // ViT-S/16 of the paper by Beyer et al.: 22.05 million.
+  EXPECT_NEAR(VisionTransformer({.input_shape = {224, 224, 3},
+                                 .patch_size = 16,
+                                 .dim = 384,
+                                 .depth = 12,
+                                 .heads = 6,
+                                 .mlp_dim = 1536,
+                                 .classes = 1000})
+                  .CountParameters(),
+              22.05e6, 0.01e6);
+}
+
+TEST(Gpt, HasTheParametersOfItsFormula) {
+  const GptOptions options{.vocabulary_size = 30, .sequence_length = 9, .dim = 12, .depth = 2};
+  const nn::Network network = Gpt(options);
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  const int64_t tied = 30 * 12 + 9 * 12 + 2 * BlockCount(12, 48) + 2 * 12;
+  EXPECT_EQ(network.CountParameters(), tied);
+  EXPECT_EQ(network.inputs()[0].type.ToString(), "i32[?,9]");
+  EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,9,30]");
+  GptOptions apart = options;
+  apart.tie_weights = false;
+  EXPECT_EQ(Gpt(apart).CountParameters(), tied + 12 * 30);
+  // GPT-2 of 124 million: Radford et al. 2019.
+  EXPECT_EQ(
+      Gpt({.vocabulary_size = 50257, .sequence_length = 1024, .dim = 768, .depth = 12, .heads = 12})
+          .CountParameters(),
+      124439808);
+}
+
+TEST(Transformers, ComeBackFromJsonAndTakeMixedPrecision) {
+  for (const nn::Network& network :
+       {VisionTransformer({.dropout = 0.1}), Gpt({.dropout = 0.1}), Gpt({.tie_weights = false})}) {
+    const auto again = nn::Network::FromJson(network.ToJson());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->ToJson(), network.ToJson());
+    EXPECT_EQ(again->CountParameters(), network.CountParameters());
+    const nn::Network mixed = network.WithPolicy("mixed_bfloat16");
+    ASSERT_TRUE(mixed.status().ok()) << mixed.status();
+    EXPECT_EQ(mixed.outputs()[0].type.dtype, DType::kBF16);
+  }
+}
+
+TEST(Transformers, WrongOptionsAreRefused) {
+  const auto message = [](const nn::Network& network) {
+    return std::string(network.status().message());
+  };
+  EXPECT_THAT(message(VisionTransformer({.input_shape = {32, 30, 3}})),
+              HasSubstr("that patches of 4x4 fill, got [32, 30, 3]"));
+  EXPECT_THAT(message(VisionTransformer({.heads = 5})),
+              HasSubstr("heads that divide dim; got dim 64"));
+  EXPECT_THAT(message(Gpt({.dim = 0})), HasSubstr("a GPT wants dim, depth"));
+  EXPECT_THAT(message(Gpt({.sequence_length = 0})), HasSubstr("above 0, got 256 and 0"));
+}
+
 TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
   for (const std::string& name : Names()) {
     const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
     ASSERT_TRUE(network.ok()) << name << ": " << network.status();
-    // Keras's names have no "_".
-    const std::string plain = absl::StrReplaceAll(name, {{"_", ""}});
-    EXPECT_EQ(network->name(), plain == "mobilenetv2" ? "mobilenetv2_1.00_32" : plain);
+    // Keras's names of its applications.
+    const std::string keras =
+        absl::StrReplaceAll(name, {{"_v2", "v2"}, {"mobilenet_v2", "mobilenetv2_1.00_32"}});
+    EXPECT_EQ(network->name(), keras);
     EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
   }
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),

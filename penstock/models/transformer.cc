@@ -1,0 +1,52 @@
+#include "penstock/models/transformer.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::models::internal {
+
+using nn::Symbol;
+
+Symbol TransformerNorm(Symbol x, const std::string& name) {
+  return nn::LayerNormalization({.epsilon = 1e-6, .name = name})(x);
+}
+
+Symbol AddPositions(Symbol x, int64_t positions) {
+  const Symbol learned = nn::PositionEmbedding({.sequence_length = positions,
+                                                .initializer = kTableInitializer,
+                                                .name = "position_embedding"})(x);
+  return nn::Add({.name = "add_positions"})({x, learned});
+}
+
+Symbol TransformerBlock(Symbol x, const TransformerBlockOptions& options, const std::string& name) {
+  const auto& type = x.type();
+  if (!type.ok()) return x;
+  const int64_t dim = type->shape.dim(-1);
+  const auto added = [&](Symbol to, Symbol y, const char* half) {
+    if (options.dropout > 0) {
+      y = nn::Dropout({.rate = options.dropout, .name = absl::StrCat(name, "_drop", half)})(y);
+    }
+    return nn::Add({.name = absl::StrCat(name, "_add", half)})({to, y});
+  };
+  Symbol y = TransformerNorm(x, name + "_norm1");
+  y = nn::MultiHeadAttention({.num_heads = options.heads,
+                              .key_dim = dim / options.heads,
+                              .use_causal_mask = options.causal,
+                              .name = name + "_attention"})({y, y});
+  x = added(x, y, "1");
+  y = TransformerNorm(x, name + "_norm2");
+  y = nn::Dense({.units = options.mlp_dim, .activation = "gelu", .name = name + "_mlp1"})(y);
+  y = nn::Dense({.units = dim, .name = name + "_mlp2"})(y);
+  return added(x, y, "2");
+}
+
+absl::Status CheckTransformer(const char* model, int64_t dim, int64_t depth, int64_t heads,
+                              int64_t mlp_dim) {
+  if (dim > 0 && depth > 0 && heads > 0 && mlp_dim > 0 && dim % heads == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      model, " wants dim, depth, heads and mlp_dim above 0, and heads that divide dim; ",
+      "got dim ", dim, ", depth ", depth, ", heads ", heads, ", mlp_dim ", mlp_dim));
+}
+
+}  // namespace penstock::models::internal
