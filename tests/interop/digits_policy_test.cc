@@ -2,57 +2,16 @@
 // handwritten digits in float32 and in mixed_bfloat16, with the same five seeds.
 #include <cmath>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 
 #include "penstock/keras/keras.h"
 
+#include "tests/interop/small_data.h"
+
 namespace penstock::tests {
 namespace {
 
-using base::Array;
 using base::DType;
-
-struct Images {
-  Array x, y;  // ui8 [n, 8, 8, 1] of 17 shades, i64 [n]
-};
-
-// Every fifth digit is held out.
-absl::StatusOr<std::pair<Images, Images>> Digits() {
-  const data::Dataset lines = data::Dataset::FromText(
-      {std::string(PENSTOCK_SOURCE_DIR) + "/third_party/unpacked/digits/digits.csv.gz"});
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, lines.Batch(4096).MakeIterator({}));
-  base::NamedArrays batch;
-  PENSTOCK_RETURN_IF_ERROR(iterator->Next(&batch).status());
-  PENSTOCK_ASSIGN_OR_RETURN(const Array rows, batch.Get("line"));
-  const int64_t total = rows.dim(0), held_out = total / 5;
-  const auto images = [](int64_t n) {
-    return Images{Array::Uninitialized(DType::kU8, {n, 8, 8, 1}),
-                  Array::Uninitialized(DType::kI64, {n})};
-  };
-  Images train = images(total - held_out), test = images(held_out);
-  int64_t filled[2] = {0, 0};
-  for (int64_t i = 0; i < total; ++i) {
-    const bool is_test = i % 5 == 4;
-    const int64_t at = filled[is_test ? 1 : 0]++;
-    Images& to = is_test ? test : train;
-    const std::vector<absl::string_view> fields =
-        absl::StrSplit(rows.data<absl::string_view>()[i], ',');
-    for (size_t k = 0; k < fields.size(); ++k) {
-      double value = 0;
-      if (!absl::SimpleAtod(fields[k], &value))
-        return absl::InvalidArgumentError("a digit that is no number");
-      if (k < 64) {
-        to.x.mutable_data<uint8_t>()[at * 64 + static_cast<int64_t>(k)] =
-            static_cast<uint8_t>(value);
-      } else {
-        to.y.mutable_data<int64_t>()[at] = static_cast<int64_t>(value);
-      }
-    }
-  }
-  return std::make_pair(train, test);
-}
 
 nn::Network Net() {
   const nn::Symbol image = keras::Input({.shape = {8, 8, 1}, .dtype = DType::kU8, .name = "image"});
@@ -67,8 +26,8 @@ nn::Network Net() {
 }
 
 // Accuracy on the digits that were held out.
-absl::StatusOr<double> Accuracy(const std::string& policy, uint64_t seed, const Images& train,
-                                const Images& test) {
+absl::StatusOr<double> Accuracy(const std::string& policy, uint64_t seed, const Examples& train,
+                                const Examples& test) {
   keras::Model model(Net());
   PENSTOCK_RETURN_IF_ERROR(
       model.Compile({.optimizer = keras::Adam({.learning_rate = 0.005}),
