@@ -95,8 +95,9 @@ struct ReversibleEmbeddingLayer : TableLayer<ReversibleEmbeddingOptions> {
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid() || !CheckSizes(ctx)) return Value();
-    Value y = base::IsFloat(x.dtype()) ? Value() : Rows(ctx, Integers(ctx, x));
-    // Declared by any call, so that the variables do not depend on which comes first.
+    // Both variables are declared by any call, so that they do not depend on which comes first.
+    const Value y =
+        base::IsFloat(x.dtype()) ? Table(ctx, /*autocast=*/true) : Rows(ctx, Integers(ctx, x));
     Value kernel;
     if (!options_.tie_weights) {
       kernel = ctx.Variable("reverse_embeddings", {options_.output_dim, options_.input_dim},
