@@ -24,8 +24,7 @@ absl::StatusOr<std::vector<base::Array>> ArraysArg::InOrder(const std::vector<st
                                                    " arrays; the model wants ", names.size(), ": ",
                                                    absl::StrJoin(names, ", ")));
   }
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const base::Array& array = arrays[i];
+  for (const base::Array& array : arrays) {
     if (array.rank() == 0) {
       return absl::InvalidArgumentError(absl::StrCat(what, " must have rows, got a scalar"));
     }

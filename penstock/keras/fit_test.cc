@@ -93,8 +93,7 @@ TEST(Fit, SeveralOutputsTakeArraysInOrderOrByNameAndTheirLossesAreWeighed) {
     ASSERT_TRUE(history.ok()) << history.status();
     std::vector<std::string> names;
     for (const auto& [name, value] : history->epochs[0]) names.push_back(name);
-    EXPECT_THAT(names,
-                ElementsAre("loss", "first_loss", "second_loss", "first_mse"));
+    EXPECT_THAT(names, ElementsAre("loss", "first_loss", "second_loss", "first_mse"));
     EXPECT_FLOAT_EQ(*history->epochs[0].Get("loss"), 1 + 10 * 4);
     const auto outputs = model.PredictAll(x);
     ASSERT_TRUE(outputs.ok()) << outputs.status();

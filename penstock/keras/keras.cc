@@ -61,11 +61,9 @@ absl::StatusOr<std::vector<nn::Metric>> Metrics(const std::vector<MetricArg>& ar
 
 absl::Status NoSuchOutput(const nn::Network& network, absl::string_view what,
                           const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& port : network.outputs()) names.push_back(port.name);
   return absl::InvalidArgumentError(absl::StrCat(what, " names the output '", name,
                                                  "'; the model's outputs are ",
-                                                 absl::StrJoin(names, ", ")));
+                                                 absl::StrJoin(Names(network.outputs()), ", ")));
 }
 
 // Every name that `by_name` has must be an output's.
@@ -258,6 +256,14 @@ absl::StatusOr<data::Dataset> Model::Rows(const ArraysArg& x, const ArraysArg* y
   return data::Dataset::FromArrays(columns);
 }
 
+absl::StatusOr<std::optional<data::Dataset>> Model::Batches(const ValidationData& validation,
+                                                            int64_t batch_size) const {
+  if (validation.dataset().has_value() || validation.empty()) return validation.dataset();
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows,
+                            Rows(validation.x(), &validation.y(), validation.sample_weight()));
+  return rows.Batch(batch_size);
+}
+
 absl::StatusOr<History> Model::FitWith(const data::Dataset& dataset,
                                        const std::optional<data::Dataset>& validation,
                                        const FitOptions& options) {
@@ -291,12 +297,9 @@ absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOption
         " is for arrays; a dataset has its own batches, a part of it to validate on is "
         "another dataset, and weights are a column 'sample_weight'"));
   }
-  std::optional<data::Dataset> validation = options.validation_data.dataset();
-  if (!validation.has_value() && !options.validation_data.empty()) {
-    const ValidationData& arrays = options.validation_data;
-    PENSTOCK_ASSIGN_OR_RETURN(validation, Rows(arrays.x(), &arrays.y(), arrays.sample_weight()));
-    validation = validation->Batch(options.validation_batch_size.value_or(32));
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const std::optional<data::Dataset> validation,
+      Batches(options.validation_data, options.validation_batch_size.value_or(32)));
   return FitWith(dataset, validation, options);
 }
 
@@ -308,12 +311,8 @@ absl::StatusOr<History> Model::Fit(const ArraysArg& x, const ArraysArg& y,
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> inputs,
                             x.InOrder(Names(network_.inputs()), "x"));
   int64_t count = inputs[0].dim(0);
-  std::optional<data::Dataset> validation = options.validation_data.dataset();
-  if (const ValidationData& arrays = options.validation_data;
-      !validation.has_value() && !arrays.empty()) {
-    PENSTOCK_ASSIGN_OR_RETURN(validation, Rows(arrays.x(), &arrays.y(), arrays.sample_weight()));
-    validation = validation->Batch(validation_size);
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::optional<data::Dataset> validation,
+                            Batches(options.validation_data, validation_size));
   if (options.validation_split != 0 && !validation.has_value()) {
     // Keras's rounding: the rows before the split are floor(rows * (1 - split)).
     const auto kept = static_cast<int64_t>(

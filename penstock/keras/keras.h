@@ -340,6 +340,9 @@ class Model {
   // Rows as a dataset, under the names that the feed looks for.
   absl::StatusOr<data::Dataset> Rows(const ArraysArg& x, const ArraysArg* y,
                                      const ArraysArg& sample_weight) const;
+  // What to validate on, in batches; none when there is none.
+  absl::StatusOr<std::optional<data::Dataset>> Batches(const ValidationData& validation,
+                                                       int64_t batch_size) const;
   absl::StatusOr<History> FitWith(const data::Dataset& dataset,
                                   const std::optional<data::Dataset>& validation,
                                   const FitOptions& options);

@@ -7,18 +7,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
+#include "penstock/nn/text_table.h"
+
 namespace penstock::nn {
 namespace {
 
 std::string Escaped(absl::string_view text) {
   return absl::StrReplaceAll(text,
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
-std::string ShapeText(const Shape& shape) {
-  std::vector<std::string> extents;
-  for (int64_t d : shape) extents.push_back(d < 0 ? "None" : absl::StrCat(d));
-  return absl::StrCat("(", absl::StrJoin(extents, ", "), ")");
 }
 
 // What stands in a layer's box, a line each. A layer that is used twice has a box for each use.
@@ -29,7 +25,7 @@ std::vector<std::string> Lines(const Network::Use& use, const PlotOptions& optio
       options.show_layer_names ? absl::StrCat(use.name, " (", class_name, ")") : class_name};
   for (const TensorType& type : use.types) {
     std::string line;
-    if (options.show_shapes) absl::StrAppend(&line, ShapeText(type.shape));
+    if (options.show_shapes) absl::StrAppend(&line, internal::ShapeText(type.shape));
     if (options.show_dtype) {
       absl::StrAppend(&line, line.empty() ? "" : " ", base::DTypeName(type.dtype));
     }

@@ -13,6 +13,7 @@
 namespace penstock::nn {
 namespace {
 
+using internal::ShapeText;
 using internal::TextTable;
 
 std::string WithCommas(int64_t n) {
@@ -20,12 +21,6 @@ std::string WithCommas(int64_t n) {
   for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)
     digits.insert(digits.begin() + i, ',');
   return digits;
-}
-
-std::string ShapeText(const Shape& shape) {
-  std::vector<std::string> extents;
-  for (int64_t d : shape) extents.push_back(d < 0 ? "None" : absl::StrCat(d));
-  return absl::StrCat("(", absl::StrJoin(extents, ", "), ")");
 }
 
 // As Keras: a layer of several outputs has a list.

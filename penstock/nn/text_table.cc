@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 namespace penstock::nn::internal {
 namespace {
@@ -114,6 +116,12 @@ std::string Rule(const std::vector<int>& widths, absl::string_view left, absl::s
 }
 
 }  // namespace
+
+std::string ShapeText(const base::Shape& shape) {
+  std::vector<std::string> extents;
+  for (int64_t d : shape) extents.push_back(d < 0 ? "None" : absl::StrCat(d));
+  return absl::StrCat("(", absl::StrJoin(extents, ", "), ")");
+}
 
 std::string TextTable::Print() const {
   const std::vector<int> widths = Widths(*this);

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include "penstock/base/shape.h"
 
 namespace penstock::nn::internal {
+
+// A shape as Keras writes it: "(None, 28, 28, 1)".
+std::string ShapeText(const base::Shape& shape);
 
 struct TextTable {
   enum class Align { kLeft, kCenter, kRight };
