@@ -78,6 +78,18 @@ absl::Status PjrtBuffer::Await() {
   return InContext(status);
 }
 
+bool PjrtBuffer::IsReady() const {
+  const PJRT_Api* api = client_->api();
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_ReadyEvent_Args, args);
+  args.buffer = handle_;
+  if (!PENSTOCK_PJRT_CALL(api, PJRT_Buffer_ReadyEvent, args).ok()) return false;
+  PENSTOCK_PJRT_ARGS(PJRT_Event_IsReady_Args, asked);
+  asked.event = args.event;
+  const bool ready = PENSTOCK_PJRT_CALL(api, PJRT_Event_IsReady, asked).ok() && asked.is_ready;
+  DestroyEvent(api, args.event);
+  return ready;
+}
+
 absl::StatusOr<std::optional<Array>> PjrtBuffer::View() {
   PENSTOCK_RETURN_IF_ERROR(Await());  // before, there may be no memory yet
   const PJRT_Api* api = client_->api();

@@ -43,6 +43,8 @@ class PjrtBuffer final : public BufferImpl, public std::enable_shared_from_this<
 
   const PjrtClient* client() const { return client_.get(); }
   PJRT_Buffer* handle() const { return handle_; }
+  // Whether what computes it has ended, well or not; false also where the plugin cannot say.
+  bool IsReady() const;
 
   // Marks the buffer as donated; false when it already was. A donated handle still has to be freed.
   bool ClaimForDonation();

@@ -283,7 +283,10 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
   const std::string key = cache_->Key(program, encoded);
   if (PJRT_LoadedExecutable* handle = cache_->Load(client_, key); handle != nullptr) {
     std::shared_ptr<PjrtExecutable> kept = make(handle, /*from_cache=*/true);
-    if (check(*kept).ok()) return kept;
+    if (check(*kept).ok()) {
+      kept->NoteTemporaries();
+      return kept;
+    }
     cache_->Forget(key);
   }
   const absl::StatusOr<PJRT_LoadedExecutable*> handle = CompileText(program, encoded);
@@ -292,6 +295,7 @@ absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Progra
   std::shared_ptr<PjrtExecutable> executable = make(*handle, /*from_cache=*/false);
   PENSTOCK_RETURN_IF_ERROR(dumped);
   PENSTOCK_RETURN_IF_ERROR(check(*executable));
+  executable->NoteTemporaries();
   cache_->Keep(key, *handle);
   return executable;
 }

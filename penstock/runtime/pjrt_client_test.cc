@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "penstock/ir/ops.h"
+#include "penstock/runtime/large_blocks.h"
 #include "penstock/runtime/plugin.h"
 #include "penstock/runtime/testing/client_conformance.h"
 
@@ -103,6 +104,38 @@ TEST_F(CpuMemory, RunsWhatIrPrintsAndDonatesWhatItSays) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ(Address((*out)[0][0]), address);
   EXPECT_TRUE(base::BitwiseEqual(*(*out)[0][0].Get(), one));
+}
+
+// What the temporaries of executions one after the other lie in is the same memory, or, where the
+// next one was too quick for the last one's end, twice as much: never more, whatever else is taken
+// and given back in between.
+TEST_F(CpuMemory, TemporariesOfExecutionsLieInTheSameMemory) {
+  constexpr int64_t kSide = 2048;
+  constexpr size_t kTemporary = kSide * kSide * sizeof(float);
+  ir::Graph graph("squares");
+  const ir::Value x = graph.Parameter({base::DType::kF32, {kSide, 8}}, "x");
+  const ir::Value products = ir::MatMul(x, ir::Transpose(x, {1, 0}));
+  graph.SetResults({ir::MatMul(products, x)});
+  const auto program = ir::PrintStableHlo(graph, {.donate = {{0, 0}}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto step = client_->Compile(*program);
+  ASSERT_TRUE(step.ok()) << step.status();
+  ASSERT_GE((*step)->Memory()->temporary, static_cast<int64_t>(kTemporary));
+  Buffer state = *client_->Put(Array::Zeros(base::DType::kF32, {kSide, 8}), client_->devices()[0]);
+  LargeBlocks* blocks = LargeBlocks::OfProcess();
+  size_t before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto out = (*step)->Execute({{state}});
+    ASSERT_TRUE(out.ok()) << out.status();
+    state = (*out)[0][0];
+    ASSERT_TRUE(state.Await().ok());
+    if (blocks == nullptr) blocks = LargeBlocks::OfProcess();
+    if (blocks == nullptr) GTEST_SKIP() << "there is no large malloc here";
+    if (i == 0) before = blocks->Bytes();
+    std::vector<char> something(3 << 20, 'x');
+  }
+  EXPECT_GE(before, kTemporary);
+  EXPECT_LE(blocks->Bytes(), before + kTemporary + LargeBlocks::kAlignment);
 }
 
 TEST_F(CpuMemory, AMaximumKeepsNan) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/runtime/large_blocks.h"
 #include "penstock/runtime/out_of_memory.h"
 #include "penstock/runtime/pjrt_api.h"
 #include "penstock/runtime/pjrt_buffer.h"
@@ -132,6 +133,8 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
   PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments, claims));
   PENSTOCK_RETURN_IF_ERROR(CheckNotDonated(arguments, claims));
 
+  AwaitTemporaries(arguments);
+
   const size_t replicas = devices_.size();
   const size_t parameters = program_->parameters.size(), results = program_->results.size();
   std::vector<PJRT_Buffer*> in, out(replicas * results);
@@ -163,6 +166,22 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
   if (status.ok()) return Wrap(out);
   for (PjrtBuffer* buffer : claims.buffers) buffer->SettleClaim();
   return base::WithContext(ExplainOutOfMemory(status, *program_), ProgramName(*program_));
+}
+
+void PjrtExecutable::NoteTemporaries() {
+  // Of several replicas only some are that slow, and waiting for the slowest costs more.
+  if (!client_->on_cpu() || donated_.empty() || devices_.size() > 1) return;
+  const absl::StatusOr<MemoryStats> memory = Memory();
+  if (memory.ok() && memory->temporary > 0) host_temporaries_ = memory->temporary;
+}
+
+// An execution on a CPU frees its temporaries a moment after its results are there. If it is their
+// donation that begins this one, the results are ready and that moment is worth waiting for: else
+// the process has the temporaries twice, in pages that come anew from the system.
+void PjrtExecutable::AwaitTemporaries(absl::Span<const Buffers> arguments) const {
+  LargeBlocks* const blocks = LargeBlocks::OfProcess();
+  if (host_temporaries_ == 0 || blocks == nullptr) return;
+  if (AsPjrt(arguments[0][donated_[0]]).IsReady()) blocks->AwaitNoneLent(host_temporaries_);
 }
 
 std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {

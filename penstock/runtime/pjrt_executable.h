@@ -33,6 +33,8 @@ class PjrtExecutable final : public Executable {
   // the program says, and that the results really take over the memory of donated parameters.
   absl::Status CheckResults() const;
   absl::Status CheckDonation() const;
+  // Notes how much temporary memory an execution takes where that is the host's.
+  void NoteTemporaries();
 
  private:
   struct Claims;
@@ -44,6 +46,7 @@ class PjrtExecutable final : public Executable {
   absl::Status CheckNotDonated(absl::Span<const Buffers> arguments, const Claims& claims) const;
   // Donated parameters whose memory somebody still looks at: the plugin must copy these.
   std::vector<int64_t> Viewed(absl::Span<const Buffers> arguments) const;
+  void AwaitTemporaries(absl::Span<const Buffers> arguments) const;
   absl::StatusOr<PJRT_Executable*> Unloaded() const;  // the caller frees it
   std::vector<Buffers> Wrap(absl::Span<PJRT_Buffer* const> handles);
 
@@ -53,6 +56,7 @@ class PjrtExecutable final : public Executable {
   const std::vector<const Device*> devices_;
   const bool from_cache_;
   std::vector<size_t> donated_, kept_;  // parameters
+  size_t host_temporaries_ = 0;         // bytes; 0: not known, or a device's, or of many replicas
 };
 
 }  // namespace penstock::runtime

@@ -90,10 +90,10 @@ TEST_F(FindPluginTest, AMissingPluginSaysWhereItWasLookedForHowToGetItAndWhatThe
   const Environment venv("VIRTUAL_ENV", folder_);
   const absl::Status status = FindPlugin("gpu", "").status();
   EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("'gpu'"), HasSubstr(folder_ + "/lib/python3"),
-                    HasSubstr("jax-cuda13-plugin"), HasSubstr("PENSTOCK_GPU_PLUGIN"),
-                    HasSubstr("There are plugins for: cpu (")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("'gpu'"), HasSubstr(folder_ + "/lib/python3"), HasSubstr("jax-cuda13-plugin"),
+            HasSubstr("PENSTOCK_GPU_PLUGIN"), HasSubstr("There are plugins for: cpu (")));
 }
 
 TEST_F(FindPluginTest, ALibraryThatIsNoPluginIsAnErrorEachTime) {

@@ -32,7 +32,8 @@ class ProgramDump {
    public:
     // What makes XLA write its side, for this compile.
     std::vector<std::pair<std::string, std::string>> xla_flags() const;
-    // After the compile, also one that failed: takes what XLA wrote, or nothing where it wrote nothing.
+    // After the compile, also one that failed: takes what XLA wrote, or nothing where it wrote
+    // nothing.
     absl::Status TakeOptimized() const;
 
    private:

@@ -398,7 +398,12 @@ void FitRun::Measure(const InFlight::Step& step) {
                                   .device_seconds = device_seconds,
                                   .batch_bytes = step.batch.bytes,
                                   .steps_per_epoch = steps_per_epoch_});
-  in_flight_.SetLimit(InFlight::LimitFor(OnCpu(), device_seconds, host_seconds));
+  // Where the host waits for each execution, it is known what the device lost: most of the host's
+  // work may be done while the device has some. Otherwise it could be all.
+  const double gap =
+      last_finished_ > 0 ? std::max(0.0, step.execution->given() - last_finished_) : 0;
+  in_flight_.Measured(OnCpu(), device_seconds,
+                      in_flight_.waits_for_each() ? std::min(gap, host_seconds) : host_seconds);
   last_finished_ = finished;
   measured_host_ = host;
 }

@@ -21,11 +21,11 @@ class InFlight {
 
   // On CPUs an execution's temporary memory is taken when it starts, and the next one's starts a
   // moment before the last one's is given back. So where executions are long and the host is quick
-  // in between, it waits for each: half the memory, for less than a hundredth of the time.
+  // in between, it waits for each: half the memory, for less than a fiftieth of the time.
+  // `host_seconds`: what the device would wait, or waits, for the host between two executions.
   static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds) {
-    return on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 100
-               ? 0
-               : kLimit;
+    return on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 50 ? 0
+                                                                                           : kLimit;
   }
   static constexpr double kLongSeconds = 0.05;
 
@@ -56,6 +56,15 @@ class InFlight {
   bool full() const { return steps_.size() > limit_; }
   // kLimit, until something else is set.
   void SetLimit(size_t limit) { limit_ = limit; }
+  // Sets it by LimitFor of the last executions: one alone may have ended an epoch.
+  void Measured(bool on_cpu, double device_seconds, double host_seconds) {
+    const double newest = device_seconds_ == 0 ? 1 : 0.125;
+    device_seconds_ += newest * (device_seconds - device_seconds_);
+    host_seconds_ += newest * (host_seconds - host_seconds_);
+    limit_ = LimitFor(on_cpu, device_seconds_, host_seconds_);
+  }
+  // The host lets each execution end before it gives the next.
+  bool waits_for_each() const { return limit_ == 0; }
 
   // Starts the copy of `report` to the host. `arguments` are those of the execution: letting go
   // of one that was donated waits, on CPUs, for the execution's end, so they are kept until then.
@@ -107,6 +116,7 @@ class InFlight {
   };
   std::deque<Entry> steps_;
   size_t limit_ = kLimit;
+  double device_seconds_ = 0, host_seconds_ = 0;  // of one execution, the last ones counting most
 };
 
 }  // namespace penstock::train

@@ -6,13 +6,23 @@ namespace penstock::train {
 namespace {
 
 TEST(InFlight, WaitsForEachWhereThatSavesMemoryAndCostsNothing) {
-  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0005), 0u);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0015), 0u);
 }
 
 TEST(InFlight, StaysAheadOfShortExecutionsSlowHostsAndOtherDevices) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.01, 0.00001), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.01), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.1, 0.0005), InFlight::kLimit);
+}
+
+TEST(InFlight, OneSlowStepOfManyChangesNothing) {
+  InFlight in_flight;
+  in_flight.SetLimit(0);
+  for (int i = 0; i < 5; ++i) in_flight.Measured(/*on_cpu=*/true, 0.1, 0.0001);
+  in_flight.Measured(/*on_cpu=*/true, 0.1, 0.01);
+  EXPECT_TRUE(in_flight.waits_for_each());
+  for (int i = 0; i < 5; ++i) in_flight.Measured(/*on_cpu=*/true, 0.1, 0.01);
+  EXPECT_FALSE(in_flight.waits_for_each());
 }
 
 TEST(InFlight, IsFullOverItsLimit) {
