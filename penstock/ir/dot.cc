@@ -1,4 +1,6 @@
 // Matrix products and their general form.
+#include "penstock/ir/dot.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -155,6 +157,14 @@ const OpDef kDotGeneral = {
     .costly = true};
 
 }  // namespace
+
+std::optional<DotDimensions> DimensionsOfDot(const Node& node) {
+  if (node.op != &kDotGeneral) return std::nullopt;
+  return DotDimensions{.lhs_contracting = AxesOf(node, "lhs_contracting"),
+                       .rhs_contracting = AxesOf(node, "rhs_contracting"),
+                       .lhs_batch = AxesOf(node, "lhs_batch"),
+                       .rhs_batch = AxesOf(node, "rhs_batch")};
+}
 
 Value DotGeneral(Value a, Value b, const DotDimensions& dimensions) {
   if (!a.valid() || !b.valid()) return Value();

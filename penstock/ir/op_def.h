@@ -114,6 +114,7 @@ using OpList = absl::Span<const OpDef* const>;
 OpList ElementwiseOps();
 OpList SpecialOps();
 OpList ShapeOps();
+OpList SplitOps();
 OpList DotOps();
 OpList LinalgOps();
 OpList ConvolutionOps();

@@ -123,6 +123,9 @@ Value Concatenate(const Values& xs, int64_t axis);
 Value Slice(Value x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
             const std::vector<int64_t>& strides = {});
 Value SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end, int64_t stride = 1);
+// Parts along an axis: of these sizes, which add up to its extent, or so many of the same size.
+Values Split(Value x, const std::vector<int64_t>& sizes, int64_t axis);
+Values Split(Value x, int parts, int64_t axis);
 // Low and high may be negative (crop); `interior` elements go between neighbours.
 struct PadAxis {
   int64_t low = 0, high = 0, interior = 0;

@@ -1,5 +1,6 @@
-// Loops that count: over rows of values, with rows of values as results, and a gradient that is a
-// loop of the same kind from the other end.
+// Loops that count: over rows of values, with rows of values as results.
+#include "penstock/ir/scan.h"
+
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -15,30 +15,6 @@
 
 namespace penstock::ir {
 namespace {
-
-const TensorType kIndexType{DType::kI32, {}};
-
-// Operands: states, xs, constants. Region: (index, states, a row of each x, constants) -> (states,
-// ys). Results: the last states, the ys stacked. `region` may give more ys than the program asked
-// for: those that a gradient reads.
-struct Loop {
-  int64_t count = 0;
-  bool reverse = false, keep_products = true;
-  size_t states = 0, xs = 0, constants = 0;
-
-  static Loop Of(const Node& node) {
-    Loop loop;
-    loop.count = node.attributes.Get<int64_t>("count");
-    loop.reverse = node.attributes.Get<bool>("reverse");
-    loop.keep_products = node.attributes.Get<bool>("keep_products");
-    loop.states = node.attributes.Get<int64_t>("states");
-    loop.xs = node.attributes.Get<int64_t>("xs");
-    loop.constants = node.operands.size() - loop.states - loop.xs;
-    return loop;
-  }
-};
-
-TensorType RowOf(const TensorType& type) { return {type.dtype, type.shape.RowShape()}; }
 
 InferResult InferScan(const Node& node) {
   const Loop loop = Loop::Of(node);
@@ -176,27 +152,15 @@ void PrintScan(Printer& printer, const Node& node) {
   printer.CloseLine("}");
 }
 
-Values ScanGradient(const GradientArgs& g);
-
 const OpDef kScan = {
     .name = "penstock.scan", .infer = InferScan, .gradient = ScanGradient, .print = PrintScan};
 
+}  // namespace
+
 // ---- Building ----
 
-// A value of a body that one of its parameters knows.
-struct Known {
-  Value value;
-  size_t parameter;
-};
-
-struct Trimmed {
-  Region region;
-  std::vector<bool> read;  // by the parameters that there were
-};
-
-// The body without the rows and constants that it does not read. The index and the states stay.
 Trimmed Trim(const Graph& outer, const Region& body, size_t states,
-             const std::vector<Known>& known = {}) {
+             const std::vector<Known>& known) {
   Values given(body->parameters().begin(), body->parameters().end());
   const size_t parameters = given.size();
   for (const Known& k : known) given.push_back(k.value);
@@ -237,179 +201,7 @@ Values EmitScan(Graph& graph, const Loop& loop, const Values& states, const Valu
                     {region});
 }
 
-// ---- The gradient ----
-
-// Products and convolutions that the body's results need.
-Values CostlyValues(const Graph& body) {
-  Values costly;
-  const std::vector<bool> needed = NeededNodes(body, body.parameters(), body.results());
-  for (int id = 0; id < body.num_nodes(); ++id) {
-    const Node& node = body.node(id);
-    if (needed[id] && node.op->costly && node.results.size() == 1) {
-      costly.push_back(const_cast<Graph&>(body).value(id));
-    }
-  }
-  return costly;
-}
-
-// Stacks of `values` of the loop's body, one row an iteration; the loop is made to give those that
-// it does not give yet.
-Values StacksOf(Graph& graph, int id, const Values& values) {
-  const Region body = graph.node(id).regions[0];
-  const size_t states = Loop::Of(graph.node(id)).states;
-  Values stacks(values.size()), results(body->results().begin(), body->results().end());
-  std::vector<size_t> added;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto at = std::find(results.begin() + states, results.end(), values[i]);
-    if (at != results.end()) {
-      stacks[i] = graph.value(id, static_cast<int>(at - results.begin()));
-    } else {
-      added.push_back(i);
-    }
-  }
-  if (added.empty()) return stacks;
-  for (size_t i : added) results.push_back(values[i]);
-  const Region extended = BuildRegion(graph, "body", TypesOfValues(body->parameters()),
-                                      [&](Graph& inside, const Values& p) {
-                                        return inside.Inline(*body, body->parameters(), p, results);
-                                      });
-  const Values new_stacks = graph.Extend(id, {extended});
-  for (size_t k = 0; k < added.size(); ++k) stacks[added[k]] = new_stacks[k];
-  return stacks;
-}
-
-// Sums over iterations of 16-bit floats are kept in 32 bits.
-TensorType SumType(const TensorType& type) {
-  return {base::ByteWidth(type.dtype) < 4 ? DType::kF32 : type.dtype, type.shape};
-}
-
-// The loop back. Its states: cotangents of the float states, sums of those of the constants. Its
-// rows: the states before each iteration, the products, the xs, the ys' cotangents. It gives the
-// cotangents of the rows of the xs. Rows that it does not read are not kept.
-struct Backward {
-  explicit Backward(const GradientArgs& g)
-      : g(g), loop(Loop::Of(g.node)), graph(*g.results[0].graph()), body(g.node.regions[0]) {
-    if (loop.keep_products) costly = CostlyValues(*body);
-    for (size_t i = 0; i < loop.states; ++i) {
-      if (!IsDifferentiable(g.operand(i).type())) continue;
-      floats.push_back(i);
-      start.push_back(g.cotangents[i].valid() ? g.cotangents[i] : SplatLike(g.operand(i), 0));
-    }
-    for (size_t i = loop.states; i < g.node.operands.size(); ++i) {
-      if (!g.wants(i)) continue;
-      if (i < loop.states + loop.xs) {
-        wanted_xs.push_back(i);
-      } else {
-        summed.push_back(i);
-        start.push_back(Splat(graph, SumType(g.operand(i).type()), 0));
-      }
-    }
-    for (size_t i = loop.states; i < g.cotangents.size(); ++i) {
-      if (g.cotangents[i].valid()) given_ys.push_back(i);
-    }
-  }
-
-  // index, states, rows, constants.
-  std::vector<TensorType> Types() const {
-    std::vector<TensorType> types{kIndexType};
-    for (const Value& v : start) types.push_back(v.type());
-    for (size_t i = 0; i < loop.states; ++i) types.push_back(g.operand(i).type());
-    for (const Value& v : costly) types.push_back(v.type());
-    for (size_t i = 0; i < loop.xs; ++i) types.push_back(RowOf(g.operand(loop.states + i).type()));
-    for (size_t y : given_ys) types.push_back(RowOf(g.cotangents[y].type()));
-    for (size_t i = 0; i < loop.constants; ++i) {
-      types.push_back(g.operand(loop.states + loop.xs + i).type());
-    }
-    return types;
-  }
-  size_t first_history() const { return 1 + start.size(); }
-  size_t first_product() const { return first_history() + loop.states; }
-  size_t first_x() const { return first_product() + costly.size(); }
-  size_t first_y() const { return first_x() + loop.xs; }
-  size_t first_constant() const { return first_y() + given_ys.size(); }
-
-  // One iteration, from its parameters; `products` are those that it computes again.
-  Values Step(Graph& inside, const Values& p, Values& products) const {
-    Values arguments{p[0]};
-    const auto add = [&](size_t first, size_t count) {
-      arguments.insert(arguments.end(), p.begin() + first, p.begin() + first + count);
-    };
-    add(first_history(), loop.states);
-    add(first_x(), loop.xs);
-    add(first_constant(), loop.constants);
-    Values wanted(body->results().begin(), body->results().end());
-    wanted.insert(wanted.end(), costly.begin(), costly.end());
-    const Values out = inside.Inline(*body, body->parameters(), arguments, wanted);
-    if (!inside.status().ok()) return {};
-    products.assign(out.end() - costly.size(), out.end());
-    Values ys, xs, cotangents;
-    for (size_t f = 0; f < floats.size(); ++f) {
-      ys.push_back(out[floats[f]]);
-      cotangents.push_back(p[1 + f]);
-      xs.push_back(arguments[1 + floats[f]]);
-    }
-    for (size_t k = 0; k < given_ys.size(); ++k) {
-      ys.push_back(out[given_ys[k]]);
-      cotangents.push_back(p[first_y() + k]);
-    }
-    for (size_t i : summed) xs.push_back(arguments[1 + i]);
-    for (size_t i : wanted_xs) xs.push_back(arguments[1 + i]);
-    Values next = Gradients(ys, xs, cotangents);
-    for (size_t k = floats.size(); k < start.size(); ++k) next[k] = AddCotangent(p[1 + k], next[k]);
-    return next;
-  }
-
-  Values Run() const {
-    Values products;
-    const Region whole =
-        BuildRegion(graph, "backward", Types(),
-                    [&](Graph& inside, const Values& p) { return Step(inside, p, products); });
-    Values out(g.node.operands.size());
-    if (!whole->status().ok()) {
-      graph.Fail(whole->status());
-      return out;
-    }
-    std::vector<Known> known;
-    for (size_t k = 0; k < costly.size(); ++k) known.push_back({products[k], first_product() + k});
-    const Trimmed trimmed = Trim(graph, whole, start.size(), known);
-
-    Values kept;  // of the body
-    for (size_t i = 0; i < loop.states + costly.size(); ++i) {
-      if (!trimmed.read[first_history() + i]) continue;
-      kept.push_back(i < loop.states ? body->parameters()[1 + i] : costly[i - loop.states]);
-    }
-    Values xs = StacksOf(graph, g.results[0].node_id(), kept), constants;
-    const auto add = [&](Values& to, size_t parameter, const Value& value) {
-      if (trimmed.read[parameter]) to.push_back(value);
-    };
-    for (size_t i = 0; i < loop.xs; ++i) add(xs, first_x() + i, g.operand(loop.states + i));
-    for (size_t k = 0; k < given_ys.size(); ++k) add(xs, first_y() + k, g.cotangents[given_ys[k]]);
-    for (size_t i = 0; i < loop.constants; ++i) {
-      add(constants, first_constant() + i, g.operand(loop.states + loop.xs + i));
-    }
-    Loop back = loop;
-    back.reverse = !loop.reverse;
-    const Values done = EmitScan(graph, back, start, xs, constants, trimmed.region);
-    if (done.empty()) return out;
-    for (size_t f = 0; f < floats.size(); ++f) out[floats[f]] = done[f];
-    for (size_t k = 0; k < summed.size(); ++k) {
-      out[summed[k]] = Convert(done[floats.size() + k], g.operand(summed[k]).dtype());
-    }
-    for (size_t k = 0; k < wanted_xs.size(); ++k) out[wanted_xs[k]] = done[start.size() + k];
-    return out;
-  }
-
-  const GradientArgs& g;
-  const Loop loop;
-  Graph& graph;
-  const Region body;
-  Values costly;                                  // of the body
-  std::vector<size_t> floats, summed, wanted_xs;  // operands
-  std::vector<size_t> given_ys;                   // results
-  Values start;
-};
-
-Values ScanGradient(const GradientArgs& g) { return Backward(g).Run(); }
+namespace {
 
 // ---- What programs call ----
 

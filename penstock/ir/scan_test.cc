@@ -80,6 +80,43 @@ TEST(Scan, GivesWhatTheLoopWrittenOutGives) {
   }
 }
 
+// A weight's cotangent is a product of two rows of each iteration: of their stacks it is one.
+TEST(Scan, ProductsForConstantsAreOneBehindTheLoop) {
+  // Columns of a batch; above what the weight has of elements, rows are not stacked for it.
+  for (const int64_t batch : {2, 5}) {
+    const auto gradient = [&](Graph& graph, bool with_x) {
+      const Value h = graph.Parameter({DType::kF32, {batch, 3}}, "h");
+      const Value x = graph.Parameter({DType::kF32, {4, batch, 3}}, "x");
+      const Value w = graph.Parameter({DType::kF32, {3, 3}}, "w");
+      const Value loss = ReduceSum(Recurrent(h, x, w).state[0]);
+      return Gradients(loss, with_x ? Values{w, x} : Values{w});
+    };
+    for (const bool with_x : {false, true}) {
+      Graph graph("w");
+      graph.SetResults(gradient(graph, with_x));
+      const auto program = PrintStableHlo(graph);
+      ASSERT_TRUE(program.ok()) << program.status();
+      const auto behind = HasSubstr("contracting_dims = [0, 1] x [0, 1]");
+      // The cotangents of x's rows are there anyway.
+      if (batch == 2 || with_x) {
+        EXPECT_THAT(program->text, behind);
+      } else {
+        EXPECT_THAT(program->text, Not(behind));
+      }
+    }
+    Checks checks;
+    const Value h = checks.Input(RandomArray({batch, 3}, 1, -1, 1, DType::kF64));
+    const Value x = checks.Input(RandomArray({4, batch, 3}, 2, -1, 1, DType::kF64));
+    const Value w = checks.Input(RandomArray({3, 3}, 3, -1, 1, DType::kF64));
+    const Value got = Gradients(ReduceSum(Square(Recurrent(h, x, w).state[0])), {w})[0];
+    const Value want =
+        Gradients(ReduceSum(Square(RecurrentWrittenOut(h, x, w, false).state[0])), {w})[0];
+    checks.Expect("of the weight alone", ReduceMax(Abs(got - want)), Make(DType::kF64, {}, {0}),
+                  1e-12);
+    checks.Run();
+  }
+}
+
 TEST(Scan, CarriesIntegersAndGivesSeveralStacks) {
   Checks checks;
   const Value n = checks.Input(Array::Scalar<int32_t>(10));
@@ -211,13 +248,13 @@ TEST(Scan, KeepsWhatTheGradientReadsAndNothingElse) {
   // x comes in; nothing is stacked: y is not asked for.
   EXPECT_THAT(text({last}), Not(HasSubstr("dynamic_update_slice")));
   const Values d = Gradients(ReduceSum(last), {h, w});
-  // The states before each iteration, and the products; not the cotangents of x.
-  EXPECT_EQ(CountOf(text({d[0], d[1]}), "dynamic_update_slice"), 2);
+  // The states before each iteration, the products, and what is multiplied with the former for w.
+  EXPECT_EQ(CountOf(text({d[0], d[1]}), "dynamic_update_slice"), 3);
   // Asked once more, it is the same loop that gives them.
   const Values again = Gradients(ReduceSum(last), {h, w, x});
   const std::string all = text({d[1], again[2]});
   EXPECT_EQ(CountOf(all, "stablehlo.while"), 3) << all;
-  EXPECT_EQ(CountOf(all, "dynamic_update_slice"), 3) << all;
+  EXPECT_EQ(CountOf(all, "dynamic_update_slice"), 4) << all;
   // One product forwards, two backwards: it is not computed again.
   Graph once("once");
   Recurrent(h, x, w);

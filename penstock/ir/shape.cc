@@ -191,14 +191,9 @@ const OpDef kConcatenate = {
     },
     .gradient = [](G g) -> Values {
       const int64_t axis = g.node.attributes.Get<int64_t>("axis");
-      Values parts;
-      int64_t begin = 0;
-      for (const Value& operand : g.node.operands) {
-        const int64_t extent = operand.shape().dim(axis);
-        parts.push_back(SliceAxis(g.cotangent(), axis, begin, begin + extent));
-        begin += extent;
-      }
-      return parts;
+      Ints extents;
+      for (const Value& operand : g.node.operands) extents.push_back(operand.shape().dim(axis));
+      return Split(g.cotangent(), extents, axis);
     },
     .print =
         [](Printer& printer, const Node& node) {

@@ -56,8 +56,8 @@ Value Glu(Value x, int64_t axis) {
         "glu wants an axis of even extent, got axis ", axis, " of ", x.type().ToString())));
     return Value();
   }
-  const int64_t half = x.shape().dim(static_cast<int>(at)) / 2;
-  return ir::SliceAxis(x, at, 0, half) * ir::Sigmoid(ir::SliceAxis(x, at, half, 2 * half));
+  const ir::Values halves = ir::Split(x, 2, at);
+  return halves[0] * ir::Sigmoid(halves[1]);
 }
 
 // The nearest point of the simplex: max(x - tau, 0), with the tau that makes it sum to 1 (Martins

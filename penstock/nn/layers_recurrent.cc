@@ -23,10 +23,6 @@ struct Step {
   Value bias;    // of the state, [gates * units]; may be invalid
 };
 
-Value Gate(Value gates, int i, int64_t units) {
-  return ir::SliceAxis(gates, gates.rank() - 1, i * units, (i + 1) * units);
-}
-
 Value Masked(Value x, const Values& masks, size_t i) {
   return masks.empty() ? x : x * masks[masks.size() == 1 ? 0 : i];
 }
@@ -69,14 +65,12 @@ struct GruCell {
     const Values now = o.reset_after ? s.kernels : Values{s.kernels[0], s.kernels[1]};
     Value inner = Project(h, now, s.masks);
     if (s.bias.valid()) inner = inner + s.bias;
-    const auto gate = [&](int i) {
-      return Activate(o.recurrent_activation, Gate(s.x, i, o.units) + Gate(inner, i, o.units));
-    };
+    const Values x = ir::Split(s.x, 3, 1), from_h = ir::Split(inner, o.reset_after ? 3 : 2, 1);
+    const auto gate = [&](int i) { return Activate(o.recurrent_activation, x[i] + from_h[i]); };
     const Value update = gate(0), reset = gate(1);
-    const Value from_state = o.reset_after
-                                 ? reset * Gate(inner, 2, o.units)
-                                 : ir::MatMul(reset * Masked(h, s.masks, 2), s.kernels[2]);
-    const Value candidate = Activate(o.activation, Gate(s.x, 2, o.units) + from_state);
+    const Value from_state =
+        o.reset_after ? reset * from_h[2] : ir::MatMul(reset * Masked(h, s.masks, 2), s.kernels[2]);
+    const Value candidate = Activate(o.activation, x[2] + from_state);
     return {update * h + (1.0 - update) * candidate};
   }
 };
@@ -95,8 +89,9 @@ struct LstmCell {
   }
   static Values Next(const Options& o, const Step& s) {
     const Value z = s.x + Project(s.state[0], s.kernels, s.masks);
-    const auto gate = [&](int i) { return Activate(o.recurrent_activation, Gate(z, i, o.units)); };
-    const Value c = gate(1) * s.state[1] + gate(0) * Activate(o.activation, Gate(z, 2, o.units));
+    const Values parts = ir::Split(z, 4, 1);
+    const auto gate = [&](int i) { return Activate(o.recurrent_activation, parts[i]); };
+    const Value c = gate(1) * s.state[1] + gate(0) * Activate(o.activation, parts[2]);
     return {gate(3) * Activate(o.activation, c), c};
   }
 };
@@ -188,11 +183,9 @@ struct RecurrentLayer : LayerOf<typename Cell::Options> {
     return masks;
   }
 
-  static Values Parts(Value kernel, bool split, int64_t units) {
+  static Values Parts(Value kernel, bool split) {
     if (!split) return {kernel};
-    Values parts;
-    for (int i = 0; i < kGates; ++i) parts.push_back(Gate(kernel, i, units));
-    return parts;
+    return ir::Split(kernel, kGates, 1);
   }
 
   Value CellVariable(CallContext& ctx, const char* name, const Shape& shape,
@@ -229,9 +222,8 @@ struct RecurrentLayer : LayerOf<typename Cell::Options> {
     loop.constants.masks = DropoutMasks(ctx, o.recurrent_dropout, o.units, batch, kGates);
     loop.constants.bias = recurrent_bias;
     loop.constants.kernels =
-        Parts(recurrent, Cell::SplitsKernel(o) || loop.constants.masks.size() > 1, o.units);
-    loop.x = Project(ir::Transpose(inputs[0], {1, 0, 2}), Parts(kernel, masks.size() > 1, o.units),
-                     masks);
+        Parts(recurrent, Cell::SplitsKernel(o) || loop.constants.masks.size() > 1);
+    loop.x = Project(ir::Transpose(inputs[0], {1, 0, 2}), Parts(kernel, masks.size() > 1), masks);
     if (bias.valid()) loop.x = loop.x + bias;
     if (const Value mask = ctx.input_mask(); mask.valid()) {
       loop.mask = ir::ExpandDims(ir::Transpose(ir::Convert(mask, DType::kBool), {1, 0}), 2);

@@ -1,0 +1,327 @@
+// The gradient of ir::Scan: a loop of the same kind from the other end.
+#include <algorithm>
+#include <optional>
+
+#include "penstock/ir/dot.h"
+#include "penstock/ir/gradients.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/scan.h"
+
+namespace penstock::ir {
+namespace {
+
+// Products and convolutions that the body's results need.
+Values CostlyValues(const Graph& body) {
+  Values costly;
+  const std::vector<bool> needed = NeededNodes(body, body.parameters(), body.results());
+  for (int id = 0; id < body.num_nodes(); ++id) {
+    const Node& node = body.node(id);
+    if (needed[id] && node.op->costly && node.results.size() == 1) {
+      costly.push_back(const_cast<Graph&>(body).value(id));
+    }
+  }
+  return costly;
+}
+
+// Stacks of `values` of the loop's body, one row an iteration; the loop is made to give those that
+// it does not give yet.
+Values StacksOf(Graph& graph, int id, const Values& values) {
+  const Region body = graph.node(id).regions[0];
+  const size_t states = Loop::Of(graph.node(id)).states;
+  Values stacks(values.size()), results(body->results().begin(), body->results().end());
+  std::vector<size_t> added;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto at = std::find(results.begin() + states, results.end(), values[i]);
+    if (at != results.end()) {
+      stacks[i] = graph.value(id, static_cast<int>(at - results.begin()));
+    } else {
+      added.push_back(i);
+    }
+  }
+  if (added.empty()) return stacks;
+  for (size_t i : added) results.push_back(values[i]);
+  const Region extended = BuildRegion(graph, "body", TypesOfValues(body->parameters()),
+                                      [&](Graph& inside, const Values& p) {
+                                        return inside.Inline(*body, body->parameters(), p, results);
+                                      });
+  const Values new_stacks = graph.Extend(id, {extended});
+  for (size_t k = 0; k < added.size(); ++k) stacks[added[k]] = new_stacks[k];
+  return stacks;
+}
+
+// Whether a side of a product is too long for a stack of it.
+bool HasMostAxes(const Node& dot) {
+  return std::any_of(dot.operands.begin(), dot.operands.end(),
+                     [](const Value& v) { return v.rank() == base::kMaxRank; });
+}
+
+// Sums over iterations of 16-bit floats are kept in 32 bits.
+TensorType SumType(const TensorType& type) {
+  return {base::ByteWidth(type.dtype) < 4 ? DType::kF32 : type.dtype, type.shape};
+}
+
+// Where the stack of one side of a product is found: row `row` of those the loop back may read, or
+// else, if that is -1, result `result` of it.
+struct StackOf {
+  int64_t row = -1;
+  size_t result = 0;
+};
+
+// A constant's cotangent that is, of each iteration, a product of two rows. The sum of all is one
+// product of the two stacks, which is faster than a small product and an addition each time.
+struct Deferred {
+  size_t summed;  // which of them
+  DotDimensions dimensions;
+  StackOf lhs, rhs;
+};
+
+// The loop back. Its states: cotangents of the float states, sums of those of the constants. Its
+// rows: the states before each iteration, the products, the xs, the ys' cotangents. It gives the
+// cotangents of the rows of the xs, and rows for deferred products. Rows that it does not read are
+// not kept.
+struct Backward {
+  explicit Backward(const GradientArgs& g)
+      : g(g), loop(Loop::Of(g.node)), graph(*g.results[0].graph()), body(g.node.regions[0]) {
+    if (loop.keep_products) costly = CostlyValues(*body);
+    for (size_t i = 0; i < loop.states; ++i) {
+      if (IsDifferentiable(g.operand(i).type())) floats.push_back(i);
+    }
+    for (size_t i = loop.states; i < g.node.operands.size(); ++i) {
+      if (g.wants(i)) (i < loop.states + loop.xs ? wanted_xs : summed).push_back(i);
+    }
+    for (size_t i = loop.states; i < g.cotangents.size(); ++i) {
+      if (g.cotangents[i].valid()) given_ys.push_back(i);
+    }
+  }
+
+  // Of the rows: where each kind begins, and how many there are.
+  size_t first_product() const { return loop.states; }
+  size_t first_x() const { return first_product() + costly.size(); }
+  size_t first_y() const { return first_x() + loop.xs; }
+  size_t num_rows() const { return first_y() + given_ys.size(); }
+
+  // index, `states`, rows, constants.
+  std::vector<TensorType> Types(const std::vector<TensorType>& states) const {
+    std::vector<TensorType> types{kIndexType};
+    types.insert(types.end(), states.begin(), states.end());
+    for (size_t i = 0; i < loop.states; ++i) types.push_back(g.operand(i).type());
+    for (const Value& v : costly) types.push_back(v.type());
+    for (size_t i = 0; i < loop.xs; ++i) types.push_back(RowOf(g.operand(loop.states + i).type()));
+    for (size_t y : given_ys) types.push_back(RowOf(g.cotangents[y].type()));
+    for (size_t i = 0; i < loop.constants; ++i) {
+      types.push_back(g.operand(loop.states + loop.xs + i).type());
+    }
+    return types;
+  }
+
+  // One iteration alone: index, cotangents of the float states, rows, constants -> cotangents of
+  // the float states, of the rows of the wanted xs, of the summed constants. `products` are those
+  // that it computes again.
+  Values Step(Graph& inside, const Values& p, Values& products) const {
+    const auto rows = p.begin() + 1 + floats.size();
+    Values arguments{p[0]};
+    arguments.insert(arguments.end(), rows, rows + loop.states);
+    arguments.insert(arguments.end(), rows + first_x(), rows + first_y());
+    arguments.insert(arguments.end(), rows + num_rows(), p.end());
+    Values wanted(body->results().begin(), body->results().end());
+    wanted.insert(wanted.end(), costly.begin(), costly.end());
+    const Values out = inside.Inline(*body, body->parameters(), arguments, wanted);
+    if (!inside.status().ok()) return {};
+    products.assign(out.end() - costly.size(), out.end());
+    Values ys, xs, cotangents;
+    for (size_t f = 0; f < floats.size(); ++f) {
+      ys.push_back(out[floats[f]]);
+      cotangents.push_back(p[1 + f]);
+      xs.push_back(arguments[1 + floats[f]]);
+    }
+    for (size_t k = 0; k < given_ys.size(); ++k) {
+      ys.push_back(out[given_ys[k]]);
+      cotangents.push_back(rows[first_y() + k]);
+    }
+    for (size_t i : wanted_xs) xs.push_back(arguments[1 + i]);
+    for (size_t i : summed) xs.push_back(arguments[1 + i]);
+    return Gradients(ys, xs, cotangents);
+  }
+
+  // Finds which of the step's sums are deferred. `extra`: its values that get stacks for that.
+  std::vector<Deferred> FindDeferred(const Region& step, const Values& products,
+                                     Values& extra) const {
+    std::vector<Deferred> deferred;
+    // A loop that is to keep little keeps no stacks either.
+    if (!loop.keep_products) return deferred;
+    const size_t first_result = floats.size(), first_sum = first_result + wanted_xs.size();
+    for (size_t k = 0; k < summed.size(); ++k) {
+      const Value sum = step->results()[first_sum + k];
+      const Node& dot = step->node(sum.node_id());
+      const std::optional<DotDimensions> dimensions = DimensionsOfDot(dot);
+      if (!dimensions.has_value() || HasMostAxes(dot)) continue;
+      Values more = extra;
+      const auto stack_of = [&](const Value& side) -> StackOf {
+        for (size_t row = 0; row < num_rows(); ++row) {
+          if (step->parameters()[1 + floats.size() + row] == side)
+            return {.row = static_cast<int64_t>(row)};
+        }
+        for (size_t i = 0; i < products.size(); ++i) {
+          if (products[i] == side) return {.row = static_cast<int64_t>(first_product() + i)};
+        }
+        for (size_t i = first_result; i < first_sum; ++i) {
+          if (step->results()[i] == side) return {.result = i};
+        }
+        const auto at = std::find(more.begin(), more.end(), side) - more.begin();
+        if (at == std::ssize(more)) more.push_back(side);
+        return {.result = first_sum + at};
+      };
+      const StackOf lhs = stack_of(dot.operands[0]), rhs = stack_of(dot.operands[1]);
+      int64_t rows = 0;  // elements of an iteration's new ones
+      for (size_t i = extra.size(); i < more.size(); ++i) rows += more[i].shape().num_elements();
+      // More than the sum has: then each product is large enough as it is.
+      if (rows > sum.shape().num_elements()) continue;
+      extra = std::move(more);
+      deferred.push_back({k, *dimensions, lhs, rhs});
+    }
+    return deferred;
+  }
+
+  // The loop's body around the step: it adds up `added`, of `summed`, and gives also `extra`.
+  // Results: cotangents of the float states, sums, cotangents of the rows of the xs, extra.
+  Region Body(const Region& step, const std::vector<size_t>& added, const Values& extra,
+              const Values& products, std::vector<Known>& known) const {
+    const auto& results = step->results();
+    const size_t first_x_result = floats.size(), first_sum = first_x_result + wanted_xs.size();
+    Values wanted(results.begin(), results.begin() + first_sum);
+    wanted.insert(wanted.end(), extra.begin(), extra.end());
+    const size_t first_added = wanted.size();
+    for (size_t k : added) wanted.push_back(results[first_sum + k]);
+    wanted.insert(wanted.end(), products.begin(), products.end());
+    const size_t first_row = 1 + floats.size() + added.size();
+    return BuildRegion(
+        graph, "backward", Types(StateTypes(added)), [&](Graph& in, const Values& p) {
+          Values arguments(p.begin(), p.begin() + 1 + floats.size());
+          arguments.insert(arguments.end(), p.begin() + first_row, p.end());
+          const Values out = in.Inline(*step, step->parameters(), arguments, wanted);
+          if (!in.status().ok()) return Values();
+          Values given(out.begin(), out.begin() + first_x_result);
+          for (size_t a = 0; a < added.size(); ++a) {
+            given.push_back(AddCotangent(p[1 + floats.size() + a], out[first_added + a]));
+          }
+          given.insert(given.end(), out.begin() + first_x_result, out.begin() + first_added);
+          for (size_t i = 0; i < products.size(); ++i) {
+            known.push_back({out[first_added + added.size() + i], first_row + first_product() + i});
+          }
+          return given;
+        });
+  }
+
+  Values Run() const {
+    Values out(g.node.operands.size()), products, extra;
+    const Region step =
+        BuildRegion(graph, "backward", Types(StateTypes({})),
+                    [&](Graph& inside, const Values& p) { return Step(inside, p, products); });
+    if (!step->status().ok()) {
+      graph.Fail(step->status());
+      return out;
+    }
+    const std::vector<Deferred> deferred = FindDeferred(step, products, extra);
+    std::vector<size_t> added;
+    for (size_t k = 0; k < summed.size(); ++k) {
+      if (std::none_of(deferred.begin(), deferred.end(),
+                       [&](const Deferred& d) { return d.summed == k; })) {
+        added.push_back(k);
+      }
+    }
+    std::vector<Known> known;
+    const Region whole = Body(step, added, extra, products, known);
+    const size_t states = floats.size() + added.size();
+    const Trimmed trimmed = Trim(graph, whole, states, known);
+
+    const std::vector<bool> read(trimmed.read.begin() + 1 + states, trimmed.read.end());
+    const Values rows = Rows(read, deferred);
+    Values start = Start(added), xs, constants;
+    for (size_t i = 0; i < num_rows(); ++i) {
+      if (read[i]) xs.push_back(rows[i]);
+    }
+    for (size_t i = 0; i < loop.constants; ++i) {
+      if (read[num_rows() + i]) constants.push_back(g.operand(loop.states + loop.xs + i));
+    }
+    Loop back = loop;
+    back.reverse = !loop.reverse;
+    const Values done = EmitScan(graph, back, start, xs, constants, trimmed.region);
+    if (done.empty()) return out;
+    for (size_t f = 0; f < floats.size(); ++f) out[floats[f]] = done[f];
+    const auto keep_sum = [&](size_t k, Value sum) {
+      out[summed[k]] = Convert(sum, g.operand(summed[k]).dtype());
+    };
+    for (size_t a = 0; a < added.size(); ++a) keep_sum(added[a], done[floats.size() + a]);
+    for (size_t k = 0; k < wanted_xs.size(); ++k) out[wanted_xs[k]] = done[states + k];
+    for (const Deferred& d : deferred) {
+      // A result of the step stands behind the sums here.
+      const auto stack = [&](const StackOf& of) {
+        return of.row >= 0 ? rows[of.row] : done[of.result + added.size()];
+      };
+      keep_sum(d.summed, DotOfStacks(stack(d.lhs), stack(d.rhs), d.dimensions));
+    }
+    return out;
+  }
+
+  std::vector<TensorType> StateTypes(const std::vector<size_t>& added) const {
+    std::vector<TensorType> types;
+    for (size_t i : floats) types.push_back(g.operand(i).type());
+    for (size_t k : added) types.push_back(SumType(g.operand(summed[k]).type()));
+    return types;
+  }
+
+  Values Start(const std::vector<size_t>& added) const {
+    Values start;
+    for (size_t i : floats) {
+      start.push_back(g.cotangents[i].valid() ? g.cotangents[i] : SplatLike(g.operand(i), 0));
+    }
+    for (size_t k : added) start.push_back(Splat(graph, SumType(g.operand(summed[k]).type()), 0));
+    return start;
+  }
+
+  // The stacks of those rows that the loop back or a deferred product reads.
+  Values Rows(const std::vector<bool>& read, const std::vector<Deferred>& deferred) const {
+    std::vector<bool> needed(read.begin(), read.begin() + num_rows());
+    for (const Deferred& d : deferred) {
+      if (d.lhs.row >= 0) needed[d.lhs.row] = true;
+      if (d.rhs.row >= 0) needed[d.rhs.row] = true;
+    }
+    Values rows(num_rows()), of_body;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < first_x(); ++i) {
+      if (!needed[i]) continue;
+      of_body.push_back(i < loop.states ? body->parameters()[1 + i] : costly[i - loop.states]);
+      places.push_back(i);
+    }
+    const Values stacks = StacksOf(graph, g.results[0].node_id(), of_body);
+    for (size_t k = 0; k < places.size(); ++k) rows[places[k]] = stacks[k];
+    for (size_t i = 0; i < loop.xs; ++i) rows[first_x() + i] = g.operand(loop.states + i);
+    for (size_t k = 0; k < given_ys.size(); ++k) rows[first_y() + k] = g.cotangents[given_ys[k]];
+    return rows;
+  }
+
+  // The sum over the stacks' rows of the products of each two.
+  static Value DotOfStacks(Value lhs, Value rhs, DotDimensions dimensions) {
+    for (Axes* axes : {&dimensions.lhs_contracting, &dimensions.rhs_contracting,
+                       &dimensions.lhs_batch, &dimensions.rhs_batch}) {
+      for (int64_t& axis : *axes) ++axis;
+    }
+    dimensions.lhs_contracting.insert(dimensions.lhs_contracting.begin(), 0);
+    dimensions.rhs_contracting.insert(dimensions.rhs_contracting.begin(), 0);
+    return DotGeneral(lhs, rhs, dimensions);
+  }
+
+  const GradientArgs& g;
+  const Loop loop;
+  Graph& graph;
+  const Region body;
+  Values costly;                                  // of the body
+  std::vector<size_t> floats, wanted_xs, summed;  // operands
+  std::vector<size_t> given_ys;                   // results
+};
+
+}  // namespace
+
+Values ScanGradient(const GradientArgs& g) { return Backward(g).Run(); }
+
+}  // namespace penstock::ir
