@@ -1,8 +1,9 @@
 """Computes what Keras on JAX makes of every row of table.py.
 
-Usage: expect.py FOLDER. With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in
-their title. Writes rows.json, a list of rows, and expected.safetensors, whose tensors are named
-"<index of the row>/<what>": inputs and weights to start from, outputs, gradients and new values to reach.
+Usage: expect.py FOLDER [PART PARTS]. Of several parts, which may run at once, PART (from 0) takes every PARTS-th row.
+With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in their title. Writes
+rows.json, a list of rows, and expected.safetensors, whose tensors are named "<index of the row>/<what>": inputs and
+weights to start from, outputs, gradients and new values to reach.
 """
 
 import os
@@ -375,8 +376,9 @@ def build_model(layers):
         if class_name == "Input":
             made[name] = inputs = keras.Input(**options, name=name)
         else:
-            layer = getattr(keras.layers, class_name)(**options, name=name)
-            made[name] = layer(made[of[0]] if len(of) == 1 else [made[o] for o in of])
+            layer = make_layer(class_name, {**options, "name": name})
+            of = [made[o] for o in of]
+            made[name] = layer(*of) if len(of) == 1 or "Attention" in class_name else layer(of)
     return keras.Model(inputs, made[layers[-1][0]])
 
 
@@ -384,42 +386,47 @@ def add_training(expected, spec):
     rng = seeded(spec["name"])
     model = build_model(spec["layers"])
     shape = (ROWS, *spec["layers"][0][2]["shape"])
-    x = numbers(rng, shape) if spec.get("dtype") is None else rng.integers(0, 256, shape).astype(spec["dtype"])
+    x = numbers(rng, shape) if spec.get("dtype") is None else \
+        rng.integers(0, spec.get("high", 256), shape).astype(spec["dtype"])
     y, _ = labels_and_scores(rng, (ROWS, model.output.shape[-1]), spec["labels"], "real")
     for variable in model.weights:
         variable.assign(weight_value(rng, variable))
-    path = lambda variable: "/".join(variable.path.split("/")[-2:])
-    tensors = {"x": x, "y": y, **{f"weight/{path(v)}": v.numpy() for v in model.weights}}
+    tensors = {"x": x, "y": y, **{f"weight/{v.path}": v.numpy() for v in model.weights}}
     model.compile(keras_optimizer(*spec["optimizer"]),
                   getattr(keras.losses, spec["loss"][0])(**spec["loss"][1]), metrics=spec["metrics"])
-    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0).history
+    given = {}
+    if "weights" in spec:
+        given["sample_weight"] = tensors["sample_weight"] = sample_weights(rng, spec["weights"], (ROWS,))
+    if "class_weight" in spec:
+        given["class_weight"] = {int(number): weight for number, weight in spec["class_weight"].items()}
+    history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0, **given).history
     tensors.update({f"history/{key}": value[0] for key, value in history.items()})
-    tensors.update({f"new/{path(v)}": v.numpy() for v in model.weights})
+    tensors.update({f"new/{v.path}": v.numpy() for v in model.weights})
     tensors["predictions"] = model.predict(x, batch_size=BATCH, verbose=0)
     evaluated = model.evaluate(x, y, batch_size=BATCH, verbose=0, return_dict=True)
     tensors.update({f"evaluated/{key}": value for key, value in evaluated.items()})
     loss = getattr(keras.losses, spec["loss"][0])(**spec["loss"][1])
     expected.add("training", spec["name"], tensors, layers=spec["layers"], batch=BATCH, metrics=spec["metrics"],
-                 input_dtype=spec.get("dtype", "float32"), optimizer=described(*spec["optimizer"]),
+                 class_weight=spec.get("class_weight", {}), input_dtype=spec.get("dtype", "float32"),
+                 optimizer=described(*spec["optimizer"]),
                  loss={"name": loss.name, "config": spec["loss"][1]})
 
 
 def main():
     expected = Expected()
-    for spec in table.LAYERS:
-        for training in [spec["training"]] if "training" in spec else [False, True]:
-            add_layer(expected, spec, training)
-    if ONLY:
-        expected.write(pathlib.Path(sys.argv[1]))
-        return
-    for spec in table.LOSSES:
-        add_loss(expected, spec)
-    for spec in table.METRICS:
-        add_metric(expected, spec)
-    expect_optimizers.add_all(expected)
-    for spec in table.TRAINING:
-        add_training(expected, spec)
-    expected.write(pathlib.Path(sys.argv[1]))
+    folder, part, parts = pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:4] or (0, 1))
+    rows = [lambda spec=spec, training=training: add_layer(expected, spec, training)
+            for spec in table.LAYERS
+            for training in ([spec["training"]] if "training" in spec else [False, True])]
+    if not ONLY:
+        rows += [lambda spec=spec: add_loss(expected, spec) for spec in table.LOSSES]
+        rows += [lambda spec=spec: add_metric(expected, spec) for spec in table.METRICS]
+        rows += expect_optimizers.rows_of(expected)
+        rows += [lambda spec=spec: add_training(expected, spec) for spec in table.TRAINING]
+    for add in rows[part::parts]:
+        add()
+    folder.mkdir(parents=True, exist_ok=True)
+    expected.write(folder)
     print(f"{len(expected.rows)} rows")
 
 

@@ -181,17 +181,15 @@ def add_constraint(expected, class_name, options, shape):
                  constraint=described(class_name, options))
 
 
-def add_all(expected):
-    for class_name, options in rows.SCHEDULES:
-        add_schedule(expected, class_name, options, schedule(class_name, options))
-    for row in rows.WARM_UPS:
-        config = {**row["config"], "then": described(*row["then"])}
-        add_schedule(expected, "WarmUp", config, schedule(*row["keras"]))
-    for options in rows.ONE_CYCLES:
-        add_one_cycle(expected, options)
-    for spec in rows.OPTIMIZERS:
-        add_optimizer(expected, spec)
-    for row in rows.REGULARIZERS:
-        add_penalty(expected, *row)
-    for row in rows.CONSTRAINTS:
-        add_constraint(expected, *row)
+def rows_of(expected):
+    """What adds each row."""
+    return [
+        *(lambda c=class_name, o=options: add_schedule(expected, c, o, schedule(c, o))
+          for class_name, options in rows.SCHEDULES),
+        *(lambda row=row: add_schedule(expected, "WarmUp", {**row["config"], "then": described(*row["then"])},
+                                       schedule(*row["keras"])) for row in rows.WARM_UPS),
+        *(lambda o=options: add_one_cycle(expected, o) for options in rows.ONE_CYCLES),
+        *(lambda spec=spec: add_optimizer(expected, spec) for spec in rows.OPTIMIZERS),
+        *(lambda row=row: add_penalty(expected, *row) for row in rows.REGULARIZERS),
+        *(lambda row=row: add_constraint(expected, *row) for row in rows.CONSTRAINTS),
+    ]

@@ -4,20 +4,26 @@
 //   build/release/tests/parity_test --gtest_filter='*Conv2D*same*'
 //
 // Rows of a kind share compiled programs, a few dozen each. PENSTOCK_PARITY_EXPECTED=FOLDER takes
-// what expect.py wrote into that folder before, which saves its minutes; and
-// PENSTOCK_PARITY_ONLY=TEXT, see there, leaves out other rows.
+// what expect.py wrote into FOLDER/0, FOLDER/1... before, or, where nothing is there, keeps it
+// there: that saves its minutes; and PENSTOCK_PARITY_ONLY=TEXT, see there, leaves out other rows.
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/base/status.h"
+#include "penstock/base/thread_pool.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/testing/run.h"
 #include "penstock/nn/activations.h"
@@ -96,7 +102,8 @@ std::vector<Outcome> Compute(BuildRow build, absl::Span<const Row* const> rows) 
   return outcomes;
 }
 
-// The rows that share a program; computed when the first of them is asked for.
+// The rows that share a program; computed ahead of the tests, or when the first of them is asked
+// for.
 class Group {
  public:
   explicit Group(BuildRow build) : build_(build) {}
@@ -106,15 +113,49 @@ class Group {
     return rows_.size() - 1;
   }
   size_t size() const { return rows_.size(); }
+  void Compute() {
+    std::call_once(computed_, [&] { outcomes_ = tests::Compute(build_, rows_); });
+  }
   const Outcome& Get(size_t index) {
-    if (outcomes_.empty()) outcomes_ = Compute(build_, rows_);
+    Compute();
     return outcomes_[index];
   }
 
  private:
   BuildRow build_;
   std::vector<const Row*> rows_;
+  std::once_flag computed_;
   std::vector<Outcome> outcomes_;
+};
+
+// Computes from the last group on while the tests begin with the first: compiling is what takes
+// the time, and there is more than one core.
+class Ahead : public ::testing::EmptyTestEventListener {
+ public:
+  // `test`: "layer.12_Dense", one whose group it is.
+  void Add(const std::string& test, std::shared_ptr<Group> group) {
+    groups_.emplace_back(test, std::move(group));
+  }
+  void OnTestProgramStart(const ::testing::UnitTest& tests) override {
+    std::set<std::string> chosen;
+    for (int i = 0; i < tests.total_test_suite_count(); ++i) {
+      const ::testing::TestSuite& suite = *tests.GetTestSuite(i);
+      for (int k = 0; k < suite.total_test_count(); ++k) {
+        const ::testing::TestInfo& test = *suite.GetTestInfo(k);
+        if (test.should_run()) chosen.insert(absl::StrCat(suite.name(), ".", test.name()));
+      }
+    }
+    thread_ = std::thread([this, chosen = std::move(chosen)] {
+      for (auto at = groups_.rbegin(); at != groups_.rend(); ++at) {
+        if (chosen.count(at->first) > 0) at->second->Compute();
+      }
+    });
+  }
+  void OnTestProgramEnd(const ::testing::UnitTest&) override { thread_.join(); }
+
+ private:
+  std::vector<std::pair<std::string, std::shared_ptr<Group>>> groups_;
+  std::thread thread_;
 };
 
 class SharedRowTest : public ::testing::Test {
@@ -162,7 +203,7 @@ std::string TestName(size_t index, const Row& row) {
   return name;
 }
 
-void Register(const std::vector<Row>& rows) {
+void Register(const std::vector<Row>& rows, Ahead& ahead) {
   const std::map<std::string, BuildRow> kinds = {
       {"layer", BuildLayer},           {"loss", BuildLoss},
       {"metric", BuildMetric},         {"schedule", BuildSchedule},
@@ -185,6 +226,7 @@ void Register(const std::vector<Row>& rows) {
       group = std::make_shared<Group>(build->second);
     }
     const size_t index = group->Add(row);
+    ahead.Add(absl::StrCat(kind, ".", name), group);
     ::testing::RegisterTest(
         kind.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
         [group, index, row]() -> ::testing::Test* { return new SharedRowTest(group, index, row); });
@@ -238,19 +280,43 @@ class CompletenessTest : public ::testing::Test {
   const std::vector<Row>* rows_;
 };
 
+// What Keras makes of all rows, in as many processes as there are cores.
+absl::StatusOr<std::vector<Row>> ExpectedRows(const std::string& folder) {
+  std::vector<std::future<absl::Status>> parts;
+  std::vector<Row> rows;
+  if (!std::filesystem::exists(folder + "/0")) {
+    const int count = std::clamp(base::NumCores(), 1, 4);
+    for (int part = 0; part < count; ++part) {
+      parts.push_back(std::async(std::launch::async, [=] {
+        return RunPython("parity/expect.py", {absl::StrCat(folder, "/", part), absl::StrCat(part),
+                                              absl::StrCat(count)});
+      }));
+    }
+  }
+  absl::Status status;
+  for (auto& part : parts) status.Update(part.get());
+  PENSTOCK_RETURN_IF_ERROR(status);
+  for (int part = 0;; ++part) {
+    const std::string from = absl::StrCat(folder, "/", part);
+    if (!std::filesystem::exists(from)) return rows;
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<Row> read, ReadRows(from));
+    std::move(read.begin(), read.end(), std::back_inserter(rows));
+  }
+}
+
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const TemporaryFolder folder;
   const char* const given = std::getenv("PENSTOCK_PARITY_EXPECTED");
-  const std::string from = given != nullptr ? given : folder.path().string();
-  const absl::Status computed =
-      given != nullptr ? absl::OkStatus() : RunPython("parity/expect.py", {from});
-  const absl::StatusOr<std::vector<Row>> rows = computed.ok() ? ReadRows(from) : computed;
+  const absl::StatusOr<std::vector<Row>> rows =
+      ExpectedRows(given != nullptr ? given : folder.path().string());
   if (!rows.ok()) {
     std::fprintf(stderr, "%s\n", rows.status().ToString().c_str());
     return 1;
   }
-  Register(*rows);
+  auto ahead = std::make_unique<Ahead>();
+  Register(*rows, *ahead);
+  ::testing::UnitTest::GetInstance()->listeners().Append(ahead.release());
   ::testing::RegisterTest("table", "NamesEverything", nullptr, nullptr, __FILE__, __LINE__,
                           [&]() -> ::testing::Test* { return new CompletenessTest(&*rows); });
   return RUN_ALL_TESTS();

@@ -36,7 +36,10 @@ LAYERS = [
 ]
 
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
-#   layers     [name, class, options, names of the inputs]; the first is the input, the last the output
+#   layers        [name, class, options, names of the inputs]; the first is the input, the last the output
+#   dtype, high   of the inputs where they are integers: 0 to below high, 256 if it is not said
+#   weights       "examples": each has one
+#   class_weight  as Fit takes it
 
 
 def conv_net(first=(), last=()):
@@ -60,6 +63,30 @@ MLP = [
     ["d1", "Dense", {"units": 16, "activation": "tanh"}, ["x"]],
     ["d2", "Dense", {"units": 3}, ["d1"]],
 ]
+TOKENS = {"dtype": "int32", "high": 9}
+
+
+def sequence_net(*layers):
+    return [["x", "Input", {"shape": [7], "dtype": "int32"}, []],
+            ["e", "Embedding", {"input_dim": 9, "output_dim": 6, "mask_zero": True}, ["x"]],
+            *layers,
+            ["d", "Dense", {"units": 3}, [layers[-1][0]]]]
+
+
+TRANSFORMER = [
+    ["x", "Input", {"shape": [5, 6]}, []],
+    ["n1", "LayerNormalization", {}, ["x"]],
+    ["m", "MultiHeadAttention", {"num_heads": 2, "key_dim": 3, "use_bias": False}, ["n1", "n1"]],
+    ["a1", "Add", {}, ["x", "m"]],
+    ["n2", "LayerNormalization", {}, ["a1"]],
+    ["f1", "Dense", {"units": 12, "activation": "gelu"}, ["n2"]],
+    ["f2", "Dense", {"units": 6}, ["f1"]],
+    ["a2", "Add", {}, ["a1", "f2"]],
+    ["p", "GlobalAveragePooling1D", {}, ["a2"]],
+    ["d", "Dense", {"units": 3}, ["p"]],
+]
+LOGITS = {"labels": "classes", "loss": ["SparseCategoricalCrossentropy", {"from_logits": True}],
+          "metrics": ["accuracy"]}
 TRAINING = [
     {"name": "mlp, mse, sgd", "layers": MLP, "labels": "real", "loss": ["MeanSquaredError", {}],
      "optimizer": ["SGD", {"learning_rate": 0.05}], "metrics": []},
@@ -80,4 +107,34 @@ TRAINING = [
      "optimizer": ["Adam", {"learning_rate": {"class_name": "CosineDecay", "config": {
          "initial_learning_rate": 0.01, "decay_steps": 8, "warmup_target": 0.02, "warmup_steps": 3}}}],
      "metrics": ["accuracy"]},
+    {"name": "lstm over masked steps, rmsprop, clip by norm", **TOKENS, **LOGITS,
+     "layers": sequence_net(["l", "LSTM", {"units": 5}, ["e"]]),
+     "optimizer": ["RMSprop", {"learning_rate": 0.01, "momentum": 0.5, "clipnorm": 0.1}]},
+    {"name": "two grus, one of them backwards, adagrad", **TOKENS, **LOGITS,
+     "layers": sequence_net(["g1", "GRU", {"units": 5, "return_sequences": True, "go_backwards": True}, ["e"]],
+                            ["g2", "GRU", {"units": 4, "reset_after": False}, ["g1"]]),
+     "optimizer": ["Adagrad", {"learning_rate": 0.05}]},
+    {"name": "transformer block, adamw, global norm, averaged weights", **LOGITS, "layers": TRANSFORMER,
+     "optimizer": ["AdamW", {"learning_rate": 0.01, "weight_decay": 0.1, "global_clipnorm": 0.5, "use_ema": True,
+                             "ema_momentum": 0.8}]},
+    {"name": "separable net with group norm, lion", **LOGITS,
+     "layers": [["x", "Input", {"shape": [6, 6, 4]}, []],
+                ["s", "SeparableConv2D", {"filters": 6, "kernel_size": 3, "padding": "same"}, ["x"]],
+                ["g", "GroupNormalization", {"groups": 3}, ["s"]],
+                ["a", "PReLU", {"shared_axes": [1, 2]}, ["g"]],
+                ["w", "DepthwiseConv2D", {"kernel_size": 3, "strides": 2}, ["a"]],
+                ["t", "Conv2DTranspose", {"filters": 3, "kernel_size": 2, "strides": 2}, ["w"]],
+                ["p", "GlobalMaxPooling2D", {}, ["t"]],
+                ["d", "Dense", {"units": 3}, ["p"]]],
+     "optimizer": ["Lion", {"learning_rate": 0.003, "weight_decay": 0.05}]},
+    {"name": "regularised and constrained mlp, nadam, accumulated gradients", **LOGITS,
+     "layers": [["x", "Input", {"shape": [6]}, []],
+                ["d1", "Dense", {"units": 8, "activation": "silu", "kernel_regularizer": "l2(0.02)",
+                                 "kernel_constraint": "max_norm(0.9)", "activity_regularizer": "l1(0.01)"}, ["x"]],
+                ["d2", "Dense", {"units": 3, "bias_regularizer": "l1_l2(0.01, 0.02)"}, ["d1"]]],
+     "optimizer": ["Nadam", {"learning_rate": 0.02, "gradient_accumulation_steps": 3}]},
+    {"name": "mlp, examples that weigh differently, adamax", "layers": MLP, **LOGITS,
+     "weights": "examples", "optimizer": ["Adamax", {"learning_rate": 0.02}]},
+    {"name": "mlp, classes that weigh differently, ftrl", "layers": MLP, **LOGITS,
+     "class_weight": {"0": 0.5, "2": 3.0}, "optimizer": ["Ftrl", {"learning_rate": 0.1, "l2_regularization_strength": 0.01}]},
 ]

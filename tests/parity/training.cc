@@ -64,9 +64,12 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
   PENSTOCK_RETURN_IF_ERROR(model.SetWeights(row.Under("weight/")));
   const base::Array &x = row.Get("x"), &y = row.Get("y");
   const int64_t batch = row.spec["batch"];
-  PENSTOCK_ASSIGN_OR_RETURN(
-      const keras::History history,
-      model.Fit(x, y, {.batch_size = batch, .epochs = 1, .verbose = 0, .shuffle = false}));
+  keras::FitOptions fit{.batch_size = batch, .epochs = 1, .verbose = 0, .shuffle = false};
+  for (const auto& [number, weight] : row.spec["class_weight"].items()) {
+    fit.class_weight[std::stoll(number)] = weight;
+  }
+  if (row.Has("sample_weight")) fit.sample_weight = row.Get("sample_weight");
+  PENSTOCK_ASSIGN_OR_RETURN(const keras::History history, model.Fit(x, y, fit));
 
   std::string differences;
   CompareLogs(row, "history/", history.epochs.at(0), &differences);
