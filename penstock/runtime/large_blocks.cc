@@ -76,6 +76,8 @@ void* LargeBlocks::Take(size_t bytes) {
   if (wanted > place.usable) {
     char* const more = At(index) + place.usable;
     if (::mprotect(more, wanted - place.usable, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    // A hint: a fault for each 2 MiB instead of each 4 KiB.
+    ::madvise(more, wanted - place.usable, MADV_HUGEPAGE);
     place.usable = wanted;
   }
   place.bytes = bytes;
@@ -103,7 +105,7 @@ void LargeBlocks::ReleaseOld() {
   }
 }
 
-void LargeBlocks::AwaitNoneLent(size_t bytes) {
+bool LargeBlocks::AwaitNoneLent(size_t bytes) {
   constexpr auto kPause = std::chrono::microseconds(50);
   constexpr int kPauses = 100;
   for (int i = 0; i < kPauses; ++i) {
@@ -111,11 +113,12 @@ void LargeBlocks::AwaitNoneLent(size_t bytes) {
       const std::lock_guard<std::mutex> lock(mutex_);
       const bool lent = std::any_of(places_.begin(), places_.end(),
                                     [&](const Place& place) { return place.bytes == bytes; });
-      if (!lent) return;
+      if (!lent) return true;
     }
     // A pause and no condition: whoever is about to give it back may want this very core.
     std::this_thread::sleep_for(kPause);
   }
+  return false;
 }
 
 size_t LargeBlocks::SizeOf(const void* block) {

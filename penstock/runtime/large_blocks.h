@@ -46,9 +46,9 @@ class LargeBlocks {
     const uintptr_t begin = begin_.load(std::memory_order_acquire);
     return begin != 0 && reinterpret_cast<uintptr_t>(memory) - begin < kPlaces * kPlaceBytes;
   }
-  // Waits until no place is lent for exactly `bytes`, but not longer than milliseconds: that is for
-  // whoever knows that it is about to be given back.
-  void AwaitNoneLent(size_t bytes);
+  // Waits until no place is lent for exactly `bytes`, but not longer than some milliseconds: for
+  // whoever knows that it is about to be given back. False if it was not.
+  bool AwaitNoneLent(size_t bytes);
   // What was asked for `block`, which Take gave.
   size_t SizeOf(const void* block);
   // Pages of all places, lent or not.

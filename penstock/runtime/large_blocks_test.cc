@@ -98,9 +98,10 @@ TEST(LargeBlocks, OwnsWhatItLentAndNothingElse) {
 TEST(LargeBlocks, DoesNotWaitForeverForWhatIsKept) {
   LargeBlocks blocks;
   void* const kept = blocks.Take(kMiB);
-  blocks.AwaitNoneLent(kMiB);
+  EXPECT_FALSE(blocks.AwaitNoneLent(kMiB));
+  EXPECT_TRUE(blocks.AwaitNoneLent(2 * kMiB));
   blocks.GiveBack(kept);
-  blocks.AwaitNoneLent(kMiB);
+  EXPECT_TRUE(blocks.AwaitNoneLent(kMiB));
 }
 
 // Of a program with tcmalloc; sanitizers have a malloc of their own.

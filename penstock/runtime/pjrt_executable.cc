@@ -178,10 +178,11 @@ void PjrtExecutable::NoteTemporaries() {
 // An execution on a CPU frees its temporaries a moment after its results are there. If it is their
 // donation that begins this one, the results are ready and that moment is worth waiting for: else
 // the process has the temporaries twice, in pages that come anew from the system.
-void PjrtExecutable::AwaitTemporaries(absl::Span<const Buffers> arguments) const {
+void PjrtExecutable::AwaitTemporaries(absl::Span<const Buffers> arguments) {
   LargeBlocks* const blocks = LargeBlocks::OfProcess();
-  if (host_temporaries_ == 0 || blocks == nullptr) return;
-  if (AsPjrt(arguments[0][donated_[0]]).IsReady()) blocks->AwaitNoneLent(host_temporaries_);
+  if (host_temporaries_ == 0 || blocks == nullptr || waited_in_vain_ >= kMostInVain) return;
+  if (!AsPjrt(arguments[0][donated_[0]]).IsReady()) return;
+  waited_in_vain_ = blocks->AwaitNoneLent(host_temporaries_) ? 0 : waited_in_vain_ + 1;
 }
 
 std::vector<Buffers> PjrtExecutable::Wrap(absl::Span<PJRT_Buffer* const> handles) {

@@ -1,6 +1,7 @@
 // A loaded PJRT executable as runtime::Executable.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ class PjrtExecutable final : public Executable {
   absl::Status CheckNotDonated(absl::Span<const Buffers> arguments, const Claims& claims) const;
   // Donated parameters whose memory somebody still looks at: the plugin must copy these.
   std::vector<int64_t> Viewed(absl::Span<const Buffers> arguments) const;
-  void AwaitTemporaries(absl::Span<const Buffers> arguments) const;
+  void AwaitTemporaries(absl::Span<const Buffers> arguments);
   absl::StatusOr<PJRT_Executable*> Unloaded() const;  // the caller frees it
   std::vector<Buffers> Wrap(absl::Span<PJRT_Buffer* const> handles);
 
@@ -57,6 +58,9 @@ class PjrtExecutable final : public Executable {
   const bool from_cache_;
   std::vector<size_t> donated_, kept_;  // parameters
   size_t host_temporaries_ = 0;         // bytes; 0: not known, or a device's, or of many replicas
+  // So often in a row that memory was not given back; something else keeps as much, then.
+  std::atomic<int> waited_in_vain_{0};
+  static constexpr int kMostInVain = 4;
 };
 
 }  // namespace penstock::runtime
