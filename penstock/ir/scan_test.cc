@@ -113,6 +113,18 @@ TEST(Scan, ProductsForConstantsAreOneBehindTheLoop) {
         Gradients(ReduceSum(Square(RecurrentWrittenOut(h, x, w, false).state[0])), {w})[0];
     checks.Expect("of the weight alone", ReduceMax(Abs(got - want)), Make(DType::kF64, {}, {0}),
                   1e-12);
+    // Where the cotangent that is multiplied is the state itself: h[t] = h[t-1] w.
+    const ScanOut linear =
+        Scan({h}, {}, {w},
+             [](Graph&, const ScanIn& in) {
+               return ScanOut{.state = {MatMul(in.state[0], in.constants[0])}, .y = {}};
+             },
+             {.count = 3});
+    const Value written_out = MatMul(MatMul(MatMul(h, w), w), w);
+    const Value of_linear = Gradients(ReduceSum(Square(linear.state[0])), {w})[0],
+                of_written_out = Gradients(ReduceSum(Square(written_out)), {w})[0];
+    checks.Expect("of a linear loop", ReduceMax(Abs(of_linear - of_written_out)),
+                  Make(DType::kF64, {}, {0}), 1e-12);
     checks.Run();
   }
 }

@@ -76,6 +76,30 @@ Shape KernelShape(const Size<N>& size, int64_t in, int64_t out) {
   return Shape(dims);
 }
 
+// ---- Options that several layers have ----
+
+// Of every layer here: the window, and what follows its sums.
+template <typename Options>
+void WindowFields(Options& o, Config& config) {
+  config("kernel_size", o.kernel_size)("strides", o.strides)("padding", o.padding)(
+      "dilation_rate", o.dilation_rate)("activation", o.activation)("use_bias", o.use_bias)(
+      "bias_initializer", o.bias_initializer)("bias_regularizer", o.bias_regularizer)(
+      "activity_regularizer", o.activity_regularizer)("bias_constraint", o.bias_constraint);
+}
+
+template <typename Options>
+void WeightFields(Options& o, Config& config) {
+  config("kernel_initializer", o.kernel_initializer)("kernel_regularizer", o.kernel_regularizer)(
+      "kernel_constraint", o.kernel_constraint);
+}
+
+template <typename Options>
+void DepthwiseFields(Options& o, Config& config) {
+  config("depth_multiplier", o.depth_multiplier)("depthwise_initializer", o.depthwise_initializer)(
+      "depthwise_regularizer", o.depthwise_regularizer)("depthwise_constraint",
+                                                        o.depthwise_constraint);
+}
+
 template <int N>
 struct ConvLayer : LayerOf<ConvOptions<N>> {
   using LayerOf<ConvOptions<N>>::LayerOf;
@@ -85,17 +109,9 @@ struct ConvLayer : LayerOf<ConvOptions<N>> {
     return kNames[N - 1];
   }
   void Fields(Config& config) override {
-    config("filters", options_.filters)("kernel_size", options_.kernel_size)(
-        "strides", options_.strides)("padding", options_.padding)(
-        "dilation_rate", options_.dilation_rate)("groups", options_.groups)(
-        "activation", options_.activation)("use_bias", options_.use_bias)(
-        "kernel_initializer", options_.kernel_initializer)(
-        "bias_initializer", options_.bias_initializer)("kernel_regularizer",
-                                                       options_.kernel_regularizer)(
-        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
-                                                       options_.activity_regularizer)(
-        "kernel_constraint", options_.kernel_constraint)("bias_constraint",
-                                                         options_.bias_constraint);
+    WindowFields(options_, config);
+    config("filters", options_.filters)("groups", options_.groups);
+    WeightFields(options_, config);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::SpatialInput(ctx, inputs, N);
@@ -146,17 +162,9 @@ struct ConvTransposeLayer : LayerOf<ConvTransposeOptions<N>> {
     return kNames[N - 1];
   }
   void Fields(Config& config) override {
-    config("filters", options_.filters)("kernel_size", options_.kernel_size)(
-        "strides", options_.strides)("padding", options_.padding)(
-        "output_padding", options_.output_padding)("dilation_rate", options_.dilation_rate)(
-        "activation", options_.activation)("use_bias", options_.use_bias)(
-        "kernel_initializer", options_.kernel_initializer)(
-        "bias_initializer", options_.bias_initializer)("kernel_regularizer",
-                                                       options_.kernel_regularizer)(
-        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
-                                                       options_.activity_regularizer)(
-        "kernel_constraint", options_.kernel_constraint)("bias_constraint",
-                                                         options_.bias_constraint);
+    WindowFields(options_, config);
+    config("filters", options_.filters)("output_padding", options_.output_padding);
+    WeightFields(options_, config);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::SpatialInput(ctx, inputs, N);
@@ -231,16 +239,8 @@ struct DepthwiseConvLayer : LayerOf<DepthwiseConvOptions<N>> {
     return kNames[N - 1];
   }
   void Fields(Config& config) override {
-    config("kernel_size", options_.kernel_size)("strides", options_.strides)(
-        "padding", options_.padding)("depth_multiplier", options_.depth_multiplier)(
-        "dilation_rate", options_.dilation_rate)("activation", options_.activation)(
-        "use_bias", options_.use_bias)("depthwise_initializer", options_.depthwise_initializer)(
-        "bias_initializer", options_.bias_initializer)("depthwise_regularizer",
-                                                       options_.depthwise_regularizer)(
-        "bias_regularizer", options_.bias_regularizer)("activity_regularizer",
-                                                       options_.activity_regularizer)(
-        "depthwise_constraint", options_.depthwise_constraint)("bias_constraint",
-                                                               options_.bias_constraint);
+    WindowFields(options_, config);
+    DepthwiseFields(options_, config);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     return BiasAndActivation(ctx, options_, Depthwise<N>(ctx, inputs, options_, "kernel"));
@@ -256,20 +256,12 @@ struct SeparableConvLayer : LayerOf<SeparableConvOptions<N>> {
     return kNames[N - 1];
   }
   void Fields(Config& config) override {
-    config("filters", options_.filters)("kernel_size", options_.kernel_size)(
-        "strides", options_.strides)("padding", options_.padding)(
-        "dilation_rate", options_.dilation_rate)("depth_multiplier", options_.depth_multiplier)(
-        "activation", options_.activation)("use_bias", options_.use_bias)(
-        "depthwise_initializer", options_.depthwise_initializer)("pointwise_initializer",
-                                                                 options_.pointwise_initializer)(
-        "bias_initializer", options_.bias_initializer)("depthwise_regularizer",
-                                                       options_.depthwise_regularizer)(
-        "pointwise_regularizer", options_.pointwise_regularizer)("bias_regularizer",
-                                                                 options_.bias_regularizer)(
-        "activity_regularizer", options_.activity_regularizer)("depthwise_constraint",
-                                                               options_.depthwise_constraint)(
-        "pointwise_constraint", options_.pointwise_constraint)("bias_constraint",
-                                                               options_.bias_constraint);
+    auto& o = options_;
+    WindowFields(o, config);
+    DepthwiseFields(o, config);
+    config("filters", o.filters)("pointwise_initializer", o.pointwise_initializer)(
+        "pointwise_regularizer", o.pointwise_regularizer)("pointwise_constraint",
+                                                          o.pointwise_constraint);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (options_.filters <= 0)
