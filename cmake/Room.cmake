@@ -8,12 +8,12 @@
 # x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a program).
 # Files in testing/ make the library penstock_<room>_testing, which only tests link.
 
-# What most files of rooms include, parsed once: a fifth of their compile time. A file has to include what it uses
+# What most files of rooms include, parsed once: a third of their compile time. A file has to include what it uses
 # all the same: the preset debug does without.
 set(PENSTOCK_HEADERS
   <algorithm> <atomic> <condition_variable> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex> <optional>
   <string> <utility> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h>
-  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/types/span.h>)
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/types/span.h> <nlohmann/json.hpp>)
 if(PENSTOCK_PRECOMPILE)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/headers.cc CONTENT "")
   add_library(penstock_headers STATIC ${CMAKE_BINARY_DIR}/headers.cc)
@@ -72,7 +72,8 @@ function(penstock_room)
   if(testing)
     add_library(penstock_${ROOM_NAME}_testing STATIC ${testing})
     target_link_libraries(penstock_${ROOM_NAME}_testing
-      PUBLIC penstock_${ROOM_NAME} ${ROOM_TEST_LIBRARIES} GTest::gmock GTest::gtest)
+      PUBLIC penstock_${ROOM_NAME} ${ROOM_TEST_LIBRARIES} GTest::gmock GTest::gtest
+      PRIVATE penstock_test_options)
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
   add_custom_target(${ROOM_NAME}_tests)  # builds the tests of this room alone
@@ -93,7 +94,8 @@ target_link_libraries(penstock_test_headers
 target_precompile_headers(penstock_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
   <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
-  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>)
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
+  <nlohmann/json.hpp>)
 
 # One GoogleTest program, one ctest entry with the label of its room.
 function(penstock_test name label source)
