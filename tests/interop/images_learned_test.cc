@@ -72,15 +72,29 @@ TEST(Digits, AResNet) {
       0.97);
 }
 
-// Of 32x32 pixels, the least that MobileNets take.
-TEST(Digits, AMobileNet) {
+// `network` of images of 32x32 pixels, the least that those of ImageNet take, over digits.
+nn::Network OverDigits(const nn::Network& network) {
   const nn::Symbol image = keras::Input({.shape = {8, 8, 1}, .dtype = DType::kU8, .name = "image"});
   nn::Symbol x = keras::Rescaling({.scale = 1 / 8.0, .offset = -1})(image);
   x = keras::UpSampling2D({.size = 4, .interpolation = "bilinear"})(x);
-  const nn::Network mobile_net = models::MobileNetV2(
-      {.alpha = 0.35, .momentum = 0.9, .input_shape = {32, 32, 1}, .classes = 10});
+  x = nn::Nested(network)(x);
+  if (x.type().ok() && x.type()->shape.rank() == 4) {
+    x = keras::Dense({.units = 10})(keras::GlobalAveragePooling2D()(x));
+  }
+  return nn::Network({image}, {x});
+}
+
+TEST(Digits, AVgg16) {
   ExpectLearned(
-      nn::Network({image}, {nn::Nested(mobile_net)(x)}), Digits(),
+      OverDigits(models::VGG16({.input_shape = {32, 32, 1}, .include_top = false})), Digits(),
+      {.optimizer = keras::Adam({.learning_rate = 1e-4}), .batch_size = 16, .epochs = 4}, 0.9);
+}
+
+TEST(Digits, AMobileNet) {
+  ExpectLearned(
+      OverDigits(models::MobileNetV2(
+          {.alpha = 0.35, .momentum = 0.9, .input_shape = {32, 32, 1}, .classes = 10})),
+      Digits(),
       {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
                                      {.initial_learning_rate = 0.005, .decay_steps = 450})}),
        .epochs = 10},

@@ -6,6 +6,9 @@ rows.json, a list of rows, and expected.safetensors, whose tensors are named "<i
 weights to start from, outputs, gradients and new values to reach.
 """
 
+import contextlib
+import copy
+import inspect
 import os
 import pathlib
 import sys
@@ -197,19 +200,22 @@ def add_layer(expected, spec, training):
             results = ([REFERENCES[spec["reference"]](spec["config"], given[0])], *results[1:])
         return results
 
+    wanted = spec.get("gradient", True) and bool(trainable or floats)
+    cotangents = []
+
     def weighed(trainable, by):
         results = call(trainable, by)
-        return (sum(jnp.sum(y * c) for y, c in zip(results[0], cotangents)) if wanted else 0), results
+        if not wanted:
+            return 0, results
+        drawn = copy.deepcopy(rng)  # the same numbers, however often this is called
+        cotangents[:] = [numbers(drawn, y.shape) for y in results[0]]
+        return sum(jnp.sum(y * c) for y, c in zip(results[0], cotangents)), results
 
     by = [inputs[i] for i in floats]
-    wanted = spec.get("gradient", True) and bool(trainable or floats)
-    shapes = [y.shape for y in jax.eval_shape(call, trainable, by)[0]]
-    cotangents = [jnp.asarray(numbers(rng, shape)) for shape in shapes]
-    # One compiled program a row: operation by operation takes many times as long.
     if wanted:
-        gradients, results = jax.jit(jax.grad(weighed, (0, 1), has_aux=True))(trainable, by)
+        gradients, results = yield jax.grad(weighed, (0, 1), has_aux=True), (trainable, by)
     else:
-        gradients, results = ((), ()), jax.jit(weighed)(trainable, by)[1]
+        gradients, (_, results) = ((), ()), (yield weighed, (trainable, by))
     outputs, output_masks, new, penalty = results
     tensors = {f"input/{i}": x for i, x in enumerate(inputs)}
     tensors.update({f"mask/{i}": np.asarray(m, np.uint8) for i, m in enumerate(masks) if m is not None})
@@ -326,8 +332,8 @@ def add_loss(expected, spec):
         first = values.shape[0] if values.ndim and values.shape[0] == len(y_pred) else 0
         return values.reshape(first, -1).mean(1) if first else jnp.full(len(y_pred), values.mean())
 
-    total, each, gradient = jax.jit(
-        lambda p: (reduced(p), unreduced(p), jax.grad(lambda p: jnp.sum(reduced(p)))(p)))(y_pred)
+    total, each, gradient = yield (
+        lambda p: (reduced(p), unreduced(p), jax.grad(lambda p: jnp.sum(reduced(p)))(p))), (y_pred,)
     tensors = {"y_true": y_true, "y_pred": y_pred, "each": each, "loss": total}
     if spec.get("gradient", True) and spec.get("dtype") != "bfloat16":  # that one is rounded to 8 bits
         tensors["gradient"] = gradient
@@ -412,6 +418,36 @@ def add_training(expected, spec):
                  loss={"name": loss.name, "config": spec["loss"][1]})
 
 
+# ---- All of them ----
+
+ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
+
+
+def compute(rows):
+    """Calls each of `rows`. Those that are generators give a function and its arguments, and get what it makes of
+    them: from a program that they share."""
+    waiting = []
+
+    def run():
+        functions = [function for _, function, _ in waiting]
+        program = jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])
+        for (row, *_), result in zip(waiting, program([arguments for *_, arguments in waiting])):
+            with contextlib.suppress(StopIteration):
+                row.send(result)
+        waiting.clear()
+
+    for add in rows:
+        row = add()
+        if not inspect.isgenerator(row):
+            continue
+        for function, arguments in row:
+            waiting.append((row, function, arguments))
+            break
+        if len(waiting) == ROWS_PER_PROGRAM:
+            run()
+    run()
+
+
 def main():
     expected = Expected()
     folder, part, parts = pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:4] or (0, 1))
@@ -423,8 +459,7 @@ def main():
         rows += [lambda spec=spec: add_metric(expected, spec) for spec in table.METRICS]
         rows += expect_optimizers.rows_of(expected)
         rows += [lambda spec=spec: add_training(expected, spec) for spec in table.TRAINING]
-    for add in rows[part::parts]:
-        add()
+    compute(rows[part::parts])
     folder.mkdir(parents=True, exist_ok=True)
     expected.write(folder)
     print(f"{len(expected.rows)} rows")

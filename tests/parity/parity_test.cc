@@ -306,6 +306,8 @@ absl::StatusOr<std::vector<Row>> ExpectedRows(const std::string& folder) {
 
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  // Hundreds of programs, each run once: compile quickly.
+  ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
   const TemporaryFolder folder;
   const char* const given = std::getenv("PENSTOCK_PARITY_EXPECTED");
   const absl::StatusOr<std::vector<Row>> rows =
