@@ -11,11 +11,11 @@ using nn::Symbol;
 
 // Table 2 of the paper: `count` blocks of `filters` channels, the first of them with `strides`,
 // each of which widens its input by `expansion` on the way.
-struct Row {
+struct StageRow {
   int64_t expansion, filters, count, strides;
 };
 
-constexpr Row kTable[] = {
+constexpr StageRow kStages[] = {
     {1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2},  {6, 64, 4, 2},
     {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
 };
@@ -27,7 +27,7 @@ int64_t Divisible(double channels) {
 }
 
 // Batch normalisation as this network has it.
-struct Norms {
+struct MobileNorms {
   double momentum;
   Symbol operator()(Symbol x, const std::string& name) const {
     return nn::BatchNormalization({.momentum = momentum, .epsilon = 1e-3, .name = name})(x);
@@ -51,10 +51,10 @@ Symbol PadForStride2(Symbol x, const std::string& name) {
 }
 
 // An inverted residual: wider, 3x3 of each channel by itself, narrower without an activation.
-Symbol Block(Symbol x, const Row& row, int64_t strides, const MobileNetV2Options& options,
+Symbol Block(Symbol x, const StageRow& row, int64_t strides, const MobileNetV2Options& options,
              int number) {
   const double alpha = options.alpha;
-  const Norms norm{options.momentum};
+  const MobileNorms norm{options.momentum};
   const Symbol input = x;
   const int64_t channels = Extent(x, 3);
   const int64_t filters = Divisible(
@@ -88,7 +88,7 @@ nn::Network MobileNetV2(const MobileNetV2Options& options) {
   }
   const Symbol input =
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
-  const Norms norm{options.momentum};
+  const MobileNorms norm{options.momentum};
   Symbol x = internal::Prepared(input, options);
   x = nn::Conv2D({.filters = Divisible(32 * options.alpha),
                   .kernel_size = 3,
@@ -98,7 +98,7 @@ nn::Network MobileNetV2(const MobileNetV2Options& options) {
                   .name = "Conv1"})(x);
   x = Relu6(norm(x, "bn_Conv1"), "Conv1_relu");
   int number = 0;
-  for (const Row& row : kTable) {
+  for (const StageRow& row : kStages) {
     for (int64_t block = 0; block < row.count; ++block) {
       x = Block(x, row, block == 0 ? row.strides : 1, options, number++);
     }

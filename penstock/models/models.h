@@ -49,6 +49,9 @@ nn::Network ResNetCifar(const ResNetCifarOptions& options = {});
 // the caller's. A depth that is none of the three is an error of the network.
 struct ResNetOptions {
   int64_t depth = 50;
+  // Of the moving averages of batch normalisation; a training of less than some hundred steps wants
+  // less.
+  double momentum = 0.99;
   std::vector<int64_t> input_shape = {224, 224, 3};  // at least 32 pixels high and wide
   base::DType input_dtype = base::DType::kF32;
   bool include_top = true;  // mean over the image, then logits

@@ -9,20 +9,25 @@ namespace {
 using nn::Symbol;
 
 // How many blocks each stage has: table 1 of the paper.
-struct Row {
+struct DepthRow {
   int64_t depth;
   int64_t blocks[4];
 };
 
-constexpr Row kTable[] = {
+constexpr DepthRow kDepths[] = {
     {50, {3, 4, 6, 3}},
     {101, {3, 4, 23, 3}},
     {152, {3, 8, 36, 3}},
 };
 
-Symbol Norm(Symbol x, const std::string& name) {
-  return nn::BatchNormalization({.epsilon = 1.001e-5, .name = name + "_bn"})(x);
-}
+// Batch normalisation as this network has it.
+struct ResNetNorms {
+  double momentum;
+  Symbol operator()(Symbol x, const std::string& name) const {
+    return nn::BatchNormalization(
+        {.momentum = momentum, .epsilon = 1.001e-5, .name = name + "_bn"})(x);
+  }
+};
 
 Symbol Relu(Symbol x, const std::string& name) {
   return nn::Activation({.activation = "relu", .name = name})(x);
@@ -43,29 +48,39 @@ Symbol Conv(Symbol x, const ConvOptions& options, const std::string& name) {
                      .name = name + "_conv"})(x);
 }
 
-Symbol ConvNorm(Symbol x, const ConvOptions& options, const std::string& name) {
-  return Norm(Conv(x, options, name), name);
+Symbol NormRelu(const ResNetNorms& norm, Symbol x, const std::string& name) {
+  return Relu(norm(x, name), name + "_relu");
 }
 
-Symbol NormRelu(Symbol x, const std::string& name) { return Relu(Norm(x, name), name + "_relu"); }
+// A block of a stage.
+struct BlockOptions {
+  int64_t filters, strides;
+  bool project;  // the shortcut, too, goes through a convolution
+  std::string name;
+};
 
 // Down to `filters` channels, 3x3, up to four times as many. The stride is that of the first
 // convolution, as in the paper.
-Symbol Block(Symbol x, int64_t filters, int64_t strides, bool project, const std::string& name) {
+Symbol Block(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
+  const auto& [filters, strides, project, name] = block;
+  const auto conv_norm = [&](Symbol x, const ConvOptions& options, const std::string& name) {
+    return norm(Conv(x, options, name), name);
+  };
   Symbol shortcut = x;
-  if (project) shortcut = ConvNorm(x, {.filters = 4 * filters, .strides = strides}, name + "_0");
-  x = ConvNorm(x, {.filters = filters, .strides = strides}, name + "_1");
+  if (project) shortcut = conv_norm(x, {.filters = 4 * filters, .strides = strides}, name + "_0");
+  x = conv_norm(x, {.filters = filters, .strides = strides}, name + "_1");
   x = Relu(x, name + "_1_relu");
-  x = ConvNorm(x, {.filters = filters, .kernel = 3, .padding = "same"}, name + "_2");
+  x = conv_norm(x, {.filters = filters, .kernel = 3, .padding = "same"}, name + "_2");
   x = Relu(x, name + "_2_relu");
-  x = ConvNorm(x, {.filters = 4 * filters}, name + "_3");
+  x = conv_norm(x, {.filters = 4 * filters}, name + "_3");
   return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
 }
 
 // The same with norms and activations in front of the convolutions, so that nothing stands in the
 // way of the sum. The stride is that of the 3x3, and the shortcut leaves pixels out.
-Symbol BlockV2(Symbol x, int64_t filters, int64_t strides, bool project, const std::string& name) {
-  const Symbol active = NormRelu(x, name + "_preact");
+Symbol BlockV2(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
+  const auto& [filters, strides, project, name] = block;
+  const Symbol active = NormRelu(norm, x, name + "_preact");
   Symbol shortcut = x;
   if (project) {
     shortcut = Conv(active, {.filters = 4 * filters, .strides = strides}, name + "_0");
@@ -73,10 +88,10 @@ Symbol BlockV2(Symbol x, int64_t filters, int64_t strides, bool project, const s
     shortcut = nn::MaxPooling2D({.pool_size = 1, .strides = strides})(x);
   }
   x = Conv(active, {.filters = filters, .use_bias = false}, name + "_1");
-  x = nn::ZeroPadding2D({.padding = 1, .name = name + "_2_pad"})(NormRelu(x, name + "_1"));
+  x = nn::ZeroPadding2D({.padding = 1, .name = name + "_2_pad"})(NormRelu(norm, x, name + "_1"));
   x = Conv(x, {.filters = filters, .kernel = 3, .strides = strides, .use_bias = false},
            name + "_2");
-  x = Conv(NormRelu(x, name + "_2"), {.filters = 4 * filters}, name + "_3");
+  x = Conv(NormRelu(norm, x, name + "_2"), {.filters = 4 * filters}, name + "_3");
   return nn::Add({.name = name + "_out"})({shortcut, x});
 }
 
@@ -85,32 +100,33 @@ std::string BlockName(int stage, int64_t block) {
 }
 
 // Each stage but the first begins with half the height and width.
-Symbol Stages(Symbol x, const int64_t (&blocks)[4]) {
+Symbol Stages(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t block = 0; block < blocks[stage]; ++block) {
       const bool first = block == 0;
-      x = Block(x, int64_t{64} << stage, first && stage > 0 ? 2 : 1, first,
-                BlockName(stage, block));
+      x = Block(norm, x,
+                {int64_t{64} << stage, first && stage > 0 ? 2 : 1, first, BlockName(stage, block)});
     }
   }
   return x;
 }
 
 // Each stage but the last ends with half the height and width.
-Symbol StagesV2(Symbol x, const int64_t (&blocks)[4]) {
+Symbol StagesV2(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t block = 0; block < blocks[stage]; ++block) {
       const bool last = block + 1 == blocks[stage];
-      x = BlockV2(x, int64_t{64} << stage, last && stage < 3 ? 2 : 1, block == 0,
-                  BlockName(stage, block));
+      x = BlockV2(
+          norm, x,
+          {int64_t{64} << stage, last && stage < 3 ? 2 : 1, block == 0, BlockName(stage, block)});
     }
   }
-  return NormRelu(x, "post");
+  return NormRelu(norm, x, "post");
 }
 
 nn::Network Build(const ResNetOptions& options, bool v2) {
-  const Row* row = nullptr;
-  for (const Row& candidate : kTable) {
+  const DepthRow* row = nullptr;
+  for (const DepthRow& candidate : kDepths) {
     if (candidate.depth == options.depth) row = &candidate;
   }
   if (row == nullptr) {
@@ -126,10 +142,11 @@ nn::Network Build(const ResNetOptions& options, bool v2) {
   Symbol x = internal::Prepared(input, options);
   x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(x);
   x = Conv(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1");
-  if (!v2) x = NormRelu(x, "conv1");
+  const ResNetNorms norm{options.momentum};
+  if (!v2) x = NormRelu(norm, x, "conv1");
   x = nn::ZeroPadding2D({.padding = 1, .name = "pool1_pad"})(x);
   x = nn::MaxPooling2D({.pool_size = 3, .strides = 2, .name = "pool1_pool"})(x);
-  x = v2 ? StagesV2(x, row->blocks) : Stages(x, row->blocks);
+  x = v2 ? StagesV2(norm, x, row->blocks) : Stages(norm, x, row->blocks);
   if (options.include_top) {
     x = nn::GlobalAveragePooling2D({.name = "avg_pool"})(x);
     x = nn::Dense({.units = options.classes, .name = "predictions"})(x);

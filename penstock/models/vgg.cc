@@ -7,11 +7,11 @@ namespace penstock::models {
 namespace {
 
 // Configuration D of the paper's table 1: so many 3x3 convolutions, then half the height and width.
-struct Row {
+struct BlockRow {
   int64_t convolutions, filters;
 };
 
-constexpr Row kBlocks[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
+constexpr BlockRow kBlocks[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
 
 }  // namespace
 
@@ -24,7 +24,7 @@ nn::Network VGG16(const VGG16Options& options) {
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
   nn::Symbol x = internal::Prepared(input, options);
   int number = 0;
-  for (const Row& row : kBlocks) {
+  for (const BlockRow& row : kBlocks) {
     const std::string block = absl::StrCat("block", ++number);
     for (int64_t i = 1; i <= row.convolutions; ++i) {
       x = nn::Conv2D({.filters = row.filters,

@@ -90,6 +90,17 @@ TEST(Digits, AVgg16) {
       {.optimizer = keras::Adam({.learning_rate = 1e-4}), .batch_size = 16, .epochs = 4}, 0.9);
 }
 
+TEST(Digits, AResNetWithNormsInFront) {
+  ExpectLearned(
+      OverDigits(
+          models::ResNetV2({.momentum = 0.9, .input_shape = {32, 32, 1}, .include_top = false})),
+      Digits(),
+      {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
+                                     {.initial_learning_rate = 1e-3, .decay_steps = 180})}),
+       .epochs = 4},
+      0.95);
+}
+
 TEST(Digits, AMobileNet) {
   ExpectLearned(
       OverDigits(models::MobileNetV2(
