@@ -60,27 +60,21 @@ TensorType SumType(const TensorType& type) {
   return {base::ByteWidth(type.dtype) < 4 ? DType::kF32 : type.dtype, type.shape};
 }
 
-// Where the stack of one side of a product is found: row `row` of those the loop back may read, or
-// else, if that is -1, result `result` of it.
-struct StackOf {
-  int64_t row = -1;
-  size_t result = 0;
-};
-
 // A constant's cotangent that is, of each iteration, a product of two rows. The sum of all is one
 // product of the two stacks, which is faster than a small product and an addition each time.
 struct Deferred {
   size_t summed;  // which of them
   DotDimensions dimensions;
-  StackOf lhs, rhs;
+  size_t lhs,
+      rhs;  // stacks: below num_rows() of that row, from there on of that result of the step
 };
 
 // The loop back. Its states: cotangents of the float states, sums of those of the constants. Its
 // rows: the states before each iteration, the products, the xs, the ys' cotangents. It gives the
 // cotangents of the rows of the xs, and rows for deferred products. Rows that it does not read are
 // not kept.
-struct Backward {
-  explicit Backward(const GradientArgs& g)
+struct BackwardScan {
+  explicit BackwardScan(const GradientArgs& g)
       : g(g), loop(Loop::Of(g.node)), graph(*g.results[0].graph()), body(g.node.regions[0]) {
     if (loop.keep_products) costly = CostlyValues(*body);
     for (size_t i = 0; i < loop.states; ++i) {
@@ -156,22 +150,21 @@ struct Backward {
       const std::optional<DotDimensions> dimensions = DimensionsOfDot(dot);
       if (!dimensions.has_value() || HasMostAxes(dot)) continue;
       Values more = extra;
-      const auto stack_of = [&](const Value& side) -> StackOf {
+      const auto stack_of = [&](const Value& side) -> size_t {
         for (size_t row = 0; row < num_rows(); ++row) {
-          if (step->parameters()[1 + floats.size() + row] == side)
-            return {.row = static_cast<int64_t>(row)};
+          if (step->parameters()[1 + floats.size() + row] == side) return row;
         }
         for (size_t i = 0; i < products.size(); ++i) {
-          if (products[i] == side) return {.row = static_cast<int64_t>(first_product() + i)};
+          if (products[i] == side) return first_product() + i;
         }
         for (size_t i = first_result; i < first_sum; ++i) {
-          if (step->results()[i] == side) return {.result = i};
+          if (step->results()[i] == side) return num_rows() + i;
         }
         const auto at = std::find(more.begin(), more.end(), side) - more.begin();
         if (at == std::ssize(more)) more.push_back(side);
-        return {.result = first_sum + at};
+        return num_rows() + first_sum + at;
       };
-      const StackOf lhs = stack_of(dot.operands[0]), rhs = stack_of(dot.operands[1]);
+      const size_t lhs = stack_of(dot.operands[0]), rhs = stack_of(dot.operands[1]);
       int64_t rows = 0;  // elements of an iteration's new ones
       for (size_t i = extra.size(); i < more.size(); ++i) rows += more[i].shape().num_elements();
       // More than the sum has: then each product is large enough as it is.
@@ -255,8 +248,8 @@ struct Backward {
     for (size_t k = 0; k < wanted_xs.size(); ++k) out[wanted_xs[k]] = done[states + k];
     for (const Deferred& d : deferred) {
       // A result of the step stands behind the sums here.
-      const auto stack = [&](const StackOf& of) {
-        return of.row >= 0 ? rows[of.row] : done[of.result + added.size()];
+      const auto stack = [&](size_t i) {
+        return i < num_rows() ? rows[i] : done[i - num_rows() + added.size()];
       };
       keep_sum(d.summed, DotOfStacks(stack(d.lhs), stack(d.rhs), d.dimensions));
     }
@@ -283,8 +276,9 @@ struct Backward {
   Values Rows(const std::vector<bool>& read, const std::vector<Deferred>& deferred) const {
     std::vector<bool> needed(read.begin(), read.begin() + num_rows());
     for (const Deferred& d : deferred) {
-      if (d.lhs.row >= 0) needed[d.lhs.row] = true;
-      if (d.rhs.row >= 0) needed[d.rhs.row] = true;
+      for (size_t i : {d.lhs, d.rhs}) {
+        if (i < num_rows()) needed[i] = true;
+      }
     }
     Values rows(num_rows()), of_body;
     std::vector<size_t> places;
@@ -322,6 +316,6 @@ struct Backward {
 
 }  // namespace
 
-Values ScanGradient(const GradientArgs& g) { return Backward(g).Run(); }
+Values ScanGradient(const GradientArgs& g) { return BackwardScan(g).Run(); }
 
 }  // namespace penstock::ir

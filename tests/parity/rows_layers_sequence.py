@@ -59,12 +59,12 @@ def embedding():
 def attention():
     query, value, key = (3, 5, 4), (3, 6, 2), (3, 6, 4)
     return [
-        # The gradient by the scale is a sum of terms of about this size, which cancel.
-        *[layer(kind, options, query, value, key, least=0.1)
+        *[layer(kind, options, query, value, key)
           for kind, options in (("Attention", {}), ("Attention", {"use_scale": True}),
                                 ("Attention", {"score_mode": "concat"}),
-                                ("Attention", {"score_mode": "concat", "use_scale": True}),
                                 ("AdditiveAttention", {}), ("AdditiveAttention", {"use_scale": False}))],
+        # The gradient by the scale is a sum of terms of about this size, which cancel.
+        layer("Attention", {"score_mode": "concat", "use_scale": True}, query, value, key, least=0.1),
         *[row
           for kind in ("Attention", "AdditiveAttention")
           for row in (
