@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::base {
-namespace {
+namespace array_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -106,5 +106,5 @@ TEST(NamedArrays, ReplacesInPlaceAndListsNamesOnAMiss) {
               HasSubstr("no array is named 'label'; there are: image, class"));
 }
 
-}  // namespace
+}  // namespace array_test
 }  // namespace penstock::base

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::base {
-namespace {
+namespace available_memory_test {
 
 // A /proc and /sys of files.
 class FakeRoot {
@@ -81,5 +81,5 @@ TEST(PrintBytes, RoundsToWhatOneReads) {
   EXPECT_EQ(PrintBytes(INT64_MAX), "8.0 EiB");
 }
 
-}  // namespace
+}  // namespace available_memory_test
 }  // namespace penstock::base

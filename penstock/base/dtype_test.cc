@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::base {
-namespace {
+namespace dtype_test {
 
 TEST(DType, NamesComeBack) {
   for (int i = 1; i < kNumDTypes; ++i) {
@@ -79,5 +79,5 @@ TEST(Float16, OverflowsToInfinity) {
   EXPECT_TRUE(std::isinf(float{float16(std::numeric_limits<float>::infinity())}));
 }
 
-}  // namespace
+}  // namespace dtype_test
 }  // namespace penstock::base

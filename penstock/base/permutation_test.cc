@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::base {
-namespace {
+namespace permutation_test {
 
 std::vector<uint64_t> All(uint64_t size, uint64_t seed) {
   const IndexPermutation order(size, seed);
@@ -70,5 +70,5 @@ TEST(IndexPermutation, TearsNeighboursApart) {
   EXPECT_NEAR(distance / (kSize - 1) / kSize, 1.0 / 3, 0.01);
 }
 
-}  // namespace
+}  // namespace permutation_test
 }  // namespace penstock::base

@@ -7,7 +7,7 @@
 #include "penstock/base/clock.h"
 
 namespace penstock::base {
-namespace {
+namespace random_test {
 
 // The published reference sequence of SplitMix64 for seed 1234567 (the author's C program).
 TEST(Random, MatchesTheReferenceSequence) {
@@ -47,5 +47,5 @@ TEST(FakeClock, MovesOnlyWhenTold) {
   EXPECT_EQ(clock.Seconds(), before + 2.5);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace penstock::base

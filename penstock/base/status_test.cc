@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::base {
-namespace {
+namespace status_test {
 
 absl::StatusOr<int> Half(int n) {
   if (n % 2) return absl::InvalidArgumentError("odd");
@@ -31,5 +31,5 @@ TEST(Status, ContextGoesBeforeTheMessageAndKeepsCodeAndPayload) {
   EXPECT_TRUE(WithContext(absl::OkStatus(), "x").ok());
 }
 
-}  // namespace
+}  // namespace status_test
 }  // namespace penstock::base

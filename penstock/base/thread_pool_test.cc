@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 
 namespace penstock::base {
-namespace {
+namespace thread_pool_test {
 
 TEST(ThreadPool, RunsEverythingBeforeItIsGone) {
   std::atomic<int> ran = 0;
@@ -61,5 +61,5 @@ TEST(ParallelFor, EmptyRangeCallsNothing) {
   ParallelFor(pool, 5, 5, [&](int64_t) { ADD_FAILURE(); });
 }
 
-}  // namespace
+}  // namespace thread_pool_test
 }  // namespace penstock::base

@@ -5,7 +5,7 @@
 #include "penstock/base/thread_pool.h"
 
 namespace penstock::base {
-namespace {
+namespace trace_test {
 
 // "host/loop: step [1, 3]", in order.
 std::vector<std::string> Lines(const TraceRecording& recording) {
@@ -119,5 +119,5 @@ TEST(Trace, ThreadsHaveTracksOfTheirOwnByTheirNames) {
   }
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace penstock::base

@@ -15,7 +15,7 @@
 #include "penstock/data/npy.h"
 
 namespace penstock::cli {
-namespace {
+namespace bench_test {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
@@ -252,5 +252,5 @@ TEST(Measure, NumbersAreReadByPeople) {
   EXPECT_EQ(PrintSeconds(1260), "21 min");
 }
 
-}  // namespace
+}  // namespace bench_test
 }  // namespace penstock::cli

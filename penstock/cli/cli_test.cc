@@ -11,7 +11,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
-namespace {
+namespace cli_test {
 
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
@@ -168,5 +168,5 @@ TEST(TerminalImage, DarkIsEmptyBrightIsFullAndCaptionsStandBelow) {
   EXPECT_EQ(DrawImages({image, image}, {"one", "two"}), "  @@     @@\n@@     @@\none    two\n\n");
 }
 
-}  // namespace
+}  // namespace cli_test
 }  // namespace penstock::cli

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::cli {
-namespace {
+namespace convert_progress_test {
 
 using Style = ConvertProgressOptions::Style;
 
@@ -43,5 +43,5 @@ TEST(ConvertProgress, ATerminalGetsOneLineThatIsGoneAtTheEnd) {
   EXPECT_EQ(printed.substr(printed.size() - 4), "\r\033[K");
 }
 
-}  // namespace
+}  // namespace convert_progress_test
 }  // namespace penstock::cli

@@ -13,7 +13,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::cli {
-namespace {
+namespace convert_test {
 
 using ::testing::HasSubstr;
 
@@ -146,5 +146,5 @@ TEST_F(ConvertTest, NoInputsAreAnError) {
               HasSubstr("there are no images to convert"));
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace penstock::cli

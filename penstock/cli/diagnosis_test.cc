@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::cli {
-namespace {
+namespace diagnosis_test {
 
 using ::testing::HasSubstr;
 
@@ -267,5 +267,5 @@ TEST(Diagnosis, TheVerdictComparesWithTheTarget) {
   EXPECT_THAT(Verdict(s), HasSubstr("enough"));
 }
 
-}  // namespace
+}  // namespace diagnosis_test
 }  // namespace penstock::cli

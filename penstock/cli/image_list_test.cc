@@ -6,7 +6,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::cli {
-namespace {
+namespace image_list_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -133,5 +133,5 @@ TEST_F(ImageListTest, BadLabelsAreNamedByTheirPlace) {
               HasSubstr("end in .csv or .json"));
 }
 
-}  // namespace
+}  // namespace image_list_test
 }  // namespace penstock::cli

@@ -14,7 +14,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
-namespace {
+namespace pack_formats_test {
 
 using testing::CommandResult;
 using ::testing::ElementsAre;
@@ -236,5 +236,5 @@ TEST_F(TfdsTest, WhatCannotBePackedIsSaid) {
   }
 }
 
-}  // namespace
+}  // namespace pack_formats_test
 }  // namespace penstock::cli

@@ -11,7 +11,7 @@
 #include "penstock/image/image.h"
 
 namespace penstock::cli {
-namespace {
+namespace pack_test {
 
 using testing::Bytes;
 using testing::CommandResult;
@@ -238,5 +238,5 @@ TEST_F(PackTest, BadOptionsGetASentenceThatSaysWhatToDo) {
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 
-}  // namespace
+}  // namespace pack_test
 }  // namespace penstock::cli

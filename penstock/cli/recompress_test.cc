@@ -8,7 +8,7 @@
 #include "penstock/image/encode.h"
 
 namespace penstock::cli {
-namespace {
+namespace recompress_test {
 
 // Three stripes of 20 columns: dark, middle, bright.
 base::Array Stripes(int channels) {
@@ -56,5 +56,5 @@ TEST(Recompress, AQualityMakesJpegsAndALowerOneSmallerOnes) {
   EXPECT_NEAR(pixels->values<uint8_t>()[59 * 3], 200, 6);
 }
 
-}  // namespace
+}  // namespace recompress_test
 }  // namespace penstock::cli

@@ -8,7 +8,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
-namespace {
+namespace record_index_test {
 
 using ::testing::HasSubstr;
 
@@ -83,5 +83,5 @@ TEST_F(RecordIndexTest, AMissingFileIsNamed) {
               HasSubstr("memory://none"));
 }
 
-}  // namespace
+}  // namespace record_index_test
 }  // namespace penstock::cli

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::cli {
-namespace {
+namespace records_in_order_test {
 
 TEST(MakeInOrder, TakesEachRecordOnceInOrderWhateverTheThreads) {
   for (int threads : {1, 2, 7}) {
@@ -90,5 +90,5 @@ TEST(MakeInOrder, ARecordLargerThanTheLimitIsStillMade) {
   EXPECT_EQ(taken, 2000);
 }
 
-}  // namespace
+}  // namespace records_in_order_test
 }  // namespace penstock::cli

@@ -13,7 +13,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
-namespace {
+namespace reshard_test {
 
 using testing::Bytes;
 using testing::CommandResult;
@@ -146,5 +146,5 @@ TEST_F(ReshardTest, BadOptionsGetASentenceThatSaysWhatToDo) {
   EXPECT_THAT(Penstock(Reshard("none", "out")).err, HasSubstr("none"));
 }
 
-}  // namespace
+}  // namespace reshard_test
 }  // namespace penstock::cli

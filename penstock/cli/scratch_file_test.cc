@@ -11,7 +11,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::cli {
-namespace {
+namespace scratch_file_test {
 
 using ::testing::HasSubstr;
 
@@ -60,5 +60,5 @@ TEST(ScratchFile, AFolderThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(scratch.Append("x").message()), HasSubstr("/no/such/folder"));
 }
 
-}  // namespace
+}  // namespace scratch_file_test
 }  // namespace penstock::cli

@@ -6,7 +6,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::cli {
-namespace {
+namespace shard_plan_test {
 
 using ::testing::HasSubstr;
 
@@ -86,5 +86,5 @@ TEST(Fingerprint, TellsOrderAndBordersApart) {
   EXPECT_EQ(of({"x"}).size(), 16u);
 }
 
-}  // namespace
+}  // namespace shard_plan_test
 }  // namespace penstock::cli

@@ -18,7 +18,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
-namespace {
+namespace shard_report_test {
 
 using testing::Bytes;
 using testing::CommandResult;
@@ -126,5 +126,5 @@ TEST_F(ShardReportTest, TheCommandPrintsCountsAndGridAndWritesThePage) {
   EXPECT_THAT(quiet.out, Not(HasSubstr("@@"))) << "no pictures where the output is no terminal";
 }
 
-}  // namespace
+}  // namespace shard_report_test
 }  // namespace penstock::cli

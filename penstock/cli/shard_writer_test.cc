@@ -8,7 +8,7 @@
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::cli {
-namespace {
+namespace shard_writer_test {
 
 using ::testing::ElementsAre;
 
@@ -87,5 +87,5 @@ TEST(ShardName, IsTwoNumbers) {
     EXPECT_FALSE(IsShardName(name)) << name;
 }
 
-}  // namespace
+}  // namespace shard_writer_test
 }  // namespace penstock::cli

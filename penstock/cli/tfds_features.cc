@@ -11,36 +11,34 @@
 namespace penstock::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kMaxDepth = 20;
 
 // json[key] or null, whatever json is.
-const Json& At(const Json& json, const char* key) {
-  static const Json kNull;
+const nlohmann::json& At(const nlohmann::json& json, const char* key) {
+  static const nlohmann::json kNull;
   if (!json.is_object()) return kNull;
   const auto found = json.find(key);
   return found != json.end() ? *found : kNull;
 }
 
-std::string KindOf(const Json& feature) {
-  const Json& name = At(feature, "pythonClassName");
+std::string KindOf(const nlohmann::json& feature) {
+  const nlohmann::json& name = At(feature, "pythonClassName");
   if (!name.is_string()) return "";
   const std::string full = name.get<std::string>();
   return full.substr(full.rfind('.') + 1);  // all of it without a dot
 }
 
 // Protobuf's JSON writes 64-bit integers as strings.
-int64_t Number(const Json& json) {
+int64_t Number(const nlohmann::json& json) {
   int64_t number = 0;
   if (json.is_number_integer()) return json.get<int64_t>();
   if (json.is_string() && absl::SimpleAtoi(json.get<std::string>(), &number)) return number;
   return 0;
 }
 
-absl::Status Add(const Json& dictionary, const std::string& prefix, int depth,
+absl::Status Add(const nlohmann::json& dictionary, const std::string& prefix, int depth,
                  std::vector<TfdsFeature>& out) {
-  const Json& features = At(At(dictionary, "featuresDict"), "features");
+  const nlohmann::json& features = At(At(dictionary, "featuresDict"), "features");
   if (!features.is_object() || depth > kMaxDepth) {
     return absl::InvalidArgumentError(
         "this is not the features.json of a TensorFlow data set (wanted is an object with "
@@ -62,7 +60,8 @@ absl::Status Add(const Json& dictionary, const std::string& prefix, int depth,
 }  // namespace
 
 absl::StatusOr<std::vector<TfdsFeature>> ParseTfdsFeatures(absl::string_view json) {
-  const Json parsed = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json parsed =
+      nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
   std::vector<TfdsFeature> features;
   PENSTOCK_RETURN_IF_ERROR(Add(parsed, "", 0, features));
   return features;

@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace batch_test {
 
 using base::Array;
 using base::DType;
@@ -157,5 +157,5 @@ TEST(Batch, RefusesSizesAndRanksThatCannotBe) {
   EXPECT_FALSE(Dataset::FromArrays({{"x", deep}}).Batch(2).status().ok());
 }
 
-}  // namespace
+}  // namespace batch_test
 }  // namespace penstock::data

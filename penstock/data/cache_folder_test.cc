@@ -23,7 +23,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
-namespace {
+namespace cache_folder_test {
 
 using base::Array;
 using base::DType;
@@ -371,5 +371,5 @@ TEST_F(CacheFolder, RefusesAFolderThatCannotBe) {
   EXPECT_THAT(std::string(ReadAll(TestSource().Cache(file)).status().message()), HasSubstr(file));
 }
 
-}  // namespace
+}  // namespace cache_folder_test
 }  // namespace penstock::data

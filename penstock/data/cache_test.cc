@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace cache_test {
 
 using base::Array;
 using base::DType;
@@ -66,5 +66,5 @@ TEST(Cache, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Cache().Repeat(2); });
 }
 
-}  // namespace
+}  // namespace cache_test
 }  // namespace penstock::data

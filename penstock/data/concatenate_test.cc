@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace concatenate_test {
 
 using base::Array;
 using base::DType;
@@ -101,5 +101,5 @@ TEST(Concatenate, KeepsTheFirstMistake) {
             TestSource().Take(-1).status().message());
 }
 
-}  // namespace
+}  // namespace concatenate_test
 }  // namespace penstock::data

@@ -12,7 +12,7 @@
 #include "penstock/base/float16.h"
 
 namespace penstock::data {
-namespace {
+namespace csv_test {
 
 using base::DType;
 using ::testing::ElementsAre;
@@ -126,5 +126,5 @@ TEST(Csv, InfersTheNarrowestTypeThatHoldsAll) {
   EXPECT_EQ(infer({"true"}), DType::kString);
 }
 
-}  // namespace
+}  // namespace csv_test
 }  // namespace penstock::data

@@ -18,7 +18,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace decode_image_test {
 
 using base::Array;
 using base::DType;
@@ -374,5 +374,5 @@ TEST(DecodeImage, Conforms) {
       {.most_ahead = 6000});
 }
 
-}  // namespace
+}  // namespace decode_image_test
 }  // namespace penstock::data

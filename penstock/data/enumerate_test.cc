@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace enumerate_test {
 
 using base::Array;
 using base::DType;
@@ -71,5 +71,5 @@ TEST(Enumerate, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Enumerate().Batch(4); });
 }
 
-}  // namespace
+}  // namespace enumerate_test
 }  // namespace penstock::data

@@ -22,7 +22,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace error_report_test {
 
 using base::DType;
 using base::NamedArrays;
@@ -270,5 +270,5 @@ TEST(ErrorReport, WritesALineForEachAndKeepsWhatIsThere) {
   EXPECT_FALSE(ErrorReport(::testing::TempDir() + "/no/such/folder/errors.csv").ok());
 }
 
-}  // namespace
+}  // namespace error_report_test
 }  // namespace penstock::data

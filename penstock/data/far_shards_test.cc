@@ -31,7 +31,7 @@
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
-namespace {
+namespace far_shards_test {
 
 using base::NamedArrays;
 
@@ -192,5 +192,5 @@ TEST_F(FarShards, LoseAndRepeatNothingWhenConnectionsBreak) {
   EXPECT_GT(faults_, 5);
 }
 
-}  // namespace
+}  // namespace far_shards_test
 }  // namespace penstock::data

@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace filter_test {
 
 using base::Array;
 using base::DType;
@@ -144,5 +144,5 @@ TEST(Filter, Conforms) {
                  {.most_ahead = 20000});
 }
 
-}  // namespace
+}  // namespace filter_test
 }  // namespace penstock::data

@@ -8,7 +8,7 @@
 #include "penstock/data/testing/conformance.h"
 
 namespace penstock::data {
-namespace {
+namespace from_arrays_test {
 
 using base::Array;
 using base::DType;
@@ -51,5 +51,5 @@ TEST(FromArrays, RefusesWhatHasNoRows) {
   EXPECT_FALSE(Dataset::FromArrays({{"x", Array::Zeros(DType::kF4, {2, 3})}}).status().ok());
 }
 
-}  // namespace
+}  // namespace from_arrays_test
 }  // namespace penstock::data

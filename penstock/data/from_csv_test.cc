@@ -14,7 +14,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
-namespace {
+namespace from_csv_test {
 
 using base::DType;
 using base::NamedArrays;
@@ -247,5 +247,5 @@ TEST(FromCsv, CanBeDroppedAnywhereAndGoesOnAfterSkip) {
   }
 }
 
-}  // namespace
+}  // namespace from_csv_test
 }  // namespace penstock::data

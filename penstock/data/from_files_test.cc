@@ -20,7 +20,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace from_files_test {
 
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -250,5 +250,5 @@ TEST(FromFiles, CanBeDroppedAnywhere) {
   }
 }
 
-}  // namespace
+}  // namespace from_files_test
 }  // namespace penstock::data

@@ -46,10 +46,11 @@ absl::StatusOr<std::shared_ptr<Block>> ToBlock(const base::NamedArrays& element,
 }
 
 // One pass of the generator. Jobs run it, one at a time; the node takes what it made.
-class Pass : public std::enable_shared_from_this<Pass> {
+class GeneratorPass : public std::enable_shared_from_this<GeneratorPass> {
  public:
-  Pass(Engine& engine, StageCounters& counters, MakeGenerator make, const ElementSpec& spec,
-       const GeneratorOptions& options, GeneratorContext context, MemoryAccount* memory)
+  GeneratorPass(Engine& engine, StageCounters& counters, MakeGenerator make,
+                const ElementSpec& spec, const GeneratorOptions& options, GeneratorContext context,
+                MemoryAccount* memory)
       : engine_(engine),
         counters_(counters),
         memory_(memory),
@@ -167,7 +168,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
 
 class FromGeneratorNode : public Node {
  public:
-  FromGeneratorNode(const NodeContext& context, std::shared_ptr<Pass> pass)
+  FromGeneratorNode(const NodeContext& context, std::shared_ptr<GeneratorPass> pass)
       : Node(context, nullptr), pass_(std::move(pass)), meter_(engine_, counters_) {
     counters_.work = StageWork::kReads;
   }
@@ -192,7 +193,7 @@ class FromGeneratorNode : public Node {
   }
 
  private:
-  const std::shared_ptr<Pass> pass_;
+  const std::shared_ptr<GeneratorPass> pass_;
   WaitMeter meter_;
 };
 
@@ -230,7 +231,7 @@ class FromGeneratorStage : public Stage {
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     return std::make_unique<FromGeneratorNode>(
         context,
-        std::make_shared<Pass>(
+        std::make_shared<GeneratorPass>(
             context.engine, context.counters, make_, spec_, options_,
             GeneratorContext{.epoch = context.epoch, .seed = context.seed, .cancelled = {}},
             context.memory));

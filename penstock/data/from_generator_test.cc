@@ -16,7 +16,7 @@
 #include "penstock/data/testing/conformance.h"
 
 namespace penstock::data {
-namespace {
+namespace from_generator_test {
 
 using base::Array;
 using base::DType;
@@ -218,5 +218,5 @@ TEST(FromGenerator, RefusesWhatCannotBe) {
       Dataset::FromGenerator(make, {{"x", DType::kF32, {1, 1, 1, 1, 1, 1, 1, 1}}}).status().ok());
 }
 
-}  // namespace
+}  // namespace from_generator_test
 }  // namespace penstock::data

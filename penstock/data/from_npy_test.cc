@@ -14,7 +14,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
-namespace {
+namespace from_npy_test {
 
 using base::Array;
 using base::DType;
@@ -258,5 +258,5 @@ TEST_F(FromNpyTest, CanBeDroppedAnywhere) {
   for (int64_t count = 0; count < 26; ++count) EXPECT_TRUE(ReadSome(dataset, count).ok());
 }
 
-}  // namespace
+}  // namespace from_npy_test
 }  // namespace penstock::data

@@ -14,7 +14,7 @@
 #include "penstock/record/compression.h"
 
 namespace penstock::data {
-namespace {
+namespace from_text_test {
 
 using base::NamedArrays;
 using ::testing::ElementsAre;
@@ -184,5 +184,5 @@ TEST(FromText, CanBeDroppedAnywhereAndGoesOnAfterSkip) {
   }
 }
 
-}  // namespace
+}  // namespace from_text_test
 }  // namespace penstock::data

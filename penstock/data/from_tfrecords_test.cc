@@ -16,7 +16,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace from_tfrecords_test {
 
 using base::NamedArrays;
 using ::testing::AllOf;
@@ -239,5 +239,5 @@ TEST(FromTfRecords, GoesOnAfterSkip) {
   }
 }
 
-}  // namespace
+}  // namespace from_tfrecords_test
 }  // namespace penstock::data

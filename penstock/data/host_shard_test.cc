@@ -18,7 +18,7 @@
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
-namespace {
+namespace host_shard_test {
 
 using base::NamedArrays;
 using ::testing::AllOf;
@@ -281,5 +281,5 @@ TEST(Cardinality, SaysWhenThereIsNoEndOrNobodyKnows) {
                    .ok());
 }
 
-}  // namespace
+}  // namespace host_shard_test
 }  // namespace penstock::data

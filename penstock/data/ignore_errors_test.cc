@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace ignore_errors_test {
 
 using base::Array;
 using base::DType;
@@ -167,5 +167,5 @@ TEST(IgnoreErrors, Conforms) {
                  {.most_ahead = 20000});
 }
 
-}  // namespace
+}  // namespace ignore_errors_test
 }  // namespace penstock::data

@@ -16,7 +16,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
-namespace {
+namespace interleave_test {
 
 using base::Array;
 using base::DType;
@@ -358,5 +358,5 @@ TEST(Interleave, RefusesWhatCannotBe) {
               HasSubstr("Interleave(pair, cycle_length=8, block_length=1, C++ of this process)"));
 }
 
-}  // namespace
+}  // namespace interleave_test
 }  // namespace penstock::data

@@ -16,7 +16,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace iterator_test {
 
 using base::Array;
 using base::DType;
@@ -289,5 +289,5 @@ TEST(Plan, ComputesElementsBeforeTheyAreCached) {
             "Batch(4)\n");
 }
 
-}  // namespace
+}  // namespace iterator_test
 }  // namespace penstock::data

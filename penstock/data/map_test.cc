@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace map_test {
 
 using base::Array;
 using base::DType;
@@ -144,5 +144,5 @@ TEST(Map, SaysThatItOnlyRunsHere) {
               HasSubstr("Map(square, C++ of this process)"));
 }
 
-}  // namespace
+}  // namespace map_test
 }  // namespace penstock::data

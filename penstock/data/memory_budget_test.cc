@@ -20,7 +20,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace memory_budget_test {
 
 using base::Array;
 using base::DType;
@@ -378,5 +378,5 @@ TEST(TunedIteratorTest, DecisionsAreToldAndTheOrderStays) {
   EXPECT_THAT((*iterator)->Table(), HasSubstr(decisions[0]));
 }
 
-}  // namespace
+}  // namespace memory_budget_test
 }  // namespace penstock::data

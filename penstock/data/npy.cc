@@ -55,7 +55,7 @@ struct Elements {
   const NumericType* numeric = nullptr;  // null for strings
 };
 
-absl::Status Damage(absl::string_view what) {
+absl::Status DamagedNpy(absl::string_view what) {
   return absl::DataLossError(absl::StrCat(".npy: ", what));
 }
 
@@ -97,7 +97,7 @@ class HeaderParser {
 
  private:
   absl::Status Unreadable() const {
-    return Damage(absl::StrCat("the header cannot be read at its byte ", at_));
+    return DamagedNpy(absl::StrCat("the header cannot be read at its byte ", at_));
   }
   char Peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -136,7 +136,7 @@ class HeaderParser {
       TakeWord("L");  // Python 2 wrote long numbers so
       // Extents of 0 do not make the others meaningless.
       if (__builtin_mul_overflow(elements, std::max<int64_t>(dim, 1), &elements)) {
-        return Damage("the shape has more elements than can be counted");
+        return DamagedNpy("the shape has more elements than can be counted");
       }
       dims.push_back(dim);
       if (!Take(',') && Peek() != ')') return Unreadable();
@@ -154,7 +154,7 @@ class HeaderParser {
 
 absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
   if (!absl::StartsWith(bytes, kMagic) || bytes.size() < 10) {
-    return Damage("it does not begin as a .npy file does");
+    return DamagedNpy("it does not begin as a .npy file does");
   }
   const auto byte = [&](size_t i) { return size_t{static_cast<uint8_t>(bytes[i])}; };
   const size_t version = byte(6);
@@ -164,11 +164,11 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
   size_t begin = 10;
   size_t size = byte(8) | byte(9) << 8;
   if (version > 1) {
-    if (bytes.size() < 12) return Damage("the header is cut short");
+    if (bytes.size() < 12) return DamagedNpy("the header is cut short");
     begin = 12;
     size |= byte(10) << 16 | byte(11) << 24;
   }
-  if (size > bytes.size() - begin) return Damage("the header is cut short");
+  if (size > bytes.size() - begin) return DamagedNpy("the header is cut short");
   PENSTOCK_ASSIGN_OR_RETURN(Header header, HeaderParser(bytes.substr(begin, size)).Parse());
   header.data = begin + size;
   return header;
@@ -248,7 +248,7 @@ absl::string_view RowMajor(absl::string_view bytes, const Header& header, int64_
 
 absl::Status AppendUtf8(uint32_t c, std::string& out) {
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-    return Damage("text holds no character's number");
+    return DamagedNpy("text holds no character's number");
   if (c < 0x80) {
     out.push_back(static_cast<char>(c));
     return absl::OkStatus();
@@ -339,7 +339,7 @@ absl::StatusOr<NpyInfo> ReadNpyInfo(absl::string_view first_bytes) {
                   .bytes = 0,
                   .unlike_array = ""};
   if (__builtin_mul_overflow(header.shape.num_elements(), elements.width, &info.bytes)) {
-    return Damage("there are more elements than can be counted");
+    return DamagedNpy("there are more elements than can be counted");
   }
   if (elements.numeric == nullptr) {
     info.unlike_array = "its elements are strings";
@@ -358,8 +358,9 @@ absl::StatusOr<Array> ParseNpy(absl::string_view bytes, std::shared_ptr<const vo
   int64_t size;
   if (__builtin_mul_overflow(count, elements.width, &size) ||
       size != static_cast<int64_t>(bytes.size() - header.data)) {
-    return Damage(absl::StrCat(count, " elements of ", elements.width, " bytes each should follow ",
-                               "the header, but ", bytes.size() - header.data, " bytes do"));
+    return DamagedNpy(absl::StrCat(count, " elements of ", elements.width,
+                                   " bytes each should follow ", "the header, but ",
+                                   bytes.size() - header.data, " bytes do"));
   }
   std::string copy;
   const absl::string_view data = RowMajor(bytes.substr(header.data), header, elements.width, &copy);

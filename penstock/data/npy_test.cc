@@ -14,7 +14,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::data {
-namespace {
+namespace npy_test {
 
 using base::Array;
 using base::DType;
@@ -231,5 +231,5 @@ TEST(Npz, RefusesAnImpossibleSize) {
   EXPECT_THAT(std::string(ParseNpz(archive).status().message()), HasSubstr("cannot unpack to"));
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace penstock::data

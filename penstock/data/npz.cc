@@ -15,14 +15,14 @@ namespace {
 using base::Array;
 using base::NamedArrays;
 
-constexpr absl::string_view kSuffix = ".npy";
+constexpr absl::string_view kArraySuffix = ".npy";
 
 absl::Status WriteMembers(const NamedArrays& arrays, NpzOptions options, ZipWriter::Sink sink) {
   ZipWriter zip(std::move(sink));
   for (const auto& [name, array] : arrays) {
     auto pieces = ToNpyPieces(array);
     if (!pieces.ok()) return base::WithContext(pieces.status(), absl::StrCat("array '", name, "'"));
-    PENSTOCK_RETURN_IF_ERROR(zip.Add(absl::StrCat(name, kSuffix),
+    PENSTOCK_RETURN_IF_ERROR(zip.Add(absl::StrCat(name, kArraySuffix),
                                      {pieces->header, pieces->data, pieces->strings},
                                      options.compress));
   }
@@ -47,7 +47,7 @@ absl::StatusOr<NamedArrays> ParseNpz(absl::string_view bytes) {
   NamedArrays out;
   for (const ZipMember& member : members) {
     absl::string_view name = member.name;
-    if (!absl::ConsumeSuffix(&name, kSuffix)) {
+    if (!absl::ConsumeSuffix(&name, kArraySuffix)) {
       return absl::UnimplementedError(
           absl::StrCat(".npz: member '", member.name, "' is no .npy file"));
     }

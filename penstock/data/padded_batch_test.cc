@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace padded_batch_test {
 
 using base::Array;
 using base::DType;
@@ -143,5 +143,5 @@ TEST(PaddedBatch, Conforms) {
       {.most_ahead = 300});
 }
 
-}  // namespace
+}  // namespace padded_batch_test
 }  // namespace penstock::data

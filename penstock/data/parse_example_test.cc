@@ -11,7 +11,7 @@
 #include "penstock/record/example.h"
 
 namespace penstock::data {
-namespace {
+namespace parse_example_test {
 
 using base::Array;
 using base::DType;
@@ -116,5 +116,5 @@ TEST(ParseExample, RefusesWhatHoldsNoRecord) {
   EXPECT_FALSE(Examples(1).ParseExample({.features = {kName, kName}}).status().ok());
 }
 
-}  // namespace
+}  // namespace parse_example_test
 }  // namespace penstock::data

@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace prefetch_test {
 
 using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
@@ -27,5 +27,5 @@ TEST(Prefetch, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Prefetch(3); });
 }
 
-}  // namespace
+}  // namespace prefetch_test
 }  // namespace penstock::data

@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace ragged_test {
 
 using base::Array;
 using base::DType;
@@ -122,5 +122,5 @@ TEST(RaggedBatch, Conforms) {
   ExpectConforms([](const Dataset& d) { return Lists(d).Batch(4, kRagged); }, {.most_ahead = 300});
 }
 
-}  // namespace
+}  // namespace ragged_test
 }  // namespace penstock::data

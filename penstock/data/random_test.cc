@@ -13,7 +13,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace random_test {
 
 using base::NamedArrays;
 using ::testing::ElementsAreArray;
@@ -115,5 +115,5 @@ TEST(RandomSeed, Conforms) {
                  {.most_ahead = 500});
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace penstock::data

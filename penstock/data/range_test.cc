@@ -9,7 +9,7 @@
 #include "penstock/data/testing/conformance.h"
 
 namespace penstock::data {
-namespace {
+namespace range_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -80,5 +80,5 @@ TEST(Range, RefusesToStandStill) {
   EXPECT_EQ(Dataset::Range(0, 5, 0).status().message(), "Range(0, 5, 0): the step must not be 0");
 }
 
-}  // namespace
+}  // namespace range_test
 }  // namespace penstock::data

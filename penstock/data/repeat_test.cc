@@ -22,7 +22,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace repeat_test {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -160,5 +160,5 @@ TEST(Repeat, GivesRoundsThatWereOpenedEarlyInOrder) {
   EXPECT_THAT(*ReadAll(one.Repeat(3), {.file_system = fs}), ElementsAreArray(want));
 }
 
-}  // namespace
+}  // namespace repeat_test
 }  // namespace penstock::data

@@ -11,12 +11,9 @@
 namespace penstock::data {
 namespace {
 
-constexpr double kReaderWaits = 0.05;
 constexpr size_t kNameWidth = 44;
 
 double Share(double part, double of) { return of > 0 ? part / of : 0; }
-
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 std::string Short(absl::string_view name) {
   if (name.size() <= kNameWidth) return std::string(name);
@@ -60,6 +57,8 @@ std::string Summary(const PipelineReport& report) {
 }
 
 }  // namespace
+
+std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 double Pressure(absl::Span<const StageStats> stages, size_t stage, double seconds) {
   const StageStats& s = stages[stage];

@@ -39,8 +39,11 @@ struct PipelineReport {
 //   passes on  the share of the time in which the driving thread was at it
 double Pressure(absl::Span<const StageStats> stages, size_t stage, double seconds);
 
+// A reader that waits for a smaller share of the time is kept busy enough.
+inline constexpr double kReaderWaits = 0.05;
+
 // The stage that limits the pipeline: the hardest pressed. None when the reader waits less than
-// 5 % of the time: then it is the reader.
+// kReaderWaits: then it is the reader.
 std::optional<size_t> Bottleneck(absl::Span<const StageStats> stages, double seconds,
                                  double reader_wait_seconds);
 
@@ -53,6 +56,8 @@ std::string Dot(const PipelineReport& report);
 // How deep each stage is nested: 0 on the way to the reader, one more for each stage of several
 // inputs behind it.
 std::vector<int> Depths(absl::Span<const StageStats> stages);
+// "5 %" of 0.05.
+std::string Percent(double share);
 // `text` within the quotes of a label.
 std::string DotQuoted(absl::string_view text);
 

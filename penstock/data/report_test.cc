@@ -8,7 +8,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace report_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -176,5 +176,5 @@ TEST(DescriptionTest, IsDrawn) {
       << dot;
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace penstock::data

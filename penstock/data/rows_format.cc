@@ -30,9 +30,9 @@ void AppendShape(const Shape& shape, std::string* out) {
 }
 
 // Takes the bytes apart; once out of bounds, everything is empty and ok() false.
-class Reader {
+class RowsReader {
  public:
-  explicit Reader(absl::string_view bytes) : bytes_(bytes) {}
+  explicit RowsReader(absl::string_view bytes) : bytes_(bytes) {}
 
   bool ok() const { return ok_; }
   size_t at() const { return at_; }
@@ -88,7 +88,7 @@ void AppendOrigins(const Rows& rows, std::string* out) {
 }
 
 // Reads the next origin into `origin`, which holds the one before.
-bool ReadOrigin(Reader& reader, std::string* origin) {
+bool ReadOrigin(RowsReader& reader, std::string* origin) {
   const uint64_t shared = reader.Varint();
   const absl::string_view rest = reader.Bytes(reader.Varint());
   if (!reader.ok() || shared > origin->size()) return false;
@@ -101,7 +101,7 @@ class StoredOrigins : public OriginSource {
  public:
   explicit StoredOrigins(absl::string_view bytes) : bytes_(bytes) {}
   std::string At(int64_t index) const override {
-    Reader reader(bytes_);
+    RowsReader reader(bytes_);
     std::string origin;
     for (int64_t i = 0; i <= index; ++i) ReadOrigin(reader, &origin);
     return origin;
@@ -145,7 +145,7 @@ void AppendColumn(const Rows& rows, int column, DType dtype, std::string* out) {
 }
 
 // Fails the reader when the spec has no such shape, or more elements than there are bytes.
-Shape ReadShape(Reader& reader, const ColumnSpec& spec) {
+Shape ReadShape(RowsReader& reader, const ColumnSpec& spec) {
   std::vector<int64_t> extents;
   const uint64_t rank = reader.Varint();
   if (rank != static_cast<uint64_t>(spec.shape.rank())) reader.Fail();
@@ -165,7 +165,7 @@ Shape ReadShape(Reader& reader, const ColumnSpec& spec) {
   return shape;
 }
 
-Array ReadElements(Reader& reader, const ColumnSpec& spec, uint64_t elements,
+Array ReadElements(RowsReader& reader, const ColumnSpec& spec, uint64_t elements,
                    const std::shared_ptr<const void>& owner) {
   const bool strings = spec.dtype == DType::kString;
   const uint64_t width = strings ? 1 : static_cast<uint64_t>(base::ByteWidth(spec.dtype));
@@ -191,7 +191,7 @@ Array ReadElements(Reader& reader, const ColumnSpec& spec, uint64_t elements,
   return out;
 }
 
-Column ReadColumn(Reader& reader, const ColumnSpec& spec, int64_t rows,
+Column ReadColumn(RowsReader& reader, const ColumnSpec& spec, int64_t rows,
                   const std::shared_ptr<const void>& owner) {
   const uint64_t kind = reader.Varint();
   if (kind > 1) reader.Fail();
@@ -233,7 +233,7 @@ std::string SerializeRows(const Rows& rows, const ElementSpec& spec) {
 
 absl::StatusOr<BlockPtr> ParseRows(absl::string_view bytes, std::shared_ptr<const void> owner,
                                    const ElementSpec& spec) {
-  Reader reader(bytes);
+  RowsReader reader(bytes);
   const auto damage = [&] {
     return absl::DataLossError(absl::StrCat("the rows are damaged at byte ", reader.at()));
   };

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::data {
-namespace {
+namespace rows_format_test {
 
 using base::Array;
 using base::DType;
@@ -120,5 +120,5 @@ TEST(RowsFormat, RefusesShapesThatTheSpecHasNot) {
   EXPECT_FALSE(ParseRows(bytes, nullptr, other).ok());
 }
 
-}  // namespace
+}  // namespace rows_format_test
 }  // namespace penstock::data

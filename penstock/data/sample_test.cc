@@ -13,7 +13,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace sample_test {
 
 using base::Array;
 using base::DType;
@@ -144,5 +144,5 @@ TEST(Sample, NamesWhatIsWrong) {
   EXPECT_THAT(message({d, Dataset::Range(0, 3)}, {}), HasSubstr("'x'"));
 }
 
-}  // namespace
+}  // namespace sample_test
 }  // namespace penstock::data

@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace scan_test {
 
 using base::Array;
 using base::DType;
@@ -96,5 +96,5 @@ TEST(Scan, Conforms) {
                  {.rows_depend_on_order = true, .most_ahead = 20000});
 }
 
-}  // namespace
+}  // namespace scan_test
 }  // namespace penstock::data

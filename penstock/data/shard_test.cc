@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace shard_test {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -69,5 +69,5 @@ TEST(Shard, RefusesAShardThatIsNotThere) {
             "Shard(3, -1): the index must lie between 0 and the count - 1");
 }
 
-}  // namespace
+}  // namespace shard_test
 }  // namespace penstock::data

@@ -12,7 +12,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace shuffle_test {
 
 using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
@@ -113,5 +113,5 @@ TEST(Shuffle, FollowsTheIteratorsSeedUnlessItHasItsOwn) {
 
 TEST(Shuffle, RefusesABufferOfNothing) { EXPECT_FALSE(Numbers(3).Shuffle(0).status().ok()); }
 
-}  // namespace
+}  // namespace shuffle_test
 }  // namespace penstock::data

@@ -27,7 +27,7 @@ constexpr int64_t kOfOthers = -1;  // in place of a record's number
 // When automatic.
 // An object store gets kObjectStoreRequests, where each record is one.
 constexpr int kThreads = 32;
-constexpr int64_t kReadsAtOnce = 16;
+constexpr int64_t kRangesAtOnce = 16;
 // A process may have 1024 files open by default.
 constexpr size_t kMostOpenFiles = 256;
 
@@ -106,7 +106,7 @@ class PlaceOrigins : public OriginSource {
 };
 
 // What the jobs of one pass share.
-struct Pass {
+struct ShuffledPass {
   std::shared_ptr<const RecordTable> table;
   OpenFiles files;
   bool verify;
@@ -117,7 +117,7 @@ struct Pass {
 // Some records that follow each other in the random order: read by one job, then a block.
 class Portion : public std::enable_shared_from_this<Portion> {
  public:
-  Portion(std::shared_ptr<Pass> pass, std::vector<int64_t> numbers)
+  Portion(std::shared_ptr<ShuffledPass> pass, std::vector<int64_t> numbers)
       : pass_(std::move(pass)), numbers_(std::move(numbers)) {
     for (int64_t number : numbers_) {
       if (number == kOfOthers) continue;
@@ -179,7 +179,7 @@ class Portion : public std::enable_shared_from_this<Portion> {
     return block;
   }
 
-  const std::shared_ptr<Pass> pass_;
+  const std::shared_ptr<ShuffledPass> pass_;
   const std::vector<int64_t> numbers_;
   int64_t bytes_ = 0;
   MemoryCharge charge_;  // the block's, once read
@@ -197,8 +197,8 @@ class ShuffledTfRecordsNode : public Node {
                         uint64_t seed, bool in_object_store)
       : Node(context, nullptr),
         order_(static_cast<uint64_t>(table->size()), seed),
-        pass_(new Pass{std::move(table), OpenFiles(context.file_system, std::move(shards)),
-                       options.verify, context.counters, context.memory}),
+        pass_(new ShuffledPass{std::move(table), OpenFiles(context.file_system, std::move(shards)),
+                               options.verify, context.counters, context.memory}),
         meter_(engine_, counters_),
         need_(context.memory),
         reads_(ReadsKnob(context, options, in_object_store)),
@@ -284,7 +284,7 @@ class ShuffledTfRecordsNode : public Node {
                                                bool in_object_store) {
     const KnobOptions knob = {
         .what = "reads under way or done",
-        .start = in_object_store ? int64_t{2} * kObjectStoreRequests : kReadsAtOnce,
+        .start = in_object_store ? int64_t{2} * kObjectStoreRequests : kRangesAtOnce,
         .least = 2,
         .most = int64_t{2} * (in_object_store ? kObjectStoreRequests : kThreads)};
     if (options.parallel_files == 0) return context.MakeKnob(knob);
@@ -316,7 +316,7 @@ class ShuffledTfRecordsNode : public Node {
   }
 
   const base::IndexPermutation order_;
-  const std::shared_ptr<Pass> pass_;
+  const std::shared_ptr<ShuffledPass> pass_;
   WaitMeter meter_;
   int64_t batch_ = 0;  // of this many records some are this machine's
   HostShard host_;

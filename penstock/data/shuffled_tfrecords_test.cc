@@ -14,7 +14,7 @@
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
-namespace {
+namespace shuffled_tfrecords_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAreArray;
@@ -153,5 +153,5 @@ TEST(ShuffledTfRecords, OfNothingIsNothing) {
   EXPECT_EQ(ReadAll(Shuffled().Repeat(), {.file_system = fs})->size(), 0);
 }
 
-}  // namespace
+}  // namespace shuffled_tfrecords_test
 }  // namespace penstock::data

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::data {
-namespace {
+namespace small_files_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -40,5 +40,5 @@ TEST(SmallFiles, NamesAllPatternsButNoLongList) {
               HasSubstr("pack 'gs://b/a' ... --out"));
 }
 
-}  // namespace
+}  // namespace small_files_test
 }  // namespace penstock::data

@@ -27,7 +27,7 @@
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
-namespace {
+namespace soak_test {
 
 using base::Array;
 using base::DType;
@@ -272,5 +272,5 @@ TEST_F(Soak, LeavesNothingBehind) {
 #endif
 }
 
-}  // namespace
+}  // namespace soak_test
 }  // namespace penstock::data

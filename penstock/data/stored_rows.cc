@@ -25,7 +25,7 @@ namespace penstock::data {
 namespace {
 
 constexpr int64_t kFormat = 2;
-constexpr absl::string_view kSuffix = ".tfrec";
+constexpr absl::string_view kFileSuffix = ".tfrec";
 // An element is as large as it is.
 constexpr int64_t kMostRecordBytes = int64_t{1} << 40;
 
@@ -157,9 +157,9 @@ absl::Status CheckPipeline(const StoredRowsKey& key, const Manifest& manifest) {
 
 bool IsElementsFile(const StoredRowsKey& key, absl::string_view name) {
   return absl::ConsumePrefix(&name, absl::StrCat(key.kind, "-")) &&
-         absl::ConsumeSuffix(&name, kSuffix) && std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isxdigit(c) || c == '-';
-         });
+         absl::ConsumeSuffix(&name, kFileSuffix) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isxdigit(c) || c == '-'; });
 }
 
 // Removes what runs that were killed, and older caches, have left. Of unpublished files nobody can
@@ -293,7 +293,7 @@ absl::StatusOr<std::unique_ptr<StoredRowsWriter>> StoredRowsWriter::Create(
 
 absl::Status StoredRowsWriter::OpenFile() {
   if (files_.empty() && lock_.valid()) RemoveLeftovers(key_, io::ParseUri(key_.folder)->path);
-  files_.push_back(absl::StrFormat("%s-%s-%05d%s", key_.kind, id_, files_.size(), kSuffix));
+  files_.push_back(absl::StrFormat("%s-%s-%05d%s", key_.kind, id_, files_.size(), kFileSuffix));
   PENSTOCK_ASSIGN_OR_RETURN(writer_, record::TfRecordWriter::Create(*fs_, In(key_, files_.back())));
   return absl::OkStatus();
 }

@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace take_skip_test {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -40,5 +40,5 @@ TEST(Skip, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Skip(4); });
 }
 
-}  // namespace
+}  // namespace take_skip_test
 }  // namespace penstock::data

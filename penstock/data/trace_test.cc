@@ -9,7 +9,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace trace_test {
 
 using base::NamedArrays;
 
@@ -73,5 +73,5 @@ TEST(PipelineTrace, StagesWithinAnInterleaveAreTraced) {
   EXPECT_GE(counts.at("Take"), 3);
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace penstock::data

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 
 #include "penstock/base/available_memory.h"
+#include "penstock/data/report.h"
 #include "penstock/data/stage.h"
 
 namespace penstock::data {
@@ -15,9 +16,7 @@ namespace {
 constexpr double kLeastSeconds = 0.1;
 constexpr double kMostSeconds = 2;
 constexpr int64_t kLeastElements = 8;
-// Shares of the time. A reader that waits less is kept busy enough.
-constexpr double kReaderWaits = 0.05;
-constexpr double kStageWaits = 0.1;
+constexpr double kStageWaits = 0.1;  // a share of the time
 // A change that does less is noise.
 constexpr double kRateGain = 1.1;
 constexpr double kWaitGain = 0.7;
@@ -29,8 +28,6 @@ constexpr size_t kMostDecisions = 1000;
 std::string Print(const KnobOptions& options, int64_t value) {
   return options.bytes ? base::PrintBytes(value) : absl::StrCat(value);
 }
-
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 }  // namespace
 

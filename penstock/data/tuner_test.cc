@@ -6,7 +6,7 @@
 #include "penstock/data/stage.h"
 
 namespace penstock::data {
-namespace {
+namespace tuner_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -151,5 +151,5 @@ TEST_F(TunerTest, JudgesByEnoughElements) {
   EXPECT_EQ(reads->value(), 16);
 }
 
-}  // namespace
+}  // namespace tuner_test
 }  // namespace penstock::data

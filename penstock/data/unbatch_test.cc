@@ -10,7 +10,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace unbatch_test {
 
 using base::Array;
 using base::DType;
@@ -106,5 +106,5 @@ TEST(Rebatch, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Batch(8).Rebatch(2); });
 }
 
-}  // namespace
+}  // namespace unbatch_test
 }  // namespace penstock::data

@@ -11,7 +11,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace window_test {
 
 using base::Array;
 using base::DType;
@@ -96,5 +96,5 @@ TEST(Window, Conforms) {
                  {.most_ahead = 400});
 }
 
-}  // namespace
+}  // namespace window_test
 }  // namespace penstock::data

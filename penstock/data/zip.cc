@@ -28,9 +28,9 @@ constexpr uint16_t kVersion64 = 45;  // 4.5: the 64-bit extension
 constexpr int64_t kMostDeflateRatio = 1032;
 
 // Reads little-endian numbers; once out of bounds, everything is 0 and ok() false.
-class Reader {
+class FieldReader {
  public:
-  Reader(absl::string_view bytes, uint64_t at) : bytes_(bytes), at_(at) {}
+  FieldReader(absl::string_view bytes, uint64_t at) : bytes_(bytes), at_(at) {}
 
   bool ok() const { return ok_; }
   absl::string_view Bytes(uint64_t count) {
@@ -62,7 +62,7 @@ class Reader {
   bool ok_ = true;
 };
 
-absl::Status Damage(absl::string_view what) {
+absl::Status DamagedZip(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("zip archive: ", what));
 }
 
@@ -73,10 +73,10 @@ struct Directory {
 
 absl::StatusOr<Directory> FindDirectory(absl::string_view archive) {
   // The end record stands last, before a comment of at most 64 kB.
-  if (archive.size() < kEndSize) return Damage("too short");
+  if (archive.size() < kEndSize) return DamagedZip("too short");
   const size_t first = archive.size() - std::min<size_t>(archive.size(), kEndSize + UINT16_MAX);
   for (size_t at = archive.size() - kEndSize + 1; at-- > first;) {
-    Reader end(archive, at);
+    FieldReader end(archive, at);
     if (end.U32() != kEnd) continue;
     end.Pass(6);  // numbers of disks, members on this one
     Directory directory = {.members = end.U16(), .offset = 0};
@@ -84,19 +84,19 @@ absl::StatusOr<Directory> FindDirectory(absl::string_view archive) {
     directory.offset = end.U32();
     if (at + kEndSize + end.U16() != archive.size()) continue;
     if (at < kEnd64LocatorSize) return directory;
-    Reader locator(archive, at - kEnd64LocatorSize);
+    FieldReader locator(archive, at - kEnd64LocatorSize);
     if (locator.U32() != kEnd64Locator) return directory;
     locator.Pass(4);
-    Reader end64(archive, locator.U64());
-    if (end64.U32() != kEnd64) return Damage("the 64-bit end record is not where it should be");
+    FieldReader end64(archive, locator.U64());
+    if (end64.U32() != kEnd64) return DamagedZip("the 64-bit end record is not where it should be");
     end64.Pass(28);  // its size, versions, disks, members on this disk
     directory.members = end64.U64();
     end64.Pass(8);
     directory.offset = end64.U64();
-    if (!end64.ok()) return Damage("the 64-bit end record is cut short");
+    if (!end64.ok()) return DamagedZip("the 64-bit end record is cut short");
     return directory;
   }
-  return Damage("no end record: it is no zip archive, or cut short");
+  return DamagedZip("no end record: it is no zip archive, or cut short");
 }
 
 struct Entry {
@@ -108,11 +108,11 @@ struct Entry {
 
 // Sizes that do not fit 32 bits stand in an extra field, in this order.
 bool ReadExtra64(absl::string_view extra, Entry& entry) {
-  Reader fields(extra, 0);
+  FieldReader fields(extra, 0);
   for (size_t left = extra.size(); left >= 4;) {
     const uint16_t id = fields.U16();
     const uint16_t size = fields.U16();
-    Reader field(fields.Bytes(size), 0);
+    FieldReader field(fields.Bytes(size), 0);
     if (!fields.ok()) return false;
     left -= 4 + size;
     if (id != kExtra64) continue;
@@ -124,9 +124,9 @@ bool ReadExtra64(absl::string_view extra, Entry& entry) {
   return true;
 }
 
-absl::StatusOr<Entry> ReadEntry(Reader& directory) {
+absl::StatusOr<Entry> ReadEntry(FieldReader& directory) {
   Entry entry;
-  if (directory.U32() != kDirectoryEntry) return Damage("the directory is damaged");
+  if (directory.U32() != kDirectoryEntry) return DamagedZip("the directory is damaged");
   directory.Pass(4);  // versions
   const uint16_t flags = directory.U16();
   const uint16_t method = directory.U16();
@@ -142,7 +142,8 @@ absl::StatusOr<Entry> ReadEntry(Reader& directory) {
   entry.member.name = std::string(directory.Bytes(name_size));
   const absl::string_view extra = directory.Bytes(extra_size);
   directory.Pass(comment_size);
-  if (!directory.ok() || !ReadExtra64(extra, entry)) return Damage("the directory is cut short");
+  if (!directory.ok() || !ReadExtra64(extra, entry))
+    return DamagedZip("the directory is cut short");
   if ((flags & kEncrypted) != 0) {
     return absl::UnimplementedError(
         absl::StrCat("zip archive: member '", entry.member.name, "' is encrypted"));
@@ -158,7 +159,7 @@ absl::StatusOr<Entry> ReadEntry(Reader& directory) {
 
 absl::Status FindBytes(absl::string_view archive, Entry& entry) {
   ZipMember& member = entry.member;
-  Reader header(archive, entry.header);
+  FieldReader header(archive, entry.header);
   const uint32_t signature = header.U32();
   header.Pass(22);
   const uint16_t name_size = header.U16();
@@ -166,14 +167,14 @@ absl::Status FindBytes(absl::string_view archive, Entry& entry) {
   header.Pass(uint64_t{name_size} + extra_size);
   member.compressed = header.Bytes(entry.compressed_size);
   if (!header.ok() || signature != kLocalHeader) {
-    return Damage(absl::StrCat("member '", member.name, "' does not lie within the archive"));
+    return DamagedZip(absl::StrCat("member '", member.name, "' does not lie within the archive"));
   }
   const uint64_t most = member.deflated
                             ? (member.compressed.size() + 1) * uint64_t{kMostDeflateRatio}
                             : member.compressed.size();
   if (entry.size > most || (!member.deflated && entry.size != most)) {
-    return Damage(absl::StrCat("member '", member.name, "' of ", member.compressed.size(),
-                               " bytes cannot unpack to ", entry.size));
+    return DamagedZip(absl::StrCat("member '", member.name, "' of ", member.compressed.size(),
+                                   " bytes cannot unpack to ", entry.size));
   }
   member.size = static_cast<int64_t>(entry.size);
   return absl::OkStatus();
@@ -247,13 +248,13 @@ absl::StatusOr<std::string> Deflate(absl::Span<const absl::string_view> pieces) 
 absl::StatusOr<std::vector<ZipMember>> ListZip(absl::string_view archive) {
   PENSTOCK_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(archive));
   std::vector<ZipMember> members;
-  Reader entries(archive, directory.offset);
+  FieldReader entries(archive, directory.offset);
   uint64_t total = 0;
   for (uint64_t i = 0; i < directory.members; ++i) {
     PENSTOCK_ASSIGN_OR_RETURN(Entry entry, ReadEntry(entries));
     PENSTOCK_RETURN_IF_ERROR(FindBytes(archive, entry));
     total += entry.member.compressed.size();
-    if (total > archive.size()) return Damage("members overlap");
+    if (total > archive.size()) return DamagedZip("members overlap");
     members.push_back(std::move(entry.member));
   }
   return members;
@@ -264,10 +265,10 @@ absl::Status UnpackZipMember(const ZipMember& member, absl::Span<char> out) {
   if (!member.deflated) {
     std::copy(member.compressed.begin(), member.compressed.end(), out.begin());
   } else if (const absl::Status status = Inflate(member.compressed, out); !status.ok()) {
-    return Damage(absl::StrCat("member '", member.name, "' is damaged"));
+    return DamagedZip(absl::StrCat("member '", member.name, "' is damaged"));
   }
   if (Crc32(0, absl::string_view(out.data(), out.size())) != member.crc32) {
-    return Damage(absl::StrCat("member '", member.name, "' does not agree with its checksum"));
+    return DamagedZip(absl::StrCat("member '", member.name, "' does not agree with its checksum"));
   }
   return absl::OkStatus();
 }

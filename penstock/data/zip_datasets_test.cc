@@ -13,7 +13,7 @@
 #include "penstock/data/testing/source.h"
 
 namespace penstock::data {
-namespace {
+namespace zip_datasets_test {
 
 using base::Array;
 using base::DType;
@@ -207,5 +207,5 @@ TEST(Zip, StaysAlignedWhenAnErrorIsLeftOut) {
   }
 }
 
-}  // namespace
+}  // namespace zip_datasets_test
 }  // namespace penstock::data

@@ -82,7 +82,7 @@ class JpegWriter {
   unsigned long file_size_ = 0;    // NOLINT: libjpeg's type
 };
 
-struct FreeContext {
+struct FreeEncoder {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
 
@@ -103,7 +103,7 @@ absl::StatusOr<std::string> EncodeJpeg(ImageView image, const JpegOptions& optio
 absl::StatusOr<std::string> EncodePng(ImageView image, const PngOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckEncodable(image));
   PENSTOCK_RETURN_IF_ERROR(CheckRange("PNG compression", options.compression, 0, 9));
-  std::unique_ptr<spng_ctx, FreeContext> context(spng_ctx_new(SPNG_CTX_ENCODER));
+  std::unique_ptr<spng_ctx, FreeEncoder> context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (context == nullptr) return absl::ResourceExhaustedError("PNG encoder: out of memory");
   spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
   spng_set_option(context.get(), SPNG_IMG_COMPRESSION_LEVEL, options.compression);

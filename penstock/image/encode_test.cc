@@ -9,7 +9,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace encode_test {
 
 ImageView Pixels(const base::Array& array) { return *ViewOf(array); }
 
@@ -118,5 +118,5 @@ TEST(Encode, RefusesWhatItCannotWrite) {
   EXPECT_TRUE(absl::IsInvalidArgument(EncodeJpeg(Pixels(wide)).status()));
 }
 
-}  // namespace
+}  // namespace encode_test
 }  // namespace penstock::image

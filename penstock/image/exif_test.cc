@@ -7,7 +7,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace exif_test {
 
 // A TIFF header and a directory with Make (an offset beyond the end, never followed) and
 // Orientation.
@@ -79,5 +79,5 @@ TEST(Exif, WindowsTurnAsBoxesDo) {
   }
 }
 
-}  // namespace
+}  // namespace exif_test
 }  // namespace penstock::image

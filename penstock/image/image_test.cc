@@ -13,7 +13,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace image_test {
 
 using ::testing::HasSubstr;
 
@@ -519,5 +519,5 @@ TEST(Image, RefusesNormalisationsThatMakeNoNumbers) {
   EXPECT_TRUE(to({}, base::DType::kF32).ok());
 }
 
-}  // namespace
+}  // namespace image_test
 }  // namespace penstock::image

@@ -20,7 +20,7 @@ constexpr int kMostScans = 100;
 // Rows asked for at once; libjpeg gives at most one row of its blocks, and one or two are usual.
 constexpr int kRowsAtOnce = 4;
 
-bool Matches(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
+bool IsJpeg(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
 
 absl::Status CutOff(size_t offset) {
   return absl::DataLossError(absl::StrCat("cut off at byte ", offset, ", before the image's size"));
@@ -293,6 +293,6 @@ absl::Status DecodeJpeg(const CodecRequest& request, const MutableImageView& out
 }  // namespace
 
 const Codec kJpegCodec = {Format::kJpeg, "JPEG",       /*reduces=*/true,
-                          Matches,       ReadJpegInfo, DecodeJpeg};
+                          IsJpeg,        ReadJpegInfo, DecodeJpeg};
 
 }  // namespace penstock::image

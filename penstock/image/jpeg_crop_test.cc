@@ -15,7 +15,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace jpeg_crop_test {
 
 struct Sampling {
   int components;
@@ -134,5 +134,5 @@ INSTANTIATE_TEST_SUITE_P(
                           info.param.vertical, info.param.progressive ? "Progressive" : "");
     });
 
-}  // namespace
+}  // namespace jpeg_crop_test
 }  // namespace penstock::image

@@ -55,8 +55,8 @@ int Advance(int symbol, bool ac) {
 }
 
 // How many extra bits follow a symbol.
-int Size(int symbol) { return symbol & 15; }
-uint32_t Mask(int symbol) { return (1u << Size(symbol)) - 1; }
+int NumExtraBits(int symbol) { return symbol & 15; }
+uint32_t Mask(int symbol) { return (1u << NumExtraBits(symbol)) - 1; }
 
 // T.81, F.2.2.1: extra bits that begin with 0 are of a negative number. Without a branch, for signs
 // are hard to predict.
@@ -109,7 +109,7 @@ inline JpegHuffman::Step JpegHuffman::Codes::Next(uint64_t window) const {
     const int place = static_cast<int>(next >> (16 - l)) + first[l];
     code = {static_cast<uint8_t>(l), symbols[static_cast<size_t>(place)]};
   }
-  const int length = code.length + Size(code.symbol);
+  const int length = code.length + NumExtraBits(code.symbol);
   const uint32_t mask = Mask(code.symbol);
   const auto extra = static_cast<uint32_t>(window >> (64 - length)) & mask;
   return {length, Advance(code.symbol, ac), Extend(extra, mask)};
@@ -123,7 +123,7 @@ void JpegHuffman::AcTable::Build(const JHUFF_TBL& spec) {
       look[bits] = kNone;
       continue;
     }
-    const int length = one.length + Size(one.symbol);
+    const int length = one.length + NumExtraBits(one.symbol);
     const int advance = Advance(one.symbol, /*ac=*/true);
     look[bits] = Pack(0, Mask(one.symbol), advance, advance, length);
     if (length > kLookBits || advance == kToEnd) continue;
@@ -132,7 +132,7 @@ void JpegHuffman::AcTable::Build(const JHUFF_TBL& spec) {
     const uint32_t mask = Mask(one.symbol);
     const int value = Extend(static_cast<uint32_t>(bits) >> (kLookBits - length) & mask, mask);
     look[bits] = Pack(value, Mask(two.symbol), advance, advance + Advance(two.symbol, /*ac=*/true),
-                      length + two.length + Size(two.symbol));
+                      length + two.length + NumExtraBits(two.symbol));
   }
 }
 

@@ -14,7 +14,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace jpeg_huffman_test {
 
 // Of one colour, or of black and white dots, whose blocks are full to the last coefficient.
 base::Array Flat(Size size, int channels) {
@@ -124,5 +124,5 @@ TEST(JpegHuffmanTest, AgreesWithLibjpegOnDamagedFiles) {
   EXPECT_LT(refused, kFiles - kFiles / 20);
 }
 
-}  // namespace
+}  // namespace jpeg_huffman_test
 }  // namespace penstock::image

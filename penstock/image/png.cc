@@ -16,7 +16,7 @@ namespace {
 constexpr absl::string_view kSignature("\x89PNG\r\n\x1a\n", 8);
 constexpr size_t kHeaderChunkEnd = 8 + 12 + 13;  // signature, and IHDR with its frame
 
-bool Matches(absl::string_view bytes) { return absl::StartsWith(bytes, kSignature); }
+bool IsPng(absl::string_view bytes) { return absl::StartsWith(bytes, kSignature); }
 
 int ChannelsOfColourType(int type) {
   switch (type) {
@@ -110,7 +110,7 @@ absl::Status CheckChunks(const CodecRequest& request) {
   return absl::OkStatus();
 }
 
-struct FreeContext {
+struct FreeDecoder {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
 
@@ -156,7 +156,7 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
   const ImageInfo& info = request.info;
   const Box& box = request.box;
 
-  std::unique_ptr<spng_ctx, FreeContext> context(spng_ctx_new(0));
+  std::unique_ptr<spng_ctx, FreeDecoder> context(spng_ctx_new(0));
   if (context == nullptr) return absl::ResourceExhaustedError("out of memory");
   // Text, profiles and such are inflated by libspng though nobody asks for them.
   constexpr size_t kMostMetadata = size_t{16} << 20;
@@ -202,6 +202,6 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
 
 }  // namespace
 
-const Codec kPngCodec = {Format::kPng, "PNG", /*reduces=*/false, Matches, ReadPngInfo, DecodePng};
+const Codec kPngCodec = {Format::kPng, "PNG", /*reduces=*/false, IsPng, ReadPngInfo, DecodePng};
 
 }  // namespace penstock::image

@@ -12,7 +12,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace resize_test {
 
 // The formula of resize.h, in double, every output pixel from all input pixels.
 double Weight(const ResizeOptions& options, double scale, int i, int j) {
@@ -283,5 +283,5 @@ TEST(Resize, OfAWindowTakesPartsOfPixels) {
   EXPECT_NEAR(out[1], 55, kTolerance);
 }
 
-}  // namespace
+}  // namespace resize_test
 }  // namespace penstock::image

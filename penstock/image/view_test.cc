@@ -11,7 +11,7 @@
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
-namespace {
+namespace view_test {
 
 TEST(View, ACropIsAViewOfTheSameMemory) {
   base::Array array = NoisyPicture({10, 12}, 3);
@@ -170,5 +170,5 @@ TEST(View, RefusesRandomCropsOfNoArea) {
   }
 }
 
-}  // namespace
+}  // namespace view_test
 }  // namespace penstock::image

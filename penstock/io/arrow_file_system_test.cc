@@ -15,7 +15,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace arrow_file_system_test {
 
 // One for the whole program, as FileSystem::Default is.
 const std::shared_ptr<FileSystem>& SharedFileSystem() {
@@ -143,5 +143,5 @@ TEST_F(ArrowFileSystem, KeepsSecretsOutOfMessages) {
   EXPECT_EQ(status.message().find("secret"), absl::string_view::npos) << status;
 }
 
-}  // namespace
+}  // namespace arrow_file_system_test
 }  // namespace penstock::io

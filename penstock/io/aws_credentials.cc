@@ -9,16 +9,12 @@
 #include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/environment.h"
 #include "penstock/io/local_file_system.h"
 #include "penstock/io/percent_encoding.h"
 
 namespace penstock::io {
 namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string FirstOf(std::initializer_list<std::string> values) {
   for (const std::string& value : values) {

@@ -14,7 +14,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace aws_credentials_test {
 
 constexpr char kKeys[] = R"(# a comment
 [default]
@@ -125,5 +125,5 @@ TEST(IniValue, ReadsWhatIsNoIniFile) {
   EXPECT_EQ(IniValue("[default]\r\na = b=c\r\n", "default", "a"), "b=c");
 }
 
-}  // namespace
+}  // namespace aws_credentials_test
 }  // namespace penstock::io

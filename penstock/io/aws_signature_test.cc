@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::io {
-namespace {
+namespace aws_signature_test {
 
 using testing::Contains;
 using testing::EndsWith;
@@ -66,5 +66,5 @@ TEST(AwsSignature, SignsTheSessionsToken) {
               Not(Contains(HasSubstr("token"))));
 }
 
-}  // namespace
+}  // namespace aws_signature_test
 }  // namespace penstock::io

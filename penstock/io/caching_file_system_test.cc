@@ -21,7 +21,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace caching_file_system_test {
 
 using Fault = ScriptedGcs::Fault;
 using Request = ScriptedGcs::Request;
@@ -296,5 +296,5 @@ TEST(CacheOfEnvironment, IsNamedByIt) {
   ::unsetenv("PENSTOCK_CACHE_DIR");
 }
 
-}  // namespace
+}  // namespace caching_file_system_test
 }  // namespace penstock::io

@@ -13,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #define XXH_INLINE_ALL
 #include <arrow/vendored/xxhash.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/io/file_descriptor.h"
 #include "penstock/io/local_output_stream.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
@@ -111,10 +111,6 @@ struct Entry {
   timespec read_at;
 };
 
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
-};
-
 // Nobody writes it: the kernel lets go of a killed process's locks.
 bool IsAbandoned(const std::string& part) {
   const FileDescriptor fd(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
@@ -122,7 +118,7 @@ bool IsAbandoned(const std::string& part) {
 }
 
 void ListFolder(const std::string& path, std::vector<Entry>& entries) {
-  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
+  const OpenFolder folder(::opendir(path.c_str()));
   if (folder == nullptr) return;
   while (const dirent* entry = ::readdir(folder.get())) {
     struct stat info;

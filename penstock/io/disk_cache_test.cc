@@ -21,7 +21,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace disk_cache_test {
 
 namespace fs = std::filesystem;
 
@@ -272,5 +272,5 @@ TEST_F(DiskCaches, SaysWhyItCannotBeUsed) {
   EXPECT_FALSE(DiskCache::Open({.folder = folder_, .max_bytes = 0}).ok());
 }
 
-}  // namespace
+}  // namespace disk_cache_test
 }  // namespace penstock::io

@@ -1,8 +1,10 @@
-// An open file that closes itself.
+// Open files and folders that close themselves.
 #pragma once
 
+#include <memory>
 #include <utility>
 
+#include <dirent.h>
 #include <unistd.h>
 
 namespace penstock::io {
@@ -26,5 +28,10 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+using OpenFolder = std::unique_ptr<DIR, CloseFolder>;  // nullptr: see errno
 
 }  // namespace penstock::io

@@ -25,7 +25,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace gcs_file_system_test {
 
 using Fault = ScriptedGcs::Fault;
 using Request = ScriptedGcs::Request;
@@ -503,5 +503,5 @@ TEST_F(GcsFromAfar, LosesNothingWhenConnectionsBreakAndTheServiceIsAway) {
   EXPECT_GT(cut, 0);
 }
 
-}  // namespace
+}  // namespace gcs_file_system_test
 }  // namespace penstock::io

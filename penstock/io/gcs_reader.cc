@@ -15,7 +15,7 @@ namespace penstock::io {
 namespace {
 
 // {"error": {"message": "..."}}.
-std::string MessageOf(const std::string& body) {
+std::string GcsMessageOf(const std::string& body) {
   const auto json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("error") && json["error"].is_object()) {
     const auto message = json["error"].find("message");
@@ -28,10 +28,10 @@ std::string GenerationOf(const HttpAnswer& answer) {
   return answer.generation == 0 ? "" : absl::StrCat(answer.generation);
 }
 
-constexpr ObjectService kService = {
+constexpr ObjectService kGcs = {
     .version_of = &GenerationOf,
     .version_name = "generation",
-    .message_of = &MessageOf,
+    .message_of = &GcsMessageOf,
 };
 
 // Names of objects stand in one step of the URL.
@@ -52,7 +52,7 @@ std::optional<int64_t> NumberOf(const nlohmann::json& json, const char* field) {
 
 GcsReader::GcsReader(std::shared_ptr<HttpClient> http, GcsEndpoint endpoint, Authorize authorize,
                      uint64_t seed)
-    : ObjectReader(std::move(http), kService, endpoint.retry_limit_seconds, seed),
+    : ObjectReader(std::move(http), kGcs, endpoint.retry_limit_seconds, seed),
       url_(endpoint.url()),
       authorize_(std::move(authorize)) {}
 

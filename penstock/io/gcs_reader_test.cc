@@ -9,7 +9,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace gcs_reader_test {
 
 class GcsReaders : public testing::Test {
  protected:
@@ -57,5 +57,5 @@ TEST_F(GcsReaders, AskNothingWithoutTheCredentialsTheyWant) {
   EXPECT_TRUE(gcs_.requests().empty());
 }
 
-}  // namespace
+}  // namespace gcs_reader_test
 }  // namespace penstock::io

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::io {
-namespace {
+namespace glob_test {
 
 // All strings of at most `length` letters.
 std::vector<std::string> AllStrings(absl::string_view letters, int length) {
@@ -116,5 +116,5 @@ TEST(Glob, KnowsAPatternFromAName) {
   for (const char* name : {"", "a", "a]", "{a,b}", "a\\b"}) EXPECT_FALSE(HasWildcard(name)) << name;
 }
 
-}  // namespace
+}  // namespace glob_test
 }  // namespace penstock::io

@@ -23,7 +23,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace google_access_token_test {
 
 using Json = nlohmann::json;
 
@@ -165,5 +165,5 @@ TEST_F(GoogleAccessTokens, RefuseFilesTheyCannotUse) {
               IsStatus(absl::StatusCode::kNotFound, "/no/such/key.json"));
 }
 
-}  // namespace
+}  // namespace google_access_token_test
 }  // namespace penstock::io

@@ -16,16 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "penstock/io/environment.h"
 #include "penstock/io/file_descriptor.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
 namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Whether `fd` is ready before the deadline.
 bool Await(int fd, short events, absl::Time deadline) {

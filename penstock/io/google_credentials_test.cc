@@ -13,7 +13,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace google_credentials_test {
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 
@@ -71,5 +71,5 @@ TEST_F(GoogleCredentials, AreNotWaitedForLongerThanPatienceLasts) {
   EXPECT_FALSE(GoogleCredentialsExist(absl::Milliseconds(20)));
 }
 
-}  // namespace
+}  // namespace google_credentials_test
 }  // namespace penstock::io

@@ -10,7 +10,7 @@
 #include "penstock/io/testing/canned_server.h"
 
 namespace penstock::io {
-namespace {
+namespace http_client_test {
 
 using End = HttpAnswer::End;
 
@@ -121,5 +121,5 @@ TEST(HttpClient, LetsTheCallerCancel) {
   EXPECT_EQ(http.Fetch({.url = Url(server)}).status, 200);  // the one connection is free again
 }
 
-}  // namespace
+}  // namespace http_client_test
 }  // namespace penstock::io

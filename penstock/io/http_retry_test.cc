@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::io {
-namespace {
+namespace http_retry_test {
 
 using End = HttpAnswer::End;
 
@@ -80,5 +80,5 @@ TEST(HttpRetry, GivesUpWhenNothingHasComeForTooLong) {
   }
 }
 
-}  // namespace
+}  // namespace http_retry_test
 }  // namespace penstock::io

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -93,14 +92,10 @@ struct Walk {
   }
 };
 
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
-};
-
 // Calls visit(FileInfo, stat) for each entry of a folder but the unpublished.
 template <typename Visit>
 absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit visit) {
-  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
+  const OpenFolder folder(::opendir(path.c_str()));
   if (folder == nullptr) return PosixError(errno, "list", uri);
   for (;;) {
     errno = 0;

@@ -17,7 +17,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace local_file_system_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -265,5 +265,5 @@ TEST_F(LocalFileSystem, FindsRelativeNames) {
   EXPECT_EQ(dotted.value(), std::vector<std::string>{"./train/a.tfrec"});
 }
 
-}  // namespace
+}  // namespace local_file_system_test
 }  // namespace penstock::io

@@ -10,7 +10,7 @@
 #include "penstock/io/local_file_system.h"
 
 namespace penstock::io {
-namespace {
+namespace mapped_file_test {
 
 using ::testing::HasSubstr;
 
@@ -47,5 +47,5 @@ TEST(MappedFile, NamesWhatCannotBeMapped) {
   EXPECT_THAT(message("/dev/null"), HasSubstr("no regular file"));
 }
 
-}  // namespace
+}  // namespace mapped_file_test
 }  // namespace penstock::io

@@ -6,7 +6,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace memory_file_system_test {
 
 INSTANTIATE_TEST_SUITE_P(Memory, FileSystemConformance,
                          ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
@@ -49,5 +49,5 @@ TEST(MemoryFileSystem, ListsItsRoot) {
   EXPECT_EQ(listed[0].uri, "memory://a");
 }
 
-}  // namespace
+}  // namespace memory_file_system_test
 }  // namespace penstock::io

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::io {
-namespace {
+namespace percent_encoding_test {
 
 TEST(PercentEncoding, LeavesWhatNeedsNone) {
   EXPECT_EQ(PercentEncode("a/b c+\xC3\xA9~_-.%", true), "a/b%20c%2B%C3%A9~_-.%25");
@@ -18,5 +18,5 @@ TEST(PercentEncoding, ComesBack) {
   for (const char* text : {"%", "%4", "%zz", "100%"}) EXPECT_EQ(PercentDecode(text), text);
 }
 
-}  // namespace
+}  // namespace percent_encoding_test
 }  // namespace penstock::io

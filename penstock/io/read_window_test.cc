@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::io {
-namespace {
+namespace read_window_test {
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -74,5 +74,5 @@ TEST(ReadWindow, ShrinksWhenTheReaderSlowsDown) {
   EXPECT_EQ(window.bytes(), 4 * kMiB);
 }
 
-}  // namespace
+}  // namespace read_window_test
 }  // namespace penstock::io

@@ -26,7 +26,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace s3_file_system_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -233,5 +233,5 @@ TEST_F(S3FromAfar, SaysThatTheFileWasReplaced) {
   EXPECT_TRUE(again == std::string(files_[4].size(), 'x'));
 }
 
-}  // namespace
+}  // namespace s3_file_system_test
 }  // namespace penstock::io

@@ -13,7 +13,7 @@ namespace penstock::io {
 namespace {
 
 // <Error><Code>AccessDenied</Code><Message>Access Denied</Message>...
-std::string MessageOf(const std::string& body) {
+std::string S3MessageOf(const std::string& body) {
   constexpr absl::string_view kBegin = "<Message>";
   const size_t begin = body.find(kBegin.data());
   if (begin == std::string::npos) return "";
@@ -24,10 +24,10 @@ std::string MessageOf(const std::string& body) {
 
 std::string ETagOf(const HttpAnswer& answer) { return answer.etag; }
 
-constexpr ObjectService kService = {
+constexpr ObjectService kS3 = {
     .version_of = &ETagOf,
     .version_name = "ETag",
-    .message_of = &MessageOf,
+    .message_of = &S3MessageOf,
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ class S3Reader::Signer {
 
 S3Reader::S3Reader(std::shared_ptr<HttpClient> http, S3Server server, std::optional<AwsKey> key,
                    double retry_limit_seconds, uint64_t seed)
-    : ObjectReader(http, kService, retry_limit_seconds, seed),
+    : ObjectReader(http, kS3, retry_limit_seconds, seed),
       signer_(std::make_shared<Signer>(std::move(server), std::move(key), http->clock())) {}
 
 absl::StatusOr<ObjectReader::RangeRequest> S3Reader::MakeRangeRequest() {

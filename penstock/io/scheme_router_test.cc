@@ -12,7 +12,7 @@
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
-namespace {
+namespace scheme_router_test {
 
 INSTANTIATE_TEST_SUITE_P(Routed, FileSystemConformance,
                          ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
@@ -54,5 +54,5 @@ TEST(SchemeRouter, ServesAProgramsDefault) {
               IsStatus(absl::StatusCode::kInvalidArgument, "endpoint_override"));
 }
 
-}  // namespace
+}  // namespace scheme_router_test
 }  // namespace penstock::io

@@ -5,7 +5,7 @@
 #include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::io {
-namespace {
+namespace uri_test {
 
 TEST(Uri, IsTakenApart) {
   struct Case {
@@ -142,5 +142,5 @@ TEST(Uri, HasALastStepAndAFolder) {
   }
 }
 
-}  // namespace
+}  // namespace uri_test
 }  // namespace penstock::io

@@ -8,7 +8,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace collectives_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -205,5 +205,5 @@ TEST(Collectives, OnlySumsHaveAGradient) {
   for (const OpDef* op : CollectiveOps()) EXPECT_TRUE(op->gradient != nullptr || op->zero_gradient);
 }
 
-}  // namespace
+}  // namespace collectives_test
 }  // namespace penstock::ir

@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace composite_test {
 
 using testing::Checks;
 using testing::GradientChecks;
@@ -119,5 +119,5 @@ TEST(Composite, GradientsAgreeWithDifferences) {
   checks.Run();
 }
 
-}  // namespace
+}  // namespace composite_test
 }  // namespace penstock::ir

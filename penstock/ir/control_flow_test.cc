@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace control_flow_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -283,5 +283,5 @@ TEST(ControlFlow, CustomCallNamesKernelAndAttributes) {
   EXPECT_THAT(ErrorOf(graph), HasSubstr("custom_call: has no gradient"));
 }
 
-}  // namespace
+}  // namespace control_flow_test
 }  // namespace penstock::ir

@@ -306,8 +306,8 @@ Value EmitConv(Value input, Value kernel, const Conv& c) {
   return EmitOne(kConvolution, {input, kernel}, ToAttributes(c));
 }
 
-// The options of a convolution of operands with `input`'s rank, with the defaults filled in; an error
-// of its graph and nothing when they do not fit.
+// The options of a convolution of operands with `input`'s rank, with the defaults filled in; an
+// error of its graph and nothing when they do not fit.
 bool FromOptions(Value input, const ConvolutionOptions& options, Conv& c) {
   const int rank = input.rank(), spatial = rank - 2;
   const auto sized = [&](const Ints& given, absl::string_view what) {

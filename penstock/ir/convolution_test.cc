@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace convolution_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -267,5 +267,5 @@ TEST(Convolution, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace convolution_test
 }  // namespace penstock::ir

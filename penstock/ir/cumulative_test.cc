@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace cumulative_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -102,5 +102,5 @@ TEST(Cumulative, ErrorsSayWhatWasMetAndWanted) {
   EXPECT_THAT(ErrorOf(graph), HasSubstr("cumulative: wants integers or floats, got i1[2]"));
 }
 
-}  // namespace
+}  // namespace cumulative_test
 }  // namespace penstock::ir

@@ -10,7 +10,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace custom_gradient_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -224,5 +224,5 @@ TEST(CustomGradient, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace custom_gradient_test
 }  // namespace penstock::ir

@@ -8,7 +8,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace dot_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -156,5 +156,5 @@ TEST(Dot, GradientsAreMadeInTheOrderOfTheirOperand) {
   }
 }
 
-}  // namespace
+}  // namespace dot_test
 }  // namespace penstock::ir

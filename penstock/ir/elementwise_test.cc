@@ -10,7 +10,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace elementwise_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -338,5 +338,5 @@ TEST(Elementwise, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace penstock::ir

@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace gradients_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -143,5 +143,5 @@ TEST(Gradients, AreTheSameTextEveryTime) {
   EXPECT_EQ(text(), text());
 }
 
-}  // namespace
+}  // namespace gradients_test
 }  // namespace penstock::ir

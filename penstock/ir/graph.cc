@@ -294,10 +294,10 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
-  for (OpList family : {ElementwiseOps(), SpecialOps(), ShapeOps(), SplitOps(), DotOps(), LinalgOps(),
-                        ConvolutionOps(), ReductionOps(), WindowOps(), NormalizationOps(),
-                        IndexingOps(), SortingOps(), CumulativeOps(), ScanOps(), ControlFlowOps(),
-                        CustomGradientOps(), CollectiveOps(), CustomCallOps()}) {
+  for (OpList family : {ElementwiseOps(), SpecialOps(), ShapeOps(), SplitOps(), DotOps(),
+                        LinalgOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
+                        NormalizationOps(), IndexingOps(), SortingOps(), CumulativeOps(), ScanOps(),
+                        ControlFlowOps(), CustomGradientOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -8,7 +8,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace graph_test {
 
 using testing::ErrorOf;
 using ::testing::HasSubstr;
@@ -189,5 +189,5 @@ TEST(Graph, AttributesAreSortedAndReplaced) {
   EXPECT_FALSE(a.Has("d"));
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace penstock::ir

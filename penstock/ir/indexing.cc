@@ -15,7 +15,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 using G = const GradientArgs&;
 
-Ints ListOf(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
 bool Holds(const Ints& list, int64_t x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
@@ -182,8 +181,6 @@ void PrintGather(Printer& printer, const Node& node) {
 // Operands: x, indices, updates. Attributes: the places; "reducer"; "unique": no two updates meet;
 // "inside": none is dropped.
 
-using Reduce = ScatterReducer;
-
 Value EmitScatter(Value x, Value indices, Value updates, Attributes attributes);
 
 InferResult InferScatter(const Node& node) {
@@ -213,7 +210,7 @@ void PrintScatter(Printer& printer, const Node& node) {
   constexpr const char* kReducers[] = {"", "stablehlo.add", "stablehlo.multiply",
                                        "stablehlo.minimum", "stablehlo.maximum"};
   const int64_t reducer = node.attributes.Get<int64_t>("reducer");
-  if (reducer == static_cast<int64_t>(Reduce::kReplace)) {
+  if (reducer == static_cast<int64_t>(ScatterReducer::kReplace)) {
     const std::string scalar = MlirType({dtype, {}});
     const std::string before = printer.FreshName(), update = printer.FreshName();
     printer.Indent(1);
@@ -233,7 +230,7 @@ void PrintScatter(Printer& printer, const Node& node) {
       "} : ", FunctionType(node)));
 }
 
-Attributes With(Attributes attributes, Reduce reducer) {
+Attributes With(Attributes attributes, ScatterReducer reducer) {
   attributes.Set("reducer", static_cast<int64_t>(reducer));
   return attributes;
 }
@@ -252,27 +249,28 @@ class ScatterBackward {
   Values Run() const {
     const Value c = g_.cotangent();
     const bool unique = g_.node.attributes.Get<bool>("unique");
-    switch (static_cast<Reduce>(g_.node.attributes.Get<int64_t>("reducer"))) {
-      case Reduce::kSum:
+    switch (static_cast<ScatterReducer>(g_.node.attributes.Get<int64_t>("reducer"))) {
+      case ScatterReducer::kSum:
         return {c, Value(), OfUpdates(c)};
-      case Reduce::kReplace: {
-        const Value of_x = Put(Reduce::kReplace, c, SplatLike(updates_, 0));
+      case ScatterReducer::kReplace: {
+        const Value of_x = Put(ScatterReducer::kReplace, c, SplatLike(updates_, 0));
         const Value of_updates = OfUpdates(c);
         return {of_x, Value(), unique ? of_updates : of_updates * IsLast()};
       }
-      case Reduce::kProduct:
+      case ScatterReducer::kProduct:
         if (!unique) {
           x_.graph()->Fail(OpError(
               g_.node, "a product has a gradient only where indices are unique, and said to be"));
           return {Value(), Value(), Value()};
         }
-        return {c * Put(Reduce::kProduct, SplatLike(x_, 1), updates_), Value(), OfUpdates(c * x_)};
-      case Reduce::kMin:
-      case Reduce::kMax: {
+        return {c * Put(ScatterReducer::kProduct, SplatLike(x_, 1), updates_), Value(),
+                OfUpdates(c * x_)};
+      case ScatterReducer::kMin:
+      case ScatterReducer::kMax: {
         // Equals share it.
         const Value mine = Convert(Equal(x_, g_.result()), c.dtype());
         const Value theirs = Convert(Equal(updates_, At(g_.result())), c.dtype());
-        const Value share = c / Put(Reduce::kSum, mine, theirs);
+        const Value share = c / Put(ScatterReducer::kSum, mine, theirs);
         return {share * mine, Value(), OfUpdates(share) * theirs};
       }
     }
@@ -288,7 +286,7 @@ class ScatterBackward {
     const Value inside = IsInside(places_, indices_, x_.shape(), sizes_, updates_.shape());
     return Select(inside, at, SplatLike(at, 0));
   }
-  Value Put(Reduce reducer, Value x, Value updates) const {
+  Value Put(ScatterReducer reducer, Value x, Value updates) const {
     return EmitScatter(x, indices_, updates, With(g_.node.attributes, reducer));
   }
   // 1 for updates that none that came later replaced: numbers put in their place tell.
@@ -299,7 +297,7 @@ class ScatterBackward {
     const Value spread =
         BroadcastInDim(numbers, updates_.shape(), places_.BatchAxes(updates_.rank()));
     const Value nobody = Splat(*x_.graph(), {DType::kI32, x_.shape()}, -1);
-    return Convert(Equal(spread, At(Put(Reduce::kReplace, nobody, spread))), x_.dtype());
+    return Convert(Equal(spread, At(Put(ScatterReducer::kReplace, nobody, spread))), x_.dtype());
   }
 
   const GradientArgs& g_;
@@ -316,7 +314,7 @@ const OpDef kGather = {
       const Places p = Places::Of(g.node.attributes);
       const Value x = g.operand(0);
       const Value inside = Inside(p, g.operand(1), x.shape(), g.node.attributes.Get<Ints>("sizes"));
-      Attributes attributes = With(p.ToAttributes(), Reduce::kSum);
+      Attributes attributes = With(p.ToAttributes(), ScatterReducer::kSum);
       attributes.Set("unique", false);
       attributes.Set("inside", true);
       return {EmitScatter(SplatLike(x, 0), inside, g.cotangent(), attributes), Value()};
@@ -350,7 +348,7 @@ Value EmitGather(Value x, Value indices, const Places& places, const Ints& sizes
 }
 
 Value EmitScatter(Value x, Value indices, Value updates, Attributes attributes) {
-  const bool sum = attributes.Get<int64_t>("reducer") == static_cast<int64_t>(Reduce::kSum);
+  const bool sum = attributes.Get<int64_t>("reducer") == static_cast<int64_t>(ScatterReducer::kSum);
   return EmitOne(sum ? kScatterAdd : kScatter, {x, indices, updates}, std::move(attributes));
 }
 
@@ -482,7 +480,7 @@ Value AddToSlice(Value x, Value update, const Values& begin) {
 Value PutAlongAxis(Value shape_of, Value indices, Value values, int64_t axis) {
   if (!shape_of.valid() || !indices.valid() || !values.valid()) return Value();
   const AlongAxis along(shape_of, indices, axis);
-  Attributes attributes = With(AlongAxis::Elements().ToAttributes(), Reduce::kSum);
+  Attributes attributes = With(AlongAxis::Elements().ToAttributes(), ScatterReducer::kSum);
   attributes.Set("unique", false);
   attributes.Set("inside", true);
   const Value zeros = Splat(*values.graph(), {values.dtype(), along.x_shape}, 0);

@@ -8,7 +8,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace indexing_test {
 
 using testing::Checks;
 using ::testing::ContainsRegex;
@@ -293,5 +293,5 @@ TEST(Indexing, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace indexing_test
 }  // namespace penstock::ir

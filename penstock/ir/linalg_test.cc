@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace linalg_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -117,5 +117,5 @@ TEST(Linalg, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace linalg_test
 }  // namespace penstock::ir

@@ -13,8 +13,8 @@ namespace {
 DType StatisticType(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 // Everything in the type of the statistics, and what is the same in both directions.
-struct Parts {
-  Parts(const Node& node, const Values& in)
+struct NormParts {
+  NormParts(const Node& node, const Values& in)
       : axis(static_cast<int>(node.attributes.Get<int64_t>("axis"))),
         x(Convert(in[0], StatisticType(in[0].dtype()))),
         scale(in[1]),
@@ -53,15 +53,15 @@ double EpsilonOf(const Node& node) { return node.attributes.Get<double>("epsilon
 
 // Operands: x, scale, offset, and mask if there is one. Results: y, mean, variance.
 Values DecomposeForward(Graph&, const Node& node, const Values& in) {
-  const Parts p(node, in);
+  const NormParts p(node, in);
   const Value mask = in.size() > 3 ? StopGradient(in[3]) : Value();
   const auto mean_of = [&](Value value) {
     // Without a mask the sum is divided, which costs less than dividing every element.
     if (!mask.valid()) return ReduceMean(value, p.others);
     return p.Sum(p.Weighed(value, mask));
   };
-  // The variance as flax and Keras take it, too: both sums come from one look at x, which a compiler
-  // can take where x is made. A mean far beyond the spread costs digits.
+  // The variance as flax and Keras take it, too: both sums come from one look at x, which a
+  // compiler can take where x is made. A mean far beyond the spread costs digits.
   const Value mean = mean_of(p.x), difference = mean_of(Square(p.x)) - Square(mean);
   const Value variance = Maximum(difference, SplatLike(difference, 0));
   // x * scale + shift: two operations an element, the rest is over features only.
@@ -74,7 +74,7 @@ Values DecomposeForward(Graph&, const Node& node, const Values& in) {
 // Operands: x, scale, mean, variance, the cotangent of y, and mask if there is one. Results: the
 // gradients of x, scale and offset, where mean and variance are those of x.
 Values DecomposeBackward(Graph&, const Node& node, const Values& in) {
-  const Parts p(node, in);
+  const NormParts p(node, in);
   const Value mask = in.size() > 5 ? StopGradient(in[5]) : Value();
   const Value cotangent = Convert(in[4], p.x.dtype());
   const Value inverse = Rsqrt(in[3] + EpsilonOf(node));
@@ -99,7 +99,7 @@ Values BatchNormGradient(const GradientArgs& g) {
   Values out = x.graph()->Emit(kBatchNormGradient, operands, g.node.attributes);
   if (out.empty()) return Values(g.node.operands.size());
   // What flows through the statistics themselves, which are mostly only kept.
-  const Parts p(g.node, g.node.operands);
+  const NormParts p(g.node, g.node.operands);
   const Value of_mean = g.cotangents[1], of_variance = g.cotangents[2];
   Value direct;
   if (of_mean.valid()) direct = BroadcastTo(p.Spread(of_mean), x.shape());

@@ -7,7 +7,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace normalization_test {
 
 using testing::Checks;
 using testing::Doubles;
@@ -112,5 +112,5 @@ TEST(BatchNormTraining, GradientsAgreeWithDifferences) {
   testing::ExpectAllCovered(NormalizationOps(), checks.ops());
 }
 
-}  // namespace
+}  // namespace normalization_test
 }  // namespace penstock::ir

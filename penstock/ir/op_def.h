@@ -41,6 +41,9 @@ struct GradientArgs {
   const Value& cotangent() const { return cotangents[0]; }
 };
 
+// Extents as attributes and most functions take them.
+inline std::vector<int64_t> ListOf(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
 struct OpDef {
   const char* name;
   // The results' types, or what was wanted and what was met. Operands are valid.

@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace random_test {
 
 #include "penstock/ir/testdata/jax_random.inc"
 
@@ -194,5 +194,5 @@ TEST(Random, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace penstock::ir

@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace reduction_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -205,5 +205,5 @@ TEST(Reduction, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace reduction_test
 }  // namespace penstock::ir

@@ -96,8 +96,8 @@ std::unique_ptr<Graph> Decompose(const Graph& graph) {
 namespace {
 
 // What a composite is made of, as a graph of its own.
-struct Parts {
-  explicit Parts(const Node& node) : graph(node.op->name) {
+struct FunctionParts {
+  explicit FunctionParts(const Node& node) : graph(node.op->name) {
     const Graph& outer = *node.operands[0].graph();
     const Scope scope(graph, outer.current_origin());
     for (const Value& operand : node.operands) {
@@ -113,7 +113,7 @@ struct Parts {
 }  // namespace
 
 InferResult InferByDecomposing(const Node& node) {
-  const Parts parts(node);
+  const FunctionParts parts(node);
   PENSTOCK_RETURN_IF_ERROR(parts.graph.status());
   std::vector<TensorType> types;
   for (const Value& result : parts.results) types.push_back(result.type());
@@ -122,7 +122,7 @@ InferResult InferByDecomposing(const Node& node) {
 
 Values GradientByDecomposing(const GradientArgs& args) {
   Graph& graph = *args.results[0].graph();
-  Parts parts(args.node);
+  FunctionParts parts(args.node);
   const Scope scope(parts.graph, graph.current_origin());
   Values arguments = args.node.operands, cotangents(args.cotangents.size());
   for (size_t i = 0; i < cotangents.size(); ++i) {

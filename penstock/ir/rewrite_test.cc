@@ -10,7 +10,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace rewrite_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -98,5 +98,5 @@ TEST(Composites, AreTakenApartInLoopsToo) {
   EXPECT_TRUE(got.ok()) << got.status();
 }
 
-}  // namespace
+}  // namespace rewrite_test
 }  // namespace penstock::ir

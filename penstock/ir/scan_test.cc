@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace scan_test {
 
 using testing::Checks;
 using testing::Doubles;
@@ -344,5 +344,5 @@ TEST(Scan, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace scan_test
 }  // namespace penstock::ir

@@ -346,8 +346,6 @@ const OpDef kDynamicUpdateSlice = {
     },
     .print = PrintConverting};
 
-Ints ListOf(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
-
 }  // namespace
 
 Value Constant(Graph& graph, const Array& array) {

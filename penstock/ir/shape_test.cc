@@ -10,7 +10,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace shape_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -232,5 +232,5 @@ TEST(Shape, WhatChangesNothingAddsNothing) {
   EXPECT_EQ(graph.num_nodes(), 1);
 }
 
-}  // namespace
+}  // namespace shape_test
 }  // namespace penstock::ir

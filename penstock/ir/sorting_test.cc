@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace sorting_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -107,5 +107,5 @@ TEST(Sorting, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace sorting_test
 }  // namespace penstock::ir

@@ -10,7 +10,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace special_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -170,5 +170,5 @@ TEST(Special, ErrorsSayWhatWasMetAndWanted) {
               HasSubstr("log_add_exp: wants floats of one type, got i32[2] and i32[2]"));
 }
 
-}  // namespace
+}  // namespace special_test
 }  // namespace penstock::ir

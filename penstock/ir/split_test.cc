@@ -8,7 +8,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace split_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -87,5 +87,5 @@ TEST(Split, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace split_test
 }  // namespace penstock::ir

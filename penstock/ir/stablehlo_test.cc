@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/run.h"
 
 namespace penstock::ir {
-namespace {
+namespace stablehlo_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -214,5 +214,5 @@ TEST(StableHlo, LargeConstantsKeepTheirElements) {
     EXPECT_TRUE(base::BitwiseEqual((*got)[i], wants[i])) << wants[i].TypeString();
 }
 
-}  // namespace
+}  // namespace stablehlo_test
 }  // namespace penstock::ir

@@ -21,7 +21,7 @@ struct Window {
   int64_t reach(int i) const { return (size[i] - 1) * dilation[i] + 1; }
 };
 
-Window FromAttributes(const Attributes& a) {
+Window WindowFromAttributes(const Attributes& a) {
   return {a.Get<Ints>("size"),     a.Get<Ints>("strides"),
           a.Get<Ints>("dilation"), a.Get<Ints>("low"),
           a.Get<Ints>("high"),     static_cast<ReduceKind>(a.Get<int64_t>("kind"))};
@@ -29,7 +29,7 @@ Window FromAttributes(const Attributes& a) {
 
 InferResult InferReduceWindow(const Node& node) {
   const TensorType& from = node.operands[0].type();
-  const Window w = FromAttributes(node.attributes);
+  const Window w = WindowFromAttributes(node.attributes);
   const size_t rank = from.shape.rank();
   if (w.size.size() != rank || w.strides.size() != rank || w.dilation.size() != rank ||
       w.low.size() != rank) {
@@ -117,7 +117,7 @@ Value ExtremeGradientAlong(Value x, Value y, Value cotangent, const Window& w, i
 // second derivative.
 // Operands: x, the windows' extremes, their cotangent.
 Values DecomposeExtremeGradient(Graph&, const Node& node, const Values& in) {
-  const Window w = FromAttributes(node.attributes);
+  const Window w = WindowFromAttributes(node.attributes);
   if (in[1].shape().num_elements() == 0) return {SplatLike(in[0], 0)};
   std::vector<int> axes;  // the innermost first
   for (int i = in[0].rank(); i-- > 0;) {
@@ -141,7 +141,7 @@ const OpDef kExtremeGradient = {.name = "penstock.reduce_window_gradient",
                                 .decompose = DecomposeExtremeGradient};
 
 void PrintReduceWindow(Printer& printer, const Node& node) {
-  const Window w = FromAttributes(node.attributes);
+  const Window w = WindowFromAttributes(node.attributes);
   const TensorType& from = node.operands[0].type();
   const std::string scalar = MlirType({from.dtype, {}});
   const std::string init = printer.Splat({from.dtype, {}}, IdentityOf(w.kind, from.dtype));
@@ -163,7 +163,7 @@ const OpDef kReduceWindow = {
     .name = "stablehlo.reduce_window",
     .infer = InferReduceWindow,
     .gradient = [](const GradientArgs& g) -> Values {
-      const Window w = FromAttributes(g.node.attributes);
+      const Window w = WindowFromAttributes(g.node.attributes);
       if (w.kind == ReduceKind::kSum) return {SumGradient(g, w)};
       return {
           EmitOne(kExtremeGradient, {g.operand(0), g.result(), g.cotangent()}, g.node.attributes)};

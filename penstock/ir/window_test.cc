@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
-namespace {
+namespace window_test {
 
 using testing::Checks;
 using testing::ErrorOf;
@@ -177,5 +177,5 @@ TEST(Window, ErrorsSayWhatWasMetAndWanted) {
   }
 }
 
-}  // namespace
+}  // namespace window_test
 }  // namespace penstock::ir

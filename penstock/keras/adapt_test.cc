@@ -9,7 +9,7 @@
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::keras {
-namespace {
+namespace adapt_test {
 
 using base::Array;
 using ::testing::HasSubstr;
@@ -44,5 +44,5 @@ TEST(Adapt, ALayerThatLearnsNothingFromDataIsRefused) {
               HasSubstr("Flatten learns nothing"));
 }
 
-}  // namespace
+}  // namespace adapt_test
 }  // namespace penstock::keras

@@ -12,7 +12,7 @@
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::keras {
-namespace {
+namespace fit_test {
 
 using base::Array;
 using base::DType;
@@ -247,5 +247,5 @@ TEST(Freezing, AFrozenLayerKeepsItsWeightsThroughATraining) {
   EXPECT_NE(weights->Find("second/kernel")->data<float>()[0], 1);
 }
 
-}  // namespace
+}  // namespace fit_test
 }  // namespace penstock::keras

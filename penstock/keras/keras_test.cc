@@ -13,7 +13,7 @@
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::keras {
-namespace {
+namespace keras_test {
 
 using base::Array;
 using base::DType;
@@ -252,5 +252,5 @@ TEST(Load, AFileThatHoldsNoModelIsNamed) {
   std::remove(file.c_str());
 }
 
-}  // namespace
+}  // namespace keras_test
 }  // namespace penstock::keras

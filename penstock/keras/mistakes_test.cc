@@ -9,7 +9,7 @@
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::keras {
-namespace {
+namespace mistakes_test {
 
 using base::Array;
 using base::DType;
@@ -227,5 +227,5 @@ TEST(Mistakes, WeightsOfAnotherNetwork) {
               AllOf(HasSubstr("dense/kernel"), HasSubstr("other/kernel")));
 }
 
-}  // namespace
+}  // namespace mistakes_test
 }  // namespace penstock::keras

@@ -11,7 +11,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace batch_norm_test {
 
 using base::DType;
 using base::Shape;
@@ -198,5 +198,5 @@ TEST(BatchNormKernels, OtherAxesAndTypesAreLeftToXla) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace penstock::kernels

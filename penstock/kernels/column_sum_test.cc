@@ -7,7 +7,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace column_sum_test {
 
 using base::DType;
 using base::Shape;
@@ -53,5 +53,5 @@ TEST(ColumnSum, LeavesToXlaWhatItDoesBetter) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-}  // namespace
+}  // namespace column_sum_test
 }  // namespace penstock::kernels

@@ -10,7 +10,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace convolution_test {
 
 using base::DType;
 using base::Shape;
@@ -169,5 +169,5 @@ TEST(ConvolutionKernels, ReferenceCodeIsLeftToXla) {
   EXPECT_FALSE(HasFastConvolution(shape));
 }
 
-}  // namespace
+}  // namespace convolution_test
 }  // namespace penstock::kernels

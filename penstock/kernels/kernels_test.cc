@@ -12,7 +12,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace kernels_test {
 
 using base::DType;
 using ir::Value;
@@ -134,5 +134,5 @@ TEST(LoweringDeathTest, AProcessMayEndWhileAProgramRuns) {
   EXPECT_EXIT(EndInTheMiddleOfAProgram(), ::testing::ExitedWithCode(7), "");
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace penstock::kernels

@@ -9,7 +9,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace matmul_test {
 
 using base::DType;
 using base::Shape;
@@ -205,5 +205,5 @@ TEST(Matmul, ReadsAxesAsSteps) {
   EXPECT_EQ(shape->Multiplications(), 2 * 3 * 40 * 50 * 16);
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace penstock::kernels

@@ -12,7 +12,7 @@
 #include "penstock/kernels/scratch.h"
 
 namespace penstock::kernels {
-namespace {
+namespace parallel_test {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -122,5 +122,5 @@ TEST(RowsOf, CoversAllRowsOnceInSizesThatDifferByOneAtMost) {
   }
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace penstock::kernels

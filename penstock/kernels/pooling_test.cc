@@ -13,7 +13,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace pooling_test {
 
 using base::DType;
 using base::Shape;
@@ -113,5 +113,5 @@ TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-}  // namespace
+}  // namespace pooling_test
 }  // namespace penstock::kernels

@@ -7,7 +7,7 @@
 #include "penstock/kernels/testing/compare.h"
 
 namespace penstock::kernels {
-namespace {
+namespace small_dot_test {
 
 using base::DType;
 using base::Shape;
@@ -78,5 +78,5 @@ TEST(SmallDot, LeavesTheOthersToXla) {
   }
 }
 
-}  // namespace
+}  // namespace small_dot_test
 }  // namespace penstock::kernels

@@ -8,7 +8,7 @@
 #include "penstock/kernels/vector_loops.h"
 
 namespace penstock::kernels {
-namespace {
+namespace winograd_test {
 
 using base::DType;
 using base::Shape;
@@ -86,5 +86,5 @@ TEST(Winograd, LosesHardlyMoreDigitsThanADirectConvolution) {
   }
 }
 
-}  // namespace
+}  // namespace winograd_test
 }  // namespace penstock::kernels

@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 
 namespace penstock::models {
-namespace {
+namespace models_test {
 
 using base::DType;
 using ::testing::AllOf;
@@ -246,5 +246,5 @@ TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
               HasSubstr("wants images"));
 }
 
-}  // namespace
+}  // namespace models_test
 }  // namespace penstock::models

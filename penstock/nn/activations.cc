@@ -9,6 +9,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/nn/named_call.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
@@ -23,7 +24,7 @@ struct Argument {
 };
 constexpr double kRequired = std::numeric_limits<double>::infinity();
 
-struct Row {
+struct ActivationRow {
   const char* name;
   const char* alias;
   // `a` are the arguments' values, in their order.
@@ -80,7 +81,7 @@ Value Sparsemax(Value x, int64_t axis) {
 
 constexpr Argument kAxis = {"axis", -1};
 
-constexpr Row kTable[] = {
+constexpr ActivationRow kActivations[] = {
     {"linear", "", [](Value x, const double*) { return x; }},
     {"relu", "", [](Value x, const double*) { return ir::Relu(x); }},
     {"relu6", "", [](Value x, const double*) { return ir::Minimum(ir::Relu(x), SplatLike(x, 6)); }},
@@ -160,16 +161,16 @@ constexpr Row kTable[] = {
      {kAxis}},
 };
 
-const Row* Find(absl::string_view name) {
-  for (const Row& row : kTable) {
+const ActivationRow* Find(absl::string_view name) {
+  for (const ActivationRow& row : kActivations) {
     if (SameName(name, row.name) || SameName(name, row.alias)) return &row;
   }
   return nullptr;
 }
 
-absl::StatusOr<Value> Apply(absl::string_view activation, Value x) {
+absl::StatusOr<Value> ApplyActivation(absl::string_view activation, Value x) {
   PENSTOCK_ASSIGN_OR_RETURN(const NamedCall call, ParseNamedCall(activation));
-  const Row* row = Find(call.name);
+  const ActivationRow* row = Find(call.name);
   if (row == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("there is no activation '", activation,
                                                    "'; there are ",
@@ -206,7 +207,7 @@ absl::StatusOr<Value> Apply(absl::string_view activation, Value x) {
 
 Value Activate(absl::string_view activation, Value x) {
   if (!x.valid() || activation.empty()) return x;
-  const absl::StatusOr<Value> y = Apply(activation, x);
+  const absl::StatusOr<Value> y = ApplyActivation(activation, x);
   if (y.ok()) return *y;
   x.graph()->Fail(y.status());
   return Value();
@@ -214,7 +215,7 @@ Value Activate(absl::string_view activation, Value x) {
 
 std::vector<std::string> ActivationNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.push_back(row.name);
+  for (const ActivationRow& row : kActivations) names.push_back(row.name);
   return names;
 }
 

@@ -10,7 +10,7 @@
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
-namespace {
+namespace composition_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -233,5 +233,5 @@ TEST(Composition, ANetworkInsideCanBeFrozenAsAWhole) {
   EXPECT_EQ(network.CountParameters(), 9);
 }
 
-}  // namespace
+}  // namespace composition_test
 }  // namespace penstock::nn

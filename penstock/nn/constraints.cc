@@ -4,14 +4,14 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
+#include "penstock/nn/labels.h"
 #include "penstock/nn/named_call.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
 
 using ir::Value;
-
-constexpr double kEpsilon = 1e-7;  // keras.backend.epsilon()
 
 Value Norms(Value w, const ir::Axes& axes) {
   return ir::Sqrt(ir::ReduceSum(ir::Square(w), axes, /*keep_dims=*/true));
@@ -53,22 +53,22 @@ absl::StatusOr<Value> MinMaxNorm(const NamedCall& call, Value w) {
   return w * (wanted / (norms + kEpsilon));
 }
 
-struct Row {
+struct ConstraintRow {
   const char* name;
   absl::StatusOr<Value> (*apply)(const NamedCall& call, Value w);
 };
 
-constexpr Row kTable[] = {
+constexpr ConstraintRow kConstraints[] = {
     {"max_norm", MaxNorm},
     {"non_neg", NonNeg},
     {"unit_norm", UnitNorm},
     {"min_max_norm", MinMaxNorm},
 };
 
-absl::StatusOr<Value> Apply(absl::string_view constraint, Value w) {
+absl::StatusOr<Value> ApplyConstraint(absl::string_view constraint, Value w) {
   PENSTOCK_ASSIGN_OR_RETURN(const NamedCall call, ParseNamedCall(constraint));
   const bool narrow = base::IsFloat(w.dtype()) && base::ByteWidth(w.dtype()) < 4;
-  for (const Row& row : kTable) {
+  for (const ConstraintRow& row : kConstraints) {
     if (SameName(call.name, row.name)) {
       PENSTOCK_ASSIGN_OR_RETURN(const Value result,
                                 row.apply(call, narrow ? ir::Convert(w, base::DType::kF32) : w));
@@ -84,7 +84,7 @@ absl::StatusOr<Value> Apply(absl::string_view constraint, Value w) {
 
 Value Constrain(absl::string_view constraint, Value w) {
   if (!w.valid()) return Value();
-  const absl::StatusOr<Value> constrained = Apply(constraint, w);
+  const absl::StatusOr<Value> constrained = ApplyConstraint(constraint, w);
   if (constrained.ok()) return *constrained;
   w.graph()->Fail(base::WithContext(constrained.status(), "constraint"));
   return Value();
@@ -92,7 +92,7 @@ Value Constrain(absl::string_view constraint, Value w) {
 
 std::vector<std::string> ConstraintNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.emplace_back(row.name);
+  for (const ConstraintRow& row : kConstraints) names.emplace_back(row.name);
   return names;
 }
 

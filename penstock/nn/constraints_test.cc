@@ -7,7 +7,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace constraints_test {
 
 using base::DType;
 using ir::Value;
@@ -47,5 +47,5 @@ TEST(Constraints, MistakesFailTheGraph) {
   EXPECT_THAT(error("unit_norm(axis=first)"), HasSubstr("a whole number or a list"));
 }
 
-}  // namespace
+}  // namespace constraints_test
 }  // namespace penstock::nn

@@ -13,6 +13,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/nn/named_call.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
@@ -236,13 +237,13 @@ absl::StatusOr<Sampler> Identity(const NamedCall& call, const Shape& shape) {
   };
 }
 
-struct Row {
+struct InitializerRow {
   const char* name;
   absl::StatusOr<Sampler> (*make)(const NamedCall& call, const Shape& shape);
   bool has_fans = false;
 };
 
-constexpr Row kTable[] = {
+constexpr InitializerRow kInitializers[] = {
     {"zeros", Zeros},
     {"ones", Ones},
     {"constant", Constant},
@@ -294,7 +295,7 @@ absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& 
   for (const auto& [alias, name] : kAliases) {
     if (SameName(call.name, alias)) call.name = name;
   }
-  for (const Row& row : kTable) {
+  for (const InitializerRow& row : kInitializers) {
     if (!SameName(call.name, row.name)) continue;
     absl::StatusOr<Sampler> sampler = row.make(call, shape);
     if (!sampler.ok()) {
@@ -336,9 +337,9 @@ std::string WithFans(absl::string_view initializer, int64_t input_axes, int64_t 
   const absl::StatusOr<NamedCall> call = ParseNamedCall(initializer);
   std::string same(initializer);
   if (!call.ok()) return same;  // InitialValue says what is wrong
-  const bool has_fans = std::any_of(std::begin(kTable), std::end(kTable), [&](const Row& row) {
-    return row.has_fans && SameName(call->name, row.name);
-  });
+  const bool has_fans = std::any_of(
+      std::begin(kInitializers), std::end(kInitializers),
+      [&](const InitializerRow& row) { return row.has_fans && SameName(call->name, row.name); });
   std::vector<std::string> arguments;
   for (const NamedCall::Argument& a : call->arguments) {
     if (a.key == "input_axes" || a.key == "output_axes") return same;
@@ -361,7 +362,7 @@ std::string WithUnitForgetGate(absl::string_view initializer) {
 
 std::vector<std::string> InitializerNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.emplace_back(row.name);
+  for (const InitializerRow& row : kInitializers) names.emplace_back(row.name);
   return names;
 }
 

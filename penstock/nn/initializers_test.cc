@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::nn {
-namespace {
+namespace initializers_test {
 
 using base::DType;
 using ::testing::HasSubstr;
@@ -150,5 +150,5 @@ TEST(Initializers, UnknownOnesAndTypesWithoutNumbersAreRefused) {
               HasSubstr("initializer orthogonal: it takes a variable of two axes"));
 }
 
-}  // namespace
+}  // namespace initializers_test
 }  // namespace penstock::nn

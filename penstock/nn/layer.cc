@@ -1,12 +1,12 @@
 #include "penstock/nn/layer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/nn/names.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/regularizers.h"
 
@@ -236,20 +236,6 @@ Symbol Input(const InputOptions& options) {
   }();
   return Symbol(std::make_shared<Symbol::Node>(Symbol::Node{
       .layer = Layer(), .inputs = {}, .input_name = options.name, .types = {std::move(type)}}));
-}
-
-std::string SnakeCase(absl::string_view class_name) {
-  std::string out;
-  for (size_t i = 0; i < class_name.size(); ++i) {
-    const char c = class_name[i];
-    const bool word_starts = i > 0 && std::isupper(c) &&
-                             (std::islower(class_name[i - 1]) ||
-                              (i + 1 < class_name.size() && std::islower(class_name[i + 1]) &&
-                               !std::isdigit(class_name[i - 1])));
-    if (word_starts) out += '_';
-    out += static_cast<char>(std::tolower(c));
-  }
-  return out;
 }
 
 }  // namespace penstock::nn

@@ -286,7 +286,4 @@ struct InputOptions {
 };
 Symbol Input(const InputOptions& options);
 
-// "Conv2D" -> "conv2d", "BatchNormalization" -> "batch_normalization": Keras's automatic names.
-std::string SnakeCase(absl::string_view class_name);
-
 }  // namespace penstock::nn

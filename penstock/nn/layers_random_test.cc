@@ -14,7 +14,7 @@
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
-namespace {
+namespace layers_random_test {
 
 using ir::testing::Doubles;
 
@@ -217,5 +217,5 @@ TEST(RandomAffine, EachImageMovesByItself) {
   }
 }
 
-}  // namespace
+}  // namespace layers_random_test
 }  // namespace penstock::nn

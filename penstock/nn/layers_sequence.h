@@ -61,8 +61,8 @@ struct ReversibleEmbeddingOptions {
 Layer ReversibleEmbedding(const ReversibleEmbeddingOptions& options,
                           SourceLocation location = SourceLocation::Current());
 
-// A learned vector for each position of [batch, ..., steps, features], in the shape of the input, to
-// be added to it: as KerasHub's. A sequence may be shorter than sequence_length.
+// A learned vector for each position of [batch, ..., steps, features], in the shape of the input,
+// to be added to it: as KerasHub's. A sequence may be shorter than sequence_length.
 //
 //   x = Add()({x, PositionEmbedding({.sequence_length = 128})(x)});
 //

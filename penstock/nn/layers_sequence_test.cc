@@ -9,7 +9,7 @@
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
-namespace {
+namespace layers_sequence_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -269,5 +269,5 @@ TEST(Sequences, MessagesSayWhatIsWanted) {
   EXPECT_THAT(Error(*stateful, {x}), HasSubstr("stateful is not supported"));
 }
 
-}  // namespace
+}  // namespace layers_sequence_test
 }  // namespace penstock::nn

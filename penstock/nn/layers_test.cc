@@ -15,7 +15,7 @@
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
-namespace {
+namespace layers_test {
 
 using ir::testing::Doubles;
 using ::testing::DoubleNear;
@@ -298,5 +298,5 @@ TEST(CategoryEncoding, WeighsCounts) {
   EXPECT_THAT(Doubles((*got)[0]), ElementsAre(2, 0, 0, 0.75));
 }
 
-}  // namespace
+}  // namespace layers_test
 }  // namespace penstock::nn

@@ -7,6 +7,7 @@
 #include "penstock/nn/config.h"
 #include "penstock/nn/layer_table.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {

@@ -69,8 +69,8 @@ struct LossArguments {
 //   "mean_with_sample_weight"      sum(sum * w) / sum(count * w)
 //   "sum"                          sum(sum * w) * values
 struct LossTerms {
-  ir::Value sum;          // f32[batch]: the mean over an example's values, those masked out as zeros
-  ir::Value count;        // f32[batch]: the share of its values that count, 1 without a mask
+  ir::Value sum;    // f32[batch]: the mean over an example's values, those masked out as zeros
+  ir::Value count;  // f32[batch]: the share of its values that count, 1 without a mask
   bool all_count = true;  // nothing is masked out: `count` is ones
   double values = 1;      // how many values an example has
 };

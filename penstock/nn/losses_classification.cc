@@ -269,7 +269,7 @@ std::shared_ptr<LossBody> MakeHinge() {
   return std::make_shared<HingeLoss>(squared);
 }
 
-constexpr LossRow kTable[] = {
+constexpr LossRow kClassificationLosses[] = {
     {"sparse_categorical_crossentropy", "SparseCategoricalCrossentropy", "", MakeLoss<Sparse>},
     {"categorical_crossentropy", "CategoricalCrossentropy", "", MakeLoss<Categorical>},
     {"binary_crossentropy", "BinaryCrossentropy", "bce BCE", MakeLoss<Binary>},
@@ -285,7 +285,7 @@ constexpr LossRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const LossRow> ClassificationLosses() { return kTable; }
+absl::Span<const LossRow> ClassificationLosses() { return kClassificationLosses; }
 
 Loss SparseCategoricalCrossentropy(const SparseCrossentropyOptions& options) {
   return Loss(std::make_shared<Sparse>(options));

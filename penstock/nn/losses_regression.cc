@@ -100,7 +100,7 @@ std::shared_ptr<LossBody> Make() {
   return std::make_shared<FormulaLoss>(formula);
 }
 
-constexpr LossRow kTable[] = {
+constexpr LossRow kRegressionLosses[] = {
     {"mean_squared_error", "MeanSquaredError", "mse MSE", Make<kSquaredError>},
     {"mean_absolute_error", "MeanAbsoluteError", "mae MAE", Make<kAbsoluteError>},
     {"mean_absolute_percentage_error", "MeanAbsolutePercentageError", "mape MAPE",
@@ -116,7 +116,7 @@ constexpr LossRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const LossRow> RegressionLosses() { return kTable; }
+absl::Span<const LossRow> RegressionLosses() { return kRegressionLosses; }
 
 Loss MeanSquaredError() { return Loss(Make<kSquaredError>()); }
 Loss MeanAbsoluteError() { return Loss(Make<kAbsoluteError>()); }

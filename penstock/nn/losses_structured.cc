@@ -214,11 +214,12 @@ struct CtcLoss : LossBody {
   static Value Reach(Value blank, Value added) {
     const int64_t length = blank.shape().dim(1);
     return ir::Concatenate(
-        {ir::SliceAxis(blank, 1, 0, 1), ir::LogAddExp(ir::SliceAxis(blank, 1, 1, length), added)}, 1);
+        {ir::SliceAxis(blank, 1, 0, 1), ir::LogAddExp(ir::SliceAxis(blank, 1, 1, length), added)},
+        1);
   }
 };
 
-constexpr LossRow kTable[] = {
+constexpr LossRow kStructuredLosses[] = {
     {"dice", "Dice", "", MakeLoss<DiceLoss>},
     {"tversky", "Tversky", "", MakeLoss<TverskyLoss>},
     {"circle", "Circle", "", MakeLoss<CircleLoss>},
@@ -227,7 +228,7 @@ constexpr LossRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const LossRow> StructuredLosses() { return kTable; }
+absl::Span<const LossRow> StructuredLosses() { return kStructuredLosses; }
 
 Loss Dice(const DiceOptions& options) { return Loss(std::make_shared<DiceLoss>(options)); }
 Loss Tversky(const TverskyOptions& options) { return Loss(std::make_shared<TverskyLoss>(options)); }

@@ -12,7 +12,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace losses_test {
 
 using base::Array;
 using base::DType;
@@ -317,5 +317,5 @@ TEST(Losses, OnesOwnFunctionIsALoss) {
   EXPECT_FALSE(Loss::FromJson(fourth.ToJson()).ok());
 }
 
-}  // namespace
+}  // namespace losses_test
 }  // namespace penstock::nn

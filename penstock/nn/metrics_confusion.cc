@@ -204,7 +204,7 @@ Body FalseNegative(const CountOptions& o = {}) {
   return std::make_shared<CountMetric>("false_negatives", true, false, o);
 }
 
-constexpr MetricRow kTable[] = {
+constexpr MetricRow kConfusionMetrics[] = {
     {"true_positives", "TruePositives", "", [] { return TruePositive(); }},
     {"true_negatives", "TrueNegatives", "", [] { return TrueNegative(); }},
     {"false_positives", "FalsePositives", "", [] { return FalsePositive(); }},
@@ -219,7 +219,7 @@ constexpr MetricRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const MetricRow> ConfusionMetrics() { return kTable; }
+absl::Span<const MetricRow> ConfusionMetrics() { return kConfusionMetrics; }
 
 Metric TruePositives(const CountOptions& options) { return Metric(TruePositive(options)); }
 Metric TrueNegatives(const CountOptions& options) { return Metric(TrueNegative(options)); }

@@ -279,7 +279,7 @@ std::shared_ptr<MetricBody> MakeAt() {
   return std::make_shared<AtMetric>(kind);
 }
 
-constexpr MetricRow kTable[] = {
+constexpr MetricRow kCurveMetrics[] = {
     {"auc", "AUC", "", MakeMetric<AucMetric>},
     {"sensitivity_at_specificity", "SensitivityAtSpecificity", "",
      MakeAt<kSensitivityAtSpecificity>},
@@ -291,7 +291,7 @@ constexpr MetricRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const MetricRow> CurveMetrics() { return kTable; }
+absl::Span<const MetricRow> CurveMetrics() { return kCurveMetrics; }
 
 Metric AUC(const AucOptions& options) { return Metric(std::make_shared<AucMetric>(options)); }
 Metric SensitivityAtSpecificity(const AtOptions& options) {

@@ -142,7 +142,7 @@ Body Binary(const BinaryIoUOptions& o) {
       o.threshold);
 }
 
-constexpr MetricRow kTable[] = {
+constexpr MetricRow kIoUMetrics[] = {
     {"io_u", "IoU", "iou",
      []() -> Body { return std::make_shared<IoUMetric>(Kind::kIoU, IoUOptions{}); }},
     {"mean_io_u", "MeanIoU", "mean_iou",
@@ -155,7 +155,7 @@ constexpr MetricRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const MetricRow> IoUMetrics() { return kTable; }
+absl::Span<const MetricRow> IoUMetrics() { return kIoUMetrics; }
 
 Metric IoU(const IoUOptions& options) {
   return Metric(std::make_shared<IoUMetric>(Kind::kIoU, options));

@@ -335,7 +335,7 @@ Body OfSparse() {
 }
 Body OfLogCosh() { return std::make_shared<MeanOfLossMetric>(LogCosh().body(), "logcosh"); }
 
-constexpr MetricRow kTable[] = {
+constexpr MetricRow kMeanMetrics[] = {
     {"accuracy", "", "acc", MakeAccuracy},
     {"exact_accuracy", "Accuracy", "", MakeExact},
     {"sparse_categorical_accuracy", "SparseCategoricalAccuracy", "", MakeSparse},
@@ -370,7 +370,7 @@ constexpr MetricRow kTable[] = {
 
 }  // namespace
 
-absl::Span<const MetricRow> MeanMetrics() { return kTable; }
+absl::Span<const MetricRow> MeanMetrics() { return kMeanMetrics; }
 
 Metric Accuracy() { return Metric(MakeAccuracy()); }
 Metric ExactAccuracy() { return Metric(MakeExact()); }

@@ -12,7 +12,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace metrics_test {
 
 using base::Array;
 using base::DType;
@@ -195,5 +195,5 @@ TEST(Metrics, WeightsOfStepsLeaveMaskedOnesOut) {
   checks.Run();
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace penstock::nn

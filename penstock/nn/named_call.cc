@@ -12,7 +12,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
-#include "penstock/nn/layer.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
@@ -57,14 +57,6 @@ std::vector<absl::string_view> SplitArguments(absl::string_view text) {
     }
   }
   return parts;
-}
-
-std::string OnlyLettersAndDigits(absl::string_view name) {
-  std::string out;
-  for (char c : name) {
-    if (c != '_') out += absl::ascii_tolower(static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 bool Number(absl::string_view text, double& out) {
@@ -119,10 +111,6 @@ absl::StatusOr<NamedCall> ParseNamedCall(absl::string_view text) {
     call.arguments.push_back(std::move(argument));
   }
   return call;
-}
-
-bool SameName(absl::string_view a, absl::string_view b) {
-  return OnlyLettersAndDigits(a) == OnlyLettersAndDigits(b);
 }
 
 absl::StatusOr<std::string> NamedCallFromJson(const Json& json) {

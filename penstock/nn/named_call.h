@@ -28,9 +28,6 @@ struct NamedCall {
 
 absl::StatusOr<NamedCall> ParseNamedCall(absl::string_view text);
 
-// Whether two names are the same but for case and underscores.
-bool SameName(absl::string_view a, absl::string_view b);
-
 // Keras's {"class_name": "VarianceScaling", "config": {"scale": 2.0, ...}} as
 // "variance_scaling(scale=2.0, ...)"; also {"class_name": "function", "config": "relu"} as "relu".
 // Options that are null are left out, as are seeds: first values follow from the network's.

@@ -8,7 +8,7 @@
 #include "penstock/nn/config.h"
 
 namespace penstock::nn {
-namespace {
+namespace named_call_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -37,12 +37,6 @@ TEST(NamedCall, WhatIsNoCallIsRefusedWithTheForm) {
         "l1(a=1, 2)", "l1([1)", "l1([[1]])", "l1(f(2))", "l1(a=b=c)", "l1('x')", "l1(1)2"}) {
     EXPECT_THAT(ParseNamedCall(text).status().message(), HasSubstr("not of the form")) << text;
   }
-}
-
-TEST(NamedCall, NamesOfKerasClassesAreThoseOfItsFunctions) {
-  EXPECT_TRUE(SameName("HeNormal", "he_normal"));
-  EXPECT_TRUE(SameName("L1L2", "l1_l2"));
-  EXPECT_FALSE(SameName("L1", "l1_l2"));
 }
 
 TEST(NamedCall, KerasObjectsBecomeCalls) {
@@ -105,5 +99,5 @@ TEST(CallArguments, MistakesAreNamed) {
   EXPECT_EQ(ArgumentError("f(mode=a, mode=b)"), "f's mode is given twice");
 }
 
-}  // namespace
+}  // namespace named_call_test
 }  // namespace penstock::nn

@@ -6,6 +6,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/nn/initializers.h"
+#include "penstock/nn/names.h"
 #include "penstock/nn/regularizers.h"
 
 namespace penstock::nn {

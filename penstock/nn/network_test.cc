@@ -9,7 +9,7 @@
 #include "penstock/nn/layers.h"
 
 namespace penstock::nn {
-namespace {
+namespace network_test {
 
 using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
@@ -29,19 +29,6 @@ std::vector<std::string> VariableNames(const Network& network) {
   for (const VariableSpec& v : network.variables())
     names.push_back(absl::StrCat(v.name, " ", v.type.ToString()));
   return names;
-}
-
-TEST(SnakeCase, GivesTheNamesThatKerasGives) {
-  const std::pair<const char*, const char*> kNames[] = {
-      {"Dense", "dense"},
-      {"Conv2D", "conv2d"},
-      {"BatchNormalization", "batch_normalization"},
-      {"MaxPooling2D", "max_pooling2d"},
-      {"GlobalAveragePooling2D", "global_average_pooling2d"},
-      {"ReLU", "re_lu"},
-      {"RandomTranslation", "random_translation"},
-  };
-  for (const auto& [class_name, name] : kNames) EXPECT_EQ(SnakeCase(class_name), name);
 }
 
 TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
@@ -282,5 +269,5 @@ TEST(Summary, CountsParametersAndLeavesOutWhatAChainNeedsNot) {
   EXPECT_THAT(Everything().Summary(), HasSubstr("Connected to"));
 }
 
-}  // namespace
+}  // namespace network_test
 }  // namespace penstock::nn

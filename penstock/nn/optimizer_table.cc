@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // With default options.
-using Make = Optimizer (*)();
-constexpr Make kTable[] = {
+using DefaultOptimizer = Optimizer (*)();
+constexpr DefaultOptimizer kOptimizers[] = {
     [] { return SGD(); },       [] { return Adam(); },    [] { return AdamW(); },
     [] { return Adamax(); },    [] { return Nadam(); },   [] { return Lamb(); },
     [] { return RMSprop(); },   [] { return Adagrad(); }, [] { return Adadelta(); },
@@ -101,7 +101,7 @@ absl::StatusOr<Optimizer> Optimizer::FromJson(const Json& json) {
 }
 
 absl::StatusOr<Optimizer> Optimizer::FromName(absl::string_view name) {
-  for (const Make make : kTable) {
+  for (const DefaultOptimizer make : kOptimizers) {
     Optimizer optimizer = make();
     if (absl::EqualsIgnoreCase(optimizer.class_name(), name)) return optimizer;
   }
@@ -111,7 +111,7 @@ absl::StatusOr<Optimizer> Optimizer::FromName(absl::string_view name) {
 
 std::vector<std::string> OptimizerNames() {
   std::vector<std::string> names;
-  for (const Make make : kTable) names.emplace_back(make().class_name());
+  for (const DefaultOptimizer make : kOptimizers) names.emplace_back(make().class_name());
   return names;
 }
 

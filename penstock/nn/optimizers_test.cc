@@ -13,7 +13,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace optimizers_test {
 
 using base::Array;
 using base::DType;
@@ -255,5 +255,5 @@ TEST(Optimizer, OptionsAndSchedulesTravelThroughJson) {
               HasSubstr("there is no option 'moment'"));
 }
 
-}  // namespace
+}  // namespace optimizers_test
 }  // namespace penstock::nn

@@ -6,7 +6,7 @@
 #include "penstock/nn/layers.h"
 
 namespace penstock::nn {
-namespace {
+namespace plot_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -44,5 +44,5 @@ TEST(Plot, SvgStandsInOrderAndNothingOverlaps) {
   EXPECT_NE(heights[1], heights[2]);
 }
 
-}  // namespace
+}  // namespace plot_test
 }  // namespace penstock::nn

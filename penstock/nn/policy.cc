@@ -9,23 +9,21 @@ namespace {
 
 using base::DType;
 
-struct Row {
+struct PolicyRow {
   const char* name;
   DType compute, variable;
 };
 
-constexpr Row kTable[] = {
-    {"float32", DType::kF32, DType::kF32},
-    {"mixed_bfloat16", DType::kBF16, DType::kF32},
-    {"bfloat16", DType::kBF16, DType::kBF16},
-    {"mixed_float16", DType::kF16, DType::kF32},
+constexpr PolicyRow kPolicies[] = {
+    {"float32", DType::kF32, DType::kF32},    {"mixed_bfloat16", DType::kBF16, DType::kF32},
+    {"bfloat16", DType::kBF16, DType::kBF16}, {"mixed_float16", DType::kF16, DType::kF32},
     {"float16", DType::kF16, DType::kF16},
 };
 
 }  // namespace
 
 absl::StatusOr<Policy> Policy::FromName(absl::string_view name) {
-  for (const Row& row : kTable) {
+  for (const PolicyRow& row : kPolicies) {
     if (name == row.name) {
       return Policy{.name = row.name, .compute = row.compute, .variable = row.variable};
     }
@@ -54,7 +52,7 @@ nlohmann::ordered_json Policy::ToJson() const {
 
 std::vector<std::string> PolicyNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.push_back(row.name);
+  for (const PolicyRow& row : kPolicies) names.push_back(row.name);
   return names;
 }
 

@@ -14,7 +14,7 @@
 #include "penstock/nn/optimizers.h"
 
 namespace penstock::nn {
-namespace {
+namespace policy_test {
 
 using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
@@ -173,5 +173,5 @@ TEST(Policy, AnOptimizersSlotsGrowByLittle) {
   EXPECT_EQ((*got)[0].data<float>()[0], 1 + 4.0f / 1024);
 }
 
-}  // namespace
+}  // namespace policy_test
 }  // namespace penstock::nn

@@ -5,6 +5,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/nn/named_call.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
@@ -83,22 +84,22 @@ absl::StatusOr<Value> ApplyOrthogonal(const NamedCall& call, Value x) {
   return Orthogonal(factor, mode, x);
 }
 
-struct Row {
+struct RegularizerRow {
   const char* name;
   absl::StatusOr<Value> (*apply)(const NamedCall& call, Value x);
 };
 
-constexpr Row kTable[] = {
+constexpr RegularizerRow kRegularizers[] = {
     {"l1", ApplyL1},
     {"l2", ApplyL2},
     {"l1_l2", ApplyL1L2},
     {"orthogonal_regularizer", ApplyOrthogonal},
 };
 
-absl::StatusOr<Value> Apply(absl::string_view regularizer, Value x) {
+absl::StatusOr<Value> ApplyRegularizer(absl::string_view regularizer, Value x) {
   PENSTOCK_ASSIGN_OR_RETURN(const NamedCall call, ParseNamedCall(regularizer));
   const bool wide = x.dtype() == base::DType::kF64;
-  for (const Row& row : kTable) {
+  for (const RegularizerRow& row : kRegularizers) {
     if (SameName(call.name, row.name)) {
       return row.apply(call, wide ? x : ir::Convert(x, base::DType::kF32));
     }
@@ -112,7 +113,7 @@ absl::StatusOr<Value> Apply(absl::string_view regularizer, Value x) {
 
 Value Regularize(absl::string_view regularizer, Value x) {
   if (!x.valid()) return Value();
-  const absl::StatusOr<Value> penalty = Apply(regularizer, x);
+  const absl::StatusOr<Value> penalty = ApplyRegularizer(regularizer, x);
   if (penalty.ok()) return *penalty;
   x.graph()->Fail(base::WithContext(penalty.status(), "regularizer"));
   return Value();
@@ -120,7 +121,7 @@ Value Regularize(absl::string_view regularizer, Value x) {
 
 std::vector<std::string> RegularizerNames() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.emplace_back(row.name);
+  for (const RegularizerRow& row : kRegularizers) names.emplace_back(row.name);
   return names;
 }
 

@@ -9,7 +9,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace regularizers_test {
 
 using base::DType;
 using ir::Value;
@@ -50,5 +50,5 @@ TEST(Regularizers, MistakesFailTheGraph) {
   EXPECT_THAT(ErrorOf("orthogonal_regularizer", {2, 2, 2}), HasSubstr("takes a matrix, got f32"));
 }
 
-}  // namespace
+}  // namespace regularizers_test
 }  // namespace penstock::nn

@@ -15,8 +15,8 @@ using ir::Value;
 
 Value Like(Value v, double number) { return ir::SplatLike(v, number); }
 
-struct Constant : ScheduleBody {
-  explicit Constant(double v = 0) : value(v) {}
+struct ConstantRate : ScheduleBody {
+  explicit ConstantRate(double v = 0) : value(v) {}
   absl::string_view class_name() const override { return "Constant"; }
   absl::Status Check() const override {
     if (std::isfinite(value) && value >= 0) return absl::OkStatus();
@@ -284,13 +284,13 @@ template <typename Body>
 std::shared_ptr<ScheduleBody> Make() {
   return std::make_shared<Body>();
 }
-constexpr std::shared_ptr<ScheduleBody> (*kTable[])() = {
+constexpr std::shared_ptr<ScheduleBody> (*kSchedules[])() = {
     Make<Exponential>, Make<InverseTime>, Make<Polynomial>,   Make<Piecewise>,
     Make<Cosine>,      Make<Restarts>,    Make<OneCycleBody>, Make<Warm>,
 };
 
 std::shared_ptr<ScheduleBody> MakeBody(absl::string_view class_name) {
-  for (const auto make : kTable) {
+  for (const auto make : kSchedules) {
     if (auto body = make(); body->class_name() == class_name) return body;
   }
   return nullptr;
@@ -298,13 +298,15 @@ std::shared_ptr<ScheduleBody> MakeBody(absl::string_view class_name) {
 
 }  // namespace
 
-Schedule::Schedule(double constant) : body_(std::make_shared<Constant>(constant)) {}
+Schedule::Schedule(double constant) : body_(std::make_shared<ConstantRate>(constant)) {}
 
-bool Schedule::is_constant() const { return dynamic_cast<const Constant*>(body_.get()) != nullptr; }
+bool Schedule::is_constant() const {
+  return dynamic_cast<const ConstantRate*>(body_.get()) != nullptr;
+}
 
 double Schedule::constant() const {
   PENSTOCK_CHECK(is_constant());
-  return static_cast<const Constant&>(*body_).value;
+  return static_cast<const ConstantRate&>(*body_).value;
 }
 
 nlohmann::ordered_json Schedule::ToJson() const {
@@ -345,7 +347,7 @@ absl::StatusOr<Schedule> Schedule::FromJson(const nlohmann::ordered_json& json) 
 
 std::vector<std::string> ScheduleNames() {
   std::vector<std::string> names;
-  for (const auto make : kTable) names.emplace_back(make()->class_name());
+  for (const auto make : kSchedules) names.emplace_back(make()->class_name());
   return names;
 }
 

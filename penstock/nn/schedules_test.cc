@@ -11,7 +11,7 @@
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::nn {
-namespace {
+namespace schedules_test {
 
 using base::DType;
 using ir::testing::Checks;
@@ -103,5 +103,5 @@ TEST(Schedules, WrongOptionsAreRefused) {
   EXPECT_THAT(unknown.status().message(), HasSubstr("there are ExponentialDecay, InverseTime"));
 }
 
-}  // namespace
+}  // namespace schedules_test
 }  // namespace penstock::nn

@@ -39,11 +39,11 @@ std::string SizeText(int64_t bytes) {
   return absl::StrFormat("%.2f %s", size, kUnits[unit]);
 }
 
-struct Count {
+struct WeightCount {
   int64_t parameters = 0, bytes = 0;
 };
-Count CountOf(const std::vector<VariableSpec>& variables, bool trainable, bool other) {
-  Count count;
+WeightCount CountOf(const std::vector<VariableSpec>& variables, bool trainable, bool other) {
+  WeightCount count;
   for (const VariableSpec& v : variables) {
     if (v.trainable ? !trainable : !other) continue;
     const int64_t n = v.type.shape.num_elements();
@@ -53,7 +53,7 @@ Count CountOf(const std::vector<VariableSpec>& variables, bool trainable, bool o
   return count;
 }
 
-std::string TotalLine(absl::string_view what, const Count& count) {
+std::string TotalLine(absl::string_view what, const WeightCount& count) {
   return absl::StrFormat(" %s params: %s (%s)\n", what, WithCommas(count.parameters),
                          SizeText(count.bytes));
 }
@@ -188,7 +188,7 @@ std::string Network::Summary(const SummaryOptions& options) const {
   const bool chain = IsChain(*this);
   TextTable table = EmptyTable(options, chain);
   Lister{*this, options, chain, table}.List(*this, "", 0);
-  Count total = CountOf(variables_, true, true);
+  WeightCount total = CountOf(variables_, true, true);
   total.parameters += options.optimizer_parameters;
   total.bytes += options.optimizer_bytes;
   std::string out =

@@ -5,7 +5,7 @@
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
-namespace {
+namespace summary_test {
 
 TEST(Summary, OfASequentialModelWithANameThatDoesNotFit) {
   const Symbol x = Input({.shape = {28, 28, 1}});
@@ -96,5 +96,5 @@ TEST(Summary, CountsWhatTheOptimizerKeeps) {
   EXPECT_NE(text.find(" Optimizer params: 42 (168.00 B)\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace summary_test
 }  // namespace penstock::nn

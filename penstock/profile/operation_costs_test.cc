@@ -9,7 +9,7 @@
 #include "penstock/profile/pieces.h"
 
 namespace penstock::profile {
-namespace {
+namespace operation_costs_test {
 
 using base::DType;
 using ir::Graph;
@@ -209,5 +209,5 @@ TEST(OperationsJson, HoldsWhatTheTableShows) {
   EXPECT_NEAR(json["everything_else_seconds"].get<double>(), 0.030, 1e-9);
 }
 
-}  // namespace
+}  // namespace operation_costs_test
 }  // namespace penstock::profile

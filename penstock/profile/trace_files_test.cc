@@ -10,7 +10,7 @@
 #include "penstock/record/wire.h"
 
 namespace penstock::profile {
-namespace {
+namespace trace_files_test {
 
 using base::TraceRecording;
 using Json = nlohmann::json;
@@ -105,5 +105,5 @@ TEST(WriteTrace, PutsFilesWhereTensorBoardLooks) {
   EXPECT_EQ(text.substr(0, *read), *json);
 }
 
-}  // namespace
+}  // namespace trace_files_test
 }  // namespace penstock::profile

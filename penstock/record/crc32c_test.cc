@@ -7,7 +7,7 @@
 #include "penstock/base/random.h"
 
 namespace penstock::record {
-namespace {
+namespace crc32c_test {
 
 std::string RandomBytes(size_t size, uint64_t seed) {
   base::Random random(seed);
@@ -81,5 +81,5 @@ TEST(Crc32c, MaskGoesBothWays) {
   }
 }
 
-}  // namespace
+}  // namespace crc32c_test
 }  // namespace penstock::record

@@ -14,7 +14,7 @@
 #include "penstock/record/example.h"
 
 namespace penstock::record {
-namespace {
+namespace example_parser_test {
 
 using base::Array;
 using base::DType;
@@ -341,5 +341,5 @@ TEST(InferSchema, NamesTheRecordThatDoesNotAgree) {
   EXPECT_THAT(std::string(InferSchema({"\x0a"}).status().message()), HasSubstr("record 0: not a"));
 }
 
-}  // namespace
+}  // namespace example_parser_test
 }  // namespace penstock::record

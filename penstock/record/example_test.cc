@@ -14,7 +14,7 @@
 #include "penstock/base/random.h"
 
 namespace penstock::record {
-namespace {
+namespace example_test {
 
 using base::Array;
 using ::testing::ElementsAre;
@@ -248,5 +248,5 @@ TEST(DescribeExample, ListsNamesTypesAndCounts) {
   EXPECT_THAT(DescribeExample("\x0a"), HasSubstr("not a tf.train.Example"));
 }
 
-}  // namespace
+}  // namespace example_test
 }  // namespace penstock::record

@@ -7,7 +7,7 @@
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::record {
-namespace {
+namespace tfrecord_index_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -121,5 +121,5 @@ TEST(TfRecordIndex, RefusesWhatHasNoPlaces) {
   EXPECT_TRUE(absl::IsNotFound(TfRecordIndex::LoadOrBuild(*fs, "memory://d/none").status()));
 }
 
-}  // namespace
+}  // namespace tfrecord_index_test
 }  // namespace penstock::record

@@ -21,7 +21,7 @@
 #include "penstock/record/example.h"
 
 namespace penstock::record {
-namespace {
+namespace tfrecord_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -545,5 +545,5 @@ TEST_F(TfRecord, ReadsWhatTensorFlowWrote) {
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
 }
 
-}  // namespace
+}  // namespace tfrecord_test
 }  // namespace penstock::record

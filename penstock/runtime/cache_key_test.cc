@@ -9,7 +9,7 @@
 #include "penstock/runtime/testing/cache_folder.h"
 
 namespace penstock::runtime {
-namespace {
+namespace cache_key_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -97,5 +97,5 @@ TEST(EnvironmentFlags, HoldsTheFlagsAlsoThoseInAFile) {
   old == nullptr ? ::unsetenv("XLA_FLAGS") : ::setenv("XLA_FLAGS", saved.c_str(), 1);
 }
 
-}  // namespace
+}  // namespace cache_key_test
 }  // namespace penstock::runtime

@@ -18,7 +18,7 @@
 #include "penstock/runtime/testing/cache_folder.h"
 
 namespace penstock::runtime {
-namespace {
+namespace compile_cache_test {
 
 namespace fs = std::filesystem;
 
@@ -233,5 +233,5 @@ TEST(CompileCache, AFolderThatCannotBeIsAnError) {
   EXPECT_FALSE(CompileCache::Open({.folder = ""}).ok());
 }
 
-}  // namespace
+}  // namespace compile_cache_test
 }  // namespace penstock::runtime

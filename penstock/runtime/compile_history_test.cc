@@ -5,7 +5,7 @@
 #include "penstock/ir/ops.h"
 
 namespace penstock::runtime {
-namespace {
+namespace compile_history_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -122,5 +122,5 @@ TEST(CompileHistory, EndlessRecompilesTakeLittleMemory) {
   EXPECT_THAT(history.Add(Make({.rows = 40})), HasSubstr("nothing changed"));
 }
 
-}  // namespace
+}  // namespace compile_history_test
 }  // namespace penstock::runtime

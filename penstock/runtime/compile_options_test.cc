@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::runtime {
-namespace {
+namespace compile_options_test {
 
 // Expected bytes are written out by the wire format's rules: tag = field << 3 | type, then a varint
 // (type 0) or a length and bytes (type 2). -1 is ten bytes long.
@@ -40,5 +40,5 @@ TEST(CompileOptions, OverridesXlaFlagsByName) {
                 "\x12\x02\x10\x01");  // 7: { "c": { bool: true } }
 }
 
-}  // namespace
+}  // namespace compile_options_test
 }  // namespace penstock::runtime

@@ -9,7 +9,7 @@
 #include <malloc.h>
 
 namespace penstock::runtime {
-namespace {
+namespace large_blocks_test {
 
 constexpr size_t kMiB = 1 << 20;
 
@@ -152,5 +152,5 @@ TEST_F(LargeMalloc, ReallocTakesTheContentsAlong) {
   ::free(larger);
 }
 
-}  // namespace
+}  // namespace large_blocks_test
 }  // namespace penstock::runtime

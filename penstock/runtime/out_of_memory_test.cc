@@ -10,7 +10,7 @@
 #include "penstock/runtime/testing/cache_folder.h"
 
 namespace penstock::runtime {
-namespace {
+namespace out_of_memory_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -167,5 +167,5 @@ TEST(AdviseBatch, LeavesOtherMessagesAlone) {
   EXPECT_EQ(AdviseBatch(other, {.examples = 8}), other);
 }
 
-}  // namespace
+}  // namespace out_of_memory_test
 }  // namespace penstock::runtime

@@ -13,7 +13,7 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace penstock::runtime {
-namespace {
+namespace pjrt_client_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -196,5 +196,5 @@ TEST(OpenClient, PrintsNothingOnStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-}  // namespace
+}  // namespace pjrt_client_test
 }  // namespace penstock::runtime

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 namespace penstock::runtime {
-namespace {
+namespace plugin_log_test {
 
 std::string FileOf(const char* test) {
   const std::string path = absl::StrCat(testing::TempDir(), "/", test, ".", ::getpid(), ".log");
@@ -73,5 +73,5 @@ TEST(LogPath, LiesInTheUsersCacheUnlessAskedOtherwise) {
   old == nullptr ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", saved.c_str(), 1);
 }
 
-}  // namespace
+}  // namespace plugin_log_test
 }  // namespace penstock::runtime

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::runtime {
-namespace {
+namespace plugin_message_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -62,5 +62,5 @@ TEST(ExplainCompileError, ALineWithoutAnOriginIsStillShown) {
               AllOf(HasSubstr("line 1 is: module {"), Not(HasSubstr("from"))));
 }
 
-}  // namespace
+}  // namespace plugin_message_test
 }  // namespace penstock::runtime

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace penstock::runtime {
-namespace {
+namespace plugin_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -106,5 +106,5 @@ TEST_F(FindPluginTest, ALibraryThatIsNoPluginIsAnErrorEachTime) {
   }
 }
 
-}  // namespace
+}  // namespace plugin_test
 }  // namespace penstock::runtime

@@ -19,7 +19,7 @@
 #include "penstock/runtime/testing/test_program.h"
 
 namespace penstock::runtime {
-namespace {
+namespace program_cache_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -330,5 +330,5 @@ TEST(Child, DISABLED_CompilesInAFolder) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE((*client)->Compile(Print(Layer())).ok());
 }
 
-}  // namespace
+}  // namespace program_cache_test
 }  // namespace penstock::runtime

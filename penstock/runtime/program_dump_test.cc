@@ -13,7 +13,7 @@
 #include "penstock/runtime/testing/test_program.h"
 
 namespace penstock::runtime {
-namespace {
+namespace program_dump_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -103,5 +103,5 @@ TEST_F(Dump, AFolderThatCannotBeIsAnError) {
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("/proc/none/here"));
 }
 
-}  // namespace
+}  // namespace program_dump_test
 }  // namespace penstock::runtime

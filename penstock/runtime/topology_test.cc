@@ -6,7 +6,7 @@
 #include "penstock/runtime/testing/test_program.h"
 
 namespace penstock::runtime {
-namespace {
+namespace topology_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -106,5 +106,5 @@ TEST_F(TpuTopology, ABrokenProgramLeadsToTheUsersLine) {
               HasSubstr("model.cc:10"));
 }
 
-}  // namespace
+}  // namespace topology_test
 }  // namespace penstock::runtime

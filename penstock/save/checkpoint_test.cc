@@ -22,7 +22,7 @@
 #include "penstock/save/testing/faulty_file_system.h"
 
 namespace penstock::save {
-namespace {
+namespace checkpoint_test {
 
 using base::Array;
 using base::DType;
@@ -498,5 +498,5 @@ TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
   }
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace penstock::save

@@ -16,7 +16,7 @@
 #include "penstock/save/safetensors_dtypes.h"
 
 namespace penstock::save {
-namespace {
+namespace safetensors_test {
 
 using base::Array;
 using base::DType;
@@ -409,5 +409,5 @@ TEST(Formats, AMissingFileIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(ReadWeights(*fs, kUri).status()));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace penstock::save

@@ -18,7 +18,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace callbacks_test {
 
 using ::testing::HasSubstr;
 using testing::Points;
@@ -406,5 +406,5 @@ TEST(ProgressLine, DurationsReadWell) {
   EXPECT_EQ(FormatDuration(2 * 86400 + 61), "2 d 0:01:01");
 }
 
-}  // namespace
+}  // namespace callbacks_test
 }  // namespace penstock::train

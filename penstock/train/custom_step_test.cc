@@ -9,7 +9,7 @@
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
-namespace {
+namespace custom_step_test {
 
 using ::testing::HasSubstr;
 
@@ -83,5 +83,5 @@ TEST(CustomStep, WhatIsWrongWithItIsSaid) {
   EXPECT_THAT(error({Crossentropy, {"penalty"}}), HasSubstr("gives 0 measured values"));
 }
 
-}  // namespace
+}  // namespace custom_step_test
 }  // namespace penstock::train

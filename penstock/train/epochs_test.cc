@@ -8,7 +8,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace epochs_test {
 
 using testing::Points;
 using testing::SmallTrainer;
@@ -100,5 +100,5 @@ TEST(Epochs, StatsTellWhatTheDevicesWaitedFor) {
   EXPECT_EQ(slow->seen, "idle 100.0 % (compile 71.4 %, callbacks 28.6 %)");
 }
 
-}  // namespace
+}  // namespace epochs_test
 }  // namespace penstock::train

@@ -7,7 +7,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace feed_test {
 
 using ::testing::ElementsAre;
 using testing::Points;
@@ -92,5 +92,5 @@ TEST_F(Stacks, FewerMayBeAskedForThanThereIsRoomFor) {
   EXPECT_EQ((*feed.Next(8, 8))->steps, 7);
 }
 
-}  // namespace
+}  // namespace feed_test
 }  // namespace penstock::train

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::train {
-namespace {
+namespace idle_meter_test {
 
 using Doing = IdleMeter::Doing;
 
@@ -135,5 +135,5 @@ TEST(IdleMeter, WhatTheHostDoesIsTraced) {
 
 TEST(FitStats, WithoutAMeasurementThereIsNothingToSay) { EXPECT_EQ(FitStats().IdleToString(), ""); }
 
-}  // namespace
+}  // namespace idle_meter_test
 }  // namespace penstock::train

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace penstock::train {
-namespace {
+namespace in_flight_test {
 
 TEST(InFlight, WaitsForEachWhereThatSavesMemoryAndCostsNothing) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0015), 0u);
@@ -33,5 +33,5 @@ TEST(InFlight, IsFullOverItsLimit) {
   EXPECT_TRUE(in_flight.empty());
 }
 
-}  // namespace
+}  // namespace in_flight_test
 }  // namespace penstock::train

@@ -11,7 +11,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace kernels_test {
 
 using ::testing::HasSubstr;
 using testing::LargestDifference;
@@ -131,5 +131,5 @@ TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
   std::filesystem::remove_all(cache);
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace penstock::train

@@ -10,7 +10,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace optimizer_test {
 
 using testing::Points;
 using testing::SmallNet;
@@ -122,5 +122,5 @@ TEST(Optimizer, ALossScaleThatOverflowsIsFoundAndTrainingGoesOn) {
   EXPECT_EQ(state->Find("optimizer/iteration")->item<int32_t>(), 200);
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace penstock::train

@@ -10,7 +10,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace policy_test {
 
 using base::DType;
 using ::testing::HasSubstr;
@@ -133,5 +133,5 @@ TEST(MixedPrecision, WeightsFitUnderAnotherPolicy) {
   EXPECT_TRUE(full->SetWeights(*rounded).ok());
 }
 
-}  // namespace
+}  // namespace policy_test
 }  // namespace penstock::train

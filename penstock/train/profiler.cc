@@ -8,6 +8,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/profile/trace_files.h"
+#include "penstock/train/median.h"
 
 namespace penstock::train {
 namespace {
@@ -16,13 +17,6 @@ namespace {
 constexpr size_t kMostStepSeconds = 10000;
 // On the terminal; the file has all of them.
 constexpr size_t kShownOperations = 20;
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Of the last epoch; `idle` is the part of the whole time in which the devices waited for data.
 std::string DescribePipeline(const data::PipelineReport& report, double idle) {

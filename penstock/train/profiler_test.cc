@@ -15,7 +15,7 @@
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
-namespace {
+namespace profiler_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -250,5 +250,5 @@ TEST(CallbackName, IsThatOfItsClass) {
   EXPECT_EQ(TerminateOnNan()->name(), "TerminateOnNan");
 }
 
-}  // namespace
+}  // namespace profiler_test
 }  // namespace penstock::train

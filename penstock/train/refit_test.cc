@@ -11,7 +11,7 @@
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
-namespace {
+namespace refit_test {
 
 using ::testing::HasSubstr;
 
@@ -94,5 +94,5 @@ TEST(TerminateOnNanAgain, ATrainingAfterANanGoesOn) {
   EXPECT_LT(*history->epochs.back().Get("loss"), *history->epochs.front().Get("loss") / 10);
 }
 
-}  // namespace
+}  // namespace refit_test
 }  // namespace penstock::train

@@ -16,7 +16,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace resume_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -264,5 +264,5 @@ TEST(ResumeDeathTest, KilledAtAnyInstantItGoesOnBitForBit) {
   std::filesystem::remove(result);
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace penstock::train

@@ -8,7 +8,7 @@
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
-namespace {
+namespace sequence_test {
 
 using base::Array;
 using base::DType;
@@ -98,5 +98,5 @@ TEST(Sequences, EveryStepNamesThePreviousTokenWithAMaskedLoss) {
   EXPECT_GT(static_cast<double>(right), 0.99 * static_cast<double>(real));
 }
 
-}  // namespace
+}  // namespace sequence_test
 }  // namespace penstock::train

@@ -8,7 +8,7 @@
 #include "penstock/nn/layers.h"
 
 namespace penstock::train {
-namespace {
+namespace step_program_test {
 
 using base::DType;
 
@@ -40,5 +40,5 @@ int Ands(int layers) {
 // a chain over all gradients made it compile a large network for a minute.
 TEST(TrainStep, LooksForNanWithoutAChainOverAllGradients) { EXPECT_EQ(Ands(2), Ands(20)); }
 
-}  // namespace
+}  // namespace step_program_test
 }  // namespace penstock::train

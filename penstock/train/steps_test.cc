@@ -16,7 +16,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace steps_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -214,5 +214,5 @@ TEST(StepsPerExecution, ANegativeNumberIsRefused) {
               HasSubstr("steps_per_execution must be at least 1, or kAutoSteps (0), got -1"));
 }
 
-}  // namespace
+}  // namespace steps_test
 }  // namespace penstock::train

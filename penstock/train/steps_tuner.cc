@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/train/median.h"
+
 namespace penstock::train {
 namespace {
 
@@ -10,12 +12,6 @@ constexpr double kOverhead = 0.01;
 // Alone, a step takes longer than in a loop, by the time of starting it: the first guess is too
 // low.
 constexpr double kRoom = 4;
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // So many steps of `step` seconds hide `host` seconds.
 int64_t StepsThatHide(double host, double step, double room, int64_t most) {

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace penstock::train {
-namespace {
+namespace steps_tuner_test {
 
 // Executions on devices that take `start` seconds to start one and `step` for each step, with a
 // host that works `host` seconds for each; until the tuner does not change its mind any more.
@@ -56,5 +56,5 @@ TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
   EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMostDepth);
 }
 
-}  // namespace
+}  // namespace steps_tuner_test
 }  // namespace penstock::train

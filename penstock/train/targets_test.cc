@@ -10,7 +10,7 @@
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
-namespace {
+namespace targets_test {
 
 using ::testing::HasSubstr;
 
@@ -228,5 +228,5 @@ TEST(Fit, CountsFromItsInitialEpochAndValidatesEverySoOften) {
       HasSubstr("initial_epoch"));
 }
 
-}  // namespace
+}  // namespace targets_test
 }  // namespace penstock::train

@@ -12,7 +12,7 @@
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
-namespace {
+namespace training_test {
 
 using ::testing::HasSubstr;
 using testing::LargestDifference;
@@ -355,5 +355,5 @@ TEST(TrainingErrors, WeightsOfAnotherNetworkChangeNothing) {
   EXPECT_EQ(LargestDifference(before, *(*trainer)->Weights()), 0);
 }
 
-}  // namespace
+}  // namespace training_test
 }  // namespace penstock::train

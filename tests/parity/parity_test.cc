@@ -31,6 +31,7 @@
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
+#include "penstock/nn/names.h"
 #include "penstock/nn/optimizer.h"
 #include "penstock/nn/regularizers.h"
 #include "penstock/nn/schedules.h"

@@ -1,0 +1,16 @@
+// How Keras writes the names of classes, of layers and of functions.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace penstock::nn {
+
+// "Conv2D" -> "conv2d", "BatchNormalization" -> "batch_normalization": Keras's automatic names.
+std::string SnakeCase(absl::string_view class_name);
+
+// Whether two names are the same but for case and underscores: "HeNormal", "he_normal".
+bool SameName(absl::string_view a, absl::string_view b);
+
+}  // namespace penstock::nn
