@@ -4,16 +4,28 @@
 #                 USES base io                 # rooms; only those listed before this one in PENSTOCK_ROOMS
 #                 LIBRARIES ZLIB::ZLIB)        # third-party targets
 #
-# Every .cc in the folder belongs to the library, except x_test.cc (a GoogleTest program of its own),
-# x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a program).
-# Files in testing/ make the library penstock_<room>_testing, which only tests link.
+# In a room that stands on many others, FUZZED names the sources that fuzz targets are about and FUZZED_USES the
+# rooms that those use, so that a fuzzing build needs no more than these.
+#
+# Every .cc in the folder belongs to the library, except x_test.cc (a ctest entry of its own; all of a room are one
+# program, <room>_tests), x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a
+# program). Files in testing/ make the library penstock_<room>_testing, which only tests link.
+#
+# Files are compiled several at once, which halves the time (CMake's unity builds): what they declare in anonymous
+# namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a program.
 
 # What most files of rooms include, parsed once: a third of their compile time. A file has to include what it uses
 # all the same: the preset debug does without.
 set(PENSTOCK_HEADERS
   <algorithm> <atomic> <condition_variable> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex> <optional>
   <string> <utility> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h>
-  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/types/span.h> <nlohmann/json.hpp>)
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/types/span.h>)
+# GCC instantiates what a precompiled header's inline functions call in every file anew, for JSON half a second of
+# it; clang once.
+set(PENSTOCK_JSON_HEADER)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  set(PENSTOCK_JSON_HEADER <nlohmann/json.hpp>)
+endif()
 if(PENSTOCK_PRECOMPILE)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/headers.cc CONTENT "")
   add_library(penstock_headers STATIC ${CMAKE_BINARY_DIR}/headers.cc)
@@ -23,11 +35,11 @@ if(PENSTOCK_PRECOMPILE)
   if(PENSTOCK_FUZZ)
     target_link_libraries(penstock_headers PRIVATE penstock_fuzz_options)
   endif()
-  target_precompile_headers(penstock_headers PRIVATE ${PENSTOCK_HEADERS})
+  target_precompile_headers(penstock_headers PRIVATE ${PENSTOCK_HEADERS} ${PENSTOCK_JSON_HEADER})
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "" "NAME" "USES;LIBRARIES;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "ALONE;TESTS_APART" "NAME" "USES;LIBRARIES;TEST_LIBRARIES;FUZZED;FUZZED_USES" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
   foreach(other IN LISTS ROOM_USES)
@@ -54,14 +66,23 @@ function(penstock_room)
   if(PENSTOCK_PRECOMPILE)
     target_precompile_headers(penstock_${ROOM_NAME} REUSE_FROM penstock_headers)
   endif()
+  if(NOT ROOM_ALONE)
+    penstock_unity(penstock_${ROOM_NAME})
+  endif()
 
   if(PENSTOCK_FUZZ)
     target_link_libraries(penstock_${ROOM_NAME} PRIVATE penstock_fuzz_options)
+    set(fuzzed penstock_${ROOM_NAME})
+    if(ROOM_FUZZED)
+      set(fuzzed penstock_${ROOM_NAME}_fuzzed)
+      add_library(${fuzzed} STATIC EXCLUDE_FROM_ALL ${ROOM_FUZZED})
+      list(TRANSFORM ROOM_FUZZED_USES PREPEND penstock_)
+      target_link_libraries(${fuzzed} PUBLIC ${ROOM_FUZZED_USES} PRIVATE ${ROOM_LIBRARIES} penstock_fuzz_options)
+    endif()
     foreach(source IN LISTS fuzzers)
       get_filename_component(name ${source} NAME_WE)
       add_executable(${ROOM_NAME}_${name} ${source})
-      target_link_libraries(${ROOM_NAME}_${name}
-        PRIVATE penstock_${ROOM_NAME} ${ROOM_LIBRARIES} penstock_fuzz_options)
+      target_link_libraries(${ROOM_NAME}_${name} PRIVATE ${fuzzed} ${ROOM_LIBRARIES} penstock_fuzz_options)
       target_link_options(${ROOM_NAME}_${name} PRIVATE -fsanitize=fuzzer)
       add_dependencies(fuzzers ${ROOM_NAME}_${name})
     endforeach()
@@ -76,12 +97,24 @@ function(penstock_room)
       PRIVATE penstock_test_options)
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
-  add_custom_target(${ROOM_NAME}_tests)  # builds the tests of this room alone
-  foreach(source IN LISTS tests)
-    get_filename_component(name ${source} NAME_WE)
-    penstock_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${source} ${test_libraries})
-    add_dependencies(${ROOM_NAME}_tests ${ROOM_NAME}_${name})
-  endforeach()
+  if(NOT tests)
+    add_custom_target(${ROOM_NAME}_tests)
+  elseif(ROOM_TESTS_APART)
+    add_custom_target(${ROOM_NAME}_tests)
+    foreach(source IN LISTS tests)
+      get_filename_component(name ${source} NAME_WE)
+      penstock_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${source} ${test_libraries})
+      add_dependencies(${ROOM_NAME}_tests ${ROOM_NAME}_${name})
+    endforeach()
+  else()
+    penstock_test_program(${ROOM_NAME}_tests ${tests} ${CMAKE_SOURCE_DIR}/tests/room_tests_main.cc)
+    target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} GTest::gtest)
+    penstock_unity(${ROOM_NAME}_tests)
+    foreach(source IN LISTS tests)
+      get_filename_component(name ${source} NAME_WE)
+      penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name})
+    endforeach()
+  endif()
 endfunction()
 
 # What nearly every test includes, parsed once: a third of a test's compile time. It is a program, as the tests
@@ -95,18 +128,37 @@ target_precompile_headers(penstock_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
   <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
   <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
-  <nlohmann/json.hpp>)
+  ${PENSTOCK_JSON_HEADER})
 
-# One GoogleTest program, one ctest entry with the label of its room.
-function(penstock_test name label source)
-  add_executable(${name} ${source})
+# Several files of `target` are compiled as one.
+function(penstock_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PENSTOCK_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(PENSTOCK_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # GCC takes a class of an included .cc for one of a header.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
+function(penstock_test_program name)
+  add_executable(${name} ${ARGN})
   target_precompile_headers(${name} REUSE_FROM penstock_test_headers)
-  target_link_libraries(${name} PRIVATE ${ARGN} penstock_test_options GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE penstock_test_options GTest::gmock)
+endfunction()
+
+# One ctest entry with the label of its room.
+function(penstock_add_test name label)
   # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
     # Tests compile what they test, and leave no programs in the user's cache.
     # Arrow and other libraries are not built for ThreadSanitizer, which then sees what they do to
     # memory but not their atomics: races are only reported from code that is.
     ENVIRONMENT "PENSTOCK_COMPILE_CACHE=0;TSAN_OPTIONS=die_after_fork=0:suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+endfunction()
+
+# One GoogleTest program that is one ctest entry.
+function(penstock_test name label source)
+  penstock_test_program(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
+  penstock_add_test(${name} ${label} ${name})
 endfunction()

@@ -1,0 +1,53 @@
+// The tests of a room are one program: `data_tests --file map_test` runs those of map_test.cc
+// alone, as ctest's data_map_test does.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace {
+
+constexpr char kFile[] = "--file";
+
+// Of all tests of this program, those of `file`, as a filter. They are known by where they are
+// written: a test of another file that is instantiated in this one does not count.
+std::string FilterOf(const std::string& file) {
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  std::string filter;
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const ::testing::TestSuite& suite = *all.GetTestSuite(i);
+    for (int k = 0; k < suite.total_test_count(); ++k) {
+      const ::testing::TestInfo& test = *suite.GetTestInfo(k);
+      if (std::filesystem::path(test.file()).stem() != file) continue;
+      filter += std::string(suite.name()) + "." + test.name() + ":";
+    }
+  }
+  return filter;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string file;
+  if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
+  // Several processes of one program are asked for reports in one folder: each gets a name of its
+  // own.
+  const char* const output = std::getenv("GTEST_OUTPUT");
+  if (!file.empty() && output != nullptr && std::string(output).back() == '/') {
+    const std::string program = std::filesystem::path(argv[0]).stem();
+    const std::string room = program.substr(0, program.find("_tests"));
+    ::setenv("GTEST_OUTPUT", (std::string(output) + room + "_" + file + ".xml").c_str(), 1);
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  if (!file.empty()) {
+    const std::string filter = FilterOf(file);
+    if (filter.empty()) {
+      std::fprintf(stderr, "%s: no test is written in %s.cc\n", argv[0], file.c_str());
+      return 2;
+    }
+    if (GTEST_FLAG_GET(filter) == "*") GTEST_FLAG_SET(filter, filter);
+  }
+  return RUN_ALL_TESTS();
+}
