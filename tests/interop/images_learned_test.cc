@@ -96,9 +96,9 @@ TEST(Digits, AResNetWithNormsInFront) {
           models::ResNetV2({.momentum = 0.9, .input_shape = {32, 32, 1}, .include_top = false})),
       Digits(),
       {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
-                                     {.initial_learning_rate = 1e-3, .decay_steps = 180})}),
-       .epochs = 4},
-      0.95);
+                                     {.initial_learning_rate = 1e-3, .decay_steps = 90})}),
+       .epochs = 2},
+      0.9);
 }
 
 TEST(Digits, AMobileNet) {

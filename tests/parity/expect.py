@@ -353,20 +353,28 @@ def add_metric(expected, spec):
     config = {**spec["config"], **spec.get("keras", {})}
     iou_axis = config.pop("axis", -1) if "IoU" in spec["class"] else -1
     metric = getattr(keras.metrics, spec["class"])(**config)
-    dtype, tensors = spec.get("dtype", "float32"), {}
+    dtype, tensors, batches = spec.get("dtype", "float32"), {}, []
     for batch in range(spec["batches"]):
         y_true, y_pred = labels_and_scores(rng, spec["shape"], spec["labels"], spec["scores"])
-        y_pred = np.asarray(jnp.asarray(y_pred).astype(dtype).astype("float32"))
+        y_pred = np.asarray(y_pred.astype(jnp.dtype(dtype)).astype("float32"))
         weights = sample_weights(rng, spec.get("weights"), spec["shape"])
-        if spec["class"] in ("Mean", "Sum"):
-            metric.update_state(y_pred, sample_weight=weights)
-        else:
-            last = lambda x: np.moveaxis(x, iou_axis, -1)
-            metric.update_state(last(y_true), last(y_pred), sample_weight=weights)
+        last = lambda x: np.moveaxis(x, iou_axis, -1)
+        given = (y_pred,) if spec["class"] in ("Mean", "Sum") else (last(y_true), last(y_pred))
+        batches.append((given, weights))
         tensors.update({f"y_true/{batch}": y_true, f"y_pred/{batch}": y_pred})
         if weights is not None:
             tensors[f"weights/{batch}"] = weights
-    tensors["result"] = np.float32(metric.result())
+    if not getattr(metric, "_built", True):  # its variables have the shape of what it sees first
+        metric.update_state(*batches[0][0])
+        metric.reset_state()
+
+    def updated(variables, batches):
+        for given, weights in batches:
+            variables = metric.stateless_update_state(variables, *given, sample_weight=weights)
+        return variables
+
+    variables = yield updated, ([v.value for v in metric.variables], batches)
+    tensors["result"] = np.float32(metric.stateless_result(variables))
     described = {"class_name": spec.get("ours", spec["class"]), "config": spec["config"]}
     expected.add("metric", name, tensors, metric=described, dtype=dtype)
 
