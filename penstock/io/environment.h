@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdlib>
+#include <initializer_list>
 #include <string>
+
+#include "absl/strings/string_view.h"
 
 namespace penstock::io {
 
@@ -10,6 +13,15 @@ namespace penstock::io {
 inline std::string Environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+// The first of `names` that is set to something, in the environment's own memory; "" when none is.
+inline absl::string_view FirstOfEnvironment(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "";
 }
 
 }  // namespace penstock::io

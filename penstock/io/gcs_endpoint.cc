@@ -1,23 +1,12 @@
 #include "penstock/io/gcs_endpoint.h"
 
-#include <cstdlib>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "penstock/io/environment.h"
+
 namespace penstock::io {
-namespace {
-
-absl::string_view EmulatorOfEnvironment() {
-  for (const char* name : {"STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return "";
-}
-
-}  // namespace
 
 GcsEndpoint FindGcsEndpoint(const Uri& uri) {
   GcsEndpoint endpoint;
@@ -33,7 +22,9 @@ GcsEndpoint FindGcsEndpoint(const Uri& uri) {
       (void)absl::SimpleAtod(value, &endpoint.retry_limit_seconds);  // Arrow refuses a bad one
     }
   }
-  if (absl::string_view emulator = EmulatorOfEnvironment(); host.empty() && !emulator.empty()) {
+  if (absl::string_view emulator =
+          FirstOfEnvironment({"STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"});
+      host.empty() && !emulator.empty()) {
     endpoint.from_environment = true;
     endpoint.scheme = "http";
     if (absl::ConsumePrefix(&emulator, "https://")) endpoint.scheme = "https";

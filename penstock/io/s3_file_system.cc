@@ -1,6 +1,5 @@
 #include "penstock/io/s3_file_system.h"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,19 +12,11 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/aws_credentials.h"
+#include "penstock/io/environment.h"
 #include "penstock/io/s3_reader.h"
 
 namespace penstock::io {
 namespace {
-
-// "https://minio.example:9000", or nothing.
-absl::string_view ServerOfEnvironment() {
-  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return "";
-}
 
 class S3FileSystem : public ObjectFileSystem {
  public:
@@ -55,7 +46,9 @@ class S3FileSystem : public ObjectFileSystem {
     region = OptionValue(uri, "region").value_or(region);
     S3Server server{.scheme = OptionValue(uri, "scheme").value_or("https"),
                     .host = OptionValue(uri, "endpoint_override").value_or("")};
-    if (absl::string_view url = ServerOfEnvironment(); server.host.empty() && !url.empty()) {
+    // "https://minio.example:9000", or nothing.
+    if (absl::string_view url = FirstOfEnvironment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+        server.host.empty() && !url.empty()) {
       if (absl::ConsumePrefix(&url, "http://")) server.scheme = "http";
       absl::ConsumePrefix(&url, "https://");
       server.host = std::string(url.substr(0, url.find('/')));

@@ -65,8 +65,8 @@ TensorType SumType(const TensorType& type) {
 struct Deferred {
   size_t summed;  // which of them
   DotDimensions dimensions;
-  size_t lhs,
-      rhs;  // stacks: below num_rows() of that row, from there on of that result of the step
+  // Stacks: below num_rows() of that row, from there on of that result of the step.
+  size_t lhs, rhs;
 };
 
 // The loop back. Its states: cotangents of the float states, sums of those of the constants. Its

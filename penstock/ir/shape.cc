@@ -340,8 +340,7 @@ const OpDef kDynamicUpdateSlice = {
       Values out(g.node.operands.size());
       const Value update = g.operand(1);
       out[0] = DynamicUpdateSlice(g.cotangent(), SplatLike(update, 0), begin);
-      out[1] =
-          DynamicSlice(g.cotangent(), begin, Ints(update.shape().begin(), update.shape().end()));
+      out[1] = DynamicSlice(g.cotangent(), begin, ListOf(update.shape()));
       return out;
     },
     .print = PrintConverting};
