@@ -111,12 +111,18 @@ Values While(const Values& init, const std::function<Value(Graph&, const Values&
   if (init.empty() || !AllValid(init)) return Values(init.size());
   Graph& graph = *init[0].graph();
   const std::vector<TensorType> types = TypesOfValues(init);
-  const Values out =
+  const Region repeated = BuildRegion(graph, "body", types, body);
+  Values out =
       graph.Emit(kWhile, init, {},
                  {BuildRegion(graph, "condition", types,
                               [&](Graph& g, const Values& s) { return Values{condition(g, s)}; }),
-                  BuildRegion(graph, "body", types, body)});
-  return out.empty() ? Values(init.size()) : out;
+                  repeated});
+  if (out.empty()) return Values(init.size());
+  // What the body hands on as it is needs no loop to be known.
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (repeated->results()[i] == repeated->parameters()[i]) out[i] = init[i];
+  }
+  return out;
 }
 
 Values Cond(Value pred, const Values& operands, const Body& then_body, const Body& else_body) {

@@ -278,10 +278,12 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> results, executable->Execute(arguments));
   executing.End();
   runtime::Buffers reports;
+  const std::vector<int>& changed = executable->program().alias;
   for (size_t r = 0; r < state.size(); ++r) {
+    for (size_t i = 0; i < changed.size(); ++i) {
+      if (changed[i] >= 0) state[r][i] = std::move(results[r][changed[i]]);
+    }
     reports.push_back(std::move(results[r].back()));
-    results[r].pop_back();
-    state[r] = std::move(results[r]);
   }
   const int64_t steps = batch.steps;
   examples_per_step_ = std::max(examples_per_step_, (batch.examples + steps - 1) / steps);
@@ -404,10 +406,10 @@ void FitRun::FinishProfile(const absl::Status& trained) {
   std::unique_ptr<ir::Graph> step;
   if (batch_types_.has_value()) {
     batch_types_->depth = 1;
-    auto graph = TrainGraph(trainer_.objective(), trainer_.layout_, *batch_types_,
-                            trainer_.strategy().num_replicas(), halt_on_nan_);
-    TellProfileError(graph.status());
-    if (graph.ok()) step = *std::move(graph);
+    auto made = TrainGraph(trainer_.objective(), trainer_.layout_, *batch_types_,
+                           trainer_.strategy().num_replicas(), halt_on_nan_);
+    TellProfileError(made.status());
+    if (made.ok()) step = std::move(made->graph);
   }
   const auto print = [this](const ir::Graph& graph) {
     return trainer_.strategy().lowering().Print(

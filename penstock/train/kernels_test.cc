@@ -13,6 +13,7 @@
 namespace penstock::train {
 namespace kernels_test {
 
+using testing::ChangingBytes;
 using ::testing::HasSubstr;
 using testing::LargestDifference;
 
@@ -108,10 +109,7 @@ TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
                             {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
                             nn::SGD({.learning_rate = 0.05, .momentum = 0.9})};
   const StateLayout layout = StateLayout::Make(objective);
-  int64_t bytes = 0;
-  for (const auto& entry : layout.entries) {
-    bytes += entry.type.shape.num_elements() * base::ByteWidth(entry.type.dtype);
-  }
+  const int64_t bytes = ChangingBytes(layout);
   for (const int64_t depth : {1, 4}) {
     for (const bool kept : {false, true}) {
       const auto client = Open(true, cache);

@@ -25,8 +25,8 @@ using base::NamedArrays;
 //                                       set it
 //   "optimizer/iteration"               i32, finished steps
 //   "random/key"                        ui32[2]
-//   "halted"                            i32, the step whose numbers were not finite, -1 while all
-//                                       is well; only when asked for
+//   "halted"                            i32, the step whose numbers were not finite, where somebody
+//                                       wants to know (halt_on_nan); -1 while all is well
 //   metrics...                          "metrics/loss/0", "metrics/accuracy/1", as ReportNames
 struct StateLayout {
   struct Entry {

@@ -222,7 +222,9 @@ void HaltOnNan(const nn::Optimizer& optimizer, const StateLayout& layout, const 
   const Value halted = step.state[layout.halted],
               running = ir::Less(halted, ir::SplatLike(halted, 0));
   const Value keep = ir::And(fine, running);
-  for (int i = 0; i < layout.size(); ++i) next[i] = ir::Select(keep, next[i], step.state[i]);
+  for (int i = 0; i < layout.size(); ++i) {
+    if (!(next[i] == step.state[i])) next[i] = ir::Select(keep, next[i], step.state[i]);
+  }
   next[layout.halted] =
       ir::Select(ir::And(running, ir::Not(fine)), step.state[layout.iteration], halted);
 }
@@ -259,13 +261,12 @@ ir::PrintOptions Donating(int count, const Objective& objective) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective,
-                                                      const StateLayout& layout,
-                                                      const BatchTypes& types, int num_replicas,
-                                                      bool halt_on_nan) {
-  auto made =
-      std::make_unique<ir::Graph>(types.depth == 1 ? "train_step" : "train_steps", num_replicas);
-  ir::Graph& graph = *made;
+absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const StateLayout& layout,
+                                         const BatchTypes& types, int num_replicas,
+                                         bool halt_on_nan) {
+  TrainingGraph made = {
+      std::make_unique<ir::Graph>(types.depth == 1 ? "train_step" : "train_steps", num_replicas)};
+  ir::Graph& graph = *made.graph;
   const Values state = StateParameters(graph, layout, 0, layout.size());
   const Values batch = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -277,11 +278,18 @@ absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective
     if (halt_on_nan) HaltOnNan(objective.optimizer, layout, step, next);
     return next;
   };
-  Values results = types.depth == 1 ? step(graph, state, batch) : Loop(graph, state, batch, step);
+  const Values next =
+      types.depth == 1 ? step(graph, state, batch) : Loop(graph, state, batch, step);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
-  const Values metrics(results.begin() + layout.first_metric, results.end());
+  Values results;
+  for (int i = 0; i < layout.size(); ++i) {
+    if (next[i] == state[i]) continue;
+    made.donate.push_back({i, static_cast<int>(results.size())});
+    results.push_back(next[i]);
+  }
+  const Values metrics(next.begin() + layout.first_metric, next.end());
   // The step at which the state was left is as far behind the first one as its number is greater.
-  const Value halted = results[layout.halted];
+  const Value halted = next[layout.halted];
   const Value place = ir::Select(ir::Less(halted, ir::SplatLike(halted, 0)),
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
   results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
@@ -292,9 +300,10 @@ absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective
 absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLayout& layout,
                                       const BatchTypes& types, int num_replicas, bool halt_on_nan,
                                       const kernels::Lowering& lowering) {
-  PENSTOCK_ASSIGN_OR_RETURN(const auto graph,
+  PENSTOCK_ASSIGN_OR_RETURN(const TrainingGraph step,
                             TrainGraph(objective, layout, types, num_replicas, halt_on_nan));
-  return lowering.Print(*graph, Donating(layout.size(), objective));
+  return lowering.Print(*step.graph,
+                        {.donate = step.donate, .matmul_precision = objective.matmul_precision});
 }
 
 absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const StateLayout& layout,

@@ -8,12 +8,12 @@
 //   loss        = sum(mask * loss of each row) / all_reduce(count)
 //                 a row's loss: sum over the outputs (weight of the output * weight of the row *
 //                 its loss), and the layers' penalties
-//   gradients   = all_reduce(d loss / d variables)              one collective, with the sums of
-//   the metrics variables   = optimizer(variables, gradients, slots, rate) averages    = those that
-//   layers assigned (batch norm), averaged over replicas by their counts
+//   gradients   = all_reduce(d loss / d variables)   one collective, with the metrics' sums
+//   variables   = optimizer(variables, gradients, slots, rate)
+//   averages    = those that layers assigned (batch norm), averaged over replicas by their counts
 //
-// The state comes in donated and goes out in the same order. Beside it goes out the report: a few
-// numbers the host reads while later steps run.
+// What a step changes of the state comes in donated and goes out in the same order. Beside it goes
+// out the report: a few numbers the host reads while later steps run.
 //
 // Several steps in one execution are a loop on the device over stacked batches:
 //
@@ -25,6 +25,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,7 +51,11 @@ struct BatchTypes {
   friend bool operator==(const BatchTypes&, const BatchTypes&) = default;
 };
 
-// Parameters: state..., inputs..., labels..., weights..., count (i32).  Results: state..., report.
+// Parameters: state..., inputs..., labels..., weights..., count (i32).  Results: the entries of the
+// state that a step changes, report. The program's alias[i] is the result that takes the place of
+// entry i, and its memory; -1: the entry stays as it is (a constant learning rate, the random key,
+// variables that are not trained), and so does its buffer.
+//
 // The report is f32[ReportNames + 1]: running means, and which step of this execution, from 0, was
 // the first whose numbers were not finite (-1: none; halt_on_nan only).
 //
@@ -64,10 +69,13 @@ absl::StatusOr<ir::Program> TrainStep(const Objective& objective, const StateLay
                                       const BatchTypes& batch, int num_replicas, bool halt_on_nan,
                                       const kernels::Lowering& lowering = {});
 // What TrainStep prints.
-absl::StatusOr<std::unique_ptr<ir::Graph>> TrainGraph(const Objective& objective,
-                                                      const StateLayout& layout,
-                                                      const BatchTypes& batch, int num_replicas,
-                                                      bool halt_on_nan);
+struct TrainingGraph {
+  std::unique_ptr<ir::Graph> graph;
+  std::vector<std::pair<int, int>> donate = {};  // as ir::PrintOptions
+};
+absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const StateLayout& layout,
+                                         const BatchTypes& batch, int num_replicas,
+                                         bool halt_on_nan);
 
 // Parameters: metrics..., variables..., inputs..., labels..., weights..., count.  Results:
 // metrics..., report (as above).

@@ -14,6 +14,7 @@
 namespace penstock::train {
 namespace training_test {
 
+using testing::ChangingBytes;
 using ::testing::HasSubstr;
 using testing::LargestDifference;
 using testing::Points;
@@ -227,10 +228,7 @@ TEST(Training, TheWholeStateIsDonated) {
       TrainStep(objective, layout,
                 {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}}, 1, false);
   ASSERT_TRUE(program.ok()) << program.status();
-  int64_t bytes = 0;
-  for (const auto& entry : layout.entries) {
-    bytes += entry.type.shape.num_elements() * base::ByteWidth(entry.type.dtype);
-  }
+  const int64_t bytes = ChangingBytes(layout);
   auto executable = runtime::TestClient(1)->Compile(*program);
   ASSERT_TRUE(executable.ok()) << executable.status();
   EXPECT_EQ((*executable)->Memory()->aliased, bytes);

@@ -55,6 +55,17 @@ absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& option
        .clock = options.clock});
 }
 
+int64_t ChangingBytes(const StateLayout& layout, bool halt_on_nan) {
+  int64_t bytes = 0;
+  for (int i = 0; i < layout.size(); ++i) {
+    if (i == layout.learning_rate || i == layout.key) continue;
+    if (i == layout.halted && !halt_on_nan) continue;
+    const ir::TensorType& type = layout.entries[i].type;
+    bytes += type.shape.num_elements() * base::ByteWidth(type.dtype);
+  }
+  return bytes;
+}
+
 double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b) {
   EXPECT_EQ(a.size(), b.size());
   double worst = 0;

@@ -26,6 +26,10 @@ struct SmallOptions {
 };
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
 
+// The part of the state that a training step changes; all variables are trained, the rate is
+// constant.
+int64_t ChangingBytes(const StateLayout& layout, bool halt_on_nan = false);
+
 // The largest difference of two sets of arrays, relative to the largest element of each.
 double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b);
 
