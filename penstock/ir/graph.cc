@@ -295,7 +295,7 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
   for (OpList family : {ElementwiseOps(), SpecialOps(), ShapeOps(), SplitOps(), DotOps(),
-                        LinalgOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
+                        LinalgOps(), FftOps(), ConvolutionOps(), ReductionOps(), WindowOps(),
                         NormalizationOps(), IndexingOps(), SortingOps(), CumulativeOps(), ScanOps(),
                         ControlFlowOps(), CustomGradientOps(), CollectiveOps(), CustomCallOps()}) {
     all.insert(all.end(), family.begin(), family.end());

@@ -120,6 +120,7 @@ OpList ShapeOps();
 OpList SplitOps();
 OpList DotOps();
 OpList LinalgOps();
+OpList FftOps();
 OpList ConvolutionOps();
 OpList ReductionOps();
 OpList WindowOps();

@@ -156,6 +156,23 @@ struct TriangularSolveOptions {
 };
 Value TriangularSolve(Value a, Value b, const TriangularSolveOptions& options = {});
 
+// ---- Fourier transforms of the last `axes` axes, 1 to 3; f32, or f64 (not on TPUs) ----
+// A complex number is a pair of real values of one type: the graph has no complex types, and
+// nothing but these functions knows of them. Scaled as NumPy's and StableHLO's: a transform back
+// divides by how many numbers it adds up, one forth does not.
+struct Complex {
+  Value real, imag;
+};
+Complex Fft(const Complex& x, int64_t axes = 1);
+Complex Ifft(const Complex& x, int64_t axes = 1);
+// Of real values. Their bins mirror each other, so of the last axis, n long, the first n / 2 + 1
+// are given.
+Complex Rfft(Value x, int64_t axes = 1);
+// The `length` real values (along the last axis) that have these length / 2 + 1 bins. As in NumPy,
+// what no real values have is left out: for one axis the imaginary part of the first bin and, where
+// the length is even, of the last.
+Value Irfft(const Complex& x, int64_t length, int64_t axes = 1);
+
 struct ConvolutionOptions {
   // One entry for each spatial axis; empty means ones (strides, dilations) or zeros (padding).
   std::vector<int64_t> strides = {};
