@@ -13,6 +13,9 @@
 #
 # Files are compiled several at once, which halves the time (CMake's unity builds): what they declare in anonymous
 # namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a program.
+#
+# SHARE_PROGRAMS: what its tests have XLA compile is kept in build/results/programs, so that the sanitized tests, which
+# are not about XLA, need not wait for it once more. ./test begins with an empty folder.
 
 # What most files of rooms include, parsed once: a third of their compile time. A file has to include what it uses
 # all the same: the preset debug does without.
@@ -39,7 +42,7 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_APART" "NAME" "USES;LIBRARIES;TEST_LIBRARIES;FUZZED;FUZZED_USES" ${ARGN})
+  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;SHARE_PROGRAMS" "NAME" "USES;LIBRARIES;TEST_LIBRARIES;FUZZED;FUZZED_USES" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
   foreach(other IN LISTS ROOM_USES)
@@ -145,13 +148,17 @@ endfunction()
 
 # One ctest entry with the label of its room.
 function(penstock_add_test name label)
+  # Tests compile what they test, and leave no programs in the user's cache.
+  set(programs 0)
+  if(ROOM_SHARE_PROGRAMS)
+    set(programs ${CMAKE_SOURCE_DIR}/build/results/programs)
+  endif()
   # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
-    # Tests compile what they test, and leave no programs in the user's cache.
     # Arrow and other libraries are not built for ThreadSanitizer, which then sees what they do to
     # memory but not their atomics: races are only reported from code that is.
-    ENVIRONMENT "PENSTOCK_COMPILE_CACHE=0;TSAN_OPTIONS=die_after_fork=0:suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+    ENVIRONMENT "PENSTOCK_COMPILE_CACHE=${programs};TSAN_OPTIONS=die_after_fork=0:suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
 endfunction()
 
 # One GoogleTest program that is one ctest entry.
