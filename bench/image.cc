@@ -24,6 +24,7 @@
 #include <jpeglib.h>
 #include <time.h>
 
+#include "penstock/base/median.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/image/encode.h"
@@ -100,11 +101,6 @@ struct Row {
   std::vector<double> seconds = {};
 };
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 // Of this thread: other programs on the machine then matter little.
 double ProcessorSeconds() {
   timespec now;
@@ -130,7 +126,8 @@ void Measure(const std::vector<std::string>& files, std::vector<Row> rows) {
       ratios.push_back(rows[0].seconds[i] / row.seconds[i]);
     }
     std::printf("%-52s %7.1f us an image   ratio %.2f\n", row.work.c_str(),
-                Median(row.seconds) / static_cast<double>(files.size()) * 1e6, Median(ratios));
+                base::Median(row.seconds) / static_cast<double>(files.size()) * 1e6,
+                base::Median(ratios));
   }
 }
 

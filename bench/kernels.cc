@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/clock.h"
+#include "penstock/base/median.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/ir/gradients.h"
@@ -70,11 +71,6 @@ Side MakeSide(runtime::Client& client, const ir::Program& program) {
   return side;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 struct Work {
   std::string name;
   std::function<void(ir::Graph&)> build;
@@ -91,7 +87,7 @@ void Compare(runtime::Client& client, const kernels::Lowering& lowering, const W
   if (alone) {
     std::vector<double> seconds;
     for (int i = 0; i < rounds; ++i) seconds.push_back(ours.Seconds(1));
-    std::printf("%-44s %8.2f ms %8.2f ms at best\n", work.name.c_str(), 1e3 * Median(seconds),
+    std::printf("%-44s %8.2f ms %8.2f ms at best\n", work.name.c_str(), 1e3 * base::Median(seconds),
                 1e3 * *std::min_element(seconds.begin(), seconds.end()));
     return;
   }
@@ -104,8 +100,9 @@ void Compare(runtime::Client& client, const kernels::Lowering& lowering, const W
     without_seconds.push_back(xla.Seconds(calls));
     ratios.push_back(without_seconds.back() / with_seconds.back());
   }
-  std::printf("%-44s %8.3f ms %8.3f ms   %5.2f\n", work.name.c_str(), 1e3 * Median(with_seconds),
-              1e3 * Median(without_seconds), Median(ratios));
+  std::printf("%-44s %8.3f ms %8.3f ms   %5.2f\n", work.name.c_str(),
+              1e3 * base::Median(with_seconds), 1e3 * base::Median(without_seconds),
+              base::Median(ratios));
   std::fflush(stdout);
 }
 

@@ -5,12 +5,12 @@
 //   parse    Examples into columns                                    | -
 //
 // bench_record [records] [bytes per record]      (4000 records of 36000 bytes when not given)
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/median.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/file_system.h"
@@ -33,15 +34,14 @@ constexpr int kRounds = 9;
 
 // Seconds of the median round.
 template <typename Body>
-double Median(Body&& body) {
+double MedianSeconds(Body&& body) {
   std::vector<double> seconds;
   for (int i = 0; i < kRounds; ++i) {
     const double begin = base::Clock::Real()->Seconds();
     body();
     seconds.push_back(base::Clock::Real()->Seconds() - begin);
   }
-  std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
-  return seconds[kRounds / 2];
+  return base::Median(std::move(seconds));
 }
 
 void Print(const char* work, double bytes, double ours, const char* peer, double theirs) {
@@ -102,10 +102,10 @@ void Run(int records, int bytes) {
           .value();
 
   std::vector<char> buffer(size_t{1} << 20);
-  const double read = Median([&] { ReadWhole(path, &buffer); });
-  const double blocks = Median([&] { ReadRecords(*fs, path, nullptr, true); });
-  const double trusting = Median([&] { ReadRecords(*fs, path, nullptr, false); });
-  const double columns = Median([&] { ReadRecords(*fs, path, &parser, true); });
+  const double read = MedianSeconds([&] { ReadWhole(path, &buffer); });
+  const double blocks = MedianSeconds([&] { ReadRecords(*fs, path, nullptr, true); });
+  const double trusting = MedianSeconds([&] { ReadRecords(*fs, path, nullptr, false); });
+  const double columns = MedianSeconds([&] { ReadRecords(*fs, path, &parser, true); });
   std::printf("%d records of %d bytes, %.0f MB, one thread\n", records, bytes, size / 1e6);
   Print("read, verified", size, blocks, "read(2)", read);
   Print("read, not verified", size, trusting, "read(2)", read);
@@ -114,10 +114,10 @@ void Run(int records, int bytes) {
 
   std::string copy(image.size(), '\0');
   uint32_t crc = 0;
-  const double checksum = Median([&] {
+  const double checksum = MedianSeconds([&] {
     for (int i = 0; i < records; ++i) crc = ExtendCrc32c(crc, image);
   });
-  const double memcpy_time = Median([&] {
+  const double memcpy_time = MedianSeconds([&] {
     for (int i = 0; i < records; ++i) {
       std::memcpy(copy.data(), image.data(), image.size());
       asm volatile("" : : "r"(copy.data()) : "memory");

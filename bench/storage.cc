@@ -29,6 +29,7 @@
 #include <sys/resource.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/median.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/image/image.h"
@@ -175,11 +176,6 @@ int Serve(const std::string& folder, const std::string& name) {
   return 0;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 struct Line {
   const char* ours;
   const char* peer;
@@ -204,11 +200,12 @@ void Compare(const std::string& folder, int rounds) {
       b.push_back(peer());
       ratios.push_back(a.back() / b.back());
     }
-    std::printf("%-10s %8.0f /s   %-10s %8.0f /s   ratio %7.3f   %s\n", line.ours, Median(a),
-                line.peer, Median(b), Median(ratios),
-                line.bar == 0                ? "no bar"
-                : Median(ratios) >= line.bar ? absl::StrCat("bar ", line.bar, " holds").c_str()
-                                             : absl::StrCat("BAR ", line.bar, " MISSED").c_str());
+    std::printf("%-10s %8.0f /s   %-10s %8.0f /s   ratio %7.3f   %s\n", line.ours, base::Median(a),
+                line.peer, base::Median(b), base::Median(ratios),
+                line.bar == 0 ? "no bar"
+                : base::Median(ratios) >= line.bar
+                    ? absl::StrCat("bar ", line.bar, " holds").c_str()
+                    : absl::StrCat("BAR ", line.bar, " MISSED").c_str());
     std::fflush(stdout);
   }
 }

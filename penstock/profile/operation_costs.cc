@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "penstock/base/median.h"
 #include "penstock/base/status.h"
 #include "penstock/ir/ops.h"
 #include "penstock/profile/pieces.h"
@@ -53,8 +54,7 @@ class Stopwatch {
       if (warm) samples.push_back(now - start);
       if (samples.size() >= kFewest && now - began > kSeconds) break;
     }
-    std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
-    return samples[samples.size() / 2];
+    return base::Median(std::move(samples));
   }
 
  private:

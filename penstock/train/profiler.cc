@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "penstock/base/median.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/profile/trace_files.h"
-#include "penstock/train/median.h"
 
 namespace penstock::train {
 namespace {
@@ -121,7 +121,7 @@ double Profiler::StepSeconds() const {
   // The first ones touch memory and fill caches.
   constexpr size_t kWarmUp = 2;
   const size_t skip = step_seconds_.size() > 3 * kWarmUp ? kWarmUp : 0;
-  return Median({step_seconds_.begin() + skip, step_seconds_.end()});
+  return base::Median({step_seconds_.begin() + skip, step_seconds_.end()});
 }
 
 absl::Status Profiler::WriteTrace() {

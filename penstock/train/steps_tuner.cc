@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "penstock/train/median.h"
+#include "penstock/base/median.h"
 
 namespace penstock::train {
 namespace {
@@ -28,7 +28,7 @@ void StepsTuner::Measured(const Execution& execution) {
   host_.push_back(execution.host_seconds);
   step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
   if (static_cast<int>(host_.size()) < kSamples) return;
-  const double host = Median(host_), step = Median(step_);
+  const double host = base::Median(host_), step = base::Median(step_);
   host_.clear();
   step_.clear();
   seen_ = 0;

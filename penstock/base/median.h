@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace penstock::train {
+namespace penstock::base {
 
 // The upper one of the two in the middle, where there are two; 0 of none.
 inline double Median(std::vector<double> values) {
@@ -14,4 +14,4 @@ inline double Median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace penstock::train
+}  // namespace penstock::base
