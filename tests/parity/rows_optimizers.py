@@ -25,7 +25,7 @@ SCHEDULES = [
     ("InverseTimeDecay", {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}),
     ("InverseTimeDecay", {"initial_learning_rate": 0.1, "decay_steps": 4, "decay_rate": 2.0, "staircase": True}),
     ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 20}),
-    ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 11, "end_learning_rate": 0.01, "power": 0.5}),
+    ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 16, "end_learning_rate": 0.01, "power": 0.5}),
     ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 6, "power": 2.0, "cycle": True}),
     # The end above the beginning: a rise.
     ("PolynomialDecay", {"initial_learning_rate": 0.0, "decay_steps": 9, "end_learning_rate": 0.3}),
