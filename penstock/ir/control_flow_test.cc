@@ -74,6 +74,19 @@ TEST(ControlFlow, StatesThatStayOutsideAreNotCarried) {
   EXPECT_EQ(done[1].node().operands.size(), 1u);
 }
 
+// So that its memory may be a parameter's, which nobody has to copy.
+TEST(ControlFlow, WhatALoopHandsOnIsNotItsResult) {
+  Checks checks;
+  const Value n = checks.Input(Array::Scalar<int32_t>(3)),
+              by = checks.Input(Array::Scalar<int32_t>(5));
+  const Values done = While(
+      {n, by}, [](Graph&, const Values& s) { return Less(s[0], SplatLike(s[0], 40)); },
+      [](Graph&, const Values& s) { return Values{s[0] + s[1], s[1]}; });
+  EXPECT_EQ(done[1], by);
+  checks.Expect("steps of five", done[0], Array::Scalar<int32_t>(43));
+  checks.Run();
+}
+
 TEST(ControlFlow, CondRunsOneBranch) {
   Checks checks;
   const Value x = checks.Input(Make(DType::kF32, {2}, {3, 4})),

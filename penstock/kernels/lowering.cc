@@ -326,11 +326,12 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
 // Fewer numbers are summed faster than a call is made.
 constexpr int64_t kFewestToSum = 1 << 15;
 
-// Whether `value` is in memory whether or not `user` reads it: another operation does, or it comes
-// out of a kernel. What only the sum reads, XLA makes in the same loop.
+// Whether `value` is in memory whether or not the sum reads it: another operation does, it comes
+// out of a kernel, or it was given. What only the sum reads, XLA makes in the same loop.
 bool IsInMemory(const Rewriting& r, const Value& value) {
-  return r.Users(value.node_id(), value.result()).size() > 1 ||
-         absl::StartsWith(OpName(value.node()), "penstock.");
+  const absl::string_view name = OpName(value.node());
+  return name == "parameter" || absl::StartsWith(name, "penstock.") ||
+         r.Users(value.node_id(), value.result()).size() > 1;
 }
 
 // The gradient of a bias.
