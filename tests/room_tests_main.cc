@@ -1,7 +1,6 @@
 // The tests of a room are one program: `data_tests --file map_test` runs those of map_test.cc
 // alone, as ctest's data_map_test does.
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -33,12 +32,12 @@ int main(int argc, char** argv) {
   std::string file;
   if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
   // Several processes of one program are asked for reports in one folder: each gets a name of its
-  // own.
-  const char* const output = std::getenv("GTEST_OUTPUT");
-  if (!file.empty() && output != nullptr && std::string(output).back() == '/') {
+  // own. GoogleTest has read the environment before main.
+  const std::string output = GTEST_FLAG_GET(output);
+  if (!file.empty() && !output.empty() && output.back() == '/') {
     const std::string program = std::filesystem::path(argv[0]).stem();
     const std::string room = program.substr(0, program.find("_tests"));
-    ::setenv("GTEST_OUTPUT", (std::string(output) + room + "_" + file + ".xml").c_str(), 1);
+    GTEST_FLAG_SET(output, output + room + "_" + file + ".xml");
   }
   ::testing::InitGoogleTest(&argc, argv);
   if (!file.empty()) {
