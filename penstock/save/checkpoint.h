@@ -19,13 +19,29 @@
 // them with their size and checksum, appears last and in one piece. A folder without a manifest is
 // what a killed writer left and counts as nothing. Deleting takes the manifest away first.
 //
-// One writer. At most one process writes into a folder at a time; any number may read. Save removes
-// what a killed writer left, so a second writer's unfinished checkpoint would be removed under it:
-// that writer's Save then fails and says so. Whatever two writers do, no checkpoint that reads as
-// whole is a mixture.
+// Invariants. They hold whatever error the file system returns, at whatever call:
+//   1. Only these files are ever removed: whole checkpoints beyond those that CheckpointOptions
+//      keeps (by Save and Annotate, after a newer one is published), what killed writers left for
+//      steps before the newest whole checkpoint, and what RemoveNewerThan is asked to remove.
+//   2. A checkpoint that looks corrupt stays where it is and is reported. Only a whole checkpoint of
+//      the same step replaces it.
+//   3. An error of a listing or of a manifest, other than that the store says that it does not
+//      exist, ends the operation with that error, and nothing is removed.
+//   4. That something is missing or corrupt is believed only when two looks in a row say so. An
+//      answer that contradicts the listing of the folder (a listed file that cannot be found) is
+//      UNAVAILABLE. So ReadLatest returns NOT_FOUND only when the folder's own listing shows no
+//      checkpoint, and an older checkpoint only together with the reasons against the newer ones.
+//   5. Only files with names of this protocol are removed. A folder "step-..." that holds others
+//      stays, with them. A symbolic link in place of a step's folder is read, never written
+//      through; removing that checkpoint removes the link, not what it points to.
+//
+// One writer. At most one process writes into a folder at a time; any number may read. A second
+// writer's Save fails and says so, or replaces the same step. Whatever two writers do, no checkpoint
+// that reads as whole is a mixture.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,7 +56,9 @@
 
 namespace penstock::save {
 
-struct Manifest;  // checkpoint_manifest.h
+struct CheckpointScan;  // checkpoint_scan.h
+struct Manifest;        // checkpoint_manifest.h
+struct StepEntry;       // checkpoint_scan.h
 
 struct Checkpoint {
   int64_t step = 0;  // training steps done, not negative
@@ -97,47 +115,56 @@ struct CheckpointOptions {
   bool verify_by_reading = false;
 };
 
-// Used by one thread at a time. `fs` outlives it.
+// Used by one thread at a time. `fs` outlives it. Options that make no sense (keep below 1, an empty
+// folder) are an INVALID_ARGUMENT error of every method.
 class CheckpointManager {
  public:
   // Touches nothing yet; `folder` is made when it is needed.
   CheckpointManager(io::FileSystem& fs, absl::string_view folder, CheckpointOptions options = {});
+  ~CheckpointManager();
 
   // Publishes a checkpoint, then removes those that are not kept. One of the same step is replaced.
-  // FAILED_PRECONDITION when a newer one is there: it would be what the next start resumes from;
-  // say RemoveNewerThan first. After any other error the earlier checkpoints are as they were.
+  // FAILED_PRECONDITION when a newer whole one is there: it would be what the next start resumes
+  // from; say RemoveNewerThan first. After any other error the earlier checkpoints are as they were.
   absl::StatusOr<Saved> Save(const Checkpoint& checkpoint);
+
+  // Publishes another state and score for the checkpoint that Save published last, whose arrays stay
+  // as they are; then removes those that are not kept. For what is known only later, as the score of
+  // a validation. FAILED_PRECONDITION when it was not this manager that saved `step` last.
+  absl::StatusOr<Saved> Annotate(int64_t step, std::string state, std::optional<double> score);
 
   // What is there. Looks at manifests and sizes, reads no arrays.
   absl::StatusOr<CheckpointList> List();
 
-  // DATA_LOSS when its bytes are not those that were written, NOT_FOUND when it is not there.
+  // DATA_LOSS when its bytes are not those that were written, NOT_FOUND when it does not exist.
   absl::StatusOr<Checkpoint> Read(int64_t step);
 
   // The newest that reads well. NOT_FOUND when there is none at all, DATA_LOSS when there are some
-  // and all are damaged; an unreachable store is an error and never counts as damage.
+  // and all are corrupt; an unreachable store is an error and never counts as corruption.
   absl::StatusOr<Restored> ReadLatest();
 
-  // Removes the checkpoints of later steps: to go on from `step` as if they had never been.
+  // Removes the checkpoints of later steps, corrupt ones included: to go on from `step` as if they
+  // had never been.
   absl::Status RemoveNewerThan(int64_t step);
 
  private:
-  struct Scan;
-
-  std::string FolderUri(int64_t step) const;
-  // What is there, left-overs included.
-  absl::StatusOr<Scan> Look();
-  absl::StatusOr<Manifest> ReadManifest(int64_t step);
-  // Writes the arrays and returns the manifest that names them.
-  absl::StatusOr<Manifest> WriteFiles(const Checkpoint& checkpoint);
-  absl::Status RemoveLeftOvers(const Scan& scan);
-  absl::Status RemoveSuperfluous(const Scan& scan);
-  absl::Status Remove(int64_t step);
+  absl::Status CheckOptions() const;
+  absl::StatusOr<CheckpointScan> Look();
+  absl::StatusOr<Checkpoint> ReadOnce(int64_t step);
+  // Whether a checkpoint of `step` may be published.
+  absl::Status CheckMayPublish(const CheckpointScan& scan, int64_t step) const;
+  absl::Status Publish(const Manifest& manifest);
+  absl::StatusOr<Saved> CleanUpAfter(const Manifest& manifest);
+  absl::Status RemoveUnfinished(const CheckpointScan& scan);
+  absl::Status RemoveSuperfluous(const CheckpointScan& scan);
+  absl::Status Remove(const StepEntry& entry);
+  absl::Status RemoveFolderIfEmpty(const std::string& uri);
 
   io::FileSystem& fs_;
   std::string folder_;
   CheckpointOptions options_;
-  std::set<int64_t> unreadable_;  // steps whose checksums ReadLatest found to be wrong
+  std::set<int64_t> unreadable_;    // steps whose checksums ReadLatest found to be wrong
+  std::unique_ptr<Manifest> last_;  // that this manager published
 };
 
 }  // namespace penstock::save

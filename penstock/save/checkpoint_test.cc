@@ -1,6 +1,7 @@
 #include "penstock/save/checkpoint.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -184,12 +185,52 @@ TEST_P(CheckpointOn, AnOlderStepIsRefusedUntilTheNewerAreRemoved) {
 TEST_P(CheckpointOn, WhatIsNotOursStays) {
   const std::string notes = io::JoinPath(place_.folder, "notes.txt");
   const std::string alike = io::JoinPath(place_.folder, "step-7/weights.bin");
-  ASSERT_TRUE(io::WriteFile(*place_.fs, notes, "mine").ok());
-  ASSERT_TRUE(io::WriteFile(*place_.fs, alike, "mine").ok());
+  // Named as ours are: without a manifest, and later beside the files of a checkpoint.
+  const std::string same_name = io::JoinPath(place_.folder, "step-00000005/weights.bin");
+  const std::string below = io::JoinPath(place_.folder, "step-00000005/state-0123456789abcdef/a");
+  const std::string beside = io::JoinPath(place_.folder, "step-00000007/weights.bin");
+  const std::vector<std::string> mine = {notes, alike, same_name, below, beside};
+  for (const std::string& uri : mine) {
+    ASSERT_TRUE(io::WriteFile(*place_.fs, uri, "mine").ok());
+  }
   CheckpointManager manager = place_.Manager({.keep = 1});
   for (int64_t step : {6, 7, 8}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
-  EXPECT_TRUE(place_.fs->Stat(notes).ok());
-  EXPECT_TRUE(place_.fs->Stat(alike).ok());
+  EXPECT_THAT(Steps(manager), ElementsAre(8));
+  for (const std::string& uri : mine) EXPECT_TRUE(place_.fs->Stat(uri).ok()) << uri;
+}
+
+TEST_P(CheckpointOn, OptionsThatMakeNoSenseAreRefused) {
+  for (int keep : {0, -1}) {
+    CheckpointManager manager = place_.Manager({.keep = keep});
+    EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(MakeCheckpoint(1)).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(manager.ReadLatest().status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(manager.RemoveNewerThan(0)));
+  }
+  CheckpointManager nameless(*place_.fs, "");
+  EXPECT_TRUE(absl::IsInvalidArgument(nameless.ReadLatest().status()));
+}
+
+TEST_P(CheckpointOn, AnnotatingChangesStateAndScoreOnly) {
+  CheckpointManager manager = place_.Manager({.keep = 1, .keep_best = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(manager.Annotate(1, "{}", 1).status()));
+  for (const auto& [step, score] : {std::pair(1, 0.5), {2, 0.9}, {3, 0.7}, {4, 0.95}}) {
+    ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
+    const absl::StatusOr<Saved> saved = manager.Annotate(step, R"({"epoch":9})", score);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_TRUE(saved->cleanup.ok()) << saved->cleanup;
+    if (step == 3) {
+      EXPECT_THAT(Steps(manager), ElementsAre(2, 3));
+    }
+  }
+  EXPECT_THAT(Steps(manager), ElementsAre(4));
+  Checkpoint expected = MakeCheckpoint(4);
+  expected.state = R"({"epoch":9})";
+  expected.score = 0.95;
+  EXPECT_TRUE(Same(*manager.Read(4), expected));
+  // One that another process has replaced is not this manager's any more.
+  ASSERT_TRUE(place_.Manager().Save(MakeCheckpoint(4)).ok());
+  EXPECT_TRUE(absl::IsAborted(manager.Annotate(4, "{}", 1).status()));
+  EXPECT_TRUE(Same(*manager.Read(4), MakeCheckpoint(4)));
 }
 
 TEST_P(CheckpointOn, WhatCannotBeSavedChangesNothing) {
@@ -247,22 +288,37 @@ TEST(Checkpoint, AnyFlippedBitIsFoundAndTheOneBeforeIsRead) {
   EXPECT_TRUE(Same(reader.ReadLatest()->checkpoint, MakeCheckpoint(2)));
 }
 
-TEST(Checkpoint, TrainingGoesOnAfterADamagedOneAndRemovesIt) {
+TEST(Checkpoint, TrainingGoesOnAfterACorruptOneWhichStays) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(100)).ok());
   ASSERT_TRUE(manager.Save(MakeCheckpoint(200)).ok());
   const std::string uri = place.OnlyFile(200, ".safetensors");
-  std::string bytes = *io::ReadFile(*place.fs, uri);
+  const std::string good = *io::ReadFile(*place.fs, uri);
+  std::string bytes = good;
   bytes.back() ^= 1;
   ASSERT_TRUE(io::WriteFile(*place.fs, uri, bytes).ok());
 
-  CheckpointManager next = place.Manager();
+  CheckpointManager next = place.Manager({.keep = 1});
   ASSERT_EQ(next.ReadLatest()->checkpoint.step, 100);
   absl::StatusOr<Saved> saved = next.Save(MakeCheckpoint(150));
   ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_THAT(Steps(next), ElementsAre(100, 150));
-  EXPECT_TRUE(next.List()->damaged.empty());
+  EXPECT_THAT(Steps(next), ElementsAre(150));
+  EXPECT_EQ(next.List()->damaged.size(), 1u);
+  // A later start passes over it again, and says so.
+  CheckpointManager later = place.Manager({.keep = 1});
+  absl::StatusOr<Restored> restored = later.ReadLatest();
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->checkpoint.step, 150);
+  ASSERT_EQ(restored->skipped.size(), 1u);
+  EXPECT_EQ(restored->skipped[0].step, 200);
+  EXPECT_EQ(*io::ReadFile(*place.fs, uri), bytes) << "nobody touched it";
+  // It was the memory, the network: nothing was lost.
+  ASSERT_TRUE(io::WriteFile(*place.fs, uri, good).ok());
+  EXPECT_TRUE(Same(*place.Manager().Read(200), MakeCheckpoint(200)));
+  // Training comes to that step again.
+  ASSERT_TRUE(later.Save(MakeCheckpoint(200, 7)).ok());
+  EXPECT_TRUE(Same(place.Manager().ReadLatest()->checkpoint, MakeCheckpoint(200, 7)));
 }
 
 TEST(Checkpoint, WhenAllAreDamagedTheReasonsAreTold) {
@@ -296,7 +352,7 @@ TEST(Checkpoint, OneOfANewerVersionIsNeitherSkippedNorRemoved) {
   }
 }
 
-// An unreachable store must not look like damage: the manager would fall back, and then remove.
+// An unreachable store must not look like damage: training would fall back to an older step.
 TEST(Checkpoint, AnUnreachableStoreIsAnError) {
   class Unreachable : public FaultyFileSystem {
    public:
@@ -352,8 +408,8 @@ void SaveTheOldOnes(const Place& place) {
 
 // Every scenario runs until one run sees no fault any more: then every change was hit. At least so
 // many there must be, lest the loop tests nothing: header and 3 arrays appended, 2 closings of it,
-// the manifest's append and 2 closings, the old one's manifest, file and folder removed.
-constexpr int64_t kFewestChanges = 12;
+// the manifest's append and 2 closings, the old one's manifest and file removed.
+constexpr int64_t kFewestChanges = 11;
 
 TEST(CheckpointAccidents, KilledAtAnyChangeTheOldOrTheNewIsWhole) {
   int64_t at = 0;
@@ -427,19 +483,30 @@ TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
 }
 
 // What a killed writer left may be what fills the disk.
-TEST(CheckpointAccidents, LeftOversGoBeforeAnythingIsWritten) {
+TEST(CheckpointAccidents, LeftOversBeforeTheNewestGoBeforeAnythingIsWritten) {
   const Place place = MakeMemoryPlace();
-  const std::string left_over = io::JoinPath(place.folder, "step-00000900/state-0.safetensors");
-  ASSERT_TRUE(io::WriteFile(*place.fs, left_over, "half").ok());
+  ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(900)).ok());
+  const std::string name = "state-0123456789abcdef.safetensors";
+  const std::string older = io::JoinPath(place.folder, "step-00000800/" + name);
+  const std::string newer = io::JoinPath(place.folder, "step-00001000/" + name);
+  ASSERT_TRUE(io::WriteFile(*place.fs, older, "half").ok());
+  ASSERT_TRUE(io::WriteFile(*place.fs, newer, "half").ok());
   bool gone_at_first_append = false;
   FaultyFileSystem fs(place.fs, [&](int64_t change) {
-    // Changes 0 to 2 remove the manifest (there is none), the file and the folder.
-    if (change == 3) gone_at_first_append = absl::IsNotFound(place.fs->Stat(left_over).status());
-    return absl::OkStatus();
+    // Changes 0 and 1 remove the file.
+    if (change == 2) gone_at_first_append = absl::IsNotFound(place.fs->Stat(older).status());
+    return change < 2 ? absl::OkStatus() : absl::ResourceExhaustedError("disk full");
   });
   CheckpointManager manager(fs, place.folder);
-  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  const absl::Status full = manager.Save(MakeCheckpoint(1000)).status();
   EXPECT_TRUE(gone_at_first_append);
+  // One that is newer than the newest whole checkpoint is for the user to judge.
+  EXPECT_TRUE(absl::IsResourceExhausted(full));
+  EXPECT_THAT(std::string(full.message()), HasSubstr(newer));
+  EXPECT_TRUE(place.fs->Stat(newer).ok());
+  // Until a newer checkpoint is there.
+  ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(1000)).ok());
+  EXPECT_TRUE(absl::IsNotFound(place.fs->Stat(newer).status()));
 }
 
 // Killed while a step is saved a second time: the first or the second is there.
@@ -496,6 +563,70 @@ TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
       }
     }
   }
+}
+
+// A folder that is a link to one elsewhere, as somebody makes it who starts from another run.
+class LinkedCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(elsewhere_.Manager().Save(MakeCheckpoint(103)).ok());
+    std::filesystem::create_directories(place_.folder);
+    std::filesystem::create_directory_symlink(elsewhere_.folder + "/step-00000103",
+                                              place_.folder + "/step-00000103");
+  }
+  void ExpectTheTargetIsUntouched() {
+    EXPECT_TRUE(Same(*elsewhere_.Manager().Read(103), MakeCheckpoint(103)));
+  }
+
+  Place elsewhere_ = MakeLocalPlace();
+  Place place_ = MakeLocalPlace();
+};
+
+TEST_F(LinkedCheckpoint, IsReadAndOnlyTheLinkIsRemoved) {
+  CheckpointManager manager = place_.Manager({.keep = 1});
+  EXPECT_TRUE(Same(manager.ReadLatest()->checkpoint, MakeCheckpoint(103)));
+  absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(110));
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_TRUE(saved->cleanup.ok()) << saved->cleanup;
+  EXPECT_THAT(Steps(manager), ElementsAre(110));
+  EXPECT_FALSE(std::filesystem::is_symlink(place_.folder + "/step-00000103"));
+  ExpectTheTargetIsUntouched();
+}
+
+TEST_F(LinkedCheckpoint, RemoveNewerThanRemovesTheLink) {
+  CheckpointManager manager = place_.Manager();
+  ASSERT_TRUE(manager.RemoveNewerThan(-1).ok());
+  EXPECT_THAT(Steps(manager), ElementsAre());
+  ExpectTheTargetIsUntouched();
+}
+
+TEST_F(LinkedCheckpoint, NothingIsWrittenThroughTheLink) {
+  const absl::Status status = place_.Manager().Save(MakeCheckpoint(103, 7)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("symbolic link"));
+  ExpectTheTargetIsUntouched();
+}
+
+TEST_F(LinkedCheckpoint, WithoutAManifestNothingIsRemoved) {
+  const std::string manifest = elsewhere_.OnlyFile(103, "checkpoint.json");
+  const std::string state = elsewhere_.OnlyFile(103, ".safetensors");
+  std::filesystem::remove(manifest);
+  ASSERT_TRUE(place_.Manager().Save(MakeCheckpoint(110)).ok());
+  EXPECT_TRUE(std::filesystem::exists(state));
+  EXPECT_TRUE(std::filesystem::is_symlink(place_.folder + "/step-00000103"));
+}
+
+TEST_F(LinkedCheckpoint, ALinkedFileOfArraysLosesOnlyTheLink) {
+  CheckpointManager manager = place_.Manager({.keep = 1});
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(110)).ok());
+  const std::string state = place_.OnlyFile(110, ".safetensors");
+  const std::string target = elsewhere_.folder + "/shared.safetensors";
+  std::filesystem::rename(state, target);
+  std::filesystem::create_symlink(target, state);
+  EXPECT_TRUE(Same(*manager.Read(110), MakeCheckpoint(110)));
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(120)).ok());
+  EXPECT_THAT(Steps(manager), ElementsAre(120));
+  EXPECT_TRUE(std::filesystem::exists(target));
 }
 
 }  // namespace checkpoint_test

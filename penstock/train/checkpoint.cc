@@ -29,13 +29,12 @@ class CheckpointCallback : public Callback {
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
     if (!newest.ok()) return newest.status();
     for (const save::DamagedCheckpoint& skipped : newest->skipped) {
-      std::fprintf(stderr, "checkpoint of step %lld is damaged and was passed over: %s\n",
-                   static_cast<long long>(skipped.step),
+      std::fprintf(stderr,
+                   "skipping corrupt checkpoint of step %lld, which stays in %s: %s\n",
+                   static_cast<long long>(skipped.step), skipped.uri.c_str(),
                    std::string(skipped.why.message()).c_str());
     }
     const save::Checkpoint& checkpoint = newest->checkpoint;
-    // Later, damaged ones would stand in the way of the new ones.
-    PENSTOCK_RETURN_IF_ERROR(manager_.RemoveNewerThan(checkpoint.step));
     return base::WithContext(
         run.Resume(checkpoint.arrays, checkpoint.state),
         absl::StrCat("resuming from ", options_.folder, ", step ", checkpoint.step));

@@ -28,7 +28,52 @@ class FaultyStream : public io::OutputStream {
   std::unique_ptr<io::OutputStream> inner_;
 };
 
+class FaultyFile : public io::RandomAccessFile {
+ public:
+  FaultyFile(FaultyFileSystem& fs, std::unique_ptr<io::RandomAccessFile> inner)
+      : RandomAccessFile(inner->uri(), inner->size()), fs_(fs), inner_(std::move(inner)) {}
+
+  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
+    PENSTOCK_RETURN_IF_ERROR(fs_.Look());
+    return inner_->Read(offset, out);
+  }
+  std::string version() const override { return inner_->version(); }
+
+ private:
+  FaultyFileSystem& fs_;
+  std::unique_ptr<io::RandomAccessFile> inner_;
+};
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> FaultyFileSystem::OpenRandomAccess(
+    absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Look());
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> inner,
+                            next().OpenRandomAccess(uri));
+  return std::make_unique<FaultyFile>(*this, std::move(inner));
+}
+
+absl::StatusOr<std::unique_ptr<io::InputStream>> FaultyFileSystem::OpenInput(
+    absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Look());
+  return next().OpenInput(uri);
+}
+
+absl::StatusOr<io::FileInfo> FaultyFileSystem::Stat(absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Look());
+  return next().Stat(uri);
+}
+
+absl::StatusOr<std::vector<io::FileInfo>> FaultyFileSystem::List(absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Look());
+  return next().List(uri);
+}
+
+absl::StatusOr<std::vector<io::FileInfo>> FaultyFileSystem::ListRecursive(absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(Look());
+  return next().ListRecursive(uri);
+}
 
 absl::StatusOr<std::unique_ptr<io::OutputStream>> FaultyFileSystem::Create(absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> inner, next().Create(uri));
@@ -37,7 +82,8 @@ absl::StatusOr<std::unique_ptr<io::OutputStream>> FaultyFileSystem::Create(absl:
 
 absl::Status FaultyFileSystem::Remove(absl::string_view uri) {
   PENSTOCK_RETURN_IF_ERROR(Change());
-  return next().Remove(uri);
+  PENSTOCK_RETURN_IF_ERROR(next().Remove(uri));
+  return Change();
 }
 
 absl::Status FaultyFileSystem::RemoveRecursively(absl::string_view uri) {

@@ -7,7 +7,9 @@
 //
 // Changes are numbered from 0, in the order in which they happen. One is an Append (it happens when
 // half of the bytes are with the inner file system), a Close (twice: before the file is published
-// and after), a Remove, and every file and the folder of a RemoveRecursively. Reading is no change.
+// and after), a Remove (twice: before the file is gone and after), and every file and the folder of
+// a RemoveRecursively. Reading is no change; with Counts::kEveryCall it is numbered among them:
+// opening, every Read, Stat, List, ListRecursive.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,21 @@ class FaultyFileSystem : public io::ForwardingFileSystem {
   // Called at every change. What it returns, when not OK, is what the operation returns.
   using Fault = std::function<absl::Status(int64_t change)>;
 
-  FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault)
-      : ForwardingFileSystem(std::move(inner)), fault_(std::move(fault)) {}
+  enum class Counts { kChanges, kEveryCall };
+
+  FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault,
+                   Counts counts = Counts::kChanges)
+      : ForwardingFileSystem(std::move(inner)), fault_(std::move(fault)), counts_(counts) {}
 
   absl::Status Change() { return fault_(next_change_++); }
+  absl::Status Look() { return counts_ == Counts::kEveryCall ? Change() : absl::OkStatus(); }
 
+  absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+      absl::string_view uri) override;
+  absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override;
+  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override;
+  absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override;
+  absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override;
   absl::Status Remove(absl::string_view uri) override;
   absl::Status RemoveRecursively(absl::string_view uri) override;
@@ -36,6 +48,7 @@ class FaultyFileSystem : public io::ForwardingFileSystem {
 
  private:
   Fault fault_;
+  Counts counts_;
   int64_t next_change_ = 0;
 };
 

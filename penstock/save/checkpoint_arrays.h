@@ -1,0 +1,31 @@
+// The files of arrays of a checkpoint, with their checksums. Internal to room save.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/io/file_system.h"
+#include "penstock/save/checkpoint_manifest.h"
+#include "penstock/save/save.h"
+
+namespace penstock::save {
+
+// Writes a safetensors file and compares the size that the file system then tells. After an error
+// the file may be there; nothing names it.
+absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view folder_uri,
+                                         const std::string& name, const Weights& weights);
+
+// DATA_LOSS when the file is missing from its folder, or was read whole and its bytes are not those
+// that were written. Errors of the file system pass through; NOT_FOUND for a file that the folder
+// lists is UNAVAILABLE.
+absl::StatusOr<Weights> ReadArrays(io::FileSystem& fs, const std::string& folder_uri,
+                                   const ManifestFile& expected);
+
+// Reads the file and compares size and checksum.
+absl::Status VerifyByReading(io::FileSystem& fs, absl::string_view uri,
+                             const ManifestFile& expected);
+
+}  // namespace penstock::save
