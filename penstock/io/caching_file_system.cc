@@ -37,18 +37,23 @@ class CachedFile {
   // Bytes of one block, all within the file; false when they are not kept.
   bool ReadKept(int64_t offset, absl::Span<char> out) {
     const auto kept = Find(offset / kBlock);
-    return kept != nullptr && kept->Read(offset % kBlock, out);
+    if (kept == nullptr) return false;
+    if (kept->Read(offset % kBlock, out)) return true;
+    cache_->ReportDamaged(name_, offset / kBlock);
+    return false;
   }
 
   // The block and those that follow it, up to `most` and to the next one that is kept, are fetched
-  // and kept. Fewer bytes than that only when the file got shorter.
+  // and kept.
   absl::StatusOr<std::string> Fetch(int64_t block, int64_t most) {
     int64_t end = block + 1;
     while (end < block + most && end * kBlock < size() && Find(end) == nullptr) ++end;
     std::string bytes(std::min(end * kBlock, size()) - block * kBlock, '\0');
     PENSTOCK_ASSIGN_OR_RETURN(const int64_t n,
                               file_->Read(block * kBlock, absl::MakeSpan(&bytes[0], bytes.size())));
-    bytes.resize(n);
+    if (n < static_cast<int64_t>(bytes.size())) {
+      return BecameShorterError(file_->uri(), size(), block * kBlock + n);
+    }
     for (int64_t at = 0; at < n; at += kBlock) {
       const absl::string_view part = absl::string_view(bytes).substr(at, kBlock);
       if (static_cast<int64_t>(part.size()) == BytesOf(block + at / kBlock)) {
@@ -99,7 +104,6 @@ class CachedRandomAccessFile : public RandomAccessFile {
       const int64_t blocks = (at % kBlock + left + kBlock - 1) / kBlock;
       PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, file_->Fetch(at / kBlock, blocks));
       const int64_t n = std::min(left, static_cast<int64_t>(bytes.size()) - at % kBlock);
-      if (n <= 0) break;
       std::memcpy(out.data() + done, bytes.data() + at % kBlock, n);
       done += n;
     }
@@ -132,7 +136,6 @@ class CachedInputStream : public InputStream {
         const int64_t block = position_ / kBlock;
         PENSTOCK_ASSIGN_OR_RETURN(fetched_, file_->Fetch(block, kBlocksAhead));
         fetched_at_ = block * kBlock;
-        if (fetched_at_ + static_cast<int64_t>(fetched_.size()) <= position_) break;
         continue;
       }
       position_ += n;
@@ -197,14 +200,15 @@ absl::StatusOr<std::string> NameOf(absl::string_view text) {
 
 class CachingFileSystem : public ForwardingFileSystem {
  public:
-  CachingFileSystem(std::shared_ptr<FileSystem> fs, DiskCacheOptions options)
-      : ForwardingFileSystem(std::move(fs)), options_(std::move(options)) {}
+  CachingFileSystem(std::shared_ptr<FileSystem> fs, std::shared_ptr<SharedDiskCache> cache)
+      : ForwardingFileSystem(std::move(fs)), cache_(std::move(cache)) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string name, NameOf(uri));
-    PENSTOCK_ASSIGN_OR_RETURN(auto cache, Cache());
+    PENSTOCK_ASSIGN_OR_RETURN(auto cache, cache_->Get());
     PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
+    if (cache == nullptr) return file;
     std::string version = VersionOf(*file);
     if (version.empty()) return file;
     return std::make_unique<CachedRandomAccessFile>(
@@ -214,7 +218,8 @@ class CachingFileSystem : public ForwardingFileSystem {
 
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string name, NameOf(uri));
-    PENSTOCK_ASSIGN_OR_RETURN(auto cache, Cache());
+    PENSTOCK_ASSIGN_OR_RETURN(auto cache, cache_->Get());
+    if (cache == nullptr) return next().OpenInput(uri);
     if (const auto first = cache->Find(name, 0); first != nullptr) {
       PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
       std::string version = VersionOf(*file);
@@ -232,19 +237,6 @@ class CachingFileSystem : public ForwardingFileSystem {
   }
 
  private:
-  absl::StatusOr<std::shared_ptr<DiskCache>> Cache() {
-    std::lock_guard lock(mutex_);
-    if (cache_ == nullptr) {
-      auto cache = DiskCache::Open(options_);
-      if (!cache.ok()) {
-        return base::WithContext(cache.status(),
-                                 "the disk cache (PENSTOCK_CACHE_DIR, PENSTOCK_CACHE_GB)");
-      }
-      cache_ = *std::move(cache);
-    }
-    return cache_;
-  }
-
   // Empty when nothing tells one version from another. What is replaced between the two questions
   // is kept as the version before, which nobody asks for any more.
   template <typename File>
@@ -257,21 +249,50 @@ class CachingFileSystem : public ForwardingFileSystem {
                         static_cast<int64_t>(info->modified_unix_seconds * 1e6));
   }
 
-  const DiskCacheOptions options_;
-  std::mutex mutex_;
-  std::shared_ptr<DiskCache> cache_;  // guarded by mutex_; null until a file is opened
+  const std::shared_ptr<SharedDiskCache> cache_;
 };
 
 }  // namespace
 
-std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs,
-                                          DiskCacheOptions options) {
-  return std::make_shared<CachingFileSystem>(std::move(fs), std::move(options));
+SharedDiskCache::SharedDiskCache(DiskCacheOptions options) : options_(std::move(options)) {}
+
+absl::StatusOr<std::shared_ptr<DiskCache>> SharedDiskCache::Get() {
+  constexpr double kRetrySeconds = 60;
+  base::Clock* const clock = options_.clock != nullptr ? options_.clock : base::Clock::Real();
+  std::lock_guard lock(mutex_);
+  if (cache_ != nullptr) return cache_;
+  if (told_ && clock->Seconds() < try_again_at_) return nullptr;
+  auto cache = DiskCache::Open(options_);
+  if (absl::IsInvalidArgument(cache.status())) {
+    return base::WithContext(cache.status(),
+                             "the disk cache (PENSTOCK_CACHE_DIR, PENSTOCK_CACHE_GB)");
+  }
+  if (cache.ok()) {
+    cache_ = *std::move(cache);
+    return cache_;
+  }
+  try_again_at_ = clock->Seconds() + kRetrySeconds;
+  if (!std::exchange(told_, true)) {
+    WarnOfCache(options_, absl::StrCat("does not work, and files are read from their store: ",
+                                       cache.status().message()));
+  }
+  return nullptr;
 }
 
-std::shared_ptr<FileSystem> WithCacheOfEnvironment(std::shared_ptr<FileSystem> fs) {
+std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs,
+                                          DiskCacheOptions options) {
+  return WithDiskCache(std::move(fs), std::make_shared<SharedDiskCache>(std::move(options)));
+}
+
+std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs,
+                                          std::shared_ptr<SharedDiskCache> cache) {
+  if (cache == nullptr) return fs;
+  return std::make_shared<CachingFileSystem>(std::move(fs), std::move(cache));
+}
+
+std::shared_ptr<SharedDiskCache> CacheOfEnvironment() {
   const char* folder = std::getenv("PENSTOCK_CACHE_DIR");
-  if (folder == nullptr || *folder == '\0') return fs;
+  if (folder == nullptr || *folder == '\0') return nullptr;
   DiskCacheOptions options{.folder = folder};
   const char* gigabytes = std::getenv("PENSTOCK_CACHE_GB");
   double number = 0;
@@ -281,7 +302,7 @@ std::shared_ptr<FileSystem> WithCacheOfEnvironment(std::shared_ptr<FileSystem> f
                             ? static_cast<int64_t>(number * 1e9)
                             : 0;
   }
-  return WithDiskCache(std::move(fs), std::move(options));
+  return std::make_shared<SharedDiskCache>(std::move(options));
 }
 
 }  // namespace penstock::io

@@ -10,20 +10,47 @@
 // system's stream is, and kept on the way.
 //
 // Everything but reading is the other file system's.
+//
+// A cache that does not work (its folder is missing, not mounted, full, read-only, failing, or not
+// this user's) is never an error of a file: there is one warning (disk_cache.h), and the file is
+// read from the other file system. Only options that make no sense are an error of opening.
 #pragma once
 
 #include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
 
 #include "penstock/io/disk_cache.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::io {
 
-// The folder is made when the first file is opened; an error of it is an error of opening.
-std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs, DiskCacheOptions options);
+// A cache that several file systems share. Its folder is made and opened when the first file is.
+class SharedDiskCache {
+ public:
+  explicit SharedDiskCache(DiskCacheOptions options);
 
-// WithDiskCache of the folder that PENSTOCK_CACHE_DIR names, of PENSTOCK_CACHE_GB gigabytes; `fs`
-// itself when none is named.
-std::shared_ptr<FileSystem> WithCacheOfEnvironment(std::shared_ptr<FileSystem> fs);
+  // Null as long as it does not work; it is tried again after a minute. InvalidArgument: the
+  // options make no sense.
+  absl::StatusOr<std::shared_ptr<DiskCache>> Get();
+
+ private:
+  const DiskCacheOptions options_;
+  std::mutex mutex_;
+  // These are guarded by mutex_.
+  std::shared_ptr<DiskCache> cache_;
+  double try_again_at_ = 0;
+  bool told_ = false;
+};
+
+std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs, DiskCacheOptions options);
+// `fs` itself when there is no cache.
+std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs,
+                                          std::shared_ptr<SharedDiskCache> cache);
+
+// Of the folder that PENSTOCK_CACHE_DIR names, of PENSTOCK_CACHE_GB gigabytes; null when none is
+// named.
+std::shared_ptr<SharedDiskCache> CacheOfEnvironment();
 
 }  // namespace penstock::io

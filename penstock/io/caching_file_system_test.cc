@@ -8,12 +8,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include "penstock/base/clock.h"
 #include "penstock/base/random.h"
 #include "penstock/base/thread_pool.h"
+#include "penstock/io/file_descriptor.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/memory_file_system.h"
 #include "penstock/io/testing/file_system_conformance.h"
@@ -278,22 +284,161 @@ TEST(CacheOfEnvironment, IsNamedByIt) {
   const auto memory = MakeMemoryFileSystem();
   ASSERT_OK(WriteFile(*memory, "memory://x", "text"));
   ::unsetenv("PENSTOCK_CACHE_DIR");
-  EXPECT_EQ(WithCacheOfEnvironment(memory), memory);
+  EXPECT_EQ(WithDiskCache(memory, CacheOfEnvironment()), memory);
   const std::string folder = NewFolder();
   ::setenv("PENSTOCK_CACHE_DIR", folder.c_str(), 1);
   ::setenv("PENSTOCK_CACHE_GB", "0.5", 1);
-  ASSERT_OK(ReadFile(*WithCacheOfEnvironment(memory), "memory://x"));
+  ASSERT_OK(ReadFile(*WithDiskCache(memory, CacheOfEnvironment()), "memory://x"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/lock"));
   for (const char* wrong : {"-1", "much", "0"}) {
     ::setenv("PENSTOCK_CACHE_GB", wrong, 1);
-    EXPECT_THAT(ReadFile(*WithCacheOfEnvironment(memory), "memory://x"),
+    EXPECT_THAT(ReadFile(*WithDiskCache(memory, CacheOfEnvironment()), "memory://x"),
                 IsStatus(absl::StatusCode::kInvalidArgument, "PENSTOCK_CACHE_GB"));
   }
   ::unsetenv("PENSTOCK_CACHE_GB");
-  ::setenv("PENSTOCK_CACHE_DIR", "/proc/nowhere", 1);
-  EXPECT_THAT(ReadFile(*WithCacheOfEnvironment(memory), "memory://x"),
-              IsStatus(absl::StatusCode::kNotFound, "PENSTOCK_CACHE_DIR"));
   ::unsetenv("PENSTOCK_CACHE_DIR");
+}
+
+// A cache whose folder does not work, in every way that needs no failing disk (those are in
+// local_faults_test.cc).
+class BrokenCaches : public testing::Test {
+ protected:
+  BrokenCaches() { std::filesystem::create_directories(root_); }
+  ~BrokenCaches() override { std::filesystem::remove_all(root_); }
+
+  // Reads what is there, and what is not, twice by both ways.
+  void ExpectReadsWithOneWarning(const std::string& folder, const std::string& why) {
+    SCOPED_TRACE(folder);
+    warnings_.clear();
+    const auto memory = MakeMemoryFileSystem();
+    const std::string bytes = Pattern(2 * kMiB + 5);
+    ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
+    const auto shared = std::make_shared<SharedDiskCache>(
+        DiskCacheOptions{.folder = folder,
+                         .warn = [this](const std::string& line) { warnings_.push_back(line); },
+                         .clock = &clock_});
+    // As FileSystem::Default has it: two file systems, one cache.
+    for (const auto& fs : {WithDiskCache(memory, shared), WithDiskCache(memory, shared)}) {
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
+        ASSERT_OK_AND_ASSIGN(const auto file, fs->OpenRandomAccess("memory://x"));
+        std::string part(kMiB, '\0');
+        ASSERT_OK_AND_ASSIGN(const int64_t n, file->Read(kMiB, absl::MakeSpan(&part[0], kMiB)));
+        EXPECT_TRUE(n == kMiB && bytes.compare(kMiB, n, part) == 0);
+        EXPECT_THAT(fs->OpenInput("memory://y"), IsStatus(absl::StatusCode::kNotFound, "y"));
+        clock_.Advance(61);
+      }
+    }
+    ASSERT_EQ(warnings_.size(), 1u);
+    EXPECT_THAT(warnings_[0], testing::HasSubstr(why));
+    EXPECT_THAT(warnings_[0], testing::HasSubstr("files are read from their store"));
+  }
+
+  const std::string root_ = NewFolder();
+  std::vector<std::string> warnings_;
+  base::FakeClock clock_;
+};
+
+TEST_F(BrokenCaches, AreAWarningAndNoErrorOfAnyFile) {
+  // A disk that is not mounted.
+  std::filesystem::create_symlink("/nowhere/disk", root_ + "/link");
+  ExpectReadsWithOneWarning(root_ + "/link", "is the disk that it leads to mounted?");
+  ExpectReadsWithOneWarning(root_ + "/link/cache", "is the disk that it leads to mounted?");
+  EXPECT_FALSE(std::filesystem::exists("/nowhere"));
+  // A folder that cannot be made.
+  ExpectReadsWithOneWarning("/proc/nowhere", "/proc/nowhere");
+  std::ofstream(root_ + "/file") << "x";
+  ExpectReadsWithOneWarning(root_ + "/file", "is a file");
+  ExpectReadsWithOneWarning(root_ + "/file/cache", "is a file");
+  // Something else of the lock's name.
+  std::filesystem::create_directories(root_ + "/a/lock");
+  ExpectReadsWithOneWarning(root_ + "/a", "lock");
+  std::filesystem::create_directories(root_ + "/b");
+  ASSERT_EQ(::mkfifo((root_ + "/b/lock").c_str(), 0600), 0);
+  ExpectReadsWithOneWarning(root_ + "/b", "is a pipe (FIFO)");
+}
+
+TEST_F(BrokenCaches, WhoseBlocksCannotBeMadeAreAWarning) {
+  // Where folders of blocks would be made there are files.
+  for (int i = 0; i < 256; ++i) std::ofstream(root_ + absl::StrFormat("/%02x", i)) << "x";
+  ExpectReadsWithOneWarning(root_, "is a file, not a folder");
+}
+
+TEST_F(BrokenCaches, WhoseLockAnotherProcessKeepsAreAWarning) {
+  std::ofstream(root_ + "/lock") << "";
+  const FileDescriptor held(::open((root_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  const auto memory = MakeMemoryFileSystem();
+  const std::string bytes = Pattern(5 * kMiB);
+  ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
+  const auto fs =
+      WithDiskCache(memory, {.folder = root_,
+                             .warn = [this](const std::string& line) { warnings_.push_back(line); },
+                             .clock = &clock_});
+  EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], testing::HasSubstr("another process has held"));
+  // And it works again when that process has gone.
+  ::flock(held.get(), LOCK_UN);
+  clock_.Advance(61);
+  EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
+  EXPECT_TRUE(std::filesystem::recursive_directory_iterator(root_) !=
+              std::filesystem::recursive_directory_iterator());
+  EXPECT_GE(std::distance(std::filesystem::recursive_directory_iterator(root_),
+                          std::filesystem::recursive_directory_iterator()),
+            6);
+}
+
+TEST_F(BrokenCaches, WithDamagedBlocksAreAWarning) {
+  const auto memory = MakeMemoryFileSystem();
+  const std::string bytes = Pattern(5 * kMiB);
+  ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
+  const auto fs =
+      WithDiskCache(memory, {.folder = root_,
+                             .warn = [this](const std::string& line) { warnings_.push_back(line); },
+                             .clock = &clock_});
+  for (int round = 0; round < 4; ++round) {
+    EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root_)) {
+      if (!entry.is_regular_file() || entry.path().filename() == "lock") continue;
+      if (round == 2) {  // something that nobody may wait for
+        std::filesystem::remove(entry.path());
+        ASSERT_EQ(::mkfifo(entry.path().c_str(), 0600), 0);
+        continue;
+      }
+      std::fstream change(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      change.seekp(round == 0 ? 20 : 5000);
+      change.put('!').put('?');
+    }
+  }
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], testing::HasSubstr("damaged block"));
+}
+
+TEST(CachedFiles, ThatBecomeShorterAreAnError) {
+  // Of 3 MiB, as far as its size says, of which the last is not there.
+  class Short : public RandomAccessFile {
+   public:
+    Short() : RandomAccessFile("memory://short", 3 * kMiB) {}
+    absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
+      const auto n = std::max<int64_t>(std::min<int64_t>(out.size(), 2 * kMiB - offset), 0);
+      std::fill_n(out.data(), n, 'x');
+      return n;
+    }
+    std::string version() const override { return "1"; }
+  };
+  class OneFile : public ForwardingFileSystem {
+   public:
+    OneFile() : ForwardingFileSystem(MakeMemoryFileSystem()) {}
+    absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(absl::string_view) override {
+      return std::make_unique<Short>();
+    }
+  };
+  const auto fs = WithDiskCache(std::make_shared<OneFile>(), {.folder = NewFolder()});
+  ASSERT_OK_AND_ASSIGN(const auto file, fs->OpenRandomAccess("memory://short"));
+  std::string bytes(3 * kMiB, '\0');
+  EXPECT_THAT(file->Read(0, absl::MakeSpan(&bytes[0], bytes.size())),
+              IsStatus(absl::StatusCode::kAborted, "became shorter"));
 }
 
 }  // namespace caching_file_system_test

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #define XXH_INLINE_ALL
 #include <arrow/vendored/xxhash.h>
 #include <fcntl.h>
@@ -22,6 +25,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"
 #include "penstock/io/local_output_stream.h"
+#include "penstock/io/open_local_file.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
 
@@ -35,6 +39,12 @@ constexpr char kPartSuffix[] = ".part";
 // Room is made for some time to come: looking through the folder takes a while.
 constexpr double kKeptShare = 0.9;
 constexpr time_t kTouchSeconds = 60;
+// After a failure: a disk that fails may take seconds to say so each time.
+constexpr double kPauseSeconds = 60;
+// Longer than any process that works holds the lock; one that was stopped (SIGSTOP) holds it on.
+constexpr int kLockMilliseconds = 1000;
+// Nothing that waits (a pipe), no link.
+constexpr int kReadFlags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
 
 // The header, as it stands in the file of this machine; the names follow, then zeros.
 struct Header {
@@ -58,11 +68,13 @@ uint64_t HeaderChecksum(const char* header) {
 // What a file takes on the disk.
 int64_t RoundedUp(int64_t size) { return (size + 4095) / 4096 * 4096; }
 
+// False with errno 0 when the file ends before.
 bool ReadAt(int fd, int64_t offset, absl::Span<char> out) {
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t n = ::pread(fd, out.data() + done, out.size() - done, offset + done);
     if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = 0;
     if (n <= 0) return false;
     done += n;
   }
@@ -73,6 +85,7 @@ bool WriteAt(int fd, int64_t offset, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
     if (n <= 0) return false;
     bytes.remove_prefix(n);
     offset += n;
@@ -111,18 +124,40 @@ struct Entry {
   timespec read_at;
 };
 
+// Names that this cache gives: 32 hexadecimal digits, the first two those of the folder, and behind
+// them that of a part. What else is in the folder is not its own to count or to remove.
+bool IsOurs(absl::string_view folder, absl::string_view name) {
+  constexpr size_t kDigits = 32;
+  const auto is_hex = [](absl::string_view text) {
+    return text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+  };
+  if (name.size() < kDigits || !is_hex(name.substr(0, kDigits)) ||
+      !absl::StartsWith(name, Basename(folder))) {
+    return false;
+  }
+  name.remove_prefix(kDigits);
+  return name.empty() || (absl::ConsumePrefix(&name, ".") &&
+                          absl::ConsumeSuffix(&name, kPartSuffix) && is_hex(name));
+}
+
 // Nobody writes it: the kernel lets go of a killed process's locks.
 bool IsAbandoned(const std::string& part) {
-  const FileDescriptor fd(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor fd(::open(part.c_str(), kReadFlags));
   return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-void ListFolder(const std::string& path, std::vector<Entry>& entries) {
+absl::Status ListFolder(const std::string& path, std::vector<Entry>& entries) {
   const OpenFolder folder(::opendir(path.c_str()));
-  if (folder == nullptr) return;
-  while (const dirent* entry = ::readdir(folder.get())) {
+  if (folder == nullptr) {
+    return errno == ENOENT ? absl::OkStatus() : PosixError(errno, "list", path);
+  }
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(folder.get());
+    if (entry == nullptr) return errno == 0 ? absl::OkStatus() : PosixError(errno, "list", path);
     struct stat info;
-    if (::fstatat(::dirfd(folder.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+    if (!IsOurs(path, entry->d_name) ||
+        ::fstatat(::dirfd(folder.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(info.st_mode)) {
       continue;
     }
@@ -160,41 +195,92 @@ bool CachedBlock::Read(int64_t offset, absl::Span<char> out) const {
 class DiskCache::Lock {
  public:
   explicit Lock(DiskCache& cache) : held_(cache.mutex_), fd_(cache.lock_.get()) {
-    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    const std::string name = JoinPath(cache.options_.folder, "lock");
+    for (int waited = 0; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; ++waited) {
+      if (errno != EINTR && errno != EWOULDBLOCK) {
+        status_ = PosixError(errno, "lock", name);
+        return;
+      }
+      if (waited == kLockMilliseconds) {
+        status_ = absl::UnavailableError(
+            absl::StrCat("another process has held '", name, "' for more than a second"));
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  ~Lock() { ::flock(fd_, LOCK_UN); }
+  ~Lock() {
+    if (status_.ok()) ::flock(fd_, LOCK_UN);
+  }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
+
+  const absl::Status& status() const { return status_; }
 
   std::optional<int64_t> bytes() const {
     int64_t bytes = 0;
     if (!ReadAt(fd_, 0, {reinterpret_cast<char*>(&bytes), sizeof(bytes)}) || bytes < 0) return {};
     return bytes;
   }
-  void SetBytes(int64_t bytes) {
-    (void)WriteAt(fd_, 0, {reinterpret_cast<const char*>(&bytes), sizeof(bytes)});
+  bool SetBytes(int64_t bytes) {
+    return WriteAt(fd_, 0, {reinterpret_cast<const char*>(&bytes), sizeof(bytes)});
   }
 
  private:
   const std::lock_guard<std::mutex> held_;
   const int fd_;
+  absl::Status status_;
 };
+
+void WarnOfCache(const DiskCacheOptions& options, absl::string_view text) {
+  const std::string line =
+      absl::StrCat("the disk cache in '", options.folder, "' (PENSTOCK_CACHE_DIR) ", text);
+  if (options.warn != nullptr) return options.warn(line);
+  std::fprintf(stderr, "warning: %s\n", line.c_str());
+}
+
+DiskCache::DiskCache(DiskCacheOptions options) : options_(std::move(options)) {}
 
 absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(DiskCacheOptions options) {
   const std::string& folder = options.folder;
   if (folder.empty() || options.max_bytes <= 0) {
     return absl::InvalidArgumentError("a disk cache needs a folder and a size");
   }
+  if (options.clock == nullptr) options.clock = base::Clock::Real();
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(folder, Dirname(folder)));
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return PosixError(errno, "make the cache's folder", folder);
   }
   auto cache = std::unique_ptr<DiskCache>(new DiskCache(std::move(options)));
   const std::string lock = JoinPath(cache->options_.folder, "lock");
-  cache->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!cache->lock_.valid()) return PosixError(errno, "use the cache", lock);
+  cache->lock_ = FileDescriptor(
+      ::open(lock.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!cache->lock_.valid()) return PathError(errno, "use the cache", lock, lock);
+  struct stat info;
+  if (::fstat(cache->lock_.get(), &info) != 0) return PosixError(errno, "use the cache", lock);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", lock, "' is ", NameOfFileType(info.st_mode)));
+  }
   return cache;
+}
+
+// Nothing is tried before a minute has passed; the first time, the user is told.
+void DiskCache::Fail(const absl::Status& why, std::atomic<double>& until) {
+  until = options_.clock->Seconds() + kPauseSeconds;
+  if (told_failure_.exchange(true)) return;
+  WarnOfCache(options_,
+              absl::StrCat("does not work, and files are read from their store: ", why.message()));
+}
+
+bool DiskCache::Waits(const std::atomic<double>& until) const {
+  return until != 0 && options_.clock->Seconds() < until;
+}
+
+void DiskCache::ReportDamaged(absl::string_view file, int64_t block) {
+  if (told_damage_.exchange(true)) return;
+  WarnOfCache(options_, absl::StrCat("has a damaged block, number ", block, " of ", file,
+                                     "; it is fetched again, as others are that may follow"));
 }
 
 std::string DiskCache::PathOf(absl::string_view file, int64_t block) const {
@@ -205,22 +291,32 @@ std::string DiskCache::PathOf(absl::string_view file, int64_t block) const {
 }
 
 std::unique_ptr<CachedBlock> DiskCache::Find(absl::string_view file, int64_t block) {
+  if (Waits(read_again_at_)) return nullptr;
+  const std::string path = PathOf(file, block);
+  const auto fail = [&] {
+    Fail(PosixError(errno, "read", path), read_again_at_);
+    return nullptr;
+  };
+  const auto damaged = [&] {
+    ReportDamaged(file, block);
+    return nullptr;
+  };
   auto found = std::make_unique<CachedBlock>();
-  found->fd_ = FileDescriptor(::open(PathOf(file, block).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!found->fd_.valid()) return nullptr;
+  found->fd_ = FileDescriptor(::open(path.c_str(), kReadFlags));
+  if (!found->fd_.valid() && errno == ENOENT) return nullptr;
+  if (!found->fd_.valid()) return errno == ELOOP ? damaged() : fail();
   char bytes[kHeaderBytes];
   Header header;
   struct stat info;
-  if (!ReadAt(found->fd_.get(), 0, absl::MakeSpan(bytes)) ||
-      ::fstat(found->fd_.get(), &info) != 0) {
-    return nullptr;
-  }
+  if (::fstat(found->fd_.get(), &info) != 0) return fail();
+  if (!S_ISREG(info.st_mode)) return damaged();
+  if (!ReadAt(found->fd_.get(), 0, absl::MakeSpan(bytes))) return errno == 0 ? damaged() : fail();
   std::memcpy(&header, bytes, sizeof(header));
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
       header.checksum != HeaderChecksum(bytes) || header.block != block || header.size < 0 ||
       header.size > kBlockBytes || info.st_size != kHeaderBytes + header.size ||
       uint64_t{header.file_bytes} + header.version_bytes > kMostNameBytes) {
-    return nullptr;
+    return damaged();
   }
   const absl::string_view names(bytes + sizeof(header), header.file_bytes + header.version_bytes);
   if (names.substr(0, header.file_bytes) != file) return nullptr;
@@ -237,20 +333,22 @@ struct DiskCache::Part {
   std::string path = {};
 };
 
-DiskCache::Part DiskCache::MakePart(const std::string& path, int64_t size) {
+absl::StatusOr<DiskCache::Part> DiskCache::MakePart(const std::string& path, int64_t size) {
   const int64_t bytes = RoundedUp(size);
   Lock lock(*this);
+  PENSTOCK_RETURN_IF_ERROR(lock.status());
   const std::optional<int64_t> counted = lock.bytes();
   int64_t total = counted.value_or(0);
   if (!counted || total + bytes > options_.max_bytes) {
     const int64_t most = options_.max_bytes - bytes;
-    if (most < 0) return {};
-    total = MakeRoom(
-        std::min(most, static_cast<int64_t>(kKeptShare * static_cast<double>(options_.max_bytes))));
-    if (total > most) return {};
+    if (most < 0) return Part{};
+    PENSTOCK_ASSIGN_OR_RETURN(
+        total, MakeRoom(std::min(most, static_cast<int64_t>(
+                                           kKeptShare * static_cast<double>(options_.max_bytes)))));
+    if (total > most) return Part{};
   }
   // Counted first: a kill may count too much, until the folder is looked through, never too little.
-  lock.SetBytes(total + bytes);
+  if (!lock.SetBytes(total + bytes)) return PosixError(errno, "write to", options_.folder);
   Part part{.path = absl::StrCat(path, ".", absl::Hex(base::EntropySeed()), kPartSuffix)};
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
   part.fd = FileDescriptor(::open(part.path.c_str(), flags, 0600));
@@ -261,18 +359,19 @@ DiskCache::Part DiskCache::MakePart(const std::string& path, int64_t size) {
   // Its size is there at once, for whoever looks through the folder.
   if (!part.fd.valid() || ::flock(part.fd.get(), LOCK_EX | LOCK_NB) != 0 ||
       ::ftruncate(part.fd.get(), size) != 0) {
+    const absl::Status failed = PosixError(errno, "write", part.path);
     if (part.fd.valid()) ::unlink(part.path.c_str());
-    lock.SetBytes(total);
-    return {};
+    (void)lock.SetBytes(total);
+    return failed;
   }
   return part;
 }
 
 // Removes blocks until at most so many bytes are left, and says how many are.
-int64_t DiskCache::MakeRoom(int64_t most_bytes) {
+absl::StatusOr<int64_t> DiskCache::MakeRoom(int64_t most_bytes) {
   std::vector<Entry> entries;
   for (int i = 0; i < 256; ++i) {
-    ListFolder(absl::StrFormat("%s/%02x", options_.folder, i), entries);
+    PENSTOCK_RETURN_IF_ERROR(ListFolder(absl::StrFormat("%s/%02x", options_.folder, i), entries));
   }
   int64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;
@@ -292,15 +391,18 @@ int64_t DiskCache::MakeRoom(int64_t most_bytes) {
 void DiskCache::Keep(absl::string_view file, int64_t block, absl::string_view version,
                      absl::string_view bytes) {
   PENSTOCK_CHECK(bytes.size() <= static_cast<size_t>(kBlockBytes));
-  if (file.size() + version.size() > kMostNameBytes) return;
+  if (file.size() + version.size() > kMostNameBytes || Waits(write_again_at_)) return;
   const std::string path = PathOf(file, block);
-  const Part part = MakePart(path, kHeaderBytes + static_cast<int64_t>(bytes.size()));
-  if (!part.fd.valid()) return;
+  absl::StatusOr<Part> part = MakePart(path, kHeaderBytes + static_cast<int64_t>(bytes.size()));
+  if (!part.ok()) return Fail(part.status(), write_again_at_);
+  if (!part->fd.valid()) return;
   // No fsync: what a power cut leaves half written has a wrong checksum.
-  const bool kept = WriteAt(part.fd.get(), kHeaderBytes, bytes) &&
-                    WriteAt(part.fd.get(), 0, MakeHeader(file, block, version, bytes)) &&
-                    std::rename(part.path.c_str(), path.c_str()) == 0;
-  if (!kept) ::unlink(part.path.c_str());
+  const bool kept = WriteAt(part->fd.get(), kHeaderBytes, bytes) &&
+                    WriteAt(part->fd.get(), 0, MakeHeader(file, block, version, bytes)) &&
+                    std::rename(part->path.c_str(), path.c_str()) == 0;
+  if (kept) return;
+  Fail(PosixError(errno, "write", path), write_again_at_);
+  ::unlink(part->path.c_str());
 }
 
 }  // namespace penstock::io

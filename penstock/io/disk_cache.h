@@ -9,12 +9,18 @@
 // file, the file's version and the block's place, and holds a checksum of itself and of each 64
 // KiB. One that is damaged is as good as none. A process that is killed leaves at most a .part
 // file, which its lock tells from one that is still being written. The folder holds at most
-// max_bytes: those blocks go first that were not read for longest (to the minute).
+// max_bytes: those blocks go first that were not read for longest (to the minute). Other files in
+// it are left alone.
 //
-// What cannot be kept (a full disk) is not: whoever asks for it next fetches it again.
+// A cache is only ever a faster way to the same bytes. When the folder fails (a full or failing
+// disk, rights, a lock that another process does not give back) nothing is kept, or found, for a
+// minute; then it is tried again. The first failure and the first damaged block are told as a
+// warning, later ones are not.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/io/file_descriptor.h"
 
 namespace penstock::io {
@@ -50,6 +57,9 @@ class CachedBlock {
 struct DiskCacheOptions {
   std::string folder;  // made when it is missing, for this user alone
   int64_t max_bytes = int64_t{20} << 30;
+  // Called with a line of text, by any thread. None: it goes to stderr.
+  std::function<void(const std::string& line)> warn = {};
+  base::Clock* clock = nullptr;  // none: the machine's
 };
 
 // Any thread may use it.
@@ -61,6 +71,8 @@ class DiskCache {
 
   // What is kept of block number `block` of a file, of whichever version; null when nothing is.
   std::unique_ptr<CachedBlock> Find(absl::string_view file, int64_t block);
+  // To be called when CachedBlock::Read returned false: the warning.
+  void ReportDamaged(absl::string_view file, int64_t block);
   // Keeps a block, in place of another version's: kBlockBytes, fewer at the end of the file.
   void Keep(absl::string_view file, int64_t block, absl::string_view version,
             absl::string_view bytes);
@@ -69,14 +81,25 @@ class DiskCache {
   class Lock;
   struct Part;
 
-  explicit DiskCache(DiskCacheOptions options) : options_(std::move(options)) {}
+  explicit DiskCache(DiskCacheOptions options);
+  void Fail(const absl::Status& why, std::atomic<double>& until);
+  bool Waits(const std::atomic<double>& until) const;
   std::string PathOf(absl::string_view file, int64_t block) const;
-  Part MakePart(const std::string& path, int64_t size);
-  int64_t MakeRoom(int64_t most_bytes);
+  absl::StatusOr<Part> MakePart(const std::string& path, int64_t size);
+  absl::StatusOr<int64_t> MakeRoom(int64_t most_bytes);
 
   const DiskCacheOptions options_;
   std::mutex mutex_;     // of this process; lock_ is held between processes
   FileDescriptor lock_;  // FOLDER/lock
+
+  // Seconds of the clock before which nothing is tried again after a failure.
+  std::atomic<double> read_again_at_ = 0;
+  std::atomic<double> write_again_at_ = 0;
+  std::atomic<bool> told_failure_ = false;
+  std::atomic<bool> told_damage_ = false;
 };
+
+// Tells the user: options.warn, or stderr.
+void WarnOfCache(const DiskCacheOptions& options, absl::string_view text);
 
 }  // namespace penstock::io

@@ -188,14 +188,34 @@ TEST_F(DiskCaches, RemovesWhatAKilledProcessLeftAndNothingElse) {
   const auto cache = Open(most);
   const std::string bytes = Bytes(kBlock, 1);
   cache->Keep("f", 0, "v", bytes);
-  const fs::path folder = Files()[0].parent_path();
-  std::ofstream(folder / "dead.part") << "x";
-  std::ofstream(folder / "alive.part") << "x";
-  const FileDescriptor writing(::open((folder / "alive.part").c_str(), O_RDWR | O_CLOEXEC));
+  const std::string dead = Files()[0].string() + ".dead.part";
+  const std::string alive = Files()[0].string() + ".a11fe.part";
+  std::ofstream(dead) << "x";
+  std::ofstream(alive) << "x";
+  const FileDescriptor writing(::open(alive.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(writing.get(), LOCK_EX), 0);
   for (int64_t i = 1; i < 8; ++i) cache->Keep("f", i, "v", bytes);
-  EXPECT_FALSE(fs::exists(folder / "dead.part"));
-  EXPECT_TRUE(fs::exists(folder / "alive.part"));
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(alive));
+}
+
+TEST_F(DiskCaches, RemovesNoFileOfAnotherProgram) {
+  const int64_t most = 4 * (kBlock + 4096);
+  const auto cache = Open(most);
+  const std::string bytes = Bytes(kBlock, 1);
+  cache->Keep("f", 0, "v", bytes);
+  const fs::path folder = Files()[0].parent_path();
+  const std::string digits = folder.filename().string();
+  // Git's objects lie in such folders, too.
+  const std::string names[] = {"thesis.txt",
+                               "thesis.part",
+                               digits + std::string(36, '0'),
+                               digits + std::string(30, 'g'),
+                               digits + std::string(30, '0') + ".x",
+                               digits};
+  for (const std::string& name : names) std::ofstream(folder / name) << "x";
+  for (int64_t i = 1; i < 12; ++i) cache->Keep("f", i, "v", bytes);
+  for (const std::string& name : names) EXPECT_TRUE(fs::exists(folder / name)) << name;
 }
 
 // Processes that write and read the same blocks, and are killed at any moment.

@@ -1,6 +1,7 @@
 // Open files and folders that close themselves.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -24,10 +25,24 @@ class FileDescriptor {
 
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  // For what was written: network file systems tell of a full disk only here. 0, or an errno; the
+  // file is closed in any case.
+  int Close() {
+    if (::close(std::exchange(fd_, -1)) == 0) return 0;
+    return errno == EINTR ? 0 : errno;  // Linux has closed it
+  }
 
  private:
   int fd_ = -1;
 };
+
+// What a system call returns that a signal does not interrupt: it is made again.
+template <typename Call>
+auto RetryInterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }

@@ -24,10 +24,11 @@ std::shared_ptr<FileSystem> FileSystem::Default() {
   static const auto* const fs = new std::shared_ptr<FileSystem>([] {
     const auto local = MakeLocalFileSystem();
     const auto objects = MakeArrowFileSystem();
+    const auto cache = CacheOfEnvironment();
     return MakeSchemeRouter({{"", local},
                              {"file", local},
-                             {"gs", WithCacheOfEnvironment(MakeGcsFileSystem(objects))},
-                             {"s3", WithCacheOfEnvironment(MakeS3FileSystem(objects))}});
+                             {"gs", WithDiskCache(MakeGcsFileSystem(objects), cache)},
+                             {"s3", WithDiskCache(MakeS3FileSystem(objects), cache)}});
   }());
   return *fs;
 }
@@ -58,6 +59,13 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
   PENSTOCK_ASSIGN_OR_RETURN(auto file, fs.OpenRandomAccess(uri));
   PENSTOCK_RETURN_IF_ERROR(CheckVersion(*file, version));
   return file;
+}
+
+absl::Status BecameShorterError(absl::string_view uri, int64_t size, int64_t end) {
+  return absl::AbortedError(
+      absl::StrCat("'", uri, "' became shorter while it was read: it had ", size,
+                   " bytes when it was opened, and now ends at byte ", end,
+                   "; is another program writing it? Begin again when it is complete"));
 }
 
 absl::StatusOr<std::string> ReadAll(InputStream& in) {

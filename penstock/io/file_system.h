@@ -21,13 +21,15 @@
 // the folder that was listed.
 //
 // Errors say what, which URI, and what the file system said:
-//   NotFound            the file, folder or bucket does not exist
+//   NotFound            the file, folder or bucket does not exist: the disk or the service says so
 //   InvalidArgument     the name cannot be a name, or its scheme or an option of it is unknown
 //   FailedPrecondition  a folder where a file was wanted, or a file where a folder was
 //   PermissionDenied    no right to it, or no credentials where some are needed
 //   ResourceExhausted   the disk or a quota is full
-//   Unavailable         the service did not answer, after retries
-//   Aborted             gs://, s3://: the file was replaced or removed since it was opened
+//   Unavailable         the service did not answer, after retries; a disk or a network mount failed
+//   Aborted             gs://, s3://: the file was replaced or removed since it was opened; local:
+//   it
+//                       became shorter
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once
@@ -52,6 +54,11 @@ struct FileInfo {
   double modified_unix_seconds = 0;  // 0 where it is not known, as for folders of object stores
   // As RandomAccessFile::version; empty where a listing does not tell it (all but gs://).
   std::string version = {};
+  // Local file systems only. List tells of a symbolic link what it points to, and that it is one;
+  // device and inode tell a folder from others of other names. 0 elsewhere.
+  bool is_link = false;
+  uint64_t device = 0;
+  uint64_t inode = 0;
 };
 
 // The bytes of one file at any place. Several Reads may be in flight.
@@ -60,7 +67,8 @@ class RandomAccessFile {
   virtual ~RandomAccessFile() = default;
 
   // Fills `out` from `offset` on; returns how many bytes, fewer than asked only at the end of the
-  // file and 0 beyond it. A negative offset is an InvalidArgument error.
+  // file and 0 beyond it. A file that ends before size() has become shorter: an Aborted error. A
+  // negative offset is an InvalidArgument error.
   virtual absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) = 0;
 
   const std::string& uri() const { return uri_; }
@@ -82,7 +90,8 @@ class InputStream {
  public:
   virtual ~InputStream() = default;
 
-  // Fills `out`; returns how many bytes, fewer than asked only at the end of the file, then 0.
+  // Fills `out`; returns how many bytes, fewer than asked only at the end of the file, then 0. A
+  // file that became shorter since it was opened is an Aborted error, not an end.
   virtual absl::StatusOr<int64_t> Read(absl::Span<char> out) = 0;
 
   const std::string& uri() const { return uri_; }
@@ -130,7 +139,8 @@ class FileSystem {
   virtual absl::StatusOr<FileInfo> Stat(absl::string_view uri) = 0;
   // The files and folders right inside a folder, sorted by name. A missing folder is NotFound.
   virtual absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) = 0;
-  // All files below a folder at any depth, sorted by path; folders are left out.
+  // All files below a folder at any depth, sorted by path; folders are left out. Each folder is
+  // entered once, however many links lead to it (local_file_system.h).
   virtual absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) = 0;
 
   // Removes one file.
@@ -158,6 +168,10 @@ absl::StatusOr<std::unique_ptr<InputStream>> OpenInputOfVersion(FileSystem& fs,
                                                                 absl::string_view version);
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
     FileSystem& fs, absl::string_view uri, absl::string_view version);
+
+// What a file's Read returns when the file had `size` bytes as it was opened, and ends at byte
+// `end` now: Aborted.
+absl::Status BecameShorterError(absl::string_view uri, int64_t size, int64_t end);
 
 // All that a stream still has.
 absl::StatusOr<std::string> ReadAll(InputStream& in);

@@ -1,6 +1,8 @@
 #include "penstock/io/glob.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -119,19 +121,69 @@ absl::StatusOr<Plan> MakePlan(const Uri& uri) {
   return plan;
 }
 
+// Steps of a pattern at which what follows in a path may go on matching; [steps.size()]: the path
+// matches.
+using Positions = std::vector<char>;
+
+// "**" also matches no folder.
+void PassOverDoubleStars(const Steps& steps, Positions& at) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (at[i] && steps[i] == "**") at[i + 1] = true;
+  }
+}
+
+struct NextPositions {
+  Positions all;
+  Positions named;  // those behind a step without wildcards
+};
+
+NextPositions Advance(const Steps& steps, const Positions& at, absl::string_view name) {
+  NextPositions next{Positions(at.size(), false), Positions(at.size(), false)};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!at[i]) continue;
+    if (steps[i] == "**") {
+      if (!absl::StartsWith(name, ".")) next.all[i] = true;
+    } else if (StepMatches(steps[i], name)) {
+      next.all[i + 1] = true;
+      if (!HasWildcard(steps[i])) next.named[i + 1] = true;
+    }
+  }
+  return next;
+}
+
 class Search {
  public:
   Search(FileSystem& fs, const Plan& plan) : fs_(fs), plan_(plan) {}
 
   // Folder by folder, entering only those that match.
   absl::Status Descend(const std::string& folder, size_t step) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, fs_.List(Listable(folder)));
+    const auto entries = fs_.List(Listable(folder));
+    if (step > 0 && absl::IsNotFound(entries.status())) return absl::OkStatus();  // removed since
+    PENSTOCK_RETURN_IF_ERROR(entries.status());
     const bool last = step + 1 == plan_.steps.size();
-    for (const FileInfo& entry : entries) {
+    for (const FileInfo& entry : *entries) {
       See(entry);
       if (!StepMatches(plan_.steps[step], Basename(entry.uri))) continue;
       if (last && entry.is_directory == plan_.wants_folders) Keep(entry);
       if (!last && entry.is_directory) PENSTOCK_RETURN_IF_ERROR(Descend(entry.uri, step + 1));
+    }
+    return absl::OkStatus();
+  }
+
+  // The same for a pattern with "**" where folders may be links to each other.
+  absl::Status DescendThroughLinks() {
+    const absl::StatusOr<FileInfo> root = fs_.Stat(Listable(plan_.folder));
+    PENSTOCK_RETURN_IF_ERROR(root.status());
+    Positions at(plan_.steps.size() + 1, false);
+    at[0] = true;
+    MarkEntered(*root, at, at);
+    PENSTOCK_RETURN_IF_ERROR(Walk(plan_.folder, at, /*is_root=*/true));
+    // Folders are looked for under their own names first.
+    while (!links_.empty()) {
+      std::vector<Link> links = std::move(links_);
+      links_.clear();
+      absl::c_sort(links, [](const Link& a, const Link& b) { return a.info.uri < b.info.uri; });
+      for (const Link& link : links) PENSTOCK_RETURN_IF_ERROR(Enter(link.info, link.next));
     }
     return absl::OkStatus();
   }
@@ -178,6 +230,50 @@ class Search {
   }
 
  private:
+  struct Link {
+    FileInfo info;
+    NextPositions next;
+  };
+
+  absl::Status Walk(const std::string& folder, Positions at, bool is_root = false) {
+    PassOverDoubleStars(plan_.steps, at);
+    const auto entries = fs_.List(Listable(folder));
+    if (!is_root && absl::IsNotFound(entries.status())) return absl::OkStatus();  // removed since
+    PENSTOCK_RETURN_IF_ERROR(entries.status());
+    for (const FileInfo& entry : *entries) {
+      See(entry);
+      NextPositions next = Advance(plan_.steps, at, Basename(entry.uri));
+      if (!absl::c_linear_search(next.all, true)) continue;
+      if (!entry.is_directory) {
+        PassOverDoubleStars(plan_.steps, next.all);
+        if (next.all.back() && !plan_.wants_folders) Keep(entry);
+      } else if (entry.is_link) {
+        links_.push_back({entry, std::move(next)});
+      } else {
+        PENSTOCK_RETURN_IF_ERROR(Enter(entry, std::move(next)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Enter(const FileInfo& folder, NextPositions next) {
+    MarkEntered(folder, next.named, next.all);
+    if (!absl::c_linear_search(next.all, true)) return absl::OkStatus();
+    Positions reached = next.all;
+    PassOverDoubleStars(plan_.steps, reached);
+    if (reached.back() && plan_.wants_folders) Keep(folder);
+    return Walk(folder.uri, std::move(next.all));
+  }
+
+  // Takes out the positions at which this folder was entered before, under another name, except
+  // those to which the pattern leads by name.
+  void MarkEntered(const FileInfo& folder, const Positions& named, Positions& at) {
+    if (folder.inode == 0) return;  // it has one name only
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (at[i] && !entered_.insert({folder.device, folder.inode, i}).second) at[i] = named[i];
+    }
+  }
+
   static std::string Listable(const std::string& folder) { return folder.empty() ? "." : folder; }
 
   void See(const FileInfo& entry) {
@@ -194,6 +290,8 @@ class Search {
   FileSystem& fs_;
   const Plan& plan_;
   std::vector<FileInfo> found_;
+  std::set<std::tuple<uint64_t, uint64_t, size_t>> entered_;  // device, inode, position
+  std::vector<Link> links_;
   int64_t seen_ = 0;
   std::string first_;
 };
@@ -255,10 +353,14 @@ absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_vie
   Search search(fs, plan);
   // An object store lists whole trees as fast as one level of them.
   const bool any_depth = absl::c_linear_search(plan.steps, "**");
-  const bool sweep = any_depth || (!uri.is_local() && plan.steps.size() > 1);
-  const absl::Status status = sweep ? search.Sweep() : search.Descend(plan.folder, 0);
+  const bool sweep = !uri.is_local() && (any_depth || plan.steps.size() > 1);
+  const absl::Status status = sweep       ? search.Sweep()
+                              : any_depth ? search.DescendThroughLinks()
+                                          : search.Descend(plan.folder, 0);
   if (!status.ok()) {
-    return base::WithContext(status, absl::StrCat("nothing matches '", DisplayUri(uri), "'"));
+    return base::WithContext(
+        status, absl::StrCat(absl::IsNotFound(status) ? "nothing matches '" : "cannot look for '",
+                             DisplayUri(uri), "'"));
   }
   std::vector<FileInfo> found = search.TakeSorted();
   if (!found.empty()) return found;

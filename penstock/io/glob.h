@@ -12,6 +12,12 @@
 //
 // The step ** matches any number of folders, also none. A name that begins with '.' is matched only
 // by a step that begins with '.', and ** does not enter such folders.
+//
+// Symbolic links (local paths). A link to a file is a file. A link to a folder is followed where
+// the pattern names it (/data/link/**) and, in a pattern without **, where * or ? matches it. With
+// **, a folder that can be reached under its own name is found under that name alone; one that
+// cannot is found under the first link to it by name (links behind other links last). So no file of
+// a linked folder is found twice, none is missed, and folders may link to each other.
 #pragma once
 
 #include <string>

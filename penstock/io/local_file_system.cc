@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"
 #include "penstock/io/local_output_stream.h"
+#include "penstock/io/open_local_file.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
 
@@ -34,7 +36,11 @@ class LocalRandomAccessFile : public RandomAccessFile {
                                 static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return PosixError(errno, "read", uri());
-      if (n == 0) break;
+      if (n == 0) {
+        const int64_t end = offset + static_cast<int64_t>(done);
+        if (offset < size()) PENSTOCK_RETURN_IF_ERROR(CheckEnd(fd_.get(), end, size(), uri()));
+        break;
+      }
       done += n;
     }
     return static_cast<int64_t>(done);
@@ -46,26 +52,38 @@ class LocalRandomAccessFile : public RandomAccessFile {
 
 class LocalInputStream : public InputStream {
  public:
-  LocalInputStream(std::string uri, FileDescriptor fd)
-      : InputStream(std::move(uri)), fd_(std::move(fd)) {
+  LocalInputStream(std::string uri, OpenedFile file)
+      : InputStream(std::move(uri)), file_(std::move(file)) {
     // The kernel then reads ahead twice as far; pipes have no such call, which does no harm.
-    ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    ::posix_fadvise(file_.fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   }
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
-    size_t done = 0;
+    size_t done = TakeReadAhead(out);
     while (done < out.size()) {
-      const ssize_t n = ::read(fd_.get(), out.data() + done, out.size() - done);
+      const ssize_t n = ::read(file_.fd.get(), out.data() + done, out.size() - done);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return PosixError(errno, "read", uri());
-      if (n == 0) break;
+      if (n == 0) {
+        const int64_t end = position_ + static_cast<int64_t>(done);
+        PENSTOCK_RETURN_IF_ERROR(CheckEnd(file_.fd.get(), end, file_.info.st_size, uri()));
+        break;
+      }
       done += n;
     }
+    position_ += static_cast<int64_t>(done);
     return static_cast<int64_t>(done);
   }
 
  private:
-  const FileDescriptor fd_;
+  size_t TakeReadAhead(absl::Span<char> out) {
+    const size_t n = file_.read_ahead.copy(out.data(), out.size());
+    file_.read_ahead.erase(0, n);
+    return n;
+  }
+
+  OpenedFile file_;
+  int64_t position_ = 0;
 };
 
 FileInfo ToFileInfo(std::string uri, const struct stat& info) {
@@ -73,77 +91,114 @@ FileInfo ToFileInfo(std::string uri, const struct stat& info) {
   return {.uri = std::move(uri),
           .is_directory = is_directory,
           .size = is_directory ? 0 : info.st_size,
-          .modified_unix_seconds = info.st_mtim.tv_sec + info.st_mtim.tv_nsec * 1e-9};
+          .modified_unix_seconds = info.st_mtim.tv_sec + info.st_mtim.tv_nsec * 1e-9,
+          .device = info.st_dev,
+          .inode = info.st_ino};
 }
 
 bool ByUri(const FileInfo& a, const FileInfo& b) { return a.uri < b.uri; }
 
-// A folder being walked, and those above it.
-struct Walk {
-  dev_t device;
-  ino_t inode;
-  const Walk* above;
-
-  bool Contains(const struct stat& info) const {
-    for (const Walk* at = this; at != nullptr; at = at->above) {
-      if (at->device == info.st_dev && at->inode == info.st_ino) return true;
-    }
-    return false;
-  }
-};
-
-// Calls visit(FileInfo, stat) for each entry of a folder but the unpublished.
+// Calls visit(FileInfo) for each entry of a folder but the unpublished.
 template <typename Visit>
 absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit visit) {
-  const OpenFolder folder(::opendir(path.c_str()));
-  if (folder == nullptr) return PosixError(errno, "list", uri);
+  OpenFolder folder;
+  do {
+    folder.reset(::opendir(path.c_str()));
+  } while (folder == nullptr && errno == EINTR);
+  if (folder == nullptr) return PathError(errno, "list", uri, path);
   for (;;) {
     errno = 0;
     const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr && errno == EINTR) continue;
     if (entry == nullptr) break;
     const absl::string_view name = entry->d_name;
     if (name == "." || name == ".." || IsUnpublished(name)) continue;
-    struct stat info;
     const int fd = ::dirfd(folder.get());
-    if (::fstatat(fd, entry->d_name, &info, 0) != 0 &&
-        ::fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    struct stat info;
+    const auto look = [&](struct stat* at, int flags) {
+      return RetryInterrupted([&] { return ::fstatat(fd, entry->d_name, at, flags); });
+    };
+    if (look(&info, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno == ENOENT) continue;  // removed since
       return PosixError(errno, "look at", JoinPath(uri, name));
     }
-    PENSTOCK_RETURN_IF_ERROR(visit(ToFileInfo(JoinPath(uri, name), info), info));
+    const bool is_link = S_ISLNK(info.st_mode);
+    // A link that leads nowhere is listed as a file. Where nobody knows whether it does (a disk or
+    // a server that fails), leaving it out, or taking a folder for a file, would lose data.
+    struct stat target;
+    if (is_link && look(&target, 0) == 0) {
+      info = target;
+    } else if (is_link && errno != ENOENT && errno != ELOOP && errno != ENOTDIR) {
+      return PosixError(errno, "look at", JoinPath(uri, name));
+    }
+    FileInfo found = ToFileInfo(JoinPath(uri, name), info);
+    found.is_link = is_link;
+    visit(std::move(found));
   }
   return errno == 0 ? absl::OkStatus() : PosixError(errno, "list", uri);
 }
 
-absl::Status CollectFiles(const std::string& path, const std::string& uri, const Walk& walk,
-                          std::vector<FileInfo>& out) {
-  return ForEachEntry(path, uri, [&](FileInfo entry, const struct stat& info) {
-    if (!entry.is_directory) {
-      out.push_back(std::move(entry));
-      return absl::OkStatus();
+// All files below a folder, through links to folders too; each folder once.
+class TreeWalk {
+ public:
+  absl::Status Run(const std::string& path, FileInfo root) {
+    PENSTOCK_RETURN_IF_ERROR(Enter(path, root, /*is_root=*/true));
+    // Links wait until every folder that has a name of its own is entered under that one, and go in
+    // the order of their names, so that the same tree gives the same files.
+    while (!links_.empty()) {
+      std::vector<Folder> links = std::move(links_);
+      links_.clear();
+      std::sort(links.begin(), links.end(),
+                [](const Folder& a, const Folder& b) { return ByUri(a.info, b.info); });
+      for (const Folder& link : links) PENSTOCK_RETURN_IF_ERROR(Enter(link.path, link.info));
     }
-    if (walk.Contains(info)) return absl::OkStatus();  // a link to a folder above
-    return CollectFiles(JoinPath(path, Basename(entry.uri)), entry.uri,
-                        Walk{info.st_dev, info.st_ino, &walk}, out);
-  });
-}
+    return absl::OkStatus();
+  }
+
+  std::vector<FileInfo> TakeSorted() {
+    std::sort(files_.begin(), files_.end(), ByUri);
+    return std::move(files_);
+  }
+
+ private:
+  struct Folder {
+    std::string path;
+    FileInfo info;
+  };
+
+  absl::Status Enter(const std::string& path, const FileInfo& info, bool is_root = false) {
+    if (!entered_.insert({info.device, info.inode}).second) return absl::OkStatus();
+    std::vector<Folder> folders;
+    const absl::Status status = ForEachEntry(path, info.uri, [&](FileInfo entry) {
+      if (!entry.is_directory) return files_.push_back(std::move(entry));
+      Folder folder{JoinPath(path, Basename(entry.uri)), std::move(entry)};
+      (folder.info.is_link ? links_ : folders).push_back(std::move(folder));
+    });
+    if (absl::IsNotFound(status) && !is_root) return absl::OkStatus();  // removed since
+    PENSTOCK_RETURN_IF_ERROR(status);
+    for (const Folder& folder : folders) PENSTOCK_RETURN_IF_ERROR(Enter(folder.path, folder.info));
+    return absl::OkStatus();
+  }
+
+  std::set<std::pair<uint64_t, uint64_t>> entered_;  // devices and inodes
+  std::vector<Folder> links_;
+  std::vector<FileInfo> files_;
+};
 
 class LocalFileSystem : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
-    PENSTOCK_ASSIGN_OR_RETURN(Opened file, Open(uri));
-    if (!S_ISREG(file.info.st_mode)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("'", uri, "' is no regular file; it can only be read as a stream"));
-    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(OpenedFile file, OpenRegularFile(path, uri));
     return std::make_unique<LocalRandomAccessFile>(std::string(uri), file.info.st_size,
                                                    std::move(file.fd));
   }
 
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override {
-    PENSTOCK_ASSIGN_OR_RETURN(Opened file, Open(uri));
-    return std::make_unique<LocalInputStream>(std::string(uri), std::move(file.fd));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(OpenedFile file, OpenStreamable(path, uri));
+    return std::make_unique<LocalInputStream>(std::string(uri), std::move(file));
   }
 
   absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
@@ -160,11 +215,8 @@ class LocalFileSystem : public FileSystem {
   absl::StatusOr<std::vector<FileInfo>> List(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
     std::vector<FileInfo> out;
-    PENSTOCK_RETURN_IF_ERROR(
-        ForEachEntry(path, std::string(uri), [&](FileInfo entry, const struct stat&) {
-          out.push_back(std::move(entry));
-          return absl::OkStatus();
-        }));
+    PENSTOCK_RETURN_IF_ERROR(ForEachEntry(
+        path, std::string(uri), [&](FileInfo entry) { out.push_back(std::move(entry)); }));
     std::sort(out.begin(), out.end(), ByUri);
     return out;
   }
@@ -172,18 +224,18 @@ class LocalFileSystem : public FileSystem {
   absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
     PENSTOCK_ASSIGN_OR_RETURN(const struct stat info, StatPath(path, uri));
-    std::vector<FileInfo> out;
-    PENSTOCK_RETURN_IF_ERROR(
-        CollectFiles(path, std::string(uri), Walk{info.st_dev, info.st_ino, nullptr}, out));
-    std::sort(out.begin(), out.end(), ByUri);
-    return out;
+    TreeWalk walk;
+    PENSTOCK_RETURN_IF_ERROR(walk.Run(path, ToFileInfo(std::string(uri), info)));
+    return walk.TakeSorted();
   }
 
   absl::Status Remove(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
     struct stat info;
     if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return IsAFolderError(uri);
-    if (::unlink(path.c_str()) != 0) return PosixError(errno, "remove", uri);
+    if (RetryInterrupted([&] { return ::unlink(path.c_str()); }) != 0) {
+      return PathError(errno, "remove", uri, path);
+    }
     return absl::OkStatus();
   }
 
@@ -193,7 +245,9 @@ class LocalFileSystem : public FileSystem {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     if (path == "/") return absl::InvalidArgumentError("refused to remove '/'");
     struct stat info;
-    if (::lstat(path.c_str(), &info) != 0) return PosixError(errno, "remove", uri);
+    if (RetryInterrupted([&] { return ::lstat(path.c_str(), &info); }) != 0) {
+      return PathError(errno, "remove", uri, path);
+    }
     if (!S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
       return PosixError(ENOTDIR, "remove as a folder", uri);
     }
@@ -208,11 +262,6 @@ class LocalFileSystem : public FileSystem {
   }
 
  private:
-  struct Opened {
-    FileDescriptor fd;
-    struct stat info;
-  };
-
   static absl::StatusOr<std::string> PathOf(absl::string_view text) {
     PENSTOCK_ASSIGN_OR_RETURN(Uri uri, ParseUri(text));
     if (uri.is_local()) return std::move(uri.path);
@@ -229,18 +278,10 @@ class LocalFileSystem : public FileSystem {
 
   static absl::StatusOr<struct stat> StatPath(const std::string& path, absl::string_view uri) {
     struct stat info;
-    if (::stat(path.c_str(), &info) != 0) return PosixError(errno, "look at", uri);
-    return info;
-  }
-
-  static absl::StatusOr<Opened> Open(absl::string_view uri) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
-    Opened file{FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), {}};
-    if (!file.fd.valid() || ::fstat(file.fd.get(), &file.info) != 0) {
-      return PosixError(errno, "open", uri);
+    if (RetryInterrupted([&] { return ::stat(path.c_str(), &info); }) != 0) {
+      return PathError(errno, "look at", uri, path);
     }
-    if (S_ISDIR(file.info.st_mode)) return IsAFolderError(uri);
-    return file;
+    return info;
   }
 };
 

@@ -1,17 +1,26 @@
 #include "penstock/io/local_file_system.h"
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "penstock/base/random.h"
+#include "penstock/io/file_descriptor.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/mapped_file.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -59,6 +68,13 @@ class LocalFileSystem : public testing::Test {
       names.push_back(entry.path().filename().string());
     }
     return names;
+  }
+
+  std::vector<std::string> AllFilesBelow(const std::string& folder) {
+    const std::vector<FileInfo> files = fs_->ListRecursive(folder).value();
+    std::vector<std::string> uris;
+    for (const FileInfo& file : files) uris.push_back(file.uri);
+    return uris;
   }
 
   const std::shared_ptr<FileSystem> fs_ = MakeLocalFileSystem();
@@ -207,10 +223,187 @@ TEST_F(LocalFileSystem, FollowsLinksToFoldersButNotInCircles) {
   Put("real/file", "x");
   stdfs::create_directory_symlink(At("real"), At("link"));
   stdfs::create_directory_symlink(root_, At("real/up"));
-  ASSERT_OK_AND_ASSIGN(const auto found, Glob(*fs_, At("**/file")));
-  EXPECT_THAT(found, ElementsAre(At("link/file"), At("real/file")));
-  ASSERT_OK_AND_ASSIGN(const auto one, Glob(*fs_, At("*/file")));
-  EXPECT_THAT(one, ElementsAre(At("link/file"), At("real/file")));
+  // With ** a folder is found once, under its own name; where the pattern names a link, under that.
+  EXPECT_THAT(Glob(*fs_, At("**/file")).value(), ElementsAre(At("real/file")));
+  EXPECT_THAT(Glob(*fs_, At("**/real/file")).value(), ElementsAre(At("real/file")));
+  EXPECT_THAT(Glob(*fs_, At("**/link/file")).value(), ElementsAre(At("link/file")));
+  EXPECT_THAT(Glob(*fs_, At("link/**")).value(), ElementsAre(At("link/file")));
+  EXPECT_THAT(Glob(*fs_, At("*/file")).value(), ElementsAre(At("link/file"), At("real/file")));
+  EXPECT_THAT(Glob(*fs_, At("**/")).value(), ElementsAre(At("real/")));
+}
+
+TEST_F(LocalFileSystem, FindsEachFileOnceWhenFoldersLinkToEachOther) {
+  constexpr int kFolders = 8;
+  std::vector<std::string> files;
+  for (int i = 0; i < kFolders; ++i) {
+    Put(absl::StrCat(i, "/file"), "x");
+    files.push_back(At(absl::StrCat(i, "/file")));
+    for (int k = 0; k < kFolders; ++k) {
+      stdfs::create_directory_symlink(At(absl::StrCat(k)), At(absl::StrCat(i, "/to", k)));
+    }
+  }
+  EXPECT_THAT(Glob(*fs_, At("**/file")).value(), testing::ElementsAreArray(files));
+  EXPECT_THAT(Glob(*fs_, At("**/*/file")).value(), testing::ElementsAreArray(files));
+  EXPECT_THAT(Glob(*fs_, At("**")).value(), testing::ElementsAreArray(files));
+  EXPECT_THAT(AllFilesBelow(root_), testing::ElementsAreArray(files));
+}
+
+TEST_F(LocalFileSystem, FindsLinkedFoldersThatHaveNoOtherName) {
+  // Classes picked from another folder by links, as subsets of data sets are made.
+  Put("all/cat/1.jpg", "x");
+  Put("all/dog/1.jpg", "x");
+  Put("all/.hidden/1.jpg", "x");
+  Put("subset/bird/1.jpg", "x");
+  stdfs::create_directory_symlink(At("all/dog"), At("subset/dog"));
+  stdfs::create_directory_symlink(At("all/dog"), At("subset/hound"));  // again: the first name wins
+  stdfs::create_directory_symlink(At("all/.hidden"), At("subset/shown"));
+  const auto wanted =
+      ElementsAre(At("subset/bird/1.jpg"), At("subset/dog/1.jpg"), At("subset/shown/1.jpg"));
+  EXPECT_THAT(Glob(*fs_, At("subset/**/*.jpg")).value(), wanted);
+  EXPECT_THAT(AllFilesBelow(At("subset")), wanted);
+  // A folder that ** does not enter under its own name is found under the link's.
+  EXPECT_THAT(Glob(*fs_, At("**/1.jpg")).value(),
+              ElementsAre(At("all/cat/1.jpg"), At("all/dog/1.jpg"), At("subset/bird/1.jpg"),
+                          At("subset/shown/1.jpg")));
+}
+
+TEST_F(LocalFileSystem, SaysThatALinkIsOneAndWhichFoldersAreTheSame) {
+  Put("real/file", "x");
+  stdfs::create_directory_symlink("real", At("link"));
+  const auto listed = fs_->List(root_).value();
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_TRUE(listed[0].is_link && listed[0].is_directory);
+  EXPECT_FALSE(listed[1].is_link);
+  EXPECT_EQ(listed[0].inode, listed[1].inode);
+  EXPECT_NE(listed[0].inode, 0u);
+}
+
+TEST_F(LocalFileSystem, SaysThatAFileBecameShorterWhileItWasRead) {
+  const std::string bytes(1 << 20, 'x');
+  for (const int64_t left : {0, 1, 4096, (1 << 20) - 1}) {
+    SCOPED_TRACE(left);
+    Put("file", bytes);
+    ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(At("file")));
+    ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(At("file")));
+    stdfs::resize_file(At("file"), left);
+    EXPECT_THAT(ReadAll(*stream), IsStatus(absl::StatusCode::kAborted, "became shorter"));
+    std::string read(bytes.size(), '\0');
+    EXPECT_THAT(file->Read(0, absl::MakeSpan(&read[0], read.size())),
+                IsStatus(absl::StatusCode::kAborted, absl::StrCat("ends at byte ", left)));
+    EXPECT_THAT(file->Read(bytes.size() - 1, absl::MakeSpan(&read[0], 1)),
+                IsStatus(absl::StatusCode::kAborted, At("file")));
+    // What is still there can be read, and behind the old end there never was anything.
+    ASSERT_OK_AND_ASSIGN(const int64_t n, file->Read(0, absl::MakeSpan(&read[0], left)));
+    EXPECT_EQ(n, left);
+    ASSERT_OK_AND_ASSIGN(const int64_t beyond,
+                         file->Read(bytes.size(), absl::MakeSpan(&read[0], 1)));
+    EXPECT_EQ(beyond, 0);
+  }
+}
+
+TEST_F(LocalFileSystem, ReadsOnInAFileThatGrows) {
+  Put("file", "abc");
+  ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(At("file")));
+  std::ofstream(At("file"), std::ios::app) << "def";
+  EXPECT_EQ(ReadAll(*stream).value(), "abcdef");
+}
+
+TEST_F(LocalFileSystem, ReadsTheKernelsFilesThatAreShorterThanTheySay) {
+  // st_size is 4096, and a few bytes come.
+  const std::string file = "/sys/kernel/mm/transparent_hugepage/enabled";
+  if (!stdfs::exists(file)) GTEST_SKIP() << "this kernel has no " << file;
+  ASSERT_OK_AND_ASSIGN(const std::string text, ReadFile(*fs_, file));
+  EXPECT_THAT(text, testing::HasSubstr("never"));
+  ASSERT_OK_AND_ASSIGN(const auto opened, fs_->OpenRandomAccess(file));
+  std::string bytes(100, '\0');
+  ASSERT_OK_AND_ASSIGN(const int64_t n, opened->Read(0, absl::MakeSpan(&bytes[0], 100)));
+  EXPECT_EQ(bytes.substr(0, n), text);
+}
+
+TEST_F(LocalFileSystem, RefusesWhatIsNoFileWithoutWaitingForIt) {
+  ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
+  const FileDescriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string before = stdfs::current_path().string();
+  stdfs::current_path(root_);  // sun_path is short
+  std::strcpy(address.sun_path, "socket");
+  const int bound =
+      ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  stdfs::current_path(before);
+  ASSERT_EQ(bound, 0);
+  struct Case {
+    std::string uri;
+    const char* type;
+  };
+  for (const Case& c : {Case{At("pipe"), "a pipe (FIFO)"},
+                        {At("socket"), "a socket"},
+                        {"/dev/zero", "a character device"},
+                        {"/dev/urandom", "a character device"},
+                        {"/dev/full", "a character device"}}) {
+    SCOPED_TRACE(c.uri);
+    const auto wanted = IsStatus(absl::StatusCode::kFailedPrecondition, c.type);
+    EXPECT_THAT(fs_->OpenRandomAccess(c.uri), wanted);
+    EXPECT_THAT(fs_->OpenInput(c.uri), wanted);
+    EXPECT_THAT(MappedFile::Open(c.uri).status(), wanted);
+    // Nobody reads from it.
+    if (!absl::StartsWith(c.uri, "/dev")) {
+      EXPECT_THAT(fs_->Create(c.uri), wanted);
+    }
+  }
+  EXPECT_EQ(ReadFile(*fs_, "/dev/null").value(), "");
+}
+
+TEST_F(LocalFileSystem, ReadsAPipeThatSomeProcessWritesTo) {
+  const std::string bytes(300'000, 'y');  // more than a pipe holds
+  ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const FileDescriptor to(::open(At("pipe").c_str(), O_WRONLY));  // waits for the reader
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t n = ::write(to.get(), bytes.data() + done, bytes.size() - done);
+      if (n <= 0) ::_exit(1);
+      done += n;
+    }
+    ::_exit(0);
+  }
+  // Until the child is there, nobody writes to it.
+  absl::StatusOr<std::unique_ptr<InputStream>> in = fs_->OpenInput(At("pipe"));
+  while (absl::IsFailedPrecondition(in.status())) in = fs_->OpenInput(At("pipe"));
+  ASSERT_OK(in);
+  EXPECT_EQ(ReadAll(**in).value(), bytes);
+  int how = 0;
+  ASSERT_EQ(::waitpid(child, &how, 0), child);
+  EXPECT_EQ(how, 0);
+}
+
+TEST_F(LocalFileSystem, ReadsPipesOfAShell) {
+  // What `<(command)` and /dev/stdin are: a path to an open pipe, perhaps of a writer that is done.
+  for (const std::string& text : {std::string("text"), std::string()}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(ends[1]);
+    EXPECT_EQ(ReadFile(*fs_, absl::StrCat("/dev/fd/", ends[0])).value(), text);
+    ::close(ends[0]);
+  }
+}
+
+TEST_F(LocalFileSystem, DoesNotTakeADiskThatIsNotMountedForAMissingFile) {
+  stdfs::create_symlink(At("mount/data"), At("disk"));
+  const auto wanted = IsStatus(absl::StatusCode::kFailedPrecondition, "/disk' leads to something");
+  EXPECT_THAT(fs_->OpenInput(At("disk/x")), wanted);
+  EXPECT_THAT(fs_->OpenRandomAccess(At("disk/x")), wanted);
+  EXPECT_THAT(fs_->Stat(At("disk")), wanted);
+  EXPECT_THAT(fs_->Exists(At("disk/x")), wanted);
+  EXPECT_THAT(fs_->List(At("disk")), wanted);
+  EXPECT_THAT(fs_->ListRecursive(At("disk/x")), wanted);
+  EXPECT_THAT(Glob(*fs_, At("disk/*")), wanted);
+  EXPECT_THAT(fs_->Remove(At("disk/x")), wanted);
+  EXPECT_THAT(fs_->CreateFolder(At("disk")), wanted);
+  EXPECT_THAT(WriteFile(*fs_, At("disk/x"), "x"), wanted);
+  EXPECT_THAT(MappedFile::Open(At("disk/x")).status(), wanted);
+  EXPECT_FALSE(stdfs::exists(At("mount")));
 }
 
 TEST_F(LocalFileSystem, ListsALinkThatPointsNowhereAndCannotOpenIt) {
@@ -218,7 +411,8 @@ TEST_F(LocalFileSystem, ListsALinkThatPointsNowhereAndCannotOpenIt) {
   ASSERT_OK_AND_ASSIGN(const auto listed, fs_->List(root_));
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_FALSE(listed[0].is_directory);
-  EXPECT_THAT(fs_->OpenInput(listed[0].uri), IsStatus(absl::StatusCode::kNotFound, "link"));
+  EXPECT_THAT(fs_->OpenInput(listed[0].uri),
+              IsStatus(absl::StatusCode::kFailedPrecondition, "link"));
   ASSERT_OK(fs_->Remove(At("link")));
   EXPECT_THAT(RawNames(), IsEmpty());
 }

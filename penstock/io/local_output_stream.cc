@@ -15,6 +15,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"
+#include "penstock/io/open_local_file.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
 
@@ -29,20 +30,23 @@ absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& uri) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return PosixError(errno, "write to", uri);
+    if (n <= 0) return PosixError(n == 0 ? EIO : errno, "write to", uri);
     bytes.remove_prefix(n);
   }
   return absl::OkStatus();
 }
 
+// Some file systems (FUSE, SMB) have no such call; there is nothing more to be done on them.
+bool Sync(int fd) {
+  return RetryInterrupted([&] { return ::fsync(fd); }) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
 // Without it a rename, or a new folder, may be lost when the machine loses power.
 absl::Status SyncFolder(const std::string& folder, const std::string& uri) {
-  const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return PosixError(errno, "open the folder of", uri);
-  // Some file systems (FUSE, SMB) have no such call; there is nothing more to be done on them.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    return PosixError(errno, "write to the disk the folder of", uri);
-  }
+  const FileDescriptor fd(
+      RetryInterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return PathError(errno, "open the folder of", uri, folder);
+  if (!Sync(fd.get())) return PosixError(errno, "write to the disk the folder of", uri);
   return absl::OkStatus();
 }
 
@@ -62,6 +66,12 @@ class BufferedFile {
     buffer_.clear();
     return status;
   }
+  // All that was appended is the file system's on return.
+  absl::Status Close() {
+    PENSTOCK_RETURN_IF_ERROR(Flush());
+    const int error = fd_.Close();
+    return error == 0 ? absl::OkStatus() : PosixError(error, "write to", uri_);
+  }
   int fd() const { return fd_.get(); }
 
  private:
@@ -77,7 +87,7 @@ class DirectOutputStream : public OutputStream {
       : OutputStream(uri), file_(std::move(fd), std::move(uri)) {}
 
   absl::Status Append(absl::string_view bytes) override { return file_.Append(bytes); }
-  absl::Status Close() override { return file_.Flush(); }
+  absl::Status Close() override { return file_.Close(); }
 
  private:
   BufferedFile file_;
@@ -104,9 +114,10 @@ class LocalOutputStream : public OutputStream {
     PENSTOCK_RETURN_IF_ERROR(status_);
     status_ = absl::FailedPreconditionError(absl::StrCat("'", uri(), "' was closed before"));
     PENSTOCK_RETURN_IF_ERROR(file_.Flush());
-    if (::fsync(file_.fd()) != 0) return PosixError(errno, "write to the disk", uri());
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-      return PosixError(errno, "publish", uri());
+    if (!Sync(file_.fd())) return PosixError(errno, "write to the disk", uri());
+    PENSTOCK_RETURN_IF_ERROR(file_.Close());
+    if (RetryInterrupted([&] { return ::rename(temporary_.c_str(), target_.c_str()); }) != 0) {
+      return PathError(errno, "publish", uri(), Dirname(target_));
     }
     published_ = true;
     return SyncFolder(Dirname(target_), uri());
@@ -120,11 +131,30 @@ class LocalOutputStream : public OutputStream {
   bool published_ = false;
 };
 
-// Where a link leads, so that the link stays and its file is replaced; a link that leads nowhere is
-// replaced itself.
-std::string FollowLinks(const std::string& path) {
+// Where a link leads, so that the link stays and its file is replaced; `path` exists.
+absl::StatusOr<std::string> FollowLinks(const std::string& path, const std::string& uri) {
   char resolved[PATH_MAX];
-  return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+  if (::realpath(path.c_str(), resolved) == nullptr) return PosixError(errno, "create", uri);
+  return std::string(resolved);
+}
+
+// What is there and is no regular file: there is nothing to rename over. A pipe that nobody reads
+// from would wait for ever; a disk is not overwritten by mistake.
+absl::StatusOr<std::unique_ptr<OutputStream>> OpenAsItIs(std::string uri, const std::string& path,
+                                                         mode_t mode) {
+  const auto refuse = [&](const char* why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write to '", uri, "': it is ", NameOfFileType(mode), why));
+  };
+  if (S_ISSOCK(mode) || S_ISBLK(mode)) return refuse("");
+  FileDescriptor fd(RetryInterrupted(
+      [&] { return ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
+  if (!fd.valid() && errno == ENXIO && S_ISFIFO(mode)) {
+    return refuse(", and no process reads from it");
+  }
+  if (!fd.valid()) return PathError(errno, "open", uri, path);
+  PENSTOCK_RETURN_IF_ERROR(SetBlocking(fd, uri));
+  return std::make_unique<DirectOutputStream>(std::move(uri), std::move(fd));
 }
 
 }  // namespace
@@ -136,15 +166,19 @@ bool IsUnpublished(absl::string_view basename) {
 
 absl::Status CreateLocalFolders(const std::string& uri, const std::string& path) {
   struct stat info;
-  if (::stat(path.c_str(), &info) == 0) {
+  if (RetryInterrupted([&] { return ::stat(path.c_str(), &info); }) == 0) {
     return S_ISDIR(info.st_mode) ? absl::OkStatus() : PosixError(ENOTDIR, "make the folder", uri);
   }
   if (errno != ENOENT) return PosixError(errno, "make the folder", uri);
+  // A link to a disk that is not mounted: nothing is made in its place.
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    return PathError(ENOENT, "make the folder", uri, path);
+  }
   const std::string parent = Dirname(path);
   if (parent == path) return PosixError(ENOENT, "make the folder", uri);
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, parent));
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-    return PosixError(errno, "make the folder", uri);
+  if (RetryInterrupted([&] { return ::mkdir(path.c_str(), 0777); }) != 0 && errno != EEXIST) {
+    return PathError(errno, "make the folder", uri, parent);
   }
   return SyncFolder(parent, uri);
 }
@@ -152,27 +186,26 @@ absl::Status CreateLocalFolders(const std::string& uri, const std::string& path)
 absl::StatusOr<std::unique_ptr<OutputStream>> CreateLocalFile(std::string uri, std::string path) {
   if (path.back() == '/') return IsAFolderError(uri);
   struct stat info;
-  const bool exists = ::stat(path.c_str(), &info) == 0;
+  const bool exists = RetryInterrupted([&] { return ::stat(path.c_str(), &info); }) == 0;
   if (!exists && errno != ENOENT) return PosixError(errno, "create", uri);
   if (exists && S_ISDIR(info.st_mode)) return IsAFolderError(uri);
-  if (exists && !S_ISREG(info.st_mode)) {
-    FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!fd.valid()) return PosixError(errno, "open", uri);
-    return std::make_unique<DirectOutputStream>(std::move(uri), std::move(fd));
+  if (exists && !S_ISREG(info.st_mode)) return OpenAsItIs(std::move(uri), path, info.st_mode);
+  if (exists) {
+    PENSTOCK_ASSIGN_OR_RETURN(path, FollowLinks(path, uri));
   }
-  if (exists) path = FollowLinks(path);
   const std::string folder = Dirname(path);
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, folder));
   for (int attempt = 0;; ++attempt) {
     std::string temporary = JoinPath(
         folder,
         absl::StrCat(kUnpublishedPrefix, absl::Hex(base::EntropySeed()), kUnpublishedSuffix));
-    FileDescriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    FileDescriptor fd(RetryInterrupted(
+        [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
     if (!fd.valid() && errno == EEXIST && attempt < 100) continue;
-    if (!fd.valid()) return PosixError(errno, "create", uri);
+    if (!fd.valid()) return PathError(errno, "create", uri, folder);
     const int file = fd.get();
     auto out = std::make_unique<LocalOutputStream>(uri, path, std::move(temporary), std::move(fd));
-    if (exists && ::fchmod(file, info.st_mode & 07777) != 0) {
+    if (exists && RetryInterrupted([&] { return ::fchmod(file, info.st_mode & 07777); }) != 0) {
       return PosixError(errno, "set the permissions of", uri);
     }
     return out;

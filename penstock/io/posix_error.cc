@@ -5,50 +5,212 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include <sys/stat.h>
 
 namespace penstock::io {
 namespace {
 
+using Code = absl::StatusCode;
+
 struct Row {
   int error_number;
-  absl::StatusCode code;
-  const char* advice;
+  Code code;
+  const char* advice = "";
 };
 
+constexpr const char* kFailingDisk = "; the disk may be failing: see the kernel's log (dmesg)";
+constexpr const char* kBrokenFileSystem =
+    "; the file system found itself inconsistent: see the kernel's log (dmesg) and run fsck";
+constexpr const char* kNetworkMount = "; is the network mount still there?";
+constexpr const char* kOutOfMemory = "; this machine is out of memory";
+
+// Every error of errno(3) that Linux has, by its group. None is DataLoss: that is for bytes that
+// were read and are wrong, and here they were not read.
 constexpr Row kRows[] = {
-    {ENOENT, absl::StatusCode::kNotFound, ""},
-    {EACCES, absl::StatusCode::kPermissionDenied, ""},
-    {EPERM, absl::StatusCode::kPermissionDenied, ""},
-    {EROFS, absl::StatusCode::kPermissionDenied, ""},
-    {EISDIR, absl::StatusCode::kFailedPrecondition, ""},
-    {ENOTDIR, absl::StatusCode::kFailedPrecondition,
-     "; a step of its path is a file, not a folder"},
-    {ENOSPC, absl::StatusCode::kResourceExhausted, "; free some room on that disk"},
-    {EDQUOT, absl::StatusCode::kResourceExhausted, "; the quota of this user is used up"},
-    {EFBIG, absl::StatusCode::kResourceExhausted,
-     "; the limit of a file's size (ulimit -f) is reached"},
-    {EMFILE, absl::StatusCode::kResourceExhausted,
-     "; this process has too many files open (ulimit -n)"},
-    {ENFILE, absl::StatusCode::kResourceExhausted, "; this machine has too many files open"},
-    {ENAMETOOLONG, absl::StatusCode::kInvalidArgument, ""},
-    {ELOOP, absl::StatusCode::kInvalidArgument, "; symbolic links point at each other"},
-    {EINVAL, absl::StatusCode::kInvalidArgument, ""},
-    {EIO, absl::StatusCode::kDataLoss, "; the disk may be failing"},
+    // The file does not exist.
+    {ENOENT, Code::kNotFound},
+
+    // Rights.
+    {EACCES, Code::kPermissionDenied},
+    {EPERM, Code::kPermissionDenied},
+    {EROFS, Code::kPermissionDenied},
+    {ENOKEY, Code::kUnauthenticated, "; the key of this encrypted or network folder is missing"},
+    {EKEYEXPIRED, Code::kUnauthenticated, "; log in to the network file system again"},
+    {EKEYREVOKED, Code::kUnauthenticated, "; log in to the network file system again"},
+    {EKEYREJECTED, Code::kUnauthenticated, "; log in to the network file system again"},
+
+    // Something is used up.
+    {ENOSPC, Code::kResourceExhausted, "; free some room on that disk"},
+    {EDQUOT, Code::kResourceExhausted, "; the quota of this user is used up"},
+    {EFBIG, Code::kResourceExhausted, "; the limit of a file's size (ulimit -f) is reached"},
+    {EMFILE, Code::kResourceExhausted, "; this process has too many files open (ulimit -n)"},
+    {ENFILE, Code::kResourceExhausted, "; this machine has too many files open"},
+    {EMLINK, Code::kResourceExhausted, "; a folder of that disk has too many entries"},
+    {ENOMEM, Code::kResourceExhausted, kOutOfMemory},
+    {ENOBUFS, Code::kResourceExhausted, kOutOfMemory},
+    {EUSERS, Code::kResourceExhausted},
+    {ENOSR, Code::kResourceExhausted, kOutOfMemory},
+    {EXFULL, Code::kResourceExhausted},
+
+    // The disk, or what the file system says of it.
+    {EIO, Code::kUnavailable, kFailingDisk},
+    {ENODATA, Code::kUnavailable, kFailingDisk},  // how Linux reports a bad sector
+    {EREMOTEIO, Code::kUnavailable, kFailingDisk},
+    {EILSEQ, Code::kUnavailable, kFailingDisk},  // a sector's own checksum (T10 PI)
+    {EHWPOISON, Code::kUnavailable, "; this machine's memory is failing"},
+    {EUCLEAN, Code::kUnavailable, kBrokenFileSystem},
+    {EBADMSG, Code::kUnavailable, kBrokenFileSystem},
+    {ESHUTDOWN, Code::kUnavailable, "; the file system was shut down after an error"},
+    {ENODEV, Code::kUnavailable, "; the device is not there"},
+    {ENXIO, Code::kUnavailable, "; the device is not there"},
+    {ENOMEDIUM, Code::kUnavailable, "; the drive is empty"},
+    {EMEDIUMTYPE, Code::kUnavailable},
+    {EBUSY, Code::kUnavailable},
+    {ETXTBSY, Code::kUnavailable, "; it is a program that is running"},
+    {EDEADLK, Code::kUnavailable},
+    {ENOLCK, Code::kUnavailable},
+    {EAGAIN, Code::kUnavailable},
+    {EINTR, Code::kUnavailable},
+    {ERESTART, Code::kUnavailable},
+    {ECANCELED, Code::kUnavailable},
+    {EOWNERDEAD, Code::kUnavailable},
+    {ENOTRECOVERABLE, Code::kUnavailable},
+    {ERFKILL, Code::kUnavailable},
+
+    // The server of a network file system (NFS, SMB, Lustre, FUSE), or the way to it.
+    {ESTALE, Code::kUnavailable,
+     "; the file was replaced on the server, or the network mount is stale"},
+    {ETIMEDOUT, Code::kUnavailable, kNetworkMount},
+    {ETIME, Code::kUnavailable, kNetworkMount},
+    {EHOSTDOWN, Code::kUnavailable, kNetworkMount},
+    {EHOSTUNREACH, Code::kUnavailable, kNetworkMount},
+    {ENETDOWN, Code::kUnavailable, kNetworkMount},
+    {ENETUNREACH, Code::kUnavailable, kNetworkMount},
+    {ENETRESET, Code::kUnavailable, kNetworkMount},
+    {ENOTCONN, Code::kUnavailable, kNetworkMount},  // a FUSE mount whose program has ended
+    {ECONNREFUSED, Code::kUnavailable, kNetworkMount},
+    {ECONNRESET, Code::kUnavailable, kNetworkMount},
+    {ECONNABORTED, Code::kUnavailable, kNetworkMount},
+    {EPIPE, Code::kUnavailable, "; whoever read from it has gone"},
+    {ENOLINK, Code::kUnavailable, kNetworkMount},
+    {ENONET, Code::kUnavailable, kNetworkMount},
+    {ECOMM, Code::kUnavailable, kNetworkMount},
+    {EPROTO, Code::kUnavailable, kNetworkMount},
+    {EREMCHG, Code::kUnavailable, kNetworkMount},
+    {EREMOTE, Code::kUnavailable, kNetworkMount},
+    {EMULTIHOP, Code::kUnavailable, kNetworkMount},
+    {EALREADY, Code::kUnavailable},
+    {EINPROGRESS, Code::kUnavailable},
+    {EADDRINUSE, Code::kUnavailable},
+    {EADDRNOTAVAIL, Code::kUnavailable},
+    {EADV, Code::kUnavailable, kNetworkMount},
+    {ESRMNT, Code::kUnavailable, kNetworkMount},
+    {ESTRPIPE, Code::kUnavailable, kNetworkMount},
+
+    // The name is of another kind of thing than the call is for.
+    {EISDIR, Code::kFailedPrecondition},
+    {ENOTDIR, Code::kFailedPrecondition, "; a step of its path is a file, not a folder"},
+    {ENOTEMPTY, Code::kFailedPrecondition},
+    {EXDEV, Code::kFailedPrecondition, "; the two are on different file systems"},
+    {ESPIPE, Code::kFailedPrecondition, "; it can only be read as a stream"},
+    {ENOTBLK, Code::kFailedPrecondition},
+    {ENOTTY, Code::kFailedPrecondition},
+    {ENOEXEC, Code::kFailedPrecondition},
+    {EOVERFLOW, Code::kFailedPrecondition, "; its size does not fit into 64 bits"},
+    {EBADFD, Code::kFailedPrecondition},
+    {ENOSTR, Code::kFailedPrecondition},
+    {ENOTSOCK, Code::kFailedPrecondition},
+    {EISCONN, Code::kFailedPrecondition},
+    {EDESTADDRREQ, Code::kFailedPrecondition},
+    {EISNAM, Code::kFailedPrecondition},
+    {ENOTNAM, Code::kFailedPrecondition},
+    {ENAVAIL, Code::kFailedPrecondition},
+    {EEXIST, Code::kAlreadyExists},
+    {ENOTUNIQ, Code::kAlreadyExists},
+
+    // The name, or an argument, cannot be one.
+    {ENAMETOOLONG, Code::kInvalidArgument},
+    {ELOOP, Code::kInvalidArgument, "; symbolic links point at each other"},
+    {EINVAL, Code::kInvalidArgument},
+    {E2BIG, Code::kInvalidArgument},
+    {EDOM, Code::kInvalidArgument},
+    {ERANGE, Code::kInvalidArgument},
+    {EMSGSIZE, Code::kInvalidArgument},
+
+    // The file system, or the kernel, has no such call.
+    {ENOSYS, Code::kUnimplemented},
+    {EOPNOTSUPP, Code::kUnimplemented},
+    {EPROTOTYPE, Code::kUnimplemented},
+    {ENOPROTOOPT, Code::kUnimplemented},
+    {EPROTONOSUPPORT, Code::kUnimplemented},
+    {ESOCKTNOSUPPORT, Code::kUnimplemented},
+    {EPFNOSUPPORT, Code::kUnimplemented},
+    {EAFNOSUPPORT, Code::kUnimplemented},
+    {ETOOMANYREFS, Code::kUnimplemented},
+    {ENOPKG, Code::kUnimplemented},
+    {EUNATCH, Code::kUnimplemented},
+    {ELIBACC, Code::kUnimplemented},
+    {ELIBBAD, Code::kUnimplemented},
+    {ELIBSCN, Code::kUnimplemented},
+    {ELIBMAX, Code::kUnimplemented},
+    {ELIBEXEC, Code::kUnimplemented},
+
+    // Only a mistake of this program, or of a driver, leads to these.
+    {EBADF, Code::kInternal},
+    {EFAULT, Code::kInternal},
+    {ESRCH, Code::kInternal},
+    {ECHILD, Code::kInternal},
+    {ENOMSG, Code::kInternal},
+    {EIDRM, Code::kInternal},
+    {ECHRNG, Code::kInternal},
+    {EL2NSYNC, Code::kInternal},
+    {EL3HLT, Code::kInternal},
+    {EL3RST, Code::kInternal},
+    {ELNRNG, Code::kInternal},
+    {ENOCSI, Code::kInternal},
+    {EL2HLT, Code::kInternal},
+    {EBADE, Code::kInternal},
+    {EBADR, Code::kInternal},
+    {ENOANO, Code::kInternal},
+    {EBADRQC, Code::kInternal},
+    {EBADSLT, Code::kInternal},
+    {EBFONT, Code::kInternal},
+    {EDOTDOT, Code::kInternal},
 };
+
+const Row* FindRow(int error_number) {
+  for (const Row& row : kRows) {
+    if (row.error_number == error_number) return &row;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
 absl::Status PosixError(int error_number, absl::string_view doing, absl::string_view uri) {
-  absl::StatusCode code = absl::StatusCode::kUnknown;
-  const char* advice = "";
-  for (const Row& row : kRows) {
-    if (row.error_number == error_number) {
-      code = row.code;
-      advice = row.advice;
+  const Row* const row = FindRow(error_number);
+  return absl::Status(row == nullptr ? Code::kUnknown : row->code,
+                      absl::StrCat("cannot ", doing, " '", uri,
+                                   "': ", std::generic_category().message(error_number),
+                                   row == nullptr ? "" : row->advice));
+}
+
+absl::Status PathError(int error_number, absl::string_view doing, absl::string_view uri,
+                       const std::string& path) {
+  const absl::Status error = PosixError(error_number, doing, uri);
+  if (error_number != ENOENT) return error;
+  // From the first step on; one that is missing itself, and not behind a link, is the answer.
+  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string step = path.substr(0, slash);
+    struct stat info;
+    if (::lstat(step.c_str(), &info) != 0) return error;
+    if (S_ISLNK(info.st_mode) && ::stat(step.c_str(), &info) != 0 && errno == ENOENT) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot ", doing, " '", uri, "': the symbolic link '", step,
+          "' leads to something that does not exist; is the disk that it leads to mounted?"));
     }
+    if (slash == std::string::npos) return error;
   }
-  return absl::Status(code, absl::StrCat("cannot ", doing, " '", uri, "': ",
-                                         std::generic_category().message(error_number), advice));
 }
 
 absl::Status IsAFolderError(absl::string_view uri) {
