@@ -31,7 +31,9 @@ class InflateStream : public io::InputStream {
         compression_(compression),
         input_(kBufferBytes) {
     PENSTOCK_CHECK(compression == Compression::kGzip || compression == Compression::kZlib);
-    PENSTOCK_CHECK(inflateInit2(&zlib_, WindowBits(compression)) == Z_OK);
+    if (inflateInit2(&zlib_, WindowBits(compression)) != Z_OK) {
+      status_ = absl::ResourceExhaustedError("no memory to inflate into");
+    }
   }
   ~InflateStream() override { inflateEnd(&zlib_); }
 

@@ -45,21 +45,49 @@ Compression Detect(absl::string_view start) {
   return zlib ? Compression::kZlib : Compression::kNone;
 }
 
-// A file from an offset on.
+// Fills `out` from `offset` on, as far as the file reached when it was opened. Where fewer bytes
+// come the file was cut since, perhaps between two records: its end must not pass for the end.
+absl::StatusOr<int64_t> ReadUpToSize(io::RandomAccessFile& file, int64_t offset,
+                                     absl::Span<char> out) {
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file.Read(offset, out));
+  if (n == static_cast<int64_t>(out.size()) || offset + n >= file.size()) return n;
+  return io::BecameShorterError(file.uri(), file.size(), offset + n);
+}
+
+// A file from an offset on. Its errors, and only these, go to `failed` as well.
 class FileStream : public io::InputStream {
  public:
-  FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset)
-      : io::InputStream(file->uri()), file_(std::move(file)), offset_(offset) {}
+  FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset, absl::Status* failed)
+      : io::InputStream(file->uri()), file_(std::move(file)), offset_(offset), failed_(failed) {}
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
-    PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file_->Read(offset_, out));
-    offset_ += n;
+    const absl::StatusOr<int64_t> n = ReadUpToSize(*file_, offset_, out);
+    if (!n.ok()) *failed_ = n.status();
+    if (n.ok()) offset_ += *n;
     return n;
   }
 
  private:
   const std::shared_ptr<io::RandomAccessFile> file_;
   int64_t offset_;
+  absl::Status* const failed_;
+};
+
+// A stream whose errors go to `failed` as well.
+class WatchedStream : public io::InputStream {
+ public:
+  WatchedStream(std::unique_ptr<io::InputStream> stream, absl::Status* failed)
+      : io::InputStream(stream->uri()), stream_(std::move(stream)), failed_(failed) {}
+
+  absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
+    absl::StatusOr<int64_t> n = stream_->Read(out);
+    if (!n.ok()) *failed_ = n.status();
+    return n;
+  }
+
+ private:
+  const std::unique_ptr<io::InputStream> stream_;
+  absl::Status* const failed_;
 };
 
 // Bytes that were looked at already, and then the stream they came from.
@@ -168,7 +196,7 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromFile(
     std::shared_ptr<io::RandomAccessFile> file, TfRecordReaderOptions options) {
   std::unique_ptr<TfRecordReader> reader(new TfRecordReader(file->uri(), options));
   reader->file_ = std::move(file);
-  reader->source_ = std::make_unique<FileStream>(reader->file_, 0);
+  reader->source_ = std::make_unique<FileStream>(reader->file_, 0, &reader->file_status_);
   reader->source_end_ = reader->file_->size();
   PENSTOCK_RETURN_IF_ERROR(reader->Start());
   return reader;
@@ -177,7 +205,7 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromFile(
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromStream(
     std::unique_ptr<io::InputStream> stream, TfRecordReaderOptions options) {
   std::unique_ptr<TfRecordReader> reader(new TfRecordReader(stream->uri(), options));
-  reader->source_ = std::move(stream);
+  reader->source_ = std::make_unique<WatchedStream>(std::move(stream), &reader->file_status_);
   PENSTOCK_RETURN_IF_ERROR(reader->Start());
   return reader;
 }
@@ -187,7 +215,7 @@ absl::Status TfRecordReader::Start() {
   const bool jumps = file_ != nullptr && options_.begin > 0;
   if (compression_ == Compression::kAuto && jumps) {
     char start[kTfRecordHeaderBytes];
-    PENSTOCK_ASSIGN_OR_RETURN(const int64_t size, file_->Read(0, absl::MakeSpan(start)));
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t size, ReadUpToSize(*file_, 0, absl::MakeSpan(start)));
     compression_ = Detect({start, static_cast<size_t>(size)});
   } else if (compression_ == Compression::kAuto) {
     Fill(kTfRecordHeaderBytes);
@@ -206,14 +234,14 @@ absl::Status TfRecordReader::Start() {
 absl::Status TfRecordReader::Restart(int64_t offset) {
   if (offset > source_end_) return BeyondTheEnd(offset, source_end_);
   DropBuffer();
-  source_status_ = absl::OkStatus();
+  source_status_ = file_status_ = absl::OkStatus();
   if (compression_ == Compression::kNone) {
     offset_ = offset;
-    source_ = std::make_unique<FileStream>(file_, offset);
+    source_ = std::make_unique<FileStream>(file_, offset, &file_status_);
     return absl::OkStatus();
   }
   offset_ = 0;
-  source_ = Inflate(std::make_unique<FileStream>(file_, 0), compression_);
+  source_ = Inflate(std::make_unique<FileStream>(file_, 0, &file_status_), compression_);
   return PassTo(offset);
 }
 
@@ -373,11 +401,12 @@ absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
   }
 }
 
-// Returns the damage at offset_, or passes over it. A source that failed for another reason than
-// damage is never passed over.
+// Returns the damage at offset_, or passes over it. A file that could not be read is never passed
+// over, whatever code its error has: the records that it still holds may all be good.
 absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
   absl::Status damage = DescribeDamage(frame);
-  if (!options_.skip_damaged || !absl::IsDataLoss(damage)) return damage;
+  const bool unread = frame.kind == Frame::kCut && !file_status_.ok();
+  if (!options_.skip_damaged || unread || !absl::IsDataLoss(damage)) return damage;
   if (options_.on_damage != nullptr) {
     options_.on_damage(RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone),
                        damage);

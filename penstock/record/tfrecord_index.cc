@@ -29,6 +29,9 @@ class HeaderScan {
     if (offset < begin_ || offset + kTfRecordHeaderBytes > begin_ + filled_) {
       PENSTOCK_ASSIGN_OR_RETURN(filled_, file_.Read(offset, absl::MakeSpan(window_)));
       begin_ = offset;
+      if (filled_ < static_cast<int64_t>(window_.size()) && offset + filled_ < file_.size()) {
+        return io::BecameShorterError(file_.uri(), file_.size(), offset + filled_);
+      }
     }
     const absl::string_view header(window_.data() + (offset - begin_),
                                    static_cast<size_t>(begin_ + filled_ - offset));

@@ -1,5 +1,6 @@
 #include "penstock/record/tfrecord.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -543,6 +544,99 @@ TEST_F(TfRecord, ReadsWhatTensorFlowWrote) {
   }
   Put(Testdata("empty.gzip.tfrec"));
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
+}
+
+// A file of which no more than `bytes` can be read: then comes `end`, or, where that is OK,
+// nothing, as when the file became shorter.
+class CutFile : public io::RandomAccessFile {
+ public:
+  CutFile(std::shared_ptr<io::RandomAccessFile> file, int64_t bytes, absl::Status end)
+      : RandomAccessFile(file->uri(), file->size()),
+        file_(std::move(file)),
+        bytes_(bytes),
+        end_(std::move(end)) {}
+
+  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
+    const auto left = static_cast<size_t>(std::max<int64_t>(bytes_ - offset, 0));
+    if (out.size() > left && !end_.ok()) return end_;
+    return file_->Read(offset, out.first(std::min(out.size(), left)));
+  }
+
+ private:
+  const std::shared_ptr<io::RandomAccessFile> file_;
+  const int64_t bytes_;
+  const absl::Status end_;
+};
+
+class CutStream : public io::InputStream {
+ public:
+  CutStream(std::string bytes, absl::Status end)
+      : InputStream(std::string(kUri)), bytes_(std::move(bytes)), end_(std::move(end)) {}
+
+  absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
+    const size_t n = bytes_.copy(out.data(), out.size());
+    bytes_.erase(0, n);
+    if (n == 0 && !end_.ok()) return end_;
+    return static_cast<int64_t>(n);
+  }
+
+ private:
+  std::string bytes_;
+  const absl::Status end_;
+};
+
+// Storage that fails hides records that may all be good, whatever code it fails with: skip_damaged
+// must not end the file there.
+TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
+  const std::vector<std::string> records = SomeRecords(100, 500);
+  for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
+    const std::string bytes = Written(records, {.compression = compression});
+    const std::shared_ptr<io::RandomAccessFile> file = fs_->OpenRandomAccess(kUri).value();
+    for (int code = 1; code <= 16; ++code) {
+      const absl::Status failure(static_cast<absl::StatusCode>(code), "the connection broke");
+      for (size_t cut = 0; cut < bytes.size(); cut += bytes.size() / 7 + 1) {
+        SCOPED_TRACE(absl::StrCat(CompressionName(compression), ", ", failure.ToString(), ", byte ",
+                                  cut, " of ", bytes.size()));
+        const TfRecordReaderOptions options = {.block_bytes = 1000, .skip_damaged = true};
+        for (bool stream : {false, true}) {
+          auto reader =
+              stream ? TfRecordReader::FromStream(
+                           std::make_unique<CutStream>(bytes.substr(0, cut), failure), options)
+                     : TfRecordReader::FromFile(
+                           std::make_shared<CutFile>(file, static_cast<int64_t>(cut), failure),
+                           options);
+          absl::Status status = reader.status();
+          size_t read = 0;
+          if (reader.ok()) read = ReadAll(**reader, &status).size();
+          ASSERT_EQ(status.code(), failure.code()) << status << " after " << read << " records";
+          if (reader.ok()) {
+            ASSERT_EQ((*reader)->damage().records, 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TfRecord, SaysThatAFileBecameShorterAlsoBetweenTwoRecords) {
+  const std::vector<std::string> records(64, std::string(1008, 'x'));  // frames of 1024 bytes
+  for (Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const std::string bytes = Written(records, {.compression = compression});
+    const std::shared_ptr<io::RandomAccessFile> file = fs_->OpenRandomAccess(kUri).value();
+    for (size_t cut = 0; cut < bytes.size(); cut += compression == Compression::kNone ? 1024 : 10) {
+      SCOPED_TRACE(
+          absl::StrCat(CompressionName(compression), ", byte ", cut, " of ", bytes.size()));
+      for (bool skip : {false, true}) {
+        auto reader = TfRecordReader::FromFile(
+            std::make_shared<CutFile>(file, static_cast<int64_t>(cut), absl::OkStatus()),
+            {.block_bytes = 4096, .skip_damaged = skip});
+        absl::Status status = reader.status();
+        if (reader.ok()) ReadAll(**reader, &status);
+        ASSERT_TRUE(absl::IsAborted(status)) << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr("became shorter"));
+      }
+    }
+  }
 }
 
 }  // namespace tfrecord_test
