@@ -91,6 +91,7 @@ class Session {
   void Start(const CodecRequest& request, int channels);
   void ReadWhole(const MutableImageView& out);
   bool CanCropColumns() const;
+  bool IsSmoothed() const;
   void ReadBox(const CodecRequest& request, uint8_t* scratch, const MutableImageView& out);
 
   absl::Status ErrorStatus() const;
@@ -223,6 +224,20 @@ bool Session::CanCropColumns() const {
   return true;
 }
 
+// Where scans of a progressive JPEG are missing, libjpeg guesses coefficients from the blocks
+// around (block smoothing). Rows that are skipped and columns that are cropped are not around, so
+// the whole image has to be read then.
+bool Session::IsSmoothed() const {
+  if (!cinfo_.progressive_mode || cinfo_.coef_bits == nullptr) return false;
+  for (int i = 0; i < cinfo_.num_components; ++i) {
+    const int* const missing_bits = cinfo_.coef_bits[i];  // -1: all of a coefficient
+    if (std::any_of(missing_bits, missing_bits + DCTSIZE2, [](int bits) { return bits != 0; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const MutableImageView& out) {
   // The edge of what libjpeg decodes is smoothed differently from its inside, so a block's margin
   // on both sides makes the pixels those of a whole decode.
@@ -233,15 +248,22 @@ void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const Mutab
   const int right = std::min(image_width, box.x + box.width + margin);
   auto first = static_cast<JDIMENSION>(left);
   auto width = static_cast<JDIMENSION>(right - left);
+  const bool smoothed = IsSmoothed();
   if (right - left < image_width) {
-    if (CanCropColumns()) {
+    if (CanCropColumns() && !smoothed) {
       jpeg_crop_scanline(&cinfo_, &first, &width);
     } else {
       first = 0;
       width = cinfo_.output_width;
     }
   }
-  if (box.y > 0) jpeg_skip_scanlines(&cinfo_, static_cast<JDIMENSION>(box.y));
+  if (smoothed) {
+    while (cinfo_.output_scanline < static_cast<JDIMENSION>(box.y)) {
+      jpeg_read_scanlines(&cinfo_, &scratch, 1);
+    }
+  } else if (box.y > 0) {
+    jpeg_skip_scanlines(&cinfo_, static_cast<JDIMENSION>(box.y));
+  }
 
   const bool cmyk = cinfo_.out_color_space == JCS_CMYK;
   const int before = (box.x - static_cast<int>(first)) * cinfo_.output_components;
