@@ -1,6 +1,6 @@
 // Room base: what every other room stands on. It may use nothing of Penstock.
 //
-//   status.h       early returns for absl::Status, context added on the way up, contracts
+//   status.h       early returns for absl::Status, context, contracts; exceptions.h: as a Status
 //   dtype.h        element types, one table
 //   float16.h      bfloat16 and float16 as C++ types
 //   shape.h        the extents of an array

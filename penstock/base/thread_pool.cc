@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
+#include <cstdio>
+#include <exception>
 #include <string>
+#include <system_error>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -16,6 +20,8 @@ namespace {
 
 constexpr int kBackgroundNice = 10;
 
+std::thread StartStdThread(std::function<void()> body) { return std::thread(std::move(body)); }
+
 }  // namespace
 
 int NumCores() {
@@ -25,12 +31,36 @@ int NumCores() {
 }
 
 ThreadPool::ThreadPool(int num_threads, const char* name, Priority priority) {
+  PENSTOCK_CHECK_OK(Start(num_threads, name, priority, StartStdThread));
+}
+
+absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Make(int num_threads, const char* name,
+                                                             Priority priority) {
+  auto pool = std::unique_ptr<ThreadPool>(new ThreadPool(Unstarted()));
+  PENSTOCK_RETURN_IF_ERROR(pool->Start(num_threads, name, priority, StartStdThread));
+  return pool;
+}
+
+absl::Status ThreadPool::Start(int num_threads, const char* name, Priority priority,
+                               const StartThread& start) {
   PENSTOCK_CHECK(num_threads > 0);
   threads_.reserve(num_threads);
   for (int i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this, priority] { Work(priority); });
+    try {
+      threads_.push_back(start([this, priority] { Work(priority); }));
+    } catch (const std::system_error& error) {
+      const std::string what =
+          absl::StrCat("the system refused to start thread ", i + 1, " of ", num_threads, " of '",
+                       name, "' (", error.what(),
+                       "); look at the limits on threads and memory (ulimit -u, ulimit -v, pids.max "
+                       "of the cgroup)");
+      if (threads_.empty()) return absl::ResourceExhaustedError(what);
+      std::fprintf(stderr, "%s; going on with %d\n", what.c_str(), i);
+      return absl::OkStatus();
+    }
     pthread_setname_np(threads_.back().native_handle(), std::string(name).substr(0, 15).c_str());
   }
+  return absl::OkStatus();
 }
 
 ThreadPool::~ThreadPool() {
@@ -77,15 +107,26 @@ struct Loop {
   std::function<void(int64_t)> body;
   std::mutex mutex;
   std::condition_variable done;
+  // Guarded by mutex.
   int64_t remaining;
+  std::exception_ptr exception;  // the first
 
   void Run() {
     int64_t finished = 0;
-    for (int64_t i; (i = next.fetch_add(1)) < end; ++finished) body(i);
+    for (int64_t i; (i = next.fetch_add(1)) < end; ++finished) RunOne(i);
     if (finished == 0) return;
     std::lock_guard lock(mutex);
     remaining -= finished;
     if (remaining == 0) done.notify_all();
+  }
+
+  void RunOne(int64_t i) {
+    try {
+      body(i);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (exception == nullptr) exception = std::current_exception();
+    }
   }
 };
 
@@ -106,6 +147,11 @@ void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
   loop->Run();
   std::unique_lock lock(loop->mutex);
   loop->done.wait(lock, [&] { return loop->remaining == 0; });
+  // Taken out of the loop: a helper may be the last to let go of that, and the exception is ours.
+  if (std::exception_ptr exception = std::exchange(loop->exception, nullptr)) {
+    lock.unlock();
+    std::rethrow_exception(std::move(exception));
+  }
 }
 
 }  // namespace penstock::base

@@ -7,18 +7,25 @@
 //   ParallelFor(pool, 0, rows, [&](int64_t i) { Decode(i); });     // returns when all are done
 //
 // Tasks must not wait for other tasks (the pool would starve), except in ParallelFor, whose caller
-// works along and so always makes progress, also from inside a task.
+// works along and so always makes progress, also from inside a task. A task must not throw; the body
+// of a ParallelFor may.
+//
+// The system may refuse to start a thread (limits of a container, of a user, of address space). A
+// pool then has fewer threads than asked for and says so on stderr; when not even one can be
+// started, Make returns the error. Only code that may abort (tests, examples) calls the constructor.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 
 namespace penstock::base {
 
@@ -34,7 +41,11 @@ class ThreadPool {
     kBackground,
   };
 
-  // `name` shows in top and debuggers (15 characters).
+  // `name` shows in top and debuggers (15 characters). ResourceExhausted when no thread can be
+  // started.
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, const char* name,
+                                                          Priority priority = Priority::kNormal);
+  // The same; aborts when no thread can be started.
   explicit ThreadPool(int num_threads = NumCores(), const char* name = "penstock",
                       Priority priority = Priority::kNormal);
   // Runs what was scheduled, then joins.
@@ -42,11 +53,19 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // Threads that run; at least 1, at most as many as were asked for.
   int num_threads() const { return static_cast<int>(threads_.size()); }
   // Any thread may call this, tasks of the pool included.
   void Schedule(std::function<void()> task);
 
  private:
+  friend class ThreadPoolPeer;
+  // Starts one thread; throws std::system_error as std::thread does. A test makes it fail.
+  using StartThread = std::function<std::thread(std::function<void()>)>;
+  struct Unstarted {};
+  explicit ThreadPool(Unstarted) {}
+  absl::Status Start(int num_threads, const char* name, Priority priority,
+                     const StartThread& start);
   void Work(Priority priority);
 
   // std::mutex and not absl::Mutex: ThreadSanitizer cannot see into Debian's abseil.
@@ -58,7 +77,8 @@ class ThreadPool {
 };
 
 // Calls body(i) for every i in [begin, end), spread over the pool and the calling thread; returns
-// when all calls have returned. Calls happen in no particular order.
+// when all calls have returned. Calls happen in no particular order. When calls throw, the caller
+// gets the first exception, after all calls have ended.
 void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
                  absl::FunctionRef<void(int64_t)> body);
 

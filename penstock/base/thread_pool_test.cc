@@ -2,13 +2,71 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include <sys/resource.h>
 
 namespace penstock::base {
+
+// Starts a pool on a system that gives only so many threads.
+class ThreadPoolPeer {
+ public:
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, int most) {
+    auto pool = std::unique_ptr<ThreadPool>(new ThreadPool(ThreadPool::Unstarted()));
+    int started = 0;
+    const auto start = [&](std::function<void()> body) {
+      if (started == most) {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+      }
+      ++started;
+      return std::thread(std::move(body));
+    };
+    const absl::Status status =
+        pool->Start(num_threads, "test", ThreadPool::Priority::kNormal, start);
+    if (!status.ok()) return status;
+    return pool;
+  }
+};
+
 namespace thread_pool_test {
+
+TEST(ThreadPool, HasFewerThreadsWhereTheSystemRefusesMore) {
+  const auto pool = ThreadPoolPeer::Make(8, 3);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ((*pool)->num_threads(), 3);
+  std::atomic<int> ran = 0;
+  ParallelFor(**pool, 0, 100, [&](int64_t) { ++ran; });
+  EXPECT_EQ(ran, 100);
+}
+
+TEST(ThreadPool, IsAnErrorWhereTheSystemGivesNoThread) {
+  const auto pool = ThreadPoolPeer::Make(8, 0);
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kResourceExhausted) << pool.status();
+}
+
+TEST(ParallelFor, GivesTheCallerTheFirstExceptionWhenAllCallsHaveEnded) {
+  ThreadPool pool(3);
+  std::atomic<int> ran = 0;
+  std::string what;
+  try {
+    ParallelFor(pool, 0, 1000, [&](int64_t i) {
+      ++ran;
+      if (i % 10 == 3) throw std::runtime_error("thrown");
+    });
+  } catch (const std::runtime_error& error) {
+    what = error.what();
+  }
+  EXPECT_EQ(what, "thrown");
+  EXPECT_EQ(ran, 1000);
+}
 
 TEST(ThreadPool, RunsEverythingBeforeItIsGone) {
   std::atomic<int> ran = 0;
