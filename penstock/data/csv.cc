@@ -62,7 +62,10 @@ absl::Status SplitCsvRow(absl::string_view row, CsvDialect dialect, std::vector<
       for (end = at + 1;; end += 2) {
         end = row.find('"', end);
         if (end == absl::string_view::npos) {
-          return absl::InvalidArgumentError("its double quote is never closed");
+          const auto lines = 1 + std::count(row.begin() + at, row.end(), '\n');
+          return absl::InvalidArgumentError(absl::StrCat(
+              "its double quote is never closed",
+              lines == 1 ? "" : absl::StrCat("; the field reaches over ", lines, " lines")));
         }
         if (end + 1 == row.size() || row[end + 1] != '"') break;
         field.has_doubled = true;

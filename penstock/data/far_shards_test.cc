@@ -63,7 +63,7 @@ class TroubleFromTheFirstFileOn : public io::ForwardingFileSystem {
   std::atomic<bool>* const trouble_;
 };
 
-class FarShards : public testing::Test {
+class FarShards : public ::testing::Test {
  protected:
   void Start() {
     const std::shared_ptr<io::FileSystem> near = io::MakeGcsFileSystem(io::MakeArrowFileSystem());

@@ -113,7 +113,8 @@ absl::Status InferColumns(const std::vector<std::string>& patterns, CsvOptions* 
                                                           {.block_bytes = options->block_bytes,
                                                            .max_line_bytes = options->max_row_bytes,
                                                            .csv_rows = true,
-                                                           .quotes = options->quotes}));
+                                                           .quotes = options->quotes,
+                                                           .delimiter = options->delimiter}));
   return base::WithContext(InferFrom(*reader, options), "columns cannot be found out");
 }
 
@@ -229,7 +230,8 @@ class FromCsvStage : public Stage {
                                                  {.block_bytes = options->block_bytes,
                                                   .max_line_bytes = options->max_row_bytes,
                                                   .csv_rows = true,
-                                                  .quotes = options->quotes}));
+                                                  .quotes = options->quotes,
+                                                  .delimiter = options->delimiter}));
       return std::make_unique<CsvFileReader>(std::move(reader), options);
     };
     return MakeFilesInTurns(context, std::move(files), open,

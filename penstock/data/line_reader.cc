@@ -102,22 +102,53 @@ absl::Status LineReader::Fill() {
 // Where the line that begins at taken_ ends: behind its line feed.
 bool LineReader::FindEnd(int64_t* end, int64_t* line_breaks) const {
   const char* bytes = static_cast<const char*>(buffer_.raw());
-  bool quoted = false;
+  const auto left = static_cast<size_t>(filled_ - taken_);
+  const void* found = left == 0 ? nullptr : std::memchr(bytes + taken_, '\n', left);
+  *end = found == nullptr ? filled_ : static_cast<const char*>(found) - bytes + 1;
+  *line_breaks = found == nullptr ? 0 : 1;
+  // Most rows have no quotes.
+  const auto size = static_cast<size_t>(*end - taken_);
+  if (options_.quotes && size > 0 && std::memchr(bytes + taken_, '"', size) != nullptr) {
+    return FindEndOfRow(end, line_breaks);
+  }
+  return found != nullptr || (ended_ && taken_ < filled_);
+}
+
+// The same for a row that has quotes: goes from field to field.
+bool LineReader::FindEndOfRow(int64_t* end, int64_t* line_breaks) const {
+  const char* bytes = static_cast<const char*>(buffer_.raw());
   *line_breaks = 0;
-  for (int64_t at = taken_; at < filled_;) {
-    const void* found = std::memchr(bytes + at, '\n', static_cast<size_t>(filled_ - at));
-    if (found == nullptr) break;
-    *end = static_cast<const char*>(found) - bytes + 1;
-    ++*line_breaks;
-    if (!options_.quotes) return true;
-    // Quotes within quotes are doubled, so only whether their number is odd matters.
-    const int64_t quotes = std::count(bytes + at, bytes + *end, '"');
-    quoted ^= quotes % 2 != 0;
-    if (!quoted) return true;
-    at = *end;
+  for (int64_t field = taken_; field < filled_;) {
+    int64_t at = field;
+    if (bytes[at] == '"') {
+      at = EndOfQuotes(at);
+      *line_breaks += std::count(bytes + field, bytes + at, '\n');
+    }
+    while (at < filled_ && bytes[at] != options_.delimiter && bytes[at] != '\n') ++at;
+    if (at == filled_) break;
+    field = at + 1;
+    if (bytes[at] == '\n') {
+      *end = field;
+      ++*line_breaks;
+      return true;
+    }
   }
   *end = filled_;
   return ended_ && taken_ < filled_;
+}
+
+// Behind the quote that closes the one at `at`. Where it is not yet known, because the next byte
+// may double the last quote, the end of what was read.
+int64_t LineReader::EndOfQuotes(int64_t at) const {
+  const char* bytes = static_cast<const char*>(buffer_.raw());
+  for (++at; at < filled_; at += 2) {
+    const void* found = std::memchr(bytes + at, '"', static_cast<size_t>(filled_ - at));
+    if (found == nullptr) return filled_;
+    at = static_cast<const char*>(found) - bytes;
+    if (at + 1 == filled_) return filled_;
+    if (bytes[at + 1] != '"') return at + 1;
+  }
+  return filled_;
 }
 
 LineBlock LineReader::CutLines() {

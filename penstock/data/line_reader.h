@@ -26,7 +26,10 @@ struct LineReaderOptions {
   int64_t block_bytes = int64_t{1} << 20;  // read at once
   int64_t max_line_bytes = int64_t{16} << 20;
   bool csv_rows = false;  // empty lines are passed over, and no line needs its offset
-  bool quotes = false;    // a line does not end within double quotes
+  // A line does not end within a field in double quotes. A quote opens a field only as its first
+  // character; elsewhere it means nothing, so that a stray one costs its own row and no other.
+  bool quotes = false;
+  char delimiter = ',';  // where a field begins
 };
 
 // Lines that stand one after the other in a file and share memory.
@@ -56,6 +59,8 @@ class LineReader {
   absl::Status Fill();
   LineBlock CutLines();
   bool FindEnd(int64_t* end, int64_t* line_breaks) const;
+  bool FindEndOfRow(int64_t* end, int64_t* line_breaks) const;
+  int64_t EndOfQuotes(int64_t at) const;
   std::string Here() const;
 
   const std::shared_ptr<const std::string> uri_;
