@@ -5,6 +5,8 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -181,6 +183,18 @@ TEST(LambdaCallback, CallsWhatItWasGiven) {
   ASSERT_TRUE(
       (*trainer)->Fit(data, {.epochs = 2, .callbacks = {callback, LambdaCallback({})}}).ok());
   EXPECT_EQ(calls, "([..][..])");
+}
+
+TEST(LambdaCallback, EndsTheTrainingWithWhatItThrows) {
+  auto trainer = testing::SmallTrainer();
+  const auto throws = LambdaCallback(
+      {.on_epoch_end = [](train::Run&, const Position&, const Logs&) -> absl::Status {
+        throw std::runtime_error("no socket");
+      }});
+  const auto data = data::Dataset::FromArrays(testing::Points(32)).Batch(16);
+  const auto history = (*trainer)->Fit(data, {.epochs = 2, .callbacks = {throws}});
+  EXPECT_EQ(history.status(), absl::InternalError("callback LambdaCallback.EpochEnd: threw "
+                                                  "std::runtime_error: no socket"));
 }
 
 // Stopped in the third epoch by an error, then run again: it goes on there, and EarlyStopping still

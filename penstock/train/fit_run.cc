@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
+#include "penstock/base/status.h"
 #include "penstock/data/stage.h"
 
 namespace penstock::train {
@@ -50,15 +52,24 @@ FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions&
 template <typename Call>
 absl::Status FitRun::ForEachCallback(const char* what, Call call) {
   const IdleMeter::Doing callbacks(meter_, HostWork::kCallback);
+  // A callback is the user's code: what it throws ends the training as an error would.
+  const auto guarded = [&](Callback& callback) -> absl::Status {
+    try {
+      return call(callback);
+    } catch (...) {
+      return base::WithContext(base::StatusOfException(),
+                               absl::StrCat("callback ", callback.name(), ".", what));
+    }
+  };
   for (size_t i = 0; i < callbacks_.size(); ++i) {
     if (profiler_ == nullptr || !profiler_->trace()->recording()) {
-      PENSTOCK_RETURN_IF_ERROR(call(*callbacks_[i]));
+      PENSTOCK_RETURN_IF_ERROR(guarded(*callbacks_[i]));
       continue;
     }
     // "Checkpoint.BatchEnd", if it does anything.
     constexpr double kShortestTraced = 2e-6;
     const double began = trace()->Now();
-    const absl::Status status = call(*callbacks_[i]);
+    const absl::Status status = guarded(*callbacks_[i]);
     if (const double now = trace()->Now(); now - began >= kShortestTraced) {
       trace()->Add(absl::StrCat(callback_names_[i], ".", what), began, now);
     }
@@ -138,9 +149,10 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
     if (pool_ == nullptr) {
       // Where the cores are the device, a step waits for each of its threads, so decoding a later
       // batch is not to take the place of one.
-      pool_ = std::make_unique<base::ThreadPool>(
-          base::NumCores(), "data",
-          OnCpu() ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal);
+      const auto priority =
+          OnCpu() ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal;
+      PENSTOCK_ASSIGN_OR_RETURN(pool_,
+                                base::ThreadPool::Make(base::NumCores(), "data", priority));
     }
     options.pool = pool_.get();
   }
