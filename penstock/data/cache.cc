@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -15,10 +15,15 @@ namespace penstock::data {
 namespace {
 
 // What all iterators of a dataset share. Elements are kept as references to the blocks in which
-// they came.
+// they came; an element that failed as its error, in its place, so that every pass gives what the
+// input gave.
 class CachedRows {
  public:
-  using Portions = std::vector<Rows>;
+  struct Portion {
+    Rows rows;
+    absl::Status error;  // OfOneElement, when there are no rows
+  };
+  using Portions = std::vector<Portion>;
 
   std::shared_ptr<const Portions> Find() const {
     std::lock_guard lock(mutex_);
@@ -56,27 +61,47 @@ class FillCacheNode : public Node {
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     PENSTOCK_RETURN_IF_ERROR(CheckMemory());
     Rows rows;
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(max_rows, &rows));
-    if (poll == Poll::kEnd && !gave_up_) cache_->Publish(std::exchange(portions_, {}));
-    if (poll != Poll::kReady) return poll;
-    out->Append(rows, 0, rows.size());
-    if (gave_up_) return Poll::kReady;
-    elements_ += rows.size();
-    // Arrays that are the user's take no more memory for being kept.
-    const bool is_own = absl::c_any_of(
-        rows.blocks(), [](const BlockPtr& block) { return block->charge.bytes() > 0; });
-    if (is_own) bytes_ += rows.Bytes();
-    for (const BlockPtr& block : rows.blocks()) {
-      if (block == last_) continue;
-      last_ = block;
-      block->charge.MoveTo(memory_);
-      block->charge.Keep();
+    const absl::StatusOr<Poll> poll = input_->Next(max_rows, &rows);
+    if (!poll.ok()) {
+      if (!gave_up_ && IsOfOneElement(poll.status())) {
+        ++elements_;
+        portions_.push_back({.rows = {}, .error = poll.status()});
+      }
+      return poll;
     }
-    portions_.push_back(std::move(rows));
+    if (*poll == Poll::kEnd && !gave_up_) Publish();
+    if (*poll != Poll::kReady) return poll;
+    if (!gave_up_) rows = Keep(rows);
+    out->Append(rows, 0, rows.size());
     return Poll::kReady;
   }
 
  private:
+  // The same rows, which the reader must not write to from now on.
+  Rows Keep(const Rows& rows) {
+    Rows kept;
+    bool charged = false;
+    for (const Rows::Range& range : rows.ranges()) {
+      BlockPtr& block = blocks_[rows.blocks()[range.block].get()];
+      if (block == nullptr) {
+        block = MarkShared(rows.blocks()[range.block]);
+        KeepCharged(*block, memory_);
+      }
+      charged = charged || IsCharged(*block);
+      kept.Append(block, range.begin, range.count);
+    }
+    elements_ += kept.size();
+    // Arrays that are the user's take no more memory for being kept.
+    if (charged) bytes_ += kept.Bytes();
+    portions_.push_back({.rows = kept, .error = absl::OkStatus()});
+    return kept;
+  }
+
+  void Publish() {
+    cache_->Publish(std::exchange(portions_, {}));
+    blocks_.clear();
+  }
+
   absl::Status CheckMemory() {
     if (gave_up_) return absl::OkStatus();
     const int64_t budget = memory_->budget().bytes();
@@ -86,7 +111,7 @@ class FillCacheNode : public Node {
       gave_up_ = true;
       cache_->TurnToFolder();
       portions_.clear();
-      last_ = nullptr;
+      blocks_.clear();
       return need_.Set(0);
     }
     if (too_many) {
@@ -112,7 +137,7 @@ class FillCacheNode : public Node {
   const int64_t expected_;  // elements in all; not positive where it is not known
   MemoryNeed need_;
   CachedRows::Portions portions_;
-  BlockPtr last_;
+  absl::flat_hash_map<const Block*, BlockPtr> blocks_;  // of the input, which those kept view
   int64_t elements_ = 0;
   int64_t bytes_ = 0;
   bool gave_up_ = false;
@@ -124,25 +149,35 @@ class ReadCacheNode : public Node {
       : Node(context, nullptr), portions_(std::move(portions)) {}
 
   absl::StatusOr<Poll> Skip(int64_t* rows) override {
-    while (*rows > 0 && portion_ < portions_->size()) *rows -= Pass(*rows);
+    while (*rows > 0 && portion_ < portions_->size()) {
+      PENSTOCK_RETURN_IF_ERROR(TakeError());
+      *rows -= Pass(*rows);
+    }
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (portion_ == portions_->size()) return Poll::kEnd;
-    const Rows& portion = (*portions_)[portion_];
+    PENSTOCK_RETURN_IF_ERROR(TakeError());
+    const Rows& portion = (*portions_)[portion_].rows;
     const int64_t begin = row_;
     out->Append(portion, begin, Pass(max_rows));
     return Poll::kReady;
   }
 
  private:
+  absl::Status TakeError() {
+    const absl::Status& error = (*portions_)[portion_].error;
+    if (!error.ok()) ++portion_;
+    return error;
+  }
   // Passes at most that many rows of the portion; how many.
   int64_t Pass(int64_t rows) {
-    const int64_t part = std::min(rows, (*portions_)[portion_].size() - row_);
+    const int64_t size = (*portions_)[portion_].rows.size();
+    const int64_t part = std::min(rows, size - row_);
     row_ += part;
-    if (row_ == (*portions_)[portion_].size()) {
+    if (row_ == size) {
       ++portion_;
       row_ = 0;
     }

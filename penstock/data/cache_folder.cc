@@ -27,16 +27,23 @@ constexpr int64_t kChunkBytes = 1 << 20;
 // Taken from the input and not yet passed on.
 constexpr int64_t kMostRowsInside = 128;
 
-// Rows on their way into the file, and from there to the reader: he gets them when they are
+// What is stored together: rows, or the error of an element that failed. It is stored in the
+// element's place, so that every pass gives what the input gave.
+struct Portion {
+  Rows rows;
+  absl::Status error;  // OfOneElement, when there are no rows
+};
+
+// Portions on their way into the file, and from there to the reader: he gets them when they are
 // written, because then he may write to them. Jobs write, one at a time.
 class Filling : public std::enable_shared_from_this<Filling> {
  public:
   Filling(Engine& engine, StageCounters& counters, std::unique_ptr<StoredRowsWriter> writer)
       : engine_(engine), counters_(counters), writer_(std::move(writer)) {}
 
-  void Write(Rows rows) {
+  void Write(Portion portion) {
     std::lock_guard lock(mutex_);
-    to_write_.push_back(std::move(rows));
+    to_write_.push_back(std::move(portion));
     Run();
   }
   void Publish() {
@@ -44,13 +51,13 @@ class Filling : public std::enable_shared_from_this<Filling> {
     publish_ = true;
     Run();
   }
-  // Moves what is written to `rows`.
-  absl::Status TakeWritten(Rows* rows) {
+  // Moves what is written to the end of `portions`; why nothing more is, when they are empty.
+  absl::Status TakeWritten(std::deque<Portion>* portions) {
     std::lock_guard lock(mutex_);
     for (; !written_.empty(); written_.pop_front()) {
-      rows->Append(written_.front(), 0, written_.front().size());
+      portions->push_back(std::move(written_.front()));
     }
-    return rows->empty() ? status_ : absl::OkStatus();
+    return portions->empty() ? status_ : absl::OkStatus();
   }
   bool published() const { return published_; }
 
@@ -67,7 +74,7 @@ class Filling : public std::enable_shared_from_this<Filling> {
 
   // False when there was nothing to do.
   bool RunOne() {
-    Rows rows;
+    std::optional<Portion> portion;  // none: all are written
     {
       std::lock_guard lock(mutex_);
       if (!status_.ok() || (to_write_.empty() && !publish_)) {
@@ -75,24 +82,28 @@ class Filling : public std::enable_shared_from_this<Filling> {
         return false;
       }
       if (!to_write_.empty()) {
-        rows = std::move(to_write_.front());
+        portion = std::move(to_write_.front());
         to_write_.pop_front();
       } else {
         publish_ = false;
       }
     }
     const double begin = engine_.Now();
-    const absl::Status status = rows.empty() ? writer_->Publish() : writer_->Append(rows);
+    const absl::Status status = portion.has_value() ? Store(*portion) : writer_->Publish();
     counters_.AddBusy(begin, engine_.Now());
     {
       std::lock_guard lock(mutex_);
       status_ = status;
-      if (status.ok() && rows.empty()) published_ = true;
-      if (status.ok() && !rows.empty()) written_.push_back(std::move(rows));
+      if (status.ok() && !portion.has_value()) published_ = true;
+      if (status.ok() && portion.has_value()) written_.push_back(*std::move(portion));
       if (published_) writer_ = nullptr;  // unlocks
     }
     engine_.Wake();
     return true;
+  }
+
+  absl::Status Store(const Portion& portion) {
+    return portion.error.ok() ? writer_->Append(portion.rows) : writer_->AppendError(portion.error);
   }
 
   Engine& engine_;
@@ -102,8 +113,8 @@ class Filling : public std::enable_shared_from_this<Filling> {
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::deque<Rows> to_write_;
-  std::deque<Rows> written_;
+  std::deque<Portion> to_write_;
+  std::deque<Portion> written_;
   bool publish_ = false;
   bool running_ = false;
   absl::Status status_;
@@ -201,6 +212,11 @@ class CacheFolderNode : public Node {
     while (!input_ended_ && input_status_.ok() && rows_inside_ < most_rows) {
       Rows rows;
       const absl::StatusOr<Poll> poll = input_->Next(most_rows - rows_inside_, &rows);
+      if (!poll.ok() && IsOfOneElement(poll.status())) {
+        ++rows_inside_;
+        filling_->Write({.rows = {}, .error = poll.status()});
+        continue;
+      }
       if (!poll.ok()) {
         input_status_ = poll.status();
       } else if (*poll == Poll::kEnd) {
@@ -214,7 +230,7 @@ class CacheFolderNode : public Node {
       while (!rows.empty()) {
         Rows chunk;
         rows.MoveFront(std::min(rows.size(), most), &chunk);
-        filling_->Write(std::move(chunk));
+        filling_->Write({.rows = std::move(chunk), .error = absl::OkStatus()});
       }
     }
     if (input_ended_ && !publishing_) {
@@ -225,12 +241,22 @@ class CacheFolderNode : public Node {
 
   absl::StatusOr<Poll> TakeWritten(int64_t max_rows, Rows* out) {
     const absl::Status status = filling_->TakeWritten(&written_);
-    if (!written_.empty()) {
-      const int64_t rows = std::min(max_rows, written_.size());
-      written_.MoveFront(rows, out);
-      rows_inside_ -= rows;
-      return Poll::kReady;
+    if (!written_.empty() && !written_.front().error.ok()) {
+      const absl::Status error = std::move(written_.front().error);
+      written_.pop_front();
+      --rows_inside_;
+      return error;
     }
+    int64_t taken = 0;
+    while (taken < max_rows && !written_.empty() && written_.front().error.ok()) {
+      Rows& front = written_.front().rows;
+      const int64_t rows = std::min(max_rows - taken, front.size());
+      front.MoveFront(rows, out);
+      taken += rows;
+      if (front.empty()) written_.pop_front();
+    }
+    rows_inside_ -= taken;
+    if (taken > 0) return Poll::kReady;
     if (!status.ok()) return base::WithContext(status, "the elements cannot be stored");
     if (rows_inside_ == 0 && !input_status_.ok()) return input_status_;
     return filling_->published() ? Poll::kEnd : Poll::kPending;
@@ -245,7 +271,7 @@ class CacheFolderNode : public Node {
 
   std::shared_ptr<Opening> opening_;
   std::shared_ptr<Filling> filling_;
-  Rows written_;
+  std::deque<Portion> written_;
   int64_t rows_inside_ = 0;  // of the input, not yet passed on
   bool input_ended_ = false;
   bool publishing_ = false;

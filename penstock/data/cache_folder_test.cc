@@ -363,6 +363,71 @@ TEST_F(CacheFolder, SnapshotIsReadByAnotherPipelineWithoutTheFirst) {
   }
 }
 
+// Fails for x of 0, 5, 6, 13 and 19.
+Dataset FailSome(const Dataset& dataset) {
+  return dataset.Map(
+      [](const NamedArrays& in, NamedArrays* out) -> absl::Status {
+        const int64_t x = in.Find("x")->item<int64_t>();
+        if (x == 0 || x == 5 || x == 6 || x == 13 || x == 19) return absl::OutOfRangeError("bad");
+        *out = in;
+        return absl::OkStatus();
+      },
+      {.name = "fail", .reads = {"x"}});
+}
+
+// In every pass the same elements and the same errors, in their places, computed once.
+TEST_F(CacheFolder, KeepsErrorsOfElementsInTheirPlaces) {
+  for (const bool snapshot : {false, true}) {
+    const std::string folder = NewFolder();
+    const auto stored = [&](std::shared_ptr<SourceCounts> counts) {
+      const Dataset failing = FailSome(TestSource({.rows = 20}, std::move(counts)));
+      return snapshot ? failing.Snapshot(folder, {.shard_bytes = 200}) : failing.Cache(folder);
+    };
+    std::vector<std::string> skipped;
+    const OnSkipped on_skipped = [&](const SkippedElement& element) {
+      skipped.push_back(absl::StrCat(element.origin, " ", element.stage, " ", element.what));
+      return absl::OkStatus();
+    };
+    const std::vector<std::string> failed = {"source:0 Map bad", "source:5 Map bad",
+                                             "source:6 Map bad", "source:13 Map bad",
+                                             "source:19 Map bad"};
+    const auto good = PrintedRows({1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18});
+    const auto counts = std::make_shared<SourceCounts>();
+    const Dataset dataset = stored(counts);
+    for (int pass = 0; pass < 3; ++pass) {
+      skipped.clear();
+      const auto rows = ReadAll(dataset.IgnoreErrors(), {.on_skipped = on_skipped});
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      EXPECT_EQ(*rows, good);
+      EXPECT_EQ(skipped, failed);
+    }
+    EXPECT_EQ(counts->passes, 1);
+    // A new process, which finds the folder; it is resumed anywhere.
+    for (int64_t at = 0; at <= 15; ++at) {
+      const std::vector<std::string> rest(good.begin() + at, good.end());
+      EXPECT_EQ(*ReadAll(stored(counts).IgnoreErrors(), {.seed = 1, .skip = at}), rest) << at;
+    }
+    EXPECT_EQ(counts->passes, 1);
+    EXPECT_EQ(ReadAll(stored(counts)).status(), absl::OutOfRangeError("source:0: Map: bad"));
+    if (!snapshot) continue;
+    const Dataset alone = Dataset::FromSnapshot(folder);
+    EXPECT_EQ(*ReadAll(alone.IgnoreErrors()), good);
+    EXPECT_EQ(*alone.Cardinality(), 20);
+  }
+}
+
+// The pass that stores is broken off and resumed: it stores all elements, not those it gives.
+TEST_F(CacheFolder, StoresErrorsInAPassThatIsResumed) {
+  for (int64_t at = 0; at <= 15; ++at) {
+    const std::string folder = NewFolder();
+    const Dataset dataset = FailSome(TestSource({.rows = 20})).Cache(folder).IgnoreErrors();
+    const auto good = PrintedRows({1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18});
+    const std::vector<std::string> rest(good.begin() + at, good.end());
+    EXPECT_EQ(*ReadAll(dataset, {.seed = 1, .skip = at}), rest) << at;
+    EXPECT_EQ(*ReadAll(dataset), good) << at;
+  }
+}
+
 TEST_F(CacheFolder, RefusesAFolderThatCannotBe) {
   EXPECT_THAT(std::string(TestSource().Cache("gs://bucket/cache").status().message()),
               HasSubstr("local disk"));

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,6 +60,62 @@ TEST(Cache, SaysHowMuchItWouldTakeWhenAFewHaveBeenSeen) {
   NamedArrays arrays;
   arrays.Set("x", Array::Zeros(DType::kF32, {2000, 4096}));
   EXPECT_EQ(ReadAll(Dataset::FromArrays(arrays).Cache(), {.memory_bytes = 8 << 20})->size(), 2000);
+}
+
+// Fails for x of 0, 5, 6, 13 and 19.
+Dataset FailSome(const Dataset& dataset, std::atomic<int>* calls) {
+  return dataset.Map(
+      [calls](const NamedArrays& in, NamedArrays* out) -> absl::Status {
+        ++*calls;
+        const int64_t x = in.Find("x")->item<int64_t>();
+        if (x == 0 || x == 5 || x == 6 || x == 13 || x == 19) return absl::DataLossError("bad");
+        *out = in;
+        return absl::OkStatus();
+      },
+      {.name = "fail", .reads = {"x"}});
+}
+
+// In every pass the same elements and the same errors, in their places.
+TEST(Cache, KeepsErrorsOfElementsInTheirPlaces) {
+  std::atomic<int> calls = 0;
+  const Dataset cached = FailSome(TestSource({.rows = 20}), &calls).Cache();
+  std::vector<std::string> skipped;
+  const OnSkipped on_skipped = [&](const SkippedElement& element) {
+    skipped.push_back(element.origin + " " + element.stage + " " + element.what);
+    return absl::OkStatus();
+  };
+  const std::vector<std::string> failed = {"source:0 Map bad", "source:5 Map bad",
+                                           "source:6 Map bad", "source:13 Map bad",
+                                           "source:19 Map bad"};
+  const auto good =
+      testing::PrintedRows({1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18});
+  for (int pass = 0; pass < 3; ++pass) {
+    skipped.clear();
+    const auto rows = ReadAll(cached.IgnoreErrors(), {.on_skipped = on_skipped});
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(*rows, good);
+    EXPECT_EQ(skipped, failed);
+    EXPECT_EQ(calls, 20);
+  }
+  // The cache is that of a pipeline whose elements fail, whoever reads it.
+  EXPECT_EQ(ReadAll(cached).status().message(), "source:0: Map: bad");
+  EXPECT_EQ(ReadAll(cached.IgnoreErrors({.max_errors = 4})).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST(Cache, GoesOnAmongErrorsWhereARunWasBrokenOff) {
+  std::atomic<int> calls = 0;
+  const Dataset whole = FailSome(TestSource({.rows = 20}), &calls).Cache().IgnoreErrors().Repeat(3);
+  const auto all = *ReadAll(whole, {.seed = 1});
+  ASSERT_EQ(all.size(), 45u);
+  for (int64_t at = 0; at <= 45; ++at) {
+    // A new process has no cache, or has filled one.
+    const Dataset anew =
+        FailSome(TestSource({.rows = 20}), &calls).Cache().IgnoreErrors().Repeat(3);
+    const std::vector<std::string> rest(all.begin() + at, all.end());
+    EXPECT_EQ(*ReadAll(anew, {.seed = 1, .skip = at}), rest) << at;
+    EXPECT_EQ(*ReadAll(whole, {.seed = 1, .skip = at}), rest) << at;
+  }
 }
 
 TEST(Cache, Conforms) {

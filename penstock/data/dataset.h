@@ -169,7 +169,7 @@ struct GeneratorContext {
 };
 
 // Makes the next element; false at the end. It may wait. The arrays belong to the dataset then and
-// must not be written to any more. An error ends the dataset.
+// must not be written to any more. An error, or an exception, ends the dataset.
 using ElementGenerator = std::function<absl::StatusOr<bool>(base::NamedArrays* element)>;
 // Makes the generator of one pass. Both are called by a thread of the I/O pool, one call at a time
 // for each pass; passes of several iterators at once.
@@ -285,7 +285,12 @@ struct IgnoreErrorsOptions {
 
 // Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
 // from several threads at once (the reader's among them, while it waits), in any order, and not
-// only for elements that reach the reader. After Batch an element is a whole batch.
+// only for elements that reach the reader. After Batch an element is a whole batch. It must not
+// write to the memory of `in`.
+//
+// This and all functions below may throw: an exception is an error of that element, Internal with
+// its origin, the stage, and the exception's type and message, which IgnoreErrors leaves out as any
+// other. std::bad_alloc is none of an element: it ends the iterator (ResourceExhausted).
 using MapFunction =
     std::function<absl::Status(const base::NamedArrays& in, base::NamedArrays* out)>;
 
@@ -312,7 +317,8 @@ struct FilterOptions {
 };
 
 // As a MapFunction, with a state that it may change. Called for one element after the other, in
-// their order, by one thread at a time. A call that fails leaves the state as it was.
+// their order, by one thread at a time. A call that fails leaves the state as it was, unless it
+// wrote to the memory of the state's arrays in place of setting new ones.
 using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
                                                 base::NamedArrays* state, base::NamedArrays* out)>;
 
@@ -349,7 +355,8 @@ class Dataset {
   // ---- Where elements come from ----
 
   // Rows of arrays that have the same first extent: element i is row i of each. Shares their
-  // memory, which must not change as long as an iterator lives. `name` stands for them in errors.
+  // memory, which must not change as long as an iterator lives, and which no iterator lets its
+  // reader write to. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
   // Rows of the arrays of a NumPy file: columns of the names that they have in an .npz file; of a
@@ -456,6 +463,11 @@ class Dataset {
   // Keeps all elements in memory once they have been read to the end, for all iterators of this
   // dataset and its copies. Iterators made before that read the input themselves. What is kept is
   // charged to IteratorOptions::memory_bytes; more than that is an error.
+  //
+  // An element that fails (with IgnoreErrors behind, or the pass would not reach its end) is kept as
+  // its error, in its place: every later pass gives the same elements and the same errors as the
+  // first, and IgnoreErrors leaves the same ones out. It is not computed again. So it is with a
+  // folder and with Snapshot; FromSnapshot gives these errors too.
   //
   // With a folder they are kept on a local disk, for later runs too: the first pass to the end
   // writes the elements into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are

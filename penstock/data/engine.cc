@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
+#include "penstock/base/status.h"
 #include "penstock/data/stage.h"
 
 namespace penstock::data {
@@ -40,9 +42,30 @@ void Engine::Leave() {
 void Engine::Io(std::function<void()> job) {
   options_.io->Schedule([self = shared_from_this(), job = Job{job_owner_, std::move(job)}] {
     if (!self->Enter()) return;
-    job.run();
+    self->RunGuarded(job.run);
     self->Leave();
   });
+}
+
+void Engine::RunGuarded(const std::function<void()>& job) {
+  absl::Status status = base::CatchExceptions([&] {
+    job();
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (job_status_.ok()) {
+      job_status_ = base::WithContext(status, "a background job of the input pipeline");
+    }
+  }
+  job_failed_ = true;
+  Wake();
+}
+
+absl::Status Engine::JobStatus() const {
+  std::lock_guard lock(mutex_);
+  return job_status_;
 }
 
 void Engine::Compute(std::function<void()> job) {
@@ -66,7 +89,7 @@ bool Engine::RunJob(std::unique_lock<std::mutex>& lock) {
   jobs_.pop_front();
   ++active_;
   lock.unlock();
-  job.run();
+  RunGuarded(job.run);
   job = {};
   lock.lock();
   if (--active_ == 0 && cancelled_) changed_.notify_all();
@@ -84,10 +107,16 @@ void Engine::Wake() {
 }
 
 void Engine::DriveOnce() {
-  if (root_ == nullptr || !SkipFirst()) return;
-  FillOutput();
-  if (root_ != nullptr) root_->Advance();
-  Tune();
+  if (root_ == nullptr) return;
+  if (job_failed_) return Finish(JobStatus());
+  const absl::Status status = base::CatchExceptions([&] {
+    if (!SkipFirst()) return absl::OkStatus();
+    FillOutput();
+    if (root_ != nullptr) root_->Advance();
+    Tune();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) Finish(base::WithContext(status, "the input pipeline"));
 }
 
 void Engine::Tune() {
@@ -151,8 +180,12 @@ absl::Status Engine::LeaveOut(StageCounters& counters, const absl::Status& error
   }
   ++num_skipped_;
   counters.AddIgnored(Unmarked(error));
-  return options_.on_skipped == nullptr ? absl::OkStatus()
-                                        : options_.on_skipped(DescribeSkipped(error));
+  if (options_.on_skipped == nullptr) return absl::OkStatus();
+  try {
+    return options_.on_skipped(DescribeSkipped(error));
+  } catch (...) {
+    return base::WithContext(base::StatusOfException(), "IteratorOptions.on_skipped");
+  }
 }
 
 absl::StatusOr<bool> Engine::Next(Rows* out) {

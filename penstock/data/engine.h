@@ -54,7 +54,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Cancel();
 
   // Jobs, given by nodes. They hold what they touch by shared pointers (their node may be gone when
-  // they run), and call Wake when a node has reason to look. Those that compute are run by the pool
+  // they run), and call Wake when a node has reason to look. A job that throws ends the iterator
+  // with that error, as a node that throws does; code of the user is guarded where it is called, so
+  // that its error names the element. Those that compute are run by the pool
   // and by the reader while it waits, so that they get done even when the pool is busy with other
   // things.
   void Compute(std::function<void()> job);
@@ -111,9 +113,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   };
 
   bool RunJob(std::unique_lock<std::mutex>& lock);
+  void RunGuarded(const std::function<void()>& job);
   bool Enter();
   void Leave();
   void DriveOnce();
+  absl::Status JobStatus() const;
   bool SkipFirst();
   void FillOutput();
   void Tune();
@@ -133,6 +137,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   int64_t elements_ = 0;  // given to the reader
 
   std::atomic<int64_t> num_skipped_ = 0;
+  std::atomic<bool> job_failed_ = false;
   std::atomic<uint64_t> notes_ = 0;      // events not yet looked at; 0 when nobody is driving
   std::atomic<bool> cancelled_ = false;  // written under mutex_
 
@@ -141,6 +146,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Guarded by mutex_.
   int active_ = 0;        // jobs and drivers inside
   std::deque<Job> jobs_;  // to compute
+  absl::Status job_status_;  // of the first job that threw
   bool reader_waits_ = false;
   Rows output_;
   bool finished_ = false;

@@ -48,14 +48,14 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
     engine.Io([self = shared_from_this(), &engine] { self->ReadWhileThereIsRoom(engine); });
   }
 
-  enum class Found { kBlock, kNothingYet, kEnd };
+  enum class Found { kBlock, kError, kNothingYet, kEnd };
   // The first block not yet taken, or why there is none. What was left out before it is told once.
   absl::StatusOr<Found> Front(BlockPtr* block, std::vector<absl::Status>* left_out) {
     std::lock_guard lock(mutex_);
     std::swap(*left_out, blocks_.empty() ? left_out_at_end_ : blocks_.front().left_out);
     if (!blocks_.empty()) {
       *block = blocks_.front().block;
-      return Found::kBlock;
+      return *block != nullptr ? Found::kBlock : Found::kError;
     }
     if (!status_.ok()) return status_;
     return ended_ ? Found::kEnd : Found::kNothingYet;
@@ -67,10 +67,13 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
     return ended_ || !status_.ok();
   }
 
-  void Pop() {
+  // The error of the element that it was, if it was one.
+  absl::Status Pop() {
     std::lock_guard lock(mutex_);
+    absl::Status error = std::move(blocks_.front().error);
     bytes_ -= blocks_.front().bytes;
     blocks_.pop_front();
+    return error;
   }
 
  private:
@@ -113,7 +116,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
     std::lock_guard lock(mutex_);
     if (!read.ok()) {
       status_ = read.status();
-    } else if (read->block == nullptr) {
+    } else if (read->block == nullptr && read->error.ok()) {
       ended_ = true;
       left_out_at_end_ = std::move(read->left_out);
     } else {
@@ -195,6 +198,10 @@ class FilesInTurnsNode : public Node {
         return found.status();
       }
       if (*found == Found::kNothingYet) break;
+      if (*found == Found::kError) {
+        if (out->size() > before) break;  // these first
+        return TakeError();
+      }
       if (*found == Found::kEnd) {
         ReplaceFile();
       } else {
@@ -292,10 +299,18 @@ class FilesInTurnsNode : public Node {
     slot.left -= rows;
     if (slot.row == block->rows) {
       slot.row = 0;
-      slot.file->Pop();
+      slot.file->Pop().IgnoreError();
       slot.file->ReadOn(engine_, true);
     }
     if (slot.left == 0) NextTurn();
+  }
+
+  absl::Status TakeError() {
+    Slot& slot = slots_[turn_];
+    absl::Status error = slot.file->Pop();
+    slot.file->ReadOn(engine_, true);
+    if (--slot.left == 0) NextTurn();
+    return error;
   }
 
   void NextTurn() {

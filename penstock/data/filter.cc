@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_node.h"
 #include "penstock/data/stage.h"
@@ -39,7 +40,7 @@ class FilterStage : public Stage {
                                                                  int64_t row) {
       base::NamedArrays given;
       for (size_t i = 0; i < reads.size(); ++i) given.Append(reads[i], of[columns[i]].Row(row));
-      return predicate(given);
+      return base::CatchExceptions([&] { return predicate(given); });
     };
     return MakeRowNode(context, std::move(input), {.name = "Filter", .keep = std::move(keep)});
   }

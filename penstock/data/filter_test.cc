@@ -119,7 +119,8 @@ TEST(Filter, OfNothingOfSomethingEndlessCanBeDropped) {
 TEST(Filter, FewRowsDoNotHoldTheBlocksTheyCameFrom) {
   // One row of a large array: what comes out is a copy of that row, not a view of the array.
   const Array large = Array::Zeros(DType::kI64, {4096, 64});
-  auto iterator = Dataset::FromArrays({{"x", large}})
+  auto iterator = testing::OwnedRows({{"x", *large.Reshape({1, 4096, 64})}})
+                      .Unbatch()
                       .Enumerate()
                       .Filter(
                           [](const NamedArrays& in) -> absl::StatusOr<bool> {

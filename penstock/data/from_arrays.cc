@@ -82,7 +82,15 @@ class FromArraysStage : public Stage {
         return absl::InvalidArgumentError(absl::StrCat("rows of ", base::DTypeName(array.dtype()),
                                                        " ('", name, "') are not whole bytes"));
       }
+      if (spec.Find(name) >= 0) {
+        return absl::InvalidArgumentError(absl::StrCat("there are two arrays '", name, "'"));
+      }
       spec.Set({name, array.dtype(), array.shape().RowShape()});
+    }
+    if (arrays_[0].second.dim(0) > kMostRows) {
+      return absl::InvalidArgumentError(absl::StrCat(arrays_[0].second.dim(0),
+                                                     " rows are more than the ", kMostRows,
+                                                     " that a dataset of arrays may have"));
     }
     return spec;
   }
@@ -117,21 +125,25 @@ class FromArraysStage : public Stage {
 
  private:
   using Blocks = std::vector<BlockPtr>;
+  // Rows may have no bytes, so memory is no limit.
+  static constexpr int64_t kMostRows = int64_t{1} << 40;
+
   // References to rows count them in 32 bits, so more rows than that are several blocks.
   static std::shared_ptr<const Blocks> MakeBlocks(const base::NamedArrays& arrays,
                                                   std::string name) {
-    constexpr int64_t kMostRows = int64_t{1} << 31;
+    constexpr int64_t kMostRowsOfBlock = int64_t{1} << 31;
     auto blocks = std::make_shared<Blocks>();
     const auto source = std::make_shared<NamedRows>(std::move(name));
     int64_t rows = arrays.empty() ? 0 : INT64_MAX;
     for (const auto& [column, array] : arrays) {
       rows = std::min(rows, array.valid() && array.rank() > 0 ? array.dim(0) : 0);
     }
-    for (int64_t begin = 0; begin < rows; begin += kMostRows) {
+    if (rows > kMostRows) return blocks;  // OutputSpec refuses them
+    for (int64_t begin = 0; begin < rows; begin += kMostRowsOfBlock) {
       auto block = std::make_shared<Block>();
-      block->rows = std::min(kMostRows, rows - begin);
+      block->rows = std::min(kMostRowsOfBlock, rows - begin);
       for (const auto& [column, array] : arrays) {
-        block->columns.emplace_back(array.Slice(begin, begin + block->rows));
+        block->columns.emplace_back(MarkShared(array.Slice(begin, begin + block->rows)));
       }
       block->origins.Append(source, begin, block->rows);
       blocks->push_back(std::move(block));

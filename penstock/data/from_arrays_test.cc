@@ -51,5 +51,12 @@ TEST(FromArrays, RefusesWhatHasNoRows) {
   EXPECT_FALSE(Dataset::FromArrays({{"x", Array::Zeros(DType::kF4, {2, 3})}}).status().ok());
 }
 
+TEST(FromArrays, RefusesTwoArraysOfOneName) {
+  base::NamedArrays arrays;
+  arrays.Append("x", base::Array::Zeros(base::DType::kI64, {2}));
+  arrays.Append("x", base::Array::Zeros(base::DType::kF32, {2}));
+  EXPECT_EQ(Dataset::FromArrays(arrays).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace from_arrays_test
 }  // namespace penstock::data

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
@@ -102,29 +103,32 @@ class GeneratorPass : public std::enable_shared_from_this<GeneratorPass> {
 
   // Null at the end.
   absl::StatusOr<BlockPtr> MakeElement() {
+    const auto failed = [this](const absl::Status& status) {
+      return base::WithContext(status, absl::StrCat(origins_->At(index_), ": FromGenerator"));
+    };
     if (generate_ == nullptr) {
-      GeneratorContext context = context_;
-      // Not shared_from_this: the generator, which may keep it, belongs to this.
-      context.cancelled = [this] { return Cancelled(); };
-      generate_ = make_(context);
-      if (generate_ == nullptr) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(options_.name, ": the function made no generator"));
-      }
+      const absl::Status begun = base::CatchExceptions([this] { return BeginPass(); });
+      if (!begun.ok()) return failed(begun);
     }
     base::NamedArrays element;
-    const absl::StatusOr<bool> more = generate_(&element);
+    const auto more = base::CatchExceptions([&] { return generate_(&element); });
     if (more.ok() && !*more) return nullptr;
     auto block = more.ok() ? ToBlock(element, spec_) : more.status();
-    if (!block.ok()) {
-      return base::WithContext(block.status(),
-                               absl::StrCat(origins_->At(index_), ": FromGenerator"));
-    }
+    if (!block.ok()) return failed(block.status());
     (*block)->origins.Append(origins_, index_++, 1);
     int64_t bytes = 0;
     for (const Column& column : (*block)->columns) bytes += column.RowBytes(0);
     (*block)->charge = MemoryCharge(memory_, bytes);
     return *std::move(block);
+  }
+
+  absl::Status BeginPass() {
+    GeneratorContext context = context_;
+    // Not shared_from_this: the generator, which may keep it, belongs to this.
+    context.cancelled = [this] { return Cancelled(); };
+    generate_ = make_(context);
+    if (generate_ != nullptr) return absl::OkStatus();
+    return absl::InvalidArgumentError("the function made no generator");
   }
 
   // Whether to go on.

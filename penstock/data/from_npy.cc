@@ -84,6 +84,13 @@ absl::StatusOr<std::vector<StoredArray>> ListNpz(absl::string_view file,
     array.name = std::string(absl::StripSuffix(member.name, kNpy));
     array.member = member;
     array.in_npz = true;
+    const bool twice = std::any_of(arrays.begin(), arrays.end(), [&](const StoredArray& other) {
+      return other.name == array.name;
+    });
+    if (twice) {
+      return absl::DataLossError(
+          absl::StrCat(".npz: there are two arrays of the name '", array.name, "'"));
+    }
     if (!select.empty() && std::find(select.begin(), select.end(), array.name) == select.end()) {
       // Whatever it is: Select leaves it out.
     } else if (member.deflated) {

@@ -66,12 +66,19 @@ class FromNpyTest : public ::testing::Test {
   const std::shared_ptr<io::FileSystem> fs_ = io::FileSystem::Default();
 };
 
-// Where the elements of row 0 are.
+// Where the elements of row 0 are, before an iterator copies them for its reader.
 const void* FirstRow(const Dataset& dataset) {
-  auto iterator = dataset.MakeIterator();
+  const void* row = nullptr;
+  auto iterator = dataset.Take(1)
+                      .Map([&row](const NamedArrays& in, NamedArrays* out) {
+                        row = in[0].second.raw();
+                        *out = in;
+                        return absl::OkStatus();
+                      })
+                      .MakeIterator();
   NamedArrays element;
   EXPECT_TRUE(*(*iterator)->Next(&element));
-  return element[0].second.raw();
+  return row;
 }
 
 TEST_F(FromNpyTest, MapsALocalArrayWithoutMemory) {
@@ -97,6 +104,48 @@ TEST_F(FromNpyTest, LoadsOrStreamsTheSame) {
   }
   EXPECT_THAT(*ReadAll(Dataset::FromNpy(Path("x.npy"), {.access = NpyAccess::kLoad})),
               ElementsAreArray(Printed()));
+}
+
+// Members of one name would be told apart by nobody: the first one's spec would be given to the
+// second one's bytes.
+TEST_F(FromNpyTest, RefusesTwoArraysOfOneName) {
+  const std::string a = *SerializeNpy(Labels()), b = *SerializeNpy(Values());
+  for (const std::string& other : {std::string("x.npy"), std::string("x")}) {
+    std::string bytes;
+    ZipWriter zip([&](absl::string_view piece) {
+      absl::StrAppend(&bytes, piece);
+      return absl::OkStatus();
+    });
+    PENSTOCK_CHECK_OK(zip.Add("x.npy", {a}, false));
+    PENSTOCK_CHECK_OK(zip.Add(other, {b}, false));
+    PENSTOCK_CHECK_OK(zip.Finish());
+    PENSTOCK_CHECK_OK(io::WriteFile(*fs_, Path("two.npz"), bytes));
+    for (NpyAccess access : {NpyAccess::kAuto, NpyAccess::kLoad, NpyAccess::kStream}) {
+      for (const std::vector<std::string>& select : {std::vector<std::string>{}, {"x"}}) {
+        const Dataset two =
+            Dataset::FromNpy(Path("two.npz"), {.access = access, .select = select});
+        EXPECT_EQ(two.status().code(), absl::StatusCode::kDataLoss) << two.status();
+        EXPECT_THAT(std::string(two.status().message()), HasSubstr("'x'"));
+      }
+    }
+  }
+}
+
+// Rows without bytes are as many as the header says.
+TEST_F(FromNpyTest, RefusesMoreRowsThanADatasetMayHave) {
+  std::string bytes = *SerializeNpy(Array::Zeros(DType::kU8, {1000000000, 0}));
+  const size_t at = bytes.find("1000000000, 0");
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(bytes.substr(at + 13, 1), ")");
+  // As long as before, with blanks of the padding for the digits.
+  const std::string huge = "4000000000000000000, 0";
+  bytes.replace(at, 13, huge);
+  const size_t padding = bytes.find("          ", at);
+  ASSERT_NE(padding, std::string::npos);
+  bytes.erase(padding, huge.size() - 13);
+  PENSTOCK_CHECK_OK(io::WriteFile(*fs_, Path("huge.npy"), bytes));
+  const Dataset dataset = Dataset::FromNpy(Path("huge.npy"));
+  EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << dataset.status();
 }
 
 // A stored member's elements begin where the length of its name puts them.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/data/dataset.h"
+#include "penstock/data/ragged.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 
@@ -19,6 +20,24 @@ absl::Status CheckHost(const HostShard& host, int64_t size) {
 
 int64_t KnownRows(const HostShard& host, int64_t size) {
   return size % host.count == 0 ? size / host.count : -1;
+}
+
+absl::Status CheckSameShapes(const ElementSpec& batches) {
+  for (const ColumnSpec& column : batches.columns()) {
+    // Strings stay on the host.
+    if (column.dtype == base::DType::kString || column.shape.rank() == 0) continue;
+    const bool ragged = batches.Find(RowSplitsOf(column.name)) >= 0;
+    if (!ragged && IsKnown(column.shape.RowShape())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "IteratorOptions.host: the shape of column ", column.ToString(),
+        " depends on the rows that a machine gets, so the machines would run programs of different "
+        "shapes. Give it a fixed shape: ",
+        ragged ? "PaddedBatch with .padded_shapes in place of .ragged, or a Map behind the batch "
+                 "that makes it dense"
+               : "PaddedBatchOptions.padded_shapes, .height and .width of DecodeImage, or .makes of "
+                 "a Map"));
+  }
+  return absl::OkStatus();
 }
 
 std::string PrintHost(const HostShard& host) {

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 
 #include "penstock/data/iterator.h"
+#include "penstock/data/spec.h"
 
 namespace penstock::data {
 
@@ -14,6 +15,8 @@ namespace penstock::data {
 absl::Status CheckHost(const HostShard& host, int64_t size);
 // Rows of a whole batch on every machine; -1 where they have not all the same number.
 int64_t KnownRows(const HostShard& host, int64_t size);
+// Whether the rows of these batches have the same shape on every machine, whichever rows it has.
+absl::Status CheckSameShapes(const ElementSpec& batches);
 // As parameters are printed: "", or ", machine 1 of 4".
 std::string PrintHost(const HostShard& host);
 // Of `rows` rows, or kInfiniteCardinality or kUnknownCardinality; the same on every machine.

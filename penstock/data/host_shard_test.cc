@@ -228,6 +228,44 @@ TEST(HostShard, RefusesWhatMachinesCannotShare) {
               HasSubstr("a batch of 4 rows cannot be shared by 5 machines"));
 }
 
+// Each machine would take the longest of its own rows, and run a program of another shape.
+TEST(HostShard, RefusesShapesThatDependOnTheRowsOfAMachine) {
+  const auto list = [](const NamedArrays& in, NamedArrays* out) {
+    out->Set("list", base::Array::Zeros(base::DType::kF32, {in[0].second.item<int64_t>() % 7}));
+    return absl::OkStatus();
+  };
+  const Dataset lists = TestSource({.rows = 24}).Map(
+      list, {.reads = {"x"}, .makes = {{"list", base::DType::kF32, {-1}}}, .drops = {"s", "v"}});
+  const auto refusal = [](const Dataset& dataset) {
+    return std::string(dataset.MakeIterator({.seed = 1, .host = {2, 0}}).status().message());
+  };
+  const auto pad = [](const NamedArrays&, NamedArrays* out) {
+    out->Set("list", base::Array::Zeros(base::DType::kF32, {6, 8}));
+    return absl::OkStatus();
+  };
+  const Dataset ragged = lists.Batch(12, {.ragged = {"list"}});
+  EXPECT_THAT(refusal(lists.PaddedBatch(12)), AllOf(HasSubstr("list: float32[?,?]"),
+                                                    HasSubstr("padded_shapes")));
+  EXPECT_THAT(refusal(lists.PaddedBatch(12).Repeat().Prefetch(2)), HasSubstr("padded_shapes"));
+  EXPECT_THAT(refusal(lists.Batch(12)), HasSubstr("list: float32[?,?]"));
+  EXPECT_THAT(refusal(ragged), HasSubstr("in place of .ragged"));
+  // On one machine there is nothing to agree on.
+  EXPECT_TRUE(lists.PaddedBatch(12).MakeIterator({.seed = 1}).ok());
+
+  EXPECT_EQ(refusal(lists.PaddedBatch(12, {.padded_shapes = {{"list", {8}}}})), "");
+  EXPECT_EQ(refusal(ragged.Map(pad, {.reads = {"x"},
+                                     .makes = {{"list", base::DType::kF32, {-1, 8}}},
+                                     .drops = {"list/row_splits"}})),
+            "");
+  for (int64_t index = 0; index < 2; ++index) {
+    auto iterator = lists.PaddedBatch(12, {.padded_shapes = {{"list", {8}}}})
+                        .MakeIterator({.seed = 1, .host = {2, index}});
+    for (NamedArrays batch; *(*iterator)->Next(&batch);) {
+      EXPECT_EQ(batch.Find("list")->shape(), base::Shape({6, 8}));
+    }
+  }
+}
+
 // ---- How many elements there are ----
 
 TEST(Cardinality, IsTheNumberOfElementsThatCome) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
@@ -47,7 +48,7 @@ class InnerMaker {
     const std::string origin = element.OriginOf(0);
     const absl::StatusOr<Dataset> dataset = Call(element, input);
     if (!dataset.ok()) return OfOneElement(dataset.status(), origin, stage_);
-    auto plan = MakePlan(*dataset, input, seed, look_up);
+    auto plan = base::CatchExceptions([&] { return MakePlan(*dataset, input, seed, look_up); });
     if (plan.ok()) return plan;
     return base::WithContext(plan.status(), absl::StrCat(origin, ": ", stage_));
   }
@@ -61,7 +62,7 @@ class InnerMaker {
           reads_.empty() || std::find(reads_.begin(), reads_.end(), input[i].name) != reads_.end();
       if (reads) given.Append(input[i].name, block->columns[i].Row(row));
     }
-    return function_(given);
+    return base::CatchExceptions([&] { return function_(given); });
   }
 
   absl::StatusOr<std::shared_ptr<Plan>> MakePlan(const Dataset& dataset, const ElementSpec& input,

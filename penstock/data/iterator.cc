@@ -1,6 +1,7 @@
 #include "penstock/data/iterator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +11,7 @@
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine.h"
+#include "penstock/data/host_shard.h"
 #include "penstock/data/memory_budget.h"
 #include "penstock/data/plan.h"
 #include "penstock/data/report.h"
@@ -115,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   PENSTOCK_RETURN_IF_ERROR(status_);
   PENSTOCK_RETURN_IF_ERROR(CheckHost(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Dataset own, OfHost(options.host));
+  if (options.host.count > 1) PENSTOCK_RETURN_IF_ERROR(CheckSameShapes(own.spec()));
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
   iterator->spec_ = own.spec();
   PENSTOCK_ASSIGN_OR_RETURN(iterator->state_, FirstState(*this, options));
@@ -135,12 +138,13 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
 
   base::ThreadPool* pool = options.pool;
   if (pool == nullptr) {
-    iterator->own_pool_ = std::make_unique<base::ThreadPool>(base::NumCores(), "data");
+    PENSTOCK_ASSIGN_OR_RETURN(iterator->own_pool_,
+                              base::ThreadPool::Make(base::NumCores(), "data"));
     pool = iterator->own_pool_.get();
   }
   if (const int threads = iterator->plan_->io_threads(); threads > 0) {
-    iterator->io_pool_ =
-        std::make_unique<base::ThreadPool>(std::min(threads, kMostIoThreads), "data-io");
+    PENSTOCK_ASSIGN_OR_RETURN(
+        iterator->io_pool_, base::ThreadPool::Make(std::min(threads, kMostIoThreads), "data-io"));
   }
   const auto budget = MemoryBudget::MakeDefault(options.memory_bytes);
   iterator->plan_->OpenAccounts(*budget);
@@ -177,7 +181,10 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
   const Rows::Range& range = rows_.ranges()[range_];
   const Block& block = *rows_.blocks()[range.block];
   const uint32_t row = range.begin + row_in_range_;
-  for (int i = 0; i < spec_.size(); ++i) element->Set(spec_[i].name, block.columns[i].Row(row));
+  for (int i = 0; i < spec_.size(); ++i) {
+    base::Array array = block.columns[i].Row(row);
+    element->Set(spec_[i].name, IsShared(array) ? OwnCopy(array) : std::move(array));
+  }
   ++state_.elements;
   if (++row_in_range_ == range.count) {
     row_in_range_ = 0;
@@ -185,6 +192,22 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
     if (++range_ == rows_.ranges().size()) rows_.clear();
   }
   return true;
+}
+
+base::Array Iterator::OwnCopy(const base::Array& shared) const {
+  if (shared.dtype() == base::DType::kString) {
+    // The bytes of strings cannot be written to.
+    base::Array copy = base::Array::Uninitialized(shared.dtype(), shared.shape());
+    const auto strings = shared.values<absl::string_view>();
+    std::copy(strings.begin(), strings.end(), copy.mutable_data<absl::string_view>());
+    copy.KeepAlive(shared.owner());
+    return copy;
+  }
+  base::Array copy = engine_->buffers()->Allocate(shared.dtype(), shared.shape());
+  if (shared.num_bytes() > 0) {
+    std::memcpy(copy.mutable_raw(), shared.raw(), static_cast<size_t>(shared.num_bytes()));
+  }
+  return copy;
 }
 
 std::vector<StageStats> Iterator::Stats() const { return plan_->Stats(); }

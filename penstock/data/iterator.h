@@ -55,7 +55,13 @@ struct IteratorState {
 // and the state of an iterator is the same on each of them and holds for another number of them.
 //
 // A last batch of fewer rows is shared alike: it is smaller on all machines; one of fewer rows than
-// there are machines is left out by all. Dataset::Cardinality tells the number of batches.
+// there are machines is left out by all. Dataset::Cardinality tells the number of batches. The
+// numbers of rows of the machines differ by at most one, and not at all where `size` is a multiple
+// of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
+//
+// Nothing else about a batch's shape may depend on which rows a machine has, or the machines would
+// run programs of different shapes: MakeIterator refuses columns of numbers whose rows have no fixed
+// shape (PaddedBatch without padded_shapes, ragged columns, images without .height and .width).
 struct HostShard {
   int64_t count = 1;
   int64_t index = 0;  // from 0
@@ -166,9 +172,10 @@ class Iterator {
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
 
-  // The next element; false at the end. It belongs to the caller: the memory of a batch may be
-  // written to, and is used again once nobody holds it. (Elements that are not batches may be views
-  // of shared memory.) After an error the same error comes again.
+  // The next element; false at the end. It belongs to the caller, who may write to its memory:
+  // nobody else reads it. Mostly it is handed out as it was computed; elements in memory that is
+  // read again (arrays of FromArrays and FromNpy, a Cache in memory) are copied first. Memory of
+  // batches is used again once nobody holds it. After an error the same error comes again.
   // While it waits it computes along with the pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 
@@ -198,6 +205,7 @@ class Iterator {
  private:
   friend class Dataset;
   Iterator() = default;
+  base::Array OwnCopy(const base::Array& shared) const;
 
   // Pools go last: their threads may still hold the engine.
   std::unique_ptr<base::ThreadPool> own_pool_;

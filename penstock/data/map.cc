@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/data/dataset.h"
 
 namespace penstock::data {
@@ -27,7 +28,7 @@ class MapKernel : public RowKernel {
   absl::Status RunRow(const RowsIn& in, int64_t row, RowsOut& out) const {
     base::NamedArrays given, made;
     for (size_t i = 0; i < reads_.size(); ++i) given.Set(reads_[i], in.columns[i]->Row(row));
-    PENSTOCK_RETURN_IF_ERROR(function_(given, &made));
+    PENSTOCK_RETURN_IF_ERROR(base::CatchExceptions([&] { return function_(given, &made); }));
     for (size_t i = 0; i < makes_.size(); ++i) {
       PENSTOCK_RETURN_IF_ERROR(Store(made, row, static_cast<int>(i), out));
     }

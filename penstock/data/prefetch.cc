@@ -39,7 +39,7 @@ class PrefetchNode : public Node {
         input_status_ = poll.status();
       } else if (*poll == Poll::kReady) {
         size_ += rows.size();
-        for (const BlockPtr& block : rows.blocks()) block->charge.MoveTo(memory_);
+        for (const BlockPtr& block : rows.blocks()) ChargeTo(*block, memory_);
         ready_.push_back(std::move(rows));
       } else {
         pending = *poll == Poll::kPending;

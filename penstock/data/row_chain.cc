@@ -5,6 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
+#include "penstock/base/status.h"
+
 namespace penstock::data {
 namespace {
 
@@ -153,6 +156,8 @@ Array StackedColumn::Finish() {
       views[i] = absl::string_view(copies->data() + begin, views[i].size());
     }
     owners_ = {std::move(copies)};
+  } else {
+    has_owners_ = true;
   }
   for (auto& owner : owners_) array_.KeepAlive(std::move(owner));
   return std::move(array_);
@@ -240,7 +245,9 @@ RowChain::RowChain(const ElementSpec& source) {
   std::vector<int> values;
   for (int i = 0; i < source.size(); ++i) {
     values.push_back(i);
-    values_.push_back({.spec = source[i], .source = i});
+    values_.push_back({.spec = source[i],
+                       .source = i,
+                       .points_into_source = source[i].dtype == DType::kString});
   }
   SetOutput(source, std::move(values));
 }
@@ -266,6 +273,8 @@ absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
     link.reads.push_back(output_values_[column]);
     values_[output_values_[column]].read = true;
   }
+  const bool reads_source = std::any_of(link.reads.begin(), link.reads.end(),
+                                        [&](int v) { return values_[v].points_into_source; });
   std::vector<int> values;
   for (int i = 0; i < output.size(); ++i) {
     if (binding.passes[i] >= 0) {
@@ -274,7 +283,9 @@ absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
     }
     values.push_back(static_cast<int>(values_.size()));
     link.makes.push_back(values.back());
-    values_.push_back({.spec = output[i]});
+    values_.push_back(
+        {.spec = output[i],
+         .points_into_source = reads_source && output[i].dtype == DType::kString});
   }
   links_.push_back(std::move(link));
   SetOutput(output, std::move(values));
@@ -291,13 +302,21 @@ absl::Status RowChain::Read(RowGroup& group, int64_t begin, int64_t end,
     // Rows that will be joined need not stand together before.
     const bool is_output = value.output >= 0 && group.Join(value.output) == nullptr;
     if (!value.read && !is_output) continue;
-    if (stacked == nullptr && IsView(group.rows(), begin, end, value.source, &columns[v])) continue;
+    if (stacked == nullptr && data::IsView(group.rows(), begin, end, value.source, &columns[v])) {
+      continue;
+    }
     ColumnWriter writer(value.spec, end - begin, *group.buffers_, stacked, begin);
     PENSTOCK_RETURN_IF_ERROR(Gather(group.rows(), begin, end, value.source, writer, failed_row));
     writer.KeepAlive(group.rows_);
     columns[v] = writer.Finish();
   }
   return absl::OkStatus();
+}
+
+bool RowChain::IsView(const Rows& source, int64_t begin, int64_t end, int i) const {
+  const Value& value = values_[output_values_[i]];
+  Column view;
+  return value.source >= 0 && data::IsView(source, begin, end, value.source, &view);
 }
 
 void RowChain::Run(RowGroup& group, int64_t begin, int64_t end) const {
@@ -367,13 +386,25 @@ RowChain::Failed RowChain::RunLink(const Link& link, RowGroup& group, int64_t be
                          begin);
     makes.push_back(&writers.back());
     // Strings that a kernel makes may point into those it read.
-    for (const Column* read : in.columns) {
-      if (read->values().dtype() == DType::kString) makes.back()->KeepAlive(read->values().owner());
+    for (size_t i = 0; i < link.reads.size(); ++i) {
+      if (values_[link.reads[i]].spec.dtype != DType::kString) continue;
+      const Column& read = *in.columns[i];
+      makes.back()->KeepAlive(read.values().valid() ? read.values().owner()
+                                                    : std::make_shared<const Column>(read));
     }
   }
   RowsOut out(in.rows, std::move(makes));
-  link.kernel->Run(in, out);
-  Failed failed = {.rows = {}, .stopped = out.stopped()};
+  Failed failed;
+  const absl::Status ran = base::CatchExceptions([&] {
+    link.kernel->Run(in, out);
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) {
+    group.FailWhole(begin, ran, link.name);
+    for (int64_t row = 0; row < in.rows; ++row) failed.rows.push_back(row);
+    return failed;
+  }
+  failed.stopped = out.stopped();
   for (const auto& [row, status, place] : out.failures()) {
     group.Fail(begin + row, status, link.name, place);
     failed.rows.push_back(row);
@@ -437,6 +468,26 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
   const int64_t n = rows_->size();
   const int64_t begin = n * chunk / chunks;
   const int64_t end = n * (chunk + 1) / chunks;
+  // A chunk ends, whatever happens: the group waits for all of them.
+  const absl::Status ran = base::CatchExceptions([&] {
+    Compute(begin, end);
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) FailWhole(begin, ran, options_->name);
+  const double now = clock_->Seconds();
+  busy_ns_ += static_cast<int64_t>((now - start) * 1e9);
+  counters_.TraceSpan(start, now);
+  if (++chunks_done_ < chunks) return false;
+  const absl::Status finished = base::CatchExceptions([&] {
+    Finish();
+    return absl::OkStatus();
+  });
+  if (!finished.ok()) FailWhole(0, finished, options_->name);
+  done_ = true;
+  return true;
+}
+
+void RowGroup::Compute(int64_t begin, int64_t end) {
   if (options_->keep != nullptr && chain_->empty()) {
     // Nothing is computed: the rows of the source are passed on.
     Kept kept = {0, {}};
@@ -449,13 +500,13 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
   } else if (begin < end && !view_) {
     chain_->Run(*this, begin, end);
   }
-  const double now = clock_->Seconds();
-  busy_ns_ += static_cast<int64_t>((now - start) * 1e9);
-  counters_.TraceSpan(start, now);
-  if (++chunks_done_ < chunks) return false;
-  Finish();
-  done_ = true;
-  return true;
+}
+
+void RowGroup::FailWhole(int64_t row, const absl::Status& status, absl::string_view stage) {
+  absl::Status failure =
+      base::WithContext(status, absl::StrCat(rows_->OriginOf(row), ": ", stage));
+  std::lock_guard lock(mutex_);
+  failures_.emplace_back(row, std::move(failure));
 }
 
 void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view stage,
@@ -466,12 +517,27 @@ void RowGroup::Fail(int64_t row, const absl::Status& status, absl::string_view s
   failures_.emplace_back(row, std::move(failure));
 }
 
+void RowGroup::Account(int64_t begin, int64_t end, Block* block) const {
+  bool views = false;
+  for (int i = 0; i < chain_->output().size(); ++i) {
+    if (chain_->IsView(*rows_, begin, end, i)) {
+      views = true;
+      continue;
+    }
+    const Column& column = block->columns[i];
+    views = views || chain_->PointsIntoSource(i);
+    block->own_bytes += BytesOf(column, block->rows, 0, block->rows);
+  }
+  if (views) block->views = rows_->blocks();
+}
+
 // Rows [begin, end) have been through the chain.
 void RowGroup::Done(int64_t begin, int64_t end, std::vector<Column> columns) {
   auto block = std::make_shared<Block>();
   block->rows = end - begin;
   block->columns = std::move(columns);
   block->origins.Append(rows_->AllOrigins(), begin, end - begin);
+  Account(begin, end, block.get());
   Kept kept = {begin, {}};
   if (options_->keep != nullptr) {
     Keep(block, 0, block->rows, begin, &kept);
@@ -522,6 +588,7 @@ void RowGroup::Stack() {
   const auto add = [&block](const Array& array) {
     block->columns.emplace_back(*array.Reshape(array.shape().Prepend(1)));
   };
+  bool views = view_;
   for (int i = 0; i < chain_->output().size(); ++i) {
     if (Join(i) == nullptr && view_) {
       const Rows::Range& range = rows_->ranges()[0];
@@ -529,6 +596,10 @@ void RowGroup::Stack() {
                                                                   range.begin + range.count));
     } else if (Join(i) == nullptr) {
       add(stacked_[i]->Finish());
+      const bool points_elsewhere = stacked_[i]->has_owners();
+      views = views || points_elsewhere;
+      const Column& column = block->columns.back();
+      block->own_bytes += points_elsewhere ? column.values().num_bytes() : column.RowBytes(0);
     } else {
       if (view_) {
         for (int64_t row = 0; row < rows_->size(); ++row) {
@@ -540,9 +611,13 @@ void RowGroup::Stack() {
       int64_t failed_row = 0;
       const absl::Status status = Join(i)->Join(joined_[i], *buffers_, &failed_row, &arrays);
       if (!status.ok()) return Fail(failed_row, status, options_->name);
-      for (const Array& array : arrays) add(array);
+      for (const Array& array : arrays) {
+        add(array);
+        block->own_bytes += block->columns.back().RowBytes(0);
+      }
     }
   }
+  if (views) block->views = rows_->blocks();
   const auto [first, index] = rows_->At(0);
   block->origins.Append(first->origins, index, 1);
   results_.emplace_back(0, Rows());
@@ -551,9 +626,12 @@ void RowGroup::Stack() {
 
 std::vector<RowPart> RowGroup::Take() {
   std::lock_guard lock(mutex_);
-  // Of several failures of a row the first to be told.
-  std::stable_sort(failures_.begin(), failures_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Of several failures of a row the first to be told, but before it one that is not this row's
+  // alone: other rows are missing because of it.
+  std::stable_sort(failures_.begin(), failures_.end(), [](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first < b.first;
+    return !IsOfOneElement(a.second) && IsOfOneElement(b.second);
+  });
   failures_.erase(std::unique(failures_.begin(), failures_.end(),
                               [](const auto& a, const auto& b) { return a.first == b.first; }),
                   failures_.end());

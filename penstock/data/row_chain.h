@@ -66,6 +66,10 @@ class RowChain {
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }
+  // Whether column `i` of the output, of rows [begin, end) that stay rows, is a view of the source's.
+  bool IsView(const Rows& source, int64_t begin, int64_t end, int i) const;
+  // Whether it holds strings whose bytes may be the source's.
+  bool PointsIntoSource(int i) const { return values_[output_values_[i]].points_into_source; }
 
   // Computes rows [begin, end) of the group.
   void Run(RowGroup& group, int64_t begin, int64_t end) const;
@@ -77,6 +81,8 @@ class RowChain {
     int source = -1;  // the column of the source that it is; -1 when a kernel makes it
     int output = -1;  // the column of the output that it is; -1 when it is of passing use
     bool read = false;
+    // Strings that point, or may point, into the bytes of strings of the source.
+    bool points_into_source = false;
   };
   struct Link {
     std::string name;
@@ -116,6 +122,8 @@ class StackedColumn {
   base::Array Slice(int64_t begin, int64_t end) const { return array_.Slice(begin, end); }
   void KeepAlive(std::shared_ptr<const void> owner);
   base::Array Finish();  // [rows, shape]
+  // After Finish: strings in it point into memory that is not its own.
+  bool has_owners() const { return has_owners_; }
 
  private:
   const ColumnSpec& spec_;
@@ -127,6 +135,7 @@ class StackedColumn {
   base::Shape row_shape_;
   base::Array array_;
   std::vector<std::shared_ptr<const void>> owners_;  // guarded by mutex_
+  bool has_owners_ = false;
 };
 
 // Where one chunk writes a column: into a stacked column, or into memory of its own.
@@ -184,10 +193,16 @@ class RowGroup {
 
  private:
   friend class RowChain;
+  void Compute(int64_t begin, int64_t end);
   void Fail(int64_t row, const absl::Status& status, absl::string_view stage,
             absl::string_view place = "");
+  // Something was thrown while rows from `row` on were computed, and nobody knows by which: not an
+  // error of one element.
+  void FailWhole(int64_t row, const absl::Status& status, absl::string_view stage);
   bool stack() const { return options_->batch > 0; }
   const RowJoin* Join(int output) const;
+  // What a block made of rows [begin, end) takes, and what it views.
+  void Account(int64_t begin, int64_t end, Block* block) const;
   void Done(int64_t begin, int64_t end, std::vector<Column> columns);
   // What is kept of the rows since the last that failed: they begin with the group's row `begin`.
   struct Kept {

@@ -59,7 +59,7 @@ class RowNode : public Node {
     return end - begin;
   }
   int64_t KnownRowBytes() const;
-  void Charge(const Rows& rows, int64_t bytes);
+  void Charge(const Rows& rows);
   absl::StatusOr<Poll> SkipCalls(int64_t* rows);
   int64_t GroupRows() const;
   int64_t Chunks(int64_t rows) const;
@@ -138,13 +138,14 @@ bool RowNode::HasRoom() {
   return groups_.empty() || memory_->HasRoom(group_bytes_);
 }
 
-// What comes out of a group is charged as long as somebody has it. Rows that are passed on as they
-// came are charged where they were made.
-void RowNode::Charge(const Rows& rows, int64_t bytes) {
-  const bool made = stack() || !chain_->empty();
-  if (!made || rows.blocks().size() != 1) return;
-  const MemoryCharge& charge = rows.blocks()[0]->charge;
-  if (charge.bytes() == 0) rows.blocks()[0]->charge = MemoryCharge(memory_, bytes);
+// What a group made is charged as long as somebody has it. Rows that are passed on as they came are
+// charged where they were made.
+void RowNode::Charge(const Rows& rows) {
+  for (const BlockPtr& block : rows.blocks()) {
+    if (block->own_bytes > 0 && block->charge.bytes() == 0) {
+      block->charge = MemoryCharge(memory_, block->own_bytes);
+    }
+  }
 }
 
 bool RowNode::FormGroup() {
@@ -265,7 +266,7 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
     int64_t bytes = 0;
     for (RowPart& part : group->Take()) {
       const int64_t part_bytes = part.rows.Bytes();
-      Charge(part.rows, part_bytes);
+      Charge(part.rows);
       bytes += part_bytes;
       ready_.push_back(std::move(part));
     }

@@ -87,6 +87,56 @@ Column Column::Slice(int64_t begin, int64_t end) const {
   return values_.valid() ? Column(values_.Slice(begin, end)) : Column();
 }
 
+void ChargeTo(const Block& block, MemoryAccount* account) {
+  block.charge.MoveTo(account);
+  for (const BlockPtr& viewed : block.views) ChargeTo(*viewed, account);
+}
+
+void KeepCharged(const Block& block, MemoryAccount* account) {
+  block.charge.MoveTo(account);
+  block.charge.Keep();
+  for (const BlockPtr& viewed : block.views) KeepCharged(*viewed, account);
+}
+
+bool IsCharged(const Block& block) {
+  return block.charge.bytes() > 0 ||
+         std::any_of(block.views.begin(), block.views.end(),
+                     [](const BlockPtr& viewed) { return IsCharged(*viewed); });
+}
+
+namespace {
+
+// The mark is the type of what deletes the owner, so it costs nothing where there is none, and
+// stays with all views of the memory.
+struct SharedMemory {
+  std::shared_ptr<const void> owner;
+  void operator()(const void*) { owner = nullptr; }
+};
+
+}  // namespace
+
+base::Array MarkShared(const base::Array& array) {
+  if (!array.valid() || IsShared(array)) return array;
+  std::shared_ptr<const void> owner(array.raw(), SharedMemory{array.owner()});
+  return base::Array::View(array.dtype(), array.shape(), array.raw(), std::move(owner));
+}
+
+bool IsShared(const base::Array& array) {
+  return std::get_deleter<SharedMemory>(array.owner()) != nullptr;
+}
+
+BlockPtr MarkShared(const BlockPtr& block) {
+  auto shared = std::make_shared<Block>();
+  shared->rows = block->rows;
+  for (const Column& column : block->columns) {
+    shared->columns.push_back(
+        column.Transform([](const base::Array& array) { return MarkShared(array); }));
+  }
+  shared->origins = block->origins;
+  shared->views = {block};
+  return shared;
+}
+
 void Rows::clear() { *this = Rows(); }
 
 uint32_t Rows::AddBlock(const BlockPtr& block) {
@@ -167,20 +217,24 @@ Origins Rows::AllOrigins() const {
   return out;
 }
 
+int64_t BytesOf(const Column& column, int64_t rows, int64_t begin, int64_t count) {
+  const base::Array& values = column.values();
+  int64_t bytes = 0;
+  if (column.dense() && values.rank() == 1 && values.dtype() == base::DType::kString) {
+    const absl::string_view* strings = values.data<absl::string_view>();
+    for (int64_t i = begin; i < begin + count; ++i) bytes += strings[i].size();
+  } else if (column.dense() && values.dtype() != base::DType::kString) {
+    bytes = values.num_bytes() / std::max<int64_t>(rows, 1) * count;
+  } else {
+    for (int64_t i = begin; i < begin + count; ++i) bytes += column.RowBytes(i);
+  }
+  return bytes;
+}
+
 int64_t Rows::Bytes() const {
   int64_t bytes = 0;
   ForEachRange(*this, 0, size_, [&](const Block& block, int64_t begin, int64_t count) {
-    for (const Column& column : block.columns) {
-      const base::Array& values = column.values();
-      if (column.dense() && values.rank() == 1 && values.dtype() == base::DType::kString) {
-        const absl::string_view* strings = values.data<absl::string_view>();
-        for (int64_t i = begin; i < begin + count; ++i) bytes += strings[i].size();
-      } else if (column.dense() && values.dtype() != base::DType::kString) {
-        bytes += values.num_bytes() / std::max<int64_t>(block.rows, 1) * count;
-      } else {
-        for (int64_t i = begin; i < begin + count; ++i) bytes += column.RowBytes(i);
-      }
-    }
+    for (const Column& column : block.columns) bytes += BytesOf(column, block.rows, begin, count);
   });
   return bytes;
 }
@@ -227,6 +281,7 @@ BlockPtr CopyRows(const Rows& rows) {
       for (base::Array& array : arrays) array = array.Clone();
       column = Column::List(std::move(arrays));
     }
+    copy->own_bytes += BytesOf(column, copy->rows, 0, copy->rows);
     copy->columns.push_back(std::move(column));
   }
   return copy;

@@ -64,6 +64,14 @@ class Column {
   int64_t RowBytes(int64_t i) const;  // of a string, its bytes
   // Rows [begin, end); shares memory. Of a column that was never set, the same.
   Column Slice(int64_t begin, int64_t end) const;
+  // The same column with every array replaced by fn(array).
+  template <typename Fn>
+  Column Transform(Fn fn) const {
+    Column out = *this;
+    if (out.values_.valid()) out.values_ = fn(out.values_);
+    for (base::Array& row : out.list_) row = fn(row);
+    return out;
+  }
 
  private:
   base::Array values_;
@@ -71,15 +79,42 @@ class Column {
   std::vector<base::Array> list_;
 };
 
+struct Block;
+using BlockPtr = std::shared_ptr<const Block>;
+
+// Declared in this order so that memory is charged for as long as it is held: what is declared first
+// is destroyed last.
 struct Block {
-  int64_t rows = 0;
-  std::vector<Column> columns;
-  Origins origins;
   // For as long as somebody has a row of it. Empty when its memory was there before (FromArrays),
   // or is charged elsewhere. Which stage it stands for is changed by the driving thread.
   mutable MemoryCharge charge = {};
+  // Blocks whose memory its columns view. They live, and stay charged, as long as this one: a stage
+  // that makes views of what it was given lists it here.
+  std::vector<BlockPtr> views = {};
+  // Memory of its own, without that of `views`. The stage that made it charges it.
+  int64_t own_bytes = 0;
+  int64_t rows = 0;
+  std::vector<Column> columns;
+  Origins origins;
 };
-using BlockPtr = std::shared_ptr<const Block>;
+
+// Charges a block, and all that it views, to `account` from now on: the stage that holds it now.
+void ChargeTo(const Block& block, MemoryAccount* account);
+// As ChargeTo, and it stays there, whoever else gets rows of it (Cache).
+void KeepCharged(const Block& block, MemoryAccount* account);
+// Whether memory of it or of what it views is charged anywhere.
+bool IsCharged(const Block& block);
+
+// ---- Memory that is read again later ----
+//
+// A reader may write to the elements that it gets (iterator.h). Arrays of memory that somebody reads
+// again (the user's own arrays, elements that a Cache keeps) are marked as shared; Row, Slice and
+// Reshape keep the mark, and an iterator hands out copies of what has it.
+
+base::Array MarkShared(const base::Array& array);
+bool IsShared(const base::Array& array);
+// The same rows, their columns marked as shared.
+BlockPtr MarkShared(const BlockPtr& block);
 
 class Rows {
  public:
@@ -118,8 +153,10 @@ class Rows {
   int64_t size_ = 0;
 };
 
-// The same rows in memory of their own, bytes of strings included: for few rows out of large
-// blocks.
+// Bytes of the elements of rows [begin, begin + count) of a column of `rows` rows.
+int64_t BytesOf(const Column& column, int64_t rows, int64_t begin, int64_t count);
+// The same rows in memory of their own (Block::own_bytes), bytes of strings included: for few rows
+// out of large blocks.
 BlockPtr CopyRows(const Rows& rows);
 // Rows as a column: dense where they have one shape. They are copied, the bytes of strings are not.
 Column ColumnOfRows(const std::vector<base::Array>& rows);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/stage.h"
 
 namespace penstock::data {
 namespace {
@@ -254,6 +255,36 @@ absl::StatusOr<BlockPtr> ParseRows(absl::string_view bytes, std::shared_ptr<cons
   }
   if (reader.left() != 0) return damage();
   return block;
+}
+
+std::string SerializeError(const absl::Status& error) {
+  const SkippedElement element = DescribeSkipped(error);
+  std::string out;
+  AppendVarint(0, &out);
+  AppendVarint(static_cast<uint64_t>(error.code()), &out);
+  for (const std::string* text : {&element.origin, &element.stage, &element.what}) {
+    AppendVarint(text->size(), &out);
+    out += *text;
+  }
+  return out;
+}
+
+bool IsError(absl::string_view bytes) { return !bytes.empty() && bytes[0] == '\0'; }
+
+absl::Status ParseError(absl::string_view bytes, absl::Status* error) {
+  RowsReader reader(bytes);
+  reader.Varint();
+  const uint64_t code = reader.Varint();
+  absl::string_view texts[3];
+  for (absl::string_view& text : texts) text = reader.Bytes(reader.Varint());
+  constexpr auto kLast = static_cast<uint64_t>(absl::StatusCode::kUnauthenticated);
+  if (!reader.ok() || reader.left() != 0 || code == 0 || code > kLast) {
+    return absl::DataLossError(
+        absl::StrCat("the error of an element is corrupt at byte ", reader.at()));
+  }
+  *error = OfOneElement(absl::Status(static_cast<absl::StatusCode>(code), texts[2]), texts[0],
+                        texts[1]);
+  return absl::OkStatus();
 }
 
 }  // namespace penstock::data

@@ -6,6 +6,10 @@
 //     0, then a shape that all rows have; or 1, then a shape for each row (rank, extents)
 //     numbers: the elements of all rows; strings: the lengths of all, then their bytes
 //
+// Or, in the place of an element that failed, its error:
+//
+//   0 | status code | origin, stage and message, each behind its length
+//
 // Names and types are not in it: the reader knows the spec.
 #pragma once
 
@@ -28,5 +32,11 @@ std::string SerializeRows(const Rows& rows, const ElementSpec& spec);
 // fits the spec; DataLoss names the byte.
 absl::StatusOr<BlockPtr> ParseRows(absl::string_view bytes, std::shared_ptr<const void> owner,
                                    const ElementSpec& spec);
+
+// An error OfOneElement.
+std::string SerializeError(const absl::Status& error);
+bool IsError(absl::string_view bytes);
+// `*error` is OfOneElement; DataLoss when the bytes are none.
+absl::Status ParseError(absl::string_view bytes, absl::Status* error);
 
 }  // namespace penstock::data

@@ -13,6 +13,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const data::ElementSpec spec = {
       {"s", DType::kString, {-1}}, {"f", DType::kF32, {-1, 2}}, {"b", DType::kBool, {}}};
   const auto owner = std::make_shared<const std::string>(reinterpret_cast<const char*>(data), size);
+  if (absl::Status error; data::IsError(*owner) && data::ParseError(*owner, &error).ok()) {
+    absl::Status again;
+    PENSTOCK_CHECK_OK(data::ParseError(data::SerializeError(error), &again));
+    PENSTOCK_CHECK(again == error);
+    return 0;
+  }
   const auto block = data::ParseRows(*owner, owner, spec);
   if (!block.ok()) return 0;
   data::Rows rows;

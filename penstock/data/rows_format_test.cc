@@ -9,6 +9,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/base/status.h"
+#include "penstock/data/stage.h"
+
 namespace penstock::data {
 namespace rows_format_test {
 
@@ -118,6 +121,27 @@ TEST(RowsFormat, RefusesShapesThatTheSpecHasNot) {
   ElementSpec other = kSpec;
   other.Set({"image", DType::kU8, {3, -1, 3}});
   EXPECT_FALSE(ParseRows(bytes, nullptr, other).ok());
+}
+
+TEST(RowsFormat, GivesBackErrorsOfElements) {
+  const absl::Status error = OfOneElement(absl::OutOfRangeError("too: far"), "a.tfrec:7:1", "Map");
+  const std::string bytes = SerializeError(error);
+  EXPECT_TRUE(IsError(bytes));
+  absl::Status parsed;
+  PENSTOCK_CHECK_OK(ParseError(bytes, &parsed));
+  EXPECT_EQ(parsed, error);  // the mark as well
+  EXPECT_TRUE(IsOfOneElement(parsed));
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_EQ(ParseError(absl::string_view(bytes).substr(0, size), &parsed).code(),
+              absl::StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(ParseError(bytes + "x", &parsed).ok());
+  std::string ok = bytes;
+  ok[1] = 0;  // an error that is none
+  EXPECT_FALSE(ParseError(ok, &parsed).ok());
+  Rows rows;
+  rows.Append(MakeBlock(3, true), 0, 3);
+  EXPECT_FALSE(IsError(SerializeRows(rows, kSpec)));
 }
 
 }  // namespace rows_format_test

@@ -51,7 +51,10 @@ class ScanStage : public Stage {
 
  private:
   std::shared_ptr<const RowStage> MapWith(const base::NamedArrays& initial_state) const {
-    auto state = std::make_shared<base::NamedArrays>(initial_state);
+    // Of its own: a function may write to the arrays of the state, and the next pass begins with
+    // the initial ones.
+    auto state = std::make_shared<base::NamedArrays>();
+    for (const auto& [name, array] : initial_state) state->Append(name, array.Clone());
     return MakeMapStage(
         "Scan",
         [function = function_, state](const base::NamedArrays& in, base::NamedArrays* out) {

@@ -104,7 +104,7 @@ class ShuffleNode : public Node {
         if (block != nullptr) blocks_.Drop(slot);
         block = &in.blocks()[range.block];
         slot = blocks_.Add(*block);
-        (*block)->charge.MoveTo(memory_);
+        ChargeTo(**block, memory_);
         blocks_.Use(slot, 1);  // until its rows are in
       }
       blocks_.Use(slot, range.count);

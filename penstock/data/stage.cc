@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 
 namespace penstock::data {
@@ -43,6 +44,7 @@ std::string StageCounters::hint() const {
 absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
                           absl::string_view stage) {
   absl::Status marked = base::WithContext(status, absl::StrCat(origin, ": ", stage));
+  if (base::IsOutOfMemory(status)) return marked;
   marked.SetPayload(kOfOneElement, absl::Cord(absl::StrCat(origin.size(), " ", origin, stage)));
   return marked;
 }
@@ -79,7 +81,12 @@ absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
   engine_.input_seconds_ = 0;
   const int64_t before = out->size();
   const double begin = engine_.Now();
-  absl::StatusOr<Poll> poll = DoNext(max_rows, out);
+  absl::StatusOr<Poll> poll = Poll::kPending;
+  try {
+    poll = DoNext(max_rows, out);
+  } catch (...) {
+    poll = base::WithContext(base::StatusOfException(), counters_.name());
+  }
   const double seconds = engine_.Now() - begin;
   const double own = seconds - engine_.input_seconds_;
   StageCounters::AddSeconds(counters_.busy_ns, own);

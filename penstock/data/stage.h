@@ -83,10 +83,11 @@ struct StageCounters {
     trace_ = trace;
     name_ = std::string(name);
   }
+  const std::string& name() const { return name_; }  // of the stage, for errors and traces
 
  private:
   base::Trace* trace_ = nullptr;
-  std::string name_;  // in the trace
+  std::string name_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<std::string> messages_;
@@ -95,7 +96,8 @@ struct StageCounters {
 
 // An error of one element, "origin: stage: " before its message: the node that gave it goes on with
 // the next one when it is asked again. IgnoreErrors leaves such elements out; every other error
-// ends the iterator.
+// ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one element: it
+// gets the text, and not the mark.
 absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
                           absl::string_view stage);
 bool IsOfOneElement(const absl::Status& status);
@@ -200,7 +202,8 @@ class Node {
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
   // way will wake the engine), or kEnd (then again and again). With an error nothing is appended;
-  // after one of a single element (IsOfOneElement) it goes on behind that element.
+  // after one of a single element (IsOfOneElement) it goes on behind that element. What DoNext
+  // throws becomes an error that names the stage.
   absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
   // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
   // Nodes that know how do it without computing the rows.

@@ -25,11 +25,15 @@ namespace penstock::data {
 namespace {
 
 constexpr int64_t kFormat = 2;
+// Elements that failed are stored as well. Not the format of all: an older version of this program
+// makes anew what it cannot read.
+constexpr int64_t kFormatWithErrors = 3;
 constexpr absl::string_view kFileSuffix = ".tfrec";
 // An element is as large as it is.
 constexpr int64_t kMostRecordBytes = int64_t{1} << 40;
 
 struct Manifest {
+  int64_t format = kFormat;
   std::vector<std::string> files;
   std::vector<int64_t> sizes;
   int64_t elements = 0;
@@ -62,7 +66,7 @@ void PutSpec(const ElementSpec& spec, record::ExampleBuilder& example) {
 
 absl::Status WriteManifest(io::FileSystem& fs, const StoredRowsKey& key, const Manifest& manifest) {
   record::ExampleBuilder example;
-  example.SetInt64("format", kFormat);
+  example.SetInt64("format", manifest.format);
   example.SetBytesList(
       "files", std::vector<absl::string_view>(manifest.files.begin(), manifest.files.end()));
   example.SetInt64List("sizes", manifest.sizes);
@@ -125,8 +129,8 @@ std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& ke
   if (!block.ok() || block->size() != 1) return std::nullopt;
   const auto features = record::ReadExample(block->records[0]);
   Manifest manifest;
-  int64_t format = 0;
-  if (!features.ok() || !Get<int64_t>(*features, "format", &format) || format != kFormat ||
+  if (!features.ok() || !Get<int64_t>(*features, "format", &manifest.format) ||
+      (manifest.format != kFormat && manifest.format != kFormatWithErrors) ||
       !GetList<absl::string_view>(*features, "files", &manifest.files) ||
       !GetList<int64_t>(*features, "sizes", &manifest.sizes) ||
       !Get<int64_t>(*features, "elements", &manifest.elements) ||
@@ -214,15 +218,21 @@ class StoredRowsReader : public FileReader {
       next_ = 0;
       if (records_.empty()) return FileBlock();
     }
-    auto block = ParseRows(records_.records[next_], records_.owner, spec_);
-    if (!block.ok()) {
-      return WithAdvice(base::WithContext(block.status(), records_.Where(next_)));
-    }
-    const auto bytes = static_cast<int64_t>(records_.records[next_++].size());
-    return FileBlock{.block = *std::move(block), .bytes = bytes};
+    const absl::string_view record = records_.records[next_];
+    FileBlock out = {.block = nullptr, .bytes = static_cast<int64_t>(record.size())};
+    const absl::Status parsed = Parse(record, &out);
+    if (!parsed.ok()) return WithAdvice(base::WithContext(parsed, records_.Where(next_)));
+    ++next_;
+    return out;
   }
 
  private:
+  absl::Status Parse(absl::string_view record, FileBlock* out) const {
+    if (IsError(record)) return ParseError(record, &out->error);
+    PENSTOCK_ASSIGN_OR_RETURN(out->block, ParseRows(record, records_.owner, spec_));
+    return absl::OkStatus();
+  }
+
   const std::unique_ptr<record::TfRecordReader> reader_;
   const ElementSpec spec_;
   record::RecordBlock records_;
@@ -306,9 +316,19 @@ absl::Status StoredRowsWriter::CloseFile() {
 }
 
 absl::Status StoredRowsWriter::Append(const Rows& rows) {
-  if (writer_ == nullptr) PENSTOCK_RETURN_IF_ERROR(OpenFile());
   elements_ += rows.size();
-  PENSTOCK_RETURN_IF_ERROR(writer_->Append(SerializeRows(rows, key_.spec)));
+  return AppendRecord(SerializeRows(rows, key_.spec));
+}
+
+absl::Status StoredRowsWriter::AppendError(const absl::Status& error) {
+  ++elements_;
+  has_errors_ = true;
+  return AppendRecord(SerializeError(error));
+}
+
+absl::Status StoredRowsWriter::AppendRecord(absl::string_view record) {
+  if (writer_ == nullptr) PENSTOCK_RETURN_IF_ERROR(OpenFile());
+  PENSTOCK_RETURN_IF_ERROR(writer_->Append(record));
   return writer_->offset() < shard_bytes_ ? absl::OkStatus() : CloseFile();
 }
 
@@ -316,7 +336,8 @@ absl::Status StoredRowsWriter::Publish() {
   if (files_.empty()) PENSTOCK_RETURN_IF_ERROR(OpenFile());
   if (writer_ != nullptr) PENSTOCK_RETURN_IF_ERROR(CloseFile());
   return WriteManifest(*fs_, key_,
-                       {.files = files_,
+                       {.format = has_errors_ ? kFormatWithErrors : kFormat,
+                        .files = files_,
                         .sizes = sizes_,
                         .elements = elements_,
                         .pipeline = key_.pipeline,

@@ -3,7 +3,8 @@
 //
 //   KIND.manifest             one record (TFRecord, so with a checksum): what is stored, of which
 //                             pipeline, in which files
-//   KIND-<random>-<n>.tfrec   the elements in their order, some in each record (rows_format.h)
+//   KIND-<random>-<n>.tfrec   the elements in their order, some in each record (rows_format.h), and
+//                             the errors of those that failed, in their places
 //   KIND.lock                 locked (flock) by the one that writes; the kernel unlocks it when he
 //                             dies. Only on a local disk.
 //
@@ -46,7 +47,7 @@ absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileS
 struct StoredRows {
   ElementSpec spec;
   std::vector<std::string> files;  // in order
-  int64_t elements = 0;
+  int64_t elements = 0;  // those that are errors included
 };
 // NotFound: nothing, or nothing whole.
 absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string& kind,
@@ -64,12 +65,14 @@ class StoredRowsWriter {
       std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key, int64_t shard_bytes);
 
   absl::Status Append(const Rows& rows);
+  absl::Status AppendError(const absl::Status& error);  // OfOneElement
   // After all rows. Destroyed without it, a writer leaves nothing that is read.
   absl::Status Publish();
 
  private:
   StoredRowsWriter(std::shared_ptr<io::FileSystem> fs, const StoredRowsKey& key,
                    int64_t shard_bytes, io::FileDescriptor lock);
+  absl::Status AppendRecord(absl::string_view record);
   absl::Status OpenFile();
   absl::Status CloseFile();
 
@@ -82,6 +85,7 @@ class StoredRowsWriter {
   std::vector<int64_t> sizes_;      // of those that are closed
   std::unique_ptr<record::TfRecordWriter> writer_;
   int64_t elements_ = 0;
+  bool has_errors_ = false;
 };
 
 }  // namespace penstock::data

@@ -40,8 +40,7 @@ class UnbatchNode : public Node {
       Rows batch;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(1, &batch));
       if (poll != Poll::kReady) return poll;
-      const auto [block, row] = batch.At(0);
-      absl::StatusOr<BlockPtr> rows = Split(*block, row);
+      absl::StatusOr<BlockPtr> rows = Split(batch.blocks()[0], batch.ranges()[0].begin);
       if (!rows.ok()) {
         return OfOneElement(rows.status(), batch.OriginOf(0), "Unbatch");
       }
@@ -59,8 +58,10 @@ class UnbatchNode : public Node {
   };
 
   // The rows of a batch, in its memory.
-  absl::StatusOr<BlockPtr> Split(const Block& batch, int64_t row) const {
+  absl::StatusOr<BlockPtr> Split(const BlockPtr& batches, int64_t row) const {
+    const Block& batch = *batches;
     auto block = std::make_shared<Block>();
+    block->views = {batches};
     for (size_t c = 0; c < columns_.size(); ++c) {
       const UnbatchedColumn& column = columns_[c];
       base::Array values = batch.columns[column.values].Row(row);

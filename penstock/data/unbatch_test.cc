@@ -38,7 +38,7 @@ TEST(Unbatch, GivesTheRowsOfBatches) {
 
 TEST(Unbatch, CopiesNothing) {
   const Array x = Array::Zeros(DType::kF32, {4, 8, 2});
-  auto iterator = Dataset::FromArrays({{"x", x}}).Unbatch().MakeIterator();
+  auto iterator = testing::OwnedRows({{"x", x}}).Unbatch().MakeIterator();
   NamedArrays element;
   for (int64_t i = 0; i < 32; ++i) {
     ASSERT_TRUE(*(*iterator)->Next(&element));
@@ -88,7 +88,7 @@ TEST(Rebatch, GivesWhatABatchOfThatSizeWould) {
 
 TEST(Rebatch, CopiesOnlyWhatStandsInTwoBatches) {
   const Array x = Array::Zeros(DType::kF32, {2, 9, 64});
-  auto iterator = Dataset::FromArrays({{"x", x}}).Rebatch(6).MakeIterator();
+  auto iterator = testing::OwnedRows({{"x", x}}).Rebatch(6).MakeIterator();
   NamedArrays batch;
   ASSERT_TRUE(*(*iterator)->Next(&batch));
   EXPECT_EQ(batch.Find("x")->raw(), x.raw());

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_node.h"
 #include "penstock/data/stage.h"
@@ -21,7 +22,8 @@ class WindowNode : public Node {
         shift_(shift),
         stride_(stride),
         span_((size - 1) * stride + 1),
-        drop_remainder_(drop_remainder) {}
+        drop_remainder_(drop_remainder),
+        need_(context.memory) {}
 
  protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
@@ -33,9 +35,11 @@ class WindowNode : public Node {
       ended_ = poll == Poll::kEnd;
     }
     while (!ended_ && ahead_.size() < span_) {
+      const size_t held = ahead_.blocks().size();
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(span_ - ahead_.size(), &ahead_));
       if (poll == Poll::kPending) return poll;
       ended_ = poll == Poll::kEnd;
+      PENSTOCK_RETURN_IF_ERROR(Hold(held));
     }
     if (ahead_.empty() || (drop_remainder_ && ahead_.size() < span_)) return Poll::kEnd;
     Emit(out);
@@ -44,6 +48,17 @@ class WindowNode : public Node {
   }
 
  private:
+  // A window needs all of its rows at once. Charges those of its blocks that came in last.
+  absl::Status Hold(size_t first_block) {
+    for (const BlockPtr& block : absl::MakeConstSpan(ahead_.blocks()).subspan(first_block)) {
+      ChargeTo(*block, memory_);
+    }
+    const absl::Status status = need_.Set(memory_->charged());
+    if (status.ok()) return status;
+    return base::WithContext(status, absl::StrCat("with ", ahead_.size(), " of the ", span_,
+                                                  " elements over which a Window reaches"));
+  }
+
   // Lets go of the rows before the next window, and of their blocks.
   void Pass() {
     const int64_t part = std::min(to_pass_, ahead_.size());
@@ -66,6 +81,7 @@ class WindowNode : public Node {
   const int64_t size_, shift_, stride_;
   const int64_t span_;  // from the first row of a window to its last
   const bool drop_remainder_;
+  MemoryNeed need_;
   Rows ahead_;           // from the first row of the next window on, at most its span
   int64_t to_pass_ = 0;  // rows before that one
   bool ended_ = false;
@@ -81,6 +97,7 @@ class WindowStage : public Stage {
     return absl::StrCat(size_, ", shift=", shift_, ", stride=", options_.stride,
                         options_.drop_remainder ? ", drop remainder" : "");
   }
+  std::string memory_advice() const override { return "smaller windows"; }
   // Where windows overlap, elements are computed before, or it would be done for each window.
   bool only_selects() const override { return shift_ > (size_ - 1) * options_.stride; }
 

@@ -84,7 +84,10 @@ class ZipNode : public Node {
   };
   // From so many rows on a block of views is better than a longer one of lists.
   static constexpr int64_t kEnoughForViews = 16;
+  // A block of lists holds all blocks that its rows are in until the last of its rows has gone, so
+  // it has few rows where they are large.
   static constexpr int64_t kMostInLists = 256;
+  static constexpr int64_t kMostBytesInLists = 256 << 10;
 
   // Does a step with every input, so that all of them get to work. The first that is not ready
   // decides, whatever others say: the answer does not depend on which of them is faster.
@@ -146,21 +149,28 @@ class ZipNode : public Node {
       rows = std::min(rows, input.queue.rows().size());
       together = std::min<int64_t>(together, input.queue.rows().ranges()[0].count);
     }
-    rows = together >= kEnoughForViews ? together : std::min(rows, kMostInLists);
+    const int64_t most_in_lists = std::clamp<int64_t>(
+        kMostBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMostInLists);
+    rows = together >= kEnoughForViews ? together : std::min(rows, most_in_lists);
     auto block = std::make_shared<Block>();
     block->rows = rows;
     std::vector<Origins> origins;
+    int64_t bytes = 0;
     for (Input& input : inputs_) {
       Rows taken;
       input.queue.rows().MoveFront(rows, &taken);
       AddColumns(taken, &block->columns);
       origins.push_back(taken.AllOrigins());
+      block->views.insert(block->views.end(), taken.blocks().begin(), taken.blocks().end());
+      bytes += taken.Bytes();
     }
+    row_bytes_ = bytes / rows;
     block->origins.Append(std::make_shared<ZippedOrigins>(std::move(origins)), 0, rows);
     return block;
   }
 
   std::vector<Input> inputs_;  // none after the end
+  int64_t row_bytes_ = kMostBytesInLists;  // as measured last; the first block is of one row
 };
 
 class ZipStage : public Stage {

@@ -114,6 +114,22 @@ Dataset TestSource(SourceOptions options, std::shared_ptr<SourceCounts> counts) 
   return Dataset::From(std::make_shared<SourceStage>(options, std::move(counts)));
 }
 
+Dataset OwnedRows(base::NamedArrays arrays) {
+  ElementSpec spec;
+  for (const auto& [name, array] : arrays) {
+    spec.Set({name, array.dtype(), array.shape().RowShape()});
+  }
+  const auto make = [arrays = std::move(arrays)](const GeneratorContext&) -> ElementGenerator {
+    return [arrays, i = int64_t{0}](base::NamedArrays* element) mutable -> absl::StatusOr<bool> {
+      if (i == arrays[0].second.dim(0)) return false;
+      for (const auto& [name, array] : arrays) element->Set(name, array.Row(i));
+      ++i;
+      return true;
+    };
+  };
+  return Dataset::FromGenerator(make, std::move(spec));
+}
+
 std::string PrintedRow(int64_t i) {
   const float f = static_cast<float>(i);
   return PrintElement({{"x", Array::Scalar<int64_t>(i)},
