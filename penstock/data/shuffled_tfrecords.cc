@@ -67,7 +67,7 @@ class OpenFiles {
     {
       std::lock_guard lock(mutex_);
       const auto found = std::find_if(open_.begin(), open_.end(),
-                                      [&](const auto& file) { return file->uri() == uri; });
+                                      [&](const auto& file) { return file->full_uri() == uri; });
       if (found != open_.end()) {
         open_.splice(open_.begin(), open_, found);
         return open_.front();

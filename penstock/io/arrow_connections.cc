@@ -1,6 +1,7 @@
 #include "penstock/io/arrow_connections.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -9,12 +10,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include <arrow/filesystem/filesystem.h>
+#include <arrow/filesystem/s3fs.h>
 #include <dlfcn.h>
 
+#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_status.h"
 #include "penstock/io/gcs_endpoint.h"
 #include "penstock/io/google_credentials.h"
+#include "penstock/io/http_retry.h"
 
 namespace penstock::io {
 namespace {
@@ -47,6 +51,38 @@ arrow::Status LoadS3() {
   return arrow::fs::LoadFileSystemFactories(module.c_str());
 }
 
+// Arrow's own strategy gives up after 6 seconds; this one is that of http_retry.h, as far as a client
+// can be told that asks for a number of attempts and not for the time: 10 more within 64 to 80 s.
+class PatientRetries : public arrow::fs::S3RetryStrategy {
+ public:
+  bool ShouldRetry(const AWSErrorDetail& error, int64_t attempted_retries) override {
+    return error.should_retry && attempted_retries < 10;
+  }
+  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t attempted_retries) override {
+    base::Random random(base::MixSeeds(seed_, draws_++));
+    return static_cast<int64_t>(1000 * RetryDelayCeiling(static_cast<int>(attempted_retries)) *
+                                (0.8 + 0.2 * random.Uniform()));
+  }
+
+ private:
+  const uint64_t seed_ = base::EntropySeed();
+  std::atomic<uint64_t> draws_ = 0;
+};
+
+// What no URI can say.
+arrow::fs::FileSystemFactoryOptions OptionsOf(const Uri& uri) {
+  if (uri.scheme != "s3") return {};
+  return {{"retry_strategy",
+           std::shared_ptr<arrow::fs::S3RetryStrategy>(std::make_shared<PatientRetries>())}};
+}
+
+// The client library of Google would say "No such file" at the first request, as of an object.
+absl::Status CheckGoogleCredentials(const Uri& uri) {
+  const std::string file = FindGcsEndpoint(uri).anonymous ? "" : GoogleCredentialsFile();
+  if (file.empty()) return absl::OkStatus();
+  return CheckGoogleCredentialsFile(file);
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const Uri& uri) {
@@ -75,14 +111,15 @@ absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(con
   if (const auto it = open_.find(key); it != open_.end()) return it->second;
   const bool first_s3 = uri.scheme == "s3" && !s3_loaded_;
   if (first_s3) {
-    PENSTOCK_RETURN_IF_ARROW_ERROR(LoadS3(), "load what s3:// needs for", uri);
+    PENSTOCK_RETURN_IF_ERROR(FromArrowConnecting(LoadS3(), "load what s3:// needs for", uri));
     s3_loaded_ = true;
   }
-  auto made = arrow::fs::FileSystemFromUri(ArrowUri(uri));
+  if (uri.scheme == "gs") PENSTOCK_RETURN_IF_ERROR(CheckGoogleCredentials(uri));
+  auto made = arrow::fs::FileSystemFromUriAndOptions(ArrowUri(uri), OptionsOf(uri));
   // The client of AWS may crash when the process ends, unless it is shut down first: so this must
   // be said after the client has made what the process's end destroys.
   if (first_s3) std::atexit([] { arrow::fs::EnsureFinalized(); });
-  PENSTOCK_RETURN_IF_ARROW_ERROR(made.status(), "reach", uri);
+  PENSTOCK_RETURN_IF_ERROR(FromArrowConnecting(made.status(), "reach", uri));
   return open_[key] = *std::move(made);
 }
 
@@ -94,8 +131,8 @@ std::string ArrowConnections::ArrowUri(Uri uri) {
     absl::StrAppend(&uri.options, uri.options.empty() ? "" : "&", key, "=", value);
   };
   if (uri.scheme == "gs") {
-    // Arrow's own is 15 minutes of silence.
-    set_default("retry_limit_seconds", "60");
+    // Arrow's own is 15 minutes of silence. As in http_retry.h.
+    set_default("retry_limit_seconds", absl::StrCat(kRetryLimitSeconds));
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     if (endpoint.from_environment) set_default("endpoint_override", endpoint.host);
     if (endpoint.anonymous || (uri.user.empty() && !HasGoogleCredentials())) uri.user = "anonymous";

@@ -17,11 +17,19 @@
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_connections.h"
 #include "penstock/io/arrow_status.h"
+#include "penstock/io/network_wait.h"
 #include "penstock/io/posix_error.h"
+#include "penstock/io/service_error.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
 namespace {
+
+// Arrow's clients retry by themselves, within the limit of http_retry.h, and tell nothing of it.
+std::unique_ptr<NetworkWait> WaitFor(absl::string_view doing, const Uri& uri) {
+  return std::make_unique<NetworkWait>(NetworkWaits::Default(),
+                                       absl::StrCat(doing, " '", DisplayUri(uri), "'"));
+}
 
 class ArrowRandomAccessFile : public RandomAccessFile {
  public:
@@ -31,18 +39,19 @@ class ArrowRandomAccessFile : public RandomAccessFile {
 
   absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
     if (offset < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(uri(), ": negative offset ", offset));
+      return absl::InvalidArgumentError(absl::StrCat(DisplayUri(uri_), ": negative offset ", offset));
     }
     // A service refuses a range that begins at the end, and any range of an empty object.
     const int64_t wanted = std::min<int64_t>(out.size(), size() - std::min(offset, size()));
     int64_t done = 0;
     while (done < wanted) {
+      const auto wait = WaitFor("read", uri_);
       auto n = file_->ReadAt(offset + done, wanted - done, out.data() + done);
       PENSTOCK_RETURN_IF_ARROW_ERROR(n.status(), "read", uri_);
       if (*n == 0) {
-        return absl::DataLossError(absl::StrCat(uri(), ":", offset + done,
-                                                ": the file ended here, but has ", size(),
-                                                " bytes; it may have been replaced"));
+        return absl::AbortedError(absl::StrCat(DisplayUri(uri_), ":", offset + done,
+                                               ": the file ended here, but had ", size(),
+                                               " bytes; it may have been replaced"));
       }
       done += *n;
     }
@@ -63,6 +72,7 @@ class ArrowInputStream : public InputStream {
     int64_t done = 0;
     const auto wanted = static_cast<int64_t>(out.size());
     while (done < wanted) {
+      const auto wait = WaitFor("read", uri_);
       auto n = stream_->Read(wanted - done, out.data() + done);
       PENSTOCK_RETURN_IF_ARROW_ERROR(n.status(), "read", uri_);
       if (*n == 0) break;
@@ -103,13 +113,16 @@ class ArrowOutputStream : public OutputStream {
   absl::Status Close() override {
     if (status_.ok()) status_ = Send();
     PENSTOCK_RETURN_IF_ERROR(status_);
-    status_ = absl::FailedPreconditionError(absl::StrCat("'", uri(), "' was closed before"));
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("'", DisplayUri(uri_), "' was closed before"));
+    const auto wait = WaitFor("publish", uri_);
     const std::shared_ptr<arrow::io::OutputStream> stream = std::move(stream_);
     return FromArrow(stream->Close(), "publish", uri_);
   }
 
  private:
   absl::Status Send() {
+    const auto wait = WaitFor("write to", uri_);
     if (stream_ == nullptr) {
       auto opened = fs_->OpenOutputStream(path_);
       PENSTOCK_RETURN_IF_ARROW_ERROR(opened.status(), "create", uri_);
@@ -143,11 +156,13 @@ class ArrowOutputStream : public OutputStream {
   absl::Status status_;
 };
 
-// A URI, the connection that serves it, and the name Arrow knows it by: "bucket/folder/name".
+// A URI, the connection that serves it, and the name Arrow knows it by: "bucket/folder/name". Every
+// call of Arrow that may wait for the network begins with one, which reports it while it lives.
 struct Place {
   Uri uri;
   std::string path;
   std::shared_ptr<arrow::fs::FileSystem> fs;
+  std::unique_ptr<NetworkWait> wait;
 };
 
 class ArrowFileSystem : public FileSystem {
@@ -196,6 +211,7 @@ class ArrowFileSystem : public FileSystem {
     const size_t start = place.path.size() + 1;
     std::map<std::string, FileInfo> found;  // by path
     for (const arrow::fs::FileInfo& entry : entries) {
+      if (!IsAddressable(PathBehindBucket(entry.path()))) continue;
       const size_t slash = entry.path().find('/', start);
       if (slash == std::string::npos) {
         found.insert_or_assign(entry.path(), ToFileInfo(entry, place.uri));
@@ -216,7 +232,7 @@ class ArrowFileSystem : public FileSystem {
     std::sort(entries.begin(), entries.end(), arrow::fs::FileInfo::ByPath());
     std::vector<FileInfo> out;
     for (const arrow::fs::FileInfo& entry : entries) {
-      if (entry.IsFile()) out.push_back(ToFileInfo(entry, place.uri));
+      if (entry.IsFile() && IsAddressable(PathBehindBucket(entry.path()))) out.push_back(ToFileInfo(entry, place.uri));
     }
     return out;
   }
@@ -230,10 +246,11 @@ class ArrowFileSystem : public FileSystem {
   absl::Status RemoveRecursively(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const Place place, FolderPlace(uri));
     if (place.uri.path.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("refused to remove the bucket '", uri, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("refused to remove the bucket '", DisplayUri(place.uri), "'"));
     }
     PENSTOCK_ASSIGN_OR_RETURN(const arrow::fs::FileInfo info, Info(place));
-    if (!info.IsDirectory()) return IsAFileError(uri);
+    if (!info.IsDirectory()) return IsAFileError(DisplayUri(place.uri));
     const absl::Status status = FromArrow(place.fs->DeleteDir(place.path), "remove", place.uri);
     // Last of all Arrow removes the object that marks the folder; there need not be one.
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
@@ -249,6 +266,7 @@ class ArrowFileSystem : public FileSystem {
   absl::StatusOr<Place> FolderPlace(absl::string_view text) {
     Place place;
     PENSTOCK_ASSIGN_OR_RETURN(place.uri, ParseUri(text));
+    place.wait = WaitFor("reach", place.uri);
     if (absl::EndsWith(place.uri.path, "/")) place.uri.path.pop_back();
     PENSTOCK_ASSIGN_OR_RETURN(place.fs, connections_.For(place.uri));
     place.path = place.uri.bucket;
@@ -258,7 +276,7 @@ class ArrowFileSystem : public FileSystem {
 
   absl::StatusOr<Place> FilePlace(absl::string_view text) {
     PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, ParseUri(text));
-    if (uri.path.empty() || absl::EndsWith(uri.path, "/")) return IsAFolderError(text);
+    if (uri.path.empty() || absl::EndsWith(uri.path, "/")) return IsAFolderError(DisplayUri(uri));
     return FolderPlace(text);
   }
 
@@ -273,15 +291,20 @@ class ArrowFileSystem : public FileSystem {
     return *std::move(info);
   }
 
-  // A file that was not found may be a folder, and a folder a file: worth another question.
+  // What was not found may be a folder, and a folder a file: worth a second look, which also tells a
+  // service's 404 from one of something in between.
   static absl::Status Explain(const arrow::Status& error, absl::string_view doing,
                               const Place& place) {
     const absl::Status status = FromArrow(error, doing, place.uri);
     if (!absl::IsNotFound(status)) return status;
     const auto info = Info(place);
-    if (!info.ok()) return status;
+    if (!info.ok()) return info.status();
     if (info->IsDirectory()) return IsAFolderError(DisplayUri(place.uri));
-    return doing == "list" ? IsAFileError(DisplayUri(place.uri)) : status;
+    if (doing == "list") return IsAFileError(DisplayUri(place.uri));
+    return ServiceError(absl::StatusCode::kUnavailable,
+                        "it was not found, and then it was; is something between here and the "
+                        "service?",
+                        doing, place.uri);
   }
 
   static absl::StatusOr<arrow::fs::FileInfoVector> Select(const Place& place, bool recursive) {
@@ -296,9 +319,14 @@ class ArrowFileSystem : public FileSystem {
     return Explain(entries.status(), "list", place);
   }
 
+  // Of "bucket/folder/name".
+  static std::string PathBehindBucket(const std::string& path) {
+    const size_t slash = path.find('/');
+    return slash == std::string::npos ? "" : path.substr(slash + 1);
+  }
+
   static FileInfo ToFileInfo(const arrow::fs::FileInfo& info, Uri uri) {
-    const size_t slash = info.path().find('/');
-    uri.path = slash == std::string::npos ? "" : info.path().substr(slash + 1);
+    uri.path = PathBehindBucket(info.path());
     FileInfo out;
     out.uri = FormatUri(uri);
     out.is_directory = info.IsDirectory();

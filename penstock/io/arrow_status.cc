@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include <arrow/status.h>
 #include <arrow/util/io_util.h>
 
@@ -11,42 +12,79 @@
 namespace penstock::io {
 namespace {
 
-// Arrow keeps the services' codes only in the text.
+// Arrow keeps the services' codes only in the text: "google::cloud::Status(NOT_FOUND: ...)", "AWS
+// Error NO_SUCH_KEY during ...", "AWS Error UNKNOWN (HTTP status 404) during ...".
 struct ErrorRow {
-  const char* text;
-  absl::StatusCode code;
+  const char* code;
+  absl::StatusCode status;
 };
 
-constexpr ErrorRow kErrors[] = {
+constexpr ErrorRow kGoogleErrors[] = {
     {"NOT_FOUND", absl::StatusCode::kNotFound},
-    {"No such file or directory", absl::StatusCode::kNotFound},
-    {"No such directory", absl::StatusCode::kNotFound},
+    {"PERMISSION_DENIED", absl::StatusCode::kPermissionDenied},
+    {"UNAUTHENTICATED", absl::StatusCode::kUnauthenticated},
+    {"RESOURCE_EXHAUSTED", absl::StatusCode::kResourceExhausted},
+    {"INVALID_ARGUMENT", absl::StatusCode::kInvalidArgument},
+    {"FAILED_PRECONDITION", absl::StatusCode::kFailedPrecondition},
+    {"ABORTED", absl::StatusCode::kAborted},
+    {"OUT_OF_RANGE", absl::StatusCode::kOutOfRange},
+    {"UNIMPLEMENTED", absl::StatusCode::kUnimplemented},
+    {"ALREADY_EXISTS", absl::StatusCode::kAlreadyExists},
+};
+
+constexpr ErrorRow kAwsErrors[] = {
     {"NO_SUCH_BUCKET", absl::StatusCode::kNotFound},
     {"NO_SUCH_KEY", absl::StatusCode::kNotFound},
-    {"PERMISSION_DENIED", absl::StatusCode::kPermissionDenied},
-    {"UNAUTHENTICATED", absl::StatusCode::kPermissionDenied},
+    {"RESOURCE_NOT_FOUND", absl::StatusCode::kNotFound},
     {"ACCESS_DENIED", absl::StatusCode::kPermissionDenied},
-    {"INVALID_ACCESS_KEY_ID", absl::StatusCode::kPermissionDenied},
-    {"SIGNATURE_DOES_NOT_MATCH", absl::StatusCode::kPermissionDenied},
-    {"HTTP status 401", absl::StatusCode::kPermissionDenied},
-    {"HTTP status 403", absl::StatusCode::kPermissionDenied},
-    {"RESOURCE_EXHAUSTED", absl::StatusCode::kResourceExhausted},
-    {"UNAVAILABLE", absl::StatusCode::kUnavailable},
-    {"DEADLINE_EXCEEDED", absl::StatusCode::kUnavailable},
-    {"NETWORK_CONNECTION", absl::StatusCode::kUnavailable},
-    {"SLOW_DOWN", absl::StatusCode::kUnavailable},
-    {"THROTTLING", absl::StatusCode::kUnavailable},
-    {"Could not connect", absl::StatusCode::kUnavailable},
-    {"Could not resolve", absl::StatusCode::kUnavailable},
+    {"INVALID_ACCESS_KEY_ID", absl::StatusCode::kUnauthenticated},
+    {"SIGNATURE_DOES_NOT_MATCH", absl::StatusCode::kUnauthenticated},
+    {"MISSING_AUTHENTICATION_TOKEN", absl::StatusCode::kUnauthenticated},
+    {"UNRECOGNIZED_CLIENT", absl::StatusCode::kUnauthenticated},
+    {"EXPIRED_TOKEN", absl::StatusCode::kUnauthenticated},
+    {"INVALID_CLIENT_TOKEN_ID", absl::StatusCode::kUnauthenticated},
+    {"INVALID_PARAMETER_VALUE", absl::StatusCode::kInvalidArgument},
+    {"VALIDATION", absl::StatusCode::kInvalidArgument},
 };
 
+// The word behind `prefix` in `text`; empty when there is no such prefix.
+absl::string_view WordBehind(absl::string_view text, absl::string_view prefix) {
+  const size_t begin = text.find(prefix);
+  if (begin == absl::string_view::npos) return "";
+  const absl::string_view rest = text.substr(begin + prefix.size());
+  return rest.substr(0, rest.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"));
+}
+
+// All others are the network's, or of something between here and the service: 404 without an error
+// code of S3, pages that cannot be parsed.
+template <size_t kRows>
+absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
+  for (const ErrorRow& row : rows) {
+    if (code == row.code) return row.status;
+  }
+  return absl::StatusCode::kUnavailable;
+}
+
 absl::StatusCode CodeOf(const arrow::Status& status) {
-  if (arrow::internal::ErrnoFromStatus(status) == ENOENT) return absl::StatusCode::kNotFound;
-  for (const ErrorRow& row : kErrors) {
-    if (absl::StrContains(status.message(), row.text)) return row.code;
+  const absl::string_view text = status.message();
+  if (const absl::string_view code = WordBehind(text, "google::cloud::Status("); !code.empty()) {
+    return Lookup(kGoogleErrors, code);
+  }
+  if (const absl::string_view code = WordBehind(text, "AWS Error "); !code.empty()) {
+    const absl::string_view http = WordBehind(text, "(HTTP status ");
+    if (http == "401") return absl::StatusCode::kUnauthenticated;
+    if (http == "403") return absl::StatusCode::kPermissionDenied;
+    if (http == "301" || http == "400") return absl::StatusCode::kInvalidArgument;
+    return Lookup(kAwsErrors, code);
+  }
+  // Arrow's own, after a service said that there is nothing: "No such file or directory 'bucket/x'".
+  if (arrow::internal::ErrnoFromStatus(status) == ENOENT ||
+      absl::StartsWith(text, "No such file or directory '")) {
+    return absl::StatusCode::kNotFound;
   }
   if (status.IsInvalid()) return absl::StatusCode::kInvalidArgument;
   if (status.IsOutOfMemory()) return absl::StatusCode::kResourceExhausted;
+  if (status.IsNotImplemented()) return absl::StatusCode::kUnimplemented;
   return absl::StatusCode::kUnknown;
 }
 
@@ -55,6 +93,13 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri) {
   if (status.ok()) return absl::OkStatus();
   return ServiceError(CodeOf(status), status.message(), doing, uri);
+}
+
+absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,
+                                 const Uri& uri) {
+  const absl::Status error = FromArrow(status, doing, uri);
+  if (!absl::IsNotFound(error)) return error;
+  return ServiceError(absl::StatusCode::kFailedPrecondition, status.message(), doing, uri);
 }
 
 }  // namespace penstock::io

@@ -1,4 +1,6 @@
-// Arrow's errors as ours.
+// Arrow's errors as ours. What the services' clients report, and only that, is NotFound: no text that
+// happens to say so. Errors of the network, and answers that are not the service's own, are
+// Unavailable.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,8 +15,13 @@ class Status;
 
 namespace penstock::io {
 
-// "cannot open 'gs://b/x': no right to it; ...".
+// "cannot open 'gs://b/x': permission denied; ...".
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri);
+
+// An error of connecting, before any object was asked for: what is not found then is something else,
+// such as a file of credentials or a library.
+absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,
+                                 const Uri& uri);
 
 }  // namespace penstock::io
 

@@ -1,6 +1,7 @@
 #include "penstock/io/aws_credentials.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -110,6 +111,31 @@ absl::StatusOr<AwsCredentials> FindAwsCredentials(const Uri& uri) {
                     IsElsewhere(config, section) || IsElsewhere(keys, profile) ||
                     EnvironmentSaysElsewhere();
   return found;
+}
+
+AwsKeys::AwsKeys(Uri uri, AwsCredentials found, base::Clock* clock)
+    : uri_(std::move(uri)),
+      clock_(clock),
+      key_(std::move(found.key)),
+      found_at_(clock->Seconds()) {}
+
+std::optional<AwsKey> AwsKeys::Get() {
+  std::lock_guard lock(mutex_);
+  if (clock_->Seconds() >= found_at_ + kRereadSeconds) Find();
+  return key_;
+}
+
+bool AwsKeys::Reread(absl::string_view refused_id) {
+  std::lock_guard lock(mutex_);
+  if (key_ && key_->id == refused_id) Find();
+  return key_ && key_->id != refused_id;
+}
+
+void AwsKeys::Find() {
+  found_at_ = clock_->Seconds();
+  auto found = FindAwsCredentials(uri_);
+  // A file that is being written may have no key for a moment: the old one still serves.
+  if (found.ok() && found->key) key_ = std::move(found->key);
 }
 
 }  // namespace penstock::io

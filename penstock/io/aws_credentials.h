@@ -13,12 +13,14 @@
 // AWS_EC2_METADATA_DISABLED=true, requests are anonymous.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/io/aws_signature.h"
 #include "penstock/io/uri.h"
 
@@ -31,6 +33,31 @@ struct AwsCredentials {
 };
 
 absl::StatusOr<AwsCredentials> FindAwsCredentials(const Uri& uri);
+
+// The key of requests, looked for again every 5 minutes and when the service refuses it: programs
+// that renew keys for a while write them into the files. Any thread may use it.
+class AwsKeys {
+ public:
+  static constexpr double kRereadSeconds = 300;
+
+  // `found` is what FindAwsCredentials found for `uri` just now.
+  AwsKeys(Uri uri, AwsCredentials found, base::Clock* clock);
+
+  // None: anonymous.
+  std::optional<AwsKey> Get();
+  // The service refused a request signed with the key of that id. Whether there is another key now.
+  bool Reread(absl::string_view refused_id);
+
+ private:
+  void Find();
+
+  const Uri uri_;
+  base::Clock* const clock_;
+
+  std::mutex mutex_;
+  std::optional<AwsKey> key_;  // guarded by mutex_
+  double found_at_;
+};
 
 // The value of `name` in a section ("default", "profile x") of an INI file; "" when there is none.
 std::string IniValue(absl::string_view text, absl::string_view section, absl::string_view name);

@@ -156,7 +156,7 @@ class KeepingInputStream : public InputStream {
  public:
   KeepingInputStream(std::shared_ptr<DiskCache> cache, std::string name, std::string version,
                      std::unique_ptr<InputStream> in)
-      : InputStream(in->uri()),
+      : InputStream(in->full_uri()),
         cache_(std::move(cache)),
         name_(std::move(name)),
         version_(std::move(version)),
@@ -243,7 +243,7 @@ class CachingFileSystem : public ForwardingFileSystem {
   std::string VersionOf(const File& file) {
     std::string version = file.version();
     if (!version.empty()) return version;
-    const auto info = next().Stat(file.uri());
+    const auto info = next().Stat(file.full_uri());
     if (!info.ok() || info->modified_unix_seconds == 0) return "";
     return absl::StrCat(info->size, " bytes of ",
                         static_cast<int64_t>(info->modified_unix_seconds * 1e6));

@@ -7,7 +7,7 @@
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
-//   gcs_file_system.h      gs://, with reads of our own; s3_file_system.h likewise
+//   gcs_file_system.h      gs://, read and listed by requests of our own; s3_file_system.h likewise
 //   caching_file_system.h  what was read from one of these, kept on a local disk
 //
 //   auto fs = FileSystem::Default();
@@ -21,15 +21,21 @@
 // the folder that was listed.
 //
 // Errors say what, which URI, and what the file system said:
-//   NotFound            the file, folder or bucket does not exist: the disk or the service says so
+//   NotFound            the file, folder or bucket does not exist: the disk says so, or the store
+//                       itself, on a second look too; never anything else that is missing
+//                       (credentials, a name in DNS, a library, a proxy's backend)
 //   InvalidArgument     the name cannot be a name, or its scheme or an option of it is unknown
 //   FailedPrecondition  a folder where a file was wanted, or a file where a folder was
-//   PermissionDenied    no right to it, or no credentials where some are needed
+//   PermissionDenied    permission denied
+//   Unauthenticated     the credentials are missing, unreadable, expired or refused
 //   ResourceExhausted   the disk or a quota is full
-//   Unavailable         the service did not answer, after retries; a disk or a network mount failed
+//   Unavailable         the service did not answer, or something else answered in its place, after
+//                       retries (http_retry.h); a disk or a network mount failed
 //   Aborted             gs://, s3://: the file was replaced or removed since it was opened; local:
-//   it
-//                       became shorter
+//                       it became shorter
+//
+// No message holds what stands before '@' in a URI, or its options: both may be secrets. Code that
+// prints a URI passes it through DisplayName (uri.h).
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
 #pragma once
@@ -45,6 +51,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "penstock/io/uri.h"
+
 namespace penstock::io {
 
 struct FileInfo {
@@ -52,7 +60,7 @@ struct FileInfo {
   bool is_directory = false;
   int64_t size = 0;                  // bytes; 0 for a folder
   double modified_unix_seconds = 0;  // 0 where it is not known, as for folders of object stores
-  // As RandomAccessFile::version; empty where a listing does not tell it (all but gs://).
+  // As RandomAccessFile::version; empty where a listing does not tell it (all but gs:// and s3://).
   std::string version = {};
   // Local file systems only. List tells of a symbolic link what it points to, and that it is one;
   // device and inode tell a folder from others of other names. 0 elsewhere.
@@ -71,16 +79,19 @@ class RandomAccessFile {
   // negative offset is an InvalidArgument error.
   virtual absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) = 0;
 
-  const std::string& uri() const { return uri_; }
-  int64_t size() const { return size_; }  // when it was opened
+  const std::string& uri() const { return uri_; }            // for messages: without secrets
+  const std::string& full_uri() const { return full_uri_; }  // as it was opened
+  int64_t size() const { return size_; }                     // when it was opened
   // Tells this version from others of the same name: a generation, an ETag. Empty where the file
   // system knows none, and then another version's bytes may be read.
   virtual std::string version() const { return ""; }
 
  protected:
-  RandomAccessFile(std::string uri, int64_t size) : uri_(std::move(uri)), size_(size) {}
+  RandomAccessFile(std::string uri, int64_t size)
+      : full_uri_(std::move(uri)), uri_(DisplayName(full_uri_)), size_(size) {}
 
  private:
+  std::string full_uri_;
   std::string uri_;
   int64_t size_;
 };
@@ -94,14 +105,17 @@ class InputStream {
   // file that became shorter since it was opened is an Aborted error, not an end.
   virtual absl::StatusOr<int64_t> Read(absl::Span<char> out) = 0;
 
-  const std::string& uri() const { return uri_; }
+  const std::string& uri() const { return uri_; }            // for messages: without secrets
+  const std::string& full_uri() const { return full_uri_; }  // as it was opened
   // As of a RandomAccessFile.
   virtual std::string version() const { return ""; }
 
  protected:
-  explicit InputStream(std::string uri) : uri_(std::move(uri)) {}
+  explicit InputStream(std::string uri)
+      : full_uri_(std::move(uri)), uri_(DisplayName(full_uri_)) {}
 
  private:
+  std::string full_uri_;
   std::string uri_;
 };
 
@@ -117,12 +131,15 @@ class OutputStream {
   // destructor.
   virtual absl::Status Close() = 0;
 
-  const std::string& uri() const { return uri_; }
+  const std::string& uri() const { return uri_; }            // for messages: without secrets
+  const std::string& full_uri() const { return full_uri_; }  // as it was opened
 
  protected:
-  explicit OutputStream(std::string uri) : uri_(std::move(uri)) {}
+  explicit OutputStream(std::string uri)
+      : full_uri_(std::move(uri)), uri_(DisplayName(full_uri_)) {}
 
  private:
+  std::string full_uri_;
   std::string uri_;
 };
 

@@ -19,7 +19,7 @@ struct GcsEndpoint {
   // Asked for ("gs://anonymous@..."), or because credentials are not sent without TLS or to an
   // emulator that the environment names.
   bool anonymous = false;
-  double retry_limit_seconds = 60;
+  double retry_limit_seconds = 60;  // http_retry.h
 
   std::string url() const { return scheme + "://" + host; }
 };

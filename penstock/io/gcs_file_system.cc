@@ -26,16 +26,16 @@ class GcsFileSystem : public ObjectFileSystem {
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     std::lock_guard lock(mutex_);
     if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
-    GcsReader::Authorize authorize = [] { return std::string(); };
+    std::shared_ptr<HttpAuthorizer> authorizer;
     if (!endpoint.anonymous) {
       PENSTOCK_RETURN_IF_ERROR(FindCredentials());
       if (others_have_credentials_) return nullptr;
-      if (token_ != nullptr) authorize = [token = token_] { return token->Authorization(); };
+      authorizer = token_;
     }
     std::shared_ptr<GcsReader>& reader =
         readers_[{endpoint.url(), endpoint.anonymous, endpoint.retry_limit_seconds}];
     if (reader == nullptr) {
-      reader = std::make_shared<GcsReader>(http_, endpoint, std::move(authorize),
+      reader = std::make_shared<GcsReader>(http_, endpoint, std::move(authorizer),
                                            base::MixSeeds(options_.seed, readers_.size()));
     }
     return reader;

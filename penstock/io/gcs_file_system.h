@@ -1,5 +1,5 @@
-// gs:// with reads of our own over libcurl (object_file_system.h), and everything else as another
-// file system does it (arrow_file_system.h): Arrow keeps one request in flight for each stream, and
+// gs:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and everything
+// else as another file system does it (arrow_file_system.h): Arrow keeps one request in flight for each stream, and
 // has no limit for a connection that stalls. Credentials, options and the emulator: as in
 // arrow_file_system.h and gcs_endpoint.h.
 #pragma once
@@ -12,7 +12,7 @@ namespace penstock::io {
 
 using GcsFileSystemOptions = ObjectFileSystemOptions;
 
-// `others` serves all but the opening of files for reading. Nothing is contacted, and no thread is
+// `others` serves what object_file_system.h does not. Nothing is contacted, and no thread is
 // started, before the first URI is opened.
 std::shared_ptr<FileSystem> MakeGcsFileSystem(std::shared_ptr<FileSystem> others,
                                               GcsFileSystemOptions options = {});

@@ -1,28 +1,37 @@
 #include "penstock/io/gcs_reader.h"
 
-#include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include <nlohmann/json.hpp>
 
 #include "penstock/base/status.h"
+#include "penstock/io/json_text.h"
 #include "penstock/io/percent_encoding.h"
 
 namespace penstock::io {
 namespace {
 
-// {"error": {"message": "..."}}.
-std::string GcsMessageOf(const std::string& body) {
-  const auto json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-    const auto message = json["error"].find("message");
-    if (message != json["error"].end() && message->is_string()) return message->get<std::string>();
-  }
-  return "";
+// {"error": {"code": 404, "message": "..."}}.
+nlohmann::json GcsErrorOf(const std::string& body) {
+  const nlohmann::json json = ParseJson(body);
+  return json.is_object() ? json.value("error", nlohmann::json()) : nlohmann::json();
 }
+
+std::string GcsMessageOf(const std::string& body) {
+  return JsonString(GcsErrorOf(body), "message");
+}
+
+// Errors of downloads are plain text, "No such object: b/x"; all have a header field of their own.
+bool IsGcsError(const HttpAnswer& answer) {
+  return !answer.request_id.empty() || GcsErrorOf(answer.body).is_object() ||
+         absl::StartsWith(answer.body, "No such object");
+}
+
+bool RefusesGcsToken(const HttpAnswer& answer) { return answer.status == 401; }
+
+bool NeverPasses(const HttpAnswer&) { return false; }
 
 std::string GenerationOf(const HttpAnswer& answer) {
   return answer.generation == 0 ? "" : absl::StrCat(answer.generation);
@@ -32,6 +41,9 @@ constexpr ObjectService kGcs = {
     .version_of = &GenerationOf,
     .version_name = "generation",
     .message_of = &GcsMessageOf,
+    .is_own_error = &IsGcsError,
+    .refuses_credentials = &RefusesGcsToken,
+    .passes = &NeverPasses,
 };
 
 // Names of objects stand in one step of the URL.
@@ -40,24 +52,28 @@ std::string ObjectUrl(const std::string& server, const Uri& uri) {
                       PercentEncode(uri.path));
 }
 
-// "size": "123", as the JSON API writes 64-bit numbers.
-std::optional<int64_t> NumberOf(const nlohmann::json& json, const char* field) {
-  int64_t number = 0;
-  if (!json.is_object() || !json.contains(field) || !json[field].is_string()) return std::nullopt;
-  if (!absl::SimpleAtoi(json[field].get_ref<const std::string&>(), &number)) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
-GcsReader::GcsReader(std::shared_ptr<HttpClient> http, GcsEndpoint endpoint, Authorize authorize,
-                     uint64_t seed)
+GcsReader::GcsReader(std::shared_ptr<HttpClient> http, GcsEndpoint endpoint,
+                     std::shared_ptr<HttpAuthorizer> authorizer, uint64_t seed)
     : ObjectReader(std::move(http), kGcs, endpoint.retry_limit_seconds, seed),
       url_(endpoint.url()),
-      authorize_(std::move(authorize)) {}
+      authorizer_(std::move(authorizer)) {}
+
+absl::StatusOr<std::string> GcsReader::Authorization() {
+  if (authorizer_ == nullptr) return "";
+  return authorizer_->Authorization();
+}
+
+bool GcsReader::Reauthorize(const std::string& refused_authorization) {
+  if (authorizer_ == nullptr) return false;
+  authorizer_->Refused(refused_authorization);
+  const auto authorization = authorizer_->Authorization();
+  return authorization.ok() && *authorization != refused_authorization;
+}
 
 absl::StatusOr<ObjectReader::RangeRequest> GcsReader::MakeRangeRequest() {
-  PENSTOCK_ASSIGN_OR_RETURN(std::string authorization, authorize_());
+  PENSTOCK_ASSIGN_OR_RETURN(std::string authorization, Authorization());
   return [url = url_, authorization = std::move(authorization)](const StoredObject& object,
                                                                 int64_t begin, int64_t end) {
     HttpRequest request{.url = absl::StrCat(ObjectUrl(url, object.uri), "?alt=media")};
@@ -70,25 +86,28 @@ absl::StatusOr<ObjectReader::RangeRequest> GcsReader::MakeRangeRequest() {
 }
 
 absl::StatusOr<HttpRequest> GcsReader::FindRequest(const Uri& uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, authorize_());
-  HttpRequest request{.url = absl::StrCat(ObjectUrl(url_, uri), "?fields=size,generation")};
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, Authorization());
+  HttpRequest request{.url = absl::StrCat(ObjectUrl(url_, uri), "?fields=size,generation,updated")};
   if (!authorization.empty()) request.headers.push_back("Authorization: " + authorization);
   return request;
 }
 
-absl::StatusOr<StoredObject> GcsReader::Found(const Uri& uri, const HttpAnswer& answer) {
-  const auto json = nlohmann::json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-  const auto size = NumberOf(json, "size");
-  const auto generation = NumberOf(json, "generation");
-  if (!size || !generation) {
-    return NotAStorageServiceError(uri, "the answer is no description of an object");
+std::optional<StoredObject> GcsReader::Found(const Uri& uri, const HttpAnswer& answer) {
+  const nlohmann::json json = ParseJson(answer.body);
+  const auto size = JsonCount(json, "size");
+  const auto generation = JsonCount(json, "generation");
+  if (!size || !generation) return std::nullopt;
+  StoredObject object{.uri = uri, .version = absl::StrCat(*generation), .size = *size};
+  if (absl::Time updated; absl::ParseTime(absl::RFC3339_full, JsonString(json, "updated"), &updated,
+                                          nullptr)) {
+    object.modified_unix_seconds = absl::ToDoubleSeconds(updated - absl::UnixEpoch());
   }
-  return StoredObject{.uri = uri, .version = absl::StrCat(*generation), .size = *size};
+  return object;
 }
 
 absl::StatusOr<HttpRequest> GcsReader::ListRequest(const Uri& prefix, bool all_levels,
                                                    const std::string& page) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, authorize_());
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, Authorization());
   HttpRequest request{
       .url = absl::StrCat(url_, "/storage/v1/b/", PercentEncode(prefix.bucket),
                           "/o?fields=items(name,size,generation,updated),prefixes,nextPageToken",
@@ -99,36 +118,8 @@ absl::StatusOr<HttpRequest> GcsReader::ListRequest(const Uri& prefix, bool all_l
   return request;
 }
 
-absl::StatusOr<ObjectPage> GcsReader::Listed(const Uri& prefix, const HttpAnswer& answer) {
-  const auto json = nlohmann::json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-  const auto wrong = [&] {
-    return NotAStorageServiceError(prefix, "the answer is no list of objects");
-  };
-  if (!json.is_object()) return wrong();
-  ObjectPage page;
-  for (const auto& item : json.value("items", nlohmann::json::array())) {
-    const auto size = NumberOf(item, "size");
-    const auto generation = NumberOf(item, "generation");
-    if (!size || !generation || !item.contains("name") || !item["name"].is_string()) return wrong();
-    ObjectPage::Object object{.path = item["name"].get<std::string>(),
-                              .version = absl::StrCat(*generation),
-                              .size = *size};
-    absl::Time updated;
-    if (item.contains("updated") && item["updated"].is_string() &&
-        absl::ParseTime(absl::RFC3339_full, item["updated"].get<std::string>(), &updated,
-                        nullptr)) {
-      object.modified_unix_seconds = absl::ToDoubleSeconds(updated - absl::UnixEpoch());
-    }
-    page.objects.push_back(std::move(object));
-  }
-  for (const auto& folder : json.value("prefixes", nlohmann::json::array())) {
-    if (!folder.is_string()) return wrong();
-    page.folders.push_back(folder.get<std::string>());
-  }
-  if (const auto next = json.find("nextPageToken"); next != json.end() && next->is_string()) {
-    page.next = next->get<std::string>();
-  }
-  return page;
+std::optional<ObjectPage> GcsReader::Listed(const Uri& prefix, const HttpAnswer& answer) {
+  return ParseGcsListing(answer.body, prefix.path);
 }
 
 }  // namespace penstock::io

@@ -3,36 +3,37 @@
 // generations.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 #include "penstock/io/gcs_endpoint.h"
+#include "penstock/io/http_authorizer.h"
 #include "penstock/io/object_reader.h"
 
 namespace penstock::io {
 
 class GcsReader : public ObjectReader {
  public:
-  // The value of the header field Authorization; "" for none. May wait for the network.
-  using Authorize = std::function<absl::StatusOr<std::string>()>;
+  // Without an authorizer requests are anonymous.
+  GcsReader(std::shared_ptr<HttpClient> http, GcsEndpoint endpoint,
+            std::shared_ptr<HttpAuthorizer> authorizer, uint64_t seed);
 
-  GcsReader(std::shared_ptr<HttpClient> http, GcsEndpoint endpoint, Authorize authorize,
-            uint64_t seed);
+  bool Reauthorize(const std::string& refused_authorization) override;
 
  private:
   absl::StatusOr<RangeRequest> MakeRangeRequest() override;
   absl::StatusOr<HttpRequest> FindRequest(const Uri& uri) override;
-  absl::StatusOr<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) override;
-  bool lists() const override { return true; }
+  std::optional<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) override;
   absl::StatusOr<HttpRequest> ListRequest(const Uri& prefix, bool all_levels,
                                           const std::string& page) override;
-  absl::StatusOr<ObjectPage> Listed(const Uri& prefix, const HttpAnswer& answer) override;
+  std::optional<ObjectPage> Listed(const Uri& prefix, const HttpAnswer& answer) override;
+  absl::StatusOr<std::string> Authorization();
 
   const std::string url_;  // of the server
-  const Authorize authorize_;
+  const std::shared_ptr<HttpAuthorizer> authorizer_;  // null: anonymous
 };
 
 }  // namespace penstock::io

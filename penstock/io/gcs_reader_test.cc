@@ -1,6 +1,9 @@
 #include "penstock/io/gcs_reader.h"
 
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +14,31 @@
 namespace penstock::io {
 namespace gcs_reader_test {
 
+// Gives t1, t2, ... for each question, or t1 until it is refused; or an error.
+class Authorizer : public HttpAuthorizer {
+ public:
+  absl::StatusOr<std::string> Authorization() override {
+    if (!error.ok()) return error;
+    if (renews_always) ++number;
+    return absl::StrCat("Bearer t", number);
+  }
+  void Refused(const std::string& authorization) override {
+    refused.push_back(authorization);
+    if (renews) ++number;
+  }
+
+  absl::Status error;
+  bool renews_always = false;
+  bool renews = true;
+  int number = 0;
+  std::vector<std::string> refused;
+};
+
 class GcsReaders : public testing::Test {
  protected:
   // gs:// sends no credentials without TLS; the reader sends what it is given.
-  GcsReader Make(GcsReader::Authorize authorize) {
-    return GcsReader(http_, FindGcsEndpoint(uri_), std::move(authorize), /*seed=*/1);
+  GcsReader Make(std::shared_ptr<HttpAuthorizer> authorizer) {
+    return GcsReader(http_, FindGcsEndpoint(uri_), std::move(authorizer), /*seed=*/1);
   }
 
   const std::shared_ptr<HttpClient> http_ = std::make_shared<HttpClient>();
@@ -25,8 +48,9 @@ class GcsReaders : public testing::Test {
 
 TEST_F(GcsReaders, SendTheirCredentialsWithEveryRequest) {
   gcs_.Put("file", std::string(1000, 'x'));
-  int asked = 0;
-  GcsReader reader = Make([&] { return absl::StrCat("Bearer t", ++asked); });
+  const auto authorizer = std::make_shared<Authorizer>();
+  authorizer->renews_always = true;
+  GcsReader reader = Make(authorizer);
   ASSERT_OK_AND_ASSIGN(const StoredObject object, reader.Find(uri_));
   EXPECT_EQ(object.size, 1000);
   std::string bytes(10, '\0');
@@ -47,7 +71,9 @@ TEST_F(GcsReaders, SendTheirCredentialsWithEveryRequest) {
 }
 
 TEST_F(GcsReaders, AskNothingWithoutTheCredentialsTheyWant) {
-  GcsReader reader = Make([] { return absl::PermissionDeniedError("no token"); });
+  const auto authorizer = std::make_shared<Authorizer>();
+  authorizer->error = absl::PermissionDeniedError("no token");
+  GcsReader reader = Make(authorizer);
   EXPECT_THAT(reader.Find(uri_), IsStatus(absl::StatusCode::kPermissionDenied, "no token"));
   ObjectRangeEnd end;
   char c;
@@ -55,6 +81,29 @@ TEST_F(GcsReaders, AskNothingWithoutTheCredentialsTheyWant) {
               [&](ObjectRangeEnd e) { end = std::move(e); });
   EXPECT_THAT(end.status, IsStatus(absl::StatusCode::kPermissionDenied, "no token"));
   EXPECT_TRUE(gcs_.requests().empty());
+}
+
+TEST_F(GcsReaders, TryOnceMoreWithAnotherTokenWhenTheirsIsRefused) {
+  gcs_.Put("file", "text");
+  gcs_.SetScript([](const ScriptedGcs::Request& request) {
+    return ScriptedGcs::Fault{.status = request.authorization == "Bearer t0" ? 401 : 0};
+  });
+  const auto authorizer = std::make_shared<Authorizer>();
+  ASSERT_OK_AND_ASSIGN(const StoredObject object, Make(authorizer).Find(uri_));
+  EXPECT_EQ(object.size, 4);
+  EXPECT_THAT(authorizer->refused, testing::ElementsAre("Bearer t0"));
+}
+
+TEST_F(GcsReaders, SayThatTheirCredentialsAreRefused) {
+  gcs_.SetScript([](const ScriptedGcs::Request&) { return ScriptedGcs::Fault{.status = 401}; });
+  for (const bool renews : {false, true}) {
+    const auto authorizer = std::make_shared<Authorizer>();
+    authorizer->renews = renews;
+    const size_t before = gcs_.requests().size();
+    EXPECT_THAT(Make(authorizer).Find(uri_),
+                IsStatus(absl::StatusCode::kUnauthenticated, "gcloud auth"));
+    EXPECT_EQ(gcs_.requests().size() - before, renews ? 2u : 1u);
+  }
 }
 
 }  // namespace gcs_reader_test

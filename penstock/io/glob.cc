@@ -223,7 +223,7 @@ class Search {
 
   // "looked at 3 entries of '/data', the first is 'a.txt'".
   std::string WhatWasSeen() const {
-    const std::string folder = plan_.folder.empty() ? "." : plan_.folder;
+    const std::string folder = plan_.folder.empty() ? "." : DisplayName(plan_.folder);
     if (seen_ == 0) return absl::StrCat("'", folder, "' is empty");
     return absl::StrCat("looked at ", seen_, seen_ == 1 ? " entry" : " entries", " in '", folder,
                         "', the first is '", first_, "'");
@@ -302,7 +302,8 @@ absl::StatusOr<std::vector<FileInfo>> OneFile(FileSystem& fs, absl::string_view 
   if (!info.is_directory && wants_folder) return IsAFileError(name);
   if (info.is_directory && !wants_folder) {
     return absl::FailedPreconditionError(
-        absl::StrCat("'", name, "' is a folder; the files in it are '", JoinPath(name, "*"), "'"));
+        absl::StrCat("'", DisplayName(name), "' is a folder; the files in it are '",
+                     DisplayName(JoinPath(name, "*")), "'"));
   }
   info.uri = std::string(name);
   return std::vector<FileInfo>{std::move(info)};

@@ -6,8 +6,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include <nlohmann/json.hpp>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -16,7 +16,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/google_credentials.h"
 #include "penstock/io/http_retry.h"
-#include "penstock/io/local_file_system.h"
+#include "penstock/io/json_text.h"
 
 namespace penstock::io {
 namespace {
@@ -30,19 +30,8 @@ struct KeyDeleter {
 };
 using Key = std::unique_ptr<EVP_PKEY, KeyDeleter>;
 
-Json Parse(const std::string& text) {
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
-
-std::string TextOf(const Json& json, const char* field, absl::string_view otherwise = "") {
-  if (!json.is_object() || !json.contains(field) || !json[field].is_string()) {
-    return std::string(otherwise);
-  }
-  return json[field].get<std::string>();
-}
-
 absl::Status BadFile(absl::string_view file, absl::string_view why) {
-  return absl::InvalidArgumentError(
+  return absl::UnauthenticatedError(
       absl::StrCat("the credentials in '", file, "' ", why,
                    "; make them anew, or see GOOGLE_APPLICATION_CREDENTIALS"));
 }
@@ -84,7 +73,7 @@ class ServiceAccount : public GoogleAccessToken {
         key_(std::move(key)) {}
 
  private:
-  absl::StatusOr<Token> Get() override {
+  absl::StatusOr<Token> Get(double) override {
     constexpr int64_t kLifetime = 3600;
     const auto now = static_cast<int64_t>(http_->clock()->UnixSeconds());
     const Json header = {{"alg", "RS256"}, {"typ", "JWT"}, {"kid", key_id_}};
@@ -114,8 +103,8 @@ class AuthorizedUser : public GoogleAccessToken {
       : GoogleAccessToken(std::move(http)), url_(std::move(url)), form_(std::move(form)) {}
 
  private:
-  absl::StatusOr<Token> Get() override {
-    return Fetch({.url = url_, .post = form_}, "Google, for gcloud's credentials");
+  absl::StatusOr<Token> Get(double patience) override {
+    return Fetch({.url = url_, .post = form_}, "Google, for gcloud's credentials", patience);
   }
 
   const std::string url_;
@@ -128,12 +117,12 @@ class Machine : public GoogleAccessToken {
   explicit Machine(std::shared_ptr<HttpClient> http) : GoogleAccessToken(std::move(http)) {}
 
  private:
-  absl::StatusOr<Token> Get() override {
+  absl::StatusOr<Token> Get(double patience) override {
     return Fetch(
         {.url = absl::StrCat("http://", GoogleMetadataHost(),
                              "/computeMetadata/v1/instance/service-accounts/default/token"),
          .headers = {"Metadata-Flavor: Google"}},
-        "the metadata server of this machine");
+        "the metadata server of this machine", patience);
   }
 };
 
@@ -157,67 +146,119 @@ absl::StatusOr<std::unique_ptr<GoogleAccessToken>> GoogleAccessToken::FromDefaul
     std::shared_ptr<HttpClient> http) {
   const std::string file = GoogleCredentialsFile();
   if (file.empty()) return std::make_unique<Machine>(std::move(http));
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string text, ReadFile(*MakeLocalFileSystem(), file));
-  const Json json = Parse(text);
-  const std::string type = TextOf(json, "type");
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string text, ReadGoogleCredentialsFile(file));
+  const Json json = ParseJson(text);
+  const std::string type = JsonString(json, "type");
   if (type == "service_account") {
-    const std::string email = TextOf(json, "client_email");
-    Key key = ReadKey(TextOf(json, "private_key"));
+    const std::string email = JsonString(json, "client_email");
+    Key key = ReadKey(JsonString(json, "private_key"));
     if (email.empty() || key == nullptr) return BadFile(file, "lack client_email or private_key");
     return std::make_unique<ServiceAccount>(std::move(http), file, email,
-                                            TextOf(json, "private_key_id"), std::move(key));
+                                            JsonString(json, "private_key_id"), std::move(key));
   }
   if (type == "authorized_user") {
     const std::string form =
-        absl::StrCat("grant_type=refresh_token&client_id=", FormEncode(TextOf(json, "client_id")),
-                     "&client_secret=", FormEncode(TextOf(json, "client_secret")),
-                     "&refresh_token=", FormEncode(TextOf(json, "refresh_token")));
+        absl::StrCat("grant_type=refresh_token&client_id=", FormEncode(JsonString(json, "client_id")),
+                     "&client_secret=", FormEncode(JsonString(json, "client_secret")),
+                     "&refresh_token=", FormEncode(JsonString(json, "refresh_token")));
     return std::make_unique<AuthorizedUser>(
-        std::move(http), TextOf(json, "token_uri", "https://oauth2.googleapis.com/token"), form);
+        std::move(http), JsonString(json, "token_uri", "https://oauth2.googleapis.com/token"), form);
   }
   if (type.empty()) return BadFile(file, "name no type");
   return absl::UnimplementedError(absl::StrCat("credentials of type '", type, "'"));
 }
 
 absl::StatusOr<std::string> GoogleAccessToken::Authorization() {
-  constexpr double kMargin = 300;
-  std::lock_guard lock(mutex_);  // held while fetching: that is the waiting
+  std::unique_lock lock(mutex_);
   const double now = http_->clock()->Seconds();
-  if (token_.empty() || now >= renew_at_) {
-    PENSTOCK_ASSIGN_OR_RETURN(Token token, Get());
-    token_ = std::move(token.text);
-    renew_at_ = now + std::max(token.lifetime_seconds - kMargin, 0.0);
+  const bool is_valid = !token_.empty() && now < expires_at_;
+  if (is_valid && (now < renew_at_ || flight_ != nullptr)) return absl::StrCat("Bearer ", token_);
+  if (flight_ != nullptr) {
+    const std::shared_ptr<const Flight> flight = flight_;
+    ended_.wait(lock, [&] { return flight->ended; });
+    PENSTOCK_RETURN_IF_ERROR(flight->status);
+    return absl::StrCat("Bearer ", flight->token);
   }
-  return absl::StrCat("Bearer ", token_);
+  auto fetched = FetchAndShare(lock);
+  // What could not be renewed in time may still do.
+  if (!fetched.ok() && !token_.empty() && http_->clock()->Seconds() < expires_at_) {
+    return absl::StrCat("Bearer ", token_);
+  }
+  return fetched;
+}
+
+absl::StatusOr<std::string> GoogleAccessToken::FetchAndShare(std::unique_lock<std::mutex>& lock) {
+  constexpr double kMargin = 300;
+  constexpr double kRenewPatience = 5;  // its caller has a token, and could work
+  constexpr double kRenewAgain = 30;
+  const double began = http_->clock()->Seconds();
+  const bool renews = !token_.empty() && began < expires_at_;
+  const auto flight = std::make_shared<Flight>();
+  flight_ = flight;
+  lock.unlock();
+  absl::StatusOr<Token> token = Get(renews ? kRenewPatience : kRetryLimitSeconds);
+  lock.lock();
+  if (token.ok()) {
+    token_ = token->text;
+    expires_at_ = began + token->lifetime_seconds;
+    renew_at_ = expires_at_ - std::min(kMargin, token->lifetime_seconds / 2);
+  } else {
+    renew_at_ = http_->clock()->Seconds() + kRenewAgain;
+  }
+  flight->ended = true;
+  flight->status = token.status();
+  flight->token = token_;
+  flight_ = nullptr;
+  ended_.notify_all();
+  PENSTOCK_RETURN_IF_ERROR(flight->status);
+  return absl::StrCat("Bearer ", flight->token);
+}
+
+void GoogleAccessToken::Refused(const std::string& authorization) {
+  std::lock_guard lock(mutex_);
+  if (authorization == absl::StrCat("Bearer ", token_)) token_.clear();
 }
 
 absl::StatusOr<GoogleAccessToken::Token> GoogleAccessToken::Fetch(HttpRequest request,
-                                                                  absl::string_view from_whom) {
-  constexpr double kPatience = 30;
-  HttpRetry retry(http_->clock(), kPatience, base::EntropySeed());
-  HttpAnswer answer = http_->Fetch(request);
-  while (IsWorthRetrying(answer)) {
-    const std::optional<double> delay = retry.NextDelay(answer);
+                                                                  absl::string_view from_whom,
+                                                                  double patience) {
+  HttpRetry retry(*http_, patience, base::EntropySeed(),
+                  absl::StrCat("get an access token from ", from_whom));
+  request.wait = retry.wait();
+  HttpAnswer answer;
+  for (;;) {
+    answer = http_->Fetch(request);
+    const Json json = ParseJson(answer.body);
+    if (answer.end == HttpAnswer::End::kWhole && answer.status == 200) {
+      Token token{.text = JsonString(json, "access_token")};
+      if (json.is_object() && json.contains("expires_in") && json["expires_in"].is_number()) {
+        token.lifetime_seconds = json["expires_in"].get<double>();
+      }
+      if (!token.text.empty()) return token;
+    }
+    // A page of something in between; the token servers' own errors are JSON objects, but for the
+    // metadata server's, whose refusals are plain text.
+    const bool is_refusal = answer.end == HttpAnswer::End::kWhole && answer.status / 100 == 4 &&
+                            (json.is_object() || !absl::StrContains(answer.body, "<"));
+    if (answer.end == HttpAnswer::End::kWhole && !is_refusal && !IsWorthRetrying(answer)) {
+      answer.error = absl::StrCat(DescribeEnd(answer),
+                                  ", but no token; is something between here and the service?");
+      answer.end = HttpAnswer::End::kForeign;
+    }
+    const std::optional<double> delay =
+        IsWorthRetrying(answer) ? retry.NextDelay(answer) : std::nullopt;
     if (!delay) break;
     request.delay_seconds = *delay;
-    answer = http_->Fetch(request);
   }
-  const Json json = Parse(answer.body);
-  Token token{.text = TextOf(json, "access_token")};
-  if (answer.end == HttpAnswer::End::kWhole && answer.status == 200 && !token.text.empty()) {
-    if (json.contains("expires_in") && json["expires_in"].is_number()) {
-      token.lifetime_seconds = json["expires_in"].get<double>();
-    }
-    return token;
-  }
-  const std::string said = TextOf(json, "error_description", TextOf(json, "error"));
+  const Json json = ParseJson(answer.body);
+  const std::string said = JsonString(json, "error_description", JsonString(json, "error"));
   const std::string message =
       absl::StrCat("no access token came from ", from_whom, " (", DescribeEnd(answer),
                    said.empty() ? "" : ": ", said,
                    "); log in with 'gcloud auth application-default login' or set "
                    "GOOGLE_APPLICATION_CREDENTIALS");
   return IsWorthRetrying(answer) ? absl::UnavailableError(message)
-                                 : absl::PermissionDeniedError(message);
+                                 : absl::UnauthenticatedError(message);
 }
 
 }  // namespace penstock::io

@@ -5,31 +5,37 @@
 //   the metadata server                  a token of the machine's service account
 //
 // Other kinds of files (federation, impersonation) are Unimplemented.
+//
+// Errors are about credentials and never NotFound: a file that is missing, cannot be used or was
+// revoked is Unauthenticated, one that may not be read PermissionDenied; a token server that does not
+// answer is Unavailable, after the retries of http_retry.h.
 #pragma once
 
-#include <cstdint>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 
+#include "penstock/io/http_authorizer.h"
 #include "penstock/io/http_client.h"
 
 namespace penstock::io {
 
 // Any thread may use it.
-class GoogleAccessToken {
+class GoogleAccessToken : public HttpAuthorizer {
  public:
   // What google_credentials.h finds now.
   static absl::StatusOr<std::unique_ptr<GoogleAccessToken>> FromDefaultChain(
       std::shared_ptr<HttpClient> http);
 
-  virtual ~GoogleAccessToken() = default;
-
-  // "Bearer ya29...": the value of the header field Authorization. A token is used until five
-  // minutes before its end; one thread then gets the next while others wait for it.
-  absl::StatusOr<std::string> Authorization();
+  // "Bearer ya29...". A token is renewed from five minutes before its end on (or half its lifetime),
+  // by one thread, while the others go on with it; when that fails it serves until its end, and the
+  // next attempt to renew it is made 30 seconds later. Without a valid token one thread gets one, and
+  // those that wait for it share its success or failure.
+  absl::StatusOr<std::string> Authorization() override;
+  void Refused(const std::string& authorization) override;
 
  protected:
   struct Token {
@@ -38,16 +44,30 @@ class GoogleAccessToken {
   };
 
   explicit GoogleAccessToken(std::shared_ptr<HttpClient> http) : http_(std::move(http)) {}
-  virtual absl::StatusOr<Token> Get() = 0;
+  // Gives up after `patience` seconds.
+  virtual absl::StatusOr<Token> Get(double patience) = 0;
   // {"access_token": "...", "expires_in": 3599}
-  absl::StatusOr<Token> Fetch(HttpRequest request, absl::string_view from_whom);
+  absl::StatusOr<Token> Fetch(HttpRequest request, absl::string_view from_whom, double patience);
 
   const std::shared_ptr<HttpClient> http_;
 
  private:
+  // A token being fetched, and what became of it.
+  struct Flight {
+    bool ended = false;
+    absl::Status status;
+    std::string token;
+  };
+
+  absl::StatusOr<std::string> FetchAndShare(std::unique_lock<std::mutex>& lock);
+
   std::mutex mutex_;
+  std::condition_variable ended_;
+  // Guarded by mutex_.
   std::string token_;
   double renew_at_ = 0;
+  double expires_at_ = 0;
+  std::shared_ptr<Flight> flight_;  // null when none is under way
 };
 
 }  // namespace penstock::io

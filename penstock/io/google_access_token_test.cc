@@ -145,9 +145,9 @@ TEST_F(GoogleAccessTokens, SayWhyThereIsNone) {
       "400 Bad Request", R"({"error": "invalid_grant", "error_description": "was revoked"})"));
   ASSERT_OK_AND_ASSIGN(auto tokens, Make(User(revoked)));
   EXPECT_THAT(tokens->Authorization(),
-              IsStatus(absl::StatusCode::kPermissionDenied, "was revoked"));
+              IsStatus(absl::StatusCode::kUnauthenticated, "was revoked"));
   EXPECT_THAT(tokens->Authorization(),
-              IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
+              IsStatus(absl::StatusCode::kUnauthenticated, "gcloud auth"));
   const CannedServer busy(CannedHttp("503 Busy", "{}"));
   ASSERT_OK_AND_ASSIGN(tokens, Make(User(busy)));
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
@@ -158,11 +158,80 @@ TEST_F(GoogleAccessTokens, RefuseFilesTheyCannotUse) {
   EXPECT_THAT(Make({{"type", "external_account"}}),
               IsStatus(absl::StatusCode::kUnimplemented, "external_account"));
   EXPECT_THAT(Make({{"type", "service_account"}, {"client_email", "a@b"}}),
-              IsStatus(absl::StatusCode::kInvalidArgument, "key.json"));
-  EXPECT_THAT(Make({{"typ", "x"}}), IsStatus(absl::StatusCode::kInvalidArgument, "no type"));
+              IsStatus(absl::StatusCode::kUnauthenticated, "key.json"));
+  EXPECT_THAT(Make({{"typ", "x"}}), IsStatus(absl::StatusCode::kUnauthenticated, "no type"));
   ::setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/key.json", 1);
   EXPECT_THAT(GoogleAccessToken::FromDefaultChain(http_),
-              IsStatus(absl::StatusCode::kNotFound, "/no/such/key.json"));
+              IsStatus(absl::StatusCode::kUnauthenticated, "/no/such/key.json"));
+  ::setenv("GOOGLE_APPLICATION_CREDENTIALS", home_.c_str(), 1);  // a folder
+  EXPECT_THAT(GoogleAccessToken::FromDefaultChain(http_),
+              IsStatus(absl::StatusCode::kUnauthenticated, home_));
+}
+
+// A token server that answers each request as the test says; T1, T2, ... by default.
+class TokenServer {
+ public:
+  explicit TokenServer(std::vector<std::string> answers) : server_(std::move(answers)) {}
+  static std::string Token(absl::string_view text, int lifetime) {
+    return CannedHttp("200 OK", absl::StrCat(R"({"access_token": ")", text, R"(", "expires_in": )",
+                                             lifetime, "}"));
+  }
+  const CannedServer& server() const { return server_; }
+
+ private:
+  const CannedServer server_;
+};
+
+TEST_F(GoogleAccessTokens, ServeUntilTheirEndWhenTheyCannotBeRenewed) {
+  const TokenServer server({TokenServer::Token("T1", 3600), CannedHttp("503 Busy", "{}")});
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
+  ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
+  EXPECT_EQ(first, "Bearer T1");
+  clock_.Advance(3400);
+  base::ThreadPool pool(4);
+  base::ParallelFor(pool, 0, 16, [&](int64_t) {
+    const auto authorization = tokens->Authorization();
+    ASSERT_OK(authorization);
+    EXPECT_EQ(*authorization, "Bearer T1");
+  });
+  EXPECT_LT(clock_.Seconds(), 3400 + 10);
+  const size_t asked = server.server().questions().size();
+  ASSERT_OK(tokens->Authorization());
+  EXPECT_EQ(server.server().questions().size(), asked);  // tried again later, not every time
+  clock_.Advance(300);
+  EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
+}
+
+TEST_F(GoogleAccessTokens, ShareOneFailureAmongThoseThatWait) {
+  const CannedServer busy(CannedHttp("503 Busy", "{}"));
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(busy)));
+  base::ThreadPool pool(8);
+  base::ParallelFor(pool, 0, 8, [&](int64_t) {
+    EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
+  });
+  // One after the other they would have taken 8 times the limit.
+  EXPECT_LT(clock_.Seconds(), 8 * 60);
+}
+
+TEST_F(GoogleAccessTokens, AreReplacedWhenTheServiceRefusesThem) {
+  const TokenServer server({TokenServer::Token("T1", 3600), TokenServer::Token("T2", 3600)});
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
+  ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
+  tokens->Refused(first);
+  ASSERT_OK_AND_ASSIGN(const std::string second, tokens->Authorization());
+  EXPECT_EQ(second, "Bearer T2");
+  tokens->Refused(first);  // by somebody who was late
+  ASSERT_OK_AND_ASSIGN(const std::string third, tokens->Authorization());
+  EXPECT_EQ(third, "Bearer T2");
+}
+
+TEST_F(GoogleAccessTokens, AreNotReadFromAPage) {
+  const TokenServer server({CannedHttp("200 OK", "<html>log in</html>"),
+                            CannedHttp("404 Not Found", "<html>default backend</html>"),
+                            TokenServer::Token("T1", 3600)});
+  ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
+  ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
+  EXPECT_EQ(first, "Bearer T1");
 }
 
 }  // namespace google_access_token_test

@@ -16,8 +16,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "penstock/base/status.h"
 #include "penstock/io/environment.h"
 #include "penstock/io/file_descriptor.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/network_wait.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -49,6 +52,8 @@ FileDescriptor Connect(const std::string& host, const std::string& port, absl::T
 // Other clouds have a server at the same address; only Google's names itself in its answer.
 bool MetadataServerAnswers(absl::Time deadline) {
   const std::string root = GoogleMetadataHost();
+  const NetworkWait wait(NetworkWaits::Default(),
+                         absl::StrCat("find Google's metadata server at ", root));
   const std::pair<std::string, std::string> host_port =
       absl::StrSplit(root, absl::MaxSplits(':', 1));
   const FileDescriptor fd =
@@ -81,6 +86,22 @@ std::string GoogleCredentialsFile() {
   if (folder.empty()) folder = JoinPath(Environment("HOME"), ".config/gcloud");
   std::string file = JoinPath(folder, "application_default_credentials.json");
   return ::access(file.c_str(), R_OK) == 0 ? file : "";
+}
+
+absl::StatusOr<std::string> ReadGoogleCredentialsFile(const std::string& file) {
+  auto read = ReadFile(*MakeLocalFileSystem(), file);
+  if (read.ok()) return read;
+  const absl::Status why = base::WithContext(
+      read.status(), absl::StrCat("the credentials in '", file,
+                                  "' cannot be read; check GOOGLE_APPLICATION_CREDENTIALS, or log "
+                                  "in with 'gcloud auth application-default login'"));
+  return absl::IsNotFound(why) || absl::IsFailedPrecondition(why)
+             ? absl::UnauthenticatedError(why.message())
+             : why;
+}
+
+absl::Status CheckGoogleCredentialsFile(const std::string& file) {
+  return ReadGoogleCredentialsFile(file).status();
 }
 
 std::string GoogleMetadataHost() {

@@ -14,9 +14,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include <curl/curl.h>
 
-#include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 
 namespace penstock::io {
@@ -51,6 +51,24 @@ void ParseContentRange(absl::string_view value, HttpAnswer& answer) {
   if (absl::SimpleAtoi(value.substr(0, value.find('-')), &begin)) answer.range_begin = begin;
 }
 
+// "Wed, 21 Oct 2026 07:28:00 GMT" in seconds since 1970.
+std::optional<double> ParseHttpDate(absl::string_view value) {
+  absl::Time date;
+  if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", value, absl::UTCTimeZone(), &date, nullptr)) {
+    return std::nullopt;
+  }
+  return absl::ToDoubleSeconds(date - absl::UnixEpoch());
+}
+
+// "120", or a date. What is neither, or lies in the past, is 0.
+double ParseRetryAfter(absl::string_view value, double now_unix_seconds) {
+  double seconds = 0;
+  if (!absl::SimpleAtod(value, &seconds)) {
+    seconds = ParseHttpDate(value).value_or(0) - now_unix_seconds;
+  }
+  return std::isfinite(seconds) && seconds > 0 ? seconds : 0;
+}
+
 // One attempt, from its place in the queue to its end.
 struct Attempt {
   HttpRequest request;
@@ -61,14 +79,29 @@ struct Attempt {
   HeaderList headers;
   double stall_window_start = 0;
   int64_t stall_window_bytes = 0;
+  base::Clock* clock = nullptr;
+  int64_t head_bytes = 0;
   bool head_is_whole = false;
   bool refused = false;
+  bool error_is_cut = false;     // enough of an error's body is there
+  const char* excess = nullptr;  // what there was too much of
   char error[CURL_ERROR_SIZE] = "";
 
   bool cancelled() const { return request.cancelled != nullptr && *request.cancelled; }
 
-  void TakeHeader(absl::string_view line) {
+  // False ends the attempt.
+  bool TakeHeader(absl::string_view line) {
     stall_window_bytes += line.size();
+    head_bytes += line.size();
+    if (head_bytes > HttpClient::kMaxHead) {
+      excess = "the answer's head does not end";
+      return false;
+    }
+    ReadHeader(line);
+    return true;
+  }
+
+  void ReadHeader(absl::string_view line) {
     if (absl::ConsumePrefix(&line, "HTTP/")) {
       answer = {};  // a second one follows 100 Continue
       head_is_whole = false;
@@ -93,41 +126,56 @@ struct Attempt {
       (void)absl::SimpleAtoi(value, &answer.generation);
     } else if (name == "content-range") {
       ParseContentRange(value, answer);
+    } else if (name == "x-guploader-uploadid" || name == "x-amz-request-id") {
+      answer.request_id = std::string(value);
+    } else if (name == "last-modified") {
+      answer.modified_unix_seconds = ParseHttpDate(value).value_or(0);
     } else if (name == "retry-after") {
-      // A date instead of a number is left aside.
-      if (!absl::SimpleAtod(value, &answer.retry_after_seconds)) answer.retry_after_seconds = 0;
+      answer.retry_after_seconds = ParseRetryAfter(value, clock->UnixSeconds());
     }
   }
 
   bool TakeBody(absl::string_view bytes) {
     stall_window_bytes += bytes.size();
-    if (request.on_body != nullptr && answer.status / 100 == 2) {
+    request.wait->Received(bytes.size());
+    const bool good = answer.status / 100 == 2;
+    if (request.on_body != nullptr && good) {
       refused = !request.on_body(answer, bytes);
       return !refused;
     }
-    const size_t room = HttpClient::kMaxBody - answer.body.size();
+    const size_t limit = good ? HttpClient::kMaxBody : HttpClient::kMaxErrorBody;
+    const size_t room = limit - answer.body.size();
     answer.body.append(bytes.data(), std::min(room, bytes.size()));
-    return true;
+    if (bytes.size() <= room) return true;
+    if (good) excess = "the answer does not end";
+    error_is_cut = !good;
+    return false;
   }
 };
 
 size_t OnHeader(char* data, size_t size, size_t count, void* attempt) {
-  static_cast<Attempt*>(attempt)->TakeHeader({data, size * count});
-  return size * count;
+  return static_cast<Attempt*>(attempt)->TakeHeader({data, size * count}) ? size * count : 0;
 }
 
 size_t OnBody(char* data, size_t size, size_t count, void* attempt) {
   return static_cast<Attempt*>(attempt)->TakeBody({data, size * count}) ? size * count : 0;
 }
 
-void Prepare(Attempt& attempt, Easy easy) {
+// The first error of libcurl, which may have run out of memory or have been built without an option.
+CURLcode Prepare(Attempt& attempt, Easy easy) {
   attempt.easy = std::move(easy);
   CURL* const handle = attempt.easy.get();
+  if (handle == nullptr) return CURLE_OUT_OF_MEMORY;
   for (const std::string& header : attempt.request.headers) {
-    attempt.headers.reset(curl_slist_append(attempt.headers.release(), header.c_str()));
+    curl_slist* const longer = curl_slist_append(attempt.headers.get(), header.c_str());
+    if (longer == nullptr) return CURLE_OUT_OF_MEMORY;
+    (void)attempt.headers.release();  // part of `longer`
+    attempt.headers.reset(longer);
   }
+  CURLcode first = CURLE_OK;
   const auto set = [&](CURLoption option, auto value) {
-    PENSTOCK_CHECK(curl_easy_setopt(handle, option, value) == CURLE_OK);
+    const CURLcode code = curl_easy_setopt(handle, option, value);
+    if (first == CURLE_OK) first = code;
   };
   set(CURLOPT_URL, attempt.request.url.c_str());
   set(CURLOPT_HTTPHEADER, attempt.headers.get());
@@ -144,13 +192,19 @@ void Prepare(Attempt& attempt, Easy easy) {
   set(CURLOPT_ERRORBUFFER, attempt.error);
   set(CURLOPT_USERAGENT, "penstock");
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_BUFFERSIZE, 512L << 10);  // 16 KiB by default: a system call for each
-  set(CURLOPT_NOSIGNAL, 1L);            // signals belong to the program
+  set(CURLOPT_NOSIGNAL, 1L);  // signals belong to the program
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // those of a proxy
+  // 16 KiB by default: a system call for each. Only a matter of speed, so an answer is not needed.
+  (void)curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 512L << 10);
+  return first;
 }
 
-bool IsImpossible(CURLcode code) {
+bool IsImpossible(CURLcode code, CURL* handle) {
+  // What answers in another protocol is no service; the next attempt may meet one.
+  curl_off_t connected = 0;
+  curl_easy_getinfo(handle, CURLINFO_CONNECT_TIME_T, &connected);
+  if (code == CURLE_UNSUPPORTED_PROTOCOL && connected > 0) return false;
   constexpr CURLcode kCodes[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
                                  CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
@@ -171,7 +225,7 @@ void TakeTimes(CURL* handle, HttpAnswer& answer) {
 class HttpClient::Loop {
  public:
   explicit Loop(const HttpClientOptions& options) : options_(options), multi_(curl_multi_init()) {
-    PENSTOCK_CHECK(multi_ != nullptr);
+    if (multi_ == nullptr) return;  // every attempt says so
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS,
                       static_cast<long>(options_.max_connections));
     curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_NOTHING));
@@ -191,30 +245,35 @@ class HttpClient::Loop {
   void Join() { thread_.reset(); }
 
   void Add(std::unique_ptr<Attempt> attempt) {
+    attempt->clock = options_.clock;
     attempt->start_at = options_.clock->Seconds() + attempt->request.delay_seconds;
+    if (multi_ == nullptr) {
+      attempt->answer.error = "libcurl could not be started (out of memory?)";
+      return Report(*attempt, End::kBroken);
+    }
     {
       std::lock_guard lock(mutex_);
       if (!stopping_) {
         added_.push_back(std::move(attempt));
       }
     }
-    if (attempt != nullptr) {
-      attempt->answer.end = End::kCancelled;
-      attempt->done(std::move(attempt->answer));
-      return;
-    }
+    if (attempt != nullptr) return Report(*attempt, End::kCancelled);
     Wake();
   }
 
-  void Wake() { curl_multi_wakeup(multi_.get()); }
+  void Wake() {
+    // Fails when the process had no file descriptor left for it; then the thread looks by itself.
+    if (multi_ != nullptr && curl_multi_wakeup(multi_.get()) != CURLM_OK) cannot_wake_ = true;
+  }
 
  private:
   void Run() {
     while (TakeAdded()) {
       StartThoseDue();
       int running = 0;
-      PENSTOCK_CHECK(curl_multi_perform(multi_.get(), &running) == CURLM_OK);
+      const CURLMcode code = curl_multi_perform(multi_.get(), &running);
       FinishThoseDone();
+      if (code != CURLM_OK) EndAllActive(curl_multi_strerror(code));
       EndThoseStalledOrCancelled();
       Wait();
     }
@@ -244,11 +303,19 @@ class HttpClient::Loop {
         spare_.pop_back();
       } else {
         easy.reset(curl_easy_init());
-        PENSTOCK_CHECK(easy != nullptr);
       }
-      Prepare(*attempt, std::move(easy));
       attempt->stall_window_start = now;
-      PENSTOCK_CHECK(curl_multi_add_handle(multi_.get(), attempt->easy.get()) == CURLM_OK);
+      if (const CURLcode code = Prepare(*attempt, std::move(easy)); code != CURLE_OK) {
+        attempt->answer.error = curl_easy_strerror(code);
+        Report(*attempt, End::kBroken);
+        continue;
+      }
+      if (const CURLMcode code = curl_multi_add_handle(multi_.get(), attempt->easy.get());
+          code != CURLM_OK) {
+        attempt->answer.error = curl_multi_strerror(code);
+        Report(*attempt, End::kBroken);
+        continue;
+      }
       active_.push_back(std::move(attempt));
     }
   }
@@ -266,12 +333,17 @@ class HttpClient::Loop {
         attempt.answer.error = "the connection was closed in the middle of the answer's head";
         Finish(attempt, End::kBroken);
       } else if (code == CURLE_OK) {
+        Finish(attempt, End::kWhole, /*is_clean=*/true);
+      } else if (attempt.error_is_cut) {
         Finish(attempt, End::kWhole);
       } else if (attempt.refused) {
         Finish(attempt, End::kRefused);
+      } else if (attempt.excess != nullptr) {
+        attempt.answer.error = attempt.excess;
+        Finish(attempt, End::kBroken);
       } else {
         attempt.answer.error = attempt.error[0] != '\0' ? attempt.error : curl_easy_strerror(code);
-        Finish(attempt, IsImpossible(code) ? End::kImpossible : End::kBroken);
+        Finish(attempt, IsImpossible(code, message->easy_handle) ? End::kImpossible : End::kBroken);
       }
     }
   }
@@ -304,14 +376,16 @@ class HttpClient::Loop {
   }
 
   void Wait() {
-    const double seconds = SecondsToNextDeadline();
+    double seconds = SecondsToNextDeadline();
     double limit = 60;
     if (options_.before_wait != nullptr) {
       options_.before_wait({.seconds = seconds,
                             .active = static_cast<int64_t>(active_.size()),
                             .stalled = stalled_});
-      limit = 0.005;  // so that it is asked again soon
+      seconds = SecondsToNextDeadline();  // it may have moved the clock
+      limit = 0.005;                      // so that it is asked again soon
     }
+    if (cannot_wake_) limit = std::min(limit, 0.02);
     const int milliseconds = static_cast<int>(std::ceil(std::clamp(seconds, 0.0, limit) * 1000));
     curl_multi_poll(multi_.get(), nullptr, 0, milliseconds, nullptr);
   }
@@ -329,11 +403,16 @@ class HttpClient::Loop {
   }
 
   // Takes an attempt off its connection, which is kept when the answer was whole and closed if not.
-  void Finish(Attempt& attempt, End end) {
+  // So is the handle: libcurl 7.88 refuses options of one whose transfer failed before it began.
+  void Finish(Attempt& attempt, End end, bool is_clean = false) {
     TakeTimes(attempt.easy.get(), attempt.answer);
     curl_multi_remove_handle(multi_.get(), attempt.easy.get());
-    curl_easy_reset(attempt.easy.get());
-    spare_.push_back(std::move(attempt.easy));
+    if (is_clean) {
+      curl_easy_reset(attempt.easy.get());
+      spare_.push_back(std::move(attempt.easy));
+    } else {
+      attempt.easy.reset();
+    }
     const auto it = std::find_if(active_.begin(), active_.end(),
                                  [&](const auto& other) { return other.get() == &attempt; });
     const std::unique_ptr<Attempt> owner = std::move(*it);
@@ -344,7 +423,15 @@ class HttpClient::Loop {
 
   static void Report(Attempt& attempt, End end) {
     attempt.answer.end = end;
+    attempt.request.wait.reset();
     attempt.done(std::move(attempt.answer));
+  }
+
+  void EndAllActive(absl::string_view error) {
+    while (!active_.empty()) {
+      active_.back()->answer.error = std::string(error);
+      Finish(*active_.back(), End::kBroken);
+    }
   }
 
   void EndAll() {
@@ -363,6 +450,7 @@ class HttpClient::Loop {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Attempt>> added_;
   bool stopping_ = false;
+  std::atomic<bool> cannot_wake_ = false;
 
   std::deque<std::unique_ptr<Attempt>> waiting_;
   std::vector<std::unique_ptr<Attempt>> active_;
@@ -372,9 +460,28 @@ class HttpClient::Loop {
   std::optional<base::ThreadPool> thread_;
 };
 
-HttpClient::HttpClient(HttpClientOptions options) : options_(std::move(options)) {
-  static const CURLcode initialised = curl_global_init(CURL_GLOBAL_ALL);
-  PENSTOCK_CHECK(initialised == CURLE_OK);
+namespace {
+
+HttpClientOptions WithDefaults(HttpClientOptions options) {
+  if (options.waits == nullptr) options.waits = NetworkWaits::Default();
+  return options;
+}
+
+// "http://127.0.0.1:4443/storage/v1/b?x=y" is "127.0.0.1:4443": the rest may hold secrets.
+std::string HostOf(absl::string_view url) {
+  const size_t scheme = url.find("://");
+  if (scheme != absl::string_view::npos) url.remove_prefix(scheme + 3);
+  url = url.substr(0, url.find_first_of("/?#"));
+  const size_t at = url.rfind('@');
+  return std::string(at == absl::string_view::npos ? url : url.substr(at + 1));
+}
+
+}  // namespace
+
+HttpClient::HttpClient(HttpClientOptions options) : options_(WithDefaults(std::move(options))) {
+  // Where it fails, so does each attempt.
+  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_ALL);
+  (void)initialized;
   for (int i = 0; i < options_.threads; ++i) loops_.push_back(std::make_unique<Loop>(options_));
 }
 
@@ -387,6 +494,10 @@ HttpClient::~HttpClient() {
 void HttpClient::Start(HttpRequest request, std::function<void(HttpAnswer)> done) {
   auto attempt = std::make_unique<Attempt>();
   attempt->request = std::move(request);
+  if (attempt->request.wait == nullptr) {
+    attempt->request.wait = std::make_shared<NetworkWait>(
+        options_.waits, absl::StrCat("reach ", HostOf(attempt->request.url)));
+  }
   attempt->done = std::move(done);
   loops_[next_++ % loops_.size()]->Add(std::move(attempt));
 }

@@ -73,7 +73,7 @@ TEST(HttpClient, TellsABrokenConnectionFromAnImpossibleOne) {
   EXPECT_FALSE(half.error.empty());
   EXPECT_EQ(http.Fetch({.url = "http://127.0.0.1:1/"}).end, End::kBroken);
   const CannedServer no_http("220 mail.example ESMTP\r\n");
-  EXPECT_EQ(http.Fetch({.url = Url(no_http)}).end, End::kImpossible);
+  EXPECT_EQ(http.Fetch({.url = Url(no_http)}).end, End::kBroken);
   EXPECT_EQ(http.Fetch({.url = "http://[/"}).end, End::kImpossible);
   EXPECT_EQ(http.Fetch({.url = "hottp://127.0.0.1/"}).end, End::kImpossible);
 }
@@ -90,9 +90,63 @@ TEST(HttpClient, TakesNoAnswerForWholeThatIsCutOffAnywhere) {
   EXPECT_EQ(http.Fetch({.url = Url(server)}).end, End::kWhole);
 }
 
-TEST(HttpClient, KeepsNoMoreOfABodyThanItsLimit) {
-  const CannedServer server(CannedHttp("404 Not Found", std::string(3 << 20, 'x')));
-  EXPECT_EQ(HttpClient().Fetch({.url = Url(server)}).body.size(), HttpClient::kMaxBody);
+TEST(HttpClient, KeepsTheBeginningOfAnErrorAndDoesNotWaitForTheRest) {
+  // Says that 3 GiB follow, and leaves the connection open.
+  const CannedServer server(
+      absl::StrCat("HTTP/1.1 404 Not Found\r\nContent-Length: 3221225472\r\n\r\n",
+                   std::string(1 << 20, 'x')));
+  const HttpAnswer answer = HttpClient().Fetch({.url = Url(server)});
+  EXPECT_EQ(answer.end, End::kWhole);
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_EQ(answer.body, std::string(HttpClient::kMaxErrorBody, 'x'));
+}
+
+TEST(HttpClient, EndsAnswersWithoutEnd) {
+  HttpClient http;
+  const CannedServer body(absl::StrCat("HTTP/1.1 200 OK\r\n\r\n",
+                                       std::string(HttpClient::kMaxBody + 1, 'x')));
+  const HttpAnswer answer = http.Fetch({.url = Url(body)});
+  EXPECT_EQ(answer.end, End::kBroken);
+  EXPECT_THAT(answer.error, testing::HasSubstr("does not end"));
+  std::string many = "HTTP/1.1 200 OK\r\n";
+  while (many.size() <= HttpClient::kMaxHead) {
+    absl::StrAppend(&many, "X: ", std::string(997, 'y'), "\r\n");
+  }
+  std::string continues;
+  while (continues.size() <= HttpClient::kMaxHead) continues += "HTTP/1.1 100 Continue\r\n\r\n";
+  for (const std::string& head : {many, continues}) {
+    const CannedServer server(head);
+    EXPECT_EQ(http.Fetch({.url = Url(server)}).end, End::kBroken);
+  }
+}
+
+// libcurl refuses options of a handle whose transfer failed before it began.
+TEST(HttpClient, GoesOnAfterANameThatDoesNotResolve) {
+  HttpClient http({.threads = 1});
+  // No label of a name has more than 63 characters, so nobody is asked for it.
+  const std::string unresolvable = absl::StrCat("http://", std::string(64, 'a'), "/");
+  const CannedServer server(CannedHttp("200 OK", "x"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(http.Fetch({.url = unresolvable}).end, End::kBroken);
+    EXPECT_EQ(http.Fetch({.url = Url(server)}).status, 200);
+  }
+}
+
+TEST(HttpClient, ReadsADateAsRetryAfter) {
+  base::FakeClock clock;  // 2023-11-14 22:13:20 UTC
+  HttpClient http({.threads = 1, .clock = &clock});
+  for (const auto& [value, seconds] : std::vector<std::pair<std::string, double>>{
+           {"Tue, 14 Nov 2023 22:14:00 GMT", 40},
+           {"Tue, 14 Nov 2023 22:13:00 GMT", 0},
+           {"120", 120},
+           {"-1e300", 0},
+           {"inf", 0},
+           {"nan", 0},
+           {"soon", 0}}) {
+    const CannedServer server(
+        CannedHttp("503 Busy", "", absl::StrCat("Retry-After: ", value, "\r\n")));
+    EXPECT_EQ(http.Fetch({.url = Url(server)}).retry_after_seconds, seconds) << value;
+  }
 }
 
 TEST(HttpClient, EndsWhatIsUnderWayAndWhatWaits) {

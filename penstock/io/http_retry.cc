@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +16,7 @@ bool IsWorthRetrying(const HttpAnswer& answer) {
       return answer.status == 408 || answer.status == 429 || answer.status / 100 == 5;
     case End::kBroken:
     case End::kStalled:
+    case End::kForeign:
       return true;
     case End::kImpossible:
     case End::kRefused:
@@ -33,6 +35,8 @@ std::string DescribeEnd(const HttpAnswer& answer) {
       return absl::StrCat("the connection failed: ", answer.error);
     case End::kStalled:
       return "the connection stalled";
+    case End::kForeign:
+      return answer.error;
     case End::kRefused:
       return "the answer made no sense";
     case End::kCancelled:
@@ -41,13 +45,30 @@ std::string DescribeEnd(const HttpAnswer& answer) {
   return "";
 }
 
+double RetryDelayCeiling(int failures) {
+  return std::min(kLongestRetrySeconds, std::ldexp(kFirstRetrySeconds, std::min(failures, 10)));
+}
+
+HttpRetry::HttpRetry(const HttpClient& http, double limit_seconds, uint64_t seed, std::string doing)
+    : HttpRetry(http.clock(), limit_seconds, seed,
+                std::make_shared<NetworkWait>(http.waits(), std::move(doing), limit_seconds)) {}
+
+void HttpRetry::MadeProgress() {
+  failures_ = 0;
+  since_ = clock_->Seconds();
+  if (wait_ != nullptr) wait_->MadeProgress();
+}
+
 std::optional<double> HttpRetry::NextDelay(const HttpAnswer& answer) {
-  const double ceiling =
-      std::min(kLongestRetrySeconds, std::ldexp(kFirstRetrySeconds, std::min(failures_, 10)));
-  ++failures_;
-  const double drawn = ceiling * (0.5 + 0.5 * random_.Uniform());
-  const double delay = std::max(drawn, answer.retry_after_seconds);
-  if (clock_->Seconds() + delay > since_ + limit_seconds_) return std::nullopt;
+  constexpr double kRounding = 1e-6;
+  const double drawn = RetryDelayCeiling(failures_++) * (0.5 + 0.5 * random_.Uniform());
+  const double left = since_ + limit_seconds_ - clock_->Seconds();
+  if (left <= kRounding) return std::nullopt;
+  const double asked =
+      std::min(answer.retry_after_seconds, kLongestRetryAfterLimits * limit_seconds_);
+  const double delay = std::max(std::min(drawn, left), asked);
+  ++attempts_;
+  if (wait_ != nullptr) wait_->SetAttempt(attempts_, DescribeEnd(answer), std::max(left, delay));
   return delay;
 }
 

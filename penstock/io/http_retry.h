@@ -1,13 +1,20 @@
-// Which attempts of an HTTP request are worth another, and when.
+// Which attempts of a request are worth another, and when: the one policy of all operations of gs://
+// and s3://, for reads, writes, listings and credentials alike.
 //
-// Tried again: 408, 429, 5xx, connections that cannot be made, break or stall, and bodies that end
-// too soon. Delays double from 0.25 to 16 seconds, each drawn from the upper half (so that many
-// readers do not come back together), or are what the service asks for (Retry-After), if longer. An
-// attempt that made progress starts the delays anew. It is given up when `limit_seconds` have gone
-// by without progress.
+// Tried again: 408, 429, 5xx, connections that cannot be made, break or stall, bodies that end too
+// soon, and answers that are not the service's own (object_reader.h). Delays double from 0.25 to 16
+// seconds, each drawn from the upper half (so that many readers do not come back together), or are
+// what the service asks for (Retry-After), if longer.
+//
+// Given up when `limit_seconds` (60 by default) have gone by without progress: the last attempt
+// begins no sooner than that. An attempt that made progress starts limit and delays anew. A
+// Retry-After beyond the limit is obeyed and followed by one more attempt; it counts as at most
+// kLongestRetryAfterLimits times the limit (5 minutes), so that an operation without progress ends
+// within limit_seconds, or one such delay more, and one attempt, which is bounded by http_client.h.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,6 +26,11 @@ namespace penstock::io {
 
 inline constexpr double kFirstRetrySeconds = 0.25;
 inline constexpr double kLongestRetrySeconds = 16;
+inline constexpr double kRetryLimitSeconds = 60;
+inline constexpr double kLongestRetryAfterLimits = 5;
+
+// Upper bound of the delay after `failures` failed attempts (from 0) in a row: 0.25 s, 0.5 s, ...
+double RetryDelayCeiling(int failures);
 
 // Whether the same request may have another end.
 bool IsWorthRetrying(const HttpAnswer& answer);
@@ -26,27 +38,37 @@ bool IsWorthRetrying(const HttpAnswer& answer);
 // "HTTP status 503", "the connection broke: ...": for messages.
 std::string DescribeEnd(const HttpAnswer& answer);
 
-// The retries of one request. One thread at a time.
+// The retries of one operation. One thread at a time.
 class HttpRetry {
  public:
-  HttpRetry(base::Clock* clock, double limit_seconds, uint64_t seed)
-      : clock_(clock), limit_seconds_(limit_seconds), random_(seed), since_(clock->Seconds()) {}
+  HttpRetry(base::Clock* clock, double limit_seconds, uint64_t seed,
+            std::shared_ptr<NetworkWait> wait = nullptr)
+      : clock_(clock),
+        limit_seconds_(limit_seconds),
+        random_(seed),
+        since_(clock->Seconds()),
+        wait_(std::move(wait)) {}
+  // Reports itself while it takes long, as `doing` ("open 'gs://b/x'").
+  HttpRetry(const HttpClient& http, double limit_seconds, uint64_t seed, std::string doing);
 
   // The attempt brought something that need not be brought again.
-  void MadeProgress() {
-    failures_ = 0;
-    since_ = clock_->Seconds();
-  }
+  void MadeProgress();
 
   // After a failure: how long to wait before the next attempt; nothing when it is to be given up.
   std::optional<double> NextDelay(const HttpAnswer& answer);
 
+  // To be named by each of its requests (HttpRequest::wait).
+  const std::shared_ptr<NetworkWait>& wait() const { return wait_; }
+  int attempts() const { return attempts_; }
+
  private:
-  base::Clock* const clock_;
-  const double limit_seconds_;
+  base::Clock* clock_;
+  double limit_seconds_;
   base::Random random_;
   double since_;
+  std::shared_ptr<NetworkWait> wait_;
   int failures_ = 0;  // in a row
+  int attempts_ = 1;
 };
 
 }  // namespace penstock::io

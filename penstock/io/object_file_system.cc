@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_connections.h"
@@ -28,16 +32,27 @@ class ObjectRandomAccessFile : public RandomAccessFile {
   std::string version() const override { return object_.version; }
 
   absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
-    constexpr int64_t kPiece = 8 << 20;
     if (offset < 0) {
       return absl::InvalidArgumentError(absl::StrCat(uri(), ": negative offset ", offset));
     }
     out = out.first(std::min<int64_t>(out.size(), size() - std::min(offset, size())));
     if (out.empty()) return 0;
+    ObjectRangeEnd end = ReadPieces(offset, out);
+    if (!end.refused_authorization.empty() && reader_->Reauthorize(end.refused_authorization)) {
+      end = ReadPieces(offset, out);
+    }
+    PENSTOCK_RETURN_IF_ERROR(end.status);
+    return out.size();
+  }
+
+ private:
+  // The first failure of all pieces, which are read at once.
+  ObjectRangeEnd ReadPieces(int64_t offset, absl::Span<char> out) {
+    constexpr int64_t kPiece = 8 << 20;
     // Lives here, because nothing leaves before all pieces have ended.
     std::mutex mutex;
     std::condition_variable ended;
-    absl::Status status;
+    ObjectRangeEnd first;
     int64_t left = (out.size() + kPiece - 1) / kPiece;
     const auto cancelled = std::make_shared<std::atomic<bool>>(false);
     for (int64_t at = 0; at < static_cast<int64_t>(out.size()); at += kPiece) {
@@ -47,19 +62,70 @@ class ObjectRandomAccessFile : public RandomAccessFile {
                       if (!end.status.ok() && !cancelled->exchange(true)) reader_->http().Wake();
                       std::lock_guard lock(mutex);
                       // The others are cancelled by the first.
-                      if (status.ok() || absl::IsCancelled(status)) status = end.status;
+                      if (first.status.ok() || absl::IsCancelled(first.status)) {
+                        first = std::move(end);
+                      }
                       if (--left == 0) ended.notify_one();
                     });
     }
     std::unique_lock lock(mutex);
     ended.wait(lock, [&] { return left == 0; });
-    PENSTOCK_RETURN_IF_ERROR(status);
-    return out.size();
+    return first;
+  }
+
+  const StoredObject object_;
+  const std::shared_ptr<ObjectReader> reader_;
+};
+
+// Names that no URI can hold, for one message about all of a listing.
+class LeftOut {
+ public:
+  explicit LeftOut(const Uri& prefix) : prefix_(prefix) {}
+  ~LeftOut() {
+    if (count_ == 0) return;
+    absl::FPrintF(stderr,
+                  "penstock: left out %d of the objects in '%s': their names have empty, '.' or "
+                  "'..' steps or NUL bytes; the first is '%s'\n",
+                  count_, DisplayUri(prefix_), first_);
+  }
+  LeftOut(const LeftOut&) = delete;
+  LeftOut& operator=(const LeftOut&) = delete;
+
+  void Add(const std::string& path) {
+    if (count_++ == 0) first_ = absl::CHexEscape(path);
   }
 
  private:
-  const StoredObject object_;
-  const std::shared_ptr<ObjectReader> reader_;
+  const Uri& prefix_;
+  int64_t count_ = 0;
+  std::string first_;
+};
+
+// Refuses pages that never end.
+class PageOrder {
+ public:
+  explicit PageOrder(const Uri& prefix) : prefix_(prefix) {}
+
+  absl::Status Check(const ObjectPage& page) {
+    constexpr int kMaxEmptyPages = 10000;  // a service may look through many removed versions
+    empty_ = page.objects.empty() && page.folders.empty() ? empty_ + 1 : 0;
+    if (!page.next.empty() && !seen_.insert(page.next).second) {
+      return Wrong("names the same next page twice");
+    }
+    if (empty_ > kMaxEmptyPages) return Wrong("has no end");
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Wrong(absl::string_view why) const {
+    return absl::UnavailableError(absl::StrCat("cannot list '", DisplayUri(prefix_),
+                                               "': the listing ", why,
+                                               "; is something between here and the service?"));
+  }
+
+  const Uri& prefix_;
+  int empty_ = 0;
+  std::set<std::string> seen_;
 };
 
 }  // namespace
@@ -77,7 +143,7 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenRandomAc
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
   if (reader == nullptr) return next().OpenRandomAccess(text);
   auto object = reader->Find(uri);
-  if (!object.ok()) return Explain(object.status(), text);
+  if (!object.ok()) return Explain(object.status(), *reader, uri);
   return std::make_unique<ObjectRandomAccessFile>(std::string(text), *std::move(object),
                                                   std::move(reader));
 }
@@ -86,22 +152,46 @@ absl::StatusOr<std::unique_ptr<InputStream>> ObjectFileSystem::OpenInput(absl::s
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, FileUri(text));
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
   if (reader == nullptr) return next().OpenInput(text);
-  auto stream = OpenObjectInputStream(std::string(text), uri, std::move(reader), ahead_);
-  if (!stream.ok()) return Explain(stream.status(), text);
+  auto stream = OpenObjectInputStream(std::string(text), uri, reader, ahead_);
+  if (!stream.ok()) return Explain(stream.status(), *reader, uri);
   return stream;
+}
+
+absl::StatusOr<FileInfo> ObjectFileSystem::Stat(absl::string_view text) {
+  PENSTOCK_ASSIGN_OR_RETURN(Uri uri, UriOfScheme(text));
+  if (absl::EndsWith(uri.path, "/")) uri.path.pop_back();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
+  if (reader == nullptr) return next().Stat(text);
+  FileInfo info{.uri = FormatUri(uri)};
+  if (uri.path.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(reader->ListPage(uri, /*all_levels=*/false, "").status());
+    info.is_directory = true;
+    return info;
+  }
+  auto found = reader->Find(uri);
+  if (absl::IsNotFound(found.status())) {
+    PENSTOCK_ASSIGN_OR_RETURN(info.is_directory, IsFolder(*reader, uri));
+    if (!info.is_directory) return found.status();
+    return info;
+  }
+  PENSTOCK_RETURN_IF_ERROR(found.status());
+  info.size = found->size;
+  info.modified_unix_seconds = found->modified_unix_seconds;
+  info.version = std::move(found->version);
+  return info;
 }
 
 absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::List(absl::string_view text) {
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, UriOfScheme(text));
   PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
-  if (reader == nullptr || !reader->lists()) return next().List(text);
+  if (reader == nullptr) return next().List(text);
   return ListWith(*reader, uri, /*all_levels=*/false);
 }
 
 absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListRecursive(absl::string_view text) {
   PENSTOCK_ASSIGN_OR_RETURN(const Uri uri, UriOfScheme(text));
   PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<ObjectReader> reader, ReaderFor(uri));
-  if (reader == nullptr || !reader->lists()) return next().ListRecursive(text);
+  if (reader == nullptr) return next().ListRecursive(text);
   return ListWith(*reader, uri, /*all_levels=*/true);
 }
 
@@ -110,7 +200,6 @@ absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListWith(ObjectReader& r
                                                                  bool all_levels) {
   Uri prefix = folder;
   if (absl::EndsWith(prefix.path, "/")) prefix.path.pop_back();
-  const std::string text = FormatUri(prefix);
   if (!prefix.path.empty()) prefix.path += '/';
   std::map<std::string, FileInfo> found;  // by path
   bool exists = prefix.path.empty();
@@ -119,13 +208,22 @@ absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListWith(ObjectReader& r
     uri.path = std::move(path);
     return FormatUri(uri);
   };
+  LeftOut left_out(prefix);
+  PageOrder order(prefix);
   ObjectPage page;
   do {
     PENSTOCK_ASSIGN_OR_RETURN(page, reader.ListPage(prefix, all_levels, page.next));
+    PENSTOCK_RETURN_IF_ERROR(order.Check(page));
     exists |= !page.objects.empty() || !page.folders.empty();
     for (ObjectPage::Object& object : page.objects) {
       // "a/" is no file: it marks that there is a folder.
-      if (absl::EndsWith(object.path, "/")) continue;
+      const bool is_marker = absl::EndsWith(object.path, "/");
+      if (is_marker && object.path == prefix.path) continue;
+      if (!IsAddressable(object.path)) {
+        left_out.Add(object.path);
+        continue;
+      }
+      if (is_marker) continue;
       FileInfo info{.uri = uri_of(object.path),
                     .size = object.size,
                     .modified_unix_seconds = object.modified_unix_seconds,
@@ -133,14 +231,20 @@ absl::StatusOr<std::vector<FileInfo>> ObjectFileSystem::ListWith(ObjectReader& r
       found.insert_or_assign(std::move(object.path), std::move(info));
     }
     for (std::string& path : page.folders) {
+      if (!IsAddressable(path)) {
+        left_out.Add(path);
+        continue;
+      }
       path.pop_back();
       FileInfo info{.uri = uri_of(path), .is_directory = true};
       found.try_emplace(std::move(path), std::move(info));
     }
   } while (!page.next.empty());
   if (!exists) {
-    PENSTOCK_ASSIGN_OR_RETURN(const FileInfo info, next().Stat(text));
-    if (!info.is_directory) return IsAFileError(text);
+    Uri file = prefix;
+    file.path.pop_back();
+    PENSTOCK_RETURN_IF_ERROR(reader.Find(file).status());
+    return IsAFileError(DisplayUri(file));
   }
   std::vector<FileInfo> out;
   for (auto& [path, info] : found) out.push_back(std::move(info));
@@ -163,11 +267,19 @@ absl::StatusOr<Uri> ObjectFileSystem::FileUri(absl::string_view text) const {
   return uri;
 }
 
+absl::StatusOr<bool> ObjectFileSystem::IsFolder(ObjectReader& reader, const Uri& uri) {
+  Uri folder = uri;
+  folder.path += '/';
+  PENSTOCK_ASSIGN_OR_RETURN(const ObjectPage page, reader.ListPage(folder, false, ""));
+  return !page.objects.empty() || !page.folders.empty();
+}
+
 // What is no object may be a folder: worth another question.
-absl::Status ObjectFileSystem::Explain(const absl::Status& status, absl::string_view text) {
+absl::Status ObjectFileSystem::Explain(const absl::Status& status, ObjectReader& reader,
+                                       const Uri& uri) {
   if (!absl::IsNotFound(status)) return status;
-  const auto info = next().Stat(text);
-  return info.ok() && info->is_directory ? IsAFolderError(text) : status;
+  const auto is_folder = IsFolder(reader, uri);
+  return is_folder.ok() && *is_folder ? IsAFolderError(DisplayUri(uri)) : status;
 }
 
 }  // namespace penstock::io

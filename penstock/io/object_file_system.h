@@ -1,11 +1,14 @@
-// What gs:// and s3:// have in common: files are opened and read by requests of our own, and
-// everything else is another file system's.
+// What gs:// and s3:// have in common: files are opened, read, listed and looked at by requests of
+// our own, and everything else (writing, removing) is another file system's.
 //
 //   Opening pins the object's version: all ranges are of it, and when it was replaced or removed a
 //   read fails as Aborted.
 //   A stream keeps several ranges in flight; read_window.h says how many and how large.
 //   A Read of a RandomAccessFile is one request for each 8 MiB, all at once; many threads may read.
 //   Failures are met with retries, from the byte where it broke; http_retry.h says which and when.
+//   What is believed of an answer, NotFound above all, object_reader.h says.
+//   A listing that names a page twice, or that goes on without names, is Unavailable. Objects whose
+//   names no URI can hold (uri.h: IsAddressable) are left out of listings, which is said on stderr.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +18,7 @@
 #include "penstock/base/random.h"
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/http_client.h"
+#include "penstock/io/http_retry.h"
 #include "penstock/io/object_input_stream.h"
 #include "penstock/io/object_reader.h"
 #include "penstock/io/uri.h"
@@ -23,10 +27,11 @@ namespace penstock::io {
 
 struct ObjectFileSystemOptions {
   HttpClientOptions http = {};
-  int64_t read_ahead_bytes = 256 << 20;        // of all streams together
-  int64_t stream_read_ahead_bytes = 64 << 20;  // of one stream
-  double retry_limit_seconds = 60;             // s3://; a URI of gs:// has an option for it
-  uint64_t seed = base::EntropySeed();         // of the jitter of retries
+  int64_t read_ahead_bytes = 256 << 20;              // of all streams together
+  int64_t stream_read_ahead_bytes = 64 << 20;        // of one stream
+  double retry_limit_seconds = kRetryLimitSeconds;  // s3://; a URI of gs:// has an option for it
+  uint64_t seed = base::EntropySeed();               // of the jitter of retries
+  std::string s3_region_url = "https://s3.amazonaws.com";  // tells the regions of buckets
 };
 
 class ObjectFileSystem : public ForwardingFileSystem {
@@ -34,7 +39,8 @@ class ObjectFileSystem : public ForwardingFileSystem {
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override;
-  // Where the reader lists, so does this: one level is then one level, and versions are told.
+  absl::StatusOr<FileInfo> Stat(absl::string_view uri) override;
+  // One level is one level, whatever is below it, and versions are told.
   absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) override;
   absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) override;
 
@@ -50,7 +56,8 @@ class ObjectFileSystem : public ForwardingFileSystem {
   absl::StatusOr<Uri> FileUri(absl::string_view text) const;
   absl::StatusOr<std::vector<FileInfo>> ListWith(ObjectReader& reader, const Uri& folder,
                                                  bool all_levels);
-  absl::Status Explain(const absl::Status& status, absl::string_view text);
+  absl::StatusOr<bool> IsFolder(ObjectReader& reader, const Uri& uri);
+  absl::Status Explain(const absl::Status& status, ObjectReader& reader, const Uri& uri);
 
   const std::string scheme_;
   const std::shared_ptr<ReadAhead> ahead_ = std::make_shared<ReadAhead>();

@@ -49,20 +49,16 @@ class ObjectInputStream : public InputStream {
 
   absl::Status Open(const Uri& uri) {
     object_.uri = uri;
-    Ask(window_.range_bytes());
-    std::unique_lock lock(arrivals_->mutex);
-    const Piece& first = *pieces_.front();
-    arrivals_->came.wait(lock, [&] { return arrivals_->found || first.end; });
-    if (!arrivals_->found) {
-      const absl::Status status = first.end->status;
-      lock.unlock();
-      Abandon();
-      // No byte of an empty object can be asked for.
-      return absl::IsOutOfRange(status) ? OpenEmpty() : status;
+    ObjectRangeEnd end = AskForFirst();
+    if (!end.refused_authorization.empty() && reader_->Reauthorize(end.refused_authorization)) {
+      GoBackTo(0);
+      end = AskForFirst();
     }
-    object_ = *arrivals_->found;
-    next_ = std::min(next_, object_.size);
-    return absl::OkStatus();
+    if (end.status.ok()) return absl::OkStatus();
+    Abandon();
+    // No byte of an empty object can be asked for. What was not found deserves a second look.
+    const bool is_worth_a_look = absl::IsOutOfRange(end.status) || absl::IsNotFound(end.status);
+    return is_worth_a_look ? OpenWhatIsFound() : end.status;
   }
 
   std::string version() const override { return object_.version; }
@@ -76,10 +72,18 @@ class ObjectInputStream : public InputStream {
       if (pieces_.empty()) break;
       const std::shared_ptr<Piece> piece = pieces_.front();
       status_ = Await(*piece);
+      if (absl::IsUnauthenticated(status_) && !reauthorized_ &&
+          reader_->Reauthorize(piece->end->refused_authorization)) {
+        reauthorized_ = true;
+        GoBackTo(piece->offset + taken_of_first_);
+        status_ = absl::OkStatus();
+        continue;
+      }
       if (!status_.ok()) {
         Abandon();
         return status_;
       }
+      reauthorized_ = false;
       const int64_t n = std::min(wanted - done, piece->end->bytes - taken_of_first_);
       std::memcpy(out.data() + done, piece->bytes.get() + taken_of_first_, n);
       done += n;
@@ -90,11 +94,29 @@ class ObjectInputStream : public InputStream {
   }
 
  private:
-  absl::Status OpenEmpty() {
+  // Until the object is known, and then OK, or until the first range failed.
+  ObjectRangeEnd AskForFirst() {
+    Ask(window_.range_bytes());
+    std::unique_lock lock(arrivals_->mutex);
+    const Piece& first = *pieces_.front();
+    arrivals_->came.wait(lock, [&] { return arrivals_->found || first.end; });
+    if (!arrivals_->found) return *first.end;
+    object_ = *arrivals_->found;
+    next_ = std::min(next_, object_.size);
+    return {};
+  }
+
+  absl::Status OpenWhatIsFound() {
     PENSTOCK_ASSIGN_OR_RETURN(object_, reader_->Find(object_.uri));
-    next_ = 0;  // it may have got bytes in between
-    cancelled_ = std::make_shared<std::atomic<bool>>(false);
+    GoBackTo(0);
     return absl::OkStatus();
+  }
+
+  // Drops what was asked for, to ask again from `offset` on.
+  void GoBackTo(int64_t offset) {
+    Abandon();
+    next_ = offset;
+    cancelled_ = std::make_shared<std::atomic<bool>>(false);
   }
 
   // Asks for the next `size` bytes, whatever the window.
@@ -171,6 +193,7 @@ class ObjectInputStream : public InputStream {
   StoredObject object_;
   ReadWindow window_;
   absl::Status status_;
+  bool reauthorized_ = false;  // since bytes came last
   int64_t next_ = 0;  // the first byte not asked for
   std::deque<std::shared_ptr<Piece>> pieces_;
   int64_t charged_ = 0;         // the sizes of pieces_

@@ -5,10 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/io/http_retry.h"
 #include "penstock/io/service_error.h"
 
 namespace penstock::io {
@@ -25,7 +26,10 @@ absl::Status ReplacedError(const StoredObject& object, const ObjectService& serv
 
 absl::StatusCode CodeOf(int http_status) {
   switch (http_status) {
+    case 400:
+      return absl::StatusCode::kInvalidArgument;
     case 401:
+      return absl::StatusCode::kUnauthenticated;
     case 403:
       return absl::StatusCode::kPermissionDenied;
     case 404:
@@ -44,12 +48,55 @@ std::string WhatTheServiceSaid(const HttpAnswer& answer, const ObjectService& se
 
 absl::Status RefusedError(const HttpAnswer& answer, const ObjectService& service,
                           absl::string_view doing, const Uri& uri) {
-  return ServiceError(CodeOf(answer.status), WhatTheServiceSaid(answer, service), doing, uri);
+  const absl::StatusCode code = answer.end != End::kWhole ? absl::StatusCode::kUnavailable
+                                : service.refuses_credentials(answer)
+                                    ? absl::StatusCode::kUnauthenticated
+                                    : CodeOf(answer.status);
+  std::string said = WhatTheServiceSaid(answer, service);
+  if (!answer.bucket_region.empty() && (answer.status / 100 == 3 || answer.status == 400)) {
+    absl::StrAppend(&said, "; the bucket is in region ", answer.bucket_region,
+                    ": set AWS_REGION, or the option region");
+  }
+  return ServiceError(code, said, doing, uri);
 }
 
-absl::Status NotAService(const Uri& uri, absl::string_view why) {
-  return absl::DataLossError(absl::StrCat("cannot read '", DisplayUri(uri), "': ", why,
-                                          "; is something between here and the service?"));
+bool LooksLikeAPage(absl::string_view body) {
+  body = absl::StripLeadingAsciiWhitespace(body);
+  return absl::StartsWithIgnoreCase(body, "<!doctype") || absl::StartsWithIgnoreCase(body, "<html");
+}
+
+// Whether an error status is that of something between here and the service: a proxy, a load
+// balancer without a backend, a login page. The answer to HEAD has no body to tell by.
+bool IsForeign(const HttpAnswer& answer, const ObjectService& service, bool is_head) {
+  if (answer.end != End::kWhole || answer.status / 100 == 2) return false;
+  if (IsWorthRetrying(answer) || service.is_own_error(answer)) return false;
+  switch (answer.status) {
+    case 401:
+    case 403:  // of many wordings, and nothing is done upon them
+    case 412:
+    case 416:
+      return LooksLikeAPage(answer.body);
+    default:
+      return !is_head;
+  }
+}
+
+// As a failed attempt, for messages and for the retry.
+HttpAnswer AsForeign(HttpAnswer answer, absl::string_view why) {
+  answer.error = absl::StrCat(DescribeEnd(answer), ", ", why,
+                              "; is something between here and the service?");
+  answer.end = End::kForeign;
+  return answer;
+}
+
+constexpr char kNotTheServices[] = "but not an error of the service";
+
+// The Authorization of a request; "" for none.
+std::string AuthorizationOf(const HttpRequest& request) {
+  for (const std::string& header : request.headers) {
+    if (absl::StartsWithIgnoreCase(header, "authorization: ")) return header.substr(15);
+  }
+  return "";
 }
 
 // One range, through all its attempts. It keeps itself alive while an attempt is under way.
@@ -77,10 +124,12 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
                                         range_.offset + static_cast<int64_t>(range_.out.size()));
     request.delay_seconds = delay_seconds;
     request.cancelled = range_.cancelled;
+    request.wait = retry_.wait();
+    authorization_ = AuthorizationOf(request);
+    not_the_range_.clear();
     request.on_body = [self = shared_from_this()](const HttpAnswer& answer,
                                                   absl::string_view bytes) {
-      self->status_ = self->Take(answer, bytes);
-      return self->status_.ok();
+      return self->Take(answer, bytes);
     };
     http_->Start(std::move(request), [self = shared_from_this()](HttpAnswer answer) {
       self->EndAttempt(std::move(answer));
@@ -88,29 +137,36 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   }
 
  private:
-  absl::Status Take(const HttpAnswer& answer, absl::string_view bytes) {
-    if (!checked_) PENSTOCK_RETURN_IF_ERROR(Check(answer));
+  // False ends the attempt: status_ or not_the_range_ says why.
+  bool Take(const HttpAnswer& answer, absl::string_view bytes) {
+    if (!checked_ && !Check(answer)) return false;
     if (bytes.size() > range_.out.size() - filled_) {
-      return NotAService(object_.uri, "more bytes came than were asked for");
+      not_the_range_ = "more bytes came than were asked for";
+      return false;
     }
     std::memcpy(range_.out.data() + filled_, bytes.data(), bytes.size());
     filled_ += bytes.size();
-    return absl::OkStatus();
+    return true;
   }
 
   // Before the first byte of each attempt: is it the range, of the generation?
-  absl::Status Check(const HttpAnswer& answer) {
+  bool Check(const HttpAnswer& answer) {
     checked_ = true;
     if (answer.status != 206 || answer.range_begin != range_.offset + filled_) {
-      return NotAService(object_.uri,
-                         absl::StrCat("the answer to byte ", range_.offset + filled_,
-                                      " was not that range (HTTP status ", answer.status, ")"));
+      not_the_range_ =
+          absl::StrCat("the answer to byte ", range_.offset + filled_, " was not that range");
+      return false;
     }
     const std::string version = service_.version_of(answer);
     if (version.empty() || answer.range_total < 0) {
-      return NotAService(object_.uri, absl::StrCat("the answer tells no ", service_.version_name));
+      not_the_range_ = absl::StrCat("the answer tells no ", service_.version_name);
+      return false;
     }
     if (object_.version.empty()) {
+      if (answer.range_total <= range_.offset) {
+        not_the_range_ = absl::StrCat("the answer is of a file of ", answer.range_total, " bytes");
+        return false;
+      }
       object_.version = version;
       object_.size = answer.range_total;
       range_.out =
@@ -118,31 +174,51 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
       if (range_.on_found != nullptr) range_.on_found(object_);
     }
     if (version != object_.version || answer.range_total != object_.size) {
-      return ReplacedError(object_, service_);
+      status_ = ReplacedError(object_, service_);
+      return false;
     }
-    return absl::OkStatus();
+    return true;
   }
+
+  bool is_whole() const { return checked_ && filled_ == static_cast<int64_t>(range_.out.size()); }
 
   void EndAttempt(HttpAnswer answer) {
     if (answer.end == End::kCancelled) {
       return Done(absl::CancelledError(
           absl::StrCat("reading '", DisplayUri(object_.uri), "' was cancelled")));
     }
-    if (answer.end == End::kRefused) return Done(status_);
+    if (answer.end == End::kWhole && answer.status / 100 == 2 && !checked_) Check(answer);
+    if (!status_.ok()) return Done(status_);
+    if (!not_the_range_.empty()) {
+      answer.end = End::kWhole;
+      return TryAgain(AsForeign(std::move(answer), not_the_range_));
+    }
+    // A connection that breaks behind the last byte took nothing away.
+    if (is_whole()) return Done(answer);
     if (answer.end == End::kWhole && answer.status / 100 == 2) {
-      if (!checked_) {
-        if (absl::Status status = Check(answer); !status.ok()) return Done(std::move(status));
-      }
-      if (filled_ == static_cast<int64_t>(range_.out.size())) return Done(answer);
       answer.end = End::kBroken;
       answer.error = "the answer ended too soon";
     }
-    if (!IsWorthRetrying(answer)) {
-      const bool is_gone = answer.status == 404 || answer.status == 412;
-      return Done(is_gone && !object_.version.empty()
-                      ? ReplacedError(object_, service_)
-                      : RefusedError(answer, service_, Doing(), object_.uri));
+    const bool is_pinned = !object_.version.empty();
+    const bool is_open_404 = !is_pinned && answer.end == End::kWhole && answer.status == 404;
+    // Whoever opens takes a second look (Find), which tells the service's own 404.
+    if (!is_open_404 && IsForeign(answer, service_, /*is_head=*/false)) {
+      return TryAgain(AsForeign(std::move(answer), kNotTheServices));
     }
+    if (IsWorthRetrying(answer) || service_.passes(answer)) return TryAgain(answer);
+    if (is_pinned && (answer.status == 404 || answer.status == 412)) {
+      return Done(ReplacedError(object_, service_));
+    }
+    // The range lies inside the object.
+    if (is_pinned && answer.status == 416) {
+      return TryAgain(AsForeign(std::move(answer), "though the file has these bytes"));
+    }
+    done_({.status = RefusedError(answer, service_, Doing(), object_.uri),
+           .bytes = filled_,
+           .refused_authorization = service_.refuses_credentials(answer) ? authorization_ : ""});
+  }
+
+  void TryAgain(const HttpAnswer& answer) {
     // Less in one attempt is no progress: a connection that trickles would go on for ever.
     constexpr int64_t kProgress = 64 << 10;
     if (filled_ - attempt_began_at_ >= kProgress) retry_.MadeProgress();
@@ -177,32 +253,56 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   int64_t attempt_began_at_ = 0;  // of `filled_`
   int attempts_ = 0;
   bool checked_ = false;  // this attempt
+  std::string not_the_range_;  // why this attempt's answer is not that of the service
+  std::string authorization_;  // sent by this attempt
   absl::Status status_;
 };
 
 }  // namespace
 
-absl::Status ObjectReader::NotAStorageServiceError(const Uri& uri, absl::string_view why) {
-  return NotAService(uri, why);
+HttpRetry ObjectReader::NewRetry(absl::string_view doing, const Uri& uri) {
+  return HttpRetry(*http_, retry_limit_seconds_, base::MixSeeds(seed_, requests_++),
+                   absl::StrCat(doing, " '", DisplayUri(uri), "'"));
 }
 
-absl::StatusOr<HttpAnswer> ObjectReader::Ask(
-    const std::function<absl::StatusOr<HttpRequest>()>& request, absl::string_view doing,
-    const Uri& uri) {
-  HttpRetry retry(http_->clock(), retry_limit_seconds_, base::MixSeeds(seed_, requests_++));
-  double delay = 0;
+template <typename T>
+absl::StatusOr<T> ObjectReader::Ask(HttpRetry& retry, double delay, absl::string_view doing,
+                                    const Uri& uri,
+                                    const std::function<absl::StatusOr<HttpRequest>()>& request,
+                                    const std::function<std::optional<T>(const HttpAnswer&)>& read,
+                                    bool* is_own) {
+  bool reauthorized = false;
   for (;;) {
     PENSTOCK_ASSIGN_OR_RETURN(HttpRequest attempt, request());
+    const std::string authorization = AuthorizationOf(attempt);
+    const bool is_head = attempt.head;
     attempt.delay_seconds = delay;
+    attempt.wait = retry.wait();
     HttpAnswer answer = http_->Fetch(std::move(attempt));
     if (answer.end == End::kCancelled) return absl::CancelledError("the file system is closing");
-    if (!IsWorthRetrying(answer)) {
-      if (answer.status != 200) return RefusedError(answer, service_, doing, uri);
-      return answer;
+    if (answer.end == End::kWhole && answer.status == 200) {
+      if (std::optional<T> value = read(answer)) return *std::move(value);
+      answer = AsForeign(std::move(answer), "but no answer to the question");
+    } else if (answer.end == End::kWhole && answer.status / 100 == 2) {
+      answer = AsForeign(std::move(answer), "but no answer to the question");
+    } else if (IsForeign(answer, service_, is_head)) {
+      answer = AsForeign(std::move(answer), kNotTheServices);
+    } else if (!reauthorized && service_.refuses_credentials(answer)) {
+      reauthorized = true;
+      if (Reauthorize(authorization)) {
+        delay = 0;
+        continue;
+      }
+    }
+    if (!IsWorthRetrying(answer) && !service_.passes(answer)) {
+      if (is_own != nullptr) *is_own = service_.is_own_error(answer);
+      return RefusedError(answer, service_, doing, uri);
     }
     const std::optional<double> next = retry.NextDelay(answer);
     if (!next) {
-      return ServiceError(absl::StatusCode::kUnavailable, WhatTheServiceSaid(answer, service_),
+      return ServiceError(absl::StatusCode::kUnavailable,
+                          absl::StrCat(WhatTheServiceSaid(answer, service_), "; attempt ",
+                                       retry.attempts()),
                           doing, uri);
     }
     delay = *next;
@@ -210,17 +310,54 @@ absl::StatusOr<HttpAnswer> ObjectReader::Ask(
 }
 
 absl::StatusOr<StoredObject> ObjectReader::Find(const Uri& uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const HttpAnswer answer,
-                            Ask([&] { return FindRequest(uri); }, "open", uri));
-  return Found(uri, answer);
+  constexpr absl::string_view kDoing = "open";
+  HttpRetry retry = NewRetry(kDoing, uri);
+  for (double delay = 0;;) {
+    bool is_own = false;
+    absl::StatusOr<StoredObject> found = Ask<StoredObject>(
+        retry, delay, kDoing, uri, [&] { return FindRequest(uri); },
+        [&](const HttpAnswer& answer) { return Found(uri, answer); }, &is_own);
+    if (!absl::IsNotFound(found.status())) return found;
+    PENSTOCK_ASSIGN_OR_RETURN(const bool is_believed, IsMissing(uri, is_own));
+    if (is_believed) return found;
+    const HttpAnswer doubted = {
+        .end = End::kForeign,
+        .error = "HTTP status 404, which the service's listing does not confirm; is something "
+                 "between here and the service?"};
+    const std::optional<double> next = retry.NextDelay(doubted);
+    if (!next) {
+      return ServiceError(absl::StatusCode::kUnavailable, DescribeEnd(doubted), kDoing, uri);
+    }
+    delay = *next;
+  }
+}
+
+// The second look at what was answered with 404, which was the service's own error or not.
+absl::StatusOr<bool> ObjectReader::IsMissing(const Uri& uri, bool is_own) {
+  const auto page = AskForPage(uri, /*all_levels=*/false, "");
+  if (absl::IsNotFound(page.status())) return true;  // nor is there a bucket
+  if (absl::IsPermissionDenied(page.status()) || absl::IsUnauthenticated(page.status())) {
+    return is_own;  // nobody to ask but the one who said 404
+  }
+  PENSTOCK_RETURN_IF_ERROR(page.status());
+  // Of the names that begin with this one it would be the first.
+  return page->objects.empty() || page->objects[0].path != uri.path;
+}
+
+absl::StatusOr<ObjectPage> ObjectReader::AskForPage(const Uri& prefix, bool all_levels,
+                                                    const std::string& page) {
+  HttpRetry retry = NewRetry("list", prefix);
+  return Ask<ObjectPage>(
+      retry, /*delay=*/0, "list", prefix, [&] { return ListRequest(prefix, all_levels, page); },
+      [&](const HttpAnswer& answer) { return Listed(prefix, answer); }, nullptr);
 }
 
 absl::StatusOr<ObjectPage> ObjectReader::ListPage(const Uri& prefix, bool all_levels,
                                                   const std::string& page) {
-  PENSTOCK_ASSIGN_OR_RETURN(
-      const HttpAnswer answer,
-      Ask([&] { return ListRequest(prefix, all_levels, page); }, "list", prefix));
-  return Listed(prefix, answer);
+  auto listed = AskForPage(prefix, all_levels, page);
+  // A bucket has no parent to be listed.
+  if (absl::IsNotFound(listed.status())) return AskForPage(prefix, all_levels, page);
+  return listed;
 }
 
 void ObjectReader::Read(const StoredObject& object, ObjectRange range,
@@ -229,8 +366,7 @@ void ObjectReader::Read(const StoredObject& object, ObjectRange range,
   if (!make_request.ok()) return done({.status = make_request.status()});
   std::make_shared<RangeRead>(
       http_.get(), service_, *std::move(make_request), object, std::move(range),
-      HttpRetry(http_->clock(), retry_limit_seconds_, base::MixSeeds(seed_, requests_++)),
-      std::move(done))
+      NewRetry(object.version.empty() ? "open" : "read", object.uri), std::move(done))
       ->Start(0);
 }
 

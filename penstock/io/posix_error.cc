@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include <sys/stat.h>
 
+#include "penstock/io/uri.h"
+
 namespace penstock::io {
 namespace {
 
@@ -190,7 +192,7 @@ const Row* FindRow(int error_number) {
 absl::Status PosixError(int error_number, absl::string_view doing, absl::string_view uri) {
   const Row* const row = FindRow(error_number);
   return absl::Status(row == nullptr ? Code::kUnknown : row->code,
-                      absl::StrCat("cannot ", doing, " '", uri,
+                      absl::StrCat("cannot ", doing, " '", DisplayName(uri),
                                    "': ", std::generic_category().message(error_number),
                                    row == nullptr ? "" : row->advice));
 }
@@ -206,7 +208,7 @@ absl::Status PathError(int error_number, absl::string_view doing, absl::string_v
     if (::lstat(step.c_str(), &info) != 0) return error;
     if (S_ISLNK(info.st_mode) && ::stat(step.c_str(), &info) != 0 && errno == ENOENT) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "cannot ", doing, " '", uri, "': the symbolic link '", step,
+          "cannot ", doing, " '", DisplayName(uri), "': the symbolic link '", step,
           "' leads to something that does not exist; is the disk that it leads to mounted?"));
     }
     if (slash == std::string::npos) return error;
@@ -215,12 +217,12 @@ absl::Status PathError(int error_number, absl::string_view doing, absl::string_v
 
 absl::Status IsAFolderError(absl::string_view uri) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", uri, "' is a folder where a file is wanted"));
+      absl::StrCat("'", DisplayName(uri), "' is a folder where a file is wanted"));
 }
 
 absl::Status IsAFileError(absl::string_view uri) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", uri, "' is a file where a folder is wanted"));
+      absl::StrCat("'", DisplayName(uri), "' is a file where a folder is wanted"));
 }
 
 }  // namespace penstock::io

@@ -1,5 +1,6 @@
 #include "penstock/io/s3_file_system.h"
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "penstock/base/status.h"
 #include "penstock/io/aws_credentials.h"
 #include "penstock/io/environment.h"
+#include "penstock/io/http_retry.h"
+#include "penstock/io/percent_encoding.h"
 #include "penstock/io/s3_reader.h"
 
 namespace penstock::io {
@@ -25,24 +28,35 @@ class S3FileSystem : public ObjectFileSystem {
 
  private:
   absl::StatusOr<std::shared_ptr<ObjectReader>> ReaderFor(const Uri& uri) override {
-    std::lock_guard lock(mutex_);
     const std::string key = absl::StrCat(uri.user, "@", uri.bucket, "?", uri.options);
-    if (const auto it = readers_.find(key); it != readers_.end()) return it->second;
-    PENSTOCK_ASSIGN_OR_RETURN(auto reader, MakeReader(uri));
-    return readers_[key] = std::move(reader);
+    std::shared_ptr<HttpClient> http;
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto it = readers_.find(key); it != readers_.end()) return it->second;
+      if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
+      http = http_;
+    }
+    // May wait for the network, so without the lock.
+    PENSTOCK_ASSIGN_OR_RETURN(auto reader, MakeReader(uri, http));
+    // Credentials that are elsewhere now may be in a file later.
+    if (reader == nullptr) return nullptr;
+    std::lock_guard lock(mutex_);
+    return readers_.emplace(key, std::move(reader)).first->second;
   }
 
-  absl::StatusOr<std::shared_ptr<ObjectReader>> MakeReader(const Uri& uri) {
+  absl::StatusOr<std::shared_ptr<ObjectReader>> MakeReader(const Uri& uri,
+                                                           std::shared_ptr<HttpClient> http) {
     if (absl::StrContains(uri.options, "tls_")) return nullptr;
     PENSTOCK_ASSIGN_OR_RETURN(AwsCredentials credentials, FindAwsCredentials(uri));
     if (credentials.elsewhere) return nullptr;
-    if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
-    return std::make_shared<S3Reader>(http_, ServerOf(uri, credentials.region),
-                                      std::move(credentials.key), options_.retry_limit_seconds,
-                                      base::MixSeeds(options_.seed, readers_.size()));
+    PENSTOCK_ASSIGN_OR_RETURN(S3Server server, ServerOf(uri, credentials.region, *http));
+    auto keys = std::make_shared<AwsKeys>(uri, std::move(credentials), http->clock());
+    return std::make_shared<S3Reader>(std::move(http), std::move(server), std::move(keys),
+                                      options_.retry_limit_seconds,
+                                      SeedOf(uri));
   }
 
-  S3Server ServerOf(const Uri& uri, std::string region) {
+  absl::StatusOr<S3Server> ServerOf(const Uri& uri, std::string region, HttpClient& http) {
     region = OptionValue(uri, "region").value_or(region);
     S3Server server{.scheme = OptionValue(uri, "scheme").value_or("https"),
                     .host = OptionValue(uri, "endpoint_override").value_or("")};
@@ -57,7 +71,10 @@ class S3FileSystem : public ObjectFileSystem {
       if (!region.empty()) server.region = region;
       return server;
     }
-    server.region = region.empty() ? AskForRegion(uri) : region;
+    if (region.empty()) {
+      PENSTOCK_ASSIGN_OR_RETURN(region, AskForRegion(uri, http));
+    }
+    server.region = region;
     // Certificates are for one step of a name.
     server.bucket_in_host = !absl::StrContains(uri.bucket, ".");
     server.host = absl::StrCat("s3.", server.region, ".amazonaws.com",
@@ -65,11 +82,41 @@ class S3FileSystem : public ObjectFileSystem {
     return server;
   }
 
-  // Told to everybody, whether he may read the bucket or not.
-  std::string AskForRegion(const Uri& uri) {
-    const HttpAnswer answer =
-        http_->Fetch({.url = absl::StrCat("https://s3.amazonaws.com/", uri.bucket), .head = true});
-    return answer.bucket_region.empty() ? "us-east-1" : answer.bucket_region;
+  // Told to everybody, whether he may read the bucket or not; in an error status too. A bucket that
+  // does not exist has none, and any region then says so.
+  absl::StatusOr<std::string> AskForRegion(const Uri& uri, HttpClient& http) {
+    const std::string doing = absl::StrCat("ask for the region of 's3://", uri.bucket, "'");
+    HttpRetry retry(http, options_.retry_limit_seconds,
+                    SeedOf(uri), doing);
+    double delay = 0;
+    for (;;) {
+      HttpAnswer answer =
+          http.Fetch({.url = absl::StrCat(options_.s3_region_url, "/", PercentEncode(uri.bucket)),
+                      .head = true,
+                      .delay_seconds = delay,
+                      .wait = retry.wait()});
+      if (answer.end == HttpAnswer::End::kWhole) {
+        if (!answer.bucket_region.empty()) return answer.bucket_region;
+        if (answer.status == 404 && !answer.request_id.empty()) return std::string("us-east-1");
+        if (!IsWorthRetrying(answer)) {
+          answer.error = absl::StrCat(DescribeEnd(answer), ", which names no region");
+          answer.end = HttpAnswer::End::kForeign;
+        }
+      }
+      const std::optional<double> next =
+          IsWorthRetrying(answer) ? retry.NextDelay(answer) : std::nullopt;
+      if (!next) {
+        return absl::UnavailableError(
+            absl::StrCat("cannot ", doing, ": ", DescribeEnd(answer), "; attempt ",
+                         retry.attempts(), "; check the network, or name it by AWS_REGION or the "
+                         "option region"));
+      }
+      delay = *next;
+    }
+  }
+
+  uint64_t SeedOf(const Uri& uri) const {
+    return base::MixSeeds(options_.seed, std::hash<std::string>()(uri.bucket));
   }
 
   const S3FileSystemOptions options_;
@@ -77,7 +124,7 @@ class S3FileSystem : public ObjectFileSystem {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::shared_ptr<HttpClient> http_;
-  std::map<std::string, std::shared_ptr<ObjectReader>> readers_;  // null: the others read
+  std::map<std::string, std::shared_ptr<ObjectReader>> readers_;
 };
 
 }  // namespace

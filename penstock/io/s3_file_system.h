@@ -1,12 +1,14 @@
-// s3:// with reads of our own over libcurl (object_file_system.h), and everything else as another
-// file system does it (arrow_file_system.h).
+// s3:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and everything
+// else as another file system does it (arrow_file_system.h).
 //
 //   Options: region, endpoint_override and scheme are heeded; a URI with an option of TLS
 //   (tls_ca_file_path, ...) is read by the other file system.
 //   Credentials: aws_credentials.h. Where they are of a kind that only AWS's client can get, the
 //   other file system reads.
 //   AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another server, as endpoint_override does.
-//   A region that nothing names is asked for, once for each bucket.
+//   A region that nothing names is asked for, once for each bucket, as long as http_retry.h says;
+//   without an answer the operation is Unavailable, and the next one asks again.
+//   Keys of files are read again every 5 minutes and when the service refuses them.
 #pragma once
 
 #include <memory>
@@ -17,7 +19,7 @@ namespace penstock::io {
 
 using S3FileSystemOptions = ObjectFileSystemOptions;
 
-// `others` serves all but the opening of files for reading. Nothing is contacted, and no thread is
+// `others` serves what object_file_system.h does not. Nothing is contacted, and no thread is
 // started, before the first URI is opened.
 std::shared_ptr<FileSystem> MakeS3FileSystem(std::shared_ptr<FileSystem> others,
                                              S3FileSystemOptions options = {});

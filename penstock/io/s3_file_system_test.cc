@@ -78,7 +78,12 @@ class S3Questions : public testing::Test {
 
   base::FakeClock clock_;
   const std::shared_ptr<FileSystem> fs_ =
-      MakeS3FileSystem(MakeMemoryFileSystem(), {.http = {.threads = 1, .clock = &clock_}});
+      MakeS3FileSystem(MakeMemoryFileSystem(),
+                       {.http = {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& w) {
+                                   if (w.active == 0 && std::isfinite(w.seconds) && w.seconds > 0) {
+                                     clock_.Advance(w.seconds);
+                                   }
+                                 }}});
 };
 
 TEST_F(S3Questions, OpenAndReadASmallFileSignedAtOnce) {
@@ -121,7 +126,7 @@ TEST_F(S3Questions, SayWhatTheServiceSaid) {
       "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message>"));
   EXPECT_THAT(fs_->OpenInput(At(server, "id:sec@", "x")),
               IsStatus(absl::StatusCode::kPermissionDenied,
-                       "cannot open 's3://bucket/x': no right to it; set AWS_PROFILE"));
+                       "cannot open 's3://bucket/x': permission denied; set AWS_PROFILE"));
   EXPECT_THAT(fs_->OpenInput(At(server, "id:sec@", "x")),
               IsStatus(absl::StatusCode::kPermissionDenied, "HTTP status 403: Access Denied"));
 }
@@ -129,13 +134,13 @@ TEST_F(S3Questions, SayWhatTheServiceSaid) {
 TEST_F(S3Questions, TakeNoPageForAFile) {
   const CannedServer page(CannedHttp("200 OK", "<html>Log in to the hotel</html>"));
   const std::string uri = At(page, "id:sec@", "x");
-  EXPECT_THAT(fs_->OpenInput(uri), IsStatus(absl::StatusCode::kDataLoss, "not that range"));
+  EXPECT_THAT(fs_->OpenInput(uri), IsStatus(absl::StatusCode::kUnavailable, "not that range"));
   EXPECT_THAT(fs_->OpenRandomAccess(uri),
-              IsStatus(absl::StatusCode::kDataLoss, "between here and the service"));
+              IsStatus(absl::StatusCode::kUnavailable, "between here and the service"));
   const CannedServer without_etag(
       CannedHttp("206 Partial Content", "text", "Content-Range: bytes 0-3/4\r\n"));
   EXPECT_THAT(fs_->OpenInput(At(without_etag, "id:sec@", "x")),
-              IsStatus(absl::StatusCode::kDataLoss, "tells no ETag"));
+              IsStatus(absl::StatusCode::kUnavailable, "tells no ETag"));
 }
 
 // Time that passes when a delay is all there is to wait for, and that a server takes for its own.

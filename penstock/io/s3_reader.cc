@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -13,13 +14,27 @@ namespace penstock::io {
 namespace {
 
 // <Error><Code>AccessDenied</Code><Message>Access Denied</Message>...
-std::string S3MessageOf(const std::string& body) {
-  constexpr absl::string_view kBegin = "<Message>";
-  const size_t begin = body.find(kBegin.data());
-  if (begin == std::string::npos) return "";
-  const size_t end = body.find("</Message>", begin);
-  if (end == std::string::npos) return "";
-  return body.substr(begin + kBegin.size(), end - begin - kBegin.size());
+std::string S3MessageOf(const std::string& body) { return XmlText(body, "Message").value_or(""); }
+
+std::string S3CodeOf(const HttpAnswer& answer) {
+  if (!absl::StrContains(answer.body, "<Error")) return "";
+  return XmlText(answer.body, "Code").value_or("");
+}
+
+bool IsS3Error(const HttpAnswer& answer) {
+  return !answer.request_id.empty() || !S3CodeOf(answer).empty();
+}
+
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An answer to HEAD has no code.
+bool RefusesS3Key(const HttpAnswer& answer) {
+  const std::string code = S3CodeOf(answer);
+  return answer.status == 401 || code == "ExpiredToken" || code == "InvalidToken" ||
+         code == "TokenRefreshRequired" || code == "InvalidAccessKeyId";
+}
+
+bool PassesAtS3(const HttpAnswer& answer) {
+  const std::string code = S3CodeOf(answer);
+  return code == "RequestTimeout" || code == "SlowDown" || code == "InternalError";
 }
 
 std::string ETagOf(const HttpAnswer& answer) { return answer.etag; }
@@ -28,6 +43,9 @@ constexpr ObjectService kS3 = {
     .version_of = &ETagOf,
     .version_name = "ETag",
     .message_of = &S3MessageOf,
+    .is_own_error = &IsS3Error,
+    .refuses_credentials = &RefusesS3Key,
+    .passes = &PassesAtS3,
 };
 
 }  // namespace
@@ -35,19 +53,22 @@ constexpr ObjectService kS3 = {
 // Makes requests; any thread may.
 class S3Reader::Signer {
  public:
-  Signer(S3Server server, std::optional<AwsKey> key, base::Clock* clock)
-      : server_(std::move(server)), key_(std::move(key)), clock_(clock) {}
+  Signer(S3Server server, std::shared_ptr<AwsKeys> keys, base::Clock* clock)
+      : server_(std::move(server)), keys_(std::move(keys)), clock_(clock) {}
 
-  HttpRequest Make(const Uri& uri, const char* method,
-                   std::map<std::string, std::string> headers) const {
+  // `query` is "a=1&b=", names sorted, percent-encoded.
+  HttpRequest Make(const Uri& uri, const char* method, std::map<std::string, std::string> headers,
+                   const std::string& query = "") const {
     const std::string path =
         absl::StrCat(server_.bucket_in_host ? "" : absl::StrCat("/", PercentEncode(uri.bucket)),
                      "/", PercentEncode(uri.path, /*keep_slashes=*/true));
     const std::string host =
         server_.bucket_in_host ? absl::StrCat(uri.bucket, ".", server_.host) : server_.host;
-    HttpRequest request{.url = absl::StrCat(server_.scheme, "://", host, path)};
+    HttpRequest request{.url = absl::StrCat(server_.scheme, "://", host, path,
+                                            query.empty() ? "" : "?", query)};
     request.head = absl::string_view(method) == "HEAD";
-    if (!key_) {
+    const std::optional<AwsKey> key = keys_->Get();
+    if (!key) {
       for (const auto& [name, value] : headers) {
         request.headers.push_back(absl::StrCat(name, ": ", value));
       }
@@ -56,9 +77,10 @@ class S3Reader::Signer {
     request.headers = SignAwsRequest({.method = method,
                                       .host = WithoutDefaultPort(host),
                                       .path = path,
+                                      .query = query,
                                       .headers = std::move(headers),
                                       .region = server_.region},
-                                     *key_, clock_->UnixSeconds());
+                                     *key, clock_->UnixSeconds());
     return request;
   }
 
@@ -71,14 +93,25 @@ class S3Reader::Signer {
   }
 
   const S3Server server_;
-  const std::optional<AwsKey> key_;
+  const std::shared_ptr<AwsKeys> keys_;
   base::Clock* const clock_;
 };
 
-S3Reader::S3Reader(std::shared_ptr<HttpClient> http, S3Server server, std::optional<AwsKey> key,
+S3Reader::S3Reader(std::shared_ptr<HttpClient> http, S3Server server, std::shared_ptr<AwsKeys> keys,
                    double retry_limit_seconds, uint64_t seed)
     : ObjectReader(http, kS3, retry_limit_seconds, seed),
-      signer_(std::make_shared<Signer>(std::move(server), std::move(key), http->clock())) {}
+      keys_(std::move(keys)),
+      signer_(std::make_shared<Signer>(std::move(server), keys_, http->clock())) {}
+
+bool S3Reader::Reauthorize(const std::string& refused_authorization) {
+  // "AWS4-HMAC-SHA256 Credential=ID/20231114/...".
+  constexpr absl::string_view kCredential = "Credential=";
+  const absl::string_view refused = refused_authorization;
+  const size_t begin = refused.find(kCredential);
+  if (begin == absl::string_view::npos) return false;
+  const absl::string_view id = refused.substr(begin + kCredential.size());
+  return keys_->Reread(id.substr(0, id.find('/')));
+}
 
 absl::StatusOr<ObjectReader::RangeRequest> S3Reader::MakeRangeRequest() {
   return [signer = signer_](const StoredObject& object, int64_t begin, int64_t end) {
@@ -93,11 +126,27 @@ absl::StatusOr<HttpRequest> S3Reader::FindRequest(const Uri& uri) {
   return signer_->Make(uri, "HEAD", {});
 }
 
-absl::StatusOr<StoredObject> S3Reader::Found(const Uri& uri, const HttpAnswer& answer) {
-  if (answer.etag.empty() || answer.length < 0) {
-    return NotAStorageServiceError(uri, "the answer is no description of an object");
-  }
-  return StoredObject{.uri = uri, .version = answer.etag, .size = answer.length};
+std::optional<StoredObject> S3Reader::Found(const Uri& uri, const HttpAnswer& answer) {
+  if (answer.etag.empty() || answer.length < 0) return std::nullopt;
+  return StoredObject{.uri = uri,
+                      .version = answer.etag,
+                      .size = answer.length,
+                      .modified_unix_seconds = answer.modified_unix_seconds};
+}
+
+absl::StatusOr<HttpRequest> S3Reader::ListRequest(const Uri& prefix, bool all_levels,
+                                                  const std::string& page) {
+  Uri bucket = prefix;
+  bucket.path.clear();
+  const std::string query = absl::StrCat(
+      page.empty() ? "" : absl::StrCat("continuation-token=", PercentEncode(page), "&"),
+      all_levels ? "" : "delimiter=%2F&", "encoding-type=url&list-type=2&prefix=",
+      PercentEncode(prefix.path));
+  return signer_->Make(bucket, "GET", {}, query);
+}
+
+std::optional<ObjectPage> S3Reader::Listed(const Uri& prefix, const HttpAnswer& answer) {
+  return ParseS3Listing(answer.body, prefix.path);
 }
 
 }  // namespace penstock::io

@@ -17,10 +17,13 @@ absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::s
   switch (code) {
     case absl::StatusCode::kNotFound:
       return absl::Status(code, absl::StrCat(what, "it, or its bucket, does not exist"));
+    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return absl::Status(
           code,
-          absl::StrCat(what, "no right to it; ",
+          absl::StrCat(what,
+                       code == absl::StatusCode::kUnauthenticated ? "the credentials were refused; "
+                                                                  : "permission denied; ",
                        uri.scheme == "gs"
                            ? "log in with 'gcloud auth application-default login' or set "
                              "GOOGLE_APPLICATION_CREDENTIALS, and check the bucket's roles"

@@ -9,7 +9,7 @@
 namespace penstock::io {
 
 // `text` is the service's own.
-// "cannot open 'gs://b/x': no right to it; log in with ... (the service said: ...)".
+// "cannot open 'gs://b/x': permission denied; log in with ... (the service said: ...)".
 absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::string_view doing,
                           const Uri& uri);
 

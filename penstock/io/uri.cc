@@ -47,26 +47,25 @@ size_t OptionsStart(absl::string_view text) {
 }
 
 absl::Status Malformed(absl::string_view uri, absl::string_view why) {
-  // Without "key:secret@".
-  const size_t start = uri.find("://");
-  const size_t at = uri.rfind('@');
-  const bool has_user = start < at && at != absl::string_view::npos;
-  return absl::InvalidArgumentError(
-      has_user ? absl::StrCat("'", uri.substr(0, start + 3), uri.substr(at + 1), "' ", why)
-               : absl::StrCat("'", uri, "' ", why));
+  return absl::InvalidArgumentError(absl::StrCat("'", DisplayName(uri), "' ", why));
+}
+
+// The first step of a path that object stores would take for a name, if there is one.
+std::optional<absl::string_view> OddStep(absl::string_view path) {
+  absl::ConsumeSuffix(&path, "/");
+  if (path.empty()) return std::nullopt;
+  for (absl::string_view step : absl::StrSplit(path, '/')) {
+    if (step.empty() || step == "." || step == "..") return step;
+  }
+  return std::nullopt;
 }
 
 absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
-  absl::ConsumeSuffix(&path, "/");
-  if (path.empty()) return absl::OkStatus();
-  for (absl::string_view step : absl::StrSplit(path, '/')) {
-    if (step.empty()) return Malformed(uri, "has an empty step ('//') in its name");
-    if (step == "." || step == "..") {
-      return Malformed(uri, absl::StrCat("has the step '", step,
-                                         "', which means nothing outside a local file system"));
-    }
-  }
-  return absl::OkStatus();
+  const std::optional<absl::string_view> odd = OddStep(path);
+  if (!odd) return absl::OkStatus();
+  if (odd->empty()) return Malformed(uri, "has an empty step ('//') in its name");
+  return Malformed(uri, absl::StrCat("has the step '", *odd,
+                                     "', which means nothing outside a local file system"));
 }
 
 absl::StatusOr<Uri> ParseFileUri(absl::string_view text, absl::string_view rest) {
@@ -97,6 +96,10 @@ absl::StatusOr<Uri> ParseBucketUri(absl::string_view text, std::string scheme,
   uri.bucket = std::string(authority);
   if (uri.bucket.empty()) {
     return Malformed(text, absl::StrCat("names no bucket; write ", uri.scheme, "://BUCKET/NAME"));
+  }
+  if (absl::StrContains(uri.bucket, ":")) {
+    return Malformed(text,
+                     "has a ':' in its bucket; a '/' in a secret before '@' is written %2F");
   }
   if (uri.bucket.find_first_of("?*[") != std::string::npos) {
     return Malformed(text, absl::StrCat("has the bucket '", uri.bucket,
@@ -167,7 +170,8 @@ absl::StatusOr<Uri> ParseUri(absl::string_view text) {
   if (n == 0 || !absl::ConsumePrefix(&rest, "://")) {
     if (scheme == "gs" || scheme == "s3" || scheme == "file" || scheme == "memory") {
       return Malformed(text, absl::StrCat("lacks '//' behind '", scheme,
-                                          ":'; a local file of that ", "name is written ./", text));
+                                          ":'; a local file of that name is written with ./ "
+                                          "before it"));
     }
     return Uri{.scheme = "", .user = "", .bucket = "", .path = std::string(text), .options = ""};
   }
@@ -197,8 +201,34 @@ std::string FormatUri(const Uri& uri) {
 }
 
 std::string DisplayUri(const Uri& uri) {
-  if (!HasBucket(uri.scheme)) return FormatUri(uri);
+  if (!HasBucket(uri.scheme)) return DisplayName(FormatUri(uri));
   return absl::StrCat(uri.scheme, "://", uri.bucket, uri.path.empty() ? "" : "/", uri.path);
+}
+
+std::string DisplayName(absl::string_view name) {
+  const size_t n = SchemeLength(name);
+  const std::string scheme = absl::AsciiStrToLower(name.substr(0, n));
+  const bool has_bucket = HasBucket(scheme);
+  absl::string_view rest = name.substr(n);
+  // "s3:/key:secret@b" is a mistake, with a secret all the same.
+  const bool may_hold_secrets = has_bucket ? absl::ConsumePrefix(&rest, ":")
+                                           : n > 0 && scheme != "file" && scheme != "memory" &&
+                                                 absl::ConsumePrefix(&rest, "://");
+  if (!may_hold_secrets) return std::string(name);
+  while (absl::ConsumePrefix(&rest, "/")) {
+  }
+  const absl::string_view prefix = name.substr(0, name.size() - rest.size());
+  if (has_bucket) rest = rest.substr(0, OptionsStart(rest));
+  // Before the path; of a secret with a '/' that should have been encoded, anywhere.
+  const absl::string_view authority = rest.substr(0, rest.find('/'));
+  const size_t at = (absl::StrContains(authority, ":") ? rest : authority).rfind('@');
+  if (at != absl::string_view::npos) rest.remove_prefix(at + 1);
+  return absl::StrCat(prefix, rest);
+}
+
+bool IsAddressable(absl::string_view path) {
+  return !absl::StrContains(path, absl::string_view("\0", 1)) && !absl::StartsWith(path, "/") &&
+         !OddStep(path);
 }
 
 std::optional<std::string> OptionValue(const Uri& uri, absl::string_view key) {

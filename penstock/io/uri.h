@@ -47,6 +47,14 @@ std::string FormatUri(const Uri& uri);
 // As FormatUri, without options and secrets: for messages.
 std::string DisplayUri(const Uri& uri);
 
+// The same of any text, well-formed or not: what stands before '@' in "SCHEME://KEY:SECRET@BUCKET",
+// and options, are left out. A local path stays as it is.
+std::string DisplayName(absl::string_view name);
+
+// Whether an object of this name can be addressed by a URI: a store may hold names with empty, "."
+// and ".." steps and NUL bytes, which ParseUri refuses. Listings leave these out.
+bool IsAddressable(absl::string_view path);
+
 // The value of one of its options.
 std::optional<std::string> OptionValue(const Uri& uri, absl::string_view key);
 

@@ -26,13 +26,14 @@ unsigned int AtMost(size_t n) {
 class InflateStream : public io::InputStream {
  public:
   InflateStream(std::unique_ptr<io::InputStream> compressed, Compression compression)
-      : io::InputStream(compressed->uri()),
+      : io::InputStream(compressed->full_uri()),
         compressed_(std::move(compressed)),
         compression_(compression),
         input_(kBufferBytes) {
     PENSTOCK_CHECK(compression == Compression::kGzip || compression == Compression::kZlib);
     if (inflateInit2(&zlib_, WindowBits(compression)) != Z_OK) {
-      status_ = absl::ResourceExhaustedError("no memory to inflate into");
+      status_ = absl::ResourceExhaustedError(
+          absl::StrCat(uri(), ": zlib could not be started (out of memory?)"));
     }
   }
   ~InflateStream() override { inflateEnd(&zlib_); }
@@ -103,7 +104,7 @@ class InflateStream : public io::InputStream {
 class DeflateStream : public io::OutputStream {
  public:
   explicit DeflateStream(std::unique_ptr<io::OutputStream> out)
-      : io::OutputStream(out->uri()), out_(std::move(out)), output_(kBufferBytes) {}
+      : io::OutputStream(out->full_uri()), out_(std::move(out)), output_(kBufferBytes) {}
   ~DeflateStream() override { deflateEnd(&zlib_); }
 
   absl::Status Init(Compression compression, int level) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/crc32c.h"
 
 namespace penstock::record {
@@ -58,7 +59,10 @@ absl::StatusOr<int64_t> ReadUpToSize(io::RandomAccessFile& file, int64_t offset,
 class FileStream : public io::InputStream {
  public:
   FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset, absl::Status* failed)
-      : io::InputStream(file->uri()), file_(std::move(file)), offset_(offset), failed_(failed) {}
+      : io::InputStream(file->full_uri()),
+        file_(std::move(file)),
+        offset_(offset),
+        failed_(failed) {}
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     const absl::StatusOr<int64_t> n = ReadUpToSize(*file_, offset_, out);
@@ -77,7 +81,7 @@ class FileStream : public io::InputStream {
 class WatchedStream : public io::InputStream {
  public:
   WatchedStream(std::unique_ptr<io::InputStream> stream, absl::Status* failed)
-      : io::InputStream(stream->uri()), stream_(std::move(stream)), failed_(failed) {}
+      : io::InputStream(stream->full_uri()), stream_(std::move(stream)), failed_(failed) {}
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     absl::StatusOr<int64_t> n = stream_->Read(out);
@@ -94,7 +98,7 @@ class WatchedStream : public io::InputStream {
 class PrefixedStream : public io::InputStream {
  public:
   PrefixedStream(std::string prefix, std::unique_ptr<io::InputStream> rest)
-      : io::InputStream(rest->uri()), prefix_(std::move(prefix)), rest_(std::move(rest)) {}
+      : io::InputStream(rest->full_uri()), prefix_(std::move(prefix)), rest_(std::move(rest)) {}
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     if (used_ == prefix_.size()) {
@@ -114,6 +118,18 @@ class PrefixedStream : public io::InputStream {
   std::unique_ptr<io::InputStream> rest_;
 };
 
+absl::Status CheckReaderOptions(const TfRecordReaderOptions& options, absl::string_view uri) {
+  if (options.begin >= 0 && options.begin <= options.end && options.block_bytes > 0 &&
+      options.max_record_bytes >= 0 && options.max_record_bytes <= int64_t{1} << 62 &&
+      options.first_index >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      uri, ": cannot read records from offset ", options.begin, " to ", options.end, " in blocks of ",
+      options.block_bytes, " bytes, of at most ", options.max_record_bytes,
+      " bytes each, the first with number ", options.first_index));
+}
+
 }  // namespace
 
 std::optional<uint64_t> ReadTfRecordLength(absl::string_view header) {
@@ -124,7 +140,7 @@ std::optional<uint64_t> ReadTfRecordLength(absl::string_view header) {
 }
 
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed) {
-  return absl::StrCat(uri, ":", offset, ":", index,
+  return absl::StrCat(io::DisplayName(uri), ":", offset, ":", index,
                       compressed ? " (offset when uncompressed)" : "");
 }
 
@@ -178,11 +194,7 @@ TfRecordReader::TfRecordReader(const std::string& uri, const TfRecordReaderOptio
       buffers_(options.buffers != nullptr
                    ? options.buffers
                    : std::make_shared<TfRecordBuffers>(options.block_bytes, kOwnBuffers)),
-      index_(options.first_index) {
-  PENSTOCK_CHECK(options.begin >= 0 && options.begin <= options.end && options.block_bytes > 0 &&
-                 options.max_record_bytes >= 0 && options.first_index >= 0 &&
-                 options.max_record_bytes <= int64_t{1} << 62);
-}
+      index_(options.first_index) {}
 
 TfRecordReader::~TfRecordReader() = default;
 
@@ -194,6 +206,7 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
 
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromFile(
     std::shared_ptr<io::RandomAccessFile> file, TfRecordReaderOptions options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckReaderOptions(options, file->uri()));
   std::unique_ptr<TfRecordReader> reader(new TfRecordReader(file->uri(), options));
   reader->file_ = std::move(file);
   reader->source_ = std::make_unique<FileStream>(reader->file_, 0, &reader->file_status_);
@@ -204,6 +217,7 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromFile(
 
 absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromStream(
     std::unique_ptr<io::InputStream> stream, TfRecordReaderOptions options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckReaderOptions(options, stream->uri()));
   std::unique_ptr<TfRecordReader> reader(new TfRecordReader(stream->uri(), options));
   reader->source_ = std::make_unique<WatchedStream>(std::move(stream), &reader->file_status_);
   PENSTOCK_RETURN_IF_ERROR(reader->Start());
@@ -263,7 +277,10 @@ absl::Status TfRecordReader::BeyondTheEnd(int64_t offset, int64_t end) const {
 }
 
 absl::Status TfRecordReader::Seek(int64_t offset, int64_t index) {
-  PENSTOCK_CHECK(offset >= 0 && index >= 0);
+  if (offset < 0 || index < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(*uri_, ": no record begins at offset ", offset, " with number ", index));
+  }
   const bool forward = status_.ok() && offset >= offset_;
   const bool near = offset - offset_ <= static_cast<int64_t>(Buffered().size());
   if (!forward && file_ == nullptr) {

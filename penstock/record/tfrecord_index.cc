@@ -121,7 +121,7 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Load(io::FileSystem& fs, absl::stri
   PENSTOCK_ASSIGN_OR_RETURN(const RecordBlock block, reader->ReadBlock());
   const absl::string_view record = block.empty() ? absl::string_view() : block.records[0];
   absl::StatusOr<std::vector<int64_t>> lengths = ParseIndex(record, info.size);
-  if (!lengths.ok()) return base::WithContext(lengths.status(), uri);
+  if (!lengths.ok()) return base::WithContext(lengths.status(), io::DisplayName(uri));
   return TfRecordIndex(std::string(shard), *lengths);
 }
 

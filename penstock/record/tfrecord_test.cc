@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -292,6 +293,27 @@ TEST_F(TfRecord, AnOffsetBeyondTheFileIsAnError) {
   EXPECT_FALSE(TfRecordReader::FromStream(fs_->OpenInput(kUri).value(), {.begin = 20}).ok());
   Written({"abc"}, {.compression = Compression::kGzip});
   EXPECT_TRUE(absl::IsOutOfRange(TfRecordReader::Open(*fs_, kUri, {.begin = 20}).status()));
+}
+
+// Options and positions come from users and from checkpoints: they may not stop the program.
+TEST_F(TfRecord, RejectsOptionsAndPositionsThatMakeNoSense) {
+  Written({"abc"});
+  for (const TfRecordReaderOptions& options : std::vector<TfRecordReaderOptions>{
+           {.begin = -1},
+           {.begin = 5, .end = 4},
+           {.first_index = -1},
+           {.block_bytes = 0},
+           {.max_record_bytes = -1},
+           {.max_record_bytes = std::numeric_limits<int64_t>::max()}}) {
+    const absl::Status status = TfRecordReader::Open(*fs_, kUri, options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(Open()->Seek(-1, 0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(Open()->Seek(0, -1)));
+}
+
+TEST_F(TfRecord, OriginsNameNoSecrets) {
+  EXPECT_EQ(RecordOrigin("s3://KEY:hush@b/x?region=eu", 19, 1, false), "s3://b/x:19:1");
 }
 
 TEST_F(TfRecord, AMissingFileIsNotFound) {

@@ -1,5 +1,6 @@
 #include "penstock/io/testing/canned_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +12,10 @@
 namespace penstock::io {
 
 CannedServer::CannedServer(std::string answer)
-    : answer_(std::move(answer)),
+    : CannedServer(std::vector<std::string>{std::move(answer)}) {}
+
+CannedServer::CannedServer(std::vector<std::string> answers)
+    : answers_(std::move(answers)),
       listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       thread_(1, "canned-server") {
   sockaddr_in address{};
@@ -38,10 +42,13 @@ std::vector<std::string> CannedServer::questions() const {
 
 void CannedServer::Serve() {
   std::vector<FileDescriptor> silent;
+  size_t answered = 0;
   while (!stopping_) {
     FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid()) continue;
-    if (answer_.empty()) {
+    const std::string& answer = answers_[std::min(answered, answers_.size() - 1)];
+    if (answer.empty()) {
+      ++answered;
       silent.push_back(std::move(client));
       continue;
     }
@@ -49,11 +56,12 @@ void CannedServer::Serve() {
     char question[16384];
     const ssize_t n = ::recv(client.get(), question, sizeof(question), 0);
     if (n > 0) {
+      ++answered;
       {
         std::lock_guard lock(mutex_);
         questions_.emplace_back(question, n);
       }
-      ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL);
+      ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
     }
   }
 }

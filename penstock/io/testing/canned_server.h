@@ -1,5 +1,5 @@
-// A server on a loopback port that answers whatever it is asked with one text, for the answers that
-// a real emulator never gives: no right, overload, silence.
+// A server on a loopback port that answers whatever it is asked with texts given before, for the
+// answers that a real emulator never gives: no right, overload, silence.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,8 @@ class CannedServer {
  public:
   // With an empty answer it takes connections and stays silent.
   explicit CannedServer(std::string answer);
+  // One answer after the other, then the last one for ever.
+  explicit CannedServer(std::vector<std::string> answers);
   ~CannedServer();
 
   int port() const { return port_; }
@@ -25,7 +27,7 @@ class CannedServer {
  private:
   void Serve();
 
-  const std::string answer_;
+  const std::vector<std::string> answers_;
   FileDescriptor listening_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;

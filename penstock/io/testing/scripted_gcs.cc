@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include <arpa/inet.h>
@@ -19,7 +22,7 @@
 namespace penstock::io {
 namespace {
 
-constexpr char kObjects[] = "/storage/v1/b/bucket/o/";
+constexpr char kObjects[] = "/storage/v1/b/bucket/o";
 
 std::string PercentDecode(absl::string_view text) {
   std::string out;
@@ -44,9 +47,14 @@ std::optional<ScriptedGcs::Request> Parse(absl::string_view text) {
       absl::StrSplit(words[1], absl::MaxSplits('?', 1));
   absl::string_view path = path_query.first;
   if (!absl::ConsumePrefix(&path, kObjects)) return std::nullopt;
-  request.object = PercentDecode(path);
+  request.is_list = !absl::ConsumePrefix(&path, "/");
+  if (!request.is_list) request.object = PercentDecode(path);
   for (absl::string_view parameter : absl::StrSplit(path_query.second, '&')) {
     if (parameter == "alt=media") request.is_media = true;
+    if (parameter == "delimiter=%2F") request.one_level = true;
+    if (request.is_list && absl::ConsumePrefix(&parameter, "prefix=")) {
+      request.object = PercentDecode(parameter);
+    }
     if (absl::ConsumePrefix(&parameter, "generation=")) {
       (void)absl::SimpleAtoi(parameter, &request.generation);
     }
@@ -67,10 +75,15 @@ std::string Head(absl::string_view status, int64_t length, absl::string_view lin
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Length: ", length, "\r\n", lines, "\r\n");
 }
 
+std::string ErrorBody(int code, absl::string_view message) {
+  return absl::StrCat(R"({"error": {"code": )", code, R"(, "message": ")", message, R"("}})");
+}
+
 }  // namespace
 
-ScriptedGcs::ScriptedGcs()
-    : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), threads_(81, "scripted-gcs") {
+ScriptedGcs::ScriptedGcs(int max_connections)
+    : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      threads_(max_connections + 1, "scripted-gcs") {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -201,8 +214,24 @@ bool ScriptedGcs::Answer(int fd, Request request) {
   }
   if (request.is_media && request.generation != 0) Hold();
   const Fault fault = script != nullptr ? script(request) : Fault{};
+  if (fault.cut_after == 0 && fault.then == Fault::kHang) {
+    Hang(fd, "");
+    return false;
+  }
+  if (!fault.raw.empty()) {
+    Send(fd, fault.raw);
+    return false;
+  }
+  if (fault.endless) {
+    Send(fd, absl::StrCat("HTTP/1.1 ", fault.status == 0 ? 200 : fault.status,
+                          " Scripted\r\nX-Goog-Generation: 1\r\n\r\n"));
+    while (Send(fd, fault.page)) {
+    }
+    return false;
+  }
   if (fault.status != 0) {
-    const std::string body = R"({"error": {"message": "as the script says"}})";
+    const std::string body =
+        fault.page.empty() ? ErrorBody(fault.status, "as the script says") : fault.page;
     return Send(
         fd, absl::StrCat(Head(absl::StrCat(fault.status, " Scripted"), body.size(), fault.header),
                          body));
@@ -210,7 +239,14 @@ bool ScriptedGcs::Answer(int fd, Request request) {
   if (!fault.page.empty()) {
     return Send(fd, absl::StrCat(Head("200 OK", fault.page.size()), fault.page));
   }
-  if (!object) return Send(fd, Head("404 Not Found", 0));
+  if (request.is_list) {
+    const std::string body = Listing(request);
+    return Send(fd, absl::StrCat(Head("200 OK", body.size()), body));
+  }
+  if (!object) {
+    const std::string body = ErrorBody(404, "No such object: bucket/" + request.object);
+    return Send(fd, absl::StrCat(Head("404 Not Found", body.size()), body));
+  }
   const int64_t size = object->bytes->size();
   if (!request.is_media) {
     const std::string body =
@@ -226,15 +262,35 @@ bool ScriptedGcs::Answer(int fd, Request request) {
   const bool cut = fault.cut_after >= 0 && fault.cut_after < static_cast<int64_t>(body.size());
   const absl::string_view sent = cut ? body.substr(0, fault.cut_after) : body;
   if (!Send(fd, absl::StrCat(
-                    Head("206 Partial Content", fault.says_less ? sent.size() : body.size(), range),
+                    Head("206 Partial Content",
+                         fault.says_less ? sent.size() : body.size() + fault.says_more, range),
                     sent))) {
     return false;
   }
+  if (fault.says_more) return false;
   if (!cut || fault.says_less) return true;
   if (fault.then != Fault::kClose) {
     Hang(fd, fault.then == Fault::kTrickle ? body.substr(sent.size()) : "");
   }
   return false;
+}
+
+std::string ScriptedGcs::Listing(const Request& request) {
+  std::lock_guard lock(mutex_);
+  std::string items;
+  std::set<std::string> folders;
+  for (const auto& [name, object] : objects_) {
+    if (!absl::StartsWith(name, request.object)) continue;
+    const size_t slash = name.find('/', request.object.size());
+    if (request.one_level && slash != std::string::npos) {
+      folders.insert(absl::StrCat("\"", name.substr(0, slash + 1), "\""));
+      continue;
+    }
+    absl::StrAppend(&items, items.empty() ? "" : ", ", R"({"name": ")", name, R"(", "size": ")",
+                    object.bytes->size(), R"(", "generation": ")", object.generation, R"("})");
+  }
+  return absl::StrCat(R"({"kind": "storage#objects", "items": [)", items, R"(], "prefixes": [)",
+                      absl::StrJoin(folders, ", "), "]}");
 }
 
 void ScriptedGcs::Hang(int fd, absl::string_view trickle) {

@@ -1,5 +1,5 @@
-// A storage service of a test's own on a loopback port: it serves objects as the JSON API of Google
-// Cloud Storage does, for reading only, and does wrong what the test's script says, which a real
+// A storage service of a test's own on a loopback port: it serves and lists objects as the JSON API of
+// Google Cloud Storage does, for reading only, and does wrong what the test's script says, which a real
 // emulator never does. It counts what it was asked.
 //
 //   ScriptedGcs gcs;
@@ -31,7 +31,9 @@ class ScriptedGcs {
  public:
   struct Request {
     int number = 0;  // from 0, in the order of their arrival
-    std::string object;
+    std::string object;      // of a listing: its prefix
+    bool is_list = false;    // a listing; all of it is one page
+    bool one_level = false;  // with the delimiter '/'
     bool is_media = false;   // bytes, not the description
     int64_t begin = 0;       // of the range asked for
     int64_t end = 0;         // behind its last byte
@@ -41,7 +43,7 @@ class ScriptedGcs {
 
   // What to do instead of answering well.
   struct Fault {
-    int status = 0;           // answer with this one
+    int status = 0;           // answer with this one, and with `page` or an error of the service
     std::string header = {};  // and with these lines besides
     int64_t cut_after = -1;   // send so many bytes of the body, then
     enum {
@@ -50,11 +52,14 @@ class ScriptedGcs {
       kTrickle
     } then = kClose;         // close; or say nothing more, or a byte a while
     bool says_less = false;  // the answer's length is that of the cut body
-    std::string page = {};   // answer with 200 and this
+    bool says_more = false;  // the answer's length is more than its body, behind which it closes
+    std::string page = {};   // answer with 200, or `status`, and this
+    std::string raw = {};    // send this instead of an answer, and close
+    bool endless = false;    // repeat the body (`page`) until the client leaves
   };
   using Script = std::function<Fault(const Request&)>;
 
-  ScriptedGcs();
+  explicit ScriptedGcs(int max_connections = 80);
   ~ScriptedGcs();
 
   // A new generation of the object.
@@ -89,6 +94,7 @@ class ScriptedGcs {
   // False when the connection is to be closed.
   bool Answer(int fd, Request request);
   void Hold();
+  std::string Listing(const Request& request);
   bool Send(int fd, absl::string_view bytes);
   // Until the client leaves; meanwhile sends a byte a millisecond of these.
   void Hang(int fd, absl::string_view trickle);

@@ -1,0 +1,544 @@
+// Faults of a service, of the network before it and of credentials, crossed with what uses them. In
+// every cell: the right result, or an error with the code that callers act upon; never NotFound or
+// every cell: the right result, or an error with the code that callers act upon; never NotFound or
+// said within 5 seconds by whatever takes longer.
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/random.h"
+#include "penstock/base/thread_pool.h"
+#include "penstock/io/arrow_file_system.h"
+#include "penstock/io/gcs_file_system.h"
+#include "penstock/io/glob.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/io/network_wait.h"
+#include "penstock/io/s3_file_system.h"
+#include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/scripted_gcs.h"
+#include "penstock/io/testing/status_assertions.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace fault_table_test {
+
+using Code = absl::StatusCode;
+using Fault = ScriptedGcs::Fault;
+using Request = ScriptedGcs::Request;
+
+constexpr char kPage[] = "<html>Log in to the hotel</html>";
+
+std::string Content() {
+  std::string bytes(200000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 % 251);
+  return bytes;
+}
+
+// OK when the result is right, Internal when it is wrong, or the error.
+absl::Status Right(bool is_right) {
+  return is_right ? absl::OkStatus() : absl::InternalError("a wrong result, with status OK");
+}
+
+struct Operation {
+  const char* name;
+  std::function<absl::Status(FileSystem& fs, const std::string& uri)> run;  // of a file "d/file"
+};
+
+const std::vector<Operation>& Operations() {
+  static const auto* const operations = new std::vector<Operation>{
+      {"ReadFile",
+       [](FileSystem& fs, const std::string& uri) {
+         const auto read = ReadFile(fs, uri);
+         return read.ok() ? Right(*read == Content()) : read.status();
+       }},
+      {"ReadRange",
+       [](FileSystem& fs, const std::string& uri) {
+         const auto file = fs.OpenRandomAccess(uri);
+         if (!file.ok()) return file.status();
+         std::string part(100000, '\0');
+         const auto n = (*file)->Read(1000, absl::MakeSpan(part.data(), part.size()));
+         return n.ok() ? Right(part == Content().substr(1000, 100000)) : n.status();
+       }},
+      {"Stat",
+       [](FileSystem& fs, const std::string& uri) {
+         const auto info = fs.Stat(uri);
+         return info.ok() ? Right(!info->is_directory && info->size == 200000) : info.status();
+       }},
+      {"List",
+       [](FileSystem& fs, const std::string& uri) {
+         const auto listed = fs.List(Dirname(uri));
+         return listed.ok() ? Right(listed->size() == 1 && listed->front().uri == uri)
+                            : listed.status();
+       }},
+      {"Glob",
+       [](FileSystem& fs, const std::string& uri) {
+         const auto found = Glob(fs, JoinPath(Dirname(uri), "fi*e"));
+         return found.ok() ? Right(*found == std::vector<std::string>{uri}) : found.status();
+       }},
+  };
+  return *operations;
+}
+
+struct ServiceFault {
+  const char* name;
+  Fault fault;
+  Code code;                 // of a fault that stays
+  bool passes = true;        // one that does not stay is not noticed
+  bool media_only = false;   // other requests are answered well
+  double longest = 60 + 21;  // seconds: the limit of retries, and an attempt that stalls
+};
+
+Fault Status(int status, std::string page = "", std::string header = "") {
+  return {.status = status, .header = std::move(header), .page = std::move(page)};
+}
+
+const std::vector<ServiceFault>& ServiceFaults() {
+  static const auto* const faults = new std::vector<ServiceFault>{
+      {"Status408", Status(408), Code::kUnavailable},
+      {"Status429", Status(429), Code::kUnavailable},
+      {"Status500", Status(500), Code::kUnavailable},
+      {"Status502", Status(502, kPage), Code::kUnavailable},
+      {"Status503", Status(503), Code::kUnavailable},
+      {"Status504", Status(504), Code::kUnavailable},
+      {"RetryAfter120", Status(429, "", "Retry-After: 120\r\n"), Code::kUnavailable, true, false,
+       121},
+      {"RetryAfterAYear", Status(503, "", "Retry-After: 31536000\r\n"), Code::kUnavailable, true,
+       false, 301},
+      {"RetryAfterNan", Status(503, "", "Retry-After: nan\r\n"), Code::kUnavailable},
+      {"Status301", Status(301, kPage, "Location: http://127.0.0.1:1/\r\n"), Code::kUnavailable},
+      {"Status302", Status(302, kPage, "Location: http://127.0.0.1:1/\r\n"), Code::kUnavailable},
+      {"Status400", Status(400), Code::kInvalidArgument, false},
+      {"Status400Page", Status(400, kPage), Code::kUnavailable},
+      {"Status401", Status(401), Code::kUnauthenticated, false},
+      {"Status403", Status(403), Code::kPermissionDenied, false},
+      {"Status403Page", Status(403, kPage), Code::kUnavailable},
+      {"Status404Page", Status(404, kPage), Code::kUnavailable},
+      {"Status404Text", Status(404, "default backend - 404"), Code::kUnavailable},
+      {"Status405Page", Status(405, kPage), Code::kUnavailable},
+      {"Status407Page", Status(407, kPage), Code::kUnavailable},
+      {"Status418Page", Status(418, kPage), Code::kUnavailable},
+      {"Status999Page", Status(999, kPage), Code::kUnavailable},
+      {"Status204", {.raw = "HTTP/1.1 204 No Content\r\n\r\n"}, Code::kUnavailable},
+      {"Page", {.page = kPage}, Code::kUnavailable},
+      {"NestedJson", {.page = std::string(500000, '[')}, Code::kUnavailable},
+      {"OtherJson", {.page = R"({"items": 5, "size": "-5", "generation": "1"})"},
+       Code::kUnavailable},
+      {"CutInTheHead", {.raw = "HTTP/1.1 200 OK\r\nContent-Le"}, Code::kUnavailable},
+      {"Garbage", {.raw = std::string("\x16\x03\x01\0\xff\xfe garbage\r\n\r\n", 20)},
+       Code::kUnavailable},
+      {"EndlessHead", {.raw = absl::StrCat("HTTP/1.1 200 OK\r\nX: ", std::string(2 << 20, 'x'))},
+       Code::kUnavailable},
+      {"EndlessPage", {.page = std::string(100000, 'x'), .endless = true}, Code::kUnavailable},
+      {"EndlessError", {.status = 503, .page = std::string(100000, 'x'), .endless = true},
+       Code::kUnavailable},
+      {"EndlessNotFound", {.status = 404, .page = std::string(100000, 'x'), .endless = true},
+       Code::kUnavailable},
+      {"Silence", {.cut_after = 0, .then = Fault::kHang}, Code::kUnavailable},
+      {"CutInTheBody", {.cut_after = 1000}, Code::kUnavailable, true, true},
+      {"ShortAnswer", {.cut_after = 1000, .says_less = true}, Code::kUnavailable, true, true},
+      {"Trickle", {.cut_after = 1000, .then = Fault::kTrickle}, Code::kUnavailable, true, true},
+      // All bytes came: nothing is missing.
+      {"BrokenBehindTheBody", {.says_more = true}, Code::kOk, true, true},
+  };
+  return *faults;
+}
+
+class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_t>> {
+ protected:
+  ServiceFaultTable() { gcs_.Put("d/file", Content()); }
+
+  const ServiceFault& fault() const { return ServiceFaults()[std::get<0>(GetParam())]; }
+  const Operation& operation() const { return Operations()[std::get<1>(GetParam())]; }
+
+  // The service does what `fault` says in the first `times` requests.
+  void Break(int times) {
+    gcs_.SetScript([=, left = std::make_shared<std::atomic<int>>(times), this](const Request& r) {
+      const bool concerned = r.is_media || !fault().media_only;
+      return concerned && left->fetch_sub(1) > 0 ? fault().fault : Fault{};
+    });
+  }
+
+  // What was said of waits since the last call, but for their ends.
+  std::vector<std::string> Reports() {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> reports;
+    for (std::string& line : said_) {
+      if (absl::StrContains(line, " so far, attempt ")) reports.push_back(std::move(line));
+    }
+    said_.clear();
+    return reports;
+  }
+
+  absl::Status Run(const std::string& uri) { return operation().run(*fs_, uri); }
+
+  base::FakeClock clock_;
+  std::mutex mutex_;
+  std::vector<std::string> said_;
+  NetworkWaits waits_{&clock_, [this](absl::string_view line) {
+                        std::lock_guard lock(mutex_);
+                        said_.emplace_back(line);
+                      }};
+  ScriptedGcs gcs_{/*max_connections=*/8};
+  // Time passes when only time helps: second by second, as the reports of waits see it.
+  const std::shared_ptr<FileSystem> fs_ = MakeGcsFileSystem(
+      MakeMemoryFileSystem(), {.http = {.threads = 1,
+                                        .clock = &clock_,
+                                        .waits = &waits_,
+                                        .before_wait =
+                                            [this](const HttpClientOptions::Wait& wait) {
+                                              if (gcs_.hung() - wait.stalled != wait.active ||
+                                                  !std::isfinite(wait.seconds)) {
+                                                return;
+                                              }
+                                              for (double left = wait.seconds; left > 0; --left) {
+                                                clock_.Advance(std::min(left, 1.0));
+                                                waits_.Poll();
+                                              }
+                                            }},
+                               .seed = 1});
+};
+
+TEST_P(ServiceFaultTable, GivesTheRightResultAfterwardsOrAClearError) {
+  Break(/*times=*/fault().longest > 100 ? 1 : 2);  // a long Retry-After leaves one more attempt
+  const absl::Status status = Run(gcs_.Uri("d/file"));
+  if (fault().passes) {
+    EXPECT_OK(status);
+  } else {
+    EXPECT_THAT(status, IsStatus(fault().code, "'gs://bucket"));
+  }
+}
+
+TEST_P(ServiceFaultTable, EndsInTimeAndSaysWhatItWaitsFor) {
+  Break(/*times=*/1 << 30);
+  const absl::Status status = Run(gcs_.Uri("d/file"));
+  const bool is_concerned = !fault().media_only || absl::StartsWith(operation().name, "Read");
+  if (!is_concerned || fault().code == Code::kOk) {
+    EXPECT_OK(status);
+  } else if (!fault().media_only || fault().fault.then != Fault::kClose) {
+    EXPECT_THAT(status, IsStatus(fault().code, "'gs://bucket"));
+  }
+  EXPECT_LE(clock_.Seconds(), fault().longest);
+  if (clock_.Seconds() <= NetworkWaits::kFirstReportSeconds) return;
+  const std::vector<std::string> reports = Reports();
+  ASSERT_FALSE(reports.empty());
+  EXPECT_THAT(reports[0], testing::HasSubstr("'gs://bucket"));
+  EXPECT_THAT(reports[0],
+              testing::AnyOf(testing::HasSubstr(": 5 s so far"), testing::HasSubstr(": 6 s so far")));
+  EXPECT_THAT(reports[0], testing::HasSubstr("gives up in "));
+}
+
+std::vector<size_t> UpTo(size_t n) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < n; ++i) all.push_back(i);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ServiceFaultTable,
+                         testing::Combine(testing::ValuesIn(UpTo(ServiceFaults().size())),
+                                          testing::ValuesIn(UpTo(Operations().size()))),
+                         [](const auto& info) {
+                           return absl::StrCat(ServiceFaults()[std::get<0>(info.param)].name, "_",
+                                               Operations()[std::get<1>(info.param)].name);
+                         });
+
+// What is and what is not there.
+class NotFoundTable : public ServiceFaultTable {};
+
+TEST_P(NotFoundTable, IsWhatTheServiceItselfSaysTwice) {
+  EXPECT_THAT(Run(gcs_.Uri("e/other")), IsStatus(Code::kNotFound, "gs://bucket/"));
+  EXPECT_EQ(clock_.Seconds(), 0);
+}
+
+// Even in the words of the service, while its listing has the file.
+TEST_P(NotFoundTable, IsNotWhatTheListingContradicts) {
+  gcs_.SetScript([](const Request& r) { return r.is_list ? Fault{} : Status(404); });
+  const bool lists = absl::StrContains(operation().name, "List") ||
+                     absl::StrContains(operation().name, "Glob");
+  const absl::Status status = Run(gcs_.Uri("d/file"));
+  if (lists) {
+    EXPECT_OK(status);
+  } else {
+    EXPECT_THAT(status, IsStatus(Code::kUnavailable, "does not confirm"));
+    EXPECT_LE(clock_.Seconds(), 61);
+  }
+}
+
+TEST_P(NotFoundTable, IsNotWhatASecondLookFinds) {
+  gcs_.SetScript([](const Request& r) { return r.number == 0 ? Status(404) : Fault{}; });
+  EXPECT_OK(Run(gcs_.Uri("d/file")));
+}
+
+TEST_P(NotFoundTable, IsNotARefusedPortOrANameThatDoesNotResolve) {
+  for (const std::string& host : {std::string("127.0.0.1:1"), std::string(64, 'a') + ".x"}) {
+    const double began = clock_.Seconds();
+    (void)Reports();
+    EXPECT_THAT(Run(absl::StrCat("gs://anonymous@bucket/d/file?scheme=http&endpoint_override=",
+                                 host)),
+                IsStatus(Code::kUnavailable, "did not answer"));
+    EXPECT_NEAR(clock_.Seconds() - began, 60, 1);
+    EXPECT_FALSE(Reports().empty());
+  }
+  EXPECT_OK(Run(gcs_.Uri("d/file")));  // and the next service is not held for one that is away
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NotFoundTable,
+                         testing::Combine(testing::Values(0),
+                                          testing::ValuesIn(UpTo(Operations().size()))),
+                         [](const auto& info) {
+                           return Operations()[std::get<1>(info.param)].name;
+                         });
+
+// Listings that only a broken or hostile service sends.
+class ListingFaults : public ServiceFaultTable {};
+
+TEST_F(ListingFaults, AreErrorsAndEnd) {
+  const std::string item = R"("items": [{"name": "d/file", "size": "1", "generation": "1"}])";
+  for (const std::string& page :
+       {absl::StrCat("{", item, R"(, "nextPageToken": "same"})"),
+        std::string(R"({"prefixes": [""]})"), std::string(R"({"prefixes": ["/"]})"),
+        std::string(R"({"items": [{"name": "d/file", "size": "-5", "generation": "1"}]})"),
+        std::string(R"({"items": [{"name": "elsewhere", "size": "5", "generation": "1"}]})"),
+        absl::StrCat(R"({"items": )", std::string(500000, '['), std::string(500000, ']'), "}")}) {
+    gcs_.SetScript([&](const Request&) { return Fault{.page = page}; });
+    EXPECT_THAT(fs_->List(gcs_.Uri("d")), IsStatus(Code::kUnavailable, "gs://bucket/d"))
+        << page.substr(0, 100);
+  }
+}
+
+TEST_F(ListingFaults, LeaveOutNamesThatNoUriCanHold) {
+  gcs_.SetScript([](const Request&) {
+    return Fault{.page = R"({"items": [
+        {"name": "d/a", "size": "1", "generation": "1"},
+        {"name": "d/b//c", "size": "1", "generation": "1"},
+        {"name": "d/..", "size": "1", "generation": "1"},
+        {"name": "d/./x", "size": "1", "generation": "1"},
+        {"name": "d/nul\u0000x", "size": "1", "generation": "1"},
+        {"name": "d/z", "size": "1", "generation": "1"}], "prefixes": ["d//", "d/../"]})"};
+  });
+  testing::internal::CaptureStderr();
+  const auto found = Glob(*fs_, gcs_.Uri("d/**"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_OK(found);
+  EXPECT_THAT(*found, testing::ElementsAre(gcs_.Uri("d/a"), gcs_.Uri("d/z")));
+  EXPECT_THAT(said, testing::HasSubstr("left out 6 of the objects in 'gs://bucket/d/'"));
+  EXPECT_THAT(said, testing::HasSubstr("'d/b//c'"));
+}
+
+// A home without credentials but those that a test makes.
+class CredentialFaults : public testing::Test {
+ protected:
+  CredentialFaults() {
+    std::filesystem::create_directory(home_);
+    ::setenv("HOME", home_.c_str(), 1);
+    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
+    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    for (const char* name :
+         {"CLOUDSDK_CONFIG", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE",
+          "STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"}) {
+      ::unsetenv(name);
+    }
+  }
+  ~CredentialFaults() override {
+    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
+    ::unsetenv("AWS_SHARED_CREDENTIALS_FILE");
+    std::filesystem::remove_all(home_);
+  }
+
+  std::string Put(const std::string& name, const std::string& text) {
+    const std::string file = JoinPath(home_, name);
+    EXPECT_OK(WriteFile(*MakeLocalFileSystem(), file, text));
+    return file;
+  }
+  static std::string User(int port) {
+    return absl::StrCat(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s", )",
+                        R"("refresh_token": "r", "token_uri": "http://127.0.0.1:)", port, R"("})");
+  }
+  // Time passes when there is only time to wait for.
+  HttpClientOptions Http() {
+    return {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
+              if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
+                clock_.Advance(wait.seconds);
+              }
+            }};
+  }
+
+  const std::string home_ = JoinPath(
+      testing::TempDir(), absl::StrCat("penstock-faults-", absl::Hex(base::EntropySeed())));
+  base::FakeClock clock_;
+};
+
+// The service itself is not asked: whoever cannot say who he is learns nothing about objects.
+TEST_F(CredentialFaults, OfGoogleAreNeverAboutTheObject) {
+  const CannedServer revoked(CannedHttp("400 Bad Request", R"({"error": "invalid_grant"})"));
+  const CannedServer busy(CannedHttp("503 Busy", "{}"));
+  const CannedServer page(CannedHttp("200 OK", kPage));
+  const CannedServer gone(CannedHttp("404 Not Found", kPage));
+  const CannedServer cut("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"access_token\": ");
+  const CannedServer nested(CannedHttp("200 OK", std::string(500000, '[')));
+  const struct {
+    const char* name;
+    std::string file;
+    Code code;
+  } kFaults[] = {
+      {"missing", "/no/such/key.json", Code::kUnauthenticated},
+      {"a folder", home_, Code::kUnauthenticated},
+      {"empty", Put("empty", ""), Code::kUnauthenticated},
+      {"no JSON", Put("page", kPage), Code::kUnauthenticated},
+      {"nested JSON", Put("nested", std::string(500000, '[')), Code::kUnauthenticated},
+      {"no key", Put("no_key", R"({"type": "service_account", "client_email": "a@b"})"),
+       Code::kUnauthenticated},
+      {"revoked", Put("revoked", User(revoked.port())), Code::kUnauthenticated},
+      {"busy", Put("busy", User(busy.port())), Code::kUnavailable},
+      {"a page", Put("a_page", User(page.port())), Code::kUnavailable},
+      {"a 404 of something else", Put("gone", User(gone.port())), Code::kUnavailable},
+      {"cut", Put("cut", User(cut.port())), Code::kUnavailable},
+      {"nested answer", Put("nested2", User(nested.port())), Code::kUnavailable},
+      {"refused", Put("refused", User(1)), Code::kUnavailable},
+  };
+  for (const auto& fault : kFaults) {
+    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", fault.file.c_str(), 1);
+    for (const Operation& operation : Operations()) {
+      const auto fs = MakeGcsFileSystem(MakeMemoryFileSystem(), {.http = Http()});
+      const double began = clock_.Seconds();
+      EXPECT_THAT(operation.run(*fs, "gs://bucket/d/file"), IsStatus(fault.code, ""))
+          << fault.name << ", " << operation.name;
+      EXPECT_LE(clock_.Seconds() - began, 61) << fault.name << ", " << operation.name;
+    }
+  }
+}
+
+TEST_F(CredentialFaults, OfGoogleAreTheSameForWhatArrowDoes) {
+  for (const std::string& file : {std::string("/no/such/key.json"), home_}) {
+    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", file.c_str(), 1);
+    const auto fs = MakeArrowFileSystem();
+    const std::string uri = "gs://bucket/d/file";
+    for (const absl::Status& status :
+         {fs->OpenInput(uri).status(), fs->Stat(uri).status(), fs->List(uri).status(),
+          WriteFile(*fs, uri, "x"), fs->Remove(uri), fs->RemoveRecursively(uri)}) {
+      EXPECT_THAT(status, IsStatus(Code::kUnauthenticated, file));
+    }
+  }
+}
+
+// Keys of a file that expire are replaced there by whoever made them.
+TEST_F(CredentialFaults, OfS3AreMetWithTheKeysThatTheFileHasNow) {
+  const auto keys = [](absl::string_view id) {
+    return absl::StrCat("[default]\naws_access_key_id = ", id, "\naws_secret_access_key = s\n");
+  };
+  const std::string file = Put("credentials", keys("old"));
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", file.c_str(), 1);
+  const std::string expired = CannedHttp(
+      "400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>expired</Message></Error>");
+  const std::string text = CannedHttp("206 Partial Content", "text",
+                                      "ETag: \"e\"\r\nContent-Range: bytes 0-3/4\r\n");
+  const CannedServer server({text, expired, text});
+  const auto fs = MakeS3FileSystem(MakeMemoryFileSystem(), {.http = Http()});
+  const std::string uri = absl::StrCat("s3://bucket/x?scheme=http&region=eu-west-1",
+                                       "&endpoint_override=127.0.0.1:", server.port());
+  ASSERT_OK(ReadFile(*fs, uri));
+  Put("credentials", keys("new"));
+  ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs, uri));
+  EXPECT_EQ(read, "text");
+  const std::vector<std::string> questions = server.questions();
+  ASSERT_EQ(questions.size(), 3u);
+  EXPECT_THAT(questions[1], testing::HasSubstr("Credential=old/"));
+  EXPECT_THAT(questions[2], testing::HasSubstr("Credential=new/"));
+  // Where the file has no other key, that is the answer, at once.
+  const CannedServer refuses(expired);
+  EXPECT_THAT(ReadFile(*fs, absl::StrCat("s3://bucket/x?scheme=http&region=eu-west-1",
+                                         "&endpoint_override=127.0.0.1:", refuses.port())),
+              IsStatus(Code::kUnauthenticated, "expired"));
+  EXPECT_EQ(refuses.questions().size(), 1u);
+}
+
+TEST_F(CredentialFaults, OfS3DoNotHideItsRegion) {
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", Put("credentials", "").c_str(), 1);
+  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) ::unsetenv(name);
+  const CannedServer away(CannedHttp("503 Busy", ""));
+  const CannedServer page(CannedHttp("200 OK", kPage));
+  for (const int port : {away.port(), page.port(), 1}) {
+    const auto fs = MakeS3FileSystem(
+        MakeMemoryFileSystem(),
+        {.http = Http(), .s3_region_url = absl::StrCat("http://127.0.0.1:", port)});
+    for (const Operation& operation : Operations()) {
+      const double began = clock_.Seconds();
+      EXPECT_THAT(operation.run(*fs, "s3://bucket/d/file"),
+                  IsStatus(Code::kUnavailable, "region of 's3://bucket'"));
+      EXPECT_NEAR(clock_.Seconds() - began, 60, 1);
+    }
+  }
+}
+
+// Writes go through Arrow, whose clients have a clock of their own; so each fault stays, and the
+// limit is short.
+TEST(WriteFaults, AreClearErrorsAndEnd) {
+  const struct {
+    const char* name;
+    std::string answer;
+    Code code;
+  } kFaults[] = {
+      {"503", CannedHttp("503 Busy", "{}"), Code::kUnavailable},
+      {"429", CannedHttp("429 Too Many", "{}"), Code::kUnavailable},
+      {"401", CannedHttp("401 Unauthorized", R"({"error": {"code": 401, "message": "who?"}})"),
+       Code::kUnauthenticated},
+      {"403", CannedHttp("403 Forbidden", R"({"error": {"code": 403, "message": "no"}})"),
+       Code::kPermissionDenied},
+      {"page", CannedHttp("200 OK", kPage), Code::kUnavailable},
+      {"cut", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", Code::kUnavailable},
+      {"garbage", std::string("\x16\x03\x01 garbage\r\n\r\n"), Code::kUnavailable},
+  };
+  const auto fs = MakeArrowFileSystem();
+  base::ThreadPool pool(std::size(kFaults));  // each waits for its limit
+  base::ParallelFor(pool, 0, std::size(kFaults), [&](int64_t i) {
+    const auto& fault = kFaults[i];
+    const CannedServer server(fault.answer);
+    EXPECT_THAT(WriteFile(*fs,
+                          absl::StrCat("gs://anonymous@b/x?scheme=http&retry_limit_seconds=0.2",
+                                       "&endpoint_override=127.0.0.1:", server.port()),
+                          "text"),
+                IsStatus(fault.code, "'gs://b/x'"))
+        << fault.name;
+  });
+  EXPECT_THAT(WriteFile(*fs,
+                        "gs://anonymous@b/x?scheme=http&retry_limit_seconds=0.2"
+                        "&endpoint_override=127.0.0.1:1",
+                        "text"),
+              IsStatus(Code::kUnavailable, "'gs://b/x'"));
+}
+
+TEST(Secrets, AreInNoMessage) {
+  const auto fs = MakeS3FileSystem(MakeArrowFileSystem());
+  const std::string uri = "s3://KEY:hush/hush@b/x?scheme=http&endpoint_override=127.0.0.1:1";
+  for (const std::string& name :
+       {uri, std::string("s3:/KEY:hush@b/x"), std::string("s3://KEY:hush@/x"),
+        std::string("s3://KEY:hush@b//x"), std::string("s3://KEY:hush@b/x?no_such_option=1"),
+        std::string("s3://KEY:hush@b/x/"), std::string("hottp://KEY:hush@b/x")}) {
+    for (const absl::Status& status :
+         {fs->OpenInput(name).status(), Glob(*fs, name + "/*?*//").status(),
+          fs->Create(name).status()}) {
+      EXPECT_THAT(std::string(status.message()), testing::Not(testing::HasSubstr("hush"))) << name;
+    }
+  }
+  EXPECT_EQ(DisplayName("s3://KEY:hu/sh@b/x?region=eu"), "s3://b/x");
+  EXPECT_EQ(DisplayName("gs://b/a@b?c"), "gs://b/a@b?c");
+  EXPECT_EQ(DisplayName("/data/a:b@c"), "/data/a:b@c");
+}
+
+}  // namespace fault_table_test
+}  // namespace penstock::io

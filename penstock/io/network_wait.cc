@@ -1,0 +1,158 @@
+#include "penstock/io/network_wait.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace penstock::io {
+namespace {
+
+// Fewer bytes are no progress, as in http_retry.h: a connection that trickles is a wait.
+constexpr int64_t kProgressBytes = 64 << 10;
+
+void SayOnStderr(absl::string_view line) {
+  absl::FPrintF(stderr, "penstock: %s\n", line);
+  std::fflush(stderr);
+}
+
+std::string Seconds(double seconds) {
+  return absl::StrCat(static_cast<int64_t>(std::llround(std::max(seconds, 0.0))), " s");
+}
+
+}  // namespace
+
+NetworkWaits::NetworkWaits(base::Clock* clock, Sink sink) : clock_(clock), sink_(std::move(sink)) {}
+
+NetworkWaits* NetworkWaits::Default() {
+  // Made once and never destroyed: a thread may still wait when the program ends.
+  static auto* const waits = [] {
+    auto* const made = new NetworkWaits(base::Clock::Real(), &SayOnStderr);
+    made->StartThread();
+    return made;
+  }();
+  return waits;
+}
+
+void NetworkWaits::StartThread() {
+  const auto woken = std::make_shared<std::condition_variable>();
+  try {
+    std::thread([this, woken] {
+      for (;;) {
+        {
+          std::unique_lock lock(mutex_);
+          woken->wait(lock, [this] { return !waits_.empty(); });
+        }
+        // Not on the condition variable: short waits come by the thousand and need not wake it.
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        Poll();
+      }
+    }).detach();
+    wake_ = [woken] { woken->notify_one(); };
+  } catch (const std::system_error&) {
+    SayOnStderr("no thread can be started to report waits on the network; they will be silent");
+  }
+}
+
+uint64_t NetworkWaits::Begin(std::string what, double gives_up_in_seconds) {
+  const double now = clock_->Seconds();
+  std::lock_guard lock(mutex_);
+  const uint64_t id = next_id_++;
+  waits_.emplace(id, Entry{.what = std::move(what),
+                           .since = now,
+                           .report_at = now + kFirstReportSeconds,
+                           .gives_up_at = now + gives_up_in_seconds});
+  if (waits_.size() == 1 && wake_ != nullptr) wake_();
+  return id;
+}
+
+void NetworkWaits::End(uint64_t id) {
+  std::string line;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = waits_.find(id);
+    if (it->second.reported) {
+      line = absl::StrCat("no longer waiting for the network to ", it->second.what, " (after ",
+                          Seconds(clock_->Seconds() - it->second.since), ")");
+    }
+    waits_.erase(it);
+  }
+  if (!line.empty()) Say(line);
+}
+
+void NetworkWaits::Poll() {
+  std::string line;
+  {
+    std::lock_guard lock(mutex_);
+    const double now = clock_->Seconds();
+    Entry* longest = nullptr;
+    int due = 0;
+    for (auto& [id, entry] : waits_) {
+      if (now < entry.report_at) continue;
+      ++due;
+      entry.report_at = now + kNextReportSeconds;
+      if (longest == nullptr || entry.since < longest->since) longest = &entry;
+    }
+    if (longest == nullptr) return;
+    longest->reported = true;
+    line = Describe(*longest, now, due - 1);
+  }
+  Say(line);
+}
+
+std::string NetworkWaits::Describe(const Entry& entry, double now, int others) const {
+  std::string line = absl::StrCat("waiting for the network to ", entry.what, ": ",
+                                  Seconds(now - entry.since), " so far, attempt ", entry.attempt);
+  if (!entry.last_error.empty()) absl::StrAppend(&line, " (last: ", entry.last_error, ")");
+  if (entry.gives_up_at < now) {
+    absl::StrAppend(&line, ", the last one");
+  } else if (std::isfinite(entry.gives_up_at)) {
+    absl::StrAppend(&line, ", gives up in ", Seconds(entry.gives_up_at - now));
+  }
+  if (others > 0) {
+    absl::StrAppend(&line, "; ", others, others == 1 ? " other request" : " other requests",
+                    " wait as well");
+  }
+  return line;
+}
+
+void NetworkWaits::Say(absl::string_view line) {
+  std::lock_guard lock(sink_mutex_);
+  sink_(line);
+}
+
+NetworkWait::NetworkWait(NetworkWaits* waits, std::string what, double gives_up_in_seconds)
+    : waits_(waits), id_(waits->Begin(std::move(what), gives_up_in_seconds)) {}
+
+NetworkWait::~NetworkWait() { waits_->End(id_); }
+
+void NetworkWait::SetAttempt(int number, std::string last_error, double gives_up_in_seconds) {
+  const double now = waits_->clock_->Seconds();
+  std::lock_guard lock(waits_->mutex_);
+  NetworkWaits::Entry& entry = waits_->waits_.at(id_);
+  entry.attempt = number;
+  entry.last_error = std::move(last_error);
+  entry.gives_up_at = now + gives_up_in_seconds;
+}
+
+void NetworkWait::Received(int64_t bytes) {
+  std::lock_guard lock(waits_->mutex_);
+  NetworkWaits::Entry& entry = waits_->waits_.at(id_);
+  entry.bytes += bytes;
+  if (entry.bytes < kProgressBytes) return;
+  entry.bytes = 0;
+  entry.since = waits_->clock_->Seconds();
+  entry.report_at = entry.since + NetworkWaits::kFirstReportSeconds;
+}
+
+void NetworkWait::MadeProgress() { Received(kProgressBytes); }
+
+}  // namespace penstock::io
