@@ -10,6 +10,7 @@
 #include "penstock/cli/shard_report.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/uri.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/save.h"
 
@@ -132,8 +133,9 @@ class Inspect : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     if (list.whole.empty() && list.damaged.empty()) {
       return absl::NotFoundError(
-          absl::StrCat(folder, " is a folder without checkpoints; for shards give a pattern: '",
-                       folder, "/*.tfrec'"));
+          absl::StrCat(io::DisplayName(folder),
+                       " is a folder without checkpoints; for shards give a pattern: '",
+                       io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();
     for (const save::CheckpointInfo& c : list.whole) {

@@ -119,8 +119,9 @@ void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {
 std::string PrintPatterns(const std::vector<std::string>& patterns) {
   constexpr size_t kMost = 2;
   const size_t shown = std::min(patterns.size(), kMost);
-  std::string out =
-      absl::StrJoin(patterns.begin(), patterns.begin() + static_cast<int64_t>(shown), ", ");
+  std::string out = absl::StrJoin(
+      patterns.begin(), patterns.begin() + static_cast<int64_t>(shown), ", ",
+      [](std::string* text, const std::string& p) { absl::StrAppend(text, io::DisplayName(p)); });
   if (patterns.size() > shown) absl::StrAppend(&out, " ... (", patterns.size(), " in all)");
   return out;
 }

@@ -272,7 +272,9 @@ absl::StatusOr<std::vector<StoredArray>> ListRemoteNpy(io::FileSystem& file_syst
 class RowsOfFile : public OriginSource {
  public:
   explicit RowsOfFile(std::string uri) : uri_(std::move(uri)) {}
-  std::string At(int64_t index) const override { return absl::StrCat(uri_, ":", index); }
+  std::string At(int64_t index) const override {
+    return absl::StrCat(io::DisplayName(uri_), ":", index);
+  }
 
  private:
   const std::string uri_;
@@ -336,7 +338,8 @@ class FromNpyStage : public Stage {
 
   absl::string_view name() const override { return "FromNpy"; }
   std::string Parameters() const override {
-    return absl::StrCat(uri_, options_.access == NpyAccess::kStream ? ", a block at a time" : "",
+    return absl::StrCat(io::DisplayName(uri_),
+                        options_.access == NpyAccess::kStream ? ", a block at a time" : "",
                         options_.select.empty() ? "" : ", select ",
                         absl::StrJoin(options_.select, ", "));
   }

@@ -10,6 +10,7 @@
 #include "penstock/data/stage.h"
 #include "penstock/data/stored_rows.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
@@ -25,7 +26,8 @@ class FromSnapshotStage : public Stage {
 
   absl::string_view name() const override { return "FromSnapshot"; }
   std::string Parameters() const override {
-    return absl::StrCat(folder_, PrintTurns(options_.parallel_files, options_.block_length),
+    return absl::StrCat(io::DisplayName(folder_),
+                        PrintTurns(options_.parallel_files, options_.block_length),
                         options_.shuffle_files ? ", shuffle files" : "");
   }
   int io_threads() const override {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
@@ -407,13 +408,13 @@ absl::StatusOr<Array> ReadNpy(io::FileSystem& fs, absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const Array file, ReadAligned(fs, uri));
   auto array = ParseNpy({static_cast<const char*>(file.raw()), static_cast<size_t>(file.dim(0))},
                         file.owner());
-  if (!array.ok()) return base::WithContext(array.status(), uri);
+  if (!array.ok()) return base::WithContext(array.status(), io::DisplayName(uri));
   return array;
 }
 
 absl::Status WriteNpy(io::FileSystem& fs, absl::string_view uri, const Array& array) {
   auto pieces = ToNpyPieces(array);
-  if (!pieces.ok()) return base::WithContext(pieces.status(), uri);
+  if (!pieces.ok()) return base::WithContext(pieces.status(), io::DisplayName(uri));
   PENSTOCK_ASSIGN_OR_RETURN(auto out, fs.Create(uri));
   for (absl::string_view piece :
        {absl::string_view(pieces->header), pieces->data, absl::string_view(pieces->strings)}) {

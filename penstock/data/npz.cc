@@ -8,6 +8,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/npy.h"
 #include "penstock/data/zip.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
@@ -72,7 +73,7 @@ absl::StatusOr<std::string> SerializeNpz(const NamedArrays& arrays, NpzOptions o
 absl::StatusOr<NamedArrays> ReadNpz(io::FileSystem& fs, absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const Array file, ReadAligned(fs, uri));
   auto arrays = ParseNpz({static_cast<const char*>(file.raw()), static_cast<size_t>(file.dim(0))});
-  if (!arrays.ok()) return base::WithContext(arrays.status(), uri);
+  if (!arrays.ok()) return base::WithContext(arrays.status(), io::DisplayName(uri));
   return arrays;
 }
 

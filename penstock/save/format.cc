@@ -45,11 +45,12 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
   }
   if (probe.is_directory) {
     return absl::InvalidArgumentError(
-        absl::StrCat(uri, ": a folder, and none of ", Names(),
+        absl::StrCat(io::DisplayName(uri), ": a folder, and none of ", Names(),
                      "; a folder of checkpoints is read by CheckpointManager"));
   }
   return absl::DataLossError(
-      absl::StrCat(uri, ": not a file of weights: its first bytes are those of none of ", Names()));
+      absl::StrCat(io::DisplayName(uri),
+                   ": not a file of weights: its first bytes are those of none of ", Names()));
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weigh
       if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
       if (format.write == nullptr) {
         return absl::UnimplementedError(
-            absl::StrCat(uri, ": ", format.name, " files are read but not written here"));
+            absl::StrCat(io::DisplayName(uri), ": ", format.name,
+                         " files are read but not written here"));
       }
       return format.write(fs, uri, weights);
     }

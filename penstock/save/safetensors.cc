@@ -206,7 +206,7 @@ absl::StatusOr<Weights> ReadUri(io::FileSystem& fs, absl::string_view uri) {
 
 absl::Status WriteUri(io::FileSystem& fs, absl::string_view uri, const Weights& weights) {
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> out, fs.Create(uri));
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(*out, weights), uri));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(*out, weights), out->uri()));
   return out->Close();
 }
 

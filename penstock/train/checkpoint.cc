@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/io/uri.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/monitored.h"
 
@@ -37,7 +38,8 @@ class CheckpointCallback : public Callback {
     const save::Checkpoint& checkpoint = newest->checkpoint;
     return base::WithContext(
         run.Resume(checkpoint.arrays, checkpoint.state),
-        absl::StrCat("resuming from ", options_.folder, ", step ", checkpoint.step));
+        absl::StrCat("resuming from ", io::DisplayName(options_.folder), ", step ",
+                     checkpoint.step));
   }
 
   absl::Status BatchEnd(Run& run, const Position& position, const Logs&) override {
