@@ -121,11 +121,14 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
 
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
                              absl::Span<const Value> cotangents) {
-  PENSTOCK_CHECK(ys.size() == cotangents.size());
   Values gradients(xs.size());
   Graph* graph = nullptr;
   for (const Value& y : ys) {
     if (y.valid()) graph = y.graph();
+  }
+  if (graph != nullptr && ys.size() != cotangents.size()) {
+    graph->Fail(absl::InvalidArgumentError(
+        absl::StrCat("gradients: ", ys.size(), " values have ", cotangents.size(), " cotangents")));
   }
   const bool all_valid =
       std::all_of(xs.begin(), xs.end(), [](const Value& x) { return x.valid(); });

@@ -1,6 +1,7 @@
 #include "penstock/ir/graph.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -14,13 +15,24 @@ std::string TensorType::ToString() const {
   return absl::StrCat(name.empty() ? base::DTypeName(dtype) : name, shape.ToString());
 }
 
+namespace {
+
+// An exception, not a CHECK: functions of a user get invalid values when an operation fails, and
+// ask them for their shape. Rooms that call such functions make an error of it.
+[[noreturn]] void ThrowEmptyValue() {
+  throw std::logic_error(
+      "an empty value, ir::Value(), was used; the operation that should have made it failed");
+}
+
+}  // namespace
+
 Graph* Value::graph() const {
-  PENSTOCK_CHECK(valid());
+  if (!valid()) ThrowEmptyValue();
   return graph_;
 }
 
 const Node& Value::node() const {
-  PENSTOCK_CHECK(valid());
+  if (!valid()) ThrowEmptyValue();
   return graph_->node(node_);
 }
 
@@ -138,7 +150,11 @@ std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> argu
 std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> given,
                                  absl::Span<const Value> replacements,
                                  absl::Span<const Value> wanted) {
-  PENSTOCK_CHECK(given.size() == replacements.size());
+  if (given.size() != replacements.size()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("inlining ", body.name(), ": ", given.size(),
+                                                 " values have ", replacements.size(),
+                                                 " replacements")));
+  }
   if (!body.status().ok()) Fail(body.status());
   if (!status_.ok()) return {};
   absl::flat_hash_map<std::pair<int, int>, Value> copies;  // by node of the body and result
@@ -247,7 +263,7 @@ Value EmitOne(const OpDef& op, Values operands, Attributes attributes) {
   for (const Value& operand : operands) {
     if (!operand.valid()) return Value();
   }
-  PENSTOCK_CHECK(!operands.empty());
+  if (operands.empty()) return Value();
   Graph* graph = operands[0].graph();
   const Values results = graph->Emit(op, std::move(operands), std::move(attributes));
   return results.empty() ? Value() : results[0];
