@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
+#include "penstock/nn/layer_table.h"
 #include "penstock/nn/named_call.h"
 #include "penstock/nn/network.h"
 
@@ -292,9 +293,9 @@ Config& Config::OrNull(const char* key, std::string& field, const char* null) {
 }
 Config& Config::operator()(const char* key, Layer& field) {
   if (out_ != nullptr) {
-    if (field.valid()) (*out_)[key] = LayerToJson(field);
+    if (field.valid()) (*out_)[key] = internal::LayerToJson(field, shared_writer_);
   } else if (const Json* json = Take(key); json != nullptr) {
-    absl::StatusOr<Layer> layer = LayerFromJson(*json, custom_);
+    absl::StatusOr<Layer> layer = internal::LayerFromJson(*json, custom_, shared_reader_);
     if (layer.ok()) {
       field = *std::move(layer);
     } else {
@@ -305,9 +306,9 @@ Config& Config::operator()(const char* key, Layer& field) {
 }
 Config& Config::operator()(const char* key, Network& field) {
   if (out_ != nullptr) {
-    if (field.status().ok()) (*out_)[key] = field.ToJson();
+    if (field.status().ok()) (*out_)[key] = field.ToJson(shared_writer_);
   } else if (const Json* json = Take(key); json != nullptr) {
-    absl::StatusOr<Network> network = Network::FromJson(*json, custom_);
+    absl::StatusOr<Network> network = Network::FromJson(*json, custom_, shared_reader_);
     if (network.ok()) {
       field = *std::move(network);
     } else {

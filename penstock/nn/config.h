@@ -19,14 +19,26 @@
 
 namespace penstock::nn {
 
+namespace internal {
+class SharedLayerReader;
+class SharedLayerWriter;
+}  // namespace internal
+
 class Config {
  public:
   // Writes into `json`, an object.
-  static Config Writer(nlohmann::ordered_json& json) { return Config(&json, nullptr); }
+  static Config Writer(nlohmann::ordered_json& json,
+                       internal::SharedLayerWriter* shared = nullptr) {
+    Config config(&json, nullptr);
+    config.shared_writer_ = shared;
+    return config;
+  }
   // Reads from `json`; fields that are missing keep their values. Call Finish at the end.
-  static Config Reader(const nlohmann::ordered_json& json, const CustomLayers* custom = nullptr) {
+  static Config Reader(const nlohmann::ordered_json& json, const CustomLayers* custom = nullptr,
+                       internal::SharedLayerReader* shared = nullptr) {
     Config config(nullptr, &json);
     config.custom_ = custom;
+    config.shared_reader_ = shared;
     return config;
   }
 
@@ -76,7 +88,10 @@ class Config {
 
   nlohmann::ordered_json* out_;
   const nlohmann::ordered_json* in_;
-  const CustomLayers* custom_ = nullptr;  // for layers within layers
+  // For layers within layers.
+  const CustomLayers* custom_ = nullptr;
+  internal::SharedLayerWriter* shared_writer_ = nullptr;
+  internal::SharedLayerReader* shared_reader_ = nullptr;
   std::vector<std::string> known_;
   absl::Status status_;
 };

@@ -20,13 +20,22 @@ Value CallContext::Variable(absl::string_view name, const Shape& shape,
                                .initializer = std::string(initializer),
                                .trainable = options.trainable && place_.trainable,
                                .regularizer = std::move(options.regularizer),
-                               .constraint = std::move(options.constraint)});
+                               .constraint = std::move(options.constraint),
+                               .aggregation = options.aggregation});
   const bool cast = options.autocast && value.valid() && base::IsFloat(value.dtype());
   return cast ? ir::Convert(value, compute_dtype()) : value;
 }
 
 void CallContext::Assign(absl::string_view name, Value value) {
-  variables_.Set(absl::StrCat(place_.layer_name, "/", name), value);
+  if (!value.valid()) {
+    if (graph().status().ok()) Fail(absl::StrCat("assigns no value to its variable ", name));
+    return;
+  }
+  if (value.graph() != &graph()) {
+    Fail(absl::StrCat("assigns a value of another graph to its variable ", name));
+    return;
+  }
+  variables_.Set(graph(), absl::StrCat(place_.layer_name, "/", name), value);
 }
 
 // Layers are told apart by their place in the network, calls within a layer by their order.
@@ -46,11 +55,19 @@ void CallContext::SetOutputMask(Value mask, size_t i) {
 }
 
 void CallContext::AddLoss(Value loss) {
-  if (loss.valid()) losses_.push_back(ir::Convert(loss, DType::kF32));
+  if (!loss.valid()) return;
+  if (loss.graph() != &graph() || loss.rank() != 0) {
+    Fail(absl::StrCat("adds a loss that is not a scalar of the graph that it is called in, but ",
+                      loss.type().ToString()));
+    return;
+  }
+  losses_.push_back(ir::Convert(loss, DType::kF32));
 }
 
 void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
   if (regularizer.empty() || !y.valid()) return;
+  // A sum of squares soon exceeds what float16 can hold.
+  if (base::IsFloat(y.dtype()) && base::BitWidth(y.dtype()) < 32) y = ir::Convert(y, DType::kF32);
   Value examples = ir::Splat(graph(), {DType::kF32, {}}, static_cast<double>(y.shape().dim(0)));
   if (const Value& mask = sample_mask(); mask.valid()) {
     examples = ir::Maximum(ir::ReduceSum(mask), ir::SplatLike(examples, 1));
@@ -64,7 +81,7 @@ void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
 
 Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Values& inputs,
                           const Values& masks, Values* output_masks) {
-  PENSTOCK_CHECK(layer.valid());
+  if (!layer.valid()) return Fail(absl::StrCat("calls a layer '", name, "' that was never made"));
   internal::CallResult result =
       internal::CallLayer(layer, options_, variables_,
                           {.layer_name = absl::StrCat(place_.layer_name, "/", name),
@@ -142,11 +159,60 @@ Values OutputMasks(const LayerBody& body, const CallContext& ctx, const Values& 
 
 }  // namespace
 
+namespace {
+
+// The layer's own code, which may be a user's. Whatever it does wrong is an error of the graph.
+Outputs CallBody(const LayerBody& body, CallContext& ctx, const Values& inputs) {
+  const auto wrong = [&](absl::string_view what) {
+    // An error that came before is the cause.
+    if (ctx.graph().status().ok()) ctx.Fail(absl::StrCat(body.class_name(), " ", what));
+    return Outputs();
+  };
+  const auto threw = [&](absl::string_view what) {
+    if (ctx.graph().status().ok()) {
+      ctx.graph().Fail(
+          absl::InternalError(absl::StrCat(body.class_name(), " threw an exception: ", what)));
+    }
+    return Outputs();
+  };
+  Outputs outputs;
+  try {
+    outputs = body.Call(ctx, inputs);
+  } catch (const std::exception& e) {
+    return threw(e.what());
+  } catch (...) {
+    return threw("not a std::exception");
+  }
+  if (!ctx.graph().status().ok()) return outputs;
+  if (outputs.empty()) return wrong("returned no output");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].valid()) {
+      return wrong(absl::StrCat("returned an empty value, ir::Value(), as output ", i,
+                                "; every output is the result of an operation or an input"));
+    }
+    if (outputs[i].graph() != &ctx.graph()) {
+      return wrong(absl::StrCat("returned a value of another graph as output ", i,
+                                "; a value is valid only in the call that made it"));
+    }
+  }
+  for (const auto& mask : ctx.output_masks()) {
+    if (mask.has_value() && mask->valid() && mask->graph() != &ctx.graph()) {
+      return wrong("set an output mask that is a value of another graph");
+    }
+  }
+  return outputs;
+}
+
+}  // namespace
+
 internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions& options,
                                          VariableScope& variables, CallContext::Place place,
                                          Values inputs) {
   place.policy = PolicyOf(layer, place.policy, *options.graph);
-  place.trainable = place.trainable && layer.trainable();
+  VariableScope::Placed placed =
+      variables.Place(layer, std::move(place.layer_name), place.trainable && layer.trainable());
+  place.layer_name = std::move(placed.path);
+  place.trainable = placed.trainable;
   for (Value& input : inputs) {
     if (input.valid() && base::IsFloat(input.dtype())) {
       input = ir::Convert(input, place.policy.compute);
@@ -154,7 +220,9 @@ internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions&
   }
   const Values input_masks = place.input_masks;
   CallContext ctx(options, variables, std::move(place));
-  CallResult result{.outputs = layer.body().Call(ctx, inputs), .losses = ctx.losses()};
+  CallResult result{.outputs = CallBody(layer.body(), ctx, inputs), .losses = ctx.losses()};
+  // After an error those who called the layer find one output, which is invalid.
+  if (result.outputs.empty()) result.outputs = Outputs(Value());
   result.masks = OutputMasks(layer.body(), ctx, input_masks, result.outputs.size());
   return result;
 }
@@ -194,7 +262,11 @@ Symbol Layer::operator()(const std::vector<Symbol>& inputs) const {
 }
 
 std::vector<Symbol> Layer::Outputs(const std::vector<Symbol>& inputs) const {
-  PENSTOCK_CHECK(valid());
+  if (!valid()) {
+    Symbol::Node failed;
+    failed.types = {absl::InvalidArgumentError("calls a layer that was never made: nn::Layer()")};
+    return {Symbol(std::make_shared<Symbol::Node>(std::move(failed)))};
+  }
   const auto node =
       std::make_shared<Symbol::Node>(Symbol::Node{.layer = *this,
                                                   .inputs = inputs,
@@ -213,7 +285,11 @@ const Layer& Layer::SetTrainable(bool trainable) const {
 bool Layer::trainable() const { return state_->trainable; }
 
 const absl::StatusOr<TensorType>& Symbol::type() const {
-  PENSTOCK_CHECK(valid());
+  if (!valid()) {
+    static const auto* const kNone = new absl::StatusOr<TensorType>(
+        absl::InvalidArgumentError("a tensor that no layer has made: nn::Symbol()"));
+    return *kNone;
+  }
   return node_->types[output_];
 }
 

@@ -47,6 +47,19 @@ using ir::Values;
 
 class Config;
 
+// How the values that replicas assign to a variable become the one that all of them hold after the
+// step (TensorFlow's VariableAggregation).
+enum class Aggregation {
+  kAuto,  // kMean for floats, kOnlyFirstReplica for integers and bools
+  // The mean of the values, weighted by each replica's number of real examples. Floats only.
+  kMean,
+  // The value before the step, plus the sum of the replicas' changes to it: a counter to which each
+  // replica adds what it has seen. Not for bools.
+  kSum,
+  // The value of replica 0: what replicas compute alike, such as a count of steps.
+  kOnlyFirstReplica,
+};
+
 // What a layer keeps between steps: a weight, a moving average.
 struct VariableSpec {
   std::string name;  // "conv2d_1/kernel": unique in its network
@@ -55,6 +68,7 @@ struct VariableSpec {
   bool trainable = true;
   std::string regularizer = "";  // by name, see regularizers.h; empty: none
   std::string constraint = "";   // by name, see constraints.h; empty: none
+  Aggregation aggregation = Aggregation::kAuto;
 };
 
 // What a layer computes: one value, or several in a fixed order (an LSTM that returns its state, a
@@ -66,13 +80,24 @@ class Outputs : public Values {
   Outputs(Values values) : Values(std::move(values)) {}  // NOLINT
 };
 
+class Layer;
+
 // How the layers of a network reach its variables. Network has the two implementations: one
 // collects the declarations, the other hands out a program's values.
 class VariableScope {
  public:
   virtual ~VariableScope() = default;
   virtual Value Get(ir::Graph& graph, const VariableSpec& spec) = 0;
-  virtual void Set(absl::string_view name, Value value) = 0;
+  virtual void Set(ir::Graph& graph, absl::string_view name, Value value) = 0;
+
+  // A layer's variables belong to the layer, not to the place where it is called: they are
+  // "<path>/<name>" with the path by which the network reaches the layer first, and they are
+  // trainable only if no path to the layer is frozen.
+  struct Placed {
+    std::string path;
+    bool trainable;
+  };
+  virtual Placed Place(const Layer& layer, std::string path, bool trainable) = 0;
 };
 
 // What a network is applied with.
@@ -87,7 +112,6 @@ struct ApplyOptions {
   Value sample_mask = Value();
 };
 
-class Layer;
 class Network;
 
 // What Call sees.
@@ -128,6 +152,9 @@ class CallContext {
     bool autocast = true;
     std::string regularizer = "";  // by name, see regularizers.h
     std::string constraint = "";   // by name, see constraints.h
+    // Of values that replicas assign. An integer or bool variable that replicas do not assign alike
+    // needs one: by default replica 0's value is kept.
+    Aggregation aggregation = Aggregation::kAuto;
   };
   // The variable `name` of this layer; the first call declares it.
   Value Variable(absl::string_view name, const Shape& shape, absl::string_view initializer,
@@ -135,7 +162,8 @@ class CallContext {
   Value Variable(absl::string_view name, const Shape& shape, absl::string_view initializer) {
     return Variable(name, shape, initializer, VariableOptions());
   }
-  // The value the variable has after this step.
+  // The value that the variable has after this step, of the variable's type; on more than one
+  // replica, what VariableOptions::aggregation makes of the replicas' values.
   void Assign(absl::string_view name, Value value);
   // A key of this layer's own; each call gives another.
   Value NextKey();
@@ -145,8 +173,9 @@ class CallContext {
   // AddLoss of `regularizer` (by name; empty: nothing) of `y`, divided by the number of examples
   // as Keras does; padding does not count.
   void RegularizeActivity(absl::string_view regularizer, Value y);
-  // Calls another layer as a part of this one: its variables are "<this layer>/<name>/...", its
-  // penalties count, its policy is this layer's unless it has its own. `masks` are of its inputs;
+  // Calls another layer as a part of this one: its variables are "<this layer>/<name>/..." (of a
+  // layer that the network has reached before: those it has), its penalties count, its policy is
+  // this layer's unless it has its own. `masks` are of its inputs;
   // the masks of the outputs come back in *output_masks, if given.
   Outputs Call(const Layer& layer, absl::string_view name, const Values& inputs,
                const Values& masks = {}, Values* output_masks = nullptr);
@@ -228,7 +257,8 @@ class Symbol {
   int output_ = 0;
 };
 
-// A handle to one layer: copies are the same layer, and calling it twice shares its variables.
+// A handle to one layer: copies are the same layer. All its uses in a network share its variables,
+// also those inside networks and layers that are layers of the network.
 class Layer {
  public:
   Layer() = default;
@@ -241,8 +271,10 @@ class Layer {
   // All outputs. After an error there is one, which carries it.
   std::vector<Symbol> Outputs(const std::vector<Symbol>& inputs) const;
 
-  // False: its variables stay as they are in training, and batch normalisation normalises by its
-  // moving averages. Networks look at it when they are made and when a model is compiled.
+  // False: its variables stay as they are in training, and batch normalization normalizes by its
+  // moving averages. Networks read it when they are made and when a model is compiled, and keep
+  // that until then: a model that is compiled before its layer is frozen for another model trains
+  // the layer all the same.
   const Layer& SetTrainable(bool trainable) const;
   bool trainable() const;
 

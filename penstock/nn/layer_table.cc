@@ -6,6 +6,7 @@
 
 #include "penstock/nn/config.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/shared_layers.h"
 
 namespace penstock::nn {
 namespace {
@@ -37,33 +38,59 @@ std::vector<std::string> LayerClassNames() {
   return names;
 }
 
-nlohmann::ordered_json LayerConfig(const Layer& layer) {
+nlohmann::ordered_json internal::LayerConfig(const Layer& layer, SharedLayerWriter* shared) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  Config config = Config::Writer(json);
+  Config config = Config::Writer(json, shared);
   layer.body().Fields(config);
   if (const std::string& dtype = layer.given_dtype(); !dtype.empty()) {
-    json["dtype"] = Policy::FromName(dtype)->ToJson();
+    const absl::StatusOr<Policy> policy = Policy::FromName(dtype);
+    // An unknown name is an error of the layer's first call.
+    json["dtype"] = policy.ok() ? policy->ToJson() : nlohmann::ordered_json(dtype);
   }
   if (!layer.trainable()) json["trainable"] = false;
   return json;
 }
 
-nlohmann::ordered_json LayerToJson(const Layer& layer) {
-  nlohmann::ordered_json config = LayerConfig(layer);
+nlohmann::ordered_json internal::LayerToJson(const Layer& layer, SharedLayerWriter* shared) {
+  nlohmann::ordered_json config = LayerConfig(layer, shared);
   if (!layer.given_name().empty()) config["name"] = layer.given_name();
-  return {{"class_name", std::string(layer.class_name())}, {"config", std::move(config)}};
+  nlohmann::ordered_json json = {{"class_name", std::string(layer.class_name())},
+                                 {"config", std::move(config)}};
+  if (shared != nullptr) shared->Write(layer, json);
+  return json;
 }
 
-absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json,
-                                    const CustomLayers* custom) {
+absl::StatusOr<Layer> internal::LayerFromJson(const nlohmann::ordered_json& json,
+                                              const CustomLayers* custom,
+                                              SharedLayerReader* shared) {
   if (!json.is_object() || !json.contains("class_name") || !json["class_name"].is_string() ||
       !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError("a layer is {\"class_name\", \"config\"}");
   }
   const auto& config = json["config"];
   const bool named = config.contains("name") && config["name"].is_string();
-  return LayerFromConfig(json["class_name"].get<std::string>(),
-                         named ? config["name"].get<std::string>() : "", config, custom);
+  const auto make = [&] {
+    return internal::LayerFromConfig(json["class_name"].get<std::string>(),
+                                     named ? config["name"].get<std::string>() : "", config, custom,
+                                     shared);
+  };
+  return shared == nullptr ? make() : shared->Read(json, make);
+}
+
+nlohmann::ordered_json LayerConfig(const Layer& layer) {
+  return internal::LayerConfig(layer, nullptr);
+}
+nlohmann::ordered_json LayerToJson(const Layer& layer) {
+  return internal::LayerToJson(layer, nullptr);
+}
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json,
+                                    const CustomLayers* custom) {
+  return internal::LayerFromJson(json, custom, nullptr);
+}
+absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
+                                      const nlohmann::ordered_json& config,
+                                      const CustomLayers* custom) {
+  return internal::LayerFromConfig(class_name, name, config, custom, nullptr);
 }
 
 namespace {
@@ -82,9 +109,11 @@ std::shared_ptr<LayerBody> DefaultBody(absl::string_view class_name, const Custo
 
 }  // namespace
 
-absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
-                                      const nlohmann::ordered_json& json,
-                                      const CustomLayers* custom) {
+absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
+                                                const std::string& name,
+                                                const nlohmann::ordered_json& json,
+                                                const CustomLayers* custom,
+                                                SharedLayerReader* shared) {
   std::shared_ptr<LayerBody> body = DefaultBody(class_name, custom);
   if (body == nullptr) {
     return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name,
@@ -92,7 +121,7 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
                                             "layers that loading takes; there are ",
                                             absl::StrJoin(LayerClassNames(), ", ")));
   }
-  Config config = Config::Reader(json, custom);
+  Config config = Config::Reader(json, custom, shared);
   body->Fields(config);
   if (absl::Status status = config.Finish(); !status.ok()) {
     return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));

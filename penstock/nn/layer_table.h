@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nlohmann/json_fwd.hpp"
 
 #include "penstock/nn/layer.h"
 
@@ -35,6 +37,17 @@ absl::Span<const LayerRow> AttentionLayers();
 absl::Span<const LayerRow> RecurrentLayers();
 absl::Span<const LayerRow> WrapperLayers();
 absl::Span<const LayerRow> CompositionLayers();
+
+// As in layers.h, of a layer that stands in a larger description (null: alone).
+class SharedLayerReader;
+class SharedLayerWriter;
+nlohmann::ordered_json LayerConfig(const Layer& layer, SharedLayerWriter* shared);
+nlohmann::ordered_json LayerToJson(const Layer& layer, SharedLayerWriter* shared);
+absl::StatusOr<Layer> LayerFromJson(const nlohmann::ordered_json& json, const CustomLayers* custom,
+                                    SharedLayerReader* shared);
+absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::string& name,
+                                      const nlohmann::ordered_json& config,
+                                      const CustomLayers* custom, SharedLayerReader* shared);
 
 template <typename Body>
 std::shared_ptr<LayerBody> MakeDefault() {

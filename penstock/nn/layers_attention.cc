@@ -14,8 +14,12 @@ namespace {
 using internal::LayerOf;
 using Dims = std::vector<int64_t>;
 
-// Masked scores. No score comes near it, and its softmax beside any score is 0.
+// The score of a masked step: no real score comes near it, and its softmax beside any score is 0.
+// It is a float32: in float16 it would be infinite, and a row in which every step is masked NaN.
 constexpr double kMasked = -1e9;
+
+// Masks and the softmax are computed in float32 at least; the weights are rounded once.
+Value Wide(Value x) { return base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, DType::kF32) : x; }
 
 bool CheckRate(CallContext& ctx, double rate) {
   if (rate >= 0 && rate < 1) return true;
@@ -108,9 +112,11 @@ struct AttentionLayer : LayerOf<OptionsType> {
     if (o.use_causal_mask) {
       mask = Both(mask, CausalMask(ctx.graph(), scores.shape().dim(1), scores.shape().dim(2)));
     }
-    // Subtracted, not put in their place: what it does to rows where all is masked.
-    if (mask.valid()) scores = ir::Select(mask, scores, scores + kMasked);
-    const Value weights = DropOut(ctx, ir::Softmax(scores), o.dropout);
+    const DType dtype = scores.dtype();
+    // As Keras: added to the score instead of replacing it, which matters to rows where every step
+    // is masked.
+    if (mask.valid()) scores = ir::Select(mask, Wide(scores), Wide(scores) + kMasked);
+    const Value weights = DropOut(ctx, ir::Convert(ir::Softmax(scores), dtype), o.dropout);
     Value y = ir::MatMul(weights, value);
     if (const Value real = ctx.input_mask(0); real.valid()) {
       y = ir::Select(ir::ExpandDims(real, 2), y, ir::SplatLike(y, 0));
@@ -353,7 +359,10 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
         query, key,
         {.lhs_contracting = {3}, .rhs_contracting = {3}, .lhs_batch = {0, 2}, .rhs_batch = {0, 2}});
     if (!mask.valid()) return ir::Softmax(scores);
-    scores = ir::Softmax(ir::Select(mask, scores, ir::SplatLike(scores, kMasked)));
+    const DType dtype = scores.dtype();
+    scores = Wide(scores);
+    scores =
+        ir::Convert(ir::Softmax(ir::Select(mask, scores, ir::SplatLike(scores, kMasked))), dtype);
     // Keras's two ways differ where everything is masked.
     const bool zeros = options_.dropout > 0 || options_.return_attention_scores;
     return zeros ? ir::Select(mask, scores, ir::SplatLike(scores, 0)) : scores;

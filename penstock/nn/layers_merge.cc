@@ -13,30 +13,68 @@ namespace {
 
 using internal::LayerOf;
 
+// How an elementwise layer treats masked steps in the values, as Keras's does.
+enum class Masked {
+  kLikeOthers,   // not at all
+  kOnes,         // they count as 1; steps that every input masks give 0
+  kOtherInputs,  // the other inputs' values count alone
+};
+
 // What the elementwise ones differ in.
 struct Merge {
   const char* class_name;
   const char* verb;
   Value (*merge)(Value a, Value b);
+  Masked masked = Masked::kLikeOthers;
   bool mean = false;  // the merged is divided by the number of inputs
   size_t at_most = SIZE_MAX;
 };
 constexpr Merge kAdd = {"Add", "adds", ir::Add};
-constexpr Merge kSubtract = {"Subtract", "subtracts", ir::Subtract, false, 2};
-constexpr Merge kMultiply = {"Multiply", "multiplies", ir::Multiply};
-constexpr Merge kAverage = {"Average", "averages", ir::Add, true};
-constexpr Merge kMaximum = {"Maximum", "compares", ir::Maximum};
-constexpr Merge kMinimum = {"Minimum", "compares", ir::Minimum};
+constexpr Merge kSubtract = {"Subtract", "subtracts", ir::Subtract, Masked::kLikeOthers, false, 2};
+constexpr Merge kMultiply = {"Multiply", "multiplies", ir::Multiply, Masked::kOnes};
+constexpr Merge kAverage = {"Average", "averages", ir::Add, Masked::kLikeOthers, true};
+constexpr Merge kMaximum = {"Maximum", "compares", ir::Maximum, Masked::kOtherInputs};
+constexpr Merge kMinimum = {"Minimum", "compares", ir::Minimum, Masked::kOtherInputs};
 
 // The mask of elementwise merging: a step is real when it is in any input, and none is masked
 // unless every input has a mask.
-void MergeMasks(CallContext& ctx, size_t inputs) {
-  Value mask = ctx.input_mask(0);
-  for (size_t i = 1; i < inputs && mask.valid(); ++i) {
-    const Value other = ctx.input_mask(i);
-    mask = other.valid() ? ir::Or(mask, other) : other;
+Value MergedMask(const Values& masks) {
+  Value merged = masks[0];
+  for (size_t i = 1; i < masks.size() && merged.valid(); ++i) {
+    merged = masks[i].valid() ? ir::Or(merged, masks[i]) : Value();
   }
-  if (mask.valid()) ctx.SetOutputMask(mask);
+  return merged;
+}
+
+// `mask` is of x's first axes: `yes` where it is 1, `no` elsewhere.
+Value Where(Value mask, Value yes, Value no) {
+  while (mask.rank() < yes.rank()) mask = ir::ExpandDims(mask, mask.rank());
+  return ir::Select(mask, yes, no);
+}
+
+// `inputs` multiplied; masks[i] is invalid where inputs[i] has none.
+Value MultiplyUnmasked(const Values& inputs, const Values& masks) {
+  Value merged;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value x = inputs[i];
+    if (masks[i].valid()) x = Where(masks[i], x, ir::SplatLike(x, 1));
+    merged = i == 0 ? x : merged * x;
+  }
+  const Value mask = MergedMask(masks);
+  return mask.valid() && merged.valid() ? Where(mask, merged, ir::SplatLike(merged, 0)) : merged;
+}
+
+// `inputs` merged two at a time; a masked value takes the other one's place.
+Value MergeUnmasked(Value (*merge)(Value, Value), const Values& inputs, const Values& masks) {
+  Value merged = inputs[0], mask = masks[0];
+  for (size_t i = 1; i < inputs.size() && merged.valid(); ++i) {
+    Value x = inputs[i];
+    if (masks[i].valid()) x = Where(masks[i], x, merged);
+    if (mask.valid()) merged = Where(mask, merged, x);
+    mask = MergedMask({mask, masks[i]});
+    merged = merge(merged, x);
+  }
+  return merged;
 }
 
 template <const Merge& kMerge>
@@ -51,15 +89,42 @@ struct MergeLayer : LayerOf<MergeOptions> {
     }
     int rank = 0;
     for (const Value& x : inputs) rank = std::max(rank, x.rank());
-    Value merged = WithRank(inputs[0], rank);
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      merged = kMerge.merge(merged, WithRank(inputs[i], rank));
+    Values same_rank, masks;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      same_rank.push_back(WithRank(inputs[i], rank));
+      masks.push_back(ctx.input_mask(i));
     }
-    MergeMasks(ctx, inputs.size());
+    const Value mask = MergedMask(masks);
+    const Value merged = Merged(same_rank, MasksOfValues(inputs, masks, rank));
+    if (!merged.valid()) return merged;
+    if (mask.valid()) ctx.SetOutputMask(mask);
     return kMerge.mean ? merged / static_cast<double>(inputs.size()) : merged;
   }
 
  private:
+  static Value Merged(const Values& inputs, const Values& masks) {
+    if (std::any_of(masks.begin(), masks.end(), [](const Value& m) { return m.valid(); })) {
+      if (kMerge.masked == Masked::kOnes) return MultiplyUnmasked(inputs, masks);
+      if (kMerge.masked == Masked::kOtherInputs) {
+        return MergeUnmasked(kMerge.merge, inputs, masks);
+      }
+    }
+    Value merged = inputs[0];
+    for (size_t i = 1; i < inputs.size(); ++i) merged = kMerge.merge(merged, inputs[i]);
+    return merged;
+  }
+
+  // The masks that count in the values: not those of inputs that get another rank, whose axes are
+  // no longer the mask's (Keras loses them, too).
+  static Values MasksOfValues(const Values& inputs, const Values& masks, int rank) {
+    Values of_values = masks;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Value& mask = masks[i];
+      if (inputs[i].rank() != rank || (mask.valid() && mask.rank() > rank)) of_values[i] = Value();
+    }
+    return of_values;
+  }
+
   static Value WithRank(Value x, int rank) {
     while (x.rank() < rank) x = ir::ExpandDims(x, 1);
     return x;

@@ -87,28 +87,45 @@ Value NormalizedOver(Value x, const ir::Axes& axes, double epsilon, const ScaleA
   return Normalized(x, mean, variance, epsilon, learned);
 }
 
-// The mean and variance of x over all replicas' examples but those that `mask` leaves out, and over
-// all axes but `axis`. Two sums over replicas: the variance is that of differences from the mean.
+// Which elements of x the statistics are of, 1 or 0 in x's type, broadcasting to x: the real
+// examples (f32[batch]; invalid: all) and of them the real steps (bool [batch, steps, ..], x's
+// first axes; invalid: all).
+Value StatisticWeights(const Value& x, Value examples, Value steps) {
+  const auto spread = [&](const Value& mask) {
+    std::vector<int64_t> dims(x.rank(), 1);
+    for (int i = 0; i < mask.rank(); ++i) dims[i] = mask.shape().dim(i);
+    return ir::Reshape(ir::Convert(mask, x.dtype()), Shape(dims));
+  };
+  if (!steps.valid() && !examples.valid()) {
+    std::vector<int64_t> dims(x.rank(), 1);
+    dims[0] = x.shape().dim(0);
+    return ir::Splat(*x.graph(), {x.dtype(), Shape(dims)}, 1);
+  }
+  if (!steps.valid()) return spread(examples);
+  return examples.valid() ? spread(examples) * spread(steps) : spread(steps);
+}
+
+// The mean and variance of x where `weights` (StatisticWeights) are 1, over all axes but `axis`,
+// and over all replicas if `over_replicas`. Two sums: the variance is that of differences from the
+// mean. Where no weight is 1 both are 0.
 struct Moments {
   Value mean, variance;  // [1, .., features, .., 1]
 };
-Moments MomentsOverReplicas(Value x, Value mask, int64_t axis) {
+Moments MomentsWhere(Value x, Value weights, int64_t axis, bool over_replicas) {
   ir::Axes axes;
-  for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i != axis) axes.push_back(i);
+  double each = 1;  // elements of x for each weight that is summed
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis) continue;
+    axes.push_back(i);
+    each *= static_cast<double>(x.shape().dim(i)) / static_cast<double>(weights.shape().dim(i));
   }
-  std::vector<int64_t> per_example(x.rank(), 1);
-  per_example[0] = x.shape().dim(0);
-  const Value weights = mask.valid() ? ir::Reshape(ir::Convert(mask, x.dtype()), Shape(per_example))
-                                     : ir::Splat(*x.graph(), {x.dtype(), Shape(per_example)}, 1);
-  const double each = static_cast<double>(x.shape().num_elements()) /
-                      static_cast<double>(x.shape().dim(0) * x.shape().dim(static_cast<int>(axis)));
   const Value zero = ir::SplatLike(x, 0), real = ir::Greater(weights, ir::SplatLike(weights, 0));
   const auto sum = [&](Value of) { return ir::ReduceSum(ir::Select(real, of, zero), axes, true); };
-  const Values sums = ir::AllReduce({sum(x), ir::ReduceSum(weights) * each});
+  Values sums{sum(x), ir::ReduceSum(weights, axes, true) * each};
+  if (over_replicas) sums = ir::AllReduce(sums);
   const Value count = ir::Maximum(sums[1], ir::SplatLike(sums[1], 1));
-  const Value mean = sums[0] / count;
-  return {mean, ir::AllReduce(sum(ir::Square(x - mean))) / count};
+  const Value mean = sums[0] / count, squares = sum(ir::Square(x - mean));
+  return {mean, (over_replicas ? ir::AllReduce(squares) : squares) / count};
 }
 
 // Ioffe and Szegedy: Batch normalization, 2015. The variance is the biased one, also in the moving
@@ -165,14 +182,23 @@ struct BatchNormalizationLayer : LayerOf<BatchNormalizationOptions> {
   }
 
  private:
+  // Padding keeps out of the statistics, and so do masked steps.
   ir::BatchNormResult Train(CallContext& ctx, Value x, const ScaleAndShift& vectors, int64_t axis,
                             const Shape& broadcast) const {
-    if (!options_.synchronized || ctx.graph().num_replicas() == 1) {
+    const bool over_replicas = options_.synchronized && ctx.graph().num_replicas() > 1;
+    const Value steps = ctx.input_mask();
+    if (!over_replicas && !steps.valid()) {
       return ir::BatchNormTraining(x, vectors.gamma, vectors.beta, ctx.sample_mask(),
                                    {.axis = axis, .epsilon = options_.epsilon});
     }
+    if (steps.valid() && !IsMaskOf(steps, x)) {
+      ctx.Fail(absl::StrCat("the mask of its input is ", steps.type().ToString(),
+                            ", which is not made of the first axes of ", x.type().ToString()));
+      return {};
+    }
     const Value wide = ir::Convert(x, WideType(x));
-    const auto [mean, variance] = MomentsOverReplicas(wide, ctx.sample_mask(), axis);
+    const auto [mean, variance] =
+        MomentsWhere(wide, StatisticWeights(wide, ctx.sample_mask(), steps), axis, over_replicas);
     const auto seen = [&](Value v) {
       return v.valid() ? ir::Reshape(ir::Convert(v, wide.dtype()), broadcast) : v;
     };
@@ -182,6 +208,14 @@ struct BatchNormalizationLayer : LayerOf<BatchNormalizationOptions> {
     return {.y = ir::Convert(y, x.dtype()),
             .mean = ir::Reshape(mean, flat),
             .variance = ir::Reshape(variance, flat)};
+  }
+
+  static bool IsMaskOf(const Value& mask, const Value& x) {
+    if (mask.rank() >= x.rank()) return false;
+    for (int i = 0; i < mask.rank(); ++i) {
+      if (mask.shape().dim(i) != x.shape().dim(i)) return false;
+    }
+    return true;
   }
 };
 

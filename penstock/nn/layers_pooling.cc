@@ -99,10 +99,13 @@ struct GlobalPoolingLayer : LayerOf<GlobalPoolingOptions> {
     if (kPool == Pool::kMax) return ir::ReduceMax(x, axes, options_.keepdims);
     const Value mask = ctx.input_mask();
     if (N > 1 || !mask.valid()) return ir::ReduceMean(x, axes, options_.keepdims);
-    const Value real = ir::ExpandDims(ir::Convert(mask, x.dtype()), 2);
-    const Value kept = ir::Select(ir::ExpandDims(mask, 2), x, ir::SplatLike(x, 0));
-    return ir::ReduceSum(kept, axes, options_.keepdims) /
-           ir::ReduceSum(real, axes, options_.keepdims);
+    // Sums of many steps in float32: in 16 bits they overflow, and numbers of steps are rounded.
+    const Value wide = base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, DType::kF32) : x;
+    const Value real = ir::ExpandDims(ir::Convert(mask, wide.dtype()), 2);
+    const Value kept = ir::Select(ir::ExpandDims(mask, 2), wide, ir::SplatLike(wide, 0));
+    return ir::Convert(
+        ir::ReduceSum(kept, axes, options_.keepdims) / ir::ReduceSum(real, axes, options_.keepdims),
+        x.dtype());
   }
 
  private:

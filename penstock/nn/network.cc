@@ -1,7 +1,9 @@
 #include "penstock/nn/network.h"
 
 #include <algorithm>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
@@ -22,11 +24,32 @@ TensorType WithBatch(const TensorType& type, int64_t batch) {
   return out;
 }
 
+// Finds layers again that are reached by another path.
+class LayerPlaces {
+ public:
+  // The place of `layer`, which is `placed` if it has none yet.
+  VariableScope::Placed& Find(const Layer& layer, VariableScope::Placed placed) {
+    return places_.try_emplace(layer.id(), internal::PlacedLayer{layer, std::move(placed)})
+        .first->second.placed;
+  }
+  const internal::LayerPlaceMap& places() const { return places_; }
+  internal::LayerPlaceMap Take() { return std::move(places_); }
+
+ private:
+  internal::LayerPlaceMap places_;
+};
+
 // Collects declarations and hands out placeholders.
 class DeclaringScope : public VariableScope {
  public:
+  Placed Place(const Layer& layer, std::string path, bool trainable) override {
+    Placed& placed = places_.Find(layer, {path, trainable});
+    if (placed.path != path) other_paths_.emplace(std::move(path), placed.path);
+    if (!trainable && placed.trainable) placed.trainable = false;
+    return placed;
+  }
   Value Get(ir::Graph& graph, const VariableSpec& spec) override {
-    for (const auto& [declared, value] : declared_) {
+    for (auto& [declared, value] : declared_) {
       if (declared.name != spec.name) continue;
       if (!(declared.type == spec.type)) {
         graph.Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -34,26 +57,72 @@ class DeclaringScope : public VariableScope {
             " from an earlier call of this layer; this call wants ", spec.type.ToString())));
         return Value();
       }
+      declared.trainable = declared.trainable && spec.trainable;
       return value;
+    }
+    if (absl::Status status = CheckAggregation(spec); !status.ok()) {
+      graph.Fail(status);
+      return Value();
     }
     const Value value = graph.Parameter(spec.type, spec.name);
     declared_.emplace_back(spec, value);
     return value;
   }
-  void Set(absl::string_view, Value) override {}
+  void Set(ir::Graph& graph, absl::string_view name, Value value) override {
+    for (const auto& [declared, placeholder] : declared_) {
+      if (declared.name == name) return CheckAssigned(graph, name, declared.type, value);
+    }
+    graph.Fail(NotDeclared(name));
+  }
+
+  // What is assigned is of the variable's type.
+  static void CheckAssigned(ir::Graph& graph, absl::string_view name, const TensorType& type,
+                            const Value& value) {
+    if (value.type() == type) return;
+    graph.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "variable ", name, " is ", type.ToString(), "; it is assigned ", value.type().ToString())));
+  }
+  static absl::Status NotDeclared(absl::string_view name) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a value is assigned to ", name, ", but the layer has not declared that variable"));
+  }
 
   const std::vector<std::pair<VariableSpec, Value>>& declared() const { return declared_; }
+  internal::LayerPlaceMap TakePlaces() { return places_.Take(); }
+  std::map<std::string, std::string> TakeOtherPaths() { return std::move(other_paths_); }
 
  private:
+  static absl::Status CheckAggregation(const VariableSpec& spec) {
+    const DType dtype = spec.type.dtype;
+    const bool fits = spec.aggregation == Aggregation::kMean  ? base::IsFloat(dtype)
+                      : spec.aggregation == Aggregation::kSum ? dtype != DType::kBool
+                                                              : true;
+    if (fits) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", spec.name, " is ", spec.type.ToString(), ", whose values of several replicas ",
+        spec.aggregation == Aggregation::kMean ? "have no mean: Aggregation::kMean is for floats"
+                                               : "cannot be added up",
+        "; use kOnlyFirstReplica"));
+  }
+
   std::vector<std::pair<VariableSpec, Value>> declared_;
+  LayerPlaces places_;
+  std::map<std::string, std::string> other_paths_;
 };
 
 // Hands out a program's values and keeps what is assigned.
 class BoundScope : public VariableScope {
  public:
-  BoundScope(const absl::flat_hash_map<std::string, int>& index, Values values)
-      : index_(index), values_(std::move(values)) {}
+  BoundScope(const absl::flat_hash_map<std::string, int>& index,
+             const internal::LayerPlaceMap& places, Values values)
+      : index_(index), places_(places), values_(std::move(values)) {}
 
+  Placed Place(const Layer& layer, std::string path, bool trainable) override {
+    const auto found = places_.find(layer.id());
+    if (found != places_.end()) return found->second.placed;
+    // Made during this call, by a layer that makes its parts anew each time.
+    return made_.Find(layer, {std::move(path), trainable});
+  }
   Value Get(ir::Graph& graph, const VariableSpec& spec) override {
     const auto found = index_.find(spec.name);
     if (found != index_.end()) return values_[found->second];
@@ -61,8 +130,11 @@ class BoundScope : public VariableScope {
         absl::StrCat("variable ", spec.name, " was not declared when the network was built")));
     return Value();
   }
-  void Set(absl::string_view name, Value value) override {
-    const int i = index_.at(std::string(name));
+  void Set(ir::Graph& graph, absl::string_view name, Value value) override {
+    const auto found = index_.find(std::string(name));
+    if (found == index_.end()) return graph.Fail(DeclaringScope::NotDeclared(name));
+    const int i = found->second;
+    DeclaringScope::CheckAssigned(graph, name, values_[i].type(), value);
     values_[i] = value;  // a second use of the layer in this step goes on from here
     assigned_[i] = value;
   }
@@ -71,6 +143,8 @@ class BoundScope : public VariableScope {
 
  private:
   const absl::flat_hash_map<std::string, int>& index_;
+  const internal::LayerPlaceMap& places_;
+  LayerPlaces made_;
   Values values_;
   absl::flat_hash_map<int, Value> assigned_;
 };
@@ -103,10 +177,8 @@ std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
       CallLayer(layer, options, variables, {.layer_name = name, .key = options.key}, values)
           .outputs;
   if (!scratch.status().ok()) return {scratch.status()};
-  if (outputs.empty()) return {absl::InvalidArgumentError(absl::StrCat(name, " gives no output"))};
   std::vector<absl::StatusOr<TensorType>> types;
   for (const Value& output : outputs) {
-    PENSTOCK_CHECK(output.valid());
     types.push_back(WithBatch(output.type(), -1));
   }
   return types;
@@ -116,6 +188,10 @@ std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
 
 Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
                  std::string name)
+    : Network(inputs, outputs, std::move(name), LayerNames()) {}
+
+Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
+                 std::string name, const LayerNames& layer_names)
     : name_(std::move(name)) {
   for (const auto* list : {&inputs, &outputs}) {
     for (const Symbol& symbol : *list) {
@@ -133,7 +209,7 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   }
   const std::vector<int> visited = Collect(inputs, outputs);
   if (!status_.ok()) return;
-  NameUses();
+  NameUses(layer_names);
   if (!status_.ok()) return;
   OrderUses(visited);
   status_ = Declare();
@@ -255,10 +331,15 @@ void Network::OrderUses(const std::vector<int>& visited) {
 }
 
 // Given names must differ; the others are numbered for each class, as Keras does.
-void Network::NameUses() {
+void Network::NameUses(const LayerNames& layer_names) {
+  const auto given_name = [&](const Use& use) -> const std::string& {
+    if (!use.layer.valid()) return use.name;
+    const auto found = layer_names.find(use.layer.id());
+    return found == layer_names.end() ? use.layer.given_name() : found->second;
+  };
   absl::flat_hash_map<std::string, const void*> taken;
   for (const Use& use : uses_) {
-    const std::string& given = use.layer.valid() ? use.layer.given_name() : use.name;
+    const std::string& given = given_name(use);
     if (given.empty()) continue;
     const void* id = use.layer.valid() ? use.layer.id() : &use;
     const auto [at, fresh] = taken.emplace(given, id);
@@ -271,7 +352,7 @@ void Network::NameUses() {
   absl::flat_hash_map<std::string, int> counts;
   absl::flat_hash_map<const void*, std::string> names;
   for (Use& use : uses_) {
-    const std::string given = use.layer.valid() ? use.layer.given_name() : use.name;
+    const std::string given = given_name(use);
     if (!given.empty()) {
       use.name = given;
       continue;
@@ -321,7 +402,46 @@ absl::Status Network::Declare() {
     variable_index_[spec.name] = static_cast<int>(variables_.size());
     variables_.push_back(spec);
   }
+  places_ = scope.TakePlaces();
+  other_paths_ = scope.TakeOtherPaths();
   return absl::OkStatus();
+}
+
+std::vector<int> Network::VariablesUnder(const std::string& path) const {
+  std::set<std::string> paths;
+  std::vector<std::string> next = {path};
+  while (!next.empty()) {
+    std::string at = std::move(next.back());
+    next.pop_back();
+    if (!paths.insert(at).second) continue;
+    for (const auto& [other, first] : other_paths_) {
+      // The layer itself, one in it, or one that it is in.
+      if (other == at || absl::StartsWith(other, at + "/")) next.push_back(first);
+      if (absl::StartsWith(at, other + "/")) next.push_back(first + at.substr(other.size()));
+    }
+  }
+  std::vector<int> under;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const bool is_under = std::any_of(paths.begin(), paths.end(), [&](const std::string& p) {
+      return absl::StartsWith(variables_[i].name, p + "/");
+    });
+    if (is_under) under.push_back(static_cast<int>(i));
+  }
+  return under;
+}
+
+std::string Network::VariableName(absl::string_view name) const {
+  std::string resolved(name);
+  // Paths within paths: each pass resolves one, and none leads back.
+  for (size_t pass = 0; pass <= other_paths_.size(); ++pass) {
+    if (variable_index_.contains(resolved)) return resolved;
+    const auto found = std::find_if(
+        other_paths_.begin(), other_paths_.end(),
+        [&](const auto& paths) { return absl::StartsWith(resolved, paths.first + "/"); });
+    if (found == other_paths_.end()) break;
+    resolved = found->second + resolved.substr(found->first.size());
+  }
+  return std::string(name);
 }
 
 int64_t Network::CountParameters(bool trainable_only) const {
@@ -365,7 +485,12 @@ Network::Result Network::Run(const ApplyOptions& options, VariableScope& variabl
     internal::CallResult called =
         internal::CallLayer(use.layer, options, variables, std::move(own), std::move(from));
     if (!options.graph->status().ok()) return result;
-    PENSTOCK_CHECK(called.outputs.size() == use.types.size());
+    if (called.outputs.size() != use.types.size()) {
+      options.graph->Fail(absl::InvalidArgumentError(
+          absl::StrCat("gave ", use.types.size(), " outputs when the network was made, now ",
+                       called.outputs.size(), "; a layer always has the same number")));
+      return result;
+    }
     result.activations[i] = std::move(called.outputs);
     masks[i] = std::move(called.masks);
     result.losses.insert(result.losses.end(), called.losses.begin(), called.losses.end());
@@ -379,9 +504,17 @@ Network::Result Network::Run(const ApplyOptions& options, VariableScope& variabl
 
 Network::Result Network::Apply(const ApplyOptions& options, const Values& values,
                                const Values& inputs) const {
-  PENSTOCK_CHECK(status_.ok() && values.size() == variables_.size() &&
-                 inputs.size() == inputs_.size());
-  BoundScope scope(variable_index_, values);
+  if (!status_.ok() || values.size() != variables_.size()) {
+    options.graph->Fail(!status_.ok() ? status_
+                                      : absl::InvalidArgumentError(absl::StrCat(
+                                            "network '", name_, "' has ", variables_.size(),
+                                            " variables, got ", values.size(), " values")));
+    Result failed;
+    failed.outputs.resize(outputs_.size());
+    failed.output_masks.resize(outputs_.size());
+    return failed;
+  }
+  BoundScope scope(variable_index_, places_, values);
   Result result = Run(options, scope, {.key = options.key, .policy = policy_}, inputs);
   result.assigned = scope.TakeAssigned();
   // After an error there are as many outputs, invalid ones.

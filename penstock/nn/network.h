@@ -2,6 +2,7 @@
 // The weights are whatever arrays its caller keeps for `variables()`.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,18 @@
 #include "penstock/nn/layer.h"
 
 namespace penstock::nn {
+
+namespace internal {
+// Where a network has its layers, by Layer::id(). It holds the layers, so that no id is reused.
+struct PlacedLayer {
+  Layer layer;
+  VariableScope::Placed placed;
+};
+using LayerPlaceMap = absl::flat_hash_map<const void*, PlacedLayer>;
+
+class SharedLayerReader;
+class SharedLayerWriter;
+}  // namespace internal
 
 struct SummaryOptions {
   int line_length = 0;  // 0: Keras's, 88 or (with what each layer is connected to) 108
@@ -46,8 +59,16 @@ class Network {
   };
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
-  // In the order of uses(), each layer's in the order of declaration.
+  // In the order of uses(), each layer's in the order of declaration. A layer has one set of
+  // variables, however often and by whatever paths the network reaches it: directly, inside
+  // networks that are layers, as a part of other layers. They have the names of the first path.
   const std::vector<VariableSpec>& variables() const { return variables_; }
+  // The variables of the layer at `path` ("encoder", "encoder/dense") and of the layers in it, as
+  // indices into variables(): also those that have the name of another path.
+  std::vector<int> VariablesUnder(const std::string& path) const;
+  // The name, in variables(), of what is called `name` by another path to a shared layer:
+  // "encoder/dense/kernel" for "dense/kernel". `name` itself, if there is no such path.
+  std::string VariableName(absl::string_view name) const;
   int64_t CountParameters(bool trainable_only = false) const;
 
   // A layer as it stands in the network.
@@ -98,6 +119,8 @@ class Network {
   bool sequential() const { return sequential_; }
   Network AsSequential() const;
 
+  // A layer that stands in several networks of it, or in other layers as well, comes back from JSON
+  // as one layer. Of a network with an error: {"error": its message}.
   nlohmann::ordered_json ToJson() const;
   // `custom`: layer classes of the program's own that may stand in it.
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
@@ -105,10 +128,23 @@ class Network {
 
  private:
   std::vector<int> Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);
-  void NameUses();
+  // Names in this network that go before those given to the layers, by Layer::id().
+  using LayerNames = absl::flat_hash_map<const void*, std::string>;
+  Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs, std::string name,
+          const LayerNames& layer_names);
+  void NameUses(const LayerNames& layer_names);
   void OrderUses(const std::vector<int>& visited);
   absl::Status Declare();
   friend class CallContext;
+  friend class Config;
+  // Of a network that stands in a larger description; null: in none.
+  nlohmann::ordered_json ToJson(internal::SharedLayerWriter* shared) const;
+  static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
+                                          const CustomLayers* custom,
+                                          internal::SharedLayerReader* shared);
+  static absl::StatusOr<Network> Parse(const nlohmann::ordered_json& json,
+                                       const CustomLayers* custom,
+                                       internal::SharedLayerReader& shared);
   // Calls the layers in order. Variables are "<place's layer name>/<layer>/...", or without the
   // first part where that is empty.
   Result Run(const ApplyOptions& options, VariableScope& variables, const CallContext::Place& place,
@@ -124,6 +160,8 @@ class Network {
   std::vector<Port> inputs_, outputs_;
   std::vector<VariableSpec> variables_;
   absl::flat_hash_map<std::string, int> variable_index_;
+  internal::LayerPlaceMap places_;                  // of all layers, also inside others
+  std::map<std::string, std::string> other_paths_;  // further paths of layers: the first one
 };
 
 namespace internal {

@@ -1,11 +1,14 @@
 // Networks to and from JSON.
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
+#include "penstock/nn/layer_table.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/network.h"
+#include "penstock/nn/shared_layers.h"
 
 namespace penstock::nn {
 namespace {
@@ -44,9 +47,18 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
 }  // namespace
 
 nlohmann::ordered_json Network::ToJson() const {
+  // Nothing that FromJson would read.
+  if (!status_.ok()) return {{"error", std::string(status_.message())}};
+  internal::SharedLayerWriter shared;
+  ToJson(&shared);
+  shared.Counted();
+  return ToJson(&shared);
+}
+
+nlohmann::ordered_json Network::ToJson(internal::SharedLayerWriter* shared) const {
   PENSTOCK_CHECK(status_.ok());
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  absl::flat_hash_map<const void*, bool> written;
+  absl::flat_hash_set<const void*> written;
   for (const Use& use : uses_) {
     nlohmann::ordered_json row;
     row["name"] = use.name;
@@ -57,9 +69,11 @@ nlohmann::ordered_json Network::ToJson() const {
           {"dtype", std::string(base::DTypeName(use.type().dtype))}};
     } else {
       row["class_name"] = std::string(use.layer.class_name());
-      row["config"] = LayerConfig(use.layer);
+      // A second use in this network has the first one's name, which is how it is recognized.
+      const bool first = written.insert(use.layer.id()).second;
+      row["config"] = internal::LayerConfig(use.layer, first ? shared : nullptr);
       row["inputs"] = FromsToJson(use.inputs);
-      // A second use of a shared layer has the first one's name, which is how it is recognised.
+      if (first && shared != nullptr) shared->Write(use.layer, row);
     }
     layers.push_back(std::move(row));
   }
@@ -72,12 +86,12 @@ nlohmann::ordered_json Network::ToJson() const {
   return json;
 }
 
-namespace {
-
-absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
-                                     const CustomLayers* custom) {
+absl::StatusOr<Network> Network::Parse(const nlohmann::ordered_json& json,
+                                       const CustomLayers* custom,
+                                       internal::SharedLayerReader& shared) {
   std::vector<std::vector<Symbol>> made;
   absl::flat_hash_map<std::string, Layer> by_name;
+  LayerNames names;
   for (const auto& row : json.at("layers")) {
     const std::string name = row.at("name"), class_name = row.at("class_name");
     if (class_name == "InputLayer") {
@@ -90,7 +104,10 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
     }
     Layer& layer = by_name[name];
     if (!layer.valid()) {
-      PENSTOCK_ASSIGN_OR_RETURN(layer, LayerFromConfig(class_name, name, row.at("config"), custom));
+      PENSTOCK_ASSIGN_OR_RETURN(layer, shared.Read(row, [&] {
+        return internal::LayerFromConfig(class_name, name, row.at("config"), custom, &shared);
+      }));
+      names[layer.id()] = name;
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const std::vector<Symbol> from,
@@ -101,7 +118,7 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
                             SymbolsFromJson(json.at("inputs"), made, "the network's inputs"));
   PENSTOCK_ASSIGN_OR_RETURN(const auto outputs,
                             SymbolsFromJson(json.at("outputs"), made, "the network's outputs"));
-  Network network(inputs, outputs, json.at("name").get<std::string>());
+  Network network(inputs, outputs, json.at("name").get<std::string>(), names);
   if (json.value("sequential", false)) network = network.AsSequential();
   if (const auto dtype = json.find("dtype"); dtype != json.end()) {
     PENSTOCK_ASSIGN_OR_RETURN(const Policy policy, Policy::FromJson(*dtype));
@@ -111,13 +128,19 @@ absl::StatusOr<Network> ParseNetwork(const nlohmann::ordered_json& json,
   return network;
 }
 
-}  // namespace
-
 absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom) {
+  internal::SharedLayerReader shared;
+  return FromJson(json, custom, &shared);
+}
+
+absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
+                                          const CustomLayers* custom,
+                                          internal::SharedLayerReader* shared) {
+  if (shared == nullptr) return FromJson(json, custom);
   // nlohmann::json throws where a key or a type is not what was asked for.
   try {
-    return ParseNetwork(json, custom);
+    return Parse(json, custom, *shared);
   } catch (const nlohmann::json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("not a description of a network: ", e.what()));
   }

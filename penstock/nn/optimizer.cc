@@ -97,6 +97,9 @@ void Average(Course& course, Value update, const OptimizerOptions& options) {
 }
 
 Value Choose(Value which, Value yes, Value no) { return ir::Select(which, yes, no); }
+// 2^100: a dynamic loss scale stays between it and its inverse.
+constexpr double kGreatestLossScale = 1.267650600228229401496703205376e30;
+
 Values Choose(Value which, Values yes, const Values& no) {
   for (size_t i = 0; i < yes.size(); ++i) yes[i] = ir::Select(which, yes[i], no[i]);
   return yes;
@@ -125,9 +128,9 @@ std::vector<SlotSpec> Optimizer::Slots(absl::string_view name,
 std::vector<SlotSpec> Optimizer::SharedSlots() const {
   std::vector<SlotSpec> slots = body_->SharedSlots();
   if (!loss_scaling_.has_value()) return slots;
-  slots.push_back({"dynamic_scale", {DType::kF32, {}}, loss_scaling_->initial_scale});
+  slots.push_back({kDynamicScale, {DType::kF32, {}}, loss_scaling_->initial_scale});
   slots.push_back({"step_counter", {DType::kI32, {}}});
-  slots.push_back({"updates", {DType::kI32, {}}});
+  slots.push_back({kUpdates, {DType::kI32, {}}});
   return slots;
 }
 
@@ -180,7 +183,12 @@ OptimizerResult Optimizer::ApplyWithLossScaling(const OptimizerStep& in) const {
   const Value last =
       ir::SplatLike(counter, static_cast<double>(loss_scaling_->dynamic_growth_steps - 1));
   const Value grows = ir::Equal(counter, last);
-  result.shared.push_back(Choose(finite, Choose(grows, scale * 2.0, scale), scale * 0.5));
+  // Within bounds, at which it stays usable: a scale of 0 or infinity would skip every later step.
+  const Value greatest = ir::SplatLike(scale, kGreatestLossScale),
+              smallest = ir::SplatLike(scale, 1 / kGreatestLossScale);
+  const Value grown = ir::Minimum(scale * 2.0, greatest),
+              shrunk = ir::Maximum(scale * 0.5, smallest);
+  result.shared.push_back(Choose(finite, Choose(grows, grown, scale), shrunk));
   result.shared.push_back(Choose(finite, Choose(grows, zero, counter + 1.0), zero));
   result.shared.push_back(Choose(finite, updates + 1.0, updates));
   return result;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -58,11 +57,11 @@ std::string TotalLine(absl::string_view what, const WeightCount& count) {
                          SizeText(count.bytes));
 }
 
-// How many parameters are under "<prefix>/".
-int64_t ParametersUnder(const std::vector<VariableSpec>& variables, const std::string& prefix) {
+// How many parameters the layer at `path` has, and the layers in it.
+int64_t ParametersUnder(const Network& outermost, const std::string& path) {
   int64_t count = 0;
-  for (const VariableSpec& v : variables) {
-    if (absl::StartsWith(v.name, prefix + "/")) count += v.type.shape.num_elements();
+  for (const int i : outermost.VariablesUnder(path)) {
+    count += outermost.variables()[i].type.shape.num_elements();
   }
   return count;
 }
@@ -138,7 +137,7 @@ struct Lister {
         if (use.layer.valid() && other.layer.valid() && other.layer == use.layer) last = &other;
       }
       const std::string path = prefix.empty() ? use.name : absl::StrCat(prefix, "/", use.name);
-      const int64_t parameters = ParametersUnder(outermost.variables(), path);
+      const int64_t parameters = ParametersUnder(outermost, path);
       const std::string class_name =
           use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
       std::vector<std::string> row = {absl::StrCat(indent, use.name, " (", class_name, ")"),

@@ -23,8 +23,9 @@ SEQUENCE = (3, 9, 4)
 IMAGE = (3, 8, 7, 4)  # neither square nor even
 VOLUME = (2, 5, 6, 4, 3)
 
-# bfloat16 has 8 bits: the two sides may round differently where they add in another order.
+# bfloat16 has 8 bits, float16 11: the two sides may round differently where they add in another order.
 BFLOAT16 = 1 / 32
+FLOAT16 = 1 / 256
 
 
 def layer(class_name, options, *shapes, **more):
@@ -33,3 +34,7 @@ def layer(class_name, options, *shapes, **more):
 
 def mixed(class_name, options, *shapes, **more):
     return layer(class_name, {**options, "dtype": "mixed_bfloat16"}, *shapes, **{"tolerance": BFLOAT16, **more})
+
+
+def mixed_half(class_name, options, *shapes, **more):
+    return layer(class_name, {**options, "dtype": "mixed_float16"}, *shapes, **{"tolerance": FLOAT16, **more})

@@ -14,6 +14,12 @@ ROWS = [
     layer("BatchNormalization", {"center": False, "scale": False}, (6, 4)),
     layer("BatchNormalization", {}, (1, 4, 3, 2), why="one example"),
     layer("BatchNormalization", {"axis": -2, **PENALTIES}, (6, 4, 3)),
+    layer("BatchNormalization", {"momentum": 0.5}, SEQUENCE, masks=["right"]),
+    layer("BatchNormalization", {"momentum": 0.5, "scale": False}, SEQUENCE, masks=["holes"]),
+    layer("BatchNormalization", {"momentum": 0.5, "center": False}, (1, 4, 3), masks=["left"], why="one example"),
+    layer("BatchNormalization", {"momentum": 0.5}, SEQUENCE, masks=["none"], why="nothing but padding"),
+    layer("BatchNormalization", {"momentum": 0.5, "axis": 1}, SEQUENCE, masks=["right"], why="of each step"),
+    mixed("BatchNormalization", {"momentum": 0.5}, SEQUENCE, masks=["right"]),
     mixed("BatchNormalization", {}, IMAGE),
     mixed("BatchNormalization", {"scale": False}, (6, 4)),
 

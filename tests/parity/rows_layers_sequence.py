@@ -14,6 +14,10 @@ def mixed(class_name, options, *shapes, **more):
     return layer_row.mixed(class_name, options, *shapes, **{"training": True, **more})
 
 
+def mixed_half(class_name, options, *shapes, **more):
+    return layer_row.mixed_half(class_name, options, *shapes, **{"training": True, **more})
+
+
 def embedding():
     ids = {"dtype": "int32", "high": 7}
     back = {"told": {"reverse": True}}
@@ -77,7 +81,8 @@ def attention():
                     why="more steps than queries"),
               layer(kind, {}, query, value, key, call={"return_attention_scores": True}, masks=[None, "holes", None]),
               layer(kind, {"dropout": 0.3}, query, value, key, training=False),
-              mixed(kind, {"use_scale": True}, query, value, key, masks=["right", "right", None], tolerance=1 / 32))],
+              mixed(kind, {"use_scale": True}, query, value, key, masks=["right", "right", None], tolerance=1 / 32),
+              mixed_half(kind, {"use_scale": True}, query, value, key, masks=["right", "right", None]))],
         layer("Attention", {}, (1, 1, 2), (1, 1, 2), why="one example, one step"),
     ]
 
