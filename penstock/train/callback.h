@@ -96,6 +96,8 @@ class Callback {
   }
   // Something that the user can act on, once: the data come slower than they could.
   virtual void Note(absl::string_view text) { (void)text; }
+  // Whether it shows notes to the user. Where no callback does, warnings go to stderr.
+  virtual bool ShowsNotes() const { return false; }
   virtual absl::Status TrainBegin(Run&) { return absl::OkStatus(); }
   virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
   // `logs` are the running means of this epoch.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -341,6 +342,7 @@ absl::Status FitRun::Settle() {
         LabelsOf(step->batch, index)));
     return absl::OkStatus();
   }
+  if (trainer_.objective().optimizer.has_loss_scaling()) WarnOfSkippedSteps(*step);
   // Early, and then ever less often: asking costs a little.
   if (std::bit_width(static_cast<uint64_t>(before.step)) !=
       std::bit_width(static_cast<uint64_t>(settled_.step))) {
@@ -348,6 +350,21 @@ absl::Status FitRun::Settle() {
   }
   return ForEachCallback("BatchEnd",
                          [&](Callback& c) { return c.BatchEnd(*this, settled_, logs_); });
+}
+
+void FitRun::WarnOfSkippedSteps(const InFlight::Step& step) {
+  const auto report = step.report.values<float>();
+  const size_t first = report.size() - 3;  // skipped steps, the scale, the halted step
+  const std::optional<std::string> warning =
+      skipped_.After(step.batch.steps, settled_.total_steps, static_cast<int64_t>(report[first]),
+                     report[first + 1]);
+  if (!warning.has_value()) return;
+  bool shown = false;
+  for (const auto& callback : callbacks_) {
+    callback->Note(*warning);
+    shown = shown || callback->ShowsNotes();
+  }
+  if (!shown) std::fprintf(stderr, "warning: %s\n", warning->c_str());
 }
 
 void FitRun::TellHints() {

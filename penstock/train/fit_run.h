@@ -9,6 +9,7 @@
 
 #include "penstock/train/in_flight.h"
 #include "penstock/train/profiler.h"
+#include "penstock/train/skipped_steps.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {
@@ -69,6 +70,8 @@ class FitRun : public Run {
   absl::StatusOr<std::string> FindNan(const DeviceBatch& batch, int64_t step);
   // What the labels of a batch that gave a NaN say about it; "" when nothing.
   std::string LabelsOf(const DeviceBatch& batch, int64_t step) const;
+  // Says so where loss scaling skips many steps in a row.
+  void WarnOfSkippedSteps(const InFlight::Step& step);
   // Tells the callbacks what would make the data come faster, each thing once.
   void TellHints();
   // `what` is the method's name, for the trace.
@@ -108,6 +111,7 @@ class FitRun : public Run {
   int64_t epoch_first_step_ = 0;                  // of this run; more than 0 in a resumed epoch
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   std::set<std::string> told_;
+  SkippedSteps skipped_;
   int64_t examples_per_step_ = 0;
   int64_t steps_per_epoch_ = -1;
   Logs logs_;

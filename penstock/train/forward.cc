@@ -109,7 +109,16 @@ Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyO
     forward.network.assigned.insert(before.begin(), before.end());
     return forward.network.outputs;
   };
-  const StepResult result = objective.custom->function(context);
+  StepResult result;
+  try {
+    result = objective.custom->function(context);
+  } catch (const std::exception& e) {
+    // An error that came before is the cause.
+    if (graph.status().ok()) {
+      graph.Fail(
+          absl::InternalError(absl::StrCat("the custom step threw an exception: ", e.what())));
+    }
+  }
   if (!graph.status().ok()) return forward;
   const auto wrong = [&](const std::string& what) {
     graph.Fail(absl::InvalidArgumentError(absl::StrCat("the custom step ", what)));

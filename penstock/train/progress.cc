@@ -104,6 +104,7 @@ class Line : public Callback {
     }
   }
 
+  bool ShowsNotes() const override { return true; }
   void Note(absl::string_view text) override {
     std::fprintf(options_.out, "%snote: %.*s\n", open_ ? "\n" : "", static_cast<int>(text.size()),
                  text.data());

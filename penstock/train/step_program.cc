@@ -11,6 +11,7 @@
 namespace penstock::train {
 namespace {
 
+using base::DType;
 using ir::Value;
 using ir::Values;
 
@@ -83,8 +84,9 @@ Values Add(const Values& a, const Values& b) {
   return sums;
 }
 
-// What ReportNames says, then the halted step (invalid: -1).
-Value Report(const Objective& objective, const Values& metric_states, Value halted) {
+// What ReportNames says, then `more`, then the halted step (invalid: -1).
+Value Report(const Objective& objective, const Values& metric_states, Value halted,
+             const Values& more = {}) {
   Values numbers;
   const auto add = [&](Value scalar) {
     numbers.push_back(ir::Reshape(ir::Convert(scalar, DType::kF32), {1}));
@@ -102,8 +104,23 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
       for (const nn::Metric& metric : *metrics) add(metric.Result(take(metric.num_states())));
     }
   }
+  for (const Value& number : more) add(number);
   add(halted.valid() ? halted : ir::SplatLike(metric_states[0], -1));
   return ir::Concatenate(numbers, 0);
+}
+
+// Of an optimizer with loss scaling: how many steps it has skipped so far, and its scale.
+Values LossScalingReport(const Objective& objective, const StateLayout& layout,
+                         const Values& state) {
+  if (!objective.optimizer.has_loss_scaling()) return {};
+  Value scale, updates;
+  const std::vector<nn::SlotSpec> slots = objective.optimizer.SharedSlots();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Value& value = state[layout.first_shared + static_cast<int>(i)];
+    if (slots[i].name == nn::Optimizer::kDynamicScale) scale = value;
+    if (slots[i].name == nn::Optimizer::kUpdates) updates = value;
+  }
+  return {state[layout.iteration] - updates, scale};
 }
 
 // The training step before donation and printing; shared by TrainStep and DiagnoseStep.
@@ -157,9 +174,39 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
   return step;
 }
 
-// Variables that layers assigned (moving averages): this replica's value weighed by its share of
-// examples.
-Values AverageAssigned(ir::Graph& graph, const Step& step, std::vector<int>& which) {
+// A variable that layers assigned, on several replicas: what each adds to the sum over replicas
+// from which Aggregated makes the value after the step. `share`: this replica's of the examples.
+Value ToAggregate(ir::Graph& graph, nn::Aggregation aggregation, Value before, Value assigned,
+                  Value share) {
+  const DType dtype = assigned.dtype();
+  // Sums are of 32 bits at least; of bools there are none.
+  if (dtype == DType::kBool || (base::IsFloat(dtype) && base::BitWidth(dtype) < 32)) {
+    const DType wide = dtype == DType::kBool ? DType::kI32 : DType::kF32;
+    assigned = ir::Convert(assigned, wide);
+    before = ir::Convert(before, wide);
+  }
+  if (aggregation == nn::Aggregation::kMean) return assigned * ir::Convert(share, assigned.dtype());
+  if (aggregation == nn::Aggregation::kSum) return assigned - before;
+  const Value replica = ir::ReplicaId(graph);
+  return ir::Select(ir::Equal(replica, ir::SplatLike(replica, 0)), assigned,
+                    ir::SplatLike(assigned, 0));
+}
+
+Value Aggregated(nn::Aggregation aggregation, Value before, Value sum) {
+  sum = ir::Convert(sum, before.dtype());
+  return aggregation == nn::Aggregation::kSum ? before + sum : sum;
+}
+
+nn::Aggregation AggregationOf(const nn::VariableSpec& variable) {
+  if (variable.aggregation != nn::Aggregation::kAuto) return variable.aggregation;
+  return base::IsFloat(variable.type.dtype) ? nn::Aggregation::kMean
+                                            : nn::Aggregation::kOnlyFirstReplica;
+}
+
+// The values after the step of the variables that layers assigned (moving averages, counters), as
+// their aggregation says (nn::Aggregation). `which`: their indices.
+Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const Step& step,
+                         std::vector<int>& which) {
   Values assigned;
   for (const auto& [index, value] : step.forward.network.assigned) which.push_back(index);
   std::sort(which.begin(), which.end());
@@ -167,8 +214,17 @@ Values AverageAssigned(ir::Graph& graph, const Step& step, std::vector<int>& whi
   if (graph.num_replicas() == 1 || assigned.empty()) return assigned;
   const Value mine = ir::ReduceSum(step.batch.mask);
   const Value share = mine / ir::AllReduce(mine);
-  for (Value& value : assigned) value = value * ir::Convert(share, value.dtype());
-  return ir::AllReduce(assigned);
+  const auto aggregation = [&](size_t i) {
+    return AggregationOf(objective.network.variables()[which[i]]);
+  };
+  for (size_t i = 0; i < which.size(); ++i) {
+    assigned[i] = ToAggregate(graph, aggregation(i), step.state[which[i]], assigned[i], share);
+  }
+  assigned = ir::AllReduce(assigned);
+  for (size_t i = 0; i < which.size(); ++i) {
+    assigned[i] = Aggregated(aggregation(i), step.state[which[i]], assigned[i]);
+  }
+  return assigned;
 }
 
 Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
@@ -201,8 +257,8 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
               next.begin() + layout.first_slot[variable]);
   }
   std::vector<int> which;
-  const Values averaged = AverageAssigned(graph, step, which);
-  for (size_t i = 0; i < which.size(); ++i) next[which[i]] = averaged[i];
+  const Values assigned = AggregateAssigned(graph, objective, step, which);
+  for (size_t i = 0; i < which.size(); ++i) next[which[i]] = assigned[i];
   next[layout.iteration] = iteration + 1.0;
   const Values metrics = Add(Values(step.state.begin() + layout.first_metric, step.state.end()),
                              step.metric_additions);
@@ -292,7 +348,8 @@ absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const State
   const Value halted = next[layout.halted];
   const Value place = ir::Select(ir::Less(halted, ir::SplatLike(halted, 0)),
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
-  results.push_back(Report(objective, metrics, halt_on_nan ? place : Value()));
+  results.push_back(Report(objective, metrics, halt_on_nan ? place : Value(),
+                           LossScalingReport(objective, layout, next)));
   graph.SetResults(results);
   return made;
 }

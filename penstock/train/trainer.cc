@@ -326,8 +326,42 @@ bool FitsVariable(const Array& array, const ir::TensorType& type) {
 
 }  // namespace
 
-absl::Status Trainer::SetWeights(const NamedArrays& weights) {
+namespace {
+
+bool SameBytes(const Array& a, const Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
+}
+
+// Weights under the names of the network's variables. A shared layer's may be there under the names
+// of its other paths, too, or instead: there was a time when each path had variables of its own.
+absl::StatusOr<NamedArrays> ByVariable(const nn::Network& network, const NamedArrays& given) {
+  const auto is_variable = [&](const auto& entry) {
+    return network.VariableName(entry.first) == entry.first;
+  };
+  if (std::all_of(given.begin(), given.end(), is_variable)) return given;
+  NamedArrays weights;
+  for (const auto& [name, array] : given) {
+    const std::string variable = network.VariableName(name);
+    const Array* other = weights.Find(variable);
+    if (other == nullptr) {
+      weights.Append(variable, array);
+    } else if (!SameBytes(array, *other)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the weights have two different arrays for the variable '", variable,
+          "', one of them as '", name,
+          "': in this network the layer is shared, so that both are one variable. They are of "
+          "a network in which two layers stood there: build that one, or drop one of the two"));
+    }
+  }
+  return weights;
+}
+
+}  // namespace
+
+absl::Status Trainer::SetWeights(const NamedArrays& given) {
   // All is checked before anything is changed.
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, ByVariable(objective().network, given));
   std::vector<std::string> missing, superfluous;
   for (int i = 0; i < layout_.num_variables; ++i) {
     const auto& [name, type] = layout_.entries[i];
