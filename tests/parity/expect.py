@@ -1,7 +1,8 @@
 """Computes what Keras on JAX makes of every row of table.py.
 
 Usage: expect.py FOLDER [PART PARTS]. Of several parts, which may run at once, PART (from 0) takes every PARTS-th row.
-With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in their title. Writes
+With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in their title. With
+PENSTOCK_PARITY_RANDOM=SEED,COUNT: COUNT random rows (random_rows.py) instead of the table's and a few. Writes
 rows.json, a list of rows, and expected.safetensors, whose tensors are named "<index of the row>/<what>": inputs and
 weights to start from, outputs, gradients and new values to reach.
 """
@@ -26,6 +27,7 @@ import keras
 import numpy as np
 
 import expect_optimizers
+import random_rows
 import table
 from expect_optimizers import described, keras_optimizer
 from expected import Expected, numbers, seeded, title
@@ -37,6 +39,7 @@ for initializer in (keras.initializers.GlorotUniform, keras.initializers.Orthogo
 
 
 ONLY = os.environ.get("PENSTOCK_PARITY_ONLY", "")
+RANDOM, A_FEW = os.environ.get("PENSTOCK_PARITY_RANDOM", ""), "1,30"
 
 
 # ---- Layers ----
@@ -384,16 +387,25 @@ def add_metric(expected, spec):
 ROWS, BATCH = 75, 8  # ten steps, three rows in the last
 
 
-def build_model(layers):
-    made, inputs = {}, None
-    for name, class_name, options, of in layers:
+def build_model(layers, name=None, shared=None):
+    """`shared`: all layers by name, also those of models within this one, which "Again" calls once more."""
+    made, inputs, shared = {}, [], {} if shared is None else shared
+    for layer_name, class_name, options, of in layers:
         if class_name == "Input":
-            made[name] = inputs = keras.Input(**options, name=name)
+            made[layer_name] = keras.Input(**options, name=layer_name)
+            inputs.append(made[layer_name])
+            continue
+        if class_name == "Again":
+            layer = shared[options["layer"]]
+        elif class_name == "Model":
+            layer = shared[layer_name] = build_model(options["layers"], layer_name, shared)
         else:
-            layer = make_layer(class_name, {**options, "name": name})
-            of = [made[o] for o in of]
-            made[name] = layer(*of) if len(of) == 1 or "Attention" in class_name else layer(of)
-    return keras.Model(inputs, made[layers[-1][0]])
+            layer = shared[layer_name] = make_layer(class_name, {**options, "name": layer_name})
+        if "frozen" in options:
+            layer.trainable = False
+        of = [made[o] for o in of]
+        made[layer_name] = layer(*of) if len(of) == 1 or "Attention" in class_name else layer(of)
+    return keras.Model(inputs[0] if len(inputs) == 1 else inputs, made[layers[-1][0]], name=name)
 
 
 def add_training(expected, spec):
@@ -431,34 +443,57 @@ def add_training(expected, spec):
 ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
 
 
-def compute(rows):
+def run_together(functions, arguments, refused):
+    """Each function of its arguments, by one program; each by its own if that fails, and None for what `refused` takes."""
+    try:
+        return jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])(arguments)
+    except Exception as error:
+        if len(functions) == 1:
+            return [refused(error)]
+        return [run_together([f], [a], refused)[0] for f, a in zip(functions, arguments)]
+
+
+def refuse_none(error):
+    raise error
+
+
+def leave_out(error):
+    """A random row that Keras itself cannot do is none."""
+    print("Keras:", str(error).strip().split("\n")[0][:160])
+
+
+def compute(rows, refused=refuse_none):
     """Calls each of `rows`. Those that are generators give a function and its arguments, and get what it makes of
     them: from a program that they share."""
     waiting = []
 
     def run():
-        functions = [function for _, function, _ in waiting]
-        program = jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])
-        for (row, *_), result in zip(waiting, program([arguments for *_, arguments in waiting])):
+        results = run_together([function for _, function, _ in waiting], [arguments for *_, arguments in waiting],
+                               refused)
+        for (row, *_), result in zip(waiting, results):
+            if result is None:
+                row.close()
+                continue
             with contextlib.suppress(StopIteration):
                 row.send(result)
         waiting.clear()
 
     for add in rows:
-        row = add()
-        if not inspect.isgenerator(row):
-            continue
-        for function, arguments in row:
-            waiting.append((row, function, arguments))
-            break
+        try:
+            row = add()
+            if inspect.isgenerator(row):
+                for function, arguments in row:
+                    waiting.append((row, function, arguments))
+                    break
+        except Exception as error:
+            refused(error)
         if len(waiting) == ROWS_PER_PROGRAM:
             run()
-    run()
+    if waiting:
+        run()
 
 
-def main():
-    expected = Expected()
-    folder, part, parts = pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:4] or (0, 1))
+def rows_of_table(expected):
     rows = [lambda spec=spec, training=training: add_layer(expected, spec, training)
             for spec in table.LAYERS
             for training in ([spec["training"]] if "training" in spec else [False, True])]
@@ -467,7 +502,25 @@ def main():
         rows += [lambda spec=spec: add_metric(expected, spec) for spec in table.METRICS]
         rows += expect_optimizers.rows_of(expected)
         rows += [lambda spec=spec: add_training(expected, spec) for spec in table.TRAINING]
-    compute(rows[part::parts])
+    return rows
+
+
+def rows_at_random(expected):
+    seed, count = map(int, (RANDOM or A_FEW).split(","))
+    add = {"layer": lambda spec: add_layer(expected, spec, spec["training"]),
+           "loss": lambda spec: add_loss(expected, spec), "metric": lambda spec: add_metric(expected, spec),
+           "optimizer": lambda spec: expect_optimizers.add_optimizer(expected, spec),
+           "training": lambda spec: add_training(expected, spec)}
+    return [lambda kind=kind, spec=spec: add[kind](spec) for kind, spec in random_rows.make(seed, count)]
+
+
+def main():
+    expected = Expected()
+    folder, part, parts = pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:4] or (0, 1))
+    if not RANDOM:
+        compute(rows_of_table(expected)[part::parts])
+    if not ONLY:
+        compute(rows_at_random(expected)[part::parts], leave_out)
     folder.mkdir(parents=True, exist_ok=True)
     expected.write(folder)
     print(f"{len(expected.rows)} rows")

@@ -36,7 +36,9 @@ LAYERS = [
 ]
 
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
-#   layers        [name, class, options, names of the inputs]; the first is the input, the last the output
+#   layers        [name, class, options, names of the inputs]; the first is the input, the last the output. Of two more
+#                 classes: "Model" (a model as a layer, whose "layers" are as these), "Again" (calls the "layer" of that
+#                 name once more, wherever it was made)
 #   dtype, high   of the inputs where they are integers: 0 to below high, 256 if it is not said
 #   weights       "examples": each has one
 #   class_weight  as Fit takes it
@@ -84,6 +86,22 @@ TRANSFORMER = [
     ["a2", "Add", {}, ["a1", "f2"]],
     ["p", "GlobalAveragePooling1D", {}, ["a2"]],
     ["d", "Dense", {"units": 3}, ["p"]],
+]
+# One layer in a model and beside it, a model used twice, one of them in another. No activity regularizers: of a layer
+# that is called more than once Keras 3.15 on JAX forgets all but the last call's in fit, though not in a plain call.
+SHARED = [
+    ["x", "Input", {"shape": [6]}, []],
+    ["d", "Dense", {"units": 6, "activation": "tanh", "kernel_regularizer": "l2(0.05)"}, ["x"]],
+    ["m", "Model", {"layers": [["i", "Input", {"shape": [6]}, []],
+                               ["again", "Again", {"layer": "d"}, ["i"]],
+                               ["n", "BatchNormalization", {"momentum": 0.5}, ["again"]]]}, ["d"]],
+    ["o", "Model", {"layers": [["j", "Input", {"shape": [6]}, []],
+                               ["m1", "Again", {"layer": "m"}, ["j"]],
+                               ["m2", "Again", {"layer": "m"}, ["m1"]],
+                               ["z", "Add", {}, ["j", "m2"]]]}, ["x"]],
+    ["n1", "Again", {"layer": "n"}, ["o"]],
+    ["s", "Add", {}, ["m", "n1"]],
+    ["e", "Dense", {"units": 3}, ["s"]],
 ]
 LOGITS = {"labels": "classes", "loss": ["SparseCategoricalCrossentropy", {"from_logits": True}],
           "metrics": ["accuracy"]}
@@ -137,4 +155,12 @@ TRAINING = [
      "weights": "examples", "optimizer": ["Adamax", {"learning_rate": 0.02}]},
     {"name": "mlp, classes that weigh differently, ftrl", "layers": MLP, **LOGITS,
      "class_weight": {"0": 0.5, "2": 3.0}, "optimizer": ["Ftrl", {"learning_rate": 0.1, "l2_regularization_strength": 0.01}]},
+    {"name": "shared layers, momentum", "layers": SHARED, **LOGITS,
+     "optimizer": ["SGD", {"learning_rate": 0.05, "momentum": 0.9}]},
+    {"name": "shared layers with weights, adam", "layers": SHARED, **LOGITS, "weights": "examples",
+     "optimizer": ["Adam", {"learning_rate": 0.01, "epsilon": 1e-2}]},
+    {"name": "batch normalization of masked steps", **TOKENS, **LOGITS,
+     "layers": sequence_net(["b", "BatchNormalization", {"momentum": 0.5}, ["e"]],
+                            ["p", "GlobalAveragePooling1D", {}, ["b"]]),
+     "optimizer": ["SGD", {"learning_rate": 0.05}]},
 ]

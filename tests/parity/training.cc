@@ -1,3 +1,6 @@
+#include <map>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -8,28 +11,47 @@
 namespace penstock::tests {
 namespace {
 
-// The row's layers, each [name, class, options, names of its inputs].
-absl::StatusOr<nn::Network> BuildNetwork(const Row& row) {
+// `layers`, each [name, class, options, names of its inputs]. `shared`: all layers by name, also
+// those of networks within this one.
+absl::StatusOr<nn::Network> BuildNetwork(const nlohmann::ordered_json& layers, base::DType dtype,
+                                         const std::string& network_name,
+                                         std::map<std::string, nn::Layer>& shared) {
   std::map<std::string, nn::Symbol> made;
   nn::Symbol input, output;
-  for (const auto& layer : row.spec["layers"]) {
+  for (const auto& layer : layers) {
     const std::string name = layer[0], class_name = layer[1];
+    const auto& options = layer[2];
     if (class_name == "Input") {
-      PENSTOCK_ASSIGN_OR_RETURN(const base::DType dtype,
-                                base::DTypeFromName(row.spec["input_dtype"].get<std::string>()));
-      input = made[name] =
-          nn::Input({.shape = layer[2]["shape"].get<std::vector<int64_t>>(), .dtype = dtype});
+      input = made[name] = nn::Input(
+          {.shape = options["shape"].get<std::vector<int64_t>>(), .dtype = dtype, .name = name});
       continue;
     }
     std::vector<nn::Symbol> inputs;
     for (const auto& of : layer[3]) inputs.push_back(made.at(of));
-    PENSTOCK_ASSIGN_OR_RETURN(const nn::Layer made_layer,
-                              nn::LayerFromConfig(class_name, name, layer[2]));
-    output = made[name] = made_layer(inputs);
+    nn::Layer called;
+    if (class_name == "Again") {
+      called = shared.at(options["layer"]);
+    } else if (class_name == "Model") {
+      PENSTOCK_ASSIGN_OR_RETURN(const nn::Network network,
+                                BuildNetwork(options["layers"], base::DType::kF32, name, shared));
+      called = shared[name] = nn::Nested(network);
+    } else {
+      PENSTOCK_ASSIGN_OR_RETURN(called, nn::LayerFromConfig(class_name, name, options));
+      shared[name] = called;
+    }
+    output = made[name] = called(inputs);
   }
-  nn::Network network({input}, {output});
+  nn::Network network({input}, {output}, network_name);
   PENSTOCK_RETURN_IF_ERROR(network.status());
   return network;
+}
+
+// Keras's name of a variable: without the models in which its layer is.
+std::string KerasName(const Row& row, const std::string& prefix, absl::string_view name) {
+  while (!row.Has(absl::StrCat(prefix, name)) && absl::StrContains(name, '/')) {
+    name = name.substr(name.find('/') + 1);
+  }
+  return std::string(name);
 }
 
 // Appends what differs between `logs` and the row's tensors under `prefix`.
@@ -51,7 +73,11 @@ void CompareLogs(const Row& row, const std::string& prefix, const keras::Logs& l
 }  // namespace
 
 absl::StatusOr<std::string> CheckTraining(const Row& row) {
-  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, BuildNetwork(row));
+  PENSTOCK_ASSIGN_OR_RETURN(const base::DType dtype,
+                            base::DTypeFromName(row.spec["input_dtype"].get<std::string>()));
+  std::map<std::string, nn::Layer> shared;
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network,
+                            BuildNetwork(row.spec["layers"], dtype, "model", shared));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
                             nn::Optimizer::FromJson(row.spec["optimizer"]));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(row.spec["loss"]));
@@ -61,7 +87,16 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
     compile.metrics.emplace_back(metric.get<std::string>());
   }
   PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
-  PENSTOCK_RETURN_IF_ERROR(model.SetWeights(row.Under("weight/")));
+  base::NamedArrays first;
+  for (const nn::VariableSpec& variable : model.network().variables()) {
+    first.Append(variable.name, row.Get("weight/" + KerasName(row, "weight/", variable.name)));
+  }
+  if (first.size() != row.Under("weight/").size()) {
+    return absl::FailedPreconditionError(absl::StrCat("Penstock's variables are ", first.ToString(),
+                                                      "; Keras has ",
+                                                      row.Under("weight/").ToString()));
+  }
+  PENSTOCK_RETURN_IF_ERROR(model.SetWeights(first));
   const base::Array &x = row.Get("x"), &y = row.Get("y");
   const int64_t batch = row.spec["batch"];
   keras::FitOptions fit{.batch_size = batch, .epochs = 1, .verbose = 0, .shuffle = false};
@@ -74,8 +109,8 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
   std::string differences;
   CompareLogs(row, "history/", history.epochs.at(0), &differences);
   PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays weights, model.GetWeights());
-  for (const auto& [name, want] : row.Under("new/")) {
-    PENSTOCK_ASSIGN_OR_RETURN(const base::Array got, weights.Get(name));
+  for (const auto& [name, got] : weights) {
+    const base::Array& want = row.Get("new/" + KerasName(row, "new/", name));
     const std::string text = Difference(name, got, want, kTolerance);
     if (!text.empty()) absl::StrAppend(&differences, text, "\n");
   }
