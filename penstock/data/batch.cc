@@ -90,8 +90,7 @@ class BatchStage : public Stage {
   std::string memory_advice() const override { return "a smaller batch"; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
-    if (size_ < 1) return absl::InvalidArgumentError("a batch has at least 1 element");
-    PENSTOCK_RETURN_IF_ERROR(CheckHost(host_, size_));
+    PENSTOCK_RETURN_IF_ERROR(CheckBatch(size_, host_));
     for (const std::string& name : options_.ragged) {
       PENSTOCK_ASSIGN_OR_RETURN(const int i, inputs[0].Index(name));
       if (inputs[0][i].shape.rank() == 0) {

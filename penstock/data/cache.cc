@@ -148,15 +148,14 @@ class ReadCacheNode : public Node {
   ReadCacheNode(const NodeContext& context, std::shared_ptr<const CachedRows::Portions> portions)
       : Node(context, nullptr), portions_(std::move(portions)) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     while (*rows > 0 && portion_ < portions_->size()) {
-      PENSTOCK_RETURN_IF_ERROR(TakeError());
-      *rows -= Pass(*rows);
+      *rows -= TakeError().ok() ? Pass(*rows) : 1;
     }
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (portion_ == portions_->size()) return Poll::kEnd;
     PENSTOCK_RETURN_IF_ERROR(TakeError());

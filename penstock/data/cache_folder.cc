@@ -155,7 +155,12 @@ class CacheFolderNode : public Node {
         shard_bytes_(shard_bytes),
         read_counters_(read_counters) {}
 
-  void Advance() override {
+  // The next pass reads what this one leaves.
+  bool IsNearEnd() const override { return false; }
+  void BeginReading() override {}
+
+ protected:
+  void DoAdvance() override {
     if (opening_ == nullptr) {
       opening_ = std::make_shared<Opening>();
       engine_.Io([opening = opening_, fs = fs_, key = key_, shard_bytes = shard_bytes_,
@@ -167,13 +172,9 @@ class CacheFolderNode : public Node {
     }
     if (input_ != nullptr) input_->Advance();
   }
-  // The next pass reads what this one leaves.
-  bool IsNearEnd() const override { return false; }
-  void BeginReading() override {}
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
-    Advance();
+    DoAdvance();
     if (!opening_->done) return Poll::kPending;
     if (input_ == nullptr) PENSTOCK_RETURN_IF_ERROR(Begin());
     if (filling_ == nullptr) return input_->Next(max_rows, out);

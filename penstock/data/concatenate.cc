@@ -25,7 +25,8 @@ class ConcatenateNode : public Node {
 
   bool IsNearEnd() const override { return next_input_ == num_inputs_ && Node::IsNearEnd(); }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     while (*rows > 0 && input_ != nullptr) {
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));
       if (poll == Poll::kPending) return poll;
@@ -34,7 +35,6 @@ class ConcatenateNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     while (input_ != nullptr) {
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(max_rows, out));
@@ -63,7 +63,11 @@ class ConcatenateStage : public Stage {
     int64_t all = 0;
     for (int64_t input : inputs) {
       if (input == kInfiniteCardinality) return input;
-      all = input < 0 || all < 0 ? kUnknownCardinality : all + input;
+      if (input < 0 || all < 0) {
+        all = kUnknownCardinality;
+      } else if (__builtin_add_overflow(all, input, &all)) {
+        return kInfiniteCardinality;  // as good as that
+      }
     }
     return all;
   }

@@ -54,10 +54,11 @@ Dataset Dataset::Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> i
   }
   if (out.status_.ok()) {
     auto spec = description->stage->OutputSpec(specs);
-    if (spec.ok()) {
+    out.status_ = spec.ok() ? CheckColumns(*spec) : spec.status();
+    if (out.status_.ok()) {
       description->spec = *std::move(spec);
     } else {
-      out.status_ = base::WithContext(spec.status(), description->stage->ToString());
+      out.status_ = base::WithContext(out.status_, description->stage->ToString());
     }
   }
   out.description_ = std::move(description);

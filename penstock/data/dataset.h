@@ -411,7 +411,8 @@ class Dataset {
   // large as the data set makes every order equally likely. References wait in it, not elements.
   Dataset Shuffle(int64_t buffer, ShuffleOptions options = {}) const;
   // The elements again and again, `count` times (-1: for ever). Shuffle before it draws another
-  // order each time.
+  // order each time. A round without elements ends Repeat() for ever; Repeat(count) goes on with
+  // the next round, and ends after 100,000 rounds in a row without elements.
   Dataset Repeat(int64_t count = -1) const;
   // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
   // Elements of different shapes are an error.
@@ -431,8 +432,8 @@ class Dataset {
   Dataset Window(int64_t size, WindowOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
-  // Of every `count` elements the one at `index`: a part for each of `count` hosts. What stands
-  // before it is not computed for the others.
+  // Of every `count` elements the one at `index`: a part for each of `count` hosts. Stages before
+  // it that make one element of each (ParseExample, DecodeImage, Map) do not compute the others.
   Dataset Shard(int64_t count, int64_t index) const;
   // These elements, then those of `other`, which has the same columns.
   Dataset Concatenate(const Dataset& other) const;
@@ -533,6 +534,9 @@ class Dataset {
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
   // What one of several machines runs (IteratorOptions.host).
   absl::StatusOr<Dataset> OfHost(const HostShard& host) const;
+  // Whether the state was saved on a number of machines on which batches are the same as on the
+  // options' number.
+  absl::Status CheckSameBatches(const IteratorOptions& options) const;
 
   std::shared_ptr<const Description> description_;
   absl::Status status_;

@@ -371,7 +371,7 @@ TEST(DecodeImage, Conforms) {
                 {.reads = {"x"}, .makes = ElementSpec{ColumnSpec{"image", DType::kString, {}}}})
             .DecodeImage(kTraining);
       },
-      {.most_ahead = 6000});
+      {.numbers_rows_where_it_runs = true, .most_ahead = 6000});
 }
 
 }  // namespace decode_image_test

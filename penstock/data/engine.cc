@@ -16,6 +16,9 @@ namespace {
 constexpr int64_t kPortionBytes = 64 * 1024;
 constexpr int64_t kMostPortionRows = 256;
 constexpr int64_t kSkipAtOnce = 1 << 16;
+// Skipped by one thread before it lets the pool go on: making an iterator, and dropping it, must
+// not take as long as a skip does.
+constexpr int kMostSkipParts = 16;
 constexpr double kTuneSeconds = 0.05;
 
 }  // namespace
@@ -130,19 +133,32 @@ void Engine::Tune() {
 }
 
 bool Engine::SkipFirst() {
-  while (skip_left_ > 0) {
+  for (int parts = 0; skip_left_ > 0; ++parts) {
     if (cancelled_) return false;
+    if (parts == kMostSkipParts) {
+      WakeLater();
+      return false;
+    }
     const int64_t part = std::min(skip_left_, kSkipAtOnce);
     int64_t left = part;
     const absl::StatusOr<Poll> poll = root_->Skip(&left);
     skip_left_ -= part - left;
     if (!poll.ok() || *poll == Poll::kEnd) {
-      Finish(poll.status());
+      Finish(poll.ok() ? EndedInSkip() : poll.status());
       return false;
     }
     if (*poll == Poll::kPending) return false;
   }
   return true;
+}
+
+absl::Status Engine::EndedInSkip() const {
+  if (!options_.skip_is_state || !options_.deterministic) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the dataset ended after ", options_.skip - skip_left_,
+                   " elements, before the position of the iterator's state, ", options_.skip,
+                   ": its data, or what its functions make of it, has changed since the state was "
+                   "saved; restore the data, or begin a new epoch"));
 }
 
 void Engine::FillOutput() {

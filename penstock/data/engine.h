@@ -38,7 +38,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     base::Clock* clock = nullptr;
     std::shared_ptr<MemoryBudget> memory = {};
     bool deterministic = true;
-    int64_t skip = 0;  // elements that are passed over before the first
+    int64_t skip = 0;            // elements that are skipped before the first
+    bool skip_is_state = false;  // an earlier run has given them: it is an error if there are fewer
     int64_t max_errors = -1;
     OnSkipped on_skipped = {};
     base::Trace* trace = nullptr;
@@ -119,6 +120,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void DriveOnce();
   absl::Status JobStatus() const;
   bool SkipFirst();
+  absl::Status EndedInSkip() const;
   void FillOutput();
   void Tune();
   void Finish(const absl::Status& status);

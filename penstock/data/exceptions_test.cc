@@ -225,11 +225,11 @@ enum class Where { kNext, kAdvance, kJob };
 class NodeThatThrows : public Node {
  public:
   NodeThatThrows(const NodeContext& context, Where where) : Node(context, nullptr), where_(where) {}
-  void Advance() override {
-    if (where_ == Where::kAdvance) ThrowRuntimeError();
-  }
 
  protected:
+  void DoAdvance() override {
+    if (where_ == Where::kAdvance) ThrowRuntimeError();
+  }
   absl::StatusOr<Poll> DoNext(int64_t, Rows*) override {
     if (where_ == Where::kNext) ThrowRuntimeError();
     if (where_ == Where::kJob && !began_) engine_.Compute([] { ThrowRuntimeError(); });

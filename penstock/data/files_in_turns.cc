@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -168,15 +169,6 @@ class FilesInTurnsNode : public Node {
     counters_.room_unit = "bytes";
   }
 
-  void Advance() override {
-    OpenFiles();
-    for (const Slot& slot : slots_) slot.file->ReadOn(engine_, true);
-    for (const auto& file : upcoming_) file->ReadOn(engine_, false);
-    counters_.parallelism =
-        static_cast<int64_t>(std::max<size_t>(slots_.size() + upcoming_.size(), 1));
-    counters_.room = ahead_->bytes->value();
-  }
-
   bool IsNearEnd() const override {
     return opened_first_ && next_file_ == files_.size() && upcoming_.empty() &&
            (slots_.empty() || std::any_of(slots_.begin(), slots_.end(),
@@ -185,9 +177,18 @@ class FilesInTurnsNode : public Node {
   void BeginReading() override { OpenFiles(); }
 
  protected:
+  void DoAdvance() override {
+    OpenFiles();
+    for (const Slot& slot : slots_) slot.file->ReadOn(engine_, true);
+    for (const auto& file : upcoming_) file->ReadOn(engine_, false);
+    counters_.parallelism =
+        static_cast<int64_t>(std::max<size_t>(slots_.size() + upcoming_.size(), 1));
+    counters_.room = ahead_->bytes->value();
+  }
+
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();
-    Advance();
+    DoAdvance();
     PENSTOCK_RETURN_IF_ERROR(
         need_.Set(ahead_->largest_block * static_cast<int64_t>(slots_.size())));
     while (!slots_.empty() && out->size() - before < max_rows) {
@@ -371,9 +372,9 @@ std::string PrintTurns(int parallel_files, int64_t block_length) {
 }
 
 int ThreadsForFiles(int parallel_files, size_t files) {
-  const int threads =
-      parallel_files == 0 ? kFilesInTurns + static_cast<int>(kMostFilesAhead) : parallel_files + 1;
-  return std::min<int>(threads, static_cast<int>(files));
+  const int64_t threads =
+      parallel_files == 0 ? kFilesInTurns + kMostFilesAhead : int64_t{parallel_files} + 1;
+  return static_cast<int>(std::min<int64_t>({threads, static_cast<int64_t>(files), INT_MAX}));
 }
 
 }  // namespace penstock::data

@@ -25,7 +25,8 @@ class FromArraysNode : public Node {
   FromArraysNode(const NodeContext& context, std::shared_ptr<const std::vector<BlockPtr>> blocks)
       : Node(context, nullptr), blocks_(std::move(blocks)) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     while (*rows > 0 && block_ < blocks_->size()) {
       const int64_t part = std::min(*rows, Left());
       *rows -= part;
@@ -34,7 +35,6 @@ class FromArraysNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (block_ == blocks_->size()) return Poll::kEnd;
     const int64_t part = std::min(max_rows, Left());

@@ -68,19 +68,20 @@ class FromFilesNode : public Node {
     counters_.room_unit = "bytes";
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+  bool IsNearEnd() const override { return next_file_ == files_.size(); }
+  void BeginReading() override { DoAdvance(); }
+
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     // Those being read already are taken in turn.
-    if (!reads_.empty()) return Node::Skip(rows);
+    if (!reads_.empty()) return Node::DoSkip(rows);
     const int64_t part = std::min<int64_t>(*rows, files_.size() - next_file_);
     next_file_ += part;
     *rows -= part;
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
-  bool IsNearEnd() const override { return next_file_ == files_.size(); }
-  void BeginReading() override { Advance(); }
-
-  void Advance() override {
+  void DoAdvance() override {
     counters_.parallelism = reads_at_once_->value();
     counters_.room = read_ahead_->value();
     while (next_file_ < files_.size() && (reads_.empty() || HasRoom())) {
@@ -111,11 +112,10 @@ class FromFilesNode : public Node {
     }
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     PENSTOCK_RETURN_IF_ERROR(memory_status_);
     const int64_t before = out->size();
-    for (Advance(); out->size() - before < max_rows; Advance()) {
+    for (DoAdvance(); out->size() - before < max_rows; DoAdvance()) {
       const auto read = FirstDone();
       if (read == reads_.end()) break;
       if (!(*read)->status.ok()) {

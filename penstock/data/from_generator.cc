@@ -178,9 +178,9 @@ class FromGeneratorNode : public Node {
   }
   ~FromGeneratorNode() override { pass_->Drop(); }
 
-  void Advance() override { pass_->GoOn(); }
-
  protected:
+  void DoAdvance() override { pass_->GoOn(); }
+
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();
     absl::StatusOr<Poll> poll = Poll::kReady;

@@ -397,6 +397,9 @@ absl::StatusOr<Opened> Open(const std::string& uri, const NpyOptions& options) {
   if (!is_npz && !absl::EndsWith(io::Basename(uri), kNpy)) {
     return absl::InvalidArgumentError("the name of the file should end in .npy or .npz");
   }
+  if (options.memory_bytes < 0) {
+    return absl::InvalidArgumentError("memory_bytes must not be negative");
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const io::Uri parsed, io::ParseUri(uri));
   const auto file_system =
       options.file_system != nullptr ? options.file_system : io::FileSystem::Default();

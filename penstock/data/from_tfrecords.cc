@@ -118,6 +118,9 @@ class FromTfRecordsStage : public Stage {
         options_.block_bytes < 1) {
       return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
+    if (options_.block_bytes > kMostBlockBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("block_bytes is at most ", kMostBlockBytes));
+    }
     return ElementSpec{{"record", base::DType::kString, {}}};
   }
 
@@ -173,6 +176,8 @@ class FromTfRecordsStage : public Stage {
   }
 
  private:
+  static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
+
   const std::vector<std::string> patterns_;  // files, once looked up
   const TfRecordOptions options_;
   const std::shared_ptr<const Shards> found_;         // empty before

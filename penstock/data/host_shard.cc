@@ -1,5 +1,6 @@
 #include "penstock/data/host_shard.h"
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -12,7 +13,12 @@
 
 namespace penstock::data {
 
-absl::Status CheckHost(const HostShard& host, int64_t size) {
+absl::Status CheckBatch(int64_t size, const HostShard& host) {
+  constexpr int64_t kMostRows = int64_t{1} << 31;
+  if (size < 1) return absl::InvalidArgumentError("a batch has at least 1 element");
+  if (size > kMostRows) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch has at most ", kMostRows, " elements"));
+  }
   if (size >= host.count) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a batch of ", size, " rows cannot be shared by ",
                                                  host.count, " machines; make it larger"));
@@ -74,6 +80,59 @@ absl::StatusOr<Dataset> Dataset::OfHost(const HostShard& host) const {
       "Batch, PaddedBatch or Rebatch; behind it may stand Map, Repeat, Shuffle, Take, Skip and "
       "Prefetch, but here is ",
       stage.ToString()));
+}
+
+namespace {
+
+using Descriptions = std::vector<const Dataset::Description*>;
+
+// From the last stage of the dataset to the one that makes the shared batches; empty without one.
+Descriptions FromEndToShared(const Dataset::Description& end) {
+  Descriptions path;
+  for (const auto* at = &end;; at = at->inputs[0].get()) {
+    path.push_back(at);
+    if (at->stage->OfHost({.count = 1, .index = 0}) != nullptr) return path;
+    if (at->inputs.size() != 1) return {};
+  }
+}
+
+}  // namespace
+
+absl::Status Dataset::CheckSameBatches(const IteratorOptions& options) const {
+  const int64_t then = options.state->hosts, now = options.host.count;
+  if (then == now || options.state->elements == 0) return absl::OkStatus();
+  const Descriptions path = FromEndToShared(*description_);
+  const auto behind = std::find_if(path.rbegin(), path.rend(), [](const Description* at) {
+    return at->stage->depends_on_length();
+  });
+  if (behind == path.rend()) return absl::OkStatus();
+  const Description& shared = *path.back();
+  const auto batches = [&](int64_t machines, int64_t rows) {
+    const LookUpContext unused;
+    return shared.stage->OfHost({.count = machines, .index = 0})->Cardinality({&rows, 1}, unused);
+  };
+  // A last batch that one number of machines leaves out and the other shares, if there ever is one.
+  const int64_t fewest = std::min(then, now);
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t most_left_out, batches(std::max(then, now), fewest));
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t least_left_out, batches(fewest, fewest));
+  if (most_left_out == least_left_out) return absl::OkStatus();
+  Dataset input;
+  input.description_ = shared.inputs[0];
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t rows,
+                            input.Cardinality({.file_system = options.file_system}));
+  if (rows == kInfiniteCardinality) return absl::OkStatus();
+  if (rows >= 0) {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t batches_then, batches(then, rows));
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t batches_now, batches(now, rows));
+    if (batches_then == batches_now) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the iterator's state (", options.state->ToString(), ") was saved on ", then,
+      " machines and does not hold on ", now, ": a last batch of fewer rows than machines is left ",
+      "out (HostShard), so behind ", shared.stage->ToString(), " the elements of ",
+      (*behind)->stage->ToString(), rows < 0 ? " may be different ones. " : " are different ones. ",
+      "Resume on ", then,
+      " machines, or begin a new epoch; with drop_remainder a state holds on any number"));
 }
 
 absl::StatusOr<int64_t> Dataset::Cardinality(const IteratorOptions& options) const {

@@ -11,8 +11,8 @@
 
 namespace penstock::data {
 
-// A batch of `size` rows has some for every machine.
-absl::Status CheckHost(const HostShard& host, int64_t size);
+// A batch has between 1 and 2^31 rows, and some for every machine.
+absl::Status CheckBatch(int64_t size, const HostShard& host);
 // Rows of a whole batch on every machine; -1 where they have not all the same number.
 int64_t KnownRows(const HostShard& host, int64_t size);
 // Whether the rows of these batches have the same shape on every machine, whichever rows it has.

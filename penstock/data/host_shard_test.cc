@@ -145,6 +145,41 @@ TEST(HostShard, TheStateHoldsForAnotherNumberOfMachines) {
   }
 }
 
+// 10 rows in batches of 4: two machines share the last one of 2 rows, three leave it out, so behind
+// Repeat and Shuffle they have other batches.
+TEST(HostShard, RefusesAStateThatDoesNotHoldForItsNumberOfMachines) {
+  const Dataset batches = TestSource({.rows = 10}).Batch(4);
+  const Dataset numbers = Dataset::Range(0, 10).Batch(4);
+  const auto resumed = [](const Dataset& dataset, int64_t then, int64_t now, int64_t elements) {
+    auto iterator = dataset.MakeIterator({.seed = 1, .host = {then, 0}});
+    EXPECT_TRUE(iterator.ok()) << iterator.status();
+    NamedArrays batch;
+    for (int64_t i = 0; i < elements; ++i) EXPECT_TRUE(*(*iterator)->Next(&batch));
+    const auto state = IteratorState::Parse((*iterator)->State().ToString());
+    return dataset.MakeIterator({.state = *state, .host = {now, 0}}).status();
+  };
+  for (const Dataset& dataset : {batches.Repeat(4), numbers.Repeat(), numbers.Shuffle(5),
+                                 numbers.Map(Same).Repeat().Take(7).Prefetch(2)}) {
+    SCOPED_TRACE(dataset.ToString());
+    const absl::Status status = resumed(dataset, 2, 3, 1);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("saved on 2 machines"), HasSubstr("does not hold on 3"),
+                      HasSubstr("Batch(4)"), HasSubstr("drop_remainder")));
+    EXPECT_FALSE(resumed(dataset, 3, 1, 1).ok());
+    EXPECT_TRUE(resumed(dataset, 2, 3, 0).ok());  // the beginning is the same everywhere
+    // Both share it, or both leave it out, if the number of rows can be told.
+    const bool is_known = *dataset.Cardinality() != kUnknownCardinality;
+    EXPECT_EQ(resumed(dataset, 2, 1, 1).ok(), is_known);
+    EXPECT_EQ(resumed(dataset, 4, 3, 1).ok(), is_known);
+  }
+  EXPECT_TRUE(resumed(batches.Map(Same).Prefetch(2), 2, 3, 1).ok());  // nothing comes behind it
+  EXPECT_TRUE(resumed(Dataset::Range(0, 12).Batch(4).Repeat(4), 2, 3, 1).ok());
+  EXPECT_TRUE(resumed(Dataset::Range(0, 10).Repeat().Batch(4).Repeat(4), 2, 3, 1).ok());
+  EXPECT_TRUE(
+      resumed(TestSource({.rows = 10}).Batch(4, {.drop_remainder = true}).Repeat(), 2, 3, 1).ok());
+}
+
 TEST(HostShard, GoesOnFromEpochToEpoch) {
   const Dataset dataset = TestSource({.rows = 40}).Shuffle(40).Batch(6).Repeat().Take(20);
   const auto whole = ReadOn(dataset, 1, -1, {.seed = 1});

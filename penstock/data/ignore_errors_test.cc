@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -78,6 +80,61 @@ TEST(IgnoreErrors, OfAFilter) {
                               .IgnoreErrors();
   EXPECT_EQ(Read(dataset),
             Where(300, [](int64_t i) { return i % 7 != 3 && i % 5 != 0 && i % 2 == 0; }));
+}
+
+// An element that fails keeps its place: whoever counts elements counts it, whether the stages in
+// front of it computed it or only skipped it.
+TEST(IgnoreErrors, ElementsThatFailKeepTheirPlaces) {
+  const auto fails = [](int64_t x) { return x % 7 == 3; };
+  const auto keeps = [](int64_t x) { return x % 2 == 0 || x % 5 == 0; };
+  const Dataset filtered = TestSource({.rows = 100, .portion = 2})
+                               .Filter(
+                                   [=](const NamedArrays& in) -> absl::StatusOr<bool> {
+                                     const int64_t x = in.Find("x")->item<int64_t>();
+                                     if (fails(x)) return absl::DataLossError("bad");
+                                     return keeps(x);
+                                   },
+                                   {.reads = {"x"}});
+  const Dataset mapped = FailSome(TestSource({.rows = 100, .portion = 2}), 7, 3, "bad");
+  const auto filtered_places = Where(100, [&](int64_t x) { return fails(x) || keeps(x); });
+  const auto all_places = Where(100, [](int64_t) { return true; });
+  for (const auto& [source, places] :
+       {std::pair(filtered, filtered_places), std::pair(mapped, all_places),
+        std::pair(mapped.Prefetch(3), all_places), std::pair(mapped.Cache(), all_places)}) {
+    SCOPED_TRACE(source.ToString());
+    const auto size = static_cast<int64_t>(places.size());
+    // The good ones of places first, first + step, ...
+    const auto part = [&, &places = places](int64_t first, int64_t step, int64_t count = 1000) {
+      std::vector<int64_t> rows;
+      for (int64_t i = first; i < size && count > 0; i += step, --count) {
+        if (!fails(places[i])) rows.push_back(places[i]);
+      }
+      return rows;
+    };
+    EXPECT_EQ(Read(source.Shard(3, 1).IgnoreErrors()), part(1, 3));
+    EXPECT_EQ(Read(source.Skip(5).Take(20).IgnoreErrors()), part(5, 1, 20));
+    EXPECT_EQ(Read(source.Take(20).Skip(5).IgnoreErrors()), part(5, 1, 15));
+    EXPECT_EQ(Read(source.Window(1, {.shift = 4}).IgnoreErrors()), part(0, 4));
+    EXPECT_EQ(Read(Dataset::Sample({source}, {1}).Skip(7).IgnoreErrors()), part(7, 1));
+    EXPECT_EQ(Read(source.Repeat(2).Skip(size + 3).IgnoreErrors()), part(3, 1));
+    // A batch and a window with one that fails have failed; the others stand where they would.
+    for (int64_t skip : {0, 1, 5}) {
+      std::vector<int64_t> batches, windows;
+      for (int64_t begin = 2 * skip; begin < size; begin += 2) {
+        const auto rows = part(begin, 1, 2);
+        if (rows.size() < static_cast<size_t>(std::min<int64_t>(2, size - begin))) continue;
+        batches.insert(batches.end(), rows.begin(), rows.end());
+      }
+      for (int64_t begin = skip; begin + 1 < size; ++begin) {
+        const auto rows = part(begin, 1, 2);
+        if (rows.size() == 2) windows.insert(windows.end(), rows.begin(), rows.end());
+      }
+      EXPECT_EQ(Read(source.Batch(2).Skip(skip).IgnoreErrors()), batches);
+      EXPECT_EQ(
+          Read(source.Window(2, {.shift = 1, .drop_remainder = true}).Skip(skip).IgnoreErrors()),
+          windows);
+    }
+  }
 }
 
 TEST(IgnoreErrors, OfABatchLeavesOutTheBatch) {

@@ -36,7 +36,11 @@ class InputQueue {
     rows_.MoveFront(part, &passed);
     *rows -= part;
     if (*rows == 0) return Poll::kReady;
-    if (!error_.ok()) return error_;
+    if (!error_.ok() && !IsOfOneElement(error_)) return error_;
+    if (!error_.ok()) {
+      error_ = absl::OkStatus();
+      if (--*rows == 0) return Poll::kReady;
+    }
     if (input_ == nullptr) return Poll::kEnd;
     return Keep(input_->Skip(rows));
   }

@@ -113,20 +113,28 @@ class InterleaveNode : public Node {
     counters_.room_unit = "datasets";
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
-    if (!error_.ok()) return std::exchange(error_, absl::OkStatus());
+  // The end of the input is not that of the datasets made from it.
+  bool IsNearEnd() const override { return false; }
+
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     while (*rows > 0) {
       if (engine_.cancelled()) return Poll::kPending;
       MakeAhead();
       int64_t passed = 0;
-      const absl::StatusOr<Poll> poll = Step(*rows, nullptr, &passed);
+      const absl::StatusOr<Poll> poll =
+          error_.ok() ? Step(*rows, nullptr, &passed) : std::exchange(error_, absl::OkStatus());
       *rows -= passed;
+      if (!poll.ok() && IsOfOneElement(poll.status())) {
+        --*rows;
+        continue;
+      }
       if (!poll.ok() || *poll != Poll::kReady) return poll;
     }
     return Poll::kReady;
   }
 
-  void Advance() override {
+  void DoAdvance() override {
     MakeAhead();
     counters_.room = counters_.parallelism = parallel_->value();
     int64_t left = parallel_->value();
@@ -148,13 +156,9 @@ class InterleaveNode : public Node {
     input_->Advance();
   }
 
-  // The end of the input is not that of the datasets made from it.
-  bool IsNearEnd() const override { return false; }
-
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (!error_.ok()) return std::exchange(error_, absl::OkStatus());
-    Advance();
+    DoAdvance();
     int64_t rows = 0;
     size_t waiting = 0;  // slots in a row that had nothing yet
     while (rows < max_rows && (waiting == 0 || waiting < slots_.size())) {
@@ -270,7 +274,11 @@ class InterleaveNode : public Node {
       slot.left -= n;
       if (n > 0) slot.overtaken = slot.passed = 0;
     });
-    if (!poll.ok()) return poll;
+    if (!poll.ok()) {
+      // An element that failed has its place in the turn.
+      if (IsOfOneElement(poll.status()) && --slot.left == 0) NextTurn();
+      return poll;
+    }
     if (*poll == Poll::kEnd) {
       slot.inner = nullptr;
       --num_read_;
@@ -376,6 +384,9 @@ class InterleaveStage : public Stage {
       return absl::InvalidArgumentError(
           "cycle_length and block_length must be at least 1, parallel not negative");
     }
+    if (options_.cycle_length > kMostCycleLength) {
+      return absl::InvalidArgumentError(absl::StrCat("cycle_length is at most ", kMostCycleLength));
+    }
     return maker_->OutputSpec(inputs[0]);
   }
 
@@ -388,6 +399,8 @@ class InterleaveStage : public Stage {
   }
 
  private:
+  static constexpr int64_t kMostCycleLength = 1 << 16;
+
   const std::string name_;
   const InterleaveOptions options_;
   const std::shared_ptr<const InnerMaker> maker_;

@@ -20,7 +20,7 @@
 namespace penstock::data {
 namespace {
 
-constexpr int kMostIoThreads = 64;
+constexpr int64_t kMostIoThreads = 64;
 
 // FNV-1a (Fowler, Noll, Vo): the same in every process and version.
 uint64_t Fingerprint(absl::string_view text) {
@@ -50,6 +50,9 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
   }
   if (first.epoch < 0 || first.elements < 0) {
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
+  }
+  if (first.hosts < 1) {
+    return absl::InvalidArgumentError("IteratorOptions: a state is of at least 1 machine");
   }
   if (options.memory_bytes < 0) {
     return absl::InvalidArgumentError("IteratorOptions: memory_bytes must not be negative");
@@ -86,7 +89,8 @@ absl::Status CheckHost(const IteratorOptions& options) {
 
 std::string IteratorState::ToString() const {
   return absl::StrCat("seed=", seed, " epoch=", epoch, " elements=", elements,
-                      " pipeline=", absl::Hex(pipeline), " sources=", absl::Hex(sources));
+                      " pipeline=", absl::Hex(pipeline), " sources=", absl::Hex(sources),
+                      hosts == 1 ? "" : absl::StrCat(" hosts=", hosts));
 }
 
 absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
@@ -107,7 +111,9 @@ absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
   };
   const bool read = number("seed=", &state.seed) && number("epoch=", &state.epoch) &&
                     number("elements=", &state.elements) && hash("pipeline=", &state.pipeline) &&
-                    hash("sources=", &state.sources) && text.empty();
+                    hash("sources=", &state.sources) &&
+                    (text.empty() || (number("hosts=", &state.hosts) && state.hosts > 0)) &&
+                    text.empty();
   if (!read) return absl::InvalidArgumentError("this is not the state of an iterator");
   return state;
 }
@@ -121,6 +127,8 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
   iterator->spec_ = own.spec();
   PENSTOCK_ASSIGN_OR_RETURN(iterator->state_, FirstState(*this, options));
+  if (options.state.has_value()) PENSTOCK_RETURN_IF_ERROR(CheckSameBatches(options));
+  iterator->state_.hosts = options.host.count;
   PENSTOCK_ASSIGN_OR_RETURN(
       iterator->plan_,
       Plan::Make(*own.description_, iterator->state_.seed,
@@ -142,9 +150,10 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                               base::ThreadPool::Make(base::NumCores(), "data"));
     pool = iterator->own_pool_.get();
   }
-  if (const int threads = iterator->plan_->io_threads(); threads > 0) {
+  if (const int64_t threads = iterator->plan_->io_threads(); threads > 0) {
     PENSTOCK_ASSIGN_OR_RETURN(
-        iterator->io_pool_, base::ThreadPool::Make(std::min(threads, kMostIoThreads), "data-io"));
+        iterator->io_pool_,
+        base::ThreadPool::Make(static_cast<int>(std::min(threads, kMostIoThreads)), "data-io"));
   }
   const auto budget = MemoryBudget::MakeDefault(options.memory_bytes);
   iterator->plan_->OpenAccounts(*budget);
@@ -157,6 +166,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                .memory = budget,
                                                .deterministic = options.deterministic,
                                                .skip = iterator->state_.elements,
+                                               .skip_is_state = options.state.has_value(),
                                                .max_errors = options.max_errors,
                                                .on_skipped = options.on_skipped,
                                                .trace = options.trace});

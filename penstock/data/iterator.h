@@ -37,15 +37,17 @@ class Plan;
 struct PipelineReport;
 
 // Where an iterator stands: enough to go on there in a new process, a few numbers whatever the size
-// of the data or of a shuffle buffer. It does not say on how many machines (HostShard).
+// of the data or of a shuffle buffer.
 struct IteratorState {
   uint64_t seed = 0;
   int64_t epoch = 0;
   int64_t elements = 0;   // that it has given
   uint64_t pipeline = 0;  // a hash of the dataset's description
   uint64_t sources = 0;   // a hash of the names of its files
+  int64_t hosts = 1;      // how many machines shared its batches (HostShard)
 
-  std::string ToString() const;  // "seed=7 epoch=0 elements=1200 pipeline=1f3a... sources=9c..."
+  // "seed=7 epoch=0 elements=1200 pipeline=1f3a... sources=9c...", and " hosts=4" of several.
+  std::string ToString() const;
   static absl::StatusOr<IteratorState> Parse(absl::string_view text);
 };
 
@@ -55,9 +57,13 @@ struct IteratorState {
 // and the state of an iterator is the same on each of them and holds for another number of them.
 //
 // A last batch of fewer rows is shared alike: it is smaller on all machines; one of fewer rows than
-// there are machines is left out by all. Dataset::Cardinality tells the number of batches. The
-// numbers of rows of the machines differ by at most one, and not at all where `size` is a multiple
-// of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
+// there are machines is left out by all. Dataset::Cardinality tells the number of batches. Where
+// that makes the batches of another number of machines different ones (Repeat or Shuffle stands
+// behind the Batch, and there is a last batch that only one of the numbers leaves out), a state is
+// rejected on another number; `drop_remainder` makes it hold for any.
+//
+// The numbers of rows of the machines differ by at most one, and not at all where `size` is a
+// multiple of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
 //
 // Nothing else about a batch's shape may depend on which rows a machine has, or the machines would
 // run programs of different shapes: MakeIterator refuses columns of numbers whose rows have no fixed
@@ -109,7 +115,8 @@ struct IteratorOptions {
   // stand in shuffle buffers.
   int64_t skip = 0;
   // Goes on after an iterator whose State this was, in place of seed, epoch and skip. The dataset
-  // must be described as it was then; `host` may be another.
+  // must be described as it was then; `host` may be another (see HostShard). Data that ends before
+  // the state's position is an error, unless `deterministic` is false.
   std::optional<IteratorState> state = {};
   // With a count of more than 1 the dataset has to end in Batch, PaddedBatch or Rebatch, behind
   // which may stand what makes a batch of each, chooses batches or repeats them. Every machine has

@@ -105,8 +105,58 @@ TEST(Iterator, RefusesTheStateOfAnotherDataset) {
   EXPECT_FALSE(TestSource().Batch(4).MakeIterator({.seed = 1, .state = state}).ok());
   for (const char* text : {"", "seed=1", "seed=1 epoch=0 elements=x pipeline=2 sources=3",
                            "seed=1 epoch=0 elements=1 pipeline=2",
-                           "seed=1 epoch=0 elements=1 pipeline=2 sources=3 more"}) {
+                           "seed=1 epoch=0 elements=1 pipeline=2 sources=3 more",
+                           "seed=1 epoch=0 elements=1 pipeline=2 sources=3 hosts=0",
+                           "seed=1 epoch=0 elements=1 pipeline=2 sources=3 hosts=2 more",
+                           "seed=1 epoch=0 elements=99999999999999999999 pipeline=2 sources=3"}) {
     EXPECT_FALSE(IteratorState::Parse(text).ok()) << text;
+  }
+}
+
+TEST(Iterator, RefusesAStateBehindTheEndOfTheData) {
+  const auto dataset = [] { return TestSource({.rows = 20}).Batch(4); };
+  IteratorState state = (*dataset().MakeIterator({.seed = 1}))->State();
+  state.elements = 5;
+  EXPECT_THAT(*ReadAll(dataset(), {.state = state}), ::testing::IsEmpty());
+  state.elements = 7;
+  EXPECT_THAT(std::string(ReadAll(dataset(), {.state = state}).status().message()),
+              AllOf(HasSubstr("ended after 5 elements"), HasSubstr("the iterator's state, 7")));
+  // What is skipped by hand may be more than there is.
+  EXPECT_TRUE(ReadAll(dataset(), {.seed = 1, .skip = 7}).ok());
+}
+
+// Whatever a damaged checkpoint says: an error, or an iterator.
+TEST(Iterator, SurvivesAnyState) {
+  const Dataset datasets[] = {TestSource().Batch(4).Repeat(3), TestSource().Shuffle(3).Repeat(),
+                              Dataset::Zip({Dataset::Range(0, 5), TestSource()}).Batch(2)};
+  const int64_t numbers[] = {0, 1, -1, 1000, INT64_MAX, INT64_MIN};
+  for (const Dataset& dataset : datasets) {
+    const IteratorState good = (*dataset.MakeIterator({.seed = 1}))->State();
+    for (int64_t epoch : numbers) {
+      for (int64_t elements : numbers) {
+        for (int64_t hosts : numbers) {
+          IteratorState state = good;
+          state.epoch = epoch;
+          state.elements = elements;
+          state.hosts = hosts;
+          for (int64_t count : {1, 2}) {
+            auto iterator = dataset.MakeIterator({.state = state, .host = {count, 0}});
+            if (epoch < 0 || elements < 0 || hosts < 1) {
+              EXPECT_FALSE(iterator.ok()) << state.ToString();
+            }
+            const auto parsed = IteratorState::Parse(state.ToString());
+            if (parsed.ok()) {
+              EXPECT_EQ(parsed->ToString(), state.ToString());
+            }
+          }
+        }
+      }
+    }
+  }
+  const std::string text = (*datasets[0].MakeIterator({.seed = 1}))->State().ToString();
+  for (size_t size = 0; size < text.size(); ++size) {
+    const auto cut = IteratorState::Parse(text.substr(0, size));
+    EXPECT_FALSE(cut.ok() && datasets[0].MakeIterator({.state = *cut}).ok()) << text;
   }
 }
 

@@ -75,6 +75,10 @@ class PaddedJoin : public RowJoin {
     return absl::OkStatus();
   }
 
+  int64_t RowBytes() const override {
+    return IsKnown(shape_) ? BytesOf(padding_.dtype(), shape_) : 0;
+  }
+
  private:
   absl::Status Widen(const Shape& row, Shape* longest) const {
     bool fits = row.rank() == shape_.rank();
@@ -121,8 +125,7 @@ class PaddedBatchStage : public Stage {
   std::string memory_advice() const override { return "a smaller batch"; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
-    if (size_ < 1) return absl::InvalidArgumentError("a batch has at least 1 element");
-    PENSTOCK_RETURN_IF_ERROR(CheckHost(host_, size_));
+    PENSTOCK_RETURN_IF_ERROR(CheckBatch(size_, host_));
     for (const auto& [name, shape] : options_.padded_shapes) {
       PENSTOCK_ASSIGN_OR_RETURN(const int i, inputs[0].Index(name));
       PENSTOCK_RETURN_IF_ERROR(CheckShape(inputs[0][i], shape));

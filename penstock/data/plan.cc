@@ -228,9 +228,9 @@ StageStats StatsOf(std::string stage, bool inside, const StageCounters& counters
 
 }  // namespace
 
-int Plan::io_threads() const {
-  const std::function<int(const Step&)> count = [&](const Step& step) {
-    int threads = step.stage == nullptr ? 0 : step.stage->io_threads();
+int64_t Plan::io_threads() const {
+  const std::function<int64_t(const Step&)> count = [&](const Step& step) {
+    int64_t threads = step.stage == nullptr ? 0 : step.stage->io_threads();
     for (const auto& input : step.inputs) threads += count(*input);
     return threads;
   };

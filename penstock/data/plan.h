@@ -37,7 +37,7 @@ class Plan {
 
   // What its sources found when they looked (Stage::Found).
   const std::string& found() const { return found_; }
-  int io_threads() const;
+  int64_t io_threads() const;
   std::vector<StageStats> Stats() const;
   std::string ToString() const;
 

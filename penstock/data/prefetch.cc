@@ -28,7 +28,8 @@ class PrefetchNode : public Node {
     counters_.room_unit = "elements";
   }
 
-  void Advance() override {
+ protected:
+  void DoAdvance() override {
     const int64_t count = count_->value();
     counters_.room = count;
     bool pending = false;
@@ -52,9 +53,8 @@ class PrefetchNode : public Node {
     meter_.Set(full ? WaitMeter::kRoom : (pending ? WaitMeter::kInput : WaitMeter::kNothing));
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
-    Advance();
+    DoAdvance();
     if (ready_.empty()) {
       if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
       return input_ended_ ? Poll::kEnd : Poll::kPending;

@@ -27,12 +27,12 @@ class RandomNode : public Node {
  public:
   RandomNode(const NodeContext& context, uint64_t seed) : Node(context, nullptr), seed_(seed) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     next_ += static_cast<uint64_t>(std::exchange(*rows, 0));
     return Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (block_ == nullptr || next_ - block_begin_ >= kBlockRows) {
       MakeBlock();

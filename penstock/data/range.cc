@@ -39,14 +39,14 @@ class RangeNode : public Node {
         count_(count),
         origins_(std::make_shared<RangeOrigins>(begin, step)) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     const uint64_t part = std::min<uint64_t>(*rows, count_ - next_);
     next_ += part;
     *rows -= static_cast<int64_t>(part);
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (next_ == count_) return Poll::kEnd;
     if (block_ == nullptr || next_ >= block_begin_ + block_->rows) MakeBlock();

@@ -14,7 +14,8 @@ class RepeatNode : public Node {
       : Node(context, nullptr),
         make_input_(context.make_input),
         count_(count),
-        first_epoch_(count < 0 ? context.epoch : context.epoch * count) {}
+        first_epoch_(static_cast<uint64_t>(context.epoch) *
+                     static_cast<uint64_t>(count < 0 ? 1 : count)) {}
 
   // The next round.
   absl::Status Begin() {
@@ -25,9 +26,15 @@ class RepeatNode : public Node {
     return absl::OkStatus();
   }
 
+  // Only of the last round there is.
+  bool IsNearEnd() const override {
+    return round_ == count_ && next_.ok() && *next_ == nullptr && Node::IsNearEnd();
+  }
+
+ protected:
   // Files take a while to open, most of all far away: those of the next round are opened while the
   // last ones of this round are worked on. Where memory is short, one round at a time.
-  void Advance() override {
+  void DoAdvance() override {
     if (input_ == nullptr) return;
     input_->Advance();
     const MemoryBudget& memory = memory_->budget();
@@ -39,14 +46,9 @@ class RepeatNode : public Node {
     if (next_.ok() && *next_ != nullptr) (*next_)->BeginReading();
   }
 
-  // Only of the last round there is.
-  bool IsNearEnd() const override {
-    return round_ == count_ && next_.ok() && *next_ == nullptr && Node::IsNearEnd();
-  }
-
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
-    while (*rows > 0 && input_ != nullptr) {
-      if (engine_.cancelled()) return Poll::kPending;
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
+    for (int rounds = 0; *rows > 0 && input_ != nullptr; ++rounds) {
+      if (rounds == kMostRoundsAtOnce) return GoOnLater();
       const int64_t before = *rows;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));
       gave_some_ |= *rows < before;
@@ -56,12 +58,12 @@ class RepeatNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
-    while (input_ != nullptr) {
-      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(max_rows, out));
-      gave_some_ |= poll == Poll::kReady;
-      if (poll != Poll::kEnd) return poll;
+    for (int rounds = 0; input_ != nullptr; ++rounds) {
+      if (rounds == kMostRoundsAtOnce) return GoOnLater();
+      absl::StatusOr<Poll> poll = input_->Next(max_rows, out);
+      gave_some_ |= !poll.ok() || *poll == Poll::kReady;
+      if (!poll.ok() || *poll != Poll::kEnd) return poll;
       PENSTOCK_RETURN_IF_ERROR(NextRound());
     }
     return Poll::kEnd;
@@ -71,19 +73,31 @@ class RepeatNode : public Node {
   // Null behind the last round.
   absl::StatusOr<std::unique_ptr<Node>> MakeInput() {
     if (round_ == count_) return nullptr;
-    return make_input_(0, first_epoch_ + round_++);
+    return make_input_(0, static_cast<int64_t>(first_epoch_ + static_cast<uint64_t>(round_++)));
+  }
+
+  // After many rounds of which nothing was given: whoever drives gets away.
+  Poll GoOnLater() {
+    engine_.WakeLater();
+    return Poll::kPending;
   }
 
   absl::Status NextRound() {
     input_.reset();
+    empty_rounds_ = gave_some_ ? 0 : empty_rounds_ + 1;
     // Nothing, repeated for ever, is nothing.
-    return gave_some_ ? Begin() : absl::OkStatus();
+    return empty_rounds_ < (count_ < 0 ? 1 : kMostEmptyRounds) ? Begin() : absl::OkStatus();
   }
+
+  static constexpr int kMostRoundsAtOnce = 1024;
+  // In a row, of a Repeat that has an end.
+  static constexpr int64_t kMostEmptyRounds = 100'000;
 
   const decltype(NodeContext::make_input) make_input_;
   const int64_t count_;
-  const int64_t first_epoch_;
+  const uint64_t first_epoch_;  // wraps around
   int64_t round_ = 0;
+  int64_t empty_rounds_ = 0;  // in a row, up to now
   bool gave_some_ = false;
   absl::StatusOr<std::unique_ptr<Node>> next_ = nullptr;  // that which reads ahead already
 };
@@ -95,6 +109,7 @@ class RepeatStage : public Stage {
   absl::string_view name() const override { return "Repeat"; }
   std::string Parameters() const override { return count_ < 0 ? "" : absl::StrCat(count_); }
   bool only_selects() const override { return true; }
+  bool depends_on_length() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const LookUpContext&) const override {
     if (inputs[0] == 0 || count_ == 0) return 0;

@@ -41,6 +41,35 @@ TEST(Repeat, GivesAllAgain) {
               ElementsAreArray(PrintedRows({0, 1, 0, 1, 0})));
 }
 
+// In one epoch a generator may have nothing.
+TEST(Repeat, GoesOnAfterARoundWithoutElements) {
+  const Dataset source = Dataset::FromGenerator(
+      [](const GeneratorContext& context) -> ElementGenerator {
+        return [epoch = context.epoch, i = 0](base::NamedArrays* element) mutable {
+          if (epoch % 3 == 1 || i == 2) return false;
+          element->Set("value", base::Array::Scalar<int64_t>(epoch * 10 + i++));
+          return true;
+        };
+      },
+      {{"value", base::DType::kI64, {}}});
+  std::vector<std::string> expected;
+  for (int64_t value : {0, 1, 20, 21, 30, 31}) {
+    expected.push_back(absl::StrCat("value=int64[] {", value, "}"));
+  }
+  EXPECT_THAT(*ReadAll(source.Repeat(5)), ElementsAreArray(expected));
+  EXPECT_THAT(*ReadAll(source.Repeat(5), {.skip = 3}),
+              ElementsAreArray(expected.begin() + 3, expected.end()));
+  EXPECT_THAT(*ReadAll(source.Repeat()), ElementsAreArray(expected.begin(), expected.begin() + 2));
+  EXPECT_THAT(*ReadAll(Dataset::Range(0, 0).Repeat(INT64_MAX)), ElementsAre());
+  EXPECT_THAT(*ReadAll(Dataset::Range(0, 0).Repeat(INT64_MAX).Skip(INT64_MAX)), ElementsAre());
+}
+
+TEST(Repeat, CanBeDroppedInASkipWithoutEnd) {
+  const Dataset dataset = Dataset::Range(0, 2).Repeat().Skip(INT64_MAX);
+  EXPECT_TRUE(dataset.MakeIterator().ok());
+  EXPECT_TRUE(Dataset::Range(0, 2).Repeat().MakeIterator({.skip = INT64_MAX}).ok());
+}
+
 TEST(Repeat, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Repeat(3); });
   ExpectConforms([](const Dataset& d) { return d.Repeat(); }, {.ends = false});

@@ -34,6 +34,8 @@ class RowJoin {
   // Appends to `out` an array for each column. For an error that is one row's, `*failed_row`.
   virtual absl::Status Join(absl::Span<const base::Array> rows, BufferPool& buffers,
                             int64_t* failed_row, std::vector<base::Array>* out) const = 0;
+  // Of a row in the batch, where that is known beforehand; else 0.
+  virtual int64_t RowBytes() const { return 0; }
 };
 
 // What is done to a group of rows besides the chain, and how groups are formed (row_node.h).

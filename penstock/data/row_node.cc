@@ -41,10 +41,9 @@ class RowNode : public Node {
     need_.Set(group_bytes_).IgnoreError();
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override;
-  void Advance() override;
-
  protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override;
+  void DoAdvance() override;
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override;
 
  private:
@@ -66,6 +65,7 @@ class RowNode : public Node {
   size_t Room() const;
   bool HasRoom();
   bool FormGroup();
+  void MeetError(const absl::Status& status);
   void StartGroup();
   size_t NumRunning() const;
   bool PopDone(UnderWay* group);
@@ -78,7 +78,9 @@ class RowNode : public Node {
   MemoryNeed need_;
   int64_t group_bytes_ = 0;  // of what a group makes: known, or as measured last
 
-  Rows forming_;  // of the next group
+  Rows forming_;              // of the next group
+  int64_t left_out_ = 0;      // rows of the next batch, of which one has failed
+  absl::Status batch_error_;  // of that row
   std::deque<UnderWay> groups_;
   int overtaken_ = 0;          // how often the first of them was
   std::deque<RowPart> ready_;  // of a group, not yet passed on
@@ -126,8 +128,12 @@ int64_t RowNode::KnownRowBytes() const {
   for (int i = 0; i < chain_->output().size(); ++i) {
     const ColumnSpec& column = chain_->output()[i];
     const bool joined = !options_.joins.empty() && options_.joins[i] != nullptr;
-    if (joined || options_.share || !IsKnown(column.shape)) continue;
-    bytes += column.shape.num_elements() * base::BitWidth(column.dtype) / 8;
+    if (joined) {
+      bytes += options_.joins[i]->RowBytes();
+    } else if (!options_.share && IsKnown(column.shape)) {
+      bytes += column.shape.num_elements() * base::BitWidth(column.dtype) / 8;
+    }
+    bytes = std::min(bytes, INT64_MAX / 4);  // a column's fit into an eighth (CheckColumns)
   }
   return bytes;
 }
@@ -150,11 +156,12 @@ void RowNode::Charge(const Rows& rows) {
 
 bool RowNode::FormGroup() {
   const int64_t wanted = GroupRows();
+  const auto missing = [&] { return wanted - forming_.size() - left_out_; };
   input_waits_ = false;
-  while (forming_.size() < wanted && !input_ended_ && input_status_.ok()) {
-    const absl::StatusOr<Poll> poll = input_->Next(wanted - forming_.size(), &forming_);
+  while (missing() > 0 && !input_ended_ && input_status_.ok()) {
+    const absl::StatusOr<Poll> poll = input_->Next(missing(), &forming_);
     if (!poll.ok()) {
-      input_status_ = poll.status();
+      MeetError(poll.status());
     } else if (*poll == Poll::kEnd) {
       input_ended_ = true;
     } else if (*poll == Poll::kPending) {
@@ -164,16 +171,32 @@ bool RowNode::FormGroup() {
     if (options_.batch_is_call && !forming_.empty()) break;
   }
   if (options_.batch_is_call && !forming_.empty()) return true;
-  if (forming_.size() == wanted) return true;
-  // Rows before an error are still good, but make no whole batch.
-  if (stack() && (input_waits_ || options_.drop_remainder || !input_status_.ok())) {
-    if (!input_waits_) forming_.clear();
-    return false;
-  }
+  if (missing() == 0 && left_out_ == 0) return true;
+  if (stack() && input_waits_ && missing() > 0) return false;
+  const bool is_whole = missing() == 0 || !options_.drop_remainder || !stack();
   // A batch of fewer rows than machines is nobody's.
-  if (forming_.size() >= options_.host.count) return true;
+  const bool is_group = forming_.size() + left_out_ >= options_.host.count;
+  if (is_whole && is_group && input_status_.ok() && left_out_ == 0) return true;
+  if (!stack() && is_group) return true;  // rows before an error
+  // A batch with a row that failed has failed; others before an error make no whole batch.
+  if (is_whole && is_group && input_status_.ok()) input_status_ = std::move(batch_error_);
+  first_ += forming_.size() + left_out_;
   forming_.clear();
+  left_out_ = 0;
+  batch_error_ = absl::OkStatus();
   return false;
+}
+
+// The other rows of a batch of which one has failed are left out with it, those behind it too: the
+// next batch begins where it would otherwise.
+void RowNode::MeetError(const absl::Status& status) {
+  if (!stack() || options_.batch_is_call || !IsOfOneElement(status)) {
+    input_status_ = status;
+    return;
+  }
+  if (batch_error_.ok()) batch_error_ = status;
+  left_out_ += forming_.size() + 1;
+  forming_.clear();
 }
 
 void RowNode::StartGroup() {
@@ -208,7 +231,7 @@ size_t RowNode::NumRunning() const {
                        [](const UnderWay& under_way) { return !under_way.group->done(); });
 }
 
-void RowNode::Advance() {
+void RowNode::DoAdvance() {
   while (HasRoom() && FormGroup()) StartGroup();
   input_->Advance();
   counters_.room = static_cast<int64_t>(Room());
@@ -239,7 +262,7 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
       engine_.WakeLater();
       return Poll::kPending;
     }
-    Advance();
+    DoAdvance();
     PENSTOCK_RETURN_IF_ERROR(memory_status_);
     if (!ready_.empty()) {
       RowPart& part = ready_.front();
@@ -255,7 +278,11 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
     UnderWay under_way;
     if (!PopDone(&under_way)) {
       if (!groups_.empty()) return Poll::kPending;
-      if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
+      if (!input_status_.ok()) {
+        // In its place among the rows.
+        if (!stack() && IsOfOneElement(input_status_)) ++first_;
+        return std::exchange(input_status_, absl::OkStatus());
+      }
       return input_ended_ ? Poll::kEnd : Poll::kPending;
     }
     const std::shared_ptr<RowGroup> group = std::move(under_way.group);
@@ -279,16 +306,18 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
   }
 }
 
-absl::StatusOr<Poll> RowNode::Skip(int64_t* rows) {
+absl::StatusOr<Poll> RowNode::DoSkip(int64_t* rows) {
   // Which rows there are, or what they are, is known only when they have been computed.
   const bool computes = options_.keep != nullptr || options_.in_order;
-  if (computes || !groups_.empty() || !ready_.empty() || !forming_.empty()) {
-    return Node::Skip(rows);
-  }
+  const bool has_begun = !groups_.empty() || !ready_.empty() || !forming_.empty() ||
+                         left_out_ > 0 || !input_status_.ok();
+  if (computes || has_begun) return Node::DoSkip(rows);
   if (options_.batch_is_call) return SkipCalls(rows);
   const int64_t size = stack() ? options_.batch : 1;
   while (*rows > 0) {
-    const int64_t wanted = *rows * size - skipped_in_batch_;
+    // As many batches as can be counted in rows.
+    const int64_t part = std::min(*rows, INT64_MAX / size);
+    const int64_t wanted = part * size - skipped_in_batch_;
     int64_t left = wanted;
     PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&left));
     first_ += wanted - left;
@@ -310,8 +339,9 @@ absl::StatusOr<Poll> RowNode::SkipCalls(int64_t* rows) {
   while (*rows > 0) {
     if (engine_.cancelled()) return Poll::kPending;
     Rows skipped;
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(options_.batch, &skipped));
-    if (poll != Poll::kReady) return poll;
+    const absl::StatusOr<Poll> poll = input_->Next(options_.batch, &skipped);
+    const bool is_failed_element = !poll.ok() && IsOfOneElement(poll.status());
+    if (!is_failed_element && (!poll.ok() || *poll != Poll::kReady)) return poll;
     first_ += skipped.size();
     --*rows;
   }

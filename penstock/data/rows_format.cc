@@ -239,7 +239,8 @@ absl::StatusOr<BlockPtr> ParseRows(absl::string_view bytes, std::shared_ptr<cons
     return absl::DataLossError(absl::StrCat("the rows are damaged at byte ", reader.at()));
   };
   const uint64_t rows = reader.Varint();
-  if (rows == 0 || rows > reader.left()) return damage();  // an origin takes two bytes
+  // An origin takes two bytes, and rows are numbered in 32 bits (rows.h).
+  if (rows == 0 || rows > std::min<uint64_t>(reader.left() / 2, UINT32_MAX)) return damage();
   auto block = std::make_shared<Block>();
   block->rows = static_cast<int64_t>(rows);
   const size_t begin = reader.at();

@@ -24,7 +24,8 @@ class SampleNode : public Node {
     }
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     while (*rows > 0) {
       if (engine_.cancelled()) return Poll::kPending;
       const absl::StatusOr<Poll> poll = WithDrawn([](InputQueue& queue) {
@@ -39,13 +40,12 @@ class SampleNode : public Node {
     return Poll::kReady;
   }
 
-  void Advance() override {
+  void DoAdvance() override {
     for (Input& input : inputs_) {
       if (input.weight > 0) input.queue.Advance();
     }
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();
     while (out->size() - before < max_rows) {

@@ -15,11 +15,18 @@ class ShardNode : public Node {
   ShardNode(const NodeContext& context, std::unique_ptr<Node> input, int64_t count, int64_t index)
       : Node(context, std::move(input)), count_(count), others_(index) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
+    if (*rows > 0 && !error_.ok()) {
+      // Met behind the last rows that were returned.
+      if (!IsOfOneElement(error_)) return error_;
+      error_ = absl::OkStatus();
+      --*rows;
+    }
     while (*rows > 0) {
       // As many as can be counted in elements of the input.
       const int64_t part =
-          std::min(*rows, (std::numeric_limits<int64_t>::max() - others_) / count_);
+          std::min(*rows, (std::numeric_limits<int64_t>::max() - others_ - 1) / count_ + 1);
       const int64_t wanted = others_ + (part - 1) * count_ + 1;
       int64_t left = wanted;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&left));
@@ -29,7 +36,6 @@ class ShardNode : public Node {
     return Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     const int64_t before = out->size();
     while (out->size() - before < max_rows) {
@@ -49,8 +55,9 @@ class ShardNode : public Node {
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&others_));
       if (poll != Poll::kReady) return poll;
     }
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(1, out));
-    if (poll == Poll::kReady) others_ = count_ - 1;
+    absl::StatusOr<Poll> poll = input_->Next(1, out);
+    const bool is_element = poll.ok() ? *poll == Poll::kReady : IsOfOneElement(poll.status());
+    if (is_element) others_ = count_ - 1;
     return poll;
   }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,6 +17,7 @@ namespace shard_test {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
+using testing::PrintedRow;
 using testing::PrintedRows;
 using testing::ReadAll;
 using testing::ReadSome;
@@ -42,6 +44,35 @@ TEST(Shard, PassesOverOthersWithoutMakingThem) {
   EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(7)),
               ElementsAre("value=int64[] {8070450532247928837}"));
   EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(INT64_MAX)), ElementsAre());
+}
+
+// What is skipped between two elements comes late and in parts, and meanwhile the pipeline
+// prefetches: it must not begin in the middle of what is skipped.
+TEST(Shard, LosesNothingWhileItsInputIsLate) {
+  const auto late = [](int64_t rows) { return TestSource({.rows = rows, .portion = 1}); };
+  std::vector<std::string> zipped, batches;
+  for (int64_t i = 1; i < 30; i += 2) {
+    zipped.push_back(
+        absl::StrCat(PrintedRow(i), " value=int64[] {", i, "} index=int64[] {", i, "}"));
+  }
+  for (int64_t i = 4; i < 60; i += 12) {
+    batches.push_back(
+        absl::StrCat("value=int64[4] {", i, ", ", i + 1, ", ", i + 2, ", ", i + 3, "}"));
+  }
+  const auto numbers = [](const base::NamedArrays& in, base::NamedArrays* out) {
+    out->Set("value", *in.Find("x"));
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(*ReadAll(Dataset::Zip({late(30), Dataset::Range(0, 30)}).Enumerate().Shard(2, 1)),
+                ElementsAreArray(zipped));
+    EXPECT_THAT(*ReadAll(late(60)
+                             .Map(numbers, {.makes = {{"value", base::DType::kI64, {}}},
+                                            .drops = {"x", "v", "s"}})
+                             .Batch(4)
+                             .Shard(3, 1)),
+                ElementsAreArray(batches));
+  }
 }
 
 TEST(Shard, DoesNotComputeOthers) {

@@ -68,8 +68,9 @@ class ShuffleNode : public Node {
       // Each row that comes in beyond the buffer pushes one out.
       const int64_t room = capacity_ - static_cast<int64_t>(buffer_.size());
       Rows in;
-      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll,
-                                input_->Next(std::min(room + max_rows, kMostAtOnce), &in));
+      PENSTOCK_ASSIGN_OR_RETURN(
+          const Poll poll,
+          input_->Next(std::min(room, kMostAtOnce) + std::min(max_rows, kMostAtOnce), &in));
       if (poll == Poll::kPending) return poll;
       if (poll == Poll::kEnd) input_ended_ = true;
       Exchange(in, out);
@@ -155,6 +156,7 @@ class ShuffleStage : public Stage {
     return out;
   }
   bool only_selects() const override { return true; }
+  bool depends_on_length() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const LookUpContext&) const override {
     return inputs[0];

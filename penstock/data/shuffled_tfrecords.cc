@@ -212,7 +212,11 @@ class ShuffledTfRecordsNode : public Node {
     host_ = host;
   }
 
-  void Advance() override {
+  bool IsNearEnd() const override { return next_ == order_.size(); }
+  void BeginReading() override { DoAdvance(); }
+
+ protected:
+  void DoAdvance() override {
     counters_.parallelism = reads_->value();
     counters_.room = read_ahead_->value();
     while (next_ < order_.size() && (portions_.empty() || HasRoom())) {
@@ -230,12 +234,9 @@ class ShuffledTfRecordsNode : public Node {
     }
   }
 
-  bool IsNearEnd() const override { return next_ == order_.size(); }
-  void BeginReading() override { Advance(); }
-
   // Places need no reading to be passed over.
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
-    if (!portions_.empty()) return Node::Skip(rows);
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
+    if (!portions_.empty()) return Node::DoSkip(rows);
     const int64_t left = static_cast<int64_t>(order_.size() - next_);
     const int64_t passed = std::min(*rows, left);
     next_ += static_cast<uint64_t>(passed);
@@ -243,9 +244,8 @@ class ShuffledTfRecordsNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
-    Advance();
+    DoAdvance();
     if (portions_.empty()) return Answer(Poll::kEnd);
     PENSTOCK_RETURN_IF_ERROR(need_.Set(std::max(need_.bytes(), portions_.front()->bytes())));
     // Without a fixed order, whichever has been read; a portion that was begun goes on.
@@ -265,7 +265,7 @@ class ShuffledTfRecordsNode : public Node {
       row_ = 0;
       bytes_ -= portions_.front()->bytes();
       portions_.pop_front();
-      Advance();
+      DoAdvance();
     }
     return Answer(Poll::kReady);
   }

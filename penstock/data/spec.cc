@@ -58,6 +58,29 @@ std::string ElementSpec::ToString() const {
   return absl::StrCat("{", absl::StrJoin(columns_, ", ", print), "}");
 }
 
+absl::Status CheckColumns(const ElementSpec& spec) {
+  for (int i = 0; i < spec.size(); ++i) {
+    const ColumnSpec& column = spec[i];
+    if (spec.Find(column.name) != i) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there are two columns '", column.name, "': ", spec.ToString()));
+    }
+    int64_t bits = base::BitWidth(column.dtype);
+    for (int64_t extent : column.shape) {
+      if (extent < -1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("column ", column.ToString(), " has the extent ", extent,
+                         "; an extent is not negative, or -1 where it is not known"));
+      }
+      if (extent > 0 && __builtin_mul_overflow(bits, extent, &bits)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("an element of column ", column.ToString(), " is too large"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::StatusOr<ElementSpec> CommonSpec(const ElementSpec& a, const ElementSpec& b) {

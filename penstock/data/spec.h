@@ -55,6 +55,10 @@ class ElementSpec {
   std::vector<ColumnSpec> columns_;
 };
 
+// Every name is there once, no extent is below -1, and what is known of an element's size can be
+// counted in bytes. Dataset checks it of every stage's elements.
+absl::Status CheckColumns(const ElementSpec& spec);
+
 // Of elements that come from any of several datasets (at least one), as in tf.data: the same
 // columns in the same order, of the same types and ranks; where extents differ, -1. Otherwise an
 // error that names the column.

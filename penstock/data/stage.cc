@@ -13,6 +13,12 @@ namespace {
 
 constexpr char kOfOneElement[] = "penstock/data/of-one-element";
 
+absl::Status UnfinishedSkip(int64_t rows) {
+  return absl::InternalError(absl::StrCat(
+      "a stage was asked for elements in the middle of a skip of which ", rows,
+      " are left; this is a bug of the stage behind it (Node::Skip in penstock/data/stage.h)"));
+}
+
 }  // namespace
 
 void StageCounters::TraceSpan(double begin, double end) {
@@ -76,6 +82,11 @@ absl::Status Unmarked(absl::Status status) {
 std::string Stage::ToString() const { return absl::StrCat(name(), "(", Parameters(), ")"); }
 
 absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
+  if (unfinished_skip_ > 0) return UnfinishedSkip(unfinished_skip_);
+  return NextCounted(max_rows, out);
+}
+
+absl::StatusOr<Poll> Node::NextCounted(int64_t max_rows, Rows* out) {
   // The time of this node without that of its input, which counts its own.
   const double outer = engine_.input_seconds_;
   engine_.input_seconds_ = 0;
@@ -97,10 +108,22 @@ absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
 }
 
 absl::StatusOr<Poll> Node::Skip(int64_t* rows) {
+  if (*rows < unfinished_skip_) return UnfinishedSkip(unfinished_skip_);
+  absl::StatusOr<Poll> poll = DoSkip(rows);
+  const bool ended = poll.ok() && *poll == Poll::kEnd;
+  unfinished_skip_ = ended ? 0 : *rows;
+  return poll;
+}
+
+absl::StatusOr<Poll> Node::DoSkip(int64_t* rows) {
   while (*rows > 0) {
     Rows skipped;
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, Next(*rows, &skipped));
-    if (poll != Poll::kReady) return poll;
+    const absl::StatusOr<Poll> poll = NextCounted(*rows, &skipped);
+    if (!poll.ok() && IsOfOneElement(poll.status())) {
+      --*rows;
+      continue;
+    }
+    if (!poll.ok() || *poll != Poll::kReady) return poll;
     *rows -= skipped.size();
   }
   return Poll::kReady;

@@ -132,6 +132,9 @@ class Stage {
   // Whether it does the same to a machine's rows of batches as it does to the batches: how many
   // elements there are, and which, does not depend on what is in them.
   virtual bool may_follow_shared() const { return only_selects(); }
+  // What it gives first depends on how many elements its input has: Repeat goes on behind them,
+  // Shuffle draws from all that are left. Of stages that may follow shared batches.
+  virtual bool depends_on_length() const { return false; }
   // How many elements one pass gives, given that of its inputs; or kInfiniteCardinality, or
   // kUnknownCardinality, which no arithmetic takes (Dataset::Cardinality).
   virtual absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
@@ -202,12 +205,19 @@ class Node {
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
   // way will wake the engine), or kEnd (then again and again). With an error nothing is appended;
-  // after one of a single element (IsOfOneElement) it goes on behind that element. What DoNext
-  // throws becomes an error that names the stage.
+  // one of a single element (IsOfOneElement) comes in that element's place, and then it goes on
+  // behind it. Stages that count elements count it. What DoNext throws becomes an error that names
+  // the stage.
   absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
-  // Passes over rows as if Next had given them, and takes them off `rows`; kReady when it is 0.
-  // Nodes that know how do it without computing the rows.
-  virtual absl::StatusOr<Poll> Skip(int64_t* rows);
+  // Skips rows as if Next had returned them, and subtracts them from `*rows`; kReady when it is 0.
+  // An element that fails has its place like others: it is one of the rows, and its error is not
+  // told, since nobody wanted it (and nodes that skip without computing do not even meet it).
+  //
+  // A skip that said kPending is not finished: another Skip of at least the rows that are left has
+  // to follow. Until then the node may be in the middle of an element (a batch of which some rows
+  // have been skipped, a Zip whose inputs are at different elements), so Advance does nothing and
+  // Next is an error.
+  absl::StatusOr<Poll> Skip(int64_t* rows);
   // Said by a Batch before all else: of every `batch` rows in turn it will look at those of `host`
   // only, so that a source which knows its number of rows need not read the others. It gives rows
   // in their places all the same.
@@ -215,9 +225,10 @@ class Node {
     (void)batch;
     (void)host;
   }
-  // Works ahead as far as there is room. An error met is kept for Next.
-  virtual void Advance() {
-    if (input_ != nullptr) input_->Advance();
+  // Prefetches as far as there is room. An error met is kept for Next. No effect in the middle of a
+  // skip.
+  void Advance() {
+    if (unfinished_skip_ == 0) DoAdvance();
   }
   // The source reads nothing more for this pass, or less and less: time to begin with the next one
   // (Repeat). False where a pass depends on how the one before it ends (Cache).
@@ -230,6 +241,12 @@ class Node {
 
  protected:
   virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) = 0;
+  // Nodes that can do it without computing the rows override this. An error here is never that of
+  // one element.
+  virtual absl::StatusOr<Poll> DoSkip(int64_t* rows);
+  virtual void DoAdvance() {
+    if (input_ != nullptr) input_->Advance();
+  }
 
   // For a node that computed something itself within DoNext and has counted that.
   void AlreadyCounted(double seconds) { engine_.input_seconds_ += seconds; }
@@ -238,6 +255,11 @@ class Node {
   StageCounters& counters_;
   MemoryAccount* const memory_;
   std::unique_ptr<Node> input_;
+
+ private:
+  absl::StatusOr<Poll> NextCounted(int64_t max_rows, Rows* out);
+
+  int64_t unfinished_skip_ = 0;  // rows that are left of it
 };
 
 // Measures for what a node waits.

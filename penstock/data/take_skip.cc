@@ -21,7 +21,8 @@ class TakeNode : public Node {
     if (left_ == 0) input_.reset();
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     if (input_ == nullptr) return *rows > 0 ? Poll::kEnd : Poll::kReady;
     const int64_t part = std::min(*rows, left_);
     int64_t part_left = part;
@@ -32,12 +33,12 @@ class TakeNode : public Node {
     return *rows > 0 ? Poll::kEnd : Poll::kReady;
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (input_ == nullptr) return Poll::kEnd;
     const int64_t before = out->size();
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(std::min(max_rows, left_), out));
-    Pass(out->size() - before);
+    absl::StatusOr<Poll> poll = input_->Next(std::min(max_rows, left_), out);
+    const bool is_failed_element = !poll.ok() && IsOfOneElement(poll.status());
+    Pass(is_failed_element ? 1 : out->size() - before);
     return poll;
   }
 
@@ -80,19 +81,20 @@ class SkipNode : public Node {
   SkipNode(const NodeContext& context, std::unique_ptr<Node> input, int64_t count)
       : Node(context, std::move(input)), left_(count) {}
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
+  void BeginReading() override {}
+
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, SkipOwn());
     if (poll != Poll::kReady) return poll;
     return input_->Skip(rows);
   }
 
   // The input must not work ahead on what will be skipped.
-  void Advance() override {
+  void DoAdvance() override {
     if (left_ == 0) input_->Advance();
   }
-  void BeginReading() override {}
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, SkipOwn());
     if (poll != Poll::kReady) return poll;

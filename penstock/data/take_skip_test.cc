@@ -36,6 +36,15 @@ TEST(Skip, GivesTheRest) {
   EXPECT_THAT(*ReadAll(TestSource({.rows = 5}).Skip(9)), ElementsAre());
 }
 
+TEST(Skip, OfMoreThanCanBeCounted) {
+  const Dataset range = Dataset::Range(0, 1000);
+  EXPECT_THAT(*ReadAll(range.Batch(int64_t{1} << 31).Skip(INT64_MAX), {.memory_bytes = INT64_MAX}),
+              ElementsAre());
+  EXPECT_THAT(*ReadAll(range.Batch(1000).Skip(INT64_MAX)), ElementsAre());
+  EXPECT_THAT(*ReadAll(range.Batch(1000).Shard(INT64_MAX, INT64_MAX - 1).Skip(INT64_MAX)),
+              ElementsAre());
+}
+
 TEST(Skip, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Skip(4); });
 }

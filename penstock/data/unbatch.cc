@@ -83,6 +83,11 @@ class UnbatchNode : public Node {
       }
       block->rows = rows;
     }
+    // Rows are numbered in 32 bits (rows.h).
+    if (block->rows > UINT32_MAX) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the batch has ", block->rows, " rows; at most ", UINT32_MAX, " can be"));
+    }
     Origins origin;
     origin.Append(batch.origins, row, 1);
     block->origins.Append(std::make_shared<BatchOrigin>(std::move(origin)), 0, block->rows);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,16 +35,25 @@ class WindowNode : public Node {
       if (poll == Poll::kPending) return poll;
       ended_ = poll == Poll::kEnd;
     }
-    while (!ended_ && ahead_.size() < span_) {
+    while (!ended_ && slots() < span_) {
       const size_t held = ahead_.blocks().size();
-      PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Next(span_ - ahead_.size(), &ahead_));
-      if (poll == Poll::kPending) return poll;
-      ended_ = poll == Poll::kEnd;
+      const absl::StatusOr<Poll> poll = input_->Next(span_ - slots(), &ahead_);
+      if (!poll.ok()) {
+        if (!IsOfOneElement(poll.status())) return poll;
+        failed_.emplace_back(slots(), poll.status());
+        continue;
+      }
+      if (*poll == Poll::kPending) return poll;
+      ended_ = *poll == Poll::kEnd;
       PENSTOCK_RETURN_IF_ERROR(Hold(held));
     }
-    if (ahead_.empty() || (drop_remainder_ && ahead_.size() < span_)) return Poll::kEnd;
-    Emit(out);
+    if (slots() == 0 || (drop_remainder_ && slots() < span_)) return Poll::kEnd;
     to_pass_ = shift_;
+    // A window with an element that failed has failed.
+    for (const auto& [slot, status] : failed_) {
+      if (slot % stride_ == 0) return status;
+    }
+    Emit(out);
     return Poll::kReady;
   }
 
@@ -59,21 +69,31 @@ class WindowNode : public Node {
                                                   " elements over which a Window reaches"));
   }
 
+  int64_t slots() const { return ahead_.size() + static_cast<int64_t>(failed_.size()); }
+
   // Lets go of the rows before the next window, and of their blocks.
   void Pass() {
-    const int64_t part = std::min(to_pass_, ahead_.size());
+    const int64_t part = std::min(to_pass_, slots());
+    int64_t rows = part;
+    while (!failed_.empty() && failed_.front().first < part) {
+      failed_.pop_front();
+      --rows;
+    }
+    for (auto& [slot, status] : failed_) slot -= part;
     Rows left;
-    left.Append(ahead_, part, ahead_.size() - part);
+    left.Append(ahead_, rows, ahead_.size() - rows);
     ahead_ = std::move(left);
     to_pass_ -= part;
   }
 
   void Emit(Rows* out) const {
     if (stride_ == 1) return out->Append(ahead_, 0, std::min(size_, ahead_.size()));
-    int64_t at = 0;
+    auto failed = failed_.begin();
+    int64_t slot = 0;
     for (const Rows::Range& range : ahead_.ranges()) {
-      for (uint32_t i = 0; i < range.count; ++i, ++at) {
-        if (at % stride_ == 0) out->Append(ahead_.blocks()[range.block], range.begin + i, 1);
+      for (uint32_t i = 0; i < range.count; ++i, ++slot) {
+        for (; failed != failed_.end() && failed->first == slot; ++failed) ++slot;
+        if (slot % stride_ == 0) out->Append(ahead_.blocks()[range.block], range.begin + i, 1);
       }
     }
   }
@@ -82,7 +102,10 @@ class WindowNode : public Node {
   const int64_t span_;  // from the first row of a window to its last
   const bool drop_remainder_;
   MemoryNeed need_;
-  Rows ahead_;           // from the first row of the next window on, at most its span
+  // From the first slot of the next window on, at most its span: elements, and which slots are of
+  // elements that failed.
+  Rows ahead_;
+  std::deque<std::pair<int64_t, absl::Status>> failed_;
   int64_t to_pass_ = 0;  // rows before that one
   bool ended_ = false;
 };

@@ -66,6 +66,23 @@ TEST(Window, GivesTfDatasWindowsWithOneMoreAxis) {
   }
 }
 
+TEST(Window, SkipsGapsWhileItsInputIsLate) {
+  for (int i = 0; i < 100; ++i) {
+    auto iterator = Dataset::Zip({TestSource({.rows = 24, .portion = 1}), Dataset::Range(0, 24)})
+                        .Enumerate()
+                        .Window(2, {.shift = 5})
+                        .MakeIterator();
+    for (const auto& window : Expected(24, 2, 5, 1, false)) {
+      NamedArrays element;
+      ASSERT_TRUE(*(*iterator)->Next(&element));
+      for (const char* column : {"x", "value", "index"}) {
+        const auto values = element.Find(column)->values<int64_t>();
+        EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), window) << column;
+      }
+    }
+  }
+}
+
 TEST(Window, ComputesEachElementOnceThoughWindowsOverlap) {
   std::atomic<int64_t> calls = 0;
   const auto got = ReadAll(TestSource({.rows = 40})

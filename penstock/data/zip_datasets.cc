@@ -51,27 +51,35 @@ class ZipNode : public Node {
     for (InputQueue& queue : queues) inputs_.push_back({.queue = std::move(queue)});
   }
 
-  absl::StatusOr<Poll> Skip(int64_t* rows) override {
-    if (inputs_.empty()) return *rows > 0 ? Poll::kEnd : Poll::kReady;
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, PassTo(*rows));
-    const int64_t passed = std::min(*rows, LeastAhead());
-    for (Input& input : inputs_) input.ahead -= passed;
-    *rows -= passed;
-    return Answer(poll);
+ protected:
+  absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
+    while (*rows > 0) {
+      if (inputs_.empty()) return Poll::kEnd;
+      if (part_left_ == 0) {
+        part_left_ = std::min(*rows, part_);
+        part_ = std::min(2 * part_, INT64_MAX / 2);
+      }
+      const Decision decision = ForAll([&](Input& input) { return SkipTo(part_left_, input); });
+      const int64_t skipped =
+          decision.input == nullptr ? part_left_ : std::max<int64_t>(decision.input->ahead, 0);
+      for (Input& input : inputs_) input.ahead -= skipped;
+      part_left_ -= skipped;
+      *rows -= skipped;
+      if (decision.input != nullptr) return Answer(decision);
+    }
+    return Poll::kReady;
   }
 
-  void Advance() override {
+  void DoAdvance() override {
     for (Input& input : inputs_) input.queue.Advance();
   }
 
- protected:
   absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
     if (inputs_.empty()) return Poll::kEnd;
-    PENSTOCK_ASSIGN_OR_RETURN(Poll poll, Align());
-    if (poll != Poll::kReady) return Answer(poll);
-    PENSTOCK_ASSIGN_OR_RETURN(poll,
-                              ForAll([&](Input& input) { return input.queue.Fill(max_rows); }));
-    if (poll != Poll::kReady) return Answer(poll);
+    Decision decision = ForAll([&](Input& input) { return SkipTo(0, input); });
+    if (decision.input != nullptr) return Answer(decision);
+    decision = ForAll([&](Input& input) { return input.queue.Fill(max_rows); });
+    if (decision.input != nullptr) return Answer(decision);
     const BlockPtr block = MakeBlock(max_rows);
     out->Append(block, 0, block->rows);
     return Poll::kReady;
@@ -80,7 +88,14 @@ class ZipNode : public Node {
  private:
   struct Input {
     InputQueue queue;
-    int64_t ahead = 0;  // elements that it has passed over and that others have not
+    // Where it is, from this node's next element on: negative when it has still to drop one that
+    // belongs to another input's failed element, positive in the middle of a skip.
+    int64_t ahead = 0;
+  };
+  // The input that keeps all from being ready, and what it said.
+  struct Decision {
+    Input* input = nullptr;
+    absl::StatusOr<Poll> poll = Poll::kReady;
   };
   // From so many rows on a block of views is better than a longer one of lists.
   static constexpr int64_t kEnoughForViews = 16;
@@ -88,57 +103,45 @@ class ZipNode : public Node {
   // it has few rows where they are large.
   static constexpr int64_t kMostInLists = 256;
   static constexpr int64_t kMostBytesInLists = 256 << 10;
+  // A long skip is done in parts, each twice as long as the one before: inputs without end are not
+  // skipped far beyond the end of the shortest.
+  static constexpr int64_t kFirstPart = 1 << 16;
 
-  // Does a step with every input, so that all of them get to work. The first that is not ready
-  // decides, whatever others say: the answer does not depend on which of them is faster.
+  // Does a step with every input, so that all of them get to work. Of those that are not ready,
+  // that at the earliest element decides; of several, the first in the list. So the answer does not
+  // depend on which of them is faster, and an input that has ended does not hide elements that
+  // another one has still to skip before that end.
   template <typename Step>
-  absl::StatusOr<Poll> ForAll(Step step) {
-    Input* decides = nullptr;
-    absl::StatusOr<Poll> answer = Poll::kReady;
+  Decision ForAll(Step step) {
+    Decision decision;
     for (Input& input : inputs_) {
       absl::StatusOr<Poll> poll = step(input);
-      if (decides != nullptr || (poll.ok() && *poll == Poll::kReady)) continue;
-      decides = &input;
-      answer = std::move(poll);
+      if (poll.ok() && *poll == Poll::kReady) continue;
+      if (decision.input != nullptr && decision.input->ahead <= input.ahead) continue;
+      decision = {.input = &input, .poll = std::move(poll)};
     }
-    if (answer.ok()) return answer;
+    return decision;
+  }
+
+  absl::StatusOr<Poll> Answer(const Decision& decision) {
+    if (decision.poll.ok()) {
+      // No input reads ahead after the shortest has ended.
+      if (*decision.poll == Poll::kEnd) inputs_.clear();
+      return decision.poll;
+    }
     // Whoever asks again after the error of one element shall not get its fellows with the next.
-    ++decides->ahead;
-    return decides->queue.TakeError();
-  }
-
-  // Lets every input pass over elements until it is `ahead` of where this node stands.
-  absl::StatusOr<Poll> PassTo(int64_t ahead) {
-    return ForAll([&](Input& input) -> absl::StatusOr<Poll> {
-      if (input.ahead >= ahead) return Poll::kReady;
-      const int64_t wanted = ahead - input.ahead;
-      int64_t left = wanted;
-      absl::StatusOr<Poll> poll = input.queue.Skip(&left);
-      input.ahead += wanted - left;
-      return poll;
-    });
-  }
-
-  absl::StatusOr<Poll> Align() {
-    int64_t most = 0;
-    for (const Input& input : inputs_) most = std::max(most, input.ahead);
-    if (most == 0) return Poll::kReady;
-    PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, PassTo(most));
-    if (poll == Poll::kReady) {
-      for (Input& input : inputs_) input.ahead -= most;
+    for (Input& input : inputs_) {
+      if (&input != decision.input) --input.ahead;
     }
-    return poll;
+    return decision.input->queue.TakeError();
   }
 
-  int64_t LeastAhead() const {
-    int64_t least = inputs_[0].ahead;
-    for (const Input& input : inputs_) least = std::min(least, input.ahead);
-    return least;
-  }
-
-  // No input reads ahead after the shortest has ended.
-  Poll Answer(Poll poll) {
-    if (poll == Poll::kEnd) inputs_.clear();
+  static absl::StatusOr<Poll> SkipTo(int64_t ahead, Input& input) {
+    if (input.ahead >= ahead) return Poll::kReady;
+    const int64_t wanted = ahead - input.ahead;
+    int64_t left = wanted;
+    absl::StatusOr<Poll> poll = input.queue.Skip(&left);
+    input.ahead += wanted - left;
     return poll;
   }
 
@@ -149,8 +152,8 @@ class ZipNode : public Node {
       rows = std::min(rows, input.queue.rows().size());
       together = std::min<int64_t>(together, input.queue.rows().ranges()[0].count);
     }
-    const int64_t most_in_lists = std::clamp<int64_t>(
-        kMostBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMostInLists);
+    const int64_t most_in_lists =
+        std::clamp<int64_t>(kMostBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMostInLists);
     rows = together >= kEnoughForViews ? together : std::min(rows, most_in_lists);
     auto block = std::make_shared<Block>();
     block->rows = rows;
@@ -169,8 +172,10 @@ class ZipNode : public Node {
     return block;
   }
 
-  std::vector<Input> inputs_;  // none after the end
+  std::vector<Input> inputs_;              // none after the end
   int64_t row_bytes_ = kMostBytesInLists;  // as measured last; the first block is of one row
+  int64_t part_ = kFirstPart;              // of a skip, the next
+  int64_t part_left_ = 0;                  // of the one under way
 };
 
 class ZipStage : public Stage {

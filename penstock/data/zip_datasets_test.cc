@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@ using base::Array;
 using base::DType;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
 using ::testing::HasSubstr;
 using testing::PrintedRow;
@@ -62,6 +64,34 @@ TEST(Zip, OfShuffledRowsTakesThemOneByOne) {
   EXPECT_EQ(seen.size(), n);
   EXPECT_FALSE(*(*iterator)->Next(&element));
   EXPECT_EQ((*ReadAll(dataset.Batch(1000), {.seed = 3})).size(), 3);
+}
+
+// While one input ends, another may still have to skip elements before that end.
+TEST(Zip, IsResumedInALaterRound) {
+  const Dataset late = TestSource({.rows = 12, .portion = 1});
+  const Dataset range = Dataset::Range(0, 10);
+  for (const Dataset& round : {Dataset::Zip({range, late}), Dataset::Zip({late, range}),
+                               Dataset::Zip({late.Take(10), range.Repeat()})}) {
+    const Dataset dataset = round.Batch(4).Repeat(5);
+    const auto all = *ReadAll(dataset, {.seed = 1});
+    ASSERT_EQ(all.size(), 15);
+    for (int64_t skip = 0; skip <= 15; ++skip) {
+      for (int repeated = 0; repeated < 5; ++repeated) {
+        EXPECT_THAT(*ReadAll(dataset, {.seed = 1, .skip = skip}),
+                    ElementsAreArray(all.begin() + skip, all.end()));
+      }
+    }
+  }
+}
+
+TEST(Zip, DoesNotSkipOnWithoutEndWhenAnInputHasEnded) {
+  const Dataset range = Dataset::Range(0, 10);
+  EXPECT_THAT(
+      *ReadAll(Dataset::Zip({range.Repeat(), range}, {.prefixes = {"a", "b"}}).Skip(INT64_MAX)),
+      ElementsAre());
+  const Dataset many = Dataset::Range(0, INT64_MAX);
+  EXPECT_EQ(
+      ReadAll(Dataset::Zip({many, many}, {.prefixes = {"a", "b"}}).Skip(INT64_MAX - 5))->size(), 5);
 }
 
 TEST(Zip, NamesCanHaveAPrefix) {
@@ -130,7 +160,7 @@ class OneErrorNode : public Node {
     if (next_ == 40) return Poll::kEnd;
     if (next_ == bad_) {
       ++next_;
-      return absl::DataLossError("bad");
+      return OfOneElement(absl::DataLossError("bad"), absl::StrCat("number:", bad_), "OneError");
     }
     const int64_t end = std::min(next_ + std::min<int64_t>(max_rows, 4), next_ < bad_ ? bad_ : 40);
     auto block = std::make_shared<Block>();
@@ -203,6 +233,17 @@ TEST(Zip, StaysAlignedWhenAnErrorIsLeftOut) {
         expected.push_back(absl::StrCat("a=int64[] {", i, "} b=int64[] {", i, "}"));
       }
       EXPECT_EQ(*ReadAll(dataset), expected) << bad_a << " " << bad_b;
+      // One that fails is skipped like others.
+      const Dataset rest =
+          Dataset::Zip({Dataset::From(std::make_shared<OneErrorStage>("a", bad_a)),
+                        Dataset::From(std::make_shared<OneErrorStage>("b", bad_b))})
+              .Skip(9)
+              .Then(std::make_shared<AskAgainStage>());
+      expected.erase(expected.begin(),
+                     std::find_if(expected.begin(), expected.end(), [](const std::string& element) {
+                       return element == "a=int64[] {9} b=int64[] {9}";
+                     }));
+      EXPECT_EQ(*ReadAll(rest), expected) << bad_a << " " << bad_b;
     }
   }
 }

@@ -122,6 +122,29 @@ void ExpectGoesOnAfterSkip(const Apply& stage, const StageTraits& traits) {
   }
 }
 
+// Stages that skip parts of their input do it in the middle of its stream, while it answers late:
+// nothing may be lost then, however far the input has prefetched.
+void ExpectIsSkippedInTheMiddle(const Apply& stage, const StageTraits& traits) {
+  const auto late = [&] { return stage(TestSource({.portion = 1})); };
+  const auto all = Read(late(), traits, {.seed = kSeed});
+  std::vector<std::string> shard, rest;
+  for (size_t i = 1; i < all.size(); i += 3) shard.push_back(all[i]);
+  for (size_t i = 5; i < all.size(); ++i) rest.push_back(all[i]);
+  const auto expect = [&](const Dataset& dataset, const std::vector<std::string>& want) {
+    const auto got = ReadSome(dataset, static_cast<int64_t>(want.size()) + (traits.ends ? 1 : 0),
+                              {.seed = kSeed});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(*got, ElementsAreArray(want));
+  };
+  for (int repeated = 0; repeated < 5; ++repeated) {
+    if (!traits.numbers_rows_where_it_runs) {
+      expect(late().Shard(3, 1), shard);
+      expect(late().Skip(5), rest);
+    }
+    expect(late().Prefetch(2).Shard(3, 1), shard);
+  }
+}
+
 void ExpectReadsAheadWithinBounds(const Apply& stage, const StageTraits& traits) {
   if (!traits.reads_all_input) return;
   auto counts = std::make_shared<SourceCounts>();
@@ -192,6 +215,10 @@ void ExpectConforms(const Apply& stage, StageTraits traits) {
   {
     SCOPED_TRACE("goes on after skip");
     ExpectGoesOnAfterSkip(stage, traits);
+  }
+  {
+    SCOPED_TRACE("is skipped in the middle");
+    ExpectIsSkippedInTheMiddle(stage, traits);
   }
   {
     SCOPED_TRACE("reads ahead within bounds");

@@ -1,0 +1,253 @@
+// Every option that is a number, with numbers that make no sense: an error, or a pipeline that
+// runs.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/data/npy.h"
+#include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/source.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::data {
+namespace options_test {
+
+using base::Array;
+using base::DType;
+using base::NamedArrays;
+using base::Shape;
+using ::testing::HasSubstr;
+using testing::ReadSome;
+using testing::TestSource;
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostInt = std::numeric_limits<int>::max();
+
+struct Option {
+  std::string name;
+  int64_t least;  // what is less is an error of the description
+  int64_t most;   // and what is more; the type's own range when it is kMost or kMostInt
+  std::function<Dataset(int64_t)> make;
+};
+
+std::shared_ptr<io::FileSystem> Files() {
+  auto fs = io::MakeMemoryFileSystem();
+  auto writer = *record::TfRecordWriter::Create(*fs, "memory://d/a.tfrec");
+  for (int i = 0; i < 9; ++i) PENSTOCK_CHECK_OK(writer->Append(absl::StrCat(i)));
+  PENSTOCK_CHECK_OK(writer->Close());
+  PENSTOCK_CHECK_OK(io::WriteFile(*fs, "memory://d/a.txt", "x\n1\n2\n3\n"));
+  PENSTOCK_CHECK_OK(WriteNpy(*fs, "memory://d/a.npy", Array::Zeros(DType::kI64, {3})));
+  return fs;
+}
+
+std::vector<Option> Options(const std::shared_ptr<io::FileSystem>& fs) {
+  const std::vector<std::string> shards = {"memory://d/a.tfrec"}, texts = {"memory://d/a.txt"};
+  const Dataset source = TestSource(), range = Dataset::Range(0, 20);
+  const auto datasets = [range](const NamedArrays&) -> absl::StatusOr<Dataset> {
+    return range.Take(2);
+  };
+  const auto generate = [](const GeneratorContext&) -> ElementGenerator {
+    return [i = 0](NamedArrays* element) mutable {
+      element->Set("x", Array::Scalar<int64_t>(i));
+      return i++ < 5;
+    };
+  };
+  constexpr int64_t kMostRows = int64_t{1} << 31, kMostBlock = int64_t{1} << 30;
+  return {
+      {"Batch", 1, kMostRows, [=](int64_t n) { return source.Batch(n); }},
+      {"Batch, dropping", 1, kMostRows,
+       [=](int64_t n) { return range.Batch(n, {.drop_remainder = true}); }},
+      {"PaddedBatch", 1, kMostRows, [=](int64_t n) { return source.PaddedBatch(n); }},
+      {"Rebatch", 1, kMostRows, [=](int64_t n) { return source.Batch(3).Rebatch(n); }},
+      {"Shuffle", 1, kMost, [=](int64_t n) { return source.Shuffle(n); }},
+      {"Shuffle behind Prefetch", 1, kMost,
+       [=](int64_t n) { return source.Prefetch(n).Shuffle(n); }},
+      {"Prefetch of Shuffle", 1, kMost, [=](int64_t n) { return source.Shuffle(n).Prefetch(n); }},
+      {"Prefetch", 0, kMost, [=](int64_t n) { return source.Prefetch(n); }},
+      {"Repeat", -1, kMost, [=](int64_t n) { return source.Repeat(n).Repeat(n); }},
+      {"Take", 0, kMost, [=](int64_t n) { return source.Take(n).Batch(2).Take(n); }},
+      {"Skip", 0, kMost, [=](int64_t n) { return source.Skip(n); }},
+      {"Skip of batches", 0, kMost, [=](int64_t n) { return source.Batch(7).Skip(n); }},
+      {"Shard count", 1, kMost, [=](int64_t n) { return source.Shard(n, 0); }},
+      {"Shard index", 0, kMost - 1, [=](int64_t n) { return source.Shard(kMost, n); }},
+      {"Window", 1, kMostRows, [=](int64_t n) { return source.Window(n); }},
+      {"Window shift", 1, kMost, [=](int64_t n) { return source.Window(3, {.shift = n}); }},
+      {"Window stride", 1, kMostRows / 3,
+       [=](int64_t n) { return source.Window(3, {.stride = n}); }},
+      {"Enumerate", INT64_MIN, kMost, [=](int64_t n) { return range.Enumerate(n); }},
+      {"Range", INT64_MIN, kMost, [=](int64_t n) { return Dataset::Range(n, kMost).Take(3); }},
+      {"Range end", INT64_MIN, kMost, [=](int64_t n) { return Dataset::Range(INT64_MIN, n); }},
+      {"IgnoreErrors", -1, kMost,
+       [=](int64_t n) { return source.IgnoreErrors({.max_errors = n}); }},
+      {"Interleave cycle_length", 1, 1 << 16,
+       [=](int64_t n) { return range.Interleave(datasets, {.cycle_length = n}); }},
+      {"Interleave block_length", 1, kMost,
+       [=](int64_t n) { return range.Interleave(datasets, {.block_length = n}); }},
+      {"Interleave parallel", 0, kMost,
+       [=](int64_t n) { return range.Interleave(datasets, {.parallel = n}); }},
+      {"FromGenerator read_ahead", 1, kMost,
+       [=](int64_t n) {
+         return Dataset::FromGenerator(generate, {{"x", DType::kI64, {}}}, {.read_ahead = n});
+       }},
+      {"Snapshot shard_bytes", 1, kMost,
+       [=](int64_t n) {
+         return range.Snapshot(absl::StrCat("memory://s/", static_cast<uint64_t>(n)),
+                               {.shard_bytes = n});
+       }},
+      {"TFRecords parallel_files", 0, kMostInt,
+       [=](int64_t n) {
+         return Dataset::FromTfRecords(shards, {.parallel_files = static_cast<int>(n)});
+       }},
+      {"TFRecords block_length", 1, kMost,
+       [=](int64_t n) { return Dataset::FromTfRecords(shards, {.block_length = n}); }},
+      {"TFRecords read_ahead_bytes", 0, kMost,
+       [=](int64_t n) { return Dataset::FromTfRecords(shards, {.read_ahead_bytes = n}); }},
+      {"TFRecords block_bytes", 1, kMostBlock,
+       [=](int64_t n) { return Dataset::FromTfRecords(shards, {.block_bytes = n}); }},
+      {"global shuffle parallel_files", 0, kMostInt,
+       [=](int64_t n) {
+         return Dataset::FromTfRecords(
+             shards, {.parallel_files = static_cast<int>(n), .global_shuffle = true});
+       }},
+      {"global shuffle read_ahead_bytes", 0, kMost,
+       [=](int64_t n) {
+         return Dataset::FromTfRecords(shards, {.global_shuffle = true, .read_ahead_bytes = n});
+       }},
+      {"Files parallel_files", 0, kMostInt,
+       [=](int64_t n) {
+         return Dataset::FromFiles(texts, {.parallel_files = static_cast<int>(n)});
+       }},
+      {"Files read_ahead_bytes", 0, kMost,
+       [=](int64_t n) { return Dataset::FromFiles(texts, {.read_ahead_bytes = n}); }},
+      {"Text parallel_files", 0, kMostInt,
+       [=](int64_t n) {
+         return Dataset::FromText(texts, {.parallel_files = static_cast<int>(n)});
+       }},
+      {"Text block_length", 1, kMost,
+       [=](int64_t n) { return Dataset::FromText(texts, {.block_length = n}); }},
+      {"Text read_ahead_bytes", 0, kMost,
+       [=](int64_t n) { return Dataset::FromText(texts, {.read_ahead_bytes = n}); }},
+      {"Text block_bytes", 1, kMostBlock,
+       [=](int64_t n) { return Dataset::FromText(texts, {.block_bytes = n}); }},
+      {"Text max_line_bytes", 1, kMostBlock,
+       [=](int64_t n) { return Dataset::FromText(texts, {.max_line_bytes = n}); }},
+      {"CSV infer_rows", 1, kMost,
+       [=](int64_t n) { return Dataset::FromCsv(texts, {.infer_rows = n, .file_system = fs}); }},
+      {"CSV parallel_files", 0, kMostInt,
+       [=](int64_t n) {
+         return Dataset::FromCsv(texts, {.parallel_files = static_cast<int>(n), .file_system = fs});
+       }},
+      {"CSV block_length", 1, kMost,
+       [=](int64_t n) { return Dataset::FromCsv(texts, {.block_length = n, .file_system = fs}); }},
+      {"CSV read_ahead_bytes", 0, kMost,
+       [=](int64_t n) {
+         return Dataset::FromCsv(texts, {.read_ahead_bytes = n, .file_system = fs});
+       }},
+      {"CSV block_bytes", 1, kMostBlock,
+       [=](int64_t n) { return Dataset::FromCsv(texts, {.block_bytes = n, .file_system = fs}); }},
+      {"CSV max_row_bytes", 1, kMostBlock,
+       [=](int64_t n) { return Dataset::FromCsv(texts, {.max_row_bytes = n, .file_system = fs}); }},
+      {"Npy block_bytes", 1, kMost,
+       [=](int64_t n) {
+         return Dataset::FromNpy(
+             "memory://d/a.npy",
+             {.access = NpyAccess::kStream, .block_bytes = n, .file_system = fs});
+       }},
+      {"Npy read_ahead_bytes", 0, kMost,
+       [=](int64_t n) {
+         return Dataset::FromNpy(
+             "memory://d/a.npy",
+             {.access = NpyAccess::kStream, .read_ahead_bytes = n, .file_system = fs});
+       }},
+      {"Npy memory_bytes", 0, kMost,
+       [=](int64_t n) {
+         return Dataset::FromNpy("memory://d/a.npy", {.memory_bytes = n, .file_system = fs});
+       }},
+  };
+}
+
+TEST(Options, OutsideTheirRangeAreErrorsAndWithinItRun) {
+  const auto fs = Files();
+  base::ThreadPool pool(2);
+  for (const Option& option : Options(fs)) {
+    for (int64_t value : {INT64_MIN, int64_t{-2}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2},
+                          kMostInt, kMostInt + 1, kMostInt + 2, kMost - 1, kMost}) {
+      if (option.most == kMostInt && (value > kMostInt || value < -kMostInt)) continue;
+      SCOPED_TRACE(absl::StrCat(option.name, " ", value));
+      const Dataset dataset = option.make(value);
+      if (value < option.least || value > option.most) {
+        EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+        continue;
+      }
+      if (absl::IsResourceExhausted(dataset.status())) continue;  // loaded when described
+      ASSERT_TRUE(dataset.status().ok()) << dataset.status();
+      // It needs too much memory, or goes on; what it gives is the business of other tests.
+      const IteratorOptions options = {
+          .pool = &pool, .file_system = fs, .seed = 1, .memory_bytes = int64_t{1} << 26};
+      const auto elements = ReadSome(dataset, 3, options);
+      if (!elements.ok()) {
+        EXPECT_THAT(elements.status().code(), ::testing::AnyOf(absl::StatusCode::kResourceExhausted,
+                                                               absl::StatusCode::kInvalidArgument))
+            << elements.status();
+      }
+      EXPECT_TRUE(dataset.Cardinality({.file_system = fs}).ok());
+    }
+  }
+}
+
+TEST(Options, OfShapesThatCannotBe) {
+  const int64_t huge = int64_t{1} << 40;
+  const auto same = [](const NamedArrays& in, NamedArrays* out) {
+    *out = in;
+    return absl::OkStatus();
+  };
+  const auto generate = [](const GeneratorContext&) -> ElementGenerator { return nullptr; };
+  const auto datasets = [](const NamedArrays&) -> absl::StatusOr<Dataset> {
+    return Dataset::Range(0, 1);
+  };
+  const auto message = [](const Dataset& dataset) {
+    return std::string(dataset.status().message());
+  };
+  const Dataset source = TestSource();
+  for (const Shape& shape : {Shape({huge, huge}), Shape({huge, 0, huge}), Shape({-5})}) {
+    const ElementSpec spec = {{"y", DType::kF32, shape}};
+    EXPECT_FALSE(source.Map(same, {.makes = spec}).status().ok());
+    EXPECT_FALSE(Dataset::FromGenerator(generate, spec).status().ok());
+    EXPECT_FALSE(source.FlatMap(datasets, {.makes = spec}).status().ok());
+  }
+  EXPECT_THAT(
+      message(Dataset::FromGenerator(generate, {{"y", DType::kF32, {}}, {"y", DType::kI64, {}}})),
+      HasSubstr("two columns 'y'"));
+  // A padded shape that fits into no memory is refused before a batch of it is allocated.
+  const Dataset padded = Dataset::FromArrays({{"y", Array::Zeros(DType::kF32, {4, 2})}})
+                             .PaddedBatch(2, {.padded_shapes = {{"y", Shape({huge})}}});
+  ASSERT_TRUE(padded.status().ok()) << padded.status();
+  EXPECT_EQ(padded.MakeIterator().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(source.PaddedBatch(2, {.padded_shapes = {{"v", Shape({-2})}}}).status().ok());
+}
+
+TEST(Options, OfIteratorsOutsideTheirRangeAreErrors) {
+  const Dataset dataset = TestSource().Batch(4);
+  for (int64_t value : {INT64_MIN, int64_t{-1}}) {
+    EXPECT_FALSE(dataset.MakeIterator({.epoch = value}).ok());
+    EXPECT_FALSE(dataset.MakeIterator({.skip = value}).ok());
+    EXPECT_FALSE(dataset.MakeIterator({.memory_bytes = value}).ok());
+    EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {value, 0}}).ok());
+    EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {2, value}}).ok());
+  }
+  EXPECT_FALSE(dataset.MakeIterator({.max_errors = -2}).ok());
+  EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {kMost, kMost - 1}}).ok());
+  EXPECT_TRUE(ReadSome(dataset.Repeat(kMost), 3, {.epoch = kMost}).ok());
+  EXPECT_TRUE(ReadSome(dataset, 3, {.skip = kMost}).ok());
+}
+
+}  // namespace options_test
+}  // namespace penstock::data
