@@ -1,0 +1,136 @@
+// A plain interpreter of pipelines: one element after the other, in one thread, without blocks,
+// prefetching or fused stages. What the engine makes of a Dataset is compared with it
+// (random_pipelines_test.cc). It knows what decides on values and order, and nothing else: the
+// stages' numbers (each has a seed of its own), epochs, and which elements fail where.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/array.h"
+#include "penstock/data/iterator.h"
+
+namespace penstock::data::testing {
+
+// An array of int64, or of uint32 (RandomSeed's).
+struct PlainArray {
+  std::vector<int64_t> shape = {};
+  std::vector<int64_t> values = {};
+};
+
+// How an element has failed. Row stages run as late as possible, behind stages that only select:
+// these still see it as an element. A stage that counts rows (Enumerate) cannot run behind others,
+// and what stands before it cannot either.
+enum class PlainFailure { kNone, kMovable, kFixed };
+
+struct PlainElement {
+  std::vector<std::pair<std::string, PlainArray>> columns = {};
+  PlainFailure failure = PlainFailure::kNone;
+
+  PlainArray& operator[](const std::string& name);  // added when it is not there
+  int64_t value() const { return columns[0].second.values[0]; }
+};
+
+std::string Print(const PlainElement& element);
+PlainElement ToPlain(const base::NamedArrays& arrays);
+base::NamedArrays ToArrays(const PlainElement& element);  // int64
+// A number that depends on all values.
+int64_t Sum(const PlainArray& array);
+int64_t Sum(const PlainElement& element);
+
+// kError is the error of one element, in its place: it goes on behind it.
+enum class PlainPoll { kElement, kError, kEnd };
+using PlainIterator = std::function<PlainPoll(PlainElement* element)>;
+
+// A limit for pipelines that look for an element without end. Behind it every stage says kEnd.
+struct PlainLimit {
+  int64_t steps_left = 0;  // calls of iterators
+};
+
+// One pass of a stage.
+struct PlainPass {
+  uint64_t seed = 0;  // of the stage
+  int64_t epoch = 0;
+  HostShard host = {};  // of a stage that makes the shared batches
+  std::function<PlainIterator(int input, int64_t epoch)> input = {};
+  std::shared_ptr<PlainLimit> limit = {};
+};
+
+struct PlainStage;
+using PlainStagePtr = std::shared_ptr<const PlainStage>;
+struct PlainStage {
+  std::vector<PlainStagePtr> inputs = {};
+  std::function<PlainIterator(const PlainPass& pass)> make = {};
+  int stages = 1;  // of the Dataset that it stands for
+  bool makes_shared_batches = false;
+};
+
+PlainIterator Start(const PlainStagePtr& stage, uint64_t seed, int64_t epoch, const HostShard& host,
+                    std::shared_ptr<PlainLimit> limit);
+
+// ---- Sources ----
+
+PlainStagePtr PlainSource(std::function<std::vector<PlainElement>(const PlainPass& pass)> elements,
+                          int stages = 1);
+PlainStagePtr PlainRandom();
+struct PlainTurns {
+  int64_t files_in_turns = 8;
+  int64_t block_length = 1;
+  bool shuffle_files = false;
+};
+// The values of files that are read in turns.
+PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainTurns turns);
+PlainStagePtr PlainGlobalShuffle(std::vector<int64_t> values);
+
+// ---- Row stages ----
+
+// False: the element fails.
+using PlainFunction = std::function<bool(PlainElement* element)>;
+PlainStagePtr PlainMap(PlainStagePtr input, PlainFunction function);
+PlainStagePtr PlainEnumerate(PlainStagePtr input, std::string column, int64_t start);
+// seed < 0: the stage's.
+PlainStagePtr PlainRandomSeed(PlainStagePtr input, std::string column, int64_t seed);
+
+// ---- Stages that only select ----
+
+PlainStagePtr PlainTake(PlainStagePtr input, int64_t count);
+PlainStagePtr PlainSkip(PlainStagePtr input, int64_t count);
+PlainStagePtr PlainShard(PlainStagePtr input, int64_t count, int64_t index);
+PlainStagePtr PlainRepeat(PlainStagePtr input, int64_t count);
+PlainStagePtr PlainShuffle(PlainStagePtr input, int64_t buffer, int64_t seed, bool reshuffle);
+
+// ---- Others ----
+
+struct PlainBatching {
+  int64_t size = 1;
+  bool drop_remainder = false;
+  bool pads = false;
+  int64_t padding = 0;
+  std::set<std::string> ragged = {};
+};
+PlainStagePtr PlainBatch(PlainStagePtr input, PlainBatching batching);
+PlainStagePtr PlainUnbatch(PlainStagePtr input);
+PlainStagePtr PlainWindow(PlainStagePtr input, int64_t size, int64_t shift, int64_t stride,
+                          bool drop_remainder);
+PlainStagePtr PlainFilter(PlainStagePtr input, std::function<bool(const PlainElement&)> keep);
+// `step` changes the state and the element; false: the element fails, the state stays.
+PlainStagePtr PlainScan(PlainStagePtr input, int64_t state,
+                        std::function<bool(int64_t* state, PlainElement* element)> step);
+PlainStagePtr PlainCache(PlainStagePtr input);
+PlainStagePtr PlainPrefetch(PlainStagePtr input);
+PlainStagePtr PlainIgnoreErrors(PlainStagePtr input);
+PlainStagePtr PlainConcatenate(PlainStagePtr a, PlainStagePtr b);
+PlainStagePtr PlainZip(std::vector<PlainStagePtr> inputs, std::vector<std::string> prefixes);
+PlainStagePtr PlainSample(std::vector<PlainStagePtr> inputs, std::vector<double> weights,
+                          int64_t seed, bool stop_on_empty);
+// `inner` makes the pipeline of an element.
+PlainStagePtr PlainInterleave(PlainStagePtr input,
+                              std::function<PlainStagePtr(const PlainElement&)> inner,
+                              int64_t cycle_length, int64_t block_length);
+
+}  // namespace penstock::data::testing

@@ -1,0 +1,121 @@
+// Random pipelines: each as a Dataset and as what the plain interpreter runs (plain_pipeline.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/random.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/testing/plain_pipeline.h"
+#include "penstock/io/file_system.h"
+
+namespace penstock::data::testing {
+
+struct RandomPipeline {
+  Dataset dataset;
+  PlainStagePtr plain;
+  bool is_finite = true;
+  // Which elements there are depends on the order in which they come.
+  bool depends_on_order = false;
+  bool is_batched = false;
+  bool may_fail = false;
+  // What machines share (HostShard): the size of its batches; 0 where they cannot, or where the
+  // shapes of their batches would differ.
+  int64_t shared_batch = 0;
+};
+
+// Small files of all formats, in memory, the same for every pipeline.
+class RandomFiles {
+ public:
+  RandomFiles();
+
+  struct Set {
+    std::vector<std::string> names;
+    std::vector<std::vector<int64_t>> values;  // of each file
+  };
+  const std::shared_ptr<io::FileSystem>& file_system() const { return file_system_; }
+  const std::vector<Set>& shards() const { return shards_; }
+  const std::vector<Set>& csvs() const { return csvs_; }
+  const std::string& npy() const { return npy_; }
+  const std::vector<int64_t>& npy_values() const { return npy_values_; }
+
+ private:
+  std::shared_ptr<io::FileSystem> file_system_;
+  std::vector<Set> shards_, csvs_;
+  std::string npy_;
+  std::vector<int64_t> npy_values_;
+};
+
+class RandomPipelines {
+ public:
+  // `folder`: for caches, a new one of each pipeline.
+  RandomPipelines(const RandomFiles& files, std::string folder, uint64_t seed)
+      : files_(files), folder_(std::move(folder)), random_(base::MixSeeds(seed, 99)) {}
+
+  RandomPipeline Make();
+  // For the test's own choices.
+  int64_t Below(int64_t n) { return static_cast<int64_t>(random_.Below(static_cast<uint64_t>(n))); }
+  bool OneIn(int64_t n) { return Below(n) == 0; }
+
+ private:
+  using Result = std::optional<RandomPipeline>;
+  using Apply = Result (RandomPipelines::*)(const RandomPipeline& input);
+  static const std::vector<Apply>& Stages();
+
+  RandomPipeline Tree(int64_t most_stages);
+  RandomPipeline Source();
+  RandomPipeline FromRange();
+  RandomPipeline FromArrays();
+  RandomPipeline FromGenerator();
+  RandomPipeline FromRaggedGenerator();
+  RandomPipeline FromTfRecords();
+  RandomPipeline FromCsv();
+  RandomPipeline FromNpy();
+  RandomPipeline Random();
+
+  // None where the input does not suit the stage.
+  Result Take(const RandomPipeline& input);
+  Result Skip(const RandomPipeline& input);
+  Result Shard(const RandomPipeline& input);
+  Result Repeat(const RandomPipeline& input);
+  Result Shuffle(const RandomPipeline& input);
+  Result Batch(const RandomPipeline& input);
+  Result PaddedBatch(const RandomPipeline& input);
+  Result Unbatch(const RandomPipeline& input);
+  Result Rebatch(const RandomPipeline& input);
+  Result Window(const RandomPipeline& input);
+  Result Affine(const RandomPipeline& input);
+  Result ToScalar(const RandomPipeline& input);
+  Result AddRagged(const RandomPipeline& input);
+  Result FailSome(const RandomPipeline& input);
+  Result Enumerate(const RandomPipeline& input);
+  Result RandomSeed(const RandomPipeline& input);
+  Result Scan(const RandomPipeline& input);
+  Result Filter(const RandomPipeline& input);
+  Result Cache(const RandomPipeline& input);
+  Result Prefetch(const RandomPipeline& input);
+  Result IgnoreErrors(const RandomPipeline& input);
+  Result Interleave(const RandomPipeline& input);
+  Result Zip(const RandomPipeline& input);
+  Result Concatenate(const RandomPipeline& input);
+  Result Sample(const RandomPipeline& input);
+
+  RandomPipeline Scalar(const RandomPipeline& input);
+  // The input and another one, with the same columns.
+  std::pair<RandomPipeline, RandomPipeline> Pair(const RandomPipeline& input);
+  std::string NewName(const char* prefix) { return prefix + std::to_string(names_++); }
+  int64_t SeedOrNone() { return OneIn(2) ? Below(1000) : -1; }
+
+  const RandomFiles& files_;
+  const std::string folder_;
+  base::Random random_;
+  int names_ = 0;
+  bool is_inner_ = false;  // of an Interleave
+  bool lingers_ = false;   // functions take long for some elements
+};
+
+}  // namespace penstock::data::testing
