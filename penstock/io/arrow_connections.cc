@@ -51,8 +51,9 @@ arrow::Status LoadS3() {
   return arrow::fs::LoadFileSystemFactories(module.c_str());
 }
 
-// Arrow's own strategy gives up after 6 seconds; this one is that of http_retry.h, as far as a client
-// can be told that asks for a number of attempts and not for the time: 10 more within 64 to 80 s.
+// Arrow's own strategy gives up after 6 seconds; this one is that of http_retry.h, as far as a
+// client can be told that asks for a number of attempts and not for the time: 10 more within 64 to
+// 80 s.
 class PatientRetries : public arrow::fs::S3RetryStrategy {
  public:
   bool ShouldRetry(const AWSErrorDetail& error, int64_t attempted_retries) override {

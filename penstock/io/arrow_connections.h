@@ -19,6 +19,9 @@ class FileSystem;
 
 namespace penstock::io {
 
+// How long the client of AWS tries a request that fails at once.
+inline constexpr double kLongestS3RetrySeconds = 80;
+
 // An InvalidArgument error that lists the known options, if one of the URI's is not.
 absl::Status CheckOptions(const Uri& uri);
 

@@ -17,6 +17,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_connections.h"
 #include "penstock/io/arrow_status.h"
+#include "penstock/io/gcs_endpoint.h"
 #include "penstock/io/network_wait.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/service_error.h"
@@ -27,8 +28,11 @@ namespace {
 
 // Arrow's clients retry by themselves, within the limit of http_retry.h, and tell nothing of it.
 std::unique_ptr<NetworkWait> WaitFor(absl::string_view doing, const Uri& uri) {
-  return std::make_unique<NetworkWait>(NetworkWaits::Default(),
-                                       absl::StrCat(doing, " '", DisplayUri(uri), "'"));
+  const double limit =
+      uri.scheme == "gs" ? FindGcsEndpoint(uri).retry_limit_seconds : kLongestS3RetrySeconds;
+  return std::make_unique<NetworkWait>(
+      NetworkWaits::Default(), absl::StrCat(doing, " '", DisplayUri(uri), "'"),
+      absl::StrCat("each request is tried again for up to ", limit, " s by the service's client"));
 }
 
 class ArrowRandomAccessFile : public RandomAccessFile {
@@ -39,7 +43,8 @@ class ArrowRandomAccessFile : public RandomAccessFile {
 
   absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
     if (offset < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(DisplayUri(uri_), ": negative offset ", offset));
+      return absl::InvalidArgumentError(
+          absl::StrCat(DisplayUri(uri_), ": negative offset ", offset));
     }
     // A service refuses a range that begins at the end, and any range of an empty object.
     const int64_t wanted = std::min<int64_t>(out.size(), size() - std::min(offset, size()));
@@ -232,7 +237,9 @@ class ArrowFileSystem : public FileSystem {
     std::sort(entries.begin(), entries.end(), arrow::fs::FileInfo::ByPath());
     std::vector<FileInfo> out;
     for (const arrow::fs::FileInfo& entry : entries) {
-      if (entry.IsFile() && IsAddressable(PathBehindBucket(entry.path()))) out.push_back(ToFileInfo(entry, place.uri));
+      if (entry.IsFile() && IsAddressable(PathBehindBucket(entry.path()))) {
+        out.push_back(ToFileInfo(entry, place.uri));
+      }
     }
     return out;
   }
@@ -291,8 +298,8 @@ class ArrowFileSystem : public FileSystem {
     return *std::move(info);
   }
 
-  // What was not found may be a folder, and a folder a file: worth a second look, which also tells a
-  // service's 404 from one of something in between.
+  // What was not found may be a folder, and a folder a file: worth a second look, which also tells
+  // a service's 404 from one of something in between.
   static absl::Status Explain(const arrow::Status& error, absl::string_view doing,
                               const Place& place) {
     const absl::Status status = FromArrow(error, doing, place.uri);

@@ -12,9 +12,9 @@
 // in arrow_connections.cc lists them; an unknown one is an error that lists the known.
 //
 // Retries are those of the services' clients, told to follow http_retry.h: unless
-// retry_limit_seconds says otherwise, gs:// gives up after 60 seconds without success, s3:// after 10
-// more attempts within 64 to 80 seconds. Every call that waits for more than 5 seconds is reported on
-// stderr (network_wait.h).
+// retry_limit_seconds says otherwise, gs:// gives up after 60 seconds without success, s3:// after
+// 10 more attempts within 64 to 80 seconds. Every call that waits for more than 5 seconds is
+// reported on stderr (network_wait.h).
 //
 // Create sends nothing until Close or until kUploadBuffer bytes are there, so a small file is one
 // upload, and discarding it costs nothing.

@@ -1,7 +1,9 @@
 #include "penstock/io/arrow_status.h"
 
 #include <cerrno>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include <arrow/status.h>
@@ -68,6 +70,12 @@ absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
 absl::StatusCode CodeOf(const arrow::Status& status) {
   const absl::string_view text = status.message();
   if (const absl::string_view code = WordBehind(text, "google::cloud::Status("); !code.empty()) {
+    // A page of something between here and the service, which the client takes for a message.
+    const std::string lower = absl::AsciiStrToLower(text);
+    if (code == "NOT_FOUND" &&
+        (absl::StrContains(lower, "<html") || absl::StrContains(lower, "<!doctype"))) {
+      return absl::StatusCode::kUnavailable;
+    }
     return Lookup(kGoogleErrors, code);
   }
   if (const absl::string_view code = WordBehind(text, "AWS Error "); !code.empty()) {
@@ -77,7 +85,8 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
     if (http == "301" || http == "400") return absl::StatusCode::kInvalidArgument;
     return Lookup(kAwsErrors, code);
   }
-  // Arrow's own, after a service said that there is nothing: "No such file or directory 'bucket/x'".
+  // Arrow's own, after a service said that there is nothing: "No such file or directory
+  // 'bucket/x'".
   if (arrow::internal::ErrnoFromStatus(status) == ENOENT ||
       absl::StartsWith(text, "No such file or directory '")) {
     return absl::StatusCode::kNotFound;

@@ -1,5 +1,5 @@
-// Arrow's errors as ours. What the services' clients report, and only that, is NotFound: no text that
-// happens to say so. Errors of the network, and answers that are not the service's own, are
+// Arrow's errors as ours. What the services' clients report, and only that, is NotFound: no text
+// that happens to say so. Errors of the network, and answers that are not the service's own, are
 // Unavailable.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace penstock::io {
 // "cannot open 'gs://b/x': permission denied; ...".
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri);
 
-// An error of connecting, before any object was asked for: what is not found then is something else,
-// such as a file of credentials or a library.
+// An error of connecting, before any object was asked for: what is not found then is something
+// else, such as a file of credentials or a library.
 absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,
                                  const Uri& uri);
 

@@ -12,11 +12,13 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -238,8 +240,8 @@ TEST_P(ServiceFaultTable, EndsInTimeAndSaysWhatItWaitsFor) {
   const std::vector<std::string> reports = Reports();
   ASSERT_FALSE(reports.empty());
   EXPECT_THAT(reports[0], testing::HasSubstr("'gs://bucket"));
-  EXPECT_THAT(reports[0],
-              testing::AnyOf(testing::HasSubstr(": 5 s so far"), testing::HasSubstr(": 6 s so far")));
+  EXPECT_THAT(reports[0], testing::AnyOf(testing::HasSubstr(": 5 s so far"),
+                                         testing::HasSubstr(": 6 s so far")));
   EXPECT_THAT(reports[0], testing::HasSubstr("gives up in "));
 }
 
@@ -338,6 +340,142 @@ TEST_F(ListingFaults, LeaveOutNamesThatNoUriCanHold) {
   EXPECT_THAT(*found, testing::ElementsAre(gcs_.Uri("d/a"), gcs_.Uri("d/z")));
   EXPECT_THAT(said, testing::HasSubstr("left out 6 of the objects in 'gs://bucket/d/'"));
   EXPECT_THAT(said, testing::HasSubstr("'d/b//c'"));
+}
+
+// S3 is read by the same code, with answers of its own. A service that has one object, "d/file", in
+// one level of a listing, and does to each question first what the test says.
+class S3Faults : public testing::Test {
+ protected:
+  // "" for a good answer.
+  using Fault = std::function<std::string(absl::string_view question)>;
+
+  static std::string Xml(const std::string& status, absl::string_view code) {
+    return CannedHttp(status, absl::StrCat("<Error><Code>", code, "</Code></Error>"));
+  }
+
+  static std::string Good(absl::string_view question) {
+    const std::string size = absl::StrCat(Content().size());
+    if (absl::StrContains(question, "list-type=2")) {
+      return CannedHttp("200 OK",
+                        absl::StrContains(question, "prefix=e")
+                            ? std::string("<ListBucketResult></ListBucketResult>")
+                            : absl::StrCat("<ListBucketResult><Contents><Key>d/file</Key><Size>",
+                                           size, "</Size></Contents></ListBucketResult>"));
+    }
+    if (!absl::StrContains(question, "/d/file")) {
+      return absl::StartsWith(question, "HEAD") ? CannedHttp("404 Not Found", "")
+                                                : Xml("404 Not Found", "NoSuchKey");
+    }
+    if (absl::StartsWith(question, "HEAD")) {
+      return absl::StrCat("HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"e\"\r\nContent-Length: ",
+                          size, "\r\n\r\n");
+    }
+    int64_t begin = 0, last = 0;
+    const size_t at = question.find("range: bytes=");
+    const std::pair<absl::string_view, absl::string_view> range = absl::StrSplit(
+        question.substr(at + 13, question.find("\r\n", at) - at - 13), '-');
+    if (!absl::SimpleAtoi(range.first, &begin) || !absl::SimpleAtoi(range.second, &last)) {
+      return CannedHttp("400 Bad", "");
+    }
+    const std::string part = Content().substr(begin, last - begin + 1);
+    return CannedHttp("206 Partial Content", part,
+                      absl::StrCat("ETag: \"e\"\r\nContent-Range: bytes ", begin, "-",
+                                   begin + part.size() - 1, "/", size, "\r\n"));
+  }
+
+  // Each operation on a file, of a service that does so.
+  std::vector<absl::Status> RunAll(absl::string_view file, Fault fault) {
+    const CannedServer server([&](const std::string& question) {
+      const std::string bad = fault(question);
+      return bad.empty() ? Good(question) : bad;
+    });
+    const auto fs = MakeS3FileSystem(
+        MakeMemoryFileSystem(),
+        {.http = {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
+                    if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
+                      clock_.Advance(wait.seconds);
+                    }
+                  }}});
+    std::vector<absl::Status> all;
+    for (const Operation& operation : Operations()) {
+      all.push_back(operation.run(
+          *fs, absl::StrCat("s3://id:hush@bucket/", file, "?scheme=http&region=eu-west-1",
+                            "&endpoint_override=127.0.0.1:", server.port())));
+    }
+    return all;
+  }
+
+  base::FakeClock clock_;
+};
+
+TEST_F(S3Faults, GiveTheRightResultWhenTheyPass) {
+  const std::string bad[] = {CannedHttp("503 Slow Down", "<Error><Code>SlowDown</Code></Error>"),
+                             Xml("400 Bad Request", "RequestTimeout"),
+                             CannedHttp("200 OK", kPage),
+                             CannedHttp("404 Not Found", kPage),
+                             CannedHttp("404 Not Found", ""),
+                             CannedHttp("302 Found", kPage),
+                             "HTTP/1.1 200 OK\r\nContent-Le"};
+  int asked = 0;
+  const auto all = RunAll("d/file", [&](absl::string_view question) {
+    if (asked++ % 2 != 0) return std::string();
+    const size_t which = asked / 2 % std::size(bad);
+    const bool has_code = !absl::StartsWith(question, "HEAD");
+    return which == 1 && !has_code ? std::string() : bad[which];
+  });
+  for (const absl::Status& status : all) EXPECT_OK(status);
+  EXPECT_GE(asked, 2 * 5);  // each was answered badly once
+}
+
+TEST_F(S3Faults, AreClearErrorsWhenTheyStay) {
+  const struct {
+    std::string answer;
+    Code code;
+    Code head_code;  // of HEAD, whose answers have no body to tell by
+  } kFaults[] = {
+      {CannedHttp("503 Slow Down", "<Error><Code>SlowDown</Code></Error>"), Code::kUnavailable,
+       Code::kUnavailable},
+      {CannedHttp("200 OK", kPage), Code::kUnavailable, Code::kUnavailable},
+      {CannedHttp("404 Not Found", kPage), Code::kUnavailable, Code::kUnavailable},
+      {CannedHttp("403 Forbidden", kPage), Code::kUnavailable, Code::kPermissionDenied},
+      {Xml("403 Forbidden", "AccessDenied"), Code::kPermissionDenied, Code::kPermissionDenied},
+      {Xml("403 Forbidden", "InvalidAccessKeyId"), Code::kUnauthenticated,
+       Code::kPermissionDenied},
+      {Xml("400 Bad Request", "ExpiredToken"), Code::kUnauthenticated, Code::kUnauthenticated},
+      {Xml("404 Not Found", "NoSuchBucket"), Code::kNotFound, Code::kNotFound},
+  };
+  for (const auto& fault : kFaults) {
+    const double began = clock_.Seconds();
+    const auto all = RunAll("d/file", [&](absl::string_view) { return fault.answer; });
+    for (size_t i = 0; i < all.size(); ++i) {
+      const absl::string_view name = Operations()[i].name;
+      const bool begins_with_head = name == "ReadRange" || name == "Stat";
+      EXPECT_THAT(all[i],
+                  IsStatus(begins_with_head ? fault.head_code : fault.code, "s3://bucket"))
+          << name;
+      EXPECT_THAT(std::string(all[i].message()), testing::Not(testing::HasSubstr("hush")));
+    }
+    EXPECT_LE(clock_.Seconds() - began, Operations().size() * 61.0);
+  }
+}
+
+TEST_F(S3Faults, AreNoMissingFileUnlessTheListingLacksIt) {
+  for (const absl::Status& status :
+       RunAll("e/other", [](absl::string_view) { return std::string(); })) {
+    EXPECT_THAT(status, IsStatus(Code::kNotFound, "s3://bucket/e"));
+  }
+  EXPECT_EQ(clock_.Seconds(), 0);
+  const auto all = RunAll("d/file", [](absl::string_view question) {
+    if (absl::StrContains(question, "list-type=2")) return std::string();
+    return absl::StartsWith(question, "HEAD") ? CannedHttp("404 Not Found", "")
+                                              : Xml("404 Not Found", "NoSuchKey");
+  });
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (absl::StartsWith(Operations()[i].name, "Read")) {
+      EXPECT_THAT(all[i], IsStatus(Code::kUnavailable, "does not confirm"));
+    }
+    EXPECT_FALSE(absl::IsNotFound(all[i])) << all[i];
+  }
 }
 
 // A home without credentials but those that a test makes.
@@ -499,6 +637,9 @@ TEST(WriteFaults, AreClearErrorsAndEnd) {
        Code::kUnauthenticated},
       {"403", CannedHttp("403 Forbidden", R"({"error": {"code": 403, "message": "no"}})"),
        Code::kPermissionDenied},
+      {"404", CannedHttp("404 Not Found", R"({"error": {"code": 404, "message": "no bucket"}})"),
+       Code::kNotFound},
+      {"404 page", CannedHttp("404 Not Found", kPage), Code::kUnavailable},
       {"page", CannedHttp("200 OK", kPage), Code::kUnavailable},
       {"cut", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", Code::kUnavailable},
       {"garbage", std::string("\x16\x03\x01 garbage\r\n\r\n"), Code::kUnavailable},

@@ -158,11 +158,13 @@ absl::StatusOr<std::unique_ptr<GoogleAccessToken>> GoogleAccessToken::FromDefaul
   }
   if (type == "authorized_user") {
     const std::string form =
-        absl::StrCat("grant_type=refresh_token&client_id=", FormEncode(JsonString(json, "client_id")),
+        absl::StrCat("grant_type=refresh_token&client_id=",
+                     FormEncode(JsonString(json, "client_id")),
                      "&client_secret=", FormEncode(JsonString(json, "client_secret")),
                      "&refresh_token=", FormEncode(JsonString(json, "refresh_token")));
     return std::make_unique<AuthorizedUser>(
-        std::move(http), JsonString(json, "token_uri", "https://oauth2.googleapis.com/token"), form);
+        std::move(http), JsonString(json, "token_uri", "https://oauth2.googleapis.com/token"),
+        form);
   }
   if (type.empty()) return BadFile(file, "name no type");
   return absl::UnimplementedError(absl::StrCat("credentials of type '", type, "'"));

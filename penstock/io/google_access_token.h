@@ -7,8 +7,8 @@
 // Other kinds of files (federation, impersonation) are Unimplemented.
 //
 // Errors are about credentials and never NotFound: a file that is missing, cannot be used or was
-// revoked is Unauthenticated, one that may not be read PermissionDenied; a token server that does not
-// answer is Unavailable, after the retries of http_retry.h.
+// revoked is Unauthenticated, one that may not be read PermissionDenied; a token server that does
+// not answer is Unavailable, after the retries of http_retry.h.
 #pragma once
 
 #include <condition_variable>
@@ -30,10 +30,10 @@ class GoogleAccessToken : public HttpAuthorizer {
   static absl::StatusOr<std::unique_ptr<GoogleAccessToken>> FromDefaultChain(
       std::shared_ptr<HttpClient> http);
 
-  // "Bearer ya29...". A token is renewed from five minutes before its end on (or half its lifetime),
-  // by one thread, while the others go on with it; when that fails it serves until its end, and the
-  // next attempt to renew it is made 30 seconds later. Without a valid token one thread gets one, and
-  // those that wait for it share its success or failure.
+  // "Bearer ya29...". A token is renewed from five minutes before its end on (or half its
+  // lifetime), by one thread, while the others go on with it; when that fails it serves until its
+  // end, and the next attempt to renew it is made 30 seconds later. Without a valid token one
+  // thread gets one, and those that wait for it share its success or failure.
   absl::StatusOr<std::string> Authorization() override;
   void Refused(const std::string& authorization) override;
 

@@ -15,8 +15,8 @@ namespace penstock::io {
 // exists; "" when there is none.
 std::string GoogleCredentialsFile();
 
-// Its bytes. What is missing or no file is Unauthenticated, and never NotFound: it says nothing about
-// any object.
+// Its bytes. What is missing or no file is Unauthenticated, and never NotFound: it says nothing
+// about any object.
 absl::StatusOr<std::string> ReadGoogleCredentialsFile(const std::string& file);
 // That it can be read.
 absl::Status CheckGoogleCredentialsFile(const std::string& file);

@@ -161,7 +161,8 @@ size_t OnBody(char* data, size_t size, size_t count, void* attempt) {
   return static_cast<Attempt*>(attempt)->TakeBody({data, size * count}) ? size * count : 0;
 }
 
-// The first error of libcurl, which may have run out of memory or have been built without an option.
+// The first error of libcurl, which may have run out of memory or have been built without an
+// option.
 CURLcode Prepare(Attempt& attempt, Easy easy) {
   attempt.easy = std::move(easy);
   CURL* const handle = attempt.easy.get();
@@ -195,6 +196,10 @@ CURLcode Prepare(Attempt& attempt, Easy easy) {
   set(CURLOPT_NOSIGNAL, 1L);  // signals belong to the program
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // those of a proxy
+#if LIBCURL_VERSION_NUM >= 0x075700
+  // Ending an attempt does not wait for a name server that does not answer.
+  (void)curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
+#endif
   // 16 KiB by default: a system call for each. Only a matter of speed, so an answer is not needed.
   (void)curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 512L << 10);
   return first;
@@ -202,9 +207,9 @@ CURLcode Prepare(Attempt& attempt, Easy easy) {
 
 bool IsImpossible(CURLcode code, CURL* handle) {
   // What answers in another protocol is no service; the next attempt may meet one.
-  curl_off_t connected = 0;
-  curl_easy_getinfo(handle, CURLINFO_CONNECT_TIME_T, &connected);
-  if (code == CURLE_UNSUPPORTED_PROTOCOL && connected > 0) return false;
+  long port = 0;  // stays 0 without a connection
+  curl_easy_getinfo(handle, CURLINFO_PRIMARY_PORT, &port);
+  if (code == CURLE_UNSUPPORTED_PROTOCOL && port > 0) return false;
   constexpr CURLcode kCodes[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
                                  CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);

@@ -13,11 +13,11 @@
 // `stall_bytes` in `stall_seconds`, connecting included, is ended as stalled. Redirects are not
 // followed: a storage service sends none, but a hotel's network does.
 //
-// Guarantees: every attempt ends, whatever is sent. Response headers of more than kMaxHead bytes and
-// bodies of more than kMaxBody (where there is no on_body) end it as broken; of an error's body
+// Guarantees: every attempt ends, whatever is sent. Response headers of more than kMaxHead bytes
+// and bodies of more than kMaxBody (where there is no on_body) end it as broken; of an error's body
 // (status other than 2xx) kMaxErrorBody bytes are kept and the rest is not waited for. Whatever
-// libcurl refuses or runs out of is reported as the end of an attempt; nothing stops the program.
-// A request that waits for more than 5 seconds is reported on stderr (network_wait.h).
+// libcurl refuses or runs out of is reported as the end of an attempt; nothing stops the program. A
+// request that waits for more than 5 seconds is reported on stderr (network_wait.h).
 #pragma once
 
 #include <atomic>

@@ -74,6 +74,12 @@ TEST(HttpClient, TellsABrokenConnectionFromAnImpossibleOne) {
   EXPECT_EQ(http.Fetch({.url = "http://127.0.0.1:1/"}).end, End::kBroken);
   const CannedServer no_http("220 mail.example ESMTP\r\n");
   EXPECT_EQ(http.Fetch({.url = Url(no_http)}).end, End::kBroken);
+  // Bytes behind an answer, which the next request on this connection meets.
+  const CannedServer talkative(
+      "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx220 mail.example ESMTP\r\n");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(http.Fetch({.url = Url(talkative)}).end, End::kImpossible);
+  }
   EXPECT_EQ(http.Fetch({.url = "http://[/"}).end, End::kImpossible);
   EXPECT_EQ(http.Fetch({.url = "hottp://127.0.0.1/"}).end, End::kImpossible);
 }

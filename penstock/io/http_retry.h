@@ -1,5 +1,5 @@
-// Which attempts of a request are worth another, and when: the one policy of all operations of gs://
-// and s3://, for reads, writes, listings and credentials alike.
+// Which attempts of a request are worth another, and when: the one policy of all operations of
+// gs:// and s3://, for reads, writes, listings and credentials alike.
 //
 // Tried again: 408, 429, 5xx, connections that cannot be made, break or stall, bodies that end too
 // soon, and answers that are not the service's own (object_reader.h). Delays double from 0.25 to 16

@@ -62,14 +62,15 @@ void NetworkWaits::StartThread() {
   }
 }
 
-uint64_t NetworkWaits::Begin(std::string what, double gives_up_in_seconds) {
+uint64_t NetworkWaits::Begin(std::string what, double gives_up_in_seconds, std::string retries) {
   const double now = clock_->Seconds();
   std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
   waits_.emplace(id, Entry{.what = std::move(what),
                            .since = now,
                            .report_at = now + kFirstReportSeconds,
-                           .gives_up_at = now + gives_up_in_seconds});
+                           .gives_up_at = now + gives_up_in_seconds,
+                           .retries = std::move(retries)});
   if (waits_.size() == 1 && wake_ != nullptr) wake_();
   return id;
 }
@@ -79,13 +80,33 @@ void NetworkWaits::End(uint64_t id) {
   {
     std::lock_guard lock(mutex_);
     const auto it = waits_.find(id);
-    if (it->second.reported) {
-      line = absl::StrCat("no longer waiting for the network to ", it->second.what, " (after ",
-                          Seconds(clock_->Seconds() - it->second.since), ")");
-    }
+    line = EndOf(it->second, clock_->Seconds());
     waits_.erase(it);
   }
   if (!line.empty()) Say(line);
+}
+
+void NetworkWaits::Received(uint64_t id, int64_t bytes) {
+  std::string line;
+  {
+    std::lock_guard lock(mutex_);
+    Entry& entry = waits_.at(id);
+    entry.bytes += bytes;
+    if (entry.bytes < kProgressBytes) return;
+    const double now = clock_->Seconds();
+    line = EndOf(entry, now);
+    entry.bytes = 0;
+    entry.since = now;
+    entry.report_at = now + kFirstReportSeconds;
+  }
+  if (!line.empty()) Say(line);
+}
+
+std::string NetworkWaits::EndOf(Entry& entry, double now) {
+  if (!entry.reported) return "";
+  entry.reported = false;
+  return absl::StrCat("no longer waiting for the network to ", entry.what, " (after ",
+                      Seconds(now - entry.since), ")");
 }
 
 void NetworkWaits::Poll() {
@@ -110,7 +131,12 @@ void NetworkWaits::Poll() {
 
 std::string NetworkWaits::Describe(const Entry& entry, double now, int others) const {
   std::string line = absl::StrCat("waiting for the network to ", entry.what, ": ",
-                                  Seconds(now - entry.since), " so far, attempt ", entry.attempt);
+                                  Seconds(now - entry.since), " so far, ");
+  if (entry.retries.empty()) {
+    absl::StrAppend(&line, "attempt ", entry.attempt);
+  } else {
+    absl::StrAppend(&line, entry.retries);
+  }
   if (!entry.last_error.empty()) absl::StrAppend(&line, " (last: ", entry.last_error, ")");
   if (entry.gives_up_at < now) {
     absl::StrAppend(&line, ", the last one");
@@ -130,7 +156,12 @@ void NetworkWaits::Say(absl::string_view line) {
 }
 
 NetworkWait::NetworkWait(NetworkWaits* waits, std::string what, double gives_up_in_seconds)
-    : waits_(waits), id_(waits->Begin(std::move(what), gives_up_in_seconds)) {}
+    : waits_(waits), id_(waits->Begin(std::move(what), gives_up_in_seconds, "")) {}
+
+NetworkWait::NetworkWait(NetworkWaits* waits, std::string what, std::string retries)
+    : waits_(waits),
+      id_(waits->Begin(std::move(what), std::numeric_limits<double>::infinity(),
+                       std::move(retries))) {}
 
 NetworkWait::~NetworkWait() { waits_->End(id_); }
 
@@ -143,15 +174,7 @@ void NetworkWait::SetAttempt(int number, std::string last_error, double gives_up
   entry.gives_up_at = now + gives_up_in_seconds;
 }
 
-void NetworkWait::Received(int64_t bytes) {
-  std::lock_guard lock(waits_->mutex_);
-  NetworkWaits::Entry& entry = waits_->waits_.at(id_);
-  entry.bytes += bytes;
-  if (entry.bytes < kProgressBytes) return;
-  entry.bytes = 0;
-  entry.since = waits_->clock_->Seconds();
-  entry.report_at = entry.since + NetworkWaits::kFirstReportSeconds;
-}
+void NetworkWait::Received(int64_t bytes) { waits_->Received(id_, bytes); }
 
 void NetworkWait::MadeProgress() { Received(kProgressBytes); }
 

@@ -1,6 +1,6 @@
 // Reports waits on the network: whatever waits longer than 5 seconds says on stderr what it waits
 // for, at which attempt, and when it gives up; then again every 30 seconds, and once when it is
-// over.
+// over or bytes come again.
 //
 //   NetworkWait wait(NetworkWaits::Default(), "open 'gs://b/x'");  // begins
 //   wait.SetAttempt(2, "HTTP status 503", /*gives_up_in_seconds=*/47);
@@ -52,12 +52,16 @@ class NetworkWaits {
     int attempt = 1;
     std::string last_error = {};
     double gives_up_at = std::numeric_limits<double>::infinity();
+    std::string retries = {};
     bool reported = false;
   };
 
-  uint64_t Begin(std::string what, double gives_up_in_seconds);
+  uint64_t Begin(std::string what, double gives_up_in_seconds, std::string retries);
   void End(uint64_t id);
+  void Received(uint64_t id, int64_t bytes);
   void Say(absl::string_view line);
+  // That a wait which was reported is over; "" when it was not.
+  static std::string EndOf(Entry& entry, double now);
   std::string Describe(const Entry& entry, double now, int others) const;
   void StartThread();
 
@@ -77,6 +81,8 @@ class NetworkWait {
   // `what` completes "cannot ...": "open 'gs://b/x'". Names no secrets.
   NetworkWait(NetworkWaits* waits, std::string what,
               double gives_up_in_seconds = std::numeric_limits<double>::infinity());
+  // Of something that retries by itself: `retries` says how, in place of attempts.
+  NetworkWait(NetworkWaits* waits, std::string what, std::string retries);
   ~NetworkWait();
   NetworkWait(const NetworkWait&) = delete;
   NetworkWait& operator=(const NetworkWait&) = delete;

@@ -55,6 +55,12 @@ TEST_F(NetworkWaitReports, SayWhatIsWaitedForAtWhichAttemptAndUntilWhen) {
               ElementsAre("no longer waiting for the network to open 'gs://b/x' (after 35 s)"));
 }
 
+TEST_F(NetworkWaitReports, SayHowAClientRetriesByItself) {
+  const NetworkWait wait(&waits_, "publish 's3://b/x'", std::string("retried for up to 80 s"));
+  EXPECT_THAT(After(6), ElementsAre("waiting for the network to publish 's3://b/x': 6 s so far, "
+                                    "retried for up to 80 s"));
+}
+
 TEST_F(NetworkWaitReports, AreOneLineForManyRequests) {
   std::vector<std::unique_ptr<NetworkWait>> waits;
   for (int i = 0; i < 64; ++i) {
@@ -64,6 +70,15 @@ TEST_F(NetworkWaitReports, AreOneLineForManyRequests) {
   EXPECT_THAT(After(6), ElementsAre(testing::AllOf(HasSubstr("read 0:"),
                                                    HasSubstr("63 other requests wait as well"))));
   EXPECT_THAT(After(1), IsEmpty());
+}
+
+TEST_F(NetworkWaitReports, EndWhenBytesComeAgain) {
+  NetworkWait wait(&waits_, "read");
+  EXPECT_THAT(After(7), ElementsAre(HasSubstr("7 s so far")));
+  lines_.clear();
+  wait.Received(64 << 10);
+  EXPECT_THAT(lines_, ElementsAre("no longer waiting for the network to read (after 7 s)"));
+  EXPECT_THAT(After(4), IsEmpty());
 }
 
 TEST_F(NetworkWaitReports, BeginAnewWithProgressButNotWithATrickle) {

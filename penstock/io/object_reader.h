@@ -1,6 +1,6 @@
 // Objects of a storage service, looked at, listed and read over HttpClient. What is particular to a
-// service is in a subclass (gcs_reader.h, s3_reader.h): how a request looks, and how an answer tells
-// the version.
+// service is in a subclass (gcs_reader.h, s3_reader.h): how a request looks, and how an answer
+// tells the version.
 //
 // Every range names the version it wants, so that bytes of two versions never mix. Every operation
 // is tried again as http_retry.h says, a range from the byte where it broke; a range of which all
@@ -14,8 +14,8 @@
 //   - NotFound is said only after a second look: the service itself said 404, and its listing of
 //     names, asked then, does not have the name. (Where the listing is forbidden, the service's own
 //     404 is believed.) A missing bucket is asked for twice.
-//   - Credentials that are refused (401; S3's codes for expired or unknown keys) are renewed and the
-//     operation tried once more; then it is Unauthenticated. 403 is PermissionDenied.
+//   - Credentials that are refused (401; S3's codes for expired or unknown keys) are renewed and
+//     the operation tried once more; then it is Unauthenticated. 403 is PermissionDenied.
 #pragma once
 
 #include <atomic>
@@ -93,8 +93,9 @@ class ObjectReader {
   virtual bool Reauthorize(const std::string& refused_authorization) = 0;
 
   // Fills range.out. `done` is called once, on a thread of the client, and must not wait. Errors:
-  // those of file_system.h; OutOfRange when the range begins at the end or behind it. NotFound, which
-  // comes only where the object's version is empty, is a 404 of whatever answered: Find looks again.
+  // those of file_system.h; OutOfRange when the range begins at the end or behind it. NotFound,
+  // which comes only where the object's version is empty, is a 404 of whatever answered: Find looks
+  // again.
   void Read(const StoredObject& object, ObjectRange range,
             std::function<void(ObjectRangeEnd)> done);
 
@@ -114,8 +115,8 @@ class ObjectReader {
       std::function<HttpRequest(const StoredObject& object, int64_t begin, int64_t end)>;
   // May wait for the network, for whoever has to be asked for credentials.
   virtual absl::StatusOr<RangeRequest> MakeRangeRequest() = 0;
-  // The request that Find makes, called for each attempt, and what its good answer says; nothing when
-  // it is no answer of the service.
+  // The request that Find makes, called for each attempt, and what its good answer says; nothing
+  // when it is no answer of the service.
   virtual absl::StatusOr<HttpRequest> FindRequest(const Uri& uri) = 0;
   virtual std::optional<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) = 0;
   // The same of ListPage.

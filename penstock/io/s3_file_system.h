@@ -1,5 +1,5 @@
-// s3:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and everything
-// else as another file system does it (arrow_file_system.h).
+// s3:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and
+// everything else as another file system does it (arrow_file_system.h).
 //
 //   Options: region, endpoint_override and scheme are heeded; a URI with an option of TLS
 //   (tls_ca_file_path, ...) is read by the other file system.

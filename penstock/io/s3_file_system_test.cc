@@ -79,9 +79,12 @@ class S3Questions : public testing::Test {
   base::FakeClock clock_;
   const std::shared_ptr<FileSystem> fs_ =
       MakeS3FileSystem(MakeMemoryFileSystem(),
-                       {.http = {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& w) {
-                                   if (w.active == 0 && std::isfinite(w.seconds) && w.seconds > 0) {
-                                     clock_.Advance(w.seconds);
+                       {.http = {.threads = 1,
+                                 .clock = &clock_,
+                                 .before_wait = [this](const HttpClientOptions::Wait& wait) {
+                                   if (wait.active == 0 && std::isfinite(wait.seconds) &&
+                                       wait.seconds > 0) {
+                                     clock_.Advance(wait.seconds);
                                    }
                                  }}});
 };

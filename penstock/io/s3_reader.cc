@@ -25,10 +25,12 @@ bool IsS3Error(const HttpAnswer& answer) {
   return !answer.request_id.empty() || !S3CodeOf(answer).empty();
 }
 
-// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An answer to HEAD has no code.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An answer to HEAD has no
+// code, and 400 is what HEAD with an expired key gets.
 bool RefusesS3Key(const HttpAnswer& answer) {
   const std::string code = S3CodeOf(answer);
-  return answer.status == 401 || code == "ExpiredToken" || code == "InvalidToken" ||
+  return answer.status == 401 || (answer.status == 400 && answer.body.empty()) ||
+         code == "ExpiredToken" || code == "InvalidToken" ||
          code == "TokenRefreshRequired" || code == "InvalidAccessKeyId";
 }
 

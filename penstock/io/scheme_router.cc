@@ -63,7 +63,8 @@ class SchemeRouter : public FileSystem {
     const std::string what =
         uri.scheme.empty() ? "is a local path, and this file system has none"
                            : absl::StrCat("has the scheme '", uri.scheme, "', which is not known");
-    return absl::InvalidArgumentError(absl::StrCat("'", DisplayName(text), "' ", what, "; known are ", Known()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", DisplayName(text), "' ", what, "; known are ", Known()));
   }
 
   // "local paths, file://, gs://".

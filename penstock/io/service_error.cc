@@ -2,18 +2,33 @@
 
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace penstock::io {
 
+namespace {
+
+// What a service says, which may be anything: some of it, on one line, without control characters.
+std::string OneLine(absl::string_view text) {
+  constexpr size_t kMost = 1000;
+  const bool is_cut = text.size() > kMost;
+  std::string line = absl::StrJoin(
+      absl::StrSplit(text.substr(0, kMost), absl::ByAnyChar("\r\n"), absl::SkipWhitespace()), " ");
+  for (char& c : line) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
+  }
+  return is_cut ? line + "..." : line;
+}
+
+}  // namespace
+
 absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::string_view doing,
                           const Uri& uri) {
   const std::string what = absl::StrCat("cannot ", doing, " '", DisplayUri(uri), "': ");
-  // What the service says, on one line.
-  const std::string said =
-      absl::StrJoin(absl::StrSplit(text, absl::ByAnyChar("\r\n"), absl::SkipWhitespace()), " ");
+  const std::string said = OneLine(text);
   switch (code) {
     case absl::StatusCode::kNotFound:
       return absl::Status(code, absl::StrCat(what, "it, or its bucket, does not exist"));

@@ -56,7 +56,9 @@ absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& sc
   for (const StepEntry& entry : scan.entries) {
     if (entry.kind != StepEntry::Kind::kUnfinished) continue;
     if (newest != nullptr && entry.step < newest->step) continue;
-    for (const std::string& uri : entry.unnamed) absl::StrAppend(&names, "\n  ", uri);
+    for (const std::string& uri : entry.unnamed) {
+      absl::StrAppend(&names, "\n  ", io::DisplayName(uri));
+    }
   }
   if (names.empty()) return status;
   return absl::ResourceExhaustedError(
@@ -75,8 +77,10 @@ CheckpointManager::~CheckpointManager() = default;
 absl::Status CheckpointManager::CheckOptions() const {
   if (folder_.empty()) return absl::InvalidArgumentError("the folder of checkpoints has no name");
   if (options_.keep >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      folder_, ": keep is the number of checkpoints that stay, at least 1; got ", options_.keep));
+  return absl::InvalidArgumentError(
+      absl::StrCat(io::DisplayName(folder_),
+                   ": keep is the number of checkpoints that stay, at least 1; got ",
+                   options_.keep));
 }
 
 absl::StatusOr<CheckpointScan> CheckpointManager::Look() {
@@ -100,7 +104,8 @@ absl::StatusOr<CheckpointList> CheckpointManager::List() {
 absl::StatusOr<Checkpoint> CheckpointManager::ReadOnce(int64_t step) {
   const absl::StatusOr<Manifest> manifest = ReadManifest(fs_, folder_, step);
   if (absl::IsNotFound(manifest.status())) {
-    return absl::NotFoundError(absl::StrCat(folder_, ": there is no checkpoint of step ", step));
+    return absl::NotFoundError(
+        absl::StrCat(io::DisplayName(folder_), ": there is no checkpoint of step ", step));
   }
   if (!manifest.ok()) return manifest.status();
   Checkpoint checkpoint{.step = step, .state = manifest->state, .score = manifest->score};
@@ -145,29 +150,32 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
   }
   if (found) return restored;
   if (restored.skipped.empty()) {
-    return absl::NotFoundError(absl::StrCat(folder_, ": there is no checkpoint"));
+    return absl::NotFoundError(
+        absl::StrCat(io::DisplayName(folder_), ": there is no checkpoint"));
   }
   std::string reasons;
   for (const DamagedCheckpoint& skipped : restored.skipped) {
     absl::StrAppend(&reasons, "\n  step ", skipped.step, ": ", skipped.why.message());
   }
   return absl::DataLossError(
-      absl::StrCat(folder_, ": every checkpoint in it is corrupt:", reasons));
+      absl::StrCat(io::DisplayName(folder_), ": every checkpoint in it is corrupt:", reasons));
 }
 
 absl::Status CheckpointManager::CheckMayPublish(const CheckpointScan& scan, int64_t step) const {
   const StepEntry* newest = scan.NewestWhole();
   if (newest != nullptr && newest->step > step) {
     return absl::FailedPreconditionError(absl::StrCat(
-        folder_, ": step ", step, " is older than the existing checkpoint of step ", newest->step,
+        io::DisplayName(folder_), ": step ", step,
+        " is older than the existing checkpoint of step ", newest->step,
         ", which the next start would resume from. Use another folder, or remove the newer ones "
         "first"));
   }
   const StepEntry* same = scan.Find(step);
   if (same != nullptr && same->linked) {
     return absl::FailedPreconditionError(absl::StrCat(
-        StepFolder(folder_, step), ": is a symbolic link, and no checkpoint is written through a "
-                                   "link; replace it by a copy of what it points to"));
+        io::DisplayName(StepFolder(folder_, step)),
+        ": is a symbolic link, and no checkpoint is written through a "
+        "link; replace it by a copy of what it points to"));
   }
   return absl::OkStatus();
 }
@@ -237,7 +245,8 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
                                                   std::optional<double> score) {
   if (last_ == nullptr || last_->step != step) {
     return absl::FailedPreconditionError(absl::StrCat(
-        folder_, ": the checkpoint of step ", step, " was not the last one saved by this run"));
+        io::DisplayName(folder_), ": the checkpoint of step ", step,
+        " was not the last one saved by this run"));
   }
   Manifest manifest = *last_;
   manifest.state = std::move(state);
@@ -249,8 +258,10 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
   if (present == nullptr || present->kind != StepEntry::Kind::kWhole || present->linked ||
       !SameFiles(present->manifest, manifest)) {
     return absl::AbortedError(absl::StrCat(
-        StepFolder(folder_, step), ": was changed or removed since it was saved; one process at a "
-                                   "time may write checkpoints into ", folder_));
+        io::DisplayName(StepFolder(folder_, step)),
+        ": was changed or removed since it was saved; one process at a time may write checkpoints "
+        "into ",
+        io::DisplayName(folder_)));
   }
   PENSTOCK_RETURN_IF_ERROR(Publish(manifest));
   return CleanUpAfter(manifest);

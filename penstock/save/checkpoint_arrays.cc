@@ -80,7 +80,7 @@ absl::StatusOr<Weights> ReadSummed(io::FileSystem& fs, absl::string_view uri,
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
   if (file->size() != expected.bytes) {
     return absl::DataLossError(
-        absl::StrCat(uri, ": has ", file->size(), " bytes instead of ", expected.bytes));
+        absl::StrCat(file->uri(), ": has ", file->size(), " bytes instead of ", expected.bytes));
   }
   auto sum = std::make_shared<RunningSum>();
   PENSTOCK_ASSIGN_OR_RETURN(

@@ -15,7 +15,12 @@ CannedServer::CannedServer(std::string answer)
     : CannedServer(std::vector<std::string>{std::move(answer)}) {}
 
 CannedServer::CannedServer(std::vector<std::string> answers)
-    : answers_(std::move(answers)),
+    : CannedServer([answers = std::move(answers), next = size_t{0}](const std::string&) mutable {
+        return answers[std::min(next++, answers.size() - 1)];
+      }) {}
+
+CannedServer::CannedServer(std::function<std::string(const std::string& question)> answer)
+    : answer_(std::move(answer)),
       listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       thread_(1, "canned-server") {
   sockaddr_in address{};
@@ -42,27 +47,24 @@ std::vector<std::string> CannedServer::questions() const {
 
 void CannedServer::Serve() {
   std::vector<FileDescriptor> silent;
-  size_t answered = 0;
   while (!stopping_) {
     FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid()) continue;
-    const std::string& answer = answers_[std::min(answered, answers_.size() - 1)];
-    if (answer.empty()) {
-      ++answered;
-      silent.push_back(std::move(client));
-      continue;
-    }
     // The questions of these tests come in one piece.
     char question[16384];
     const ssize_t n = ::recv(client.get(), question, sizeof(question), 0);
-    if (n > 0) {
-      ++answered;
-      {
-        std::lock_guard lock(mutex_);
-        questions_.emplace_back(question, n);
-      }
-      ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    if (n <= 0) continue;
+    const std::string text(question, n);
+    {
+      std::lock_guard lock(mutex_);
+      questions_.push_back(text);
     }
+    const std::string answer = answer_(text);
+    if (answer.empty()) {
+      silent.push_back(std::move(client));
+      continue;
+    }
+    ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   }
 }
 

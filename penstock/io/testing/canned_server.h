@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ class CannedServer {
   explicit CannedServer(std::string answer);
   // One answer after the other, then the last one for ever.
   explicit CannedServer(std::vector<std::string> answers);
+  // The answer to each question, its head and body.
+  explicit CannedServer(std::function<std::string(const std::string& question)> answer);
   ~CannedServer();
 
   int port() const { return port_; }
@@ -27,7 +30,7 @@ class CannedServer {
  private:
   void Serve();
 
-  const std::vector<std::string> answers_;
+  const std::function<std::string(const std::string& question)> answer_;
   FileDescriptor listening_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -1,6 +1,6 @@
-// A storage service of a test's own on a loopback port: it serves and lists objects as the JSON API of
-// Google Cloud Storage does, for reading only, and does wrong what the test's script says, which a real
-// emulator never does. It counts what it was asked.
+// A storage service of a test's own on a loopback port: it serves and lists objects as the JSON API
+// of Google Cloud Storage does, for reading only, and does wrong what the test's script says, which
+// a real emulator never does. It counts what it was asked.
 //
 //   ScriptedGcs gcs;
 //   gcs.Put("file", bytes);
