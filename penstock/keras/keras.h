@@ -300,7 +300,9 @@ class Model {
   absl::StatusOr<std::vector<base::Array>> PredictAll(const ArraysArg& x, int64_t batch_size = 32);
 
   // The model as a layer of another: its variables are "<name>/<layer>/...". The other model draws
-  // its weights anew; SetWeights gives it these.
+  // its weights anew; SetWeights gives it these. Layers that both models call are one layer of the
+  // other model, with one set of variables (nn/network.h). SetTrainable(false) on what it returns
+  // freezes the layers in models that are compiled with it afterwards, and in no other.
   nn::Layer AsLayer() const { return nn::Nested(network_); }
   // The same layers anew, with no weights: keras.models.clone_model.
   absl::StatusOr<Model> Clone() const;

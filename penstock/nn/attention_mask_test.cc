@@ -96,6 +96,18 @@ TEST(AttentionMask, BatchNormalizationOfMaskedStepsIsFiniteIn16Bits) {
   ExpectAsInFloat32(BatchNormalization());
 }
 
+TEST(AttentionMask, BatchNormalizationOfEachStepLeavesMaskedStepsOut) {
+  const std::vector<Array> want = OutputAndGradients(BatchNormalization(), "float32");
+  const std::vector<Array> got =
+      OutputAndGradients(TimeDistributed(BatchNormalization()), "float32");
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (int64_t k = 0; k < want[i].num_elements(); ++k) {
+      ASSERT_NEAR(got[i].values<float>()[k], want[i].values<float>()[k], 1e-4) << i << " " << k;
+    }
+  }
+}
+
 // 300 and more steps are no number of bfloat16, their sum none of float16.
 TEST(AttentionMask, MeansOfManyRealStepsAreExactIn16Bits) {
   constexpr int64_t kMany = 1001;

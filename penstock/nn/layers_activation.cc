@@ -111,9 +111,13 @@ struct SoftmaxLayer : LayerOf<SoftmaxOptions> {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
     const AxisList& axes = options_.axis;
-    if (axes.size() == 1) return ir::Softmax(x, axes[0]);
+    Value wide = ir::Convert(x, base::BitWidth(x.dtype()) < 32 ? DType::kF32 : x.dtype());
+    // A mask of the very elements, as Keras; -1e9 is none of float16.
+    if (const Value mask = ctx.input_mask(); mask.valid() && mask.shape() == x.shape()) {
+      wide = ir::Select(mask, wide, ir::SplatLike(wide, -1e9));
+    }
+    if (axes.size() == 1) return ir::Convert(ir::Softmax(wide, axes[0]), x.dtype());
     // Over several axes: exp(x - log sum exp x), as Keras.
-    const Value wide = ir::Convert(x, base::BitWidth(x.dtype()) < 32 ? DType::kF32 : x.dtype());
     return ir::Convert(ir::Exp(wide - ir::LogSumExp(wide, axes, /*keep_dims=*/true)), x.dtype());
   }
 };

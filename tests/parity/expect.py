@@ -154,8 +154,9 @@ def call_layer(layer, spec, training, trainable, others, inputs, masks):
         penalty = sum(layer.losses, jnp.float32(0))
     new = [scope.get_current_value(v) for v in layer.non_trainable_variables]
     # The mask of the softmax within attention stays on its scores; it is none of their steps.
-    output_masks = [m if m is None or m.shape == y.shape[:m.ndim] else None
-                    for y, m in zip(outputs, map(backend.get_keras_mask, outputs))]
+    scores = len(outputs) > 1 and "Attention" in spec["class"]
+    output_masks = [None if m is None or m.shape != y.shape[:m.ndim] or (scores and i > 0) else m
+                    for i, (y, m) in enumerate(zip(outputs, map(backend.get_keras_mask, outputs)))]
     return outputs, output_masks, new, penalty
 
 
@@ -426,6 +427,8 @@ def add_training(expected, spec):
     if "class_weight" in spec:
         given["class_weight"] = {int(number): weight for number, weight in spec["class_weight"].items()}
     history = model.fit(x, y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0, **given).history
+    if not all(np.isfinite(value[0]) for value in history.values()):
+        raise FloatingPointError(f"Keras trains to NaN: {spec['name']}")
     tensors.update({f"history/{key}": value[0] for key, value in history.items()})
     tensors.update({f"new/{v.path}": v.numpy() for v in model.weights})
     tensors["predictions"] = model.predict(x, batch_size=BATCH, verbose=0)
@@ -435,7 +438,8 @@ def add_training(expected, spec):
     expected.add("training", spec["name"], tensors, layers=spec["layers"], batch=BATCH, metrics=spec["metrics"],
                  class_weight=spec.get("class_weight", {}), input_dtype=spec.get("dtype", "float32"),
                  optimizer=described(*spec["optimizer"]),
-                 loss={"name": loss.name, "config": spec["loss"][1]})
+                 loss={"name": loss.name, "config": spec["loss"][1]},
+                 **({"tolerance": spec["tolerance"]} if "tolerance" in spec else {}))
 
 
 # ---- All of them ----
@@ -444,7 +448,8 @@ ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
 
 
 def run_together(functions, arguments, refused):
-    """Each function of its arguments, by one program; each by its own if that fails, and None for what `refused` takes."""
+    """Each function of its arguments, by one program; if that fails, each by its own, and None where `refused` takes
+    the error."""
     try:
         return jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])(arguments)
     except Exception as error:

@@ -1,4 +1,4 @@
-from layer_row import IMAGE, SEQUENCE, layer, mixed
+from layer_row import IMAGE, SEQUENCE, layer, mixed, mixed_half
 
 ACTIVATIONS = (
     "linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "softsign",
@@ -42,6 +42,9 @@ ROWS = [
     layer("ELU", {}, (3, 5)),
     layer("ELU", {"alpha": 0.5}, IMAGE),
     mixed("ELU", {"alpha": 2.0}, IMAGE),
+    layer("Softmax", {}, (4, 6), masks=["right"]),
+    layer("Softmax", {"axis": 1}, (4, 6), masks=["none"], why="all is masked"),
+    mixed_half("Softmax", {}, (4, 6), masks=["holes"]),
     layer("Softmax", {}, (3, 5)),
     layer("Softmax", {"axis": 1}, (3, 5, 2)),
     layer("Softmax", {"axis": -2}, (3, 2, 5, 4)),

@@ -65,7 +65,7 @@ void CompareLogs(const Row& row, const std::string& prefix, const keras::Logs& l
       continue;
     }
     const auto got = base::Array::Scalar<float>(static_cast<float>(*found));
-    const std::string text = Difference(what, got, want, kTolerance);
+    const std::string text = Difference(what, got, want, row.tolerance());
     if (!text.empty()) absl::StrAppend(differences, text, "\n");
   }
 }
@@ -111,12 +111,12 @@ absl::StatusOr<std::string> CheckTraining(const Row& row) {
   PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays weights, model.GetWeights());
   for (const auto& [name, got] : weights) {
     const base::Array& want = row.Get("new/" + KerasName(row, "new/", name));
-    const std::string text = Difference(name, got, want, kTolerance);
+    const std::string text = Difference(name, got, want, row.tolerance());
     if (!text.empty()) absl::StrAppend(&differences, text, "\n");
   }
   PENSTOCK_ASSIGN_OR_RETURN(const base::Array predictions, model.Predict(x, batch));
   const std::string text =
-      Difference("predictions", predictions, row.Get("predictions"), kTolerance);
+      Difference("predictions", predictions, row.Get("predictions"), row.tolerance());
   if (!text.empty()) absl::StrAppend(&differences, text, "\n");
   PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs evaluated,
                             model.Evaluate(x, y, {.batch_size = batch}));
