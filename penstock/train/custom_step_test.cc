@@ -1,4 +1,6 @@
 // Steps of one's own: what they minimise, measure, and what is said when they are wrong.
+#include <stdexcept>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -67,6 +69,70 @@ TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
   EXPECT_EQ(*first.Get("real"), 1);  // padding does not count
   EXPECT_LT(*last.Get("penalty"), *first.Get("penalty") / 10);
   EXPECT_EQ(*(*trainer)->Evaluate(Data())->Get("real"), 1);
+}
+
+// As a critic's step, which calls the network on real and on generated examples.
+TEST(CustomStep, ASecondCallGoesOnFromTheFirstOnesAverages) {
+  std::vector<NamedArrays> weights;
+  for (const int calls : {1, 2}) {
+    const CustomStep custom{[=](const StepContext& step) {
+      StepResult result = Crossentropy(step);
+      if (calls == 2) result.loss = Crossentropy(step).loss;
+      return result;
+    }};
+    auto trainer = Make(custom, 1, /*batch_norm=*/true);
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const data::Dataset one = data::Dataset::FromArrays(testing::Points(8)).Batch(8);
+    ASSERT_TRUE((*trainer)->Fit(one, {.epochs = 1}).ok());
+    weights.push_back(*(*trainer)->Weights());
+  }
+  // m moves from 0 to (1 - d) x, then on to (1 - d^2) x = (1 + d) (1 - d) x, d being the momentum.
+  constexpr double kMomentum = 0.9;
+  int found = 0;
+  for (const auto& [name, once] : weights[0]) {
+    if (name.find("moving_mean") == std::string::npos) continue;
+    const Array& twice = *weights[1].Find(name);
+    for (int64_t i = 0; i < once.num_elements(); ++i) {
+      EXPECT_NEAR(twice.data<float>()[i], (1 + kMomentum) * once.data<float>()[i], 1e-6);
+      found += once.data<float>()[i] != 0;
+    }
+  }
+  EXPECT_GT(found, 0);
+}
+
+TEST(CustomStep, EachCallDrawsRandomNumbersOfItsOwn) {
+  auto strategy = Strategy::Create(runtime::TestClient(1), {.replicas = 1});
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  const CustomStep difference{[](const StepContext& step) -> StepResult {
+                                const ir::Value a = step.apply(step.inputs)[0],
+                                                b = step.apply(step.inputs)[0];
+                                const ir::Value differs = ir::ReduceSum(ir::Abs(a - b), {1});
+                                return {.loss = differs, .measured = {differs}};
+                              },
+                              {"differs"}};
+  const auto trainer = Trainer::Create(
+      {.objective = {.network =
+                         nn::Network({x}, {nn::Dense({.units = 3})(nn::Dropout({.rate = 0.5})(x))}),
+                     .targets = {{.loss = nn::SparseCategoricalCrossentropy({})}},
+                     .optimizer = nn::SGD({.learning_rate = 0.1}),
+                     .custom = difference},
+       .strategy = *strategy,
+       .columns = {.inputs = {"x"}, .labels = {"y"}},
+       .seed = 3});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto history = (*trainer)->Fit(Data(), {.epochs = 1});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_GT(*history->epochs[0].Get("differs"), 0);
+}
+
+TEST(CustomStep, AStepThatThrowsIsAnError) {
+  auto trainer = Make(CustomStep{
+      [](const StepContext&) -> StepResult { throw std::runtime_error("no such file"); }});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto history = (*trainer)->Fit(Data(), {.epochs = 1});
+  EXPECT_EQ(history.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(history.status().message()), HasSubstr("threw an exception: no such"));
 }
 
 TEST(CustomStep, WhatIsWrongWithItIsSaid) {

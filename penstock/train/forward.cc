@@ -92,6 +92,9 @@ Value WeighedSum(const Objective& objective, const Values& losses) {
   return sum;
 }
 
+// Folded into the key of a custom step's second call of the network; no layer has such a number.
+constexpr uint32_t kLaterCalls = 0x61707000;
+
 // The user's own step instead of the targets' losses.
 Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyOptions& options,
                   const Values& variables, const Batch& batch) {
@@ -103,10 +106,16 @@ Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyO
                       .weights = batch.weights,
                       .mask = batch.mask,
                       .key = options.key};
+  // Each call goes on from what the calls before assigned, and draws random numbers of its own.
+  Values current = variables;
+  nn::ApplyOptions next = options;
+  uint32_t calls = 0;
   context.apply = [&](const Values& inputs) {
     absl::flat_hash_map<int, Value> before = std::move(forward.network.assigned);
-    forward.network = objective.network.Apply(options, variables, inputs);
+    forward.network = objective.network.Apply(next, current, inputs);
+    for (const auto& [index, value] : forward.network.assigned) current[index] = value;
     forward.network.assigned.insert(before.begin(), before.end());
+    if (options.key.valid()) next.key = ir::FoldIn(options.key, kLaterCalls + calls++);
     return forward.network.outputs;
   };
   StepResult result;

@@ -40,8 +40,9 @@ struct StepContext {
   ir::Values weights;  // f32[rows] for each target; 0 for padding
   ir::Value mask;      // f32[rows], 1 for real rows, 0 for padding
   ir::Value key;       // this step's and replica's own; invalid in evaluation
-  // The network's outputs for these inputs. Variables are the same in every call; what layers
-  // assign (moving averages) is that of the last call.
+  // The network's outputs for these inputs. Weights are the same in every call; state that layers
+  // assign (moving averages) goes on from one call to the next, as of a layer that is called twice.
+  // Each call draws random numbers of its own.
   std::function<ir::Values(const ir::Values& inputs)> apply = nullptr;
 };
 struct StepResult {
