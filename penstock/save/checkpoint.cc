@@ -114,6 +114,7 @@ absl::StatusOr<Checkpoint> CheckpointManager::ReadOnce(int64_t step) {
                               ReadArrays(fs_, StepFolder(folder_, step), file));
     for (const auto& [name, array] : weights.arrays) checkpoint.arrays.Append(name, array);
   }
+  last_ = std::make_unique<Manifest>(*manifest);
   return checkpoint;
 }
 
@@ -246,7 +247,7 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
   if (last_ == nullptr || last_->step != step) {
     return absl::FailedPreconditionError(absl::StrCat(
         io::DisplayName(folder_), ": the checkpoint of step ", step,
-        " was not the last one saved by this run"));
+        " is not the last one that was saved or read"));
   }
   Manifest manifest = *last_;
   manifest.state = std::move(state);

@@ -128,9 +128,9 @@ class CheckpointManager {
   // from; say RemoveNewerThan first. After any other error the earlier checkpoints are as they were.
   absl::StatusOr<Saved> Save(const Checkpoint& checkpoint);
 
-  // Publishes another state and score for the checkpoint that Save published last, whose arrays stay
-  // as they are; then removes those that are not kept. For what is known only later, as the score of
-  // a validation. FAILED_PRECONDITION when it was not this manager that saved `step` last.
+  // Publishes another state and score for the checkpoint that was saved or read last, whose arrays
+  // stay as they are; then removes those that are not kept. For what is known only later, as the
+  // score of a validation. FAILED_PRECONDITION when this manager neither saved nor read `step` last.
   absl::StatusOr<Saved> Annotate(int64_t step, std::string state, std::optional<double> score);
 
   // What is there. Looks at manifests and sizes, reads no arrays.
@@ -164,7 +164,7 @@ class CheckpointManager {
   std::string folder_;
   CheckpointOptions options_;
   std::set<int64_t> unreadable_;    // steps whose checksums ReadLatest found to be wrong
-  std::unique_ptr<Manifest> last_;  // that this manager published
+  std::unique_ptr<Manifest> last_;  // that this manager published or read
 };
 
 }  // namespace penstock::save

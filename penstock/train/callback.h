@@ -1,7 +1,10 @@
 // What may happen between steps. A callback sees the numbers and may ask the training to stop; an
 // error it returns ends the training with that error.
 //
-// Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochEnd)*  TrainEnd
+// Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
+// Validation is between EpochTrained and EpochEnd. A training that is resumed within an epoch calls
+// EpochBegin for it again, with the steps that were done; one that is resumed where an epoch's steps
+// were done goes on with its validation and EpochEnd.
 // Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
 // later steps are already on the device. With several steps in an execution it is called for the
 // last of them.
@@ -53,7 +56,8 @@ class Run {
   virtual ~Run() = default;
   // Ends the training after this callback; the first reason is kept for the History.
   virtual void Stop(std::string reason) = 0;
-  // The whole state by name, as of the last finished step; waits for the device.
+  // The whole state by name, as of the last finished step; waits for the device. Under "run/" are
+  // the arrays of callbacks (SaveArrays) and the history.
   virtual absl::StatusOr<base::NamedArrays> State() = 0;
   // Only variables of the network, or back again.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
@@ -64,9 +68,11 @@ class Run {
   // In TrainEnd: whether the training ended with an error.
   virtual bool failed() const { return false; }
   // What a checkpoint must hold besides the state, to go on from here: the position in the data,
-  // the history so far, the state of every callback. JSON.
+  // the state of every callback, a description of the model. JSON.
   virtual std::string Progress() = 0;
-  // Goes on from there; only in TrainBegin.
+  // Goes on from there; only in TrainBegin. FAILED_PRECONDITION when it is the state of another
+  // model, optimizer, seed or, within a pass, pipeline. Callbacks are matched by their state_name;
+  // those that the checkpoint does not know begin anew.
   virtual absl::Status Resume(const base::NamedArrays& state, absl::string_view progress) = 0;
   virtual int64_t examples_per_step() const = 0;
   // Steps of one epoch; -1 while the first epoch has not shown it.
@@ -81,6 +87,9 @@ class Callback {
   virtual ~Callback() = default;
   // In traces. By default that of its class: "EarlyStopping" of EarlyStoppingCallback.
   virtual std::string name() const;
+  // Under which a checkpoint keeps what Save and SaveArrays return. Callbacks of the same name are
+  // told apart by their order.
+  virtual std::string state_name() const { return name(); }
   // The profile that it asks for (profile_options.h); null: none. FitOptions.profile goes first.
   virtual const ProfileOptions* profile() const { return nullptr; }
   // Before a program is compiled whose name was compiled before: `why` says in one line what is
@@ -102,6 +111,9 @@ class Callback {
   virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
   // `logs` are the running means of this epoch.
   virtual absl::Status BatchEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
+  // The epoch's last step is done, nothing has been validated. What a checkpoint made here cannot
+  // lose is the epoch's work.
+  virtual absl::Status EpochTrained(Run&, const Position&) { return absl::OkStatus(); }
   virtual absl::Status EpochEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
   // Also after an error or a stop.
   virtual absl::Status TrainEnd(Run&) { return absl::OkStatus(); }
@@ -112,12 +124,18 @@ class Callback {
   // Whether the training must stop at the first number that is not finite, with the state still
   // good.
   virtual bool StopsOnNan() const { return false; }
-  // Called after the others: its checkpoint then holds what they have become in this step.
+  // Called after the others in each step: its checkpoint then holds what they have become.
   virtual bool GoesLast() const { return false; }
   // What it must know again when the training is resumed. JSON; empty: nothing.
   virtual std::string Save() const { return ""; }
   virtual absl::Status Restore(absl::string_view saved) {
     (void)saved;
+    return absl::OkStatus();
+  }
+  // Arrays among it. They are restored before Restore is called; none when none were saved.
+  virtual base::NamedArrays SaveArrays() const { return {}; }
+  virtual absl::Status RestoreArrays(const base::NamedArrays& arrays) {
+    (void)arrays;
     return absl::OkStatus();
   }
 };

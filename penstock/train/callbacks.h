@@ -15,13 +15,17 @@ namespace penstock::train {
 // Which way is better for a number.
 enum class Mode { kAuto, kMin, kMax };  // kAuto: max for accuracies, min for the rest
 
-// Saves what a run needs to go on bit for bit, and goes on from it when the run is started again.
+// Saves what a run needs to go on bit for bit, and goes on from it when the run is started again: at
+// the ends of epochs before their validation, which a resumed run does again. Nothing is resumed from
+// another model's checkpoint (an error names both), and none is passed over but a corrupt one, which
+// stays where it is; save/checkpoint.h says what is removed.
 struct CheckpointOptions {
   std::string folder;          // any file system
   int every_epochs = 1;        // 0: not at the ends of epochs
   int64_t every_steps = 0;     // 0: only at the ends of epochs
   int keep = 3;                // the newest so many stay
-  bool resume = true;          // from the newest whole checkpoint in `folder`, if there is one
+  // From the newest whole checkpoint in `folder`, if there is one. False: an error if there is one.
+  bool resume = true;
   std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"
   Mode mode = Mode::kAuto;
   // Removes them all when the training has ended without an error: they were only there to go on.
@@ -42,8 +46,8 @@ struct EarlyStoppingOptions {
 std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {});
 
 // Keras's BackupAndRestore: a Checkpoint that is only there while the training runs. What other
-// callbacks know (the best number of EarlyStopping and ReduceLROnPlateau, the epochs they waited)
-// is in it and comes back with it.
+// callbacks know (the best number and weights of EarlyStopping, the epochs ReduceLROnPlateau waited)
+// is in it and comes back with it, by the callback's name.
 struct BackupAndRestoreOptions {
   std::string backup_dir;         // any file system
   int64_t save_freq = 0;          // so many steps; 0: at the ends of epochs
@@ -79,7 +83,10 @@ struct LambdaCallbackOptions {
 };
 std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
-// One line an epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same columns.
+// One row for each epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same columns.
+// The file is first written when the first epoch begins. A resumed training keeps the rows of the
+// epochs before it and replaces the later ones. A row that cannot be written (a full disk) is a
+// warning on stderr; it is written with the next one.
 struct CsvLoggerOptions {
   std::string path;  // local
   bool append = false;

@@ -222,7 +222,8 @@ TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehin
     EXPECT_EQ(history.ok(), !fails) << history.status();
     EXPECT_EQ(std::filesystem::is_empty(folder), !fails);
   }
-  EXPECT_THAT(epochs, ::testing::ElementsAre(0, 1, 2, 2, 3));
+  // The checkpoint of epoch 1 was made before its end, which is done again.
+  EXPECT_THAT(epochs, ::testing::ElementsAre(0, 1, 2, 1, 2, 3));
   EXPECT_EQ(best_after, 1);
   std::filesystem::remove_all(folder);
 }
@@ -239,6 +240,113 @@ TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
   }
   EXPECT_EQ(Contents(path), "epoch,loss,accuracy\n0,0.5,0.25\n1,1.5,0.25\n");
   std::filesystem::remove(path);
+}
+
+// A resumed run (Position::total_steps > 0) that begins with `epoch`.
+std::string ResumeCsv(const std::string& path, int epoch, bool append,
+                      absl::string_view restored = "") {
+  FakeRun run;
+  auto callback = CsvLogger({.path = path, .append = append});
+  EXPECT_TRUE(callback->TrainBegin(run).ok());
+  if (!restored.empty()) {
+    EXPECT_TRUE(callback->Restore(restored).ok());
+  }
+  const Position at{.epoch = epoch, .step = 1, .total_steps = 9};
+  EXPECT_TRUE(callback->EpochBegin(run, at).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, at, {{"loss", 9}}).ok());
+  EXPECT_TRUE(callback->TrainEnd(run).ok());
+  return Contents(path);
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(CsvLogger, ARefusedResumeLeavesTheFile) {
+  const std::string path = NewPath(".csv");
+  WriteText(path, "epoch,loss\n0,1\n");
+  FakeRun run;
+  auto callback = CsvLogger({.path = path});
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  ASSERT_TRUE(callback->TrainEnd(run).ok());  // another callback's TrainBegin failed
+  EXPECT_EQ(Contents(path), "epoch,loss\n0,1\n");
+  std::filesystem::remove(path);
+}
+
+TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
+  const std::string path = NewPath(".csv");
+  const std::string rows = "epoch,loss\n0,1\n1,2\n2,3\n";
+  for (const bool append : {false, true}) {
+    SCOPED_TRACE(append);
+    WriteText(path, rows);
+    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"),
+              "epoch,loss\n0,1\n1,9\n");
+    // A checkpoint that does not know the file, and a row that a kill cut off.
+    WriteText(path, rows + "3,");
+    EXPECT_EQ(ResumeCsv(path, 2, append), "epoch,loss\n0,1\n1,2\n2,9\n");
+    EXPECT_EQ(ResumeCsv(path, 0, append), "epoch,loss\n0,9\n");
+    // An earlier training in the same file stays.
+    WriteText(path, rows + "0,4\n1,5\n");
+    EXPECT_EQ(ResumeCsv(path, 1, append), rows + "0,4\n1,9\n");
+    // Rows that could not be written before the checkpoint.
+    WriteText(path, rows);
+    EXPECT_EQ(ResumeCsv(path, 2, append, R"({"bytes":15,"pending":"1,7\n"})"),
+              "epoch,loss\n0,1\n1,7\n2,9\n");
+    // The file is gone.
+    WriteText(path, "");
+    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n1,9\n");
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(CsvLogger, AFullDiskIsAWarningAndNoRowIsLostAfterwards) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
+  FakeRun run;
+  auto callback = CsvLogger({.path = "/dev/full"});
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, {.epoch = 0}, {{"loss", 1}}).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, {.epoch = 1}, {{"loss", 2}}).ok());
+  EXPECT_TRUE(callback->TrainEnd(run).ok());
+}
+
+TEST(EarlyStopping, TheBestWeightsComeBackWithTheBestNumber) {
+  const EarlyStoppingOptions options{
+      .monitor = "loss", .patience = 3, .restore_best_weights = true};
+  FakeRun run;
+  auto first = EarlyStopping(options);
+  ASSERT_TRUE(first->TrainBegin(run).ok());
+  run.weights = {{"w", Array::Scalar(7.0f)}};
+  ASSERT_TRUE(first->EpochEnd(run, {.epoch = 0}, {{"loss", 0.5}}).ok());
+
+  auto second = EarlyStopping(options);
+  ASSERT_TRUE(second->TrainBegin(run).ok());
+  ASSERT_TRUE(second->RestoreArrays(first->SaveArrays()).ok());
+  ASSERT_TRUE(second->Restore(first->Save()).ok());
+  run.weights = {{"w", Array::Scalar(8.0f)}};
+  ASSERT_TRUE(second->EpochEnd(run, {.epoch = 1}, {{"loss", 0.6}}).ok());
+  ASSERT_TRUE(second->TrainEnd(run).ok());
+  EXPECT_EQ(run.weights.Find("w")->item<float>(), 7.0f);
+
+  // A run before that did not keep them has no best number either.
+  auto third = EarlyStopping(options);
+  ASSERT_TRUE(third->TrainBegin(run).ok());
+  ASSERT_TRUE(third->Restore(first->Save()).ok());
+  run.weights = {{"w", Array::Scalar(9.0f)}};
+  ASSERT_TRUE(third->EpochEnd(run, {.epoch = 1}, {{"loss", 0.6}}).ok());
+  run.weights = {{"w", Array::Scalar(10.0f)}};
+  ASSERT_TRUE(third->EpochEnd(run, {.epoch = 2}, {{"loss", 0.7}}).ok());
+  ASSERT_TRUE(third->TrainEnd(run).ok());
+  EXPECT_EQ(run.weights.Find("w")->item<float>(), 9.0f);
+}
+
+// A schedule that multiplies the rate would otherwise do so once more at every restart.
+TEST(LearningRateScheduler, AnEpochThatIsResumedKeepsItsRate) {
+  FakeRun run;
+  const auto callback = LearningRateScheduler([](int, double rate) { return rate / 2; });
+  ASSERT_TRUE(callback->EpochBegin(run, {.epoch = 1, .step = 0, .total_steps = 7}).ok());
+  EXPECT_EQ(run.rate, 0.5);
+  ASSERT_TRUE(callback->EpochBegin(run, {.epoch = 1, .step = 3, .total_steps = 10}).ok());
+  EXPECT_EQ(run.rate, 0.5);
 }
 
 // Seen are steps 3, 6 and 8 of the first epoch, then 11: events are due at 4, 8 and 12.

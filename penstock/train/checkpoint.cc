@@ -25,37 +25,53 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status TrainBegin(Run& run) override {
-    if (!options_.resume) return absl::OkStatus();
+    saved_step_ = -1;
+    if (!options_.resume) return CheckThatNoneIsThere();
     absl::StatusOr<save::Restored> newest = manager_.ReadLatest();
+    // The manager says so only when the folder's own listing does.
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
     if (!newest.ok()) return newest.status();
     for (const save::DamagedCheckpoint& skipped : newest->skipped) {
       std::fprintf(stderr,
-                   "skipping corrupt checkpoint of step %lld, which stays in %s: %s\n",
+                   "warning: skipping corrupt checkpoint of step %lld, which stays in %s: %s\n",
                    static_cast<long long>(skipped.step), skipped.uri.c_str(),
                    std::string(skipped.why.message()).c_str());
     }
     const save::Checkpoint& checkpoint = newest->checkpoint;
-    return base::WithContext(
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(
         run.Resume(checkpoint.arrays, checkpoint.state),
         absl::StrCat("resuming from ", io::DisplayName(options_.folder), ", step ",
-                     checkpoint.step));
+                     checkpoint.step)));
+    saved_step_ = checkpoint.step;
+    saved_state_ = checkpoint.state;
+    resumed_ = true;
+    return absl::OkStatus();
   }
 
   absl::Status BatchEnd(Run& run, const Position& position, const Logs&) override {
-    if (!WantsState(position)) return absl::OkStatus();
-    return SaveState(run, position.total_steps, std::nullopt);
+    return WantsState(position) ? SaveState(run, position.total_steps) : absl::OkStatus();
   }
 
-  absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
-    if (options_.every_epochs == 0 || (position.epoch + 1) % options_.every_epochs != 0)
-      return absl::OkStatus();
-    std::optional<double> score;
-    if (!options_.keep_best.empty()) {
-      PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.keep_best));
-      score = Monitored(options_.keep_best, options_.mode).Score(value);
+  // Before validation and what other callbacks do at the end of an epoch, which may fail. A run that
+  // is resumed here does both again.
+  absl::Status EpochTrained(Run& run, const Position& position) override {
+    if (!IsDue(position)) return absl::OkStatus();
+    if (saved_step_ != position.total_steps) return SaveState(run, position.total_steps);
+    // The last step saved it; what is new is that the epoch has no more steps.
+    if (!resumed_) {
+      saved_state_ = run.Progress();
+      Annotate(std::nullopt);
     }
-    return SaveState(run, position.total_steps, score);
+    return absl::OkStatus();
+  }
+
+  absl::Status EpochEnd(Run&, const Position& position, const Logs& logs) override {
+    if (options_.keep_best.empty() || !IsDue(position)) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.keep_best));
+    if (saved_step_ == position.total_steps) {
+      Annotate(Monitored(options_.keep_best, options_.mode).Score(value));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TrainEnd(Run& run) override {
@@ -64,22 +80,56 @@ class CheckpointCallback : public Callback {
   }
 
  private:
-  absl::Status SaveState(Run& run, int64_t step, std::optional<double> score) {
+  bool IsDue(const Position& position) const {
+    return options_.every_epochs > 0 && (position.epoch + 1) % options_.every_epochs == 0;
+  }
+
+  // Another run's checkpoints would be taken for this one's, and removed as superfluous.
+  absl::Status CheckThatNoneIsThere() {
+    PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager_.List());
+    if (list.whole.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        io::DisplayName(options_.folder), " holds checkpoints of an earlier run, up to step ",
+        list.whole.back().step, ", and `resume` is false; use another folder, or remove them"));
+  }
+
+  absl::Status SaveState(Run& run, int64_t step) {
     PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, run.State());
-    const absl::StatusOr<save::Saved> saved = manager_.Save(
-        {.step = step, .arrays = std::move(state), .state = run.Progress(), .score = score});
+    std::string progress = run.Progress();
+    const absl::StatusOr<save::Saved> saved =
+        manager_.Save({.step = step, .arrays = std::move(state), .state = progress});
     if (!saved.ok())
       return base::WithContext(saved.status(), absl::StrCat("saving a checkpoint of step ", step));
-    if (!saved->cleanup.ok()) {
-      std::fprintf(stderr, "the checkpoint is saved, but older ones could not be removed: %s\n",
-                   std::string(saved->cleanup.message()).c_str());
-    }
+    TellCleanup(saved->cleanup);
+    saved_step_ = step;
+    saved_state_ = std::move(progress);
+    resumed_ = false;
     return absl::OkStatus();
+  }
+
+  // The arrays are safe; without what is added they are still what a run resumes from.
+  void Annotate(std::optional<double> score) {
+    const absl::StatusOr<save::Saved> saved = manager_.Annotate(saved_step_, saved_state_, score);
+    if (saved.ok()) return TellCleanup(saved->cleanup);
+    std::fprintf(stderr, "warning: the checkpoint of step %lld is saved, but not its %s: %s\n",
+                 static_cast<long long>(saved_step_),
+                 score.has_value() ? options_.keep_best.c_str() : "end of epoch",
+                 std::string(saved.status().message()).c_str());
+  }
+
+  static void TellCleanup(const absl::Status& cleanup) {
+    if (cleanup.ok()) return;
+    std::fprintf(stderr,
+                 "warning: the checkpoint is saved, but older ones could not be removed: %s\n",
+                 std::string(cleanup.message()).c_str());
   }
 
   CheckpointOptions options_;
   std::shared_ptr<io::FileSystem> fs_;
   save::CheckpointManager manager_;
+  int64_t saved_step_ = -1;  // of the newest checkpoint of this training
+  std::string saved_state_;
+  bool resumed_ = false;  // it is the one that was resumed from
 };
 
 }  // namespace

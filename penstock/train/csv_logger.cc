@@ -1,65 +1,171 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <memory>
+#include <optional>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "penstock/io/file_descriptor.h"
 #include "penstock/train/callbacks.h"
 
 namespace penstock::train {
 namespace {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
+std::string ContentsOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
 
+// Where the rows of `epoch` and later ones begin that the last training in the file wrote. A row
+// that a kill cut off counts among them.
+size_t EndOfRowsBefore(absl::string_view text, int epoch) {
+  size_t end = text.rfind('\n') + 1;  // npos + 1 is 0
+  int64_t later = std::numeric_limits<int64_t>::max();
+  while (end > 0) {
+    const size_t begin = end >= 2 ? text.rfind('\n', end - 2) + 1 : 0;
+    const absl::string_view row = text.substr(begin, end - begin);
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(row.substr(0, row.find(',')), &number)) break;  // the heading
+    if (number < epoch || number >= later) break;
+    later = number;
+    end = begin;
+  }
+  return end;
+}
+
+// The file is not touched before the first epoch begins: then a checkpoint that is resumed has been
+// accepted. Rows of epochs that are trained again are replaced.
 class CsvCallback : public Callback {
  public:
   explicit CsvCallback(const CsvLoggerOptions& options) : options_(options) {}
 
+  std::string state_name() const override {
+    return absl::StrCat("CsvLogger(", options_.path, ")");
+  }
+
   absl::Status TrainBegin(Run&) override {
-    file_.reset(std::fopen(options_.path.c_str(), options_.append ? "a" : "w"));
-    if (file_ == nullptr) return Failed("cannot be opened");
-    headed_ =
-        options_.append && std::fseek(file_.get(), 0, SEEK_END) == 0 && std::ftell(file_.get()) > 0;
+    began_ = warned_ = false;
+    restored_.reset();
+    pending_.clear();
+    file_ = io::FileDescriptor(
+        ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+    if (!file_.valid()) return Failed("cannot be opened");
     return absl::OkStatus();
   }
 
+  absl::Status EpochBegin(Run&, const Position& position) override {
+    return began_ ? absl::OkStatus() : Begin(position);
+  }
+
   absl::Status EpochEnd(Run&, const Position& position, const Logs& logs) override {
-    std::string text;
-    if (!headed_) {
-      text = "epoch";
-      for (const auto& [name, value] : logs) absl::StrAppend(&text, ",", name);
-      text += "\n";
-      headed_ = true;
+    if (!began_) PENSTOCK_RETURN_IF_ERROR(Begin(position));
+    if (end_ == 0 && pending_.empty()) {
+      pending_ = "epoch";
+      for (const auto& [name, value] : logs) absl::StrAppend(&pending_, ",", name);
+      pending_ += "\n";
     }
-    absl::StrAppend(&text, position.epoch);
-    for (const auto& [name, value] : logs) absl::StrAppendFormat(&text, ",%.9g", value);
-    text += "\n";
-    // Flushed at once: a killed run keeps its lines.
-    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() ||
-        std::fflush(file_.get()) != 0) {
-      return Failed("cannot be written");
-    }
+    absl::StrAppend(&pending_, position.epoch);
+    for (const auto& [name, value] : logs) absl::StrAppendFormat(&pending_, ",%.9g", value);
+    pending_ += "\n";
+    Write();
     return absl::OkStatus();
   }
 
   absl::Status TrainEnd(Run&) override {
-    file_.reset();
+    if (!pending_.empty()) Write();
+    file_ = io::FileDescriptor();
+    return absl::OkStatus();
+  }
+
+  std::string Save() const override {
+    if (!regular_) return "";
+    return nlohmann::ordered_json{{"bytes", end_}, {"pending", pending_}}.dump();
+  }
+  absl::Status Restore(absl::string_view saved) override {
+    const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("bytes") || !json["bytes"].is_number_integer() ||
+        !json.contains("pending") || !json["pending"].is_string()) {
+      return absl::DataLossError("the checkpoint does not hold what CsvLogger saved");
+    }
+    restored_ = json["bytes"].get<int64_t>();
+    pending_ = json["pending"].get<std::string>();
     return absl::OkStatus();
   }
 
  private:
+  absl::Status Begin(const Position& position) {
+    began_ = true;
+    struct stat info;
+    regular_ = ::fstat(file_.get(), &info) == 0 && S_ISREG(info.st_mode);
+    end_ = 0;
+    if (!regular_) return absl::OkStatus();
+    const int64_t size = info.st_size;
+    if (position.total_steps == 0) {
+      end_ = options_.append ? size : 0;
+    } else {
+      const std::string text = ContentsOf(options_.path);
+      const bool known = restored_.has_value() && *restored_ >= 0 && *restored_ <= size &&
+                         (*restored_ == 0 || text[*restored_ - 1] == '\n');
+      if (restored_.has_value() && !known) {
+        Warn("has fewer rows than the checkpoint tells of; the earlier ones are lost");
+      }
+      end_ = known ? *restored_ : static_cast<int64_t>(EndOfRowsBefore(text, position.epoch));
+    }
+    if (end_ < size && ::ftruncate(file_.get(), end_) != 0) return Failed("cannot be shortened");
+    return absl::OkStatus();
+  }
+
+  // At once, so that a killed run keeps its rows. A log is no reason to lose a training: what cannot
+  // be written is tried again after the next epoch.
+  void Write() {
+    size_t done = 0;
+    while (done < pending_.size()) {
+      const ssize_t n = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        if (!std::exchange(warned_, true)) {
+          Warn(absl::StrCat("cannot be written (", std::strerror(errno),
+                            "); training continues, and the rows are written when that works"));
+        }
+        // Half a row would be joined to the next one.
+        if (regular_) (void)!::ftruncate(file_.get(), end_);
+        else pending_.erase(0, done);
+        return;
+      }
+      done += static_cast<size_t>(n);
+    }
+    end_ += static_cast<int64_t>(pending_.size());
+    pending_.clear();
+    warned_ = false;
+  }
+
+  void Warn(absl::string_view what) const {
+    std::fprintf(stderr, "warning: CsvLogger: %s %s\n", options_.path.c_str(),
+                 std::string(what).c_str());
+  }
   absl::Status Failed(absl::string_view what) const {
     return absl::UnavailableError(
         absl::StrCat("CsvLogger: ", options_.path, " ", what, ": ", std::strerror(errno)));
   }
 
   CsvLoggerOptions options_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
-  bool headed_ = false;
+  io::FileDescriptor file_;
+  bool began_ = false;
+  bool regular_ = false;            // not a terminal or a pipe
+  bool warned_ = false;             // of what is pending
+  int64_t end_ = 0;                 // bytes of the file that are rows
+  std::string pending_;             // rows that could not be written yet
+  std::optional<int64_t> restored_;  // end_ in the checkpoint that is resumed
 };
 
 class TerminateOnNanCallback : public Callback {

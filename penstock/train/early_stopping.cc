@@ -46,8 +46,14 @@ class EarlyStoppingCallback : public Callback {
     return run.SetWeights(best_weights_);
   }
 
-  // The best weights themselves are not kept over a restart: the checkpoint holds one set. A
-  // resumed run restores the best of those epochs it has seen.
+  std::string state_name() const override {
+    return absl::StrCat("EarlyStopping(", options_.monitor, ")");
+  }
+  base::NamedArrays SaveArrays() const override { return best_weights_; }
+  absl::Status RestoreArrays(const base::NamedArrays& arrays) override {
+    if (options_.restore_best_weights) best_weights_ = arrays;
+    return absl::OkStatus();
+  }
   std::string Save() const override {
     return nlohmann::ordered_json{
         {"best", absl::StrFormat("%.17g", best_)}, {"best_epoch", best_epoch_}, {"waited", waited_}}
@@ -62,6 +68,11 @@ class EarlyStoppingCallback : public Callback {
     best_ = std::strtod(json["best"].get<std::string>().c_str(), nullptr);
     best_epoch_ = json["best_epoch"];
     waited_ = json["waited"];
+    if (options_.restore_best_weights && best_weights_.empty()) {
+      // The run before did not keep them: the best of the epochs to come is restored.
+      best_ = monitored_.Worst();
+      best_epoch_ = -1;
+    }
     return absl::OkStatus();
   }
 

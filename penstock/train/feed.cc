@@ -238,7 +238,8 @@ absl::Status Feed::CheckRows() {
   const int replicas = strategy_.num_replicas();
   const int64_t examples = Examples();
   if (examples == 0) return absl::InvalidArgumentError("the pipeline gave a batch of no rows");
-  if (replica_rows_ == 0) replica_rows_ = (examples + replicas - 1) / replicas;
+  if (options_.batch_rows == 0) options_.batch_rows = examples;
+  if (replica_rows_ == 0) replica_rows_ = (options_.batch_rows + replicas - 1) / replicas;
   if (examples > replica_rows_ * replicas) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch has ", examples, " rows, the first one had ",

@@ -61,6 +61,9 @@ class Feed {
     // error there. Null: they are not.
     const std::vector<Target>* targets = nullptr;
     base::Trace* trace = nullptr;
+    // Rows of a whole batch, where the iterator begins in the middle of a pass, so that the first
+    // batch may be the smaller last one. 0: as many as the first batch has.
+    int64_t batch_rows = 0;
   };
   // `strategy` and `network` outlive the feed.
   Feed(std::unique_ptr<data::Iterator> iterator, const nn::Network& network,
@@ -76,6 +79,8 @@ class Feed {
   absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1);
   // Of the data, behind the last batch that Next gave.
   data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
+  // Rows of a whole batch; 0 before the first one.
+  int64_t batch_rows() const { return options_.batch_rows; }
   // What would make the data come faster, as far as that is known by now.
   std::vector<std::string> Hints() const;
   data::PipelineReport Report() const { return iterator_->Report(); }

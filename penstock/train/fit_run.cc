@@ -107,6 +107,7 @@ absl::StatusOr<History> FitRun::Go() {
       ForEachCallback("TrainEnd", [&](Callback& c) { return c.TrainEnd(*this); });
   if (status.ok()) status = ended;
   if (profiler_ != nullptr) FinishProfile(status);
+  trainer_.steps_tuner_.Hold(false);
   if (!status.ok()) return status;
   return std::move(history_);
 }
@@ -126,7 +127,10 @@ absl::Status FitRun::Train() {
   }
   while (dispatched_.epoch < options_.epochs && !stopping_) {
     PENSTOCK_RETURN_IF_ERROR(BeginEpoch());
-    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, RunEpoch());
+    bool whole = true;
+    if (!epoch_trained_) {
+      PENSTOCK_ASSIGN_OR_RETURN(whole, RunEpoch());
+    }
     if (!whole) {
       Stop(absl::StrCat("the data ended after ", settled_.step, " of ", steps_per_epoch_,
                         " steps of epoch ", settled_.epoch + 1,
@@ -170,8 +174,10 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
 // own.
 absl::Status FitRun::OpenFeed() {
   if (endless() && feed_ != nullptr) return absl::OkStatus();
+  if (!endless() && epoch_trained_) return absl::OkStatus();  // nothing more is read in this epoch
   const IdleMeter::Doing data(meter_, HostWork::kData, "open the data");
   feed_ = nullptr;  // what it holds is free before more is needed
+  const bool within_a_pass = resume_at_.has_value();
   if (!next_data_.has_value()) {
     opened_ = trainer_.options_.clock->Seconds();
     next_data_ = MakeIterator(endless() ? 0 : dispatched_.epoch);
@@ -182,7 +188,8 @@ absl::Status FitRun::OpenFeed() {
                              Feed::Options{.columns = trainer_.options_.columns,
                                            .class_weight = options_.class_weight,
                                            .targets = trainer_.TargetsToCheck(),
-                                           .trace = trace()});
+                                           .trace = trace(),
+                                           .batch_rows = within_a_pass ? batch_rows_ : 0});
   return absl::OkStatus();
 }
 
@@ -204,7 +211,7 @@ void FitRun::MaybeReadAhead() {
 absl::Status FitRun::BeginEpoch() {
   if (profiler_ != nullptr) profiler_->EpochBegins(dispatched_.epoch);
   PENSTOCK_RETURN_IF_ERROR(OpenFeed());
-  logs_ = Logs();
+  logs_ = std::exchange(resumed_logs_, Logs());
   epoch_first_step_ = dispatched_.step;
   epoch_began_ = trainer_.options_.clock->Seconds();
   if (!resumed_mid_epoch_) {
@@ -299,6 +306,7 @@ absl::Status FitRun::Dispatch(DeviceBatch batch) {
     reports.push_back(std::move(results[r].back()));
   }
   const int64_t steps = batch.steps;
+  batch_rows_ = feed_->batch_rows();
   examples_per_step_ = std::max(examples_per_step_, (batch.examples + steps - 1) / steps);
   dispatched_.step += steps;
   dispatched_.total_steps += steps;
@@ -398,6 +406,10 @@ void FitRun::Measure(const InFlight::Step& step) {
 }
 
 absl::Status FitRun::EndEpoch() {
+  if (!std::exchange(epoch_trained_, true)) ++whole_passes_;
+  // Before anything that may fail: a validation, a full disk under a log.
+  PENSTOCK_RETURN_IF_ERROR(ForEachCallback(
+      "EpochTrained", [&](Callback& c) { return c.EpochTrained(*this, settled_); }));
   FitStats stats = meter_.Take();
   stats.steps = settled_.step - epoch_first_step_;
   history_.stats.push_back(stats);
@@ -410,14 +422,14 @@ absl::Status FitRun::EndEpoch() {
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
     for (const auto& [name, value] : *validation) logs_.Set(absl::StrCat("val_", name), value);
   }
-  TellHints();
+  if (feed_ != nullptr) TellHints();
   steps_per_epoch_ = settled_.step;
-  ++whole_passes_;
   history_.epochs.push_back(logs_);
   const Position ended = settled_;
   // The position of a checkpoint made now is the start of the next epoch.
   dispatched_ = {ended.epoch + 1, 0, ended.total_steps};
   settled_ = dispatched_;
+  epoch_trained_ = false;
   const absl::Status status =
       ForEachCallback("EpochEnd", [&](Callback& c) { return c.EpochEnd(*this, ended, logs_); });
   if (profiler_ != nullptr) profiler_->EpochEnds();

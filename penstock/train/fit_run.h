@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "nlohmann/json_fwd.hpp"
+
 #include "penstock/train/in_flight.h"
 #include "penstock/train/profiler.h"
 #include "penstock/train/skipped_steps.h"
@@ -22,7 +24,7 @@ class FitRun : public Run {
 
   // Run, as callbacks see it.
   void Stop(std::string reason) override;
-  absl::StatusOr<NamedArrays> State() override { return trainer_.State(); }
+  absl::StatusOr<NamedArrays> State() override;
   absl::StatusOr<NamedArrays> Weights() override { return trainer_.Weights(); }
   absl::Status SetWeights(const NamedArrays& weights) override {
     return trainer_.SetWeights(weights);
@@ -53,6 +55,12 @@ class FitRun : public Run {
   // Where the data goes on behind the last step given to the devices.
   data::IteratorState DataState() const;
   absl::Status CheckPipeline(absl::string_view saved) const;
+  // Of each callback, the key of its state in a checkpoint: state_name, and "#2" for the second.
+  std::vector<std::string> CallbackKeys() const;
+  // Gives callbacks what a checkpoint holds of them.
+  absl::Status RestoreCallbacks(const nlohmann::ordered_json& saved, const NamedArrays& state);
+  absl::Status RestoreHistory(const nlohmann::ordered_json& saved, const NamedArrays& state);
+  void RestoreSteps(const nlohmann::ordered_json& saved);
   absl::Status BeginEpoch();
   // Runs the rest of the epoch; false when the data ended before steps_per_epoch.
   absl::StatusOr<bool> RunEpoch();
@@ -108,6 +116,10 @@ class FitRun : public Run {
   Position dispatched_;       // where the devices are
   Position settled_;          // what has been looked at
   bool resumed_mid_epoch_ = false;
+  // All steps of the epoch are done; its validation and EpochEnd are not.
+  bool epoch_trained_ = false;
+  Logs resumed_logs_;       // of the epoch that was resumed, up to its step
+  int64_t batch_rows_ = 0;  // of a whole batch
   int64_t epoch_first_step_ = 0;                  // of this run; more than 0 in a resumed epoch
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   std::set<std::string> told_;

@@ -17,6 +17,8 @@ class LearningRateSchedulerCallback : public Callback {
   explicit LearningRateSchedulerCallback(EpochSchedule schedule) : schedule_(std::move(schedule)) {}
 
   absl::Status EpochBegin(Run& run, const Position& position) override {
+    // Resumed within the epoch: its rate came with the state.
+    if (position.step > 0) return absl::OkStatus();
     PENSTOCK_ASSIGN_OR_RETURN(const double rate, run.LearningRate());
     return run.SetLearningRate(schedule_(position.epoch, rate));
   }
@@ -60,6 +62,9 @@ class ReduceLROnPlateauCallback : public Callback {
     return run.SetLearningRate(std::max(rate * options_.factor, options_.min_lr));
   }
 
+  std::string state_name() const override {
+    return absl::StrCat("ReduceLROnPlateau(", options_.monitor, ")");
+  }
   std::string Save() const override {
     return nlohmann::ordered_json{
         {"best", absl::StrFormat("%.17g", best_)}, {"waited", waited_}, {"cooldown", cooldown_}}

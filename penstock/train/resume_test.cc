@@ -177,7 +177,7 @@ TEST(Resume, InTheMiddleOfAnotherPipelineIsRefusedAndBothAreNamed) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
       std::string(refused.status().message()),
-      AllOf(HasSubstr("of another pipeline"), HasSubstr("Shuffle(50)"), HasSubstr("Shuffle(20)")));
+      AllOf(HasSubstr("a different input pipeline"), HasSubstr("Shuffle(50)"), HasSubstr("Shuffle(20)")));
   std::filesystem::remove_all(folder);
 }
 

@@ -107,7 +107,8 @@ absl::StatusOr<DeviceState> DeviceState::Put(const StateLayout& layout, const St
   for (int i = 0; i < layout.size(); ++i) {
     const Array* array = arrays.Find(layout.entries[i].name);
     if (array == nullptr) {
-      return absl::NotFoundError(absl::StrCat("the state lacks '", layout.entries[i].name, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the state lacks '", layout.entries[i].name, "'"));
     }
     PENSTOCK_RETURN_IF_ERROR(state.Set(layout, strategy, i, *array));
   }

@@ -1,6 +1,7 @@
 #include "penstock/train/steps_tuner.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "penstock/base/median.h"
@@ -21,10 +22,37 @@ int64_t StepsThatHide(double host, double step, double room, int64_t most) {
                                            : most;
 }
 
+// The next power of two, or the last one that is not above `most`.
+int64_t PowerOfTwo(int64_t depth, int64_t most) {
+  return static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(depth)),
+                                       std::bit_floor(static_cast<uint64_t>(most))));
+}
+
 }  // namespace
 
+std::optional<StepsTuner::Found> StepsTuner::found() const {
+  if (!automatic_ || stage_ == Stage::kOneStep) return std::nullopt;
+  if (stage_ == Stage::kLoop && seen_ == 0) return std::nullopt;
+  return Found{.depth = depth_, .steps = steps_, .settled = stage_ == Stage::kSettled};
+}
+
+void StepsTuner::Restore(const Found& found) {
+  if (!automatic_ || found.depth < 1 || found.depth > kMostDepth || found.steps < 1 ||
+      found.steps > found.depth) {
+    return;
+  }
+  depth_ = found.depth;
+  steps_ = found.steps;
+  stage_ = found.settled || depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+  seen_ = 0;
+  host_.clear();
+  step_.clear();
+}
+
 void StepsTuner::Measured(const Execution& execution) {
-  if (stage_ == Stage::kSettled || execution.depth != depth_ || ++seen_ <= kSkipped) return;
+  if (held_ || stage_ == Stage::kSettled || execution.depth != depth_ || ++seen_ <= kSkipped) {
+    return;
+  }
   host_.push_back(execution.host_seconds);
   step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
   if (static_cast<int>(host_.size()) < kSamples) return;
@@ -41,7 +69,7 @@ void StepsTuner::Measured(const Execution& execution) {
       std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMostDepth);
   if (execution.steps_per_epoch > 0) most = std::min(most, execution.steps_per_epoch);
   const bool enough = StepsThatHide(host, step, 1, most) == 1;
-  depth_ = steps_ = enough ? 1 : StepsThatHide(host, step, kRoom, most);
+  depth_ = steps_ = enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kRoom, most), most);
   stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace penstock::train {
@@ -11,19 +12,38 @@ namespace penstock::train {
 //
 //   1. The first executions take one step each, by the program that takes one. If that is enough,
 //      it stays so, and nothing else is ever compiled.
-//   2. Otherwise the loop is compiled for a stack of more batches than seem to be needed (up to
-//   512,
+//   2. Otherwise the loop is compiled for a stack of more batches than seem to be needed (up to 512,
 //      and 64 MiB), and measured when full: the time of one step without that of starting it.
 //   3. From then on as many of them are run as are needed. That is an argument of the same program.
+//
+// Depths are powers of two: timings vary, and two runs that measured about the same compile the
+// same program, which a compile cache then has. What was found is kept in checkpoints (Found), so
+// that a resumed run neither measures nor compiles anew.
 class StepsTuner {
  public:
   static constexpr int64_t kMostDepth = 512;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
 
   // `steps` of 0 (kAutoSteps): by measuring.
-  explicit StepsTuner(int64_t steps) : depth_(steps == 0 ? 1 : steps), steps_(depth_) {
-    if (steps != 0) stage_ = Stage::kSettled;
+  explicit StepsTuner(int64_t steps)
+      : automatic_(steps == 0), depth_(steps == 0 ? 1 : steps), steps_(depth_) {
+    if (!automatic_) stage_ = Stage::kSettled;
   }
+
+  bool automatic() const { return automatic_; }
+
+  // What measuring has found so far.
+  struct Found {
+    int64_t depth = 1;
+    int64_t steps = 1;
+    bool settled = false;
+  };
+  // Nothing before a program of that depth has run, and of a fixed number.
+  std::optional<Found> found() const;
+  // Goes on from there. Ignored where the number is fixed, and where `found` makes no sense.
+  void Restore(const Found& found);
+  // While held, nothing new is tried: no other program is compiled.
+  void Hold(bool hold) { held_ = hold; }
 
   // How many batches are stacked: what the program is compiled for.
   int64_t depth() const { return depth_; }
@@ -45,6 +65,8 @@ class StepsTuner {
   // Fewer say little; the first ones of each stage are slow (memory, caches).
   static constexpr int kSkipped = 2, kSamples = 8;
 
+  bool automatic_;
+  bool held_ = false;
   Stage stage_ = Stage::kOneStep;
   int64_t depth_, steps_;
   int seen_ = 0;

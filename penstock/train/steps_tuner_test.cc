@@ -1,5 +1,8 @@
 #include "penstock/train/steps_tuner.h"
 
+#include <bit>
+#include <set>
+
 #include "gtest/gtest.h"
 
 namespace penstock::train {
@@ -44,16 +47,63 @@ TEST(StepsTuner, TheHostWorksForLessThanAHundredthOfTheTimeAndNotMuchLess) {
 TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
   StepsTuner short_epochs(0);
   Train(short_epochs, 50e-6, 0, 5e-6, 100, /*steps_per_epoch=*/10);
-  EXPECT_EQ(short_epochs.depth(), 10);
+  EXPECT_EQ(short_epochs.depth(), 8);
   StepsTuner large_batches(0);
   Train(large_batches, 50e-6, 0, 5e-6, /*batch_bytes=*/10 << 20);
-  EXPECT_EQ(large_batches.depth(), 6);
+  EXPECT_EQ(large_batches.depth(), 4);
   StepsTuner huge_batches(0);
   Train(huge_batches, 50e-6, 0, 5e-6, /*batch_bytes=*/100 << 20);
   EXPECT_EQ(huge_batches.depth(), 1);
   StepsTuner tiny_steps(0);
   Train(tiny_steps, 50e-6, 0, 1e-6);
   EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMostDepth);
+}
+
+// A restarted job whose machine is a little faster or slower takes the program of the first run.
+TEST(StepsTuner, TimingsThatVaryALittleGiveFewDepths) {
+  std::set<int64_t> depths;
+  for (int percent = 80; percent <= 120; ++percent) {
+    StepsTuner tuner(0);
+    Train(tuner, /*host=*/25e-6 * percent / 100, /*start=*/100e-6, /*step=*/900e-6);
+    EXPECT_TRUE(std::has_single_bit(static_cast<uint64_t>(tuner.depth()))) << tuner.depth();
+    depths.insert(tuner.depth());
+  }
+  EXPECT_LE(depths.size(), 2u);
+}
+
+TEST(StepsTuner, AResumedRunTakesWhatWasFoundAndMeasuresNothing) {
+  StepsTuner first(0);
+  EXPECT_FALSE(first.found().has_value());
+  Train(first, 50e-6, 100e-6, 200e-6);
+  ASSERT_TRUE(first.found().has_value());
+  StepsTuner second(0);
+  second.Restore(*first.found());
+  EXPECT_EQ(second.depth(), first.depth());
+  EXPECT_EQ(second.steps(), first.steps());
+  Train(second, 50e-3, 100e-6, 200e-6);  // other timings
+  EXPECT_EQ(second.depth(), first.depth());
+  EXPECT_EQ(second.steps(), first.steps());
+  StepsTuner fixed(3);
+  fixed.Restore(*first.found());
+  EXPECT_EQ(fixed.depth(), 3);
+  EXPECT_FALSE(fixed.found().has_value());
+  for (const StepsTuner::Found& bad :
+       {StepsTuner::Found{0, 1, true}, {4, 5, true}, {4, 0, true}, {1 << 30, 1, true}}) {
+    StepsTuner tuner(0);
+    tuner.Restore(bad);
+    EXPECT_EQ(tuner.depth(), 1);
+  }
+}
+
+// Compiling another program may take longer than the job lives: a checkpoint comes first.
+TEST(StepsTuner, WhileHeldNothingIsTried) {
+  StepsTuner tuner(0);
+  tuner.Hold(true);
+  Train(tuner, 50e-6, 0, 5e-6);
+  EXPECT_EQ(tuner.depth(), 1);
+  tuner.Hold(false);
+  Train(tuner, 50e-6, 0, 5e-6);
+  EXPECT_GT(tuner.depth(), 1);
 }
 
 }  // namespace steps_tuner_test
