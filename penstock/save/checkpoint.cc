@@ -62,7 +62,7 @@ absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& sc
   }
   if (names.empty()) return status;
   return absl::ResourceExhaustedError(
-      absl::StrCat(status.message(), "\nThese unfinished files in ", folder,
+      absl::StrCat(status.message(), "\nThese unfinished files in ", io::DisplayName(folder),
                    " belong to no checkpoint and can be removed by hand:", names));
 }
 
@@ -141,7 +141,8 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
           {.step = info->step, .uri = info->uri, .why = checkpoint.status()});
     } else if (absl::IsNotFound(checkpoint.status())) {
       return absl::UnavailableError(
-          absl::StrCat(info->uri, ": was removed by another process while it was read; try again"));
+          absl::StrCat(io::DisplayName(info->uri),
+                       ": was removed by another process while it was read; try again"));
     } else {
       return checkpoint.status();
     }
@@ -202,8 +203,10 @@ absl::StatusOr<Saved> CheckpointManager::CleanUpAfter(const Manifest& manifest) 
   if (published == nullptr || published->kind != StepEntry::Kind::kWhole ||
       !SameFiles(published->manifest, manifest)) {
     return absl::AbortedError(absl::StrCat(
-        uri, ": was changed by another process while it was written; one process at a time may ",
-        "write checkpoints into ", folder_));
+        io::DisplayName(uri),
+        ": was changed by another process while it was written; one process at a time may write "
+        "checkpoints into ",
+        io::DisplayName(folder_)));
   }
   saved.cleanup = RemoveSuperfluous(*after);
   return saved;
@@ -311,7 +314,8 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
     PENSTOCK_ASSIGN_OR_RETURN(const bool still, IsListed(fs_, uri, kManifestName));
     if (still) {
       return absl::UnavailableError(absl::StrCat(
-          io::JoinPath(uri, kManifestName), ": removing it had no effect; nothing else was removed"));
+          io::DisplayName(io::JoinPath(uri, kManifestName)),
+          ": removing it had no effect; nothing else was removed"));
     }
   }
   for (const ManifestFile& file : entry.manifest.files) {

@@ -72,7 +72,7 @@ absl::Status CheckSum(absl::string_view uri, const ManifestFile& file, const Run
   if (sum.end == file.bytes && sum.crc32 == file.crc32) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrFormat("%s: its checksum is %08x instead of %08x: bytes changed since it was written",
-                      uri, sum.crc32, file.crc32));
+                      io::DisplayName(uri), sum.crc32, file.crc32));
 }
 
 absl::StatusOr<Weights> ReadSummed(io::FileSystem& fs, absl::string_view uri,
@@ -98,11 +98,12 @@ absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view f
   const std::string uri = io::JoinPath(folder_uri, name);
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> out, fs.Create(uri));
   SummingStream summing(*out);
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(summing, weights), uri));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(summing, weights),
+                                             io::DisplayName(uri)));
   PENSTOCK_RETURN_IF_ERROR(summing.Close());
   PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo written, fs.Stat(uri));
   if (written.size != summing.bytes()) {
-    return absl::DataLossError(absl::StrCat(uri, ": wrote ", summing.bytes(),
+    return absl::DataLossError(absl::StrCat(io::DisplayName(uri), ": wrote ", summing.bytes(),
                                             " bytes, but the file has ", written.size));
   }
   return ManifestFile{.name = name, .bytes = summing.bytes(), .crc32 = summing.crc32()};
@@ -115,7 +116,7 @@ absl::StatusOr<Weights> ReadArrays(io::FileSystem& fs, const std::string& folder
   if (weights.ok()) return weights;
   if (absl::IsNotFound(weights.status())) {
     PENSTOCK_ASSIGN_OR_RETURN(const bool listed, IsListed(fs, folder_uri, expected.name));
-    if (!listed) return absl::DataLossError(absl::StrCat(uri, " is missing"));
+    if (!listed) return absl::DataLossError(absl::StrCat(io::DisplayName(uri), " is missing"));
     return absl::UnavailableError(weights.status().message());
   }
   // Bytes that make no sense: whether they changed since they were written, the checksum of the

@@ -48,22 +48,24 @@ bool IsSymbolicLink(absl::string_view uri) {
 
 absl::Status Contradiction(absl::string_view uri, absl::string_view found) {
   return absl::UnavailableError(
-      absl::StrCat(uri, ": its folder lists it, but opening it says that it does not exist (",
-                   found, "); the store's answers contradict one another, try again"));
+      absl::StrCat(io::DisplayName(uri),
+                   ": its folder lists it, but opening it says that it does not exist (", found,
+                   "); the store's answers contradict one another, try again"));
 }
 
 absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri, int64_t step) {
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
   if (file->size() > kMaxManifestBytes) {
     return absl::DataLossError(
-        absl::StrCat(uri, ": ", file->size(), " bytes, too large for a manifest"));
+        absl::StrCat(io::DisplayName(uri), ": ", file->size(), " bytes, too large for a manifest"));
   }
   std::string text(static_cast<size_t>(file->size()), '\0');
   PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(text)));
   absl::StatusOr<Manifest> manifest = ParseManifest(text);
-  if (!manifest.ok()) return base::WithContext(manifest.status(), uri);
+  if (!manifest.ok()) return base::WithContext(manifest.status(), io::DisplayName(uri));
   if (manifest->step != step) {
-    return absl::DataLossError(absl::StrCat(uri, ": is the manifest of step ", manifest->step));
+    return absl::DataLossError(
+        absl::StrCat(io::DisplayName(uri), ": is the manifest of step ", manifest->step));
   }
   return manifest;
 }
@@ -219,7 +221,8 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
     if (!look.contradiction.ok()) return look.contradiction;
     if (seen && look.entries.empty()) {
       return absl::UnavailableError(absl::StrCat(
-          folder, ": its checkpoints disappeared while they were looked at; try again"));
+          io::DisplayName(folder),
+          ": its checkpoints disappeared while they were looked at; try again"));
     }
     for (StepEntry& entry : look.entries) {
       if (entry.kind != StepEntry::Kind::kWhole || !unreadable.contains(entry.step)) continue;
@@ -230,7 +233,8 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
   }
   if (!last->contradiction.ok()) return last->contradiction;
   return absl::UnavailableError(absl::StrCat(
-      folder, ": ", kMostLooks, " looks at the checkpoints in it found different ones each time; ",
+      io::DisplayName(folder), ": ", kMostLooks,
+      " looks at the checkpoints in it found different ones each time; ",
       "either another process is writing there, or the store is failing"));
 }
 

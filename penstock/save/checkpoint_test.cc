@@ -593,6 +593,17 @@ TEST_F(LinkedCheckpoint, IsReadAndOnlyTheLinkIsRemoved) {
   ExpectTheTargetIsUntouched();
 }
 
+// The folder is on a disk that is not mounted: there may be checkpoints.
+TEST(Checkpoint, ALinkToNowhereIsNoEmptyFolder) {
+  const Place place = MakeLocalPlace();
+  std::filesystem::create_symlink(place.folder + "/disk", place.folder + "/link");
+  for (const char* name : {"/link", "/link/run", "/link/"}) {
+    CheckpointManager manager(*place.fs, place.folder + name);
+    EXPECT_TRUE(absl::IsFailedPrecondition(manager.ReadLatest().status())) << name;
+    EXPECT_TRUE(absl::IsFailedPrecondition(manager.Save(MakeCheckpoint(1)).status())) << name;
+  }
+}
+
 TEST_F(LinkedCheckpoint, RemoveNewerThanRemovesTheLink) {
   CheckpointManager manager = place_.Manager();
   ASSERT_TRUE(manager.RemoveNewerThan(-1).ok());

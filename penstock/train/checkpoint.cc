@@ -34,7 +34,7 @@ class CheckpointCallback : public Callback {
     for (const save::DamagedCheckpoint& skipped : newest->skipped) {
       std::fprintf(stderr,
                    "warning: skipping corrupt checkpoint of step %lld, which stays in %s: %s\n",
-                   static_cast<long long>(skipped.step), skipped.uri.c_str(),
+                   static_cast<long long>(skipped.step), io::DisplayName(skipped.uri).c_str(),
                    std::string(skipped.why.message()).c_str());
     }
     const save::Checkpoint& checkpoint = newest->checkpoint;

@@ -54,7 +54,8 @@ class CsvCallback : public Callback {
   }
 
   absl::Status TrainBegin(Run&) override {
-    began_ = warned_ = false;
+    began_ = warned_ = regular_ = false;
+    end_ = 0;
     restored_.reset();
     pending_.clear();
     file_ = io::FileDescriptor(
