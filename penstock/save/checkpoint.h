@@ -23,8 +23,8 @@
 //   1. Only these files are ever removed: whole checkpoints beyond those that CheckpointOptions
 //      keeps (by Save and Annotate, after a newer one is published), what killed writers left for
 //      steps before the newest whole checkpoint, and what RemoveNewerThan is asked to remove.
-//   2. A checkpoint that looks corrupt stays where it is and is reported. Only a whole checkpoint of
-//      the same step replaces it.
+//   2. A checkpoint that looks corrupt stays where it is and is reported. Only a whole checkpoint
+//      of the same step replaces it.
 //   3. An error of a listing or of a manifest, other than that the store says that it does not
 //      exist, ends the operation with that error, and nothing is removed.
 //   4. That something is missing or corrupt is believed only when two looks in a row say so. An
@@ -36,8 +36,8 @@
 //      through; removing that checkpoint removes the link, not what it points to.
 //
 // One writer. At most one process writes into a folder at a time; any number may read. A second
-// writer's Save fails and says so, or replaces the same step. Whatever two writers do, no checkpoint
-// that reads as whole is a mixture.
+// writer's Save fails and says so, or replaces the same step. Whatever two writers do, no
+// checkpoint that reads as whole is a mixture.
 #pragma once
 
 #include <cstdint>
@@ -115,8 +115,8 @@ struct CheckpointOptions {
   bool verify_by_reading = false;
 };
 
-// Used by one thread at a time. `fs` outlives it. Options that make no sense (keep below 1, an empty
-// folder) are an INVALID_ARGUMENT error of every method.
+// Used by one thread at a time. `fs` outlives it. Options that make no sense (keep below 1, an
+// empty folder) are an INVALID_ARGUMENT error of every method.
 class CheckpointManager {
  public:
   // Touches nothing yet; `folder` is made when it is needed.
@@ -125,12 +125,14 @@ class CheckpointManager {
 
   // Publishes a checkpoint, then removes those that are not kept. One of the same step is replaced.
   // FAILED_PRECONDITION when a newer whole one is there: it would be what the next start resumes
-  // from; say RemoveNewerThan first. After any other error the earlier checkpoints are as they were.
+  // from; say RemoveNewerThan first. After any other error the earlier checkpoints are as they
+  // were.
   absl::StatusOr<Saved> Save(const Checkpoint& checkpoint);
 
   // Publishes another state and score for the checkpoint that was saved or read last, whose arrays
   // stay as they are; then removes those that are not kept. For what is known only later, as the
-  // score of a validation. FAILED_PRECONDITION when this manager neither saved nor read `step` last.
+  // score of a validation. FAILED_PRECONDITION when this manager neither saved nor read `step`
+  // last.
   absl::StatusOr<Saved> Annotate(int64_t step, std::string state, std::optional<double> score);
 
   // What is there. Looks at manifests and sizes, reads no arrays.

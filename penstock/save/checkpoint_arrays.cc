@@ -70,9 +70,9 @@ class SummingFile : public io::RandomAccessFile {
 
 absl::Status CheckSum(absl::string_view uri, const ManifestFile& file, const RunningSum& sum) {
   if (sum.end == file.bytes && sum.crc32 == file.crc32) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrFormat("%s: its checksum is %08x instead of %08x: bytes changed since it was written",
-                      io::DisplayName(uri), sum.crc32, file.crc32));
+  return absl::DataLossError(absl::StrFormat(
+      "%s: its checksum is %08x instead of %08x: bytes changed since it was written",
+      io::DisplayName(uri), sum.crc32, file.crc32));
 }
 
 absl::StatusOr<Weights> ReadSummed(io::FileSystem& fs, absl::string_view uri,

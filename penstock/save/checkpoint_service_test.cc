@@ -1,5 +1,5 @@
-// Faults of an object store, crossed with each request that a resume makes: the newest checkpoint or
-// an error, never an older one and never "there is none".
+// Faults of an object store, crossed with each request that a resume makes: the newest checkpoint
+// or an error, never an older one and never "there is none".
 #include <memory>
 #include <string>
 #include <vector>

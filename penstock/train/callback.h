@@ -3,8 +3,8 @@
 //
 // Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
 // Validation is between EpochTrained and EpochEnd. A training that is resumed within an epoch calls
-// EpochBegin for it again, with the steps that were done; one that is resumed where an epoch's steps
-// were done goes on with its validation and EpochEnd.
+// EpochBegin for it again, with the steps that were done; one that is resumed where an epoch's
+// steps were done goes on with its validation and EpochEnd.
 // Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
 // later steps are already on the device. With several steps in an execution it is called for the
 // last of them.

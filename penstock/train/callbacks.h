@@ -15,10 +15,10 @@ namespace penstock::train {
 // Which way is better for a number.
 enum class Mode { kAuto, kMin, kMax };  // kAuto: max for accuracies, min for the rest
 
-// Saves what a run needs to go on bit for bit, and goes on from it when the run is started again: at
-// the ends of epochs before their validation, which a resumed run does again. Nothing is resumed from
-// another model's checkpoint (an error names both), and none is passed over but a corrupt one, which
-// stays where it is; save/checkpoint.h says what is removed.
+// Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
+// at the ends of epochs before their validation, which a resumed run does again. Nothing is resumed
+// from another model's checkpoint (an error names both), and none is passed over but a corrupt one,
+// which stays where it is; save/checkpoint.h says what is removed.
 struct CheckpointOptions {
   std::string folder;          // any file system
   int every_epochs = 1;        // 0: not at the ends of epochs
@@ -46,8 +46,8 @@ struct EarlyStoppingOptions {
 std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {});
 
 // Keras's BackupAndRestore: a Checkpoint that is only there while the training runs. What other
-// callbacks know (the best number and weights of EarlyStopping, the epochs ReduceLROnPlateau waited)
-// is in it and comes back with it, by the callback's name.
+// callbacks know (the best number and weights of EarlyStopping, the epochs ReduceLROnPlateau
+// waited) is in it and comes back with it, by the callback's name.
 struct BackupAndRestoreOptions {
   std::string backup_dir;         // any file system
   int64_t save_freq = 0;          // so many steps; 0: at the ends of epochs
@@ -83,10 +83,10 @@ struct LambdaCallbackOptions {
 };
 std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
-// One row for each epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same columns.
-// The file is first written when the first epoch begins. A resumed training keeps the rows of the
-// epochs before it and replaces the later ones. A row that cannot be written (a full disk) is a
-// warning on stderr; it is written with the next one.
+// One row for each epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same
+// columns. The file is first written when the first epoch begins. A resumed training keeps the rows
+// of the epochs before it and replaces the later ones. A row that cannot be written (a full disk)
+// is a warning on stderr; it is written with the next one.
 struct CsvLoggerOptions {
   std::string path;  // local
   bool append = false;

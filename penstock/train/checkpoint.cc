@@ -52,8 +52,8 @@ class CheckpointCallback : public Callback {
     return WantsState(position) ? SaveState(run, position.total_steps) : absl::OkStatus();
   }
 
-  // Before validation and what other callbacks do at the end of an epoch, which may fail. A run that
-  // is resumed here does both again.
+  // Before validation and what other callbacks do at the end of an epoch, which may fail. A run
+  // that is resumed here does both again.
   absl::Status EpochTrained(Run& run, const Position& position) override {
     if (!IsDue(position)) return absl::OkStatus();
     if (saved_step_ != position.total_steps) return SaveState(run, position.total_steps);

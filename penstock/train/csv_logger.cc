@@ -126,8 +126,8 @@ class CsvCallback : public Callback {
     return absl::OkStatus();
   }
 
-  // At once, so that a killed run keeps its rows. A log is no reason to lose a training: what cannot
-  // be written is tried again after the next epoch.
+  // At once, so that a killed run keeps its rows. A log is no reason to lose a training: what
+  // cannot be written is tried again after the next epoch.
   void Write() {
     size_t done = 0;
     while (done < pending_.size()) {

@@ -88,8 +88,8 @@ absl::Status FitRun::CheckPipeline(absl::string_view saved) const {
   const std::string own = dataset_.ToString();
   if (saved == own) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "the checkpoint was saved mid-epoch with a different input pipeline, and this one would go on "
-      "with other elements; describe it as it was, or train in another folder.\n"
+      "the checkpoint was saved mid-epoch with a different input pipeline, and this one would go "
+      "on with other elements; describe it as it was, or train in another folder.\n"
       "The checkpoint's pipeline:\n",
       saved, "The pipeline of this run:\n", own));
 }

@@ -1,5 +1,5 @@
-// A training that ends at any moment and is started again gives the weights, the history and the log
-// of one that was not disturbed; checkpoints of other trainings are refused.
+// A training that ends at any moment and is started again gives the weights, the history and the
+// log of one that was not disturbed; checkpoints of other trainings are refused.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -326,7 +326,8 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
   }});
   const absl::Status status =
       TrainInto(fs, Net("a", {"tanh"}), kSgd,
-                {second_accuracy, check, CsvLogger({.path = log}), TerminateOnNan(), second_loss}, 3);
+                {second_accuracy, check, CsvLogger({.path = log}), TerminateOnNan(), second_loss},
+                /*epochs=*/3);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(checked);
   std::filesystem::remove(log);
@@ -370,12 +371,9 @@ TEST(ResumeRefuses, ToStartAnewAmongAnotherRunsCheckpoints) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());
   const auto trainer = *SmallTrainer();
+  const auto anew = Checkpoint({.folder = kFolder, .resume = false, .file_system = fs});
   const absl::Status status =
-      trainer
-          ->Fit(Rows().Batch(8),
-                {.epochs = 3,
-                 .callbacks = {Checkpoint({.folder = kFolder, .resume = false, .file_system = fs})}})
-          .status();
+      trainer->Fit(Rows().Batch(8), {.epochs = 3, .callbacks = {anew}}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("checkpoints of an earlier run"));
 }

@@ -175,9 +175,9 @@ TEST(Resume, InTheMiddleOfAnotherPipelineIsRefusedAndBothAreNamed) {
   const Data other{data::Dataset::FromArrays(Points(kPoints)).Shuffle(20).Batch(8)};
   const auto refused = Train(folder, 1000, other);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(
-      std::string(refused.status().message()),
-      AllOf(HasSubstr("a different input pipeline"), HasSubstr("Shuffle(50)"), HasSubstr("Shuffle(20)")));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("a different input pipeline"), HasSubstr("Shuffle(50)"),
+                    HasSubstr("Shuffle(20)")));
   std::filesystem::remove_all(folder);
 }
 

@@ -12,8 +12,8 @@ namespace penstock::train {
 //
 //   1. The first executions take one step each, by the program that takes one. If that is enough,
 //      it stays so, and nothing else is ever compiled.
-//   2. Otherwise the loop is compiled for a stack of more batches than seem to be needed (up to 512,
-//      and 64 MiB), and measured when full: the time of one step without that of starting it.
+//   2. Otherwise the loop is compiled for a stack of more batches than seem to be needed (up to
+//      512, and 64 MiB), and measured when full: the time of one step without that of starting it.
 //   3. From then on as many of them are run as are needed. That is an argument of the same program.
 //
 // Depths are powers of two: timings vary, and two runs that measured about the same compile the
