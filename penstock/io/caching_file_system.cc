@@ -262,11 +262,12 @@ absl::StatusOr<std::shared_ptr<DiskCache>> SharedDiskCache::Get() {
   std::lock_guard lock(mutex_);
   if (cache_ != nullptr) return cache_;
   if (told_ && clock->Seconds() < try_again_at_) return nullptr;
-  auto cache = DiskCache::Open(options_);
-  if (absl::IsInvalidArgument(cache.status())) {
-    return base::WithContext(cache.status(),
-                             "the disk cache (PENSTOCK_CACHE_DIR, PENSTOCK_CACHE_GB)");
+  if (options_.folder.empty() || options_.max_bytes <= 0) {
+    return absl::InvalidArgumentError(
+        "the disk cache needs a folder (PENSTOCK_CACHE_DIR) and a size above 0 "
+        "(PENSTOCK_CACHE_GB, in gigabytes)");
   }
+  auto cache = DiskCache::Open(options_);
   if (cache.ok()) {
     cache_ = *std::move(cache);
     return cache_;

@@ -4,8 +4,10 @@
 // Close writes it to the disk (fsync), renames it over the target and writes the folder to the
 // disk. A killed program leaves at most such a hidden file, never half of the target. The target
 // keeps its permission bits when it existed. A symbolic link is followed, so the file it points to
-// is replaced and the link stays. Character devices and pipes (/dev/stdout) are written to as they
-// are; a pipe that nobody reads from, a socket and a block device are refused.
+// is made or replaced and the link stays; where the folder of that file does not exist (a disk that
+// is not mounted) it is an error, and nothing is made. Character devices and pipes (/dev/stdout)
+// are written to as they are; a pipe that nobody reads from, a socket and a block device are
+// refused.
 //
 // OpenInput reads regular files, pipes that some process writes to (/dev/stdin, process
 // substitution), terminals and /dev/null; OpenRandomAccess regular files only. Everything else, a

@@ -219,6 +219,22 @@ TEST_F(LocalFileSystem, ReplacesWhatALinkPointsTo) {
   EXPECT_EQ(Read("real"), "new");
 }
 
+TEST_F(LocalFileSystem, MakesTheFileThatALinkNamesButNoDiskThatIsNotMounted) {
+  stdfs::create_directory(At("folder"));
+  stdfs::create_symlink("folder/new", At("link"));
+  stdfs::create_symlink("link", At("twice"));
+  Put("twice", "x");
+  EXPECT_EQ(Read("folder/new"), "x");
+  EXPECT_TRUE(stdfs::is_symlink(At("link")) && stdfs::is_symlink(At("twice")));
+  stdfs::create_symlink("mount/new", At("away"));
+  EXPECT_THAT(WriteFile(*fs_, At("away"), "x"),
+              IsStatus(absl::StatusCode::kFailedPrecondition, "/away' leads to something"));
+  EXPECT_TRUE(stdfs::is_symlink(At("away")));
+  stdfs::create_symlink("circle", At("circle"));
+  EXPECT_THAT(WriteFile(*fs_, At("circle"), "x"),
+              IsStatus(absl::StatusCode::kInvalidArgument, "point at each other"));
+}
+
 TEST_F(LocalFileSystem, FollowsLinksToFoldersButNotInCircles) {
   Put("real/file", "x");
   stdfs::create_directory_symlink(At("real"), At("link"));

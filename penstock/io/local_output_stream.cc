@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -131,11 +131,29 @@ class LocalOutputStream : public OutputStream {
   bool published_ = false;
 };
 
-// Where a link leads, so that the link stays and its file is replaced; `path` exists.
+// Where a link leads, so that the link stays and the file it names is made or replaced. The folder
+// of that file is not made: it may be a disk that is not mounted.
 absl::StatusOr<std::string> FollowLinks(const std::string& path, const std::string& uri) {
-  char resolved[PATH_MAX];
-  if (::realpath(path.c_str(), resolved) == nullptr) return PosixError(errno, "create", uri);
-  return std::string(resolved);
+  constexpr int kMostLinks = 40;  // the kernel's limit
+  std::string target = path;
+  struct stat info;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const int looked = RetryInterrupted([&] { return ::lstat(target.c_str(), &info); });
+    if (looked != 0 && errno != ENOENT) return PosixError(errno, "create", uri);
+    if (looked == 0 && S_ISLNK(info.st_mode)) {
+      std::error_code error;
+      const std::string next = std::filesystem::read_symlink(target, error).string();
+      if (error) return PosixError(error.value(), "create", uri);
+      target = next[0] == '/' ? next : JoinPath(Dirname(target), next);
+      continue;
+    }
+    const std::string folder = Dirname(target);
+    if (target != path && RetryInterrupted([&] { return ::stat(folder.c_str(), &info); }) != 0) {
+      return PathError(errno, "create", uri, path);
+    }
+    return target;
+  }
+  return PosixError(ELOOP, "create", uri);
 }
 
 // What is there and is no regular file: there is nothing to rename over. A pipe that nobody reads
@@ -190,9 +208,7 @@ absl::StatusOr<std::unique_ptr<OutputStream>> CreateLocalFile(std::string uri, s
   if (!exists && errno != ENOENT) return PosixError(errno, "create", uri);
   if (exists && S_ISDIR(info.st_mode)) return IsAFolderError(uri);
   if (exists && !S_ISREG(info.st_mode)) return OpenAsItIs(std::move(uri), path, info.st_mode);
-  if (exists) {
-    PENSTOCK_ASSIGN_OR_RETURN(path, FollowLinks(path, uri));
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(path, FollowLinks(path, uri));
   const std::string folder = Dirname(path);
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, folder));
   for (int attempt = 0;; ++attempt) {

@@ -51,7 +51,8 @@ absl::StatusOr<OpenedFile> OpenWithoutWaiting(const std::string& path, absl::str
 // has ended then. The first byte tells.
 absl::Status TakePipe(OpenedFile& file, absl::string_view uri) {
   struct statfs info;
-  if (RetryInterrupted([&] { return ::fstatfs(file.fd.get(), &info); }) != 0) return PosixError(errno, "open", uri);
+  if (RetryInterrupted([&] { return ::fstatfs(file.fd.get(), &info); }) != 0)
+    return PosixError(errno, "open", uri);
   if (info.f_type != PIPEFS_MAGIC) {
     char first;
     const ssize_t n = RetryInterrupted([&] { return ::read(file.fd.get(), &first, 1); });
@@ -120,7 +121,8 @@ absl::StatusOr<OpenedFile> OpenStreamable(const std::string& path, absl::string_
 absl::Status CheckEnd(int fd, int64_t end, int64_t size, absl::string_view uri) {
   if (end >= size) return absl::OkStatus();
   struct stat now;
-  if (RetryInterrupted([&] { return ::fstat(fd, &now); }) != 0) return PosixError(errno, "read", uri);
+  if (RetryInterrupted([&] { return ::fstat(fd, &now); }) != 0)
+    return PosixError(errno, "read", uri);
   // The kernel's own files (/sys) have no blocks, and sizes that they do not fill.
   if (now.st_size > end && now.st_blocks == 0) return absl::OkStatus();
   return BecameShorterError(uri, size, end);

@@ -1,0 +1,435 @@
+// The fault table of local files and of the disk cache: every errno of Linux, at every system call
+// that an operation makes, once and from then on. Each cell must give the right bytes, or an error
+// that names the file with the code of that errno (posix_error.h); nothing else is deleted or
+// changed, nothing is left behind, and the cache never is an error at all.
+//
+// The calls are replaced by the linker (--wrap, see CMakeLists.txt), in the room's code only.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/random.h"
+#include "penstock/io/caching_file_system.h"
+#include "penstock/io/glob.h"
+#include "penstock/io/local_file_system.h"
+#include "penstock/io/mapped_file.h"
+#include "penstock/io/memory_file_system.h"
+#include "penstock/io/posix_error.h"
+#include "penstock/io/testing/status_assertions.h"
+
+namespace penstock::io {
+namespace local_faults_test {
+
+// Which calls fail. The tests have one thread.
+struct Failpoint {
+  bool armed = false;
+  std::string call = {};  // the name of the system call
+  int number = 0;         // the first one that fails
+  bool for_ever = false;  // and all after it
+  int error = 0;
+  bool one_byte = false;  // instead, no read or write moves more than one byte
+
+  std::map<std::string, int> made = {};  // calls, by name
+  bool hit = false;
+} failpoint;
+
+bool Fails(const char* call) {
+  if (!failpoint.armed) return false;
+  const int number = failpoint.made[call]++;
+  if (failpoint.call != call || failpoint.error == 0) return false;
+  if (number != failpoint.number && !(failpoint.for_ever && number > failpoint.number))
+    return false;
+  failpoint.hit = true;
+  errno = failpoint.error;
+  return true;
+}
+
+std::vector<int> AllErrors() {
+  std::vector<int> errors(EHWPOISON);
+  std::iota(errors.begin(), errors.end(), 1);
+  return errors;
+}
+// Those that some code handles by themselves, and some of each group besides.
+std::vector<int> ManyErrors() {
+  return {EIO,    ESTALE, ETIMEDOUT, EAGAIN, EINTR,   ENOENT,       EACCES, EPERM,    EROFS, ENOSPC,
+          EDQUOT, EMFILE, ENOTDIR,   EISDIR, EEXIST,  ENAMETOOLONG, ELOOP,  EINVAL,   ENXIO, ENODEV,
+          ENOMEM, ENOLCK, ENOTSUP,   ENOSYS, EUCLEAN, ENOTCONN,     EBADF,  ENOTEMPTY};
+}
+// Where the same call fails later.
+std::vector<int> SomeErrors() {
+  return {EIO, ESTALE, ETIMEDOUT, EINTR, ENOENT, EACCES, ENOSPC, ENOTDIR};
+}
+
+size_t AtMost(size_t size) { return failpoint.armed && failpoint.one_byte && size > 1 ? 1 : size; }
+
+#define PENSTOCK_WRAP(Return, name, parameters, arguments, failed)              \
+  extern "C" Return __real_##name parameters;  /* NOLINT: the linker's names */ \
+  extern "C" Return __wrap_##name parameters { /* NOLINT */                     \
+    if (Fails(#name)) return failed;                                            \
+    return __real_##name arguments;                                             \
+  }
+
+// open and fcntl take their third argument from the same place whether it is named or not.
+PENSTOCK_WRAP(int, open, (const char* path, int flags, mode_t mode), (path, flags, mode), -1)
+PENSTOCK_WRAP(int, fcntl, (int fd, int what, long value), (fd, what, value), -1)  // NOLINT
+PENSTOCK_WRAP(ssize_t, read, (int fd, void* p, size_t n), (fd, p, AtMost(n)), -1)
+PENSTOCK_WRAP(ssize_t, pread, (int fd, void* p, size_t n, off_t at), (fd, p, AtMost(n), at), -1)
+PENSTOCK_WRAP(ssize_t, write, (int fd, const void* p, size_t n), (fd, p, AtMost(n)), -1)
+PENSTOCK_WRAP(ssize_t, pwrite, (int fd, const void* p, size_t n, off_t at), (fd, p, AtMost(n), at),
+              -1)
+PENSTOCK_WRAP(int, fsync, (int fd), (fd), -1)
+PENSTOCK_WRAP(int, fstat, (int fd, struct stat* out), (fd, out), -1)
+PENSTOCK_WRAP(int, stat, (const char* path, struct stat* out), (path, out), -1)
+PENSTOCK_WRAP(int, lstat, (const char* path, struct stat* out), (path, out), -1)
+PENSTOCK_WRAP(int, fstatat, (int fd, const char* path, struct stat* out, int flags),
+              (fd, path, out, flags), -1)
+PENSTOCK_WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
+PENSTOCK_WRAP(int, ftruncate, (int fd, off_t size), (fd, size), -1)
+PENSTOCK_WRAP(int, flock, (int fd, int what), (fd, what), -1)
+PENSTOCK_WRAP(int, futimens, (int fd, const timespec* times), (fd, times), -1)
+PENSTOCK_WRAP(int, rename, (const char* from, const char* to), (from, to), -1)
+PENSTOCK_WRAP(int, unlink, (const char* path), (path), -1)
+PENSTOCK_WRAP(int, mkdir, (const char* path, mode_t mode), (path, mode), -1)
+PENSTOCK_WRAP(DIR*, opendir, (const char* path), (path), nullptr)
+PENSTOCK_WRAP(dirent*, readdir, (DIR * folder), (folder), nullptr)
+PENSTOCK_WRAP(char*, realpath, (const char* path, char* out), (path, out), nullptr)
+PENSTOCK_WRAP(void*, mmap, (void* at, size_t size, int protect, int flags, int fd, off_t offset),
+              (at, size, protect, flags, fd, offset), MAP_FAILED)
+
+// Linux closes a file also when close reports an error.
+extern "C" int __real_close(int fd);
+extern "C" int __wrap_close(int fd) {
+  const bool fails = Fails("close");
+  const int error = errno;
+  const int result = __real_close(fd);
+  if (!fails) return result;
+  errno = error;
+  return -1;
+}
+
+const std::string kOld(5000, 'o');
+const std::string kNew(300'000, 'n');  // more than one write
+
+// Memory where there is some: every cell of writing syncs to the disk.
+std::string NewRoot() {
+  const char* const memory = "/dev/shm";
+  const std::string folder = ::access(memory, W_OK) == 0 ? memory : testing::TempDir();
+  return absl::StrCat(folder, "/penstock_faults_", absl::Hex(base::EntropySeed()));
+}
+
+class LocalFaults : public testing::Test {
+ protected:
+  ~LocalFaults() override {
+    failpoint = {};
+    std::filesystem::remove_all(root_);
+  }
+
+  std::string At(const std::string& name) const { return absl::StrCat(root_, "/", name); }
+
+  void MakeTree() {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(At("a/b"));
+    for (const char* name : {"file", "beside", "a/x", "a/b/y", "link_target"}) {
+      std::ofstream(At(name), std::ios::binary) << kOld;
+    }
+    std::filesystem::create_symlink("link_target", At("link"));
+    std::filesystem::create_directory_symlink("a/b", At("linked"));
+  }
+
+  // All that is in the tree, with its contents.
+  std::map<std::string, std::string> Tree() const {
+    std::map<std::string, std::string> tree;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root_)) {
+      std::string& content = tree[entry.path().string().substr(root_.size() + 1)];
+      if (entry.is_symlink()) {
+        content = "-> " + std::filesystem::read_symlink(entry.path()).string();
+      } else if (entry.is_regular_file()) {
+        std::ifstream in(entry.path(), std::ios::binary);
+        content.assign(std::istreambuf_iterator<char>(in), {});
+      }
+    }
+    return tree;
+  }
+
+  // What an operation does. Returns an error, or OK when all was right; a wrong result is Internal
+  // with "WRONG".
+  using Operation = std::function<absl::Status()>;
+
+  struct Case {
+    const char* name;
+    Operation run;
+    // Whether the tree may be so after it succeeded or, if `failed`, after it did not.
+    std::function<bool(const std::map<std::string, std::string>&, bool failed)> tree_is_right;
+    enum Kind {
+      kReads,
+      kLists,
+      kChanges,  // the tree, which is made anew each time
+      kCached,   // an error is never returned
+    } kind = kReads;
+    std::function<void()> before = {};
+  };
+
+  // Runs it with the failpoint; the calls that were made.
+  absl::Status Run(const Case& c, Failpoint with) {
+    if (c.kind == Case::kChanges) MakeTree();
+    if (c.before) c.before();
+    failpoint = std::move(with);
+    failpoint.armed = true;
+    absl::Status status = c.run();
+    failpoint.armed = false;
+    return status;
+  }
+
+  void Judge(const Case& c, const absl::Status& status) {
+    const int error = failpoint.error;
+    SCOPED_TRACE(absl::StrCat(c.name, ": ", failpoint.call, " number ", failpoint.number,
+                              failpoint.for_ever ? " and all after it: " : ": ",
+                              std::strerror(error), " gave ", status.ToString()));
+    // An entry of a folder that is gone is left out; a link that leads nowhere is a file.
+    const bool gone = error == ENOENT || error == ELOOP || error == ENOTDIR;
+    const bool wrong = absl::StrContains(status.message(), "WRONG");
+    ASSERT_FALSE(wrong && !(gone && c.kind == Case::kLists && failpoint.call != "readdir"));
+    if (c.kind == Case::kCached) {
+      ASSERT_OK(status);
+    } else if (!status.ok() && !wrong) {
+      // A link on the way may be what is missing.
+      const bool missing = error == ENOENT && absl::IsFailedPrecondition(status);
+      // A folder that is there and, for what is made in it, is not.
+      const bool raced = error == EEXIST && failpoint.call == "mkdir" && absl::IsNotFound(status);
+      if (raced) return;
+      ASSERT_TRUE(missing || status.code() == PosixError(error, "", "").code());
+      ASSERT_TRUE(absl::StrContains(status.message(), root_));
+      ASSERT_FALSE(absl::IsDataLoss(status));
+      ASSERT_TRUE(!absl::IsNotFound(status) || error == ENOENT);
+      // An interrupted call is made again.
+      ASSERT_TRUE(error != EINTR || failpoint.call == "realpath" || failpoint.call == "mmap");
+    }
+    if (c.kind == Case::kReads || c.kind == Case::kLists) return;  // RunTable looks at the end
+    ASSERT_TRUE(c.tree_is_right(Tree(), !status.ok()))
+        << absl::StrJoin(Tree(), ", ", [](std::string* out, const auto& entry) {
+             absl::StrAppend(out, entry.first, " of ", entry.second.size());
+           });
+  }
+
+  void RunTable(const Case& c) {
+    // Which calls it makes when nothing fails.
+    MakeTree();
+    ASSERT_OK(Run(c, {})) << c.name;
+    ASSERT_TRUE(c.tree_is_right(Tree(), false)) << c.name;
+    const std::map<std::string, int> made = failpoint.made;
+    int64_t cells = 0;
+    for (const auto& [call, count] : made) {
+      for (int number = 0; number < std::min(count, c.kind == Case::kCached ? 3 : 5); ++number) {
+        for (const int error : number > 0               ? SomeErrors()
+                               : c.kind == Case::kReads ? AllErrors()
+                                                        : ManyErrors()) {
+          for (const bool for_ever : {false, true}) {
+            // What is interrupted, or locked, for ever waits for ever, or for a second.
+            if (for_ever && (error == EINTR || (call == "flock" && error == EWOULDBLOCK))) continue;
+            if (for_ever && (number > 0 || (error != EIO && error != ENOSPC && error != EACCES))) {
+              continue;
+            }
+            const absl::Status status =
+                Run(c, {.call = call, .number = number, .for_ever = for_ever, .error = error});
+            Judge(c, status);
+            if (HasFatalFailure()) return;
+            ASSERT_TRUE(failpoint.hit) << call << " " << number;
+            ++cells;
+          }
+        }
+      }
+    }
+    // Reads and writes may always move less than they are asked for.
+    ASSERT_OK(Run(c, {.one_byte = true})) << c.name;
+    ASSERT_TRUE(c.tree_is_right(Tree(), false)) << c.name;
+    EXPECT_GT(cells, 20) << c.name;
+  }
+
+  // The tree as it was made.
+  std::function<bool(const std::map<std::string, std::string>&, bool)> Unchanged() {
+    MakeTree();
+    return [tree = Tree()](const auto& now, bool) { return now == tree; };
+  }
+
+  const std::string root_ = NewRoot();
+  const std::shared_ptr<FileSystem> fs_ = MakeLocalFileSystem();
+};
+
+absl::Status Wrong(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("WRONG: ", what));
+}
+
+absl::Status ExpectBytes(const absl::StatusOr<std::string>& got, const std::string& wanted) {
+  if (!got.ok()) return got.status();
+  return *got == wanted ? absl::OkStatus() : Wrong(absl::StrCat(got->size(), " bytes"));
+}
+
+absl::StatusOr<std::string> ReadRandomly(FileSystem& fs, const std::string& uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto file, fs.OpenRandomAccess(uri));
+  std::string bytes(static_cast<size_t>(file->size()), '\0');
+  // In two pieces, the second first.
+  const size_t half = bytes.size() / 2;
+  for (const auto& [begin, end] : {std::pair{half, bytes.size()}, {size_t{0}, half}}) {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const int64_t n,
+        file->Read(static_cast<int64_t>(begin), absl::MakeSpan(&bytes[begin], end - begin)));
+    if (n != static_cast<int64_t>(end - begin)) return Wrong("a short read");
+  }
+  return bytes;
+}
+
+TEST_F(LocalFaults, OfReadingGiveTheBytesOrAnError) {
+  RunTable({"read a stream", [&] { return ExpectBytes(ReadFile(*fs_, At("file")), kOld); },
+            Unchanged()});
+  RunTable({"read randomly", [&] { return ExpectBytes(ReadRandomly(*fs_, At("link")), kOld); },
+            Unchanged()});
+  RunTable({"map",
+            [&] {
+              const auto mapped = MappedFile::Open(At("file"));
+              if (!mapped.ok()) return mapped.status();
+              return (*mapped)->bytes() == kOld ? absl::OkStatus() : Wrong("mapped");
+            },
+            Unchanged()});
+}
+
+TEST_F(LocalFaults, OfListingMissNoFile) {
+  const auto expect = [](const auto& got, const std::vector<std::string>& wanted) {
+    if (!got.ok()) return got.status();
+    std::vector<std::string> uris;
+    for (const FileInfo& info : *got) uris.push_back(info.uri);
+    return uris == wanted ? absl::OkStatus() : Wrong(absl::StrJoin(uris, " "));
+  };
+  const std::vector<std::string> files = {At("a/b/y"), At("a/x"),  At("beside"),
+                                          At("file"),  At("link"), At("link_target")};
+  RunTable({"list",
+            [&] {
+              return expect(fs_->List(root_), {At("a"), At("beside"), At("file"), At("link"),
+                                               At("link_target"), At("linked")});
+            },
+            Unchanged(), Case::kLists});
+  RunTable({"list recursively", [&] { return expect(fs_->ListRecursive(root_), files); },
+            Unchanged(), Case::kLists});
+  RunTable({"glob at any depth", [&] { return expect(GlobInfos(*fs_, At("**")), files); },
+            Unchanged(), Case::kLists});
+  RunTable({"glob", [&] { return expect(GlobInfos(*fs_, At("a/*/?")), {At("a/b/y")}); },
+            Unchanged(), Case::kLists});
+  RunTable({"stat",
+            [&] {
+              const auto info = fs_->Stat(At("link"));
+              if (!info.ok()) return info.status();
+              return info->size == 5000 ? absl::OkStatus() : Wrong("size");
+            },
+            Unchanged(), Case::kLists});
+}
+
+TEST_F(LocalFaults, OfWritingLeaveTheOldFileOrTheNewOne) {
+  const auto right_when = [&](const std::string& name, const std::string& target) {
+    MakeTree();
+    // Folders that were made on the way may stay.
+    return [tree = Tree(), name, target](std::map<std::string, std::string> now, bool failed) {
+      const auto old = tree.find(target);
+      if (failpoint.error == ENOENT && failpoint.call == "lstat" && now[name] == kNew) {
+        return true;  // the link was gone when it was to be followed: the new file is in its place
+      }
+      const bool is_new = now.count(target) == 1 && now[target] == kNew;
+      const bool is_old = old == tree.end() ? now.count(target) == 0 : now[target] == old->second;
+      for (const char* folder : {"new", "new/folder"}) now.erase(folder);
+      now.erase(target);
+      std::map<std::string, std::string> others = tree;
+      others.erase(target);
+      return (is_new || (failed && is_old)) && now == others;
+    };
+  };
+  for (const auto& [name, target] : {std::pair<std::string, std::string>{"file", "file"},
+                                     {"link", "link_target"},
+                                     {"new/folder/file", "new/folder/file"}}) {
+    RunTable({"write", [&, name = name] { return WriteFile(*fs_, At(name), kNew); },
+              right_when(name, target), Case::kChanges});
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(LocalFaults, OfRemovingRemoveNothingElse) {
+  MakeTree();
+  RunTable({"remove", [&] { return fs_->Remove(At("file")); },
+            [tree = Tree()](std::map<std::string, std::string> now, bool failed) {
+              if (!failed && now.count("file") != 0) return false;
+              if (now.count("file") == 0) now["file"] = kOld;
+              return now == tree;
+            },
+            Case::kChanges});
+  MakeTree();
+  RunTable({"make a folder", [&] { return fs_->CreateFolder(At("new/folder")); },
+            [tree = Tree()](std::map<std::string, std::string> now, bool failed) {
+              const bool made = now.erase("new/folder") == 1;
+              now.erase("new");
+              return (made || failed) && now == tree;
+            },
+            Case::kChanges});
+}
+
+// The store is in memory: every call that fails is the cache's.
+TEST_F(LocalFaults, OfTheCacheAreAWarningAndTheStoresBytes) {
+  const auto store = MakeMemoryFileSystem();
+  const std::string bytes(70'077, 'c');  // two pieces with a checksum each
+  ASSERT_OK(WriteFile(*store, "memory://file", bytes));
+  std::shared_ptr<FileSystem> fs;
+  int warnings = 0;
+  const auto open = [&] {
+    warnings = 0;
+    fs = WithDiskCache(store,
+                       {.folder = At("cache"), .warn = [&](const std::string&) { ++warnings; }});
+  };
+  const auto cold = [&] {
+    std::filesystem::remove_all(At("cache"));
+    open();
+  };
+  const auto warm = [&] {
+    cold();
+    PENSTOCK_CHECK_OK(ReadFile(*fs, "memory://file"));
+    open();
+  };
+  const auto unchanged = [tree = (MakeTree(), Tree())](const auto& now, bool) {
+    for (const auto& [name, content] : tree) {
+      if (now.find(name) == now.end() || now.at(name) != content) return false;
+    }
+    return true;
+  };
+  const auto checked = [&](absl::Status status) {
+    if (!status.ok()) return status;
+    if (warnings > 2) return Wrong("more than a warning of failure and one of damage");
+    return absl::IsNotFound(fs->OpenInput("memory://no").status()) ? absl::OkStatus()
+                                                                   : Wrong("what is missing");
+  };
+  const auto stream = [&] { return checked(ExpectBytes(ReadFile(*fs, "memory://file"), bytes)); };
+  const auto random = [&] {
+    return checked(ExpectBytes(ReadRandomly(*fs, "memory://file"), bytes));
+  };
+  for (const auto& [name, run] :
+       {std::pair<const char*, Operation>{"stream", stream}, {"random", random}}) {
+    RunTable({absl::StrCat("cold cache, ", name).c_str(), run, unchanged, Case::kCached, cold});
+    RunTable({absl::StrCat("warm cache, ", name).c_str(), run, unchanged, Case::kCached, warm});
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace local_faults_test
+}  // namespace penstock::io
