@@ -8,8 +8,8 @@
 //   }
 //
 // Without more ado these are the cases of the seeds 0, 1, 2, ...: the same few in every run of the
-// tests. With PENSTOCK_RANDOM_SECONDS it goes on with new seeds for as long as that; tools/fuzz
-// sets it for every *_random_test.cc. With PENSTOCK_RANDOM_SEED it is that one case.
+// tests. With PENSTOCK_FUZZ_SECONDS it goes on with new seeds for as long as that; tools/fuzz
+// sets it for the random tests in its list. With PENSTOCK_RANDOM_SEED it is that one case.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace penstock::base {
 class RandomCases {
  public:
   explicit RandomCases(int64_t count) : count_(count) {
-    const char* const seconds = std::getenv("PENSTOCK_RANDOM_SECONDS");
+    const char* const seconds = std::getenv("PENSTOCK_FUZZ_SECONDS");
     const char* const seed = std::getenv("PENSTOCK_RANDOM_SEED");
     if (seed != nullptr) {
       PENSTOCK_CHECK(absl::SimpleAtoi(seed, &first_));
