@@ -3,6 +3,7 @@
 //   uri.h                  names: taken apart, joined
 //   file_system.h          the interface, whole files, what a program uses by default
 //   glob.h                 patterns
+//   write_check.h          whether a file could be written, before the work that it is for
 //   scheme_router.h        which file system serves which scheme
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests

@@ -8,6 +8,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 
@@ -53,6 +54,21 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
                    ": not a file of weights: its first bytes are those of none of ", Names()));
 }
 
+// By the extension.
+absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
+  for (const Format& format : Formats()) {
+    for (absl::string_view extension : format.extensions) {
+      if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
+      if (format.write != nullptr) return &format;
+      return absl::UnimplementedError(
+          absl::StrCat(io::DisplayName(uri), ": ", format.name,
+                       " files are read but not written here"));
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      io::DisplayName(uri), ": the extension names the format to write, and this is none of ", Names()));
+}
+
 }  // namespace
 
 absl::Span<const Format> Formats() {
@@ -68,19 +84,13 @@ absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri) {
 }
 
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights) {
-  for (const Format& format : Formats()) {
-    for (absl::string_view extension : format.extensions) {
-      if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
-      if (format.write == nullptr) {
-        return absl::UnimplementedError(
-            absl::StrCat(io::DisplayName(uri), ": ", format.name,
-                         " files are read but not written here"));
-      }
-      return format.write(fs, uri, weights);
-    }
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      uri, ": the extension names the format to write, and this is none of ", Names()));
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
+  return format->write(fs, uri, weights);
+}
+
+absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(FormatToWrite(uri).status());
+  return io::CheckWritableFile(fs, uri);
 }
 
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri) {

@@ -1,0 +1,87 @@
+#include "penstock/io/write_check.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include <sys/stat.h>
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::io {
+namespace {
+
+constexpr absl::string_view kTrial = "written by a check whether files can be written here\n";
+
+absl::Status BeginFile(FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<OutputStream> out, fs.Create(uri));
+  return out->Append(kTrial);  // dropped without Close: nothing is published
+}
+
+// `path` is `uri`'s. Folders that are made for the trial go again, unless someone uses them by now.
+absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string& path) {
+  std::vector<std::filesystem::path> made;
+  std::error_code error;
+  const auto missing = [&](const std::filesystem::path& folder) {  // a link to nothing is there
+    return std::filesystem::symlink_status(folder, error).type() ==
+           std::filesystem::file_type::not_found;
+  };
+  for (auto folder = std::filesystem::path(path).parent_path(); !folder.empty() && missing(folder);
+       folder = folder.parent_path()) {
+    made.push_back(folder);
+  }
+  // Another process that tries the same folder may have removed it in between.
+  constexpr int kTrials = 3;
+  absl::Status status = BeginFile(fs, uri);
+  for (int i = 1; i < kTrials && absl::IsNotFound(status); ++i) status = BeginFile(fs, uri);
+  for (const auto& folder : made) std::filesystem::remove(folder, error);  // only an empty one
+  return status;
+}
+
+// An object store begins to write with Close alone, so only a whole object is a proof.
+absl::Status TryBeside(FileSystem& fs, absl::string_view folder) {
+  const std::string trial =
+      JoinPath(folder, absl::StrFormat("penstock-write-check-%016x", base::EntropySeed()));
+  PENSTOCK_RETURN_IF_ERROR(WriteFile(fs, trial, kTrial));
+  // Some may write and not remove. They can save, and find one small object more.
+  fs.Remove(trial).IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status NotAFile(absl::string_view uri, absl::string_view what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("'", uri, "' is ", what, ", where a file is to be written"));
+}
+
+}  // namespace
+
+absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Uri parsed, ParseUri(uri));
+  if (parsed.is_local()) {
+    if (parsed.path.empty() || parsed.path.back() == '/') return NotAFile(uri, "a folder's name");
+    struct stat info;
+    if (::stat(parsed.path.c_str(), &info) == 0) {
+      if (S_ISDIR(info.st_mode)) return NotAFile(uri, "a folder");
+      if (S_ISFIFO(info.st_mode)) return NotAFile(uri, "a FIFO");
+      if (!S_ISREG(info.st_mode)) return NotAFile(uri, "a device or a socket");
+    }
+    return TryLocally(fs, uri, parsed.path);
+  }
+  if (parsed.path.empty() || parsed.path.back() == '/') return NotAFile(uri, "a folder's name");
+  return TryBeside(fs, Dirname(uri));
+}
+
+absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Uri parsed, ParseUri(folder_uri));
+  if (!parsed.is_local()) return TryBeside(fs, folder_uri);
+  constexpr absl::string_view kName = "penstock-write-check";
+  return TryLocally(fs, JoinPath(folder_uri, kName), JoinPath(parsed.path, kName));
+}
+
+}  // namespace penstock::io

@@ -1,0 +1,82 @@
+#include "penstock/io/write_check.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/io/memory_file_system.h"
+
+namespace penstock::io {
+namespace write_check_test {
+
+using ::testing::HasSubstr;
+
+class WriteCheck : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  size_t Entries() const {
+    return std::distance(std::filesystem::directory_iterator(folder_), {});
+  }
+  static std::string Bytes(const std::string& path) {
+    std::ostringstream out;
+    out << std::ifstream(path, std::ios::binary).rdbuf();
+    return out.str();
+  }
+
+  const std::string folder_ =
+      ::testing::TempDir() + "/write_check_" + std::to_string(base::EntropySeed());
+  const std::shared_ptr<FileSystem> default_ = FileSystem::Default();
+  FileSystem& fs_ = *default_;
+};
+
+TEST_F(WriteCheck, LeavesNothingBehindAndWhatIsThereAsItWas) {
+  const std::string there = folder_ + "/there";
+  std::ofstream(there) << "the model of last week";
+  EXPECT_EQ(CheckWritableFile(fs_, there), absl::OkStatus());
+  EXPECT_EQ(CheckWritableFile(fs_, folder_ + "/new"), absl::OkStatus());
+  EXPECT_EQ(CheckWritableFolder(fs_, folder_), absl::OkStatus());
+  EXPECT_EQ(Bytes(there), "the model of last week");
+  EXPECT_EQ(Entries(), 1u);
+}
+
+TEST_F(WriteCheck, MissingFoldersCouldBeMadeAndAreNotLeftBehind) {
+  EXPECT_EQ(CheckWritableFile(fs_, folder_ + "/a/b/file"), absl::OkStatus());
+  EXPECT_EQ(CheckWritableFolder(fs_, folder_ + "/c/d"), absl::OkStatus());
+  EXPECT_EQ(Entries(), 0u);
+}
+
+TEST_F(WriteCheck, RefusesFoldersFifosDevicesAndFilesInThePlaceOfFolders) {
+  const std::string fifo = folder_ + "/fifo", file = folder_ + "/file";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::ofstream(file) << "x";
+  EXPECT_THAT(std::string(CheckWritableFile(fs_, folder_).message()), HasSubstr("is a folder"));
+  EXPECT_THAT(std::string(CheckWritableFile(fs_, fifo).message()), HasSubstr("is a FIFO"));
+  EXPECT_THAT(std::string(CheckWritableFile(fs_, "/dev/null").message()), HasSubstr("a device"));
+  EXPECT_FALSE(CheckWritableFile(fs_, folder_ + "/new/").ok());
+  EXPECT_FALSE(CheckWritableFile(fs_, file + "/below").ok());
+  EXPECT_FALSE(CheckWritableFolder(fs_, file).ok());
+  EXPECT_FALSE(CheckWritableFile(fs_, "/proc/no-such-folder/file").ok());
+  EXPECT_FALSE(CheckWritableFile(fs_, "ftp://host/file").ok());
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_EQ(Bytes(file), "x");
+}
+
+TEST_F(WriteCheck, ElsewhereAnObjectIsWrittenBesideAndRemoved) {
+  const auto memory = MakeMemoryFileSystem();
+  ASSERT_TRUE(WriteFile(*memory, "memory://run/there", "x").ok());
+  EXPECT_EQ(CheckWritableFile(*memory, "memory://run/there"), absl::OkStatus());
+  EXPECT_EQ(CheckWritableFolder(*memory, "memory://run/checkpoints"), absl::OkStatus());
+  const auto files = memory->ListRecursive("memory://run");
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->size(), 1u);
+}
+
+}  // namespace write_check_test
+}  // namespace penstock::io
