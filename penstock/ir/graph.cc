@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/checked_size.h"
 #include "penstock/ir/op_def.h"
 
 namespace penstock::ir {
@@ -71,6 +72,14 @@ namespace {
 
 InferResult InferNothing(const Node&) { return std::vector<TensorType>(); }
 
+// What options from outside describe may have more elements than can be counted; every product of
+// extents behind this relies on there being none.
+absl::Status CheckSize(const TensorType& type) {
+  if (base::CheckedBytes(type.dtype, type.shape).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the result would be ", type.ToString(), ", which no memory holds"));
+}
+
 // Parameters are nodes, so that every value has one. They are never printed as lines.
 const OpDef kParameter = {.name = "parameter", .infer = InferNothing, .zero_gradient = true};
 
@@ -84,6 +93,11 @@ Graph::Graph(std::string name, int num_replicas)
 
 Value Graph::Parameter(TensorType type, absl::string_view name) {
   Node node;
+  if (const absl::Status status = CheckSize(type); !status.ok()) {
+    Fail(base::WithContext(status, name));
+    // A handle has to be given. Nothing is computed from it: the graph has failed.
+    type.shape = Shape(std::vector<int64_t>(static_cast<size_t>(type.shape.rank()), 1));
+  }
   node.op = &kParameter;
   node.results = {std::move(type)};
   node.origin = current_origin_;
@@ -135,6 +149,12 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
     return {};
   }
   node.results = *std::move(types);
+  for (const TensorType& type : node.results) {
+    if (const absl::Status status = CheckSize(type); !status.ok()) {
+      Fail(OpError(node, status.message()));
+      return {};
+    }
+  }
   std::vector<Value> results;
   for (size_t i = 0; i < node.results.size(); ++i) {
     results.push_back(Value(this, num_nodes(), static_cast<int>(i)));

@@ -437,6 +437,11 @@ Value ExpandDims(Value x, int64_t axis) {
         "expand_dims: there is no place ", axis, " among the axes of ", x.type().ToString())));
     return Value();
   }
+  if (x.rank() == base::kMaxRank) {
+    x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+        "expand_dims: ", x.type().ToString(), " has ", base::kMaxRank, " axes, which is the most")));
+    return Value();
+  }
   std::vector<int64_t> dims = ListOf(x.shape());
   dims.insert(dims.begin() + axis, 1);
   return Reshape(x, Shape(dims));

@@ -24,6 +24,7 @@ bool Read(const Json& json, bool& out) {
 }
 bool Read(const Json& json, int64_t& out) {
   if (!json.is_number_integer()) return false;
+  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX}) return false;
   out = json.get<int64_t>();
   return true;
 }
@@ -198,8 +199,12 @@ const Json* Config::Take(const char* key) {
 
 void Config::Wrong(const char* key, const char* wanted) {
   if (status_.ok()) {
+    constexpr size_t kShown = 200;
+    std::string given =
+        in_->at(key).dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace);
+    if (given.size() > kShown) given = absl::StrCat(given.substr(0, kShown), "...");
     status_ = absl::InvalidArgumentError(
-        absl::StrCat("option '", key, "' is ", in_->at(key).dump(), "; it takes ", wanted));
+        absl::StrCat("option '", key, "' is ", given, "; it takes ", wanted));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/checked_size.h"
 #include "penstock/nn/names.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/regularizers.h"
@@ -300,6 +301,10 @@ Symbol Input(const InputOptions& options) {
                                                      " axes besides the batch; got ",
                                                      options.shape.size()));
     }
+    if (!base::IsNumeric(options.dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an input is of numbers, and no device computes with ", base::DTypeName(options.dtype)));
+    }
     for (int64_t extent : options.shape) {
       if (extent <= 0) {
         return absl::InvalidArgumentError(
@@ -308,7 +313,13 @@ Symbol Input(const InputOptions& options) {
                          absl::StrJoin(options.shape, ","), "]"));
       }
     }
-    return TensorType{options.dtype, Shape(options.shape).Prepend(-1)};
+    constexpr int64_t kSomeBatch = 2;
+    const Shape row(options.shape);
+    if (!base::CheckedBytes(options.dtype, row.Prepend(kSomeBatch)).has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no memory holds an input of shape ", row.ToString()));
+    }
+    return TensorType{options.dtype, row.Prepend(-1)};
   }();
   return Symbol(std::make_shared<Symbol::Node>(Symbol::Node{
       .layer = Layer(), .inputs = {}, .input_name = options.name, .types = {std::move(type)}}));

@@ -1,5 +1,8 @@
 #include "penstock/nn/layer_table.h"
 
+#include <cmath>
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
@@ -95,6 +98,28 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
 
 namespace {
 
+// Every whole number of a layer's description is a size, a count or a place. With none above 2^31 a
+// product of two of them fits int64, on which layers rely.
+absl::Status CheckNumbers(const nlohmann::ordered_json& json) {
+  constexpr int32_t kMost = INT32_MAX;
+  for (const auto& [key, value] : json.items()) {
+    absl::Status status;
+    if (value.is_structured()) {
+      status = CheckNumbers(value);
+    } else if (value.is_number_integer() && key != "seed" &&
+               (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(kMost)
+                                           : std::abs(value.get<double>()) > kMost)) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat(value.dump(), " is too large; the largest number is ", kMost));
+    }
+    if (!status.ok()) {
+      return json.is_object() ? base::WithContext(status, absl::StrCat("option '", key, "'"))
+                              : status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::shared_ptr<LayerBody> DefaultBody(absl::string_view class_name, const CustomLayers* custom) {
   if (custom != nullptr) {
     if (const auto own = custom->find(std::string(class_name)); own != custom->end()) {
@@ -120,6 +145,9 @@ absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
                                             "'; if it is your own, name it among the custom "
                                             "layers that loading takes; there are ",
                                             absl::StrJoin(LayerClassNames(), ", ")));
+  }
+  if (absl::Status status = CheckNumbers(json); !status.ok()) {
+    return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
   }
   Config config = Config::Reader(json, custom, shared);
   body->Fields(config);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -195,7 +196,7 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     const auto& o = options_;
     const Heads heads = HeadsOf(o);
     Inputs in;
-    if (!Check(ctx, heads) || !Sort(ctx, inputs, in)) return Value();
+    if (!Check(ctx, heads) || !Sort(ctx, inputs, in) || !CheckRanks(ctx, heads, in)) return Value();
     const Value mask = Mask(ctx, in);
     if (!ctx.graph().status().ok()) return Value();
     const Dims keys{heads.value, heads.key_dim}, values{heads.value, heads.value_dim};
@@ -248,6 +249,24 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
       return false;
     }
     return CheckRate(ctx, options_.dropout);
+  }
+
+  // Results have the axes of the queries, and of output_shape or of the steps looked at.
+  bool CheckRanks(CallContext& ctx, const Heads& heads, const Inputs& in) const {
+    const size_t outputs = std::max<size_t>(1, heads.output_shape.size());
+    for (int64_t extent : heads.output_shape) {
+      if (extent > 0) continue;
+      ctx.Fail(absl::StrCat("sizes of output_shape must be above 0, got ", extent));
+      return false;
+    }
+    const size_t scores = in.query_shape.size() + in.value_shape.size() - 2;
+    if (std::max(in.query_shape.size() - 1, size_t{2}) + outputs <= base::kMaxRank &&
+        (!options_.return_attention_scores || scores <= base::kMaxRank)) {
+      return true;
+    }
+    ctx.Fail(absl::StrCat("would give more axes than ", base::kMaxRank, " for queries ",
+                          in.query.type().ToString(), " and an output_shape of ", outputs));
+    return false;
   }
 
   // Which input is what.

@@ -150,7 +150,10 @@ struct AdaptivePoolingLayer : LayerOf<AdaptivePoolingOptions<N>> {
     Value x = internal::SpatialInput(ctx, inputs, N);
     for (int i = 0; i < N && x.valid(); ++i) {
       const int64_t out = this->options_.output_size[i];
-      if (out <= 0) return ctx.Fail(absl::StrCat("output_size must be above 0, got ", out));
+      constexpr int64_t kMost = 1 << 24;  // a table of as many numbers is made
+      if (out <= 0 || out > kMost) {
+        return ctx.Fail(absl::StrCat("output_size must be from 1 to ", kMost, ", got ", out));
+      }
       x = PoolAdaptively(kPool, x, i + 1, out);
     }
     return x;

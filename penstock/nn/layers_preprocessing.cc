@@ -137,7 +137,9 @@ struct NormalizationLayer : LayerOf<NormalizationOptions>, AdaptableBody {
       axes.push_back(at);
     }
     std::sort(axes.begin(), axes.end());
-    return absl::OkStatus();
+    const auto twice = std::adjacent_find(axes.begin(), axes.end());
+    if (twice == axes.end()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("axis ", *twice, " is named twice"));
   }
 
   // To which feature each element belongs.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/checked_size.h"
 #include "penstock/nn/config.h"
 #include "penstock/nn/layer_table.h"
 #include "penstock/nn/resize.h"
@@ -38,16 +39,15 @@ struct ReshapeLayer : LayerOf<ReshapeOptions> {
     if (x.rank() < 1) return ctx.Fail("wants a batch, got a scalar");
     const std::vector<int64_t>& target = options_.target_shape;
     const int64_t elements = x.shape().RowShape().num_elements();
-    int64_t known = 1, unknown = 0;
+    std::vector<int64_t> extents;
     for (int64_t extent : target) {
       if (extent < -1 || extent == 0) return ctx.Fail(Wrong(x));
-      if (extent == -1) {
-        ++unknown;
-      } else {
-        known *= extent;
-      }
+      if (extent != -1) extents.push_back(extent);
     }
-    if (unknown > 1 || elements % known != 0 || (unknown == 0 && elements != known)) {
+    const size_t unknown = target.size() - extents.size();
+    const int64_t known = base::CheckedElements(extents).value_or(0);
+    if (target.size() >= base::kMaxRank || unknown > 1 || known == 0 || elements % known != 0 ||
+        (unknown == 0 && elements != known)) {
       return ctx.Fail(Wrong(x));
     }
     std::vector<int64_t> shape{x.shape().dim(0)};

@@ -153,6 +153,10 @@ struct TimeDistributedLayer : LayerBody {
       if (!y.valid()) continue;
       std::vector<int64_t> dims{x.shape().dim(0), steps};
       dims.insert(dims.end(), y.shape().begin() + 1, y.shape().end());
+      if (dims.size() > base::kMaxRank) {
+        return ctx.Fail(absl::StrCat("with the steps of each, ", y.type().ToString(),
+                                     " has more axes than ", base::kMaxRank));
+      }
       y = ir::Reshape(y, Shape(dims));
     }
     return outputs;

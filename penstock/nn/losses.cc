@@ -40,6 +40,7 @@ struct FunctionLoss : LossBody {
   FunctionLoss(absl::string_view name, std::function<Value(Value, Value)> f)
       : name_(name), function(std::move(f)) {}
   absl::string_view name() const override { return name_; }
+  bool is_custom() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     return function(y_true, y_pred);
   }
@@ -274,7 +275,9 @@ nlohmann::ordered_json Loss::ToJson() const {
   Config config = Config::Writer(fields);
   body_->Fields(config);
   fields["reduction"] = reduction_;
-  return {{"name", std::string(name())}, {"config", std::move(fields)}};
+  nlohmann::ordered_json json{{"name", std::string(name())}, {"config", std::move(fields)}};
+  if (is_custom()) json["custom"] = true;
+  return json;
 }
 
 absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
@@ -282,6 +285,12 @@ absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
   if (!json.is_object() || !json.contains(key) || !json[key].is_string() ||
       !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError("a loss is {\"name\" or \"class_name\", \"config\"}");
+  }
+  // A name of its own, which may be that of a built-in loss.
+  if (json.contains("custom")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss '", json[key].get<std::string>(),
+                     "' is a function of the program that saved it, and is not in the file"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(Loss loss, FromName(json[key].get<std::string>()));
   Config config = Config::Reader(json["config"]);

@@ -66,7 +66,9 @@ nlohmann::ordered_json Metric::ToJson() const {
   fields["name"] = name_;
   Config config = Config::Writer(fields);
   body_->Fields(config);
-  return {{"name", std::string(body_->name())}, {"config", std::move(fields)}};
+  nlohmann::ordered_json json{{"name", std::string(body_->name())}, {"config", std::move(fields)}};
+  if (is_custom()) json["custom"] = true;
+  return json;
 }
 
 absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
@@ -76,6 +78,12 @@ absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
       !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError(
         "a metric is its name, or {\"name\" or \"class_name\", \"config\"}");
+  }
+  // A name of its own, which may be that of a built-in metric.
+  if (json.contains("custom")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the metric '", json[key].get<std::string>(),
+                     "' is a function of the program that saved it, and is not in the file"));
   }
   const nlohmann::ordered_json& fields = json["config"];
   PENSTOCK_ASSIGN_OR_RETURN(Metric metric, FromName(json[key].get<std::string>()));

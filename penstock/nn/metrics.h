@@ -28,10 +28,15 @@
 
 namespace penstock::nn {
 
+// Which way a metric improves (Keras's `_direction`). kUnknown: the number alone does not say, and
+// a callback that monitors it needs an explicit mode.
+enum class MetricDirection { kUnknown, kUp, kDown };
+
 class MetricBody {
  public:
   virtual ~MetricBody() = default;
   virtual absl::string_view name() const = 0;  // Keras's default
+  virtual MetricDirection direction() const = 0;
   // All zero at first. `y_pred` is the type of predictions; its batch does not matter, nor does it
   // change how many states there are.
   virtual std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const = 0;
@@ -42,6 +47,8 @@ class MetricBody {
   virtual ir::Value Result(const ir::Values& states) const = 0;
   virtual void Fields(Config&) {}
   virtual absl::Status Check() const { return absl::OkStatus(); }  // the options
+  // A function of the program: a file holds its name alone.
+  virtual bool is_custom() const { return false; }
 };
 
 class Metric {
@@ -52,6 +59,11 @@ class Metric {
   // What logs call it. Two metrics of one model need two names.
   absl::string_view name() const { return name_; }
   Metric Named(absl::string_view name) const;
+  // As Keras 3 has it; kUnknown for counts, means and sums of predictions, and functions of the
+  // user's whose direction was not given.
+  MetricDirection direction() const { return body_->direction(); }
+  // Made by CustomMean, or of a CustomLoss: ToJson holds its name alone, and FromJson refuses that.
+  bool is_custom() const { return body_->is_custom(); }
 
   std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const;
   size_t num_states() const;
@@ -115,9 +127,11 @@ Metric ConcordanceCorrelation(const CorrelationOptions& options = {});
 // Of the predictions; labels are not looked at and may be invalid.
 Metric Mean();
 Metric Sum();
-// The weighted mean of a function's [batch, ...] values. It has no JSON that can be read back.
+// The weighted mean of a function's [batch, ...] values. `direction` is for callbacks that monitor
+// it. It has no JSON that can be read back.
 Metric CustomMean(absl::string_view name,
-                  std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function);
+                  std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function,
+                  MetricDirection direction = MetricDirection::kUnknown);
 
 struct R2ScoreOptions {
   std::string class_aggregation = "uniform_average";  // or "variance_weighted_average"

@@ -74,6 +74,8 @@ struct CountMetric : MetricBody {
   CountMetric(const char* n, bool t, bool p, CountOptions o = {})
       : name_(n), truth(t), positive(p), options(o) {}
   absl::string_view name() const override { return name_; }
+  // As in Keras: more true positives alone may be more positives.
+  MetricDirection direction() const override { return MetricDirection::kUnknown; }
   void Fields(Config& config) override { config("thresholds", options.thresholds); }
   absl::Status Check() const override { return CheckThreshold(options.thresholds); }
   std::vector<ir::TensorType> States(const ir::TensorType&) const override { return {kScalar}; }
@@ -95,6 +97,7 @@ struct CountMetric : MetricBody {
 struct PrecisionMetric : MetricBody {
   explicit PrecisionMetric(bool r, PrecisionOptions o = {}) : recall(r), options(o) {}
   absl::string_view name() const override { return recall ? "recall" : "precision"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override {
     config("thresholds", options.thresholds)("top_k", options.top_k)("class_id", options.class_id);
   }
@@ -128,6 +131,7 @@ struct PrecisionMetric : MetricBody {
 
 struct FScore : MetricBody {
   FScore(bool one, FBetaOptions o = {}) : is_f1(one), options(std::move(o)) {}
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   absl::string_view name() const override { return is_f1 ? "f1_score" : "fbeta_score"; }
   void Fields(Config& config) override {
     config("average", options.average)("threshold", options.threshold);

@@ -18,6 +18,9 @@ using base::Shape;
 using ir::Value;
 using ir::Values;
 
+// Each has an element in every table of counts.
+constexpr int64_t kMostThresholds = 1'000'000;
+
 // Thresholds from 0 to 1.
 struct Thresholds {
   std::vector<double> values;
@@ -128,6 +131,7 @@ void Gains(const Counts& c, Value& recall, Value& precision) {
 struct AucMetric : MetricBody {
   explicit AucMetric(AucOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "auc"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override {
     config("num_thresholds", options.num_thresholds)("curve", options.curve)(
         "summation_method", options.summation_method)("multi_label", options.multi_label)(
@@ -150,9 +154,10 @@ struct AucMetric : MetricBody {
         return absl::InvalidArgumentError(
             absl::StrCat("thresholds are from 0 to 1, got ", threshold));
     }
-    if (options.thresholds.empty() && options.num_thresholds < 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("num_thresholds is at least 2, got ", options.num_thresholds));
+    if (options.thresholds.empty() &&
+        (options.num_thresholds < 2 || options.num_thresholds > kMostThresholds)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "num_thresholds is from 2 to ", kMostThresholds, ", got ", options.num_thresholds));
     }
     return absl::OkStatus();
   }
@@ -238,6 +243,7 @@ constexpr AtKind kRecallAtPrecision{"recall_at_precision", "precision", &Counts:
 struct AtMetric : MetricBody {
   explicit AtMetric(const AtKind& k, AtOptions o = {}) : kind(k), options(o) {}
   absl::string_view name() const override { return kind.name; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override {
     config(kind.key, options.at)("num_thresholds", options.num_thresholds)("class_id",
                                                                            options.class_id);
@@ -247,9 +253,9 @@ struct AtMetric : MetricBody {
       return absl::InvalidArgumentError(
           absl::StrCat(kind.key, " is from 0 to 1, got ", options.at));
     }
-    if (options.num_thresholds < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("num_thresholds is at least 1, got ", options.num_thresholds));
+    if (options.num_thresholds < 1 || options.num_thresholds > kMostThresholds) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "num_thresholds is from 1 to ", kMostThresholds, ", got ", options.num_thresholds));
     }
     return absl::OkStatus();
   }

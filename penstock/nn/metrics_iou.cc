@@ -19,6 +19,7 @@ enum class Kind { kIoU, kMean, kOneHot, kOneHotMean, kBinary };
 struct IoUMetric : MetricBody {
   IoUMetric(Kind k, IoUOptions o, double t = 0) : kind(k), options(std::move(o)), threshold(t) {}
 
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   bool is_mean() const { return kind == Kind::kMean || kind == Kind::kOneHotMean; }
   bool is_one_hot() const { return kind == Kind::kOneHot || kind == Kind::kOneHotMean; }
 

@@ -87,6 +87,7 @@ struct Accuracies : MeanMetric {
   using Function = Value (*)(absl::string_view, Value, Value);
   Accuracies(const char* n, Function f) : name_(n), function(f) {}
   absl::string_view name() const override { return name_; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   Value Each(Value y_true, Value y_pred) const override { return function(name_, y_true, y_pred); }
   const char* name_;
   Function function;
@@ -95,6 +96,7 @@ struct Accuracies : MeanMetric {
 struct BinaryAccuracyMetric : MeanMetric {
   explicit BinaryAccuracyMetric(BinaryAccuracyOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "binary_accuracy"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override { config("threshold", options.threshold); }
   Value Each(Value y_true, Value y_pred) const override {
     return BinaryMatches(name(), y_true, y_pred, options.threshold);
@@ -105,6 +107,7 @@ struct BinaryAccuracyMetric : MeanMetric {
 struct TopK : MeanMetric {
   explicit TopK(TopKOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "top_k_categorical_accuracy"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override { config("k", options.k); }
   absl::Status Check() const override { return CheckK(options.k); }
   Value Each(Value y_true, Value y_pred) const override {
@@ -117,6 +120,7 @@ struct TopK : MeanMetric {
 struct SparseTopK : MeanMetric {
   explicit SparseTopK(SparseTopKOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "sparse_top_k_categorical_accuracy"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override {
     config("k", options.k)("from_sorted_ids", options.from_sorted_ids);
   }
@@ -136,9 +140,11 @@ struct SparseTopK : MeanMetric {
 // ---- Means of losses and of what is like them ----
 
 struct MeanOfLossMetric : MetricBody {
-  MeanOfLossMetric(std::shared_ptr<LossBody> b, absl::string_view n)
-      : body(std::move(b)), name_(n) {}
+  MeanOfLossMetric(std::shared_ptr<LossBody> b, absl::string_view n, MetricDirection d)
+      : body(std::move(b)), name_(n), direction_(d) {}
   absl::string_view name() const override { return name_; }
+  MetricDirection direction() const override { return direction_; }
+  bool is_custom() const override { return body->is_custom(); }
   void Fields(Config& config) override { body->Fields(config); }
   absl::Status Check() const override { return body->Check(); }
   std::vector<ir::TensorType> States(const ir::TensorType&) const override { return MeanStates(); }
@@ -159,10 +165,12 @@ struct MeanOfLossMetric : MetricBody {
   Value Result(const Values& states) const override { return MeanResult(states); }
   std::shared_ptr<LossBody> body;
   std::string name_;
+  MetricDirection direction_;
 };
 
 struct RootMeanSquared : MeanMetric {
   absl::string_view name() const override { return "root_mean_squared_error"; }
+  MetricDirection direction() const override { return MetricDirection::kDown; }
   Value Each(Value y_true, Value y_pred) const override {
     return AlignLabels(name(), y_true, y_pred) ? ir::Square(y_pred - y_true) : Value();
   }
@@ -200,6 +208,7 @@ Value ConcordanceOf(Value t, Value p, int64_t axis) {
 struct AxisMetric : MeanMetric {
   AxisMetric(const char* n, AlongAxis f, int64_t a = -1) : name_(n), function(f), axis(a) {}
   absl::string_view name() const override { return name_; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override { config("axis", axis); }
   Value Each(Value y_true, Value y_pred) const override {
     if (!AlignLabels(name(), y_true, y_pred)) return Value();
@@ -215,6 +224,7 @@ struct AxisMetric : MeanMetric {
 
 struct MeanOfPredictions : MetricBody {
   absl::string_view name() const override { return "mean"; }
+  MetricDirection direction() const override { return MetricDirection::kUnknown; }
   std::vector<ir::TensorType> States(const ir::TensorType&) const override { return MeanStates(); }
   Values Update(Value, Value y_pred, Value weights) const override {
     return MeanUpdate(ir::Convert(y_pred, DType::kF32), weights);
@@ -224,6 +234,7 @@ struct MeanOfPredictions : MetricBody {
 
 struct SumOfPredictions : MetricBody {
   absl::string_view name() const override { return "sum"; }
+  MetricDirection direction() const override { return MetricDirection::kUnknown; }
   std::vector<ir::TensorType> States(const ir::TensorType&) const override {
     return {{DType::kF32, {}}};
   }
@@ -242,6 +253,7 @@ struct SumOfPredictions : MetricBody {
 struct R2 : MetricBody {
   explicit R2(R2ScoreOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "r2_score"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override {
     config("class_aggregation", options.class_aggregation)("num_regressors",
                                                            options.num_regressors);
@@ -317,23 +329,20 @@ Body MakeConcordance() {
   return std::make_shared<AxisMetric>("concordance_correlation", ConcordanceOf);
 }
 
+Body MeanOf(const Loss& loss, absl::string_view name) {
+  return std::make_shared<MeanOfLossMetric>(loss.body(), name, MetricDirection::kDown);
+}
 template <Loss (*make)()>
 Body OfLoss() {
   const Loss loss = make();
-  return std::make_shared<MeanOfLossMetric>(loss.body(), loss.name());
+  return MeanOf(loss, loss.name());
 }
-Body OfBinary() {
-  return std::make_shared<MeanOfLossMetric>(BinaryCrossentropy().body(), "binary_crossentropy");
-}
-Body OfCategorical() {
-  return std::make_shared<MeanOfLossMetric>(CategoricalCrossentropy().body(),
-                                            "categorical_crossentropy");
-}
+Body OfBinary() { return MeanOf(BinaryCrossentropy(), "binary_crossentropy"); }
+Body OfCategorical() { return MeanOf(CategoricalCrossentropy(), "categorical_crossentropy"); }
 Body OfSparse() {
-  return std::make_shared<MeanOfLossMetric>(SparseCategoricalCrossentropy().body(),
-                                            "sparse_categorical_crossentropy");
+  return MeanOf(SparseCategoricalCrossentropy(), "sparse_categorical_crossentropy");
 }
-Body OfLogCosh() { return std::make_shared<MeanOfLossMetric>(LogCosh().body(), "logcosh"); }
+Body OfLogCosh() { return MeanOf(LogCosh(), "logcosh"); }
 
 constexpr MetricRow kMeanMetrics[] = {
     {"accuracy", "", "acc", MakeAccuracy},
@@ -386,7 +395,10 @@ Metric SparseTopKCategoricalAccuracy(const SparseTopKOptions& options) {
   return Metric(std::make_shared<SparseTopK>(options));
 }
 Metric MeanOfLoss(const Loss& loss) {
-  return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name()));
+  // A function of the user's may be a score, as in Keras, where it has no direction either.
+  const MetricDirection direction =
+      loss.is_custom() ? MetricDirection::kUnknown : MetricDirection::kDown;
+  return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name(), direction));
 }
 Metric MeanSquaredErrorMetric() { return MeanOfLoss(MeanSquaredError()); }
 Metric RootMeanSquaredError() { return Metric(std::make_shared<RootMeanSquared>()); }
@@ -403,8 +415,10 @@ Metric ConcordanceCorrelation(const CorrelationOptions& options) {
 Metric Mean() { return Metric(std::make_shared<MeanOfPredictions>()); }
 Metric Sum() { return Metric(std::make_shared<SumOfPredictions>()); }
 Metric CustomMean(absl::string_view name,
-                  std::function<Value(Value y_true, Value y_pred)> function) {
-  return MeanOfLoss(CustomLoss(name, std::move(function)));
+                  std::function<Value(Value y_true, Value y_pred)> function,
+                  MetricDirection direction) {
+  const Loss loss = CustomLoss(name, std::move(function));
+  return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name(), direction));
 }
 Metric R2Score(const R2ScoreOptions& options) { return Metric(std::make_shared<R2>(options)); }
 

@@ -3,6 +3,7 @@
 #include "penstock/nn/metrics.h"
 
 #include <cmath>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -59,6 +60,78 @@ TEST(Metrics, WeightsOfZeroHideAnExampleAndOthersWeighIt) {
 TEST(Metrics, UnknownNamesAreRefusedWithThoseThereAre) {
   EXPECT_THAT(std::string(Metric::FromName("f1").status().message()),
               AllOf(HasSubstr("no metric 'f1'"), HasSubstr("categorical_accuracy")));
+}
+
+// Keras's `_direction` of each class; accuracies, curves and scores rise, losses and errors fall,
+// and what Keras gives no direction has none here. A new row of the table needs a line here.
+TEST(Metrics, EveryMetricOfTheTableHasKerassDirection) {
+  const std::set<std::string> falls{"mean_squared_error",
+                                    "root_mean_squared_error",
+                                    "mean_absolute_error",
+                                    "mean_absolute_percentage_error",
+                                    "mean_squared_logarithmic_error",
+                                    "logcosh",
+                                    "kl_divergence",
+                                    "poisson",
+                                    "binary_crossentropy",
+                                    "categorical_crossentropy",
+                                    "sparse_categorical_crossentropy",
+                                    "hinge",
+                                    "squared_hinge",
+                                    "categorical_hinge"},
+      rises{"accuracy",
+            "exact_accuracy",
+            "sparse_categorical_accuracy",
+            "categorical_accuracy",
+            "binary_accuracy",
+            "top_k_categorical_accuracy",
+            "sparse_top_k_categorical_accuracy",
+            "cosine_similarity",
+            "pearson_correlation",
+            "concordance_correlation",
+            "r2_score",
+            "precision",
+            "recall",
+            "fbeta_score",
+            "f1_score",
+            "auc",
+            "sensitivity_at_specificity",
+            "specificity_at_sensitivity",
+            "precision_at_recall",
+            "recall_at_precision",
+            "io_u",
+            "mean_io_u",
+            "one_hot_io_u",
+            "one_hot_mean_io_u",
+            "binary_io_u"},
+      unknown{"mean",           "sum",
+              "true_positives", "true_negatives",
+              "false_positives", "false_negatives"};
+  EXPECT_EQ(falls.size() + rises.size() + unknown.size(), Metric::Names().size());
+  for (const std::string& name : Metric::Names()) {
+    ASSERT_EQ(falls.count(name) + rises.count(name) + unknown.count(name), 1u) << name;
+    const MetricDirection wanted = falls.count(name) > 0   ? MetricDirection::kDown
+                             : rises.count(name) > 0 ? MetricDirection::kUp
+                                                     : MetricDirection::kUnknown;
+    EXPECT_EQ(Metric::FromName(name)->Named("loss_of_accuracy").direction(), wanted) << name;
+  }
+}
+
+TEST(Metrics, FunctionsOfTheUserHaveTheDirectionTheyAreGiven) {
+  const auto function = [](Value y, Value p) { return ir::Square(y - p); };
+  EXPECT_EQ(CustomMean("accuracy", function).direction(), MetricDirection::kUnknown);
+  EXPECT_EQ(CustomMean("score", function, MetricDirection::kUp).direction(), MetricDirection::kUp);
+  EXPECT_EQ(MeanOfLoss(CustomLoss("mine", function)).direction(), MetricDirection::kUnknown);
+  EXPECT_EQ(MeanOfLoss(Huber()).direction(), MetricDirection::kDown);
+  EXPECT_EQ(Metric::FromName("huber")->direction(), MetricDirection::kDown);
+  // A file must not give back the built-in metric of that name.
+  EXPECT_THAT(std::string(Metric::FromJson(CustomMean("accuracy", function).ToJson())
+                              .status()
+                              .message()),
+              HasSubstr("the metric 'accuracy' is a function of the program that saved it"));
+  EXPECT_THAT(
+      std::string(Loss::FromJson(CustomLoss("hinge", function).ToJson()).status().message()),
+      HasSubstr("the loss 'hinge' is a function of the program that saved it"));
 }
 
 // A metric by its name, with the options that it has to be given.

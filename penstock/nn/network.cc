@@ -179,6 +179,8 @@ std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
   if (!scratch.status().ok()) return {scratch.status()};
   std::vector<absl::StatusOr<TensorType>> types;
   for (const Value& output : outputs) {
+    if (!output.valid())
+      return {absl::InternalError(absl::StrCat(name, " gives an output that is no value"))};
     types.push_back(WithBatch(output.type(), -1));
   }
   return types;

@@ -5,6 +5,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
+#include "penstock/nn/json_depth.h"
 #include "penstock/nn/layer_table.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/network.h"
@@ -31,11 +32,15 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
                                                     const std::vector<std::vector<Symbol>>& made,
                                                     absl::string_view who) {
   std::vector<Symbol> symbols;
+  // Its own conversions let 0.5 and 2^32 pass as 0.
+  const auto number = [](const nlohmann::ordered_json& n) {
+    return n.is_number_integer() ? n.get<int64_t>() : int64_t{-1};
+  };
   for (const auto& from : json) {
-    const int use = from.is_array() ? from.at(0).get<int>() : from.get<int>();
-    const int output = from.is_array() ? from.at(1).get<int>() : 0;
-    if (use < 0 || use >= static_cast<int>(made.size()) || output < 0 ||
-        output >= static_cast<int>(made[use].size())) {
+    const int64_t use = number(from.is_array() ? from.at(0) : from);
+    const int64_t output = from.is_array() ? number(from.at(1)) : 0;
+    if (use < 0 || use >= static_cast<int64_t>(made.size()) || output < 0 ||
+        output >= static_cast<int64_t>(made[use].size())) {
       return absl::InvalidArgumentError(absl::StrCat(who, " take output ", output, " of layer ",
                                                      use, ", which does not stand before"));
     }
@@ -130,6 +135,7 @@ absl::StatusOr<Network> Network::Parse(const nlohmann::ordered_json& json,
 
 absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom) {
+  PENSTOCK_RETURN_IF_ERROR(CheckJsonDepth(json));
   internal::SharedLayerReader shared;
   return FromJson(json, custom, &shared);
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/nn/json_depth.h"
 #include "penstock/nn/optimizer_body.h"
 #include "penstock/nn/optimizers.h"
 
@@ -81,6 +82,7 @@ Json Optimizer::ToJson() const {
 }
 
 absl::StatusOr<Optimizer> Optimizer::FromJson(const Json& json) {
+  PENSTOCK_RETURN_IF_ERROR(CheckJsonDepth(json));
   PENSTOCK_RETURN_IF_ERROR(CheckForm(json));
   const std::string name = json["class_name"];
   Json fields = json["config"];

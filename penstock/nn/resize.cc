@@ -129,7 +129,14 @@ Value Resize(CallContext& ctx, Value images, int64_t height, int64_t width,
   }
   const DType dtype = images.dtype();
   Value x = ir::Convert(images, DType::kF32);
+  if (!x.valid()) return x;
   int64_t in_height = x.shape().dim(1), in_width = x.shape().dim(2);
+  // Tables of the height and of the width before times behind are made here.
+  constexpr int64_t kMost = 1 << 28;
+  for (const auto& [in, out] : {std::pair(in_height, height), std::pair(in_width, width)}) {
+    if (in <= kMost && out <= kMost && in * out <= kMost) continue;
+    return ctx.Fail(absl::StrCat("a resize from ", in, " to ", out, " pixels is too large"));
+  }
   int64_t top = 0, left = 0, window_height = in_height, window_width = in_width;
   // The sides that, with the other one as it is, have the wanted aspect ratio.
   const int64_t fit_height = in_width * height / width, fit_width = in_height * width / height;
@@ -145,6 +152,10 @@ Value Resize(CallContext& ctx, Value images, int64_t height, int64_t width,
     x = ir::Pad(x, options.fill_value, {{}, {above, above, 0}, {beside, beside, 0}, {}});
     window_height = in_height += 2 * above;
     window_width = in_width += 2 * beside;
+    if (in_height > kMost / height || in_width > kMost / width) {
+      return ctx.Fail(absl::StrCat("padding ", images.type().ToString(), " to the aspect of ",
+                                   height, " x ", width, " makes it too large"));
+    }
   }
   ir::Graph& graph = *x.graph();
   const auto matrix = [&](int64_t in, int64_t begin, int64_t extent, int64_t out) {
