@@ -1,4 +1,5 @@
 // Fit's arguments as Keras's users know them.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -215,6 +216,142 @@ TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
   EXPECT_EQ(other.GetWeights()->Find("first/kernel")->data<float>()[0],
             model.GetWeights()->Find("first/kernel")->data<float>()[0]);
   std::filesystem::remove_all(folder);
+}
+
+// The classes are told apart better from epoch to epoch, so its AUC rises: the best is the last.
+// Minimized, the first would be kept.
+TEST(ModelCheckpoint, KeepsTheBestOfAMetricThatRisesWithoutAnAccuracyInItsName) {
+  Model model = Sequential({Input({.shape = {1}}), Dense({.units = 1,
+                                                          .activation = "sigmoid",
+                                                          .use_bias = false,
+                                                          .kernel_initializer = "constant(-1)"})});
+  ASSERT_TRUE(model
+                  .Compile({.optimizer = SGD({.learning_rate = 1.0}),
+                            .loss = "binary_crossentropy",
+                            .metrics = {nn::AUC().Named("auc")},
+                            .client = runtime::TestClient(1)})
+                  .ok());
+  const std::string folder =
+      ::testing::TempDir() + "/auc_" + std::to_string(base::EntropySeed()) + "/";
+  const Array x = Numbers(8, -3.5);
+  Array y = x.Clone();
+  for (int i = 0; i < 8; ++i) y.mutable_data<float>()[i] = i < 4 ? 0 : 1;
+  const auto history = model.Fit(
+      x, y,
+      {.epochs = 4,
+       .verbose = 0,
+       .callbacks = {EarlyStopping(
+                         {.monitor = "val_auc", .patience = 1, .restore_best_weights = true}),
+                     ModelCheckpoint(model, {.filepath = folder + "{epoch}.safetensors",
+                                             .monitor = "val_auc",
+                                             .save_best_only = true})},
+       .validation_data = {x, y}});
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_GE(history->epochs.size(), 2u);
+  const double first = *history->epochs[0].Get("val_auc");
+  double best = first;
+  for (const Logs& logs : history->epochs) best = std::max(best, *logs.Get("val_auc"));
+  EXPECT_GT(best, first) << "the AUC must rise for this test to tell";
+  EXPECT_DOUBLE_EQ(*model.Evaluate(x, y)->Get("auc"), best);
+  EXPECT_GT(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ModelCheckpoint, WhatCannotWorkIsAnErrorBeforeTheFirstStep) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0);
+  const std::string folder = ::testing::TempDir() + "/mc_" + std::to_string(base::EntropySeed());
+  int steps = 0;
+  const auto count = LambdaCallback(
+      {.on_train_batch_end = [&](train::Run&, const train::Position&, const Logs&) {
+        ++steps;
+        return absl::OkStatus();
+      }});
+  const auto error = [&](const ModelCheckpointOptions& options, int validation_freq = 1) {
+    return Message(model
+                       .Fit(x, x,
+                            {.verbose = 0,
+                             .callbacks = {count, ModelCheckpoint(model, options)},
+                             .validation_data = {x, x},
+                             .validation_freq = validation_freq})
+                       .status());
+  };
+  EXPECT_THAT(error({.filepath = ""}), HasSubstr("filepath is empty"));
+  EXPECT_THAT(error({.filepath = folder + "/m.h5"}), HasSubstr("none of safetensors"));
+  EXPECT_THAT(error({.filepath = "/proc/none/{epoch}.safetensors"}), HasSubstr("/proc/none"));
+  EXPECT_THAT(error({.filepath = folder + "/m.safetensors", .save_freq = 0}),
+              HasSubstr("save_freq must be at least 1, got 0"));
+  EXPECT_THAT(error({.filepath = folder + "/m.safetensors", .save_freq = -2}),
+              HasSubstr("save_freq must be at least 1, got -2"));
+  EXPECT_THAT(error({.filepath = folder + "/{val_loss}.safetensors"}, 2),
+              HasSubstr("which is measured every 2 epochs"));
+  EXPECT_EQ(steps, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST(Fit, NumbersThatMakeNoSenseAreNamed) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0);
+  const auto error = [&](FitOptions options) {
+    if (options.verbose == 1) options.verbose = 0;
+    return Message(model.Fit(x, x, options).status());
+  };
+  EXPECT_THAT(error({.batch_size = 0}), HasSubstr("batch_size must be at least 1, got 0"));
+  EXPECT_THAT(error({.batch_size = -1}), HasSubstr("batch_size"));
+  EXPECT_THAT(error({.epochs = 0}), HasSubstr("epochs must be at least 1"));
+  EXPECT_THAT(error({.epochs = -5}), HasSubstr("epochs must be at least 1"));
+  EXPECT_THAT(error({.verbose = -1}), HasSubstr("verbose"));
+  EXPECT_THAT(error({.verbose = 3}), HasSubstr("verbose"));
+  EXPECT_THAT(error({.validation_split = -0.5}), HasSubstr("validation_split"));
+  EXPECT_THAT(error({.class_weight = {{0, -1}}}), HasSubstr("class_weight"));
+  EXPECT_THAT(error({.initial_epoch = -1}), HasSubstr("initial_epoch"));
+  EXPECT_THAT(error({.steps_per_epoch = -1}), HasSubstr("steps_per_epoch"));
+  EXPECT_THAT(error({.validation_steps = -1}), HasSubstr("validation_steps"));
+  EXPECT_THAT(error({.validation_batch_size = 0}), HasSubstr("validation_batch_size"));
+  EXPECT_THAT(error({.validation_freq = 0}), HasSubstr("validation_freq"));
+  EXPECT_FALSE(model.Evaluate(x, x, {.batch_size = 0}).ok());
+  EXPECT_FALSE(model.Predict(x, -1).ok());
+  CompileOptions compile = StillOptions();
+  compile.replicas = -1;
+  EXPECT_THAT(Message(Still().Compile(compile)), HasSubstr("replicas must be at least 0, got -1"));
+  compile = StillOptions();
+  compile.steps_per_execution = -1;
+  EXPECT_THAT(Message(Still().Compile(compile)), HasSubstr("steps_per_execution"));
+  compile = StillOptions();
+  compile.loss_weights = {{"first", std::numeric_limits<double>::quiet_NaN()}};
+  EXPECT_THAT(Message(Still().Compile(compile)), HasSubstr("weight of a loss"));
+}
+
+// A name alone is in the file, even where it is that of a built-in loss.
+TEST(Save, CustomLossesAndMetricsComeBackWhenTheyAreGiven) {
+  const auto twice = [](ir::Value y, ir::Value p) { return 2.0 * ir::Square(y - p); };
+  const nn::Loss loss = nn::CustomLoss("mse", twice);
+  const nn::Metric metric = nn::CustomMean("twice", twice, nn::MetricDirection::kDown);
+  Model model = Still();
+  CompileOptions options = StillOptions();
+  options.loss = loss;
+  options.metrics = {metric.Named("shown")};
+  ASSERT_TRUE(model.Compile(options).ok());
+  const std::string file =
+      ::testing::TempDir() + "/custom_" + std::to_string(base::EntropySeed()) + ".safetensors";
+  ASSERT_TRUE(model.Save(file).ok());
+  const auto client = runtime::TestClient(1);
+  EXPECT_THAT(Message(Model::Load(file, {.client = client}).status()),
+              AllOf(HasSubstr("the loss 'mse' is a function of the program"),
+                    HasSubstr("LoadOptions.custom_losses")));
+  EXPECT_THAT(
+      Message(Model::Load(file, {.client = client, .custom_losses = {loss}}).status()),
+      AllOf(HasSubstr("the metric 'twice'"), HasSubstr("LoadOptions.custom_metrics")));
+  auto loaded = Model::Load(
+      file, {.client = client, .custom_losses = {loss}, .custom_metrics = {metric}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto logs = loaded->Evaluate(Numbers(4, 0), Numbers(4, 3));
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  EXPECT_FLOAT_EQ(*logs->Get("loss"), 18);
+  EXPECT_FLOAT_EQ(*logs->Get("shown"), 18);
+  std::remove(file.c_str());
 }
 
 TEST(ModelCheckpoint, AFormatOrANameThatIsNotThereIsAnError) {

@@ -7,7 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/nn/json_depth.h"
 #include "penstock/save/save.h"
+#include "penstock/train/option_checks.h"
 #include "penstock/train/progress.h"
 
 namespace penstock::keras {
@@ -126,13 +128,44 @@ Json MetricsToJson(const std::vector<nn::Metric>& metrics) {
   for (const nn::Metric& metric : metrics) json.push_back(metric.ToJson());
   return json;
 }
-absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json) {
+
+// A function of the program that saved the model, by its name, of those that this program gives;
+// nothing where the description is of something built in.
+template <typename T>
+absl::StatusOr<std::optional<T>> CustomByName(const Json& description, const std::vector<T>& given,
+                                              absl::string_view what) {
+  if (!description.is_object() || !description.contains("custom")) return std::nullopt;
+  const std::string name = description.at("name");
+  for (const T& one : given) {
+    if (one.body()->name() == name) return one;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the ", what, " '", name, "' is a function of the program that saved the model;",
+                   " load it with a program that gives it, in LoadOptions.custom_", what,
+                   what == "loss" ? "es" : "s"));
+}
+
+absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json,
+                                                       const std::vector<nn::Metric>& custom) {
   std::vector<MetricArg> metrics;
   for (const Json& description : json) {
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Metric metric, nn::Metric::FromJson(description));
-    metrics.emplace_back(std::move(metric));
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<nn::Metric> metric,
+                              CustomByName(description, custom, "metric"));
+    if (metric.has_value()) {
+      metric = metric->Named(description.at("config").at("name").get<std::string>());
+    } else {
+      PENSTOCK_ASSIGN_OR_RETURN(metric, nn::Metric::FromJson(description));
+    }
+    metrics.emplace_back(*std::move(metric));
   }
   return metrics;
+}
+
+absl::StatusOr<nn::Loss> LossFromJson(const Json& json, const std::vector<nn::Loss>& custom) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<nn::Loss> loss,
+                            CustomByName(json, custom, "loss"));
+  if (!loss.has_value()) return nn::Loss::FromJson(json);
+  return loss->WithReduction(json.at("config").at("reduction").get<std::string>());
 }
 
 Json TargetToJson(const train::Target& target) {
@@ -145,7 +178,7 @@ Json TargetToJson(const train::Target& target) {
 // Reads it back into what Compile takes. Files of one output have "loss" and "metrics" without
 // "targets" when they are of an earlier version.
 absl::Status TargetsFromJson(const Json& description, const nn::Network& network,
-                             CompileOptions& options) {
+                             const Model::LoadOptions& load, CompileOptions& options) {
   const Json targets = description.contains("targets")
                            ? description.at("targets")
                            : Json::array({{{"loss", description.at("loss")},
@@ -158,13 +191,16 @@ absl::Status TargetsFromJson(const Json& description, const nn::Network& network
   for (size_t i = 0; i < targets.size(); ++i) {
     const Json& target = targets[i];
     const std::string& name = network.outputs()[i].name;
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, nn::Loss::FromJson(target.at("loss")));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss,
+                              LossFromJson(target.at("loss"), load.custom_losses));
     losses.emplace_back(std::move(loss));
     options.loss_weights[name] = target.value("weight", 1.0);
-    PENSTOCK_ASSIGN_OR_RETURN(options.output_metrics[name], MetricsFromJson(target.at("metrics")));
+    PENSTOCK_ASSIGN_OR_RETURN(options.output_metrics[name],
+                              MetricsFromJson(target.at("metrics"), load.custom_metrics));
     if (i == 0 && target.contains("weighted_metrics")) {
-      PENSTOCK_ASSIGN_OR_RETURN(options.weighted_metrics,
-                                MetricsFromJson(target.at("weighted_metrics")));
+      PENSTOCK_ASSIGN_OR_RETURN(
+          options.weighted_metrics,
+          MetricsFromJson(target.at("weighted_metrics"), load.custom_metrics));
     }
   }
   options.loss = LossesArg(std::move(losses));
@@ -189,6 +225,7 @@ Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
 
 absl::Status Model::Compile(const CompileOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(network_.status());
+  PENSTOCK_RETURN_IF_ERROR(train::CheckNotNegative("Compile", "replicas", options.replicas));
   if (!options.dtype_policy.empty()) {
     nn::Network network = network_.WithPolicy(options.dtype_policy);
     PENSTOCK_RETURN_IF_ERROR(network.status());
@@ -268,6 +305,12 @@ absl::StatusOr<History> Model::FitWith(const data::Dataset& dataset,
                                        const std::optional<data::Dataset>& validation,
                                        const FitOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  PENSTOCK_RETURN_IF_ERROR(
+      train::CheckNotNegative("Fit", "validation_steps", options.validation_steps));
+  if (options.verbose < 0 || options.verbose > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("verbose is 0 (silent), 1 or 2 (the progress line), got ", options.verbose));
+  }
   train::FitOptions fit{.epochs = options.epochs,
                         .initial_epoch = options.initial_epoch,
                         .steps_per_epoch = options.steps_per_epoch,
@@ -305,6 +348,10 @@ absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOption
 
 absl::StatusOr<History> Model::Fit(const ArraysArg& x, const ArraysArg& y,
                                    const FitOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(
+      train::CheckAtLeast("Fit", "batch_size", options.batch_size.value_or(1), 1));
+  PENSTOCK_RETURN_IF_ERROR(train::CheckAtLeast("Fit", "validation_batch_size",
+                                               options.validation_batch_size.value_or(1), 1));
   PENSTOCK_ASSIGN_OR_RETURN(data::Dataset rows, Rows(x, &y, options.sample_weight));
   const int64_t batch_size = options.batch_size.value_or(32),
                 validation_size = options.validation_batch_size.value_or(batch_size);
@@ -388,10 +435,15 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
   return trainer->SetWeights(weights);
 }
 
+absl::Status Model::CheckSavable() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  return trainer->objective().network.CheckSerializable();
+}
+
 absl::Status Model::Save(absl::string_view uri) const {
+  PENSTOCK_RETURN_IF_ERROR(CheckSavable());
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
   const train::Objective& objective = trainer->objective();
-  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
   Json description;
   description["version"] = kFormatVersion;
   description["network"] = objective.network.ToJson();
@@ -416,6 +468,23 @@ absl::Status Model::LoadWeights(absl::string_view uri) {
   return base::WithContext(SetWeights(file.arrays), uri);
 }
 
+namespace {
+
+// Before values are drawn for variables that the file describes: that it holds them, and as large.
+absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights) {
+  for (const nn::VariableSpec& variable : network.variables()) {
+    const Array* array = weights.Find(variable.name);
+    if (array != nullptr && array->shape() == variable.type.shape) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the layers in this file want a variable '", variable.name, "', ",
+        variable.type.ToString(), "; the file ",
+        array == nullptr ? "has none of that name" : "has " + array->TypeString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));
@@ -425,11 +494,14 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
         absl::StrCat(uri, " holds weights but no description of a model (metadata '", kMetadataKey,
                      "'); build the model and use SetWeights"));
   }
-  const Json description = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<Json> parsed = nn::ParseModelJson(found->second);
+  if (!parsed.ok()) return base::WithContext(parsed.status(), uri);
+  const Json& description = *parsed;
   try {
-    if (const int version = description.at("version"); version != kFormatVersion) {
+    if (const Json& version = description.at("version"); version != kFormatVersion) {
       return absl::InvalidArgumentError(absl::StrCat(
-          uri, " is of version ", version, " of the format; this program knows ", kFormatVersion));
+          uri, " is of version ", version.dump(), " of the format; this program knows ",
+          kFormatVersion));
     }
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
                                                                          &options.custom_layers));
@@ -440,7 +512,8 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
                            .client = options.client,
                            .replicas = options.replicas};
     PENSTOCK_RETURN_IF_ERROR(
-        base::WithContext(TargetsFromJson(description, network, compile), uri));
+        base::WithContext(TargetsFromJson(description, network, options, compile), uri));
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(CheckShapes(network, file.arrays), uri));
     Model model(std::move(network));
     PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
     PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.arrays), uri));

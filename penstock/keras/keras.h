@@ -238,7 +238,7 @@ struct FitOptions {
   // Of arrays, 32 if not given. A dataset has its batches already.
   std::optional<int64_t> batch_size = std::nullopt;
   int epochs = 1;
-  // 1: the progress line. 0: silence.
+  // 1, 2: the progress line. 0: silence.
   int verbose = 1;
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   // Of arrays: this share of the rows, the last ones, is not trained on but validated on.
@@ -311,8 +311,12 @@ class Model {
   absl::Status SetWeights(const base::NamedArrays& weights);
 
   // One safetensors file: the weights by name, and in its metadata the layers and what Compile was
-  // told, as JSON. Any file system; the file appears whole or not at all.
+  // told, as JSON. Any file system; the file appears whole or not at all. Of losses and metrics that
+  // are functions of the program the file holds the names: Load needs them again
+  // (LoadOptions.custom_losses, custom_metrics).
   absl::Status Save(absl::string_view uri) const;
+  // Whether Save can describe this model: a Lambda layer has no description.
+  absl::Status CheckSavable() const;
   // The weights alone, and back: of a model of the same variables, by name.
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
@@ -331,6 +335,9 @@ class Model {
     train::Columns columns = {};
     // Layer classes of the program's own, by class name.
     nn::CustomLayers custom_layers = {};
+    // CustomLoss and CustomMean functions, found by their names.
+    std::vector<nn::Loss> custom_losses = {};
+    std::vector<nn::Metric> custom_metrics = {};
   };
   static absl::StatusOr<Model> Load(absl::string_view uri, const LoadOptions& options);
   static absl::StatusOr<Model> Load(absl::string_view uri) { return Load(uri, LoadOptions()); }
@@ -362,7 +369,7 @@ struct ModelCheckpointOptions {
   bool save_best_only = false;
   bool save_weights_only = false;
   train::Mode mode = train::Mode::kAuto;
-  int save_freq = 1;  // epochs
+  int save_freq = 1;  // epochs, at least 1
   // The best so far, with save_best_only; none: the first epoch is the best.
   std::optional<double> initial_value_threshold = std::nullopt;
 };

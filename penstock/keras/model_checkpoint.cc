@@ -1,13 +1,19 @@
 #include <cctype>
+#include <cmath>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
+#include "penstock/save/save.h"
 #include "penstock/train/monitored.h"
+#include "penstock/train/option_checks.h"
 
 namespace penstock::keras {
 namespace {
@@ -59,22 +65,45 @@ class ModelCheckpointCallback : public Callback {
       : model_(model),
         options_(options),
         monitored_(options.monitor, options.mode),
-        best_(options.initial_value_threshold.value_or(monitored_.Worst())) {}
+        best_(options.initial_value_threshold) {}
+
+  absl::Status Check(const train::Run& run) const override {
+    PENSTOCK_RETURN_IF_ERROR(train::CheckGiven(kWho, "filepath", options_.filepath));
+    PENSTOCK_RETURN_IF_ERROR(train::CheckAtLeast(kWho, "save_freq", options_.save_freq, 1));
+    if (std::isnan(options_.initial_value_threshold.value_or(0))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kWho, "'s initial_value_threshold is not a number"));
+    }
+    if (options_.save_best_only) PENSTOCK_RETURN_IF_ERROR(Resolve(run).status());
+    if (!options_.save_weights_only) PENSTOCK_RETURN_IF_ERROR(model_.CheckSavable());
+    return base::WithContext(CheckPath(run), kWho);
+  }
+
+  absl::Status TrainBegin(train::Run& run) override {
+    if (options_.save_best_only) {
+      PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
+    }
+    return absl::OkStatus();
+  }
 
   absl::Status EpochEnd(train::Run&, const train::Position& at, const Logs& logs) override {
-    if (options_.save_freq < 1 || (at.epoch + 1) % options_.save_freq != 0) return absl::OkStatus();
+    if ((at.epoch + 1) % options_.save_freq != 0) return absl::OkStatus();
     if (options_.save_best_only) {
-      PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
-      if (!monitored_.Better(value, best_)) return absl::OkStatus();
-      best_ = value;
+      PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
+                                monitored_.Value(logs, at.epoch));
+      if (!value.has_value() || !monitored_.Better(*value, best())) return absl::OkStatus();
+      best_ = *value;
     }
-    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, Path(at.epoch, logs));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string path,
+                              Filled(options_.filepath, at.epoch, [&](absl::string_view name) {
+                                return logs.Get(name);
+                              }));
     return options_.save_weights_only ? model_.SaveWeights(path) : model_.Save(path);
   }
 
   // The best number goes on after a restart.
   std::string Save() const override {
-    return nlohmann::ordered_json{{"best", absl::StrFormat("%.17g", best_)}}.dump();
+    return nlohmann::ordered_json{{"best", absl::StrFormat("%.17g", best())}}.dump();
   }
   absl::Status Restore(absl::string_view saved) override {
     const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
@@ -86,16 +115,50 @@ class ModelCheckpointCallback : public Callback {
   }
 
  private:
-  absl::StatusOr<std::string> Path(int epoch, const Logs& logs) const {
+  static constexpr absl::string_view kWho = "ModelCheckpoint";
+  using ValueOf = absl::FunctionRef<absl::StatusOr<double>(absl::string_view name)>;
+
+  double best() const { return best_.value_or(monitored_.Worst()); }
+
+  absl::StatusOr<train::Monitored> Resolve(const train::Run& run) const {
+    return train::Monitored::Resolve(run, kWho, options_.monitor, options_.mode);
+  }
+
+  // A name that is never measured, or not in every epoch that is saved; a format that is unknown;
+  // and whether files can be written.
+  absl::Status CheckPath(const train::Run& run) const {
+    const auto measured = [&](absl::string_view name) -> absl::StatusOr<double> {
+      PENSTOCK_ASSIGN_OR_RETURN(const train::MonitorInfo measure, run.FindMonitor(name));
+      const bool of_best = options_.save_best_only && absl::StartsWith(options_.monitor, "val_");
+      if (options_.save_freq % measure.every_epochs == 0 || of_best) return 0.0;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the file's name has {", name, "}, which is measured every ", measure.every_epochs,
+          " epochs (validation_freq), and a file is saved every ", options_.save_freq,
+          "; set save_freq to a multiple of it"));
+    };
+    const std::string& path = options_.filepath;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string filled, Filled(path, 0, measured));
+    // Folders that are named after an epoch are made when it ends.
+    const size_t field = path.find('{');
+    const bool in_name = field == std::string::npos || path.find('/', field) == std::string::npos;
+    const std::string trial =
+        in_name ? filled
+                : io::JoinPath(io::Dirname(path.substr(0, field) + "_"), io::Basename(filled));
+    return save::CheckWeightsDestination(*io::FileSystem::Default(), trial);
+  }
+
+  // The path with its fields filled in.
+  static absl::StatusOr<std::string> Filled(const std::string& filepath, int epoch,
+                                            ValueOf value_of) {
     std::string path;
-    absl::string_view rest = options_.filepath;
+    absl::string_view rest = filepath;
     for (;;) {
       const size_t open = rest.find('{'), close = rest.find('}');
       absl::StrAppend(&path, rest.substr(0, open));
       if (open == absl::string_view::npos) return path;
       if (close == absl::string_view::npos || close < open) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the '{' in ", options_.filepath, " is not closed"));
+            absl::StrCat("the '{' in ", filepath, " is not closed"));
       }
       const absl::string_view field = rest.substr(open + 1, close - open - 1);
       const size_t colon = field.find(':');
@@ -104,7 +167,7 @@ class ModelCheckpointCallback : public Callback {
           colon == absl::string_view::npos ? absl::string_view() : field.substr(colon + 1);
       double value = epoch + 1;
       if (name != "epoch") {
-        PENSTOCK_ASSIGN_OR_RETURN(value, logs.Get(name));
+        PENSTOCK_ASSIGN_OR_RETURN(value, value_of(name));
       }
       PENSTOCK_ASSIGN_OR_RETURN(const std::string text, Formatted(value, format, name == "epoch"));
       absl::StrAppend(&path, text);
@@ -115,7 +178,7 @@ class ModelCheckpointCallback : public Callback {
   const Model& model_;
   ModelCheckpointOptions options_;
   train::Monitored monitored_;
-  double best_;
+  std::optional<double> best_;  // none: the first epoch is the best
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 // What may happen between steps. A callback sees the numbers and may ask the training to stop; an
 // error it returns ends the training with that error.
 //
-// Order within Fit:  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
+// Order within Fit:
+//   Check  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
+// Every callback's Check comes before the first TrainBegin; after an error of one there is neither
+// TrainBegin nor TrainEnd.
 // Validation is between EpochTrained and EpochEnd. A training that is resumed within an epoch calls
 // EpochBegin for it again, with the steps that were done; one that is resumed where an epoch's
 // steps were done goes on with its validation and EpochEnd.
@@ -43,6 +46,15 @@ class Logs {
   std::vector<std::pair<std::string, double>> entries_;
 };
 
+// Which way is better for a number.
+enum class Mode { kAuto, kMin, kMax };  // kAuto: as the metric of that name says
+
+// A number that a run measures.
+struct MonitorInfo {
+  Mode better = Mode::kAuto;  // kAuto: the name alone does not say
+  int every_epochs = 1;       // "val_...": FitOptions.validation_freq
+};
+
 // Where a training run is.
 struct Position {
   int epoch = 0;            // from 0
@@ -78,6 +90,16 @@ class Run {
   // Steps of one epoch; -1 while the first epoch has not shown it.
   virtual int64_t steps_per_epoch() const = 0;
   virtual int epochs() const = 0;
+  // What logs will hold under this name: the network's losses and metrics, with "val_" before them
+  // when there is validation data. The error lists the names there are.
+  virtual absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const {
+    const bool loss = name == "loss" || name == "val_loss";
+    return MonitorInfo{.better = loss ? Mode::kMin : Mode::kAuto};
+  }
+  // Whether SetLearningRate can work: the optimizer's rate is a constant.
+  virtual bool learning_rate_is_constant() const { return true; }
+  // For the user's eyes, as Callback::Note.
+  virtual void Note(absl::string_view text) { (void)text; }
   // Where the time of the epoch went that has just ended; only in EpochEnd.
   virtual FitStats stats() const { return {}; }
 };
@@ -107,6 +129,13 @@ class Callback {
   virtual void Note(absl::string_view text) { (void)text; }
   // Whether it shows notes to the user. Where no callback does, warnings go to stderr.
   virtual bool ShowsNotes() const { return false; }
+  // What can be known before the first step: options that make no sense, a destination that cannot
+  // be written (io/write_check.h), a name that is not measured. Changes neither files that exist
+  // nor the run. `run` answers questions about itself: measures, epochs.
+  virtual absl::Status Check(const Run& run) const {
+    (void)run;
+    return absl::OkStatus();
+  }
   virtual absl::Status TrainBegin(Run&) { return absl::OkStatus(); }
   virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
   // `logs` are the running means of this epoch.

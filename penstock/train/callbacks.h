@@ -7,13 +7,18 @@
 #include <string>
 #include <utility>
 
+#include "penstock/base/clock.h"
 #include "penstock/io/file_system.h"
 #include "penstock/train/callback.h"
 
 namespace penstock::train {
 
-// Which way is better for a number.
-enum class Mode { kAuto, kMin, kMax };  // kAuto: max for accuracies, min for the rest
+// Numbers are monitored by the names of logs. With Mode::kAuto the metric of that name says which
+// way is better (nn/metrics.h), losses are minimized, and what has no direction (counts, means,
+// functions without one) is an error that asks for a mode. A name that is never measured is an
+// error before the first step; with validation_freq > 1, epochs without validation are passed over.
+//
+// Options are checked before the first step, and so is whether files can be written.
 
 // Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
 // at the ends of epochs before their validation, which a resumed run does again. Nothing is resumed
@@ -23,7 +28,7 @@ struct CheckpointOptions {
   std::string folder;          // any file system
   int every_epochs = 1;        // 0: not at the ends of epochs
   int64_t every_steps = 0;     // 0: only at the ends of epochs
-  int keep = 3;                // the newest so many stay
+  int keep = 3;                // number of newest checkpoints to keep, at least 1
   // From the newest whole checkpoint in `folder`, if there is one. False: an error if there is one.
   bool resume = true;
   std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"
@@ -34,7 +39,7 @@ struct CheckpointOptions {
 };
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options);
 
-// Stops when `monitor` has not become better by more than min_delta for `patience` epochs.
+// Stops when `monitor` has not become better by more than |min_delta| for `patience` epochs.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   double min_delta = 0;
@@ -60,8 +65,9 @@ std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& option
 using EpochSchedule = std::function<double(int epoch, double rate)>;
 std::shared_ptr<Callback> LearningRateScheduler(EpochSchedule schedule);
 
-// Multiplies the learning rate by `factor` when `monitor` has not become better by more than
-// min_delta for `patience` epochs; then waits `cooldown` epochs before it counts again.
+// Multiplies the learning rate by `factor`, above 0 and below 1, when `monitor` has not become
+// better by more than |min_delta| for `patience` epochs; then waits `cooldown` epochs before it
+// counts again. An optimizer whose rate is a schedule is refused before the first step.
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
   double factor = 0.1;
@@ -95,12 +101,17 @@ std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options);
 
 // Event files that TensorBoard reads: train/ and validation/ under `folder`, one scalar
 // "epoch_loss" for each number, as Keras names them; with update_every_steps also "batch_loss".
+// Local files grow event by event. An object store has no such files: there one is written anew at
+// the end of each epoch, and within an epoch at most every 30 seconds; after 256 KiB another is
+// begun.
 struct TensorBoardOptions {
-  std::string folder;  // local
+  std::string folder;  // any file system
   int64_t update_every_steps = 0;
   // The first and the last training step, from 1, that the profiler shows (Keras's profile_batch);
   // {0, 0}: none. It is FitOptions.profile without the times of operations.
   std::pair<int64_t, int64_t> profile_steps = {0, 0};
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // none: io::FileSystem::Default()
+  base::Clock* clock = base::Clock::Real();
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options);
 

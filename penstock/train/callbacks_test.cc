@@ -13,9 +13,12 @@
 #include "nlohmann/json.hpp"
 #include <unistd.h>
 
+#include "penstock/base/clock.h"
 #include "penstock/base/random.h"
+#include "penstock/io/memory_file_system.h"
 #include "penstock/nn/layers.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/progress.h"
 #include "penstock/train/testing/small_training.h"
 
@@ -62,6 +65,9 @@ class FakeRun : public Run {
   int64_t examples_per_step() const override { return 10; }
   int64_t steps_per_epoch() const override { return 20; }
   int epochs() const override { return 3; }
+  absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const override {
+    return name == "val_accuracy" ? MonitorInfo{.better = Mode::kMax} : Run::FindMonitor(name);
+  }
   FitStats stats() const override { return measured; }
 
   std::string stopped;
@@ -90,6 +96,7 @@ TEST(EarlyStopping, WaitsItsPatienceAndRestoresTheBest) {
 TEST(EarlyStopping, MoreAccuracyIsBetterAndNaNNeverIs) {
   auto callback = EarlyStopping({.monitor = "val_accuracy", .patience = 2});
   FakeRun run;
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
   for (double accuracy : {0.5, 0.6, 0.7}) {
     ASSERT_TRUE(callback->EpochEnd(run, {}, {{"val_accuracy", accuracy}}).ok());
   }
@@ -135,9 +142,219 @@ TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
   EXPECT_FALSE(after->Restore("{}").ok());
 }
 
-TEST(ReduceLROnPlateau, AFactorThatDoesNotReduceIsRefused) {
+// Keras takes the absolute value.
+TEST(EarlyStopping, TheSignOfMinDeltaDoesNotCount) {
+  for (const double min_delta : {0.5, -0.5}) {
+    auto callback = EarlyStopping({.min_delta = min_delta, .patience = 1});
+    FakeRun run;
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 0}, {{"val_loss", 2.0}}).ok());
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 1}, {{"val_loss", 1.4}}).ok());
+    EXPECT_EQ(run.stopped, "");
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 2}, {{"val_loss", 1.0}}).ok());
+    EXPECT_NE(run.stopped, "");
+  }
+}
+
+// A training on the points with a metric that rises, one that falls and one that does not tell,
+// and no validation unless it is given.
+absl::Status FitError(std::vector<std::shared_ptr<Callback>> callbacks, FitOptions options = {},
+                      nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1})) {
+  auto trainer = Trainer::Create(
+      {.objective = {.network = SmallNet(),
+                     .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                                  .metrics = {nn::Accuracy().Named("loss_like"), nn::Mean()}}},
+                     .optimizer = std::move(optimizer)},
+       .strategy = *Strategy::Create(runtime::TestClient(1), {})});
+  if (!trainer.ok()) return trainer.status();
+  options.callbacks = std::move(callbacks);
+  return (*trainer)->Fit(data::Dataset::FromArrays(Points(16)).Batch(8), options).status();
+}
+std::string FitMessage(std::shared_ptr<Callback> callback, const FitOptions& options = {}) {
+  return std::string(FitError({std::move(callback)}, options).message());
+}
+
+// Where it is better, by the best epoch of a checkpoint folder that keeps it: the last of a
+// training that gets better.
+TEST(Monitors, TheMetricSaysWhichWayIsBetterAndNotItsName) {
+  const data::Dataset points = data::Dataset::FromArrays(Points(64)).Batch(16);
+  for (const auto& [name, best] :
+       {std::pair("loss_like", "max"), std::pair("loss", "min"), std::pair("val_loss_like", "max"),
+        std::pair("val_loss", "min")}) {
+    auto trainer = Trainer::Create(
+        {.objective = {.network = SmallNet(),
+                       .targets = {{.loss =
+                                        nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                                    .metrics = {nn::Accuracy().Named("loss_like")}}},
+                       .optimizer = nn::SGD({.learning_rate = 0.1})},
+         .strategy = *Strategy::Create(runtime::TestClient(1), {})});
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    MonitorInfo found;
+    const auto ask = LambdaCallback({.on_train_begin = [&, monitor = name](train::Run& run) {
+      found = *run.FindMonitor(monitor);
+      return absl::OkStatus();
+    }});
+    ASSERT_TRUE((*trainer)->Fit(points, {.validation = &points, .callbacks = {ask}}).ok());
+    EXPECT_EQ(found.better, best == std::string("max") ? Mode::kMax : Mode::kMin) << name;
+  }
+}
+
+TEST(Monitors, ANumberWithoutADirectionAsksForAMode) {
+  EXPECT_THAT(FitMessage(EarlyStopping({.monitor = "mean"})),
+              HasSubstr("EarlyStopping monitors 'mean', which does not say whether more or less"));
+  EXPECT_THAT(FitMessage(ReduceLROnPlateau({.monitor = "mean"})), HasSubstr("set mode to"));
+  EXPECT_THAT(FitMessage(Checkpoint({.folder = NewPath("_ck"), .keep_best = "mean"})),
+              HasSubstr("set mode to"));
+  EXPECT_EQ(FitMessage(EarlyStopping({.monitor = "mean", .mode = Mode::kMax})), "");
+}
+
+TEST(Monitors, ANameThatIsNeverMeasuredIsAnErrorBeforeTheFirstStep) {
+  int steps = 0;
+  const auto count =
+      LambdaCallback({.on_train_batch_end = [&](train::Run&, const Position&, const Logs&) {
+        ++steps;
+        return absl::OkStatus();
+      }});
+  EXPECT_THAT(std::string(FitError({count, EarlyStopping()}).message()),
+              HasSubstr("'val_loss' is not measured, since there is no validation data"));
+  EXPECT_THAT(std::string(FitError({count, EarlyStopping({.monitor = "auc"})}).message()),
+              HasSubstr("nothing named 'auc' is measured; there are loss, loss_like, mean"));
+  EXPECT_EQ(steps, 0);
+}
+
+TEST(Monitors, EpochsWithoutValidationArePassedOver) {
+  const data::Dataset points = data::Dataset::FromArrays(Points(16)).Batch(8);
+  const std::string folder = NewPath("_ck");
+  EXPECT_EQ(FitError({EarlyStopping({.patience = 9}), ReduceLROnPlateau(),
+                      Checkpoint({.folder = folder, .keep_best = "val_loss"})},
+                     {.epochs = 5, .validation = &points, .validation_freq = 2}),
+            absl::OkStatus());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Options, NumbersThatMakeNoSenseAreNamedBeforeTheFirstStep) {
+  const double nan = std::nan("");
+  const std::string folder = NewPath("_never");
+  const auto error = [](std::shared_ptr<Callback> callback) {
+    return FitMessage(std::move(callback));
+  };
+  const std::string loss = "loss";
+  EXPECT_THAT(error(EarlyStopping({.monitor = loss, .patience = -1})), HasSubstr("patience"));
+  EXPECT_THAT(error(EarlyStopping({.monitor = loss, .start_from_epoch = -1})),
+              HasSubstr("start_from_epoch must be at least 0, got -1"));
+  EXPECT_THAT(error(EarlyStopping({.monitor = loss, .min_delta = nan})), HasSubstr("min_delta"));
+  for (const double factor : {1.0, 0.0, -2.0, nan}) {
+    EXPECT_THAT(error(ReduceLROnPlateau({.monitor = loss, .factor = factor})),
+                HasSubstr("factor must be above 0 and below 1"));
+  }
+  EXPECT_THAT(error(ReduceLROnPlateau({.monitor = loss, .patience = -1})), HasSubstr("patience"));
+  EXPECT_THAT(error(ReduceLROnPlateau({.monitor = loss, .cooldown = -1})), HasSubstr("cooldown"));
+  EXPECT_THAT(error(ReduceLROnPlateau({.monitor = loss, .min_lr = -1})), HasSubstr("min_lr"));
+  EXPECT_THAT(error(Checkpoint({.folder = ""})), HasSubstr("folder is empty"));
+  EXPECT_THAT(error(Checkpoint({.folder = folder, .keep = 0})), HasSubstr("keep must be at least"));
+  EXPECT_THAT(error(Checkpoint({.folder = folder, .every_epochs = -1})),
+              HasSubstr("every_epochs must be at least 0"));
+  EXPECT_THAT(error(Checkpoint({.folder = folder, .every_epochs = 0})), HasSubstr("never save"));
+  EXPECT_THAT(error(BackupAndRestore({.backup_dir = folder, .save_freq = -3})),
+              HasSubstr("every_steps must be at least 0, got -3"));
+  EXPECT_THAT(error(TensorBoard({.folder = folder, .update_every_steps = -1})),
+              HasSubstr("update_every_steps"));
+  EXPECT_THAT(error(TensorBoard({.folder = folder, .profile_steps = {5, 2}})),
+              HasSubstr("profile: the steps are 5 to 2"));
+  EXPECT_THAT(error(LearningRateScheduler(nullptr)), HasSubstr("has no schedule"));
+  EXPECT_THAT(error(nullptr), HasSubstr("callback 0 (from 0) is null"));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_THAT(std::string(FitError({}, {.steps_per_epoch = -1}).message()),
+              HasSubstr("steps_per_epoch must be at least 0"));
+  EXPECT_THAT(std::string(FitError({}, {.class_weight = {{1, -0.5}}}).message()),
+              HasSubstr("class_weight of class 1 is -0.5"));
+}
+
+TEST(Options, ACallbackThatSetsTheRateRefusesAScheduleBeforeTheFirstStep) {
+  const nn::Optimizer scheduled = nn::SGD(
+      {.learning_rate = nn::CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 10})});
+  EXPECT_THAT(
+      std::string(
+          FitError({ReduceLROnPlateau({.monitor = "loss", .patience = 50})}, {}, scheduled)
+              .message()),
+      HasSubstr("ReduceLROnPlateau cannot set the learning rate, which is a schedule's"));
+}
+
+// A stack of a million batches of 1.5 MB, and more steps than there may be at all.
+TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
+  auto trainer = SmallTrainer({.steps_per_execution = kMostStepsPerExecution});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const absl::Status status =
+      (*trainer)->Fit(data::Dataset::FromArrays(Points(65536)).Batch(65536), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take fewer steps"));
+  EXPECT_THAT(std::string(SmallTrainer({.steps_per_execution = kMostStepsPerExecution + 1})
+                              .status()
+                              .message()),
+              HasSubstr("steps_per_execution must be from 1 to 1048576"));
+}
+
+// A file stands where folders would have to be made. What is there stays as it is.
+TEST(Destinations, WhatCannotBeWrittenIsKnownBeforeTheFirstStep) {
+  const std::string file = NewPath("_in_the_way"), log = NewPath(".csv");
+  std::ofstream(file) << "kept";
+  std::ofstream(log) << "the log of last week";
+  const std::string below = file + "/below";
+  for (const auto& callback :
+       {Checkpoint({.folder = below}), CsvLogger({.path = below}), TensorBoard({.folder = below}),
+        CsvLogger({.path = ::testing::TempDir()}), CsvLogger({.path = "gs://bucket/log.csv"})}) {
+    EXPECT_FALSE(FitError({callback}).ok());
+  }
+  EXPECT_FALSE(FitError({}, {.profile = ProfileOptions{.folder = below, .out = nullptr}}).ok());
+  // Refused by another callback, after the logger's own check.
+  EXPECT_FALSE(FitError({CsvLogger({.path = log}), Checkpoint({.folder = below})}).ok());
+  EXPECT_EQ(Contents(file), "kept");
+  EXPECT_EQ(Contents(log), "the log of last week");
+  std::filesystem::remove(file);
+  std::filesystem::remove(log);
+}
+
+// An object cannot grow: what is flushed is a whole one, and after 256 KiB there is a second.
+TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
+  const auto memory = io::MakeMemoryFileSystem();
+  base::FakeClock clock;
   FakeRun run;
-  EXPECT_FALSE(ReduceLROnPlateau({.factor = 1})->TrainBegin(run).ok());
+  auto callback = TensorBoard({.folder = "memory://tb",
+                               .update_every_steps = 1,
+                               .file_system = memory,
+                               .clock = &clock});
+  ASSERT_EQ(callback->Check(run), absl::OkStatus());
+  ASSERT_TRUE(callback->EpochBegin(run, {}).ok());
+  const auto records = [&] {
+    std::vector<size_t> counts;
+    const auto files = memory->ListRecursive("memory://tb");
+    for (size_t i = 0; files.ok() && i < files->size(); ++i) {
+      auto reader = record::TfRecordReader::Open(*memory, (*files)[i].uri);
+      counts.push_back(0);
+      for (;;) {
+        const auto block = (*reader)->ReadBlock();
+        if (!block.ok() || block->empty()) break;
+        counts.back() += block->size();
+      }
+    }
+    return counts;
+  };
+  const auto step = [&](int64_t number) {
+    EXPECT_TRUE(callback->BatchEnd(run, {.total_steps = number}, {{"loss", 0.5}}).ok());
+  };
+  clock.Advance(100);
+  step(1);
+  EXPECT_THAT(records(), ::testing::ElementsAre(2));  // the version and step 1
+  step(2);
+  EXPECT_THAT(records(), ::testing::ElementsAre(2)) << "within 30 seconds";
+  clock.Advance(31);
+  step(3);
+  EXPECT_THAT(records(), ::testing::ElementsAre(4));
+  for (int64_t i = 4; i <= 10000; ++i) step(i);
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  size_t steps = 0;
+  for (size_t count : records()) steps += count - 1;
+  EXPECT_EQ(steps, 10000u);
+  EXPECT_GT(records().size(), 1u);
 }
 
 TEST(LearningRateScheduler, SetsTheRateOfEachEpochFromTheOneBefore) {

@@ -1,12 +1,15 @@
 #include "penstock/save/checkpoint.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/monitored.h"
+#include "penstock/train/option_checks.h"
 
 namespace penstock::train {
 namespace {
@@ -17,15 +20,33 @@ class CheckpointCallback : public Callback {
       : options_(options),
         fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
         manager_(*fs_, options.folder,
-                 {.keep = options.keep, .keep_best = !options.keep_best.empty()}) {}
+                 {.keep = std::max(options.keep, 1), .keep_best = !options.keep_best.empty()}),
+        best_(options.keep_best, options.mode) {}
 
   bool GoesLast() const override { return true; }
   bool WantsState(const Position& position) const override {
     return options_.every_steps > 0 && position.total_steps % options_.every_steps == 0;
   }
 
+  absl::Status Check(const Run& run) const override {
+    constexpr absl::string_view kWho = "Checkpoint";
+    PENSTOCK_RETURN_IF_ERROR(CheckGiven(kWho, "folder", options_.folder));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "every_epochs", options_.every_epochs));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "every_steps", options_.every_steps));
+    PENSTOCK_RETURN_IF_ERROR(CheckAtLeast(kWho, "keep", options_.keep, 1));
+    if (options_.every_epochs == 0 && options_.every_steps == 0) {
+      return absl::InvalidArgumentError(
+          "Checkpoint would never save: every_epochs and every_steps are both 0");
+    }
+    if (!options_.keep_best.empty()) PENSTOCK_RETURN_IF_ERROR(Best(run).status());
+    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), "checkpoints");
+  }
+
   absl::Status TrainBegin(Run& run) override {
     saved_step_ = -1;
+    if (!options_.keep_best.empty()) {
+      PENSTOCK_ASSIGN_OR_RETURN(best_, Best(run));
+    }
     if (!options_.resume) return CheckThatNoneIsThere();
     absl::StatusOr<save::Restored> newest = manager_.ReadLatest();
     // The manager says so only when the folder's own listing does.
@@ -67,10 +88,9 @@ class CheckpointCallback : public Callback {
 
   absl::Status EpochEnd(Run&, const Position& position, const Logs& logs) override {
     if (options_.keep_best.empty() || !IsDue(position)) return absl::OkStatus();
-    PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.keep_best));
-    if (saved_step_ == position.total_steps) {
-      Annotate(Monitored(options_.keep_best, options_.mode).Score(value));
-    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
+                              best_.Value(logs, position.epoch));
+    if (value.has_value() && saved_step_ == position.total_steps) Annotate(best_.Score(*value));
     return absl::OkStatus();
   }
 
@@ -82,6 +102,10 @@ class CheckpointCallback : public Callback {
  private:
   bool IsDue(const Position& position) const {
     return options_.every_epochs > 0 && (position.epoch + 1) % options_.every_epochs == 0;
+  }
+
+  absl::StatusOr<Monitored> Best(const Run& run) const {
+    return Monitored::Resolve(run, "Checkpoint's keep_best", options_.keep_best, options_.mode);
   }
 
   // Another run's checkpoints would be taken for this one's, and removed as superfluous.
@@ -130,6 +154,7 @@ class CheckpointCallback : public Callback {
   int64_t saved_step_ = -1;  // of the newest checkpoint of this training
   std::string saved_state_;
   bool resumed_ = false;  // it is the one that was resumed from
+  Monitored best_;
 };
 
 }  // namespace

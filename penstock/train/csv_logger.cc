@@ -15,8 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/base/status.h"
 #include "penstock/io/file_descriptor.h"
+#include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/option_checks.h"
 
 namespace penstock::train {
 namespace {
@@ -53,11 +57,32 @@ class CsvCallback : public Callback {
     return absl::StrCat("CsvLogger(", options_.path, ")");
   }
 
+  // The file is written in place, and /dev/stdout as well.
+  absl::Status Check(const Run&) const override {
+    PENSTOCK_RETURN_IF_ERROR(CheckGiven("CsvLogger", "path", options_.path));
+    PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options_.path));
+    if (!uri.is_local()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CsvLogger appends to a local file; '", options_.path, "' is none"));
+    }
+    struct stat info;
+    const bool exists = ::stat(options_.path.c_str(), &info) == 0;
+    if (exists && (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) {
+      if (::access(options_.path.c_str(), W_OK) == 0) return absl::OkStatus();
+      return absl::PermissionDeniedError(
+          absl::StrCat("CsvLogger: ", options_.path, " cannot be written: ", std::strerror(errno)));
+    }
+    return base::WithContext(io::CheckWritableFile(*io::FileSystem::Default(), options_.path),
+                             "CsvLogger");
+  }
+
   absl::Status TrainBegin(Run&) override {
     began_ = warned_ = regular_ = false;
     end_ = 0;
     restored_.reset();
     pending_.clear();
+    PENSTOCK_RETURN_IF_ERROR(
+        io::FileSystem::Default()->CreateFolder(io::Dirname(options_.path)));
     file_ = io::FileDescriptor(
         ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (!file_.valid()) return Failed("cannot be opened");

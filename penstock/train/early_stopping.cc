@@ -4,6 +4,7 @@
 
 #include "penstock/train/callbacks.h"
 #include "penstock/train/monitored.h"
+#include "penstock/train/option_checks.h"
 
 namespace penstock::train {
 namespace {
@@ -13,8 +14,17 @@ class EarlyStoppingCallback : public Callback {
   explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
 
+  absl::Status Check(const Run& run) const override {
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative("EarlyStopping", "patience", options_.patience));
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckNotNegative("EarlyStopping", "start_from_epoch", options_.start_from_epoch));
+    PENSTOCK_RETURN_IF_ERROR(CheckFinite("EarlyStopping", "min_delta", options_.min_delta));
+    return Resolve(run).status();
+  }
+
   // Each training is judged by itself. A checkpoint that is resumed comes after this.
-  absl::Status TrainBegin(Run&) override {
+  absl::Status TrainBegin(Run& run) override {
+    PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
     best_ = monitored_.Worst();
     best_epoch_ = -1;
     waited_ = 0;
@@ -23,10 +33,11 @@ class EarlyStoppingCallback : public Callback {
   }
 
   absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
-    PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
-    if (position.epoch < options_.start_from_epoch) return absl::OkStatus();
-    if (monitored_.Better(value, best_, options_.min_delta)) {
-      best_ = value;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
+                              monitored_.Value(logs, position.epoch));
+    if (!value.has_value() || position.epoch < options_.start_from_epoch) return absl::OkStatus();
+    if (monitored_.Better(*value, best_, options_.min_delta)) {
+      best_ = *value;
       best_epoch_ = position.epoch;
       waited_ = 0;
       if (options_.restore_best_weights) {
@@ -77,6 +88,10 @@ class EarlyStoppingCallback : public Callback {
   }
 
  private:
+  absl::StatusOr<Monitored> Resolve(const Run& run) const {
+    return Monitored::Resolve(run, "EarlyStopping", options_.monitor, options_.mode);
+  }
+
   EarlyStoppingOptions options_;
   Monitored monitored_;
   double best_;

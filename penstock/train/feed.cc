@@ -4,7 +4,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
+#include "penstock/base/available_memory.h"
 
 namespace penstock::train {
 namespace {
@@ -324,7 +327,28 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
   return out;
 }
 
+absl::Status Feed::CheckStackFits(int64_t depth) const {
+  double bytes = 0;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const Array& column = Column(i);
+    bytes += static_cast<double>(column.num_bytes()) / static_cast<double>(column.dim(0)) *
+             static_cast<double>(replica_rows_ * strategy_.num_replicas());
+  }
+  const base::MemoryRoom room = base::AvailableMemory();
+  if (bytes * static_cast<double>(depth) <= static_cast<double>(room.bytes)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "steps_per_execution = %d stacks as many batches of %.3g MB, and %s has %s free; take fewer "
+      "steps, or kAutoSteps",
+      depth, bytes / 1e6, room.limited_by, base::PrintBytes(room.bytes)));
+}
+
 absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
+  if (depth > checked_depth_) {
+    PENSTOCK_RETURN_IF_ERROR(CheckStackFits(depth));
+    checked_depth_ = depth;
+  }
   const int replicas = strategy_.num_replicas();
   sent_.resize(replicas);
   DeviceBatch out;

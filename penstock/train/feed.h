@@ -111,6 +111,8 @@ class Feed {
   int32_t ExamplesOf(int replica) const;
   BatchTypes TypesOfRead() const;
   absl::StatusOr<DeviceBatch> Place();
+  // That a stack is not larger than the memory that is free.
+  absl::Status CheckStackFits(int64_t depth) const;
   absl::StatusOr<DeviceBatch> PlaceStack(int64_t depth, int64_t steps);
   absl::StatusOr<runtime::Buffer> PutNumbers(int replica, std::vector<int32_t> numbers, Sent& sent);
 
@@ -121,6 +123,7 @@ class Feed {
   bool resolved_ = false;
   std::vector<std::string> names_;  // inputs..., labels..., weights...
   size_t num_labels_ = 0;
+  int64_t checked_depth_ = 0;
   int64_t replica_rows_ = 0;  // of every batch, padding included
   base::NamedArrays read_;    // from the iterator, not yet given
   data::IteratorState before_read_;

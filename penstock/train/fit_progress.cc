@@ -237,6 +237,13 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
           "the checkpoint was made with seed ", seed, ", this run has ", trainer_.options_.seed,
           "; use the same seed, or another folder to start anew"));
     }
+    // Of an epoch that has begun the end is asked for as well.
+    if (position.epoch + (position.step > 0 ? 1 : 0) > options_.epochs) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the checkpoint is of epoch ", position.epoch + (position.step > 0 ? 1 : 0),
+          ", and this run ends with epoch ", options_.epochs,
+          "; ask for more epochs, or train in another folder to start anew"));
+    }
     if (const int64_t steps = json.at("steps_per_epoch"); steps != options_.steps_per_epoch) {
       return absl::FailedPreconditionError(
           absl::StrCat("the checkpoint was made with steps_per_epoch = ", steps, ", this run has ",

@@ -85,21 +85,8 @@ void FitRun::Stop(std::string reason) {
 }
 
 absl::StatusOr<History> FitRun::Go() {
-  if (options_.epochs < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("epochs must be at least 1, got ", options_.epochs));
-  }
-  if (options_.initial_epoch < 0 || options_.initial_epoch >= options_.epochs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("initial_epoch is the number of the first epoch, from 0 to epochs - 1 = ",
-                     options_.epochs - 1, "; got ", options_.initial_epoch));
-  }
-  if (options_.validation_freq < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("validation_freq must be at least 1, got ", options_.validation_freq));
-  }
+  PENSTOCK_RETURN_IF_ERROR(Check());
   dispatched_.epoch = settled_.epoch = options_.initial_epoch;
-  if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   absl::Status status = Train();
   failed_ = !status.ok();
   // Callbacks close their files whatever happened; the first error is the one to return.
@@ -116,8 +103,11 @@ absl::Status FitRun::Train() {
   PENSTOCK_RETURN_IF_ERROR(
       ForEachCallback("TrainBegin", [&](Callback& c) { return c.TrainBegin(*this); }));
   first_step_ = dispatched_.total_steps;
-  for (const std::string& advice : trainer_.Advice()) {
-    for (const auto& callback : callbacks_) callback->Note(advice);
+  for (const std::string& advice : trainer_.Advice()) Note(advice);
+  if (dispatched_.epoch >= options_.epochs) {
+    Note(absl::StrCat("all ", options_.epochs,
+                      options_.epochs == 1 ? " epoch is" : " epochs are",
+                      " done already; there is nothing to train"));
   }
   // An earlier training that met a NaN halted the state for good; this one may go on.
   if (halt_on_nan_) {
@@ -377,8 +367,7 @@ void FitRun::WarnOfSkippedSteps(const InFlight::Step& step) {
 
 void FitRun::TellHints() {
   for (const std::string& hint : feed_->Hints()) {
-    if (!told_.insert(hint).second) continue;
-    for (const auto& callback : callbacks_) callback->Note(hint);
+    if (told_.insert(hint).second) Note(hint);
   }
 }
 
@@ -460,8 +449,7 @@ void FitRun::FinishProfile(const absl::Status& trained) {
 }
 
 void FitRun::TellProfileError(const absl::Status& status) {
-  if (status.ok()) return;
-  for (const auto& callback : callbacks_) callback->Note(std::string(status.message()));
+  if (!status.ok()) Note(status.message());
 }
 
 }  // namespace penstock::train

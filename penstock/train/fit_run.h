@@ -16,6 +16,9 @@
 
 namespace penstock::train {
 
+// The first option that makes no sense, and callbacks that are null. Before a FitRun is made.
+absl::Status CheckFitOptions(const FitOptions& options);
+
 class FitRun : public Run {
  public:
   FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions& options);
@@ -37,11 +40,18 @@ class FitRun : public Run {
   int64_t examples_per_step() const override { return examples_per_step_; }
   int64_t steps_per_epoch() const override { return steps_per_epoch_; }
   int epochs() const override { return options_.epochs; }
+  absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const override;
+  bool learning_rate_is_constant() const override {
+    return trainer_.objective().optimizer.learning_rate().is_constant();
+  }
+  void Note(absl::string_view text) override;
   FitStats stats() const override {
     return history_.stats.empty() ? FitStats() : history_.stats.back();
   }
 
  private:
+  // Everything that can be known before the first step.
+  absl::Status Check();
   absl::Status Train();
   absl::Status OpenFeed();
   // The data of one epoch, or of all of them (endless).

@@ -1,5 +1,6 @@
 // Callbacks that set the learning rate.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -8,19 +9,35 @@
 #include "penstock/base/status.h"
 #include "penstock/train/callbacks.h"
 #include "penstock/train/monitored.h"
+#include "penstock/train/option_checks.h"
 
 namespace penstock::train {
 namespace {
+
+absl::Status CheckRateCanBeSet(const Run& run, absl::string_view who) {
+  if (run.learning_rate_is_constant()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(who, " cannot set the learning rate, which is a schedule's: give the optimizer ",
+                   "a constant one, or leave the callback out"));
+}
 
 class LearningRateSchedulerCallback : public Callback {
  public:
   explicit LearningRateSchedulerCallback(EpochSchedule schedule) : schedule_(std::move(schedule)) {}
 
+  absl::Status Check(const Run& run) const override {
+    if (schedule_ == nullptr)
+      return absl::InvalidArgumentError("LearningRateScheduler has no schedule");
+    return CheckRateCanBeSet(run, "LearningRateScheduler");
+  }
+
   absl::Status EpochBegin(Run& run, const Position& position) override {
     // Resumed within the epoch: its rate came with the state.
     if (position.step > 0) return absl::OkStatus();
     PENSTOCK_ASSIGN_OR_RETURN(const double rate, run.LearningRate());
-    return run.SetLearningRate(schedule_(position.epoch, rate));
+    return base::WithContext(
+        run.SetLearningRate(schedule_(position.epoch, rate)),
+        absl::StrCat("LearningRateScheduler, epoch ", position.epoch, " (from 0)"));
   }
 
  private:
@@ -32,25 +49,40 @@ class ReduceLROnPlateauCallback : public Callback {
   explicit ReduceLROnPlateauCallback(const ReduceLROnPlateauOptions& options)
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
 
-  absl::Status TrainBegin(Run&) override {
-    if (!(options_.factor < 1)) {
+  absl::Status Check(const Run& run) const override {
+    constexpr absl::string_view kWho = "ReduceLROnPlateau";
+    if (!(options_.factor > 0 && options_.factor < 1)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("ReduceLROnPlateau's factor must be below 1, else nothing is reduced; got ",
-                       options_.factor));
+          absl::StrCat(kWho, "'s factor must be above 0 and below 1, got ", options_.factor));
     }
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "patience", options_.patience));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "cooldown", options_.cooldown));
+    PENSTOCK_RETURN_IF_ERROR(CheckFinite(kWho, "min_delta", options_.min_delta));
+    if (!(options_.min_lr >= 0) || !std::isfinite(options_.min_lr)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kWho, "'s min_lr must be finite and not negative, got ", options_.min_lr));
+    }
+    PENSTOCK_RETURN_IF_ERROR(CheckRateCanBeSet(run, kWho));
+    return Resolve(run).status();
+  }
+
+  absl::Status TrainBegin(Run& run) override {
+    PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
     best_ = monitored_.Worst();
     waited_ = cooldown_ = 0;
     return absl::OkStatus();
   }
 
-  absl::Status EpochEnd(Run& run, const Position&, const Logs& logs) override {
-    PENSTOCK_ASSIGN_OR_RETURN(const double value, logs.Get(options_.monitor));
+  absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
+                              monitored_.Value(logs, position.epoch));
+    if (!value.has_value()) return absl::OkStatus();
     if (cooldown_ > 0) {
       --cooldown_;
       waited_ = 0;
     }
-    if (monitored_.Better(value, best_, options_.min_delta)) {
-      best_ = value;
+    if (monitored_.Better(*value, best_, options_.min_delta)) {
+      best_ = *value;
       waited_ = 0;
       return absl::OkStatus();
     }
@@ -83,6 +115,10 @@ class ReduceLROnPlateauCallback : public Callback {
   }
 
  private:
+  absl::StatusOr<Monitored> Resolve(const Run& run) const {
+    return Monitored::Resolve(run, "ReduceLROnPlateau", options_.monitor, options_.mode);
+  }
+
   ReduceLROnPlateauOptions options_;
   Monitored monitored_;
   double best_;

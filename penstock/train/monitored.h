@@ -1,31 +1,62 @@
-// Which of two numbers is better. Internal to room train.
+// Which of two numbers is better. Internal to rooms train and keras.
 #pragma once
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 
-#include "absl/strings/match.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
-#include "penstock/train/callbacks.h"
+#include "penstock/base/status.h"
+#include "penstock/train/callback.h"
 
 namespace penstock::train {
 
 class Monitored {
  public:
-  Monitored(absl::string_view name, Mode mode)
-      : sign_(mode == Mode::kMax || (mode == Mode::kAuto && absl::StrContains(name, "acc")) ? 1
-                                                                                            : -1) {}
+  // Before Resolve: kAuto minimizes.
+  explicit Monitored(absl::string_view name, Mode mode)
+      : name_(name), sign_(mode == Mode::kMax ? 1 : -1) {}
+
+  // What the run knows of the name. Errors: it is not measured; `mode` is kAuto and the metric has
+  // no direction. `who` is the callback, for errors.
+  static absl::StatusOr<Monitored> Resolve(const Run& run, absl::string_view who,
+                                           absl::string_view name, Mode mode) {
+    const absl::StatusOr<MonitorInfo> measure = run.FindMonitor(name);
+    if (!measure.ok()) return base::WithContext(measure.status(), who);
+    if (mode == Mode::kAuto) mode = measure->better;
+    if (mode == Mode::kAuto) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, " monitors '", name,
+                       "', which does not say whether more or less of it is better; set mode to "
+                       "Mode::kMax or Mode::kMin"));
+    }
+    Monitored monitored(name, mode);
+    monitored.every_epochs_ = measure->every_epochs;
+    return monitored;
+  }
+
+  // Of the epoch that has just ended; nothing in an epoch without validation.
+  absl::StatusOr<std::optional<double>> Value(const Logs& logs, int epoch) const {
+    if (const double* value = logs.Find(name_)) return *value;
+    if (every_epochs_ > 1 && (epoch + 1) % every_epochs_ != 0) return std::nullopt;
+    return logs.Get(name_).status();
+  }
 
   // Greater is better.
   double Score(double value) const { return sign_ * value; }
   // NaN is never better.
   bool Better(double value, double than, double min_delta = 0) const {
-    return Score(value) - min_delta > Score(than);
+    return Score(value) - std::abs(min_delta) > Score(than);
   }
   double Worst() const { return -sign_ * std::numeric_limits<double>::infinity(); }
 
  private:
+  std::string name_;
   double sign_;
+  int every_epochs_ = 1;
 };
 
 }  // namespace penstock::train

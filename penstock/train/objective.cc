@@ -1,6 +1,7 @@
 #include "penstock/train/objective.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -13,29 +14,36 @@ size_t NumMeans(const Objective& objective) {
   return objective.targets.size() > 1 ? 1 + objective.targets.size() : 1;
 }
 
-std::vector<std::string> ReportNames(const Objective& objective) {
+std::vector<ReportEntry> ReportEntries(const Objective& objective) {
   const bool several = objective.targets.size() > 1, custom = objective.custom.has_value();
-  std::vector<std::string> losses{"loss"}, metrics;
+  std::vector<ReportEntry> losses{{"loss", nn::MetricDirection::kDown}}, metrics;
   if (custom) {
-    losses.insert(losses.end(), objective.custom->measures.begin(),
-                  objective.custom->measures.end());
+    for (const std::string& name : objective.custom->measures) losses.push_back({name});
   }
   for (size_t t = 0; t < objective.targets.size(); ++t) {
     const Target& target = objective.targets[t];
     const std::string prefix =
         several ? absl::StrCat(objective.network.outputs()[t].name, "_") : "";
-    if (several && !custom) losses.push_back(prefix + "loss");
+    if (several && !custom) losses.push_back({prefix + "loss", nn::MetricDirection::kDown});
     for (const nn::Metric& metric : target.metrics) {
-      metrics.push_back(absl::StrCat(prefix, metric.name()));
+      metrics.push_back({absl::StrCat(prefix, metric.name()), metric.direction()});
     }
     for (const nn::Metric& metric : target.weighted_metrics) {
       std::string name = absl::StrCat(prefix, metric.name());
-      const bool taken = std::find(metrics.begin(), metrics.end(), name) != metrics.end();
-      metrics.push_back(taken ? absl::StrCat(prefix, "weighted_", metric.name()) : name);
+      const bool taken = std::any_of(metrics.begin(), metrics.end(),
+                                     [&](const ReportEntry& m) { return m.name == name; });
+      if (taken) name = absl::StrCat(prefix, "weighted_", metric.name());
+      metrics.push_back({std::move(name), metric.direction()});
     }
   }
   losses.insert(losses.end(), metrics.begin(), metrics.end());
   return losses;
+}
+
+std::vector<std::string> ReportNames(const Objective& objective) {
+  std::vector<std::string> names;
+  for (ReportEntry& entry : ReportEntries(objective)) names.push_back(std::move(entry.name));
+  return names;
 }
 
 absl::Status CheckObjective(const Objective& objective) {
@@ -49,6 +57,13 @@ absl::Status CheckObjective(const Objective& objective) {
   }
   for (const Target& target : objective.targets) {
     PENSTOCK_RETURN_IF_ERROR(target.loss.Check());
+    for (const auto* metrics : {&target.metrics, &target.weighted_metrics}) {
+      for (const nn::Metric& metric : *metrics) PENSTOCK_RETURN_IF_ERROR(metric.Check());
+    }
+    if (!std::isfinite(target.weight)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the weight of a loss must be a finite number, got ", target.weight));
+    }
     if (target.loss.reduction() == "none") {
       return absl::InvalidArgumentError(
           absl::StrCat("the loss ", target.loss.name(),
@@ -61,6 +76,13 @@ absl::Status CheckObjective(const Objective& objective) {
   if (twice != names.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", *twice, "' would be measured twice under one name"));
+  }
+  for (const std::string& name : names) {
+    if (std::binary_search(names.begin(), names.end(), absl::StrCat("val_", name))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'val_", name, "' is the name of '", name,
+          "' in validation, and of another metric as well; give that metric another name"));
+    }
   }
   return absl::OkStatus();
 }

@@ -76,9 +76,15 @@ struct Objective {
 // custom step.
 size_t NumMeans(const Objective& objective);
 
-// The names of what is measured, in the order of the report, as Keras has them: "loss"; with
-// several outputs the loss of each, "<output>_loss"; then their metrics, "accuracy" or
-// "<output>_accuracy".
+// One number of the report, and which way it improves: losses fall, metrics know (nn/metrics.h),
+// the measures of a custom step do not tell.
+struct ReportEntry {
+  std::string name;
+  nn::MetricDirection direction = nn::MetricDirection::kUnknown;
+};
+// What is measured, in the order of the report, under Keras's names: "loss"; with several outputs
+// the loss of each, "<output>_loss"; then their metrics, "accuracy" or "<output>_accuracy".
+std::vector<ReportEntry> ReportEntries(const Objective& objective);
 std::vector<std::string> ReportNames(const Objective& objective);
 
 // The first thing that is wrong with it.

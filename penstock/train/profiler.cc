@@ -8,6 +8,7 @@
 #include "penstock/base/median.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/profile/trace_files.h"
 
 namespace penstock::train {
@@ -63,7 +64,11 @@ absl::Status Profiler::Check() const {
         absl::StrCat("profile: the steps are ", options_.first_step, " to ", options_.last_step,
                      "; they count from 1, and the last one must not stand before the first"));
   }
-  return base::WithContext(fs_->CreateFolder(options_.folder), "profile");
+  if (options_.max_spans < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("profile: max_spans must be at least 1, got ", options_.max_spans));
+  }
+  return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), "profile");
 }
 
 void Profiler::WillGive(int64_t last_step) {

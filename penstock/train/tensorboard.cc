@@ -14,9 +14,12 @@
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/option_checks.h"
 #include "penstock/train/profile_options.h"
 
 namespace penstock::train {
@@ -39,15 +42,16 @@ void AppendFixed(std::string& out, int field, T value) {
   out.append(bytes, sizeof(T));
 }
 
-std::string Event(int64_t step) {
+std::string Event(base::Clock& clock, int64_t step) {
   std::string event;
-  AppendFixed(event, 1, base::Clock::Real()->UnixSeconds());
+  AppendFixed(event, 1, clock.UnixSeconds());
   AppendVarint(event, 2 << 3);
   AppendVarint(event, static_cast<uint64_t>(step));
   return event;
 }
 
-std::string ScalarEvent(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+std::string ScalarEvent(base::Clock& clock, int64_t step,
+                        const std::vector<std::pair<std::string, double>>& scalars) {
   std::string summary;
   for (const auto& [tag, number] : scalars) {
     std::string value;
@@ -55,14 +59,104 @@ std::string ScalarEvent(int64_t step, const std::vector<std::pair<std::string, d
     AppendFixed(value, 2, static_cast<float>(number));
     AppendBytes(summary, 1, value);
   }
-  std::string event = Event(step);
+  std::string event = Event(clock, step);
   AppendBytes(event, 5, summary);
   return event;
 }
 
+// One run's event file, of a growing number of events.
+class EventFile {
+ public:
+  virtual ~EventFile() = default;
+  virtual absl::Status Append(absl::string_view event) = 0;
+  // Shows what was appended to those who read the file.
+  virtual absl::Status Flush() = 0;
+};
+
+// Written in place: event files are read while they grow, and the streams of room io would show
+// them only at the end.
+class LocalEventFile : public EventFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<EventFile>> Open(const std::string& path) {
+    std::FILE* opened = std::fopen(path.c_str(), "a");
+    if (opened == nullptr) return Failed(path);
+    auto file = std::make_unique<LocalEventFile>();
+    auto stream = std::make_unique<GrowingFile>(path, opened);
+    file->stream_ = stream.get();
+    PENSTOCK_ASSIGN_OR_RETURN(file->writer_,
+                              record::TfRecordWriter::FromStream(std::move(stream)));
+    return file;
+  }
+  absl::Status Append(absl::string_view event) override { return writer_->Append(event); }
+  absl::Status Flush() override { return stream_->Flush(); }
+
+ private:
+  class GrowingFile : public io::OutputStream {
+   public:
+    GrowingFile(std::string path, std::FILE* file) : OutputStream(std::move(path)), file_(file) {}
+    ~GrowingFile() override { std::fclose(file_); }
+    absl::Status Append(absl::string_view bytes) override {
+      return std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size() ? absl::OkStatus()
+                                                                               : Failed(uri());
+    }
+    absl::Status Close() override { return Flush(); }
+    absl::Status Flush() { return std::fflush(file_) == 0 ? absl::OkStatus() : Failed(uri()); }
+
+   private:
+    std::FILE* file_;
+  };
+
+  static absl::Status Failed(absl::string_view path) {
+    return absl::UnavailableError(
+        absl::StrCat("TensorBoard: ", path, " cannot be written: ", std::strerror(errno)));
+  }
+
+  std::unique_ptr<record::TfRecordWriter> writer_;
+  GrowingFile* stream_ = nullptr;  // the writer's
+};
+
+// An object cannot grow: Flush writes a whole one, so it stays small, and others follow it. Names
+// sort by their number, the order in which TensorBoard reads a folder.
+class ObjectEventFile : public EventFile {
+ public:
+  ObjectEventFile(io::FileSystem& fs, std::string name, std::string version)
+      : fs_(fs), name_(std::move(name)), version_(std::move(version)) {}
+
+  absl::Status Append(absl::string_view event) override {
+    events_.emplace_back(event);
+    bytes_ += event.size();
+    if (bytes_ < kMostBytes) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(Flush());
+    events_.clear();
+    bytes_ = 0;
+    ++part_;
+    return absl::OkStatus();
+  }
+  absl::Status Flush() override {
+    if (events_.empty()) return absl::OkStatus();
+    const std::string uri = io::AppendToName(name_, absl::StrFormat(".%05d.v2", part_));
+    PENSTOCK_ASSIGN_OR_RETURN(auto stream, fs_.Create(uri));
+    PENSTOCK_ASSIGN_OR_RETURN(auto writer, record::TfRecordWriter::FromStream(std::move(stream)));
+    PENSTOCK_RETURN_IF_ERROR(writer->Append(version_));
+    for (const std::string& event : events_) PENSTOCK_RETURN_IF_ERROR(writer->Append(event));
+    return base::WithContext(writer->Close(), "TensorBoard");
+  }
+
+ private:
+  static constexpr size_t kMostBytes = 256 << 10;
+
+  io::FileSystem& fs_;
+  const std::string name_, version_;
+  std::vector<std::string> events_;
+  size_t bytes_ = 0;
+  int part_ = 0;
+};
+
 class TensorBoardCallback : public Callback {
  public:
-  explicit TensorBoardCallback(const TensorBoardOptions& options) : options_(options) {
+  explicit TensorBoardCallback(const TensorBoardOptions& options)
+      : options_(options),
+        fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()) {
     profile_.folder = options.folder;
     std::tie(profile_.first_step, profile_.last_step) = options.profile_steps;
     profile_.operations = false;
@@ -71,6 +165,20 @@ class TensorBoardCallback : public Callback {
 
   const ProfileOptions* profile() const override {
     return options_.profile_steps.second > 0 ? &profile_ : nullptr;
+  }
+
+  absl::Status Check(const Run&) const override {
+    constexpr absl::string_view kWho = "TensorBoard";
+    PENSTOCK_RETURN_IF_ERROR(CheckGiven(kWho, "folder", options_.folder));
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckNotNegative(kWho, "update_every_steps", options_.update_every_steps));
+    const auto [first, last] = options_.profile_steps;
+    if (first < 0 || last < first || (last > 0 && first < 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kWho, "'s profile_steps are the first and the last step of the profile, ",
+                       "from 1, or {0, 0}; got {", first, ", ", last, "}"));
+    }
+    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), kWho);
   }
 
   absl::Status EpochBegin(Run&, const Position& position) override {
@@ -88,7 +196,8 @@ class TensorBoardCallback : public Callback {
     std::vector<std::pair<std::string, double>> scalars;
     for (const auto& [name, value] : logs)
       scalars.emplace_back(absl::StrCat("batch_", name), value);
-    return Write(train_, "train", ScalarEvent(position.total_steps, scalars));
+    return Write(train_, "train", ScalarEvent(*options_.clock, position.total_steps, scalars),
+                 /*flush=*/false);
   }
 
   absl::Status EpochEnd(Run&, const Position& position, const Logs& logs) override {
@@ -98,71 +207,64 @@ class TensorBoardCallback : public Callback {
       const bool validates = absl::ConsumePrefix(&bare, "val_");
       (validates ? validation : train).emplace_back(absl::StrCat("epoch_", bare), value);
     }
-    PENSTOCK_RETURN_IF_ERROR(Write(train_, "train", ScalarEvent(position.epoch, train)));
+    PENSTOCK_RETURN_IF_ERROR(Write(
+        train_, "train", ScalarEvent(*options_.clock, position.epoch, train), /*flush=*/true));
     if (validation.empty()) return absl::OkStatus();
-    return Write(validation_, "validation", ScalarEvent(position.epoch, validation));
+    return Write(validation_, "validation",
+                 ScalarEvent(*options_.clock, position.epoch, validation), /*flush=*/true);
   }
 
   absl::Status TrainEnd(Run&) override {
-    train_ = {};
-    validation_ = {};
-    return absl::OkStatus();
+    absl::Status status;
+    for (std::unique_ptr<EventFile>* file : {&train_, &validation_}) {
+      if (*file != nullptr) status.Update((*file)->Flush());
+      file->reset();
+    }
+    return status;
   }
 
  private:
-  // Event files grow while they are read, so they are written in place and flushed after each
-  // event; the streams of room io would show them only at the end.
-  class GrowingFile : public io::OutputStream {
-   public:
-    GrowingFile(std::string path, std::FILE* file) : OutputStream(std::move(path)), file_(file) {}
-    ~GrowingFile() override { std::fclose(file_); }
-    absl::Status Append(absl::string_view bytes) override {
-      return std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size() ? absl::OkStatus()
-                                                                               : Failed(uri());
-    }
-    absl::Status Close() override { return Flush(); }
-    absl::Status Flush() { return std::fflush(file_) == 0 ? absl::OkStatus() : Failed(uri()); }
-
-   private:
-    std::FILE* file_;
-  };
-  struct Events {
-    std::unique_ptr<record::TfRecordWriter> writer;
-    GrowingFile* file = nullptr;  // the writer's
-  };
-
-  absl::Status Open(Events& events, const char* run) {
+  absl::StatusOr<std::unique_ptr<EventFile>> Open(const char* run) {
     const std::string folder = io::JoinPath(options_.folder, run);
-    PENSTOCK_RETURN_IF_ERROR(io::FileSystem::Default()->CreateFolder(folder));
-    // The name is unique: TensorBoard joins the files of a folder.
-    const std::string path =
-        absl::StrFormat("%s/events.out.tfevents.%010d.penstock.%d.v2", folder,
-                        static_cast<int64_t>(base::Clock::Real()->UnixSeconds()), getpid());
-    std::FILE* opened = std::fopen(path.c_str(), "a");
-    if (opened == nullptr) return Failed(path);
-    auto file = std::make_unique<GrowingFile>(path, opened);
-    events.file = file.get();
-    PENSTOCK_ASSIGN_OR_RETURN(events.writer, record::TfRecordWriter::FromStream(std::move(file)));
-    std::string version = Event(0);
+    PENSTOCK_RETURN_IF_ERROR(fs_->CreateFolder(folder));
+    PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(folder));
+    // Unique: TensorBoard joins the files of a folder.
+    const std::string name =
+        absl::StrFormat("events.out.tfevents.%010d.penstock.%d",
+                        static_cast<int64_t>(options_.clock->UnixSeconds()), getpid());
+    std::string version = Event(*options_.clock, 0);
     AppendBytes(version, 3, "brain.Event:2");
-    return events.writer->Append(version);
+    if (!uri.is_local()) {
+      return std::make_unique<ObjectEventFile>(*fs_, io::JoinPath(folder, name),
+                                               std::move(version));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(
+        auto file, LocalEventFile::Open(io::JoinPath(uri.path, absl::StrCat(name, ".v2"))));
+    PENSTOCK_RETURN_IF_ERROR(file->Append(version));
+    shows_at_once_ = true;
+    return file;
   }
 
-  absl::Status Write(Events& events, const char* run, const std::string& event) {
-    if (events.writer == nullptr) PENSTOCK_RETURN_IF_ERROR(Open(events, run));
-    PENSTOCK_RETURN_IF_ERROR(events.writer->Append(event));
-    return events.file->Flush();
+  absl::Status Write(std::unique_ptr<EventFile>& file, const char* run, const std::string& event,
+                     bool flush) {
+    constexpr double kFlushSeconds = 30;
+    if (file == nullptr) {
+      PENSTOCK_ASSIGN_OR_RETURN(file, Open(run));
+    }
+    PENSTOCK_RETURN_IF_ERROR(file->Append(event));
+    const double now = options_.clock->Seconds();
+    if (!flush && !shows_at_once_ && now - flushed_ < kFlushSeconds) return absl::OkStatus();
+    flushed_ = now;
+    return file->Flush();
   }
 
-  static absl::Status Failed(absl::string_view path) {
-    return absl::UnavailableError(
-        absl::StrCat("TensorBoard: ", path, " cannot be written: ", std::strerror(errno)));
-  }
-
-  TensorBoardOptions options_;
+  const TensorBoardOptions options_;
+  const std::shared_ptr<io::FileSystem> fs_;
   ProfileOptions profile_;
   int64_t steps_ = 0;  // that have been seen
-  Events train_, validation_;
+  bool shows_at_once_ = false;
+  double flushed_ = 0;
+  std::unique_ptr<EventFile> train_, validation_;
 };
 
 }  // namespace

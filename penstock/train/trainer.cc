@@ -6,26 +6,62 @@
 #include <deque>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/available_memory.h"
+#include "penstock/base/checked_size.h"
 #include "penstock/train/fit_run.h"
 #include "penstock/train/in_flight.h"
 #include "penstock/train/profiler.h"
 
 namespace penstock::train {
 
+namespace {
+
+// Before values are drawn: variables, what the optimizer keeps of them and sums of metrics are made
+// on the host first.
+absl::Status CheckStateFits(const StateLayout& layout) {
+  constexpr double kGiga = 1e9;
+  double bytes = 0, largest_bytes = -1;
+  const StateLayout::Entry* largest = nullptr;
+  for (const StateLayout::Entry& entry : layout.entries) {
+    const std::optional<int64_t> size = base::CheckedBytes(entry.type.dtype, entry.type.shape);
+    if (!size.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", entry.name, "' would be ", entry.type.ToString(),
+                       ", which has more bytes than can be counted"));
+    }
+    bytes += static_cast<double>(*size);
+    if (static_cast<double>(*size) > largest_bytes) {
+      largest_bytes = static_cast<double>(*size);
+      largest = &entry;
+    }
+  }
+  const base::MemoryRoom room = base::AvailableMemory();
+  if (largest == nullptr || bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "the model with its optimizer is %.3g GB, the largest of it '%s', %s, with %.3g GB; %s has "
+      "%s free",
+      bytes / kGiga, largest->name, largest->type.ToString(), largest_bytes / kGiga,
+      room.limited_by, base::PrintBytes(room.bytes)));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options) {
   const Objective& objective = options.objective;
   PENSTOCK_RETURN_IF_ERROR(CheckObjective(objective));
-  if (options.steps_per_execution < 0) {
+  if (options.steps_per_execution < 0 || options.steps_per_execution > kMostStepsPerExecution) {
     return absl::InvalidArgumentError(
-        absl::StrCat("steps_per_execution must be at least 1, or kAutoSteps (0), got ",
-                     options.steps_per_execution));
+        absl::StrCat("steps_per_execution must be from 1 to ", kMostStepsPerExecution,
+                     ", or kAutoSteps (0), got ", options.steps_per_execution));
   }
   auto trainer = std::unique_ptr<Trainer>(new Trainer(std::move(options)));
   const Objective& kept = trainer->options_.objective;
   trainer->report_names_ = ReportNames(kept);
   trainer->layout_ = StateLayout::Make(kept);
+  PENSTOCK_RETURN_IF_ERROR(CheckStateFits(trainer->layout_));
   PENSTOCK_ASSIGN_OR_RETURN(
       const NamedArrays state,
       InitialState(trainer->layout_, kept.network, kept.optimizer, trainer->options_.seed));
@@ -140,6 +176,7 @@ absl::StatusOr<std::vector<runtime::Buffers>> Trainer::ZeroMetrics() const {
 }
 
 absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckFitOptions(options));
   FitRun run(*this, dataset, options);
   return run.Go();
 }

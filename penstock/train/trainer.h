@@ -27,6 +27,7 @@ namespace penstock::train {
 
 // As few as keep the host's work under 1 % of the time, found by measuring (steps_tuner.h).
 inline constexpr int64_t kAutoSteps = 0;
+inline constexpr int64_t kMostStepsPerExecution = 1 << 20;
 
 struct TrainerOptions {
   Objective objective;
