@@ -1,8 +1,13 @@
 // The commands as a user gives them, in this process.
 
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include <sys/stat.h>
 
 #include "penstock/cli/terminal_image.h"
 #include "penstock/cli/testing/command_fixture.h"
@@ -152,8 +157,120 @@ TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   EXPECT_THAT(missing.err, HasSubstr("penstock train: nothing matches"));
   const CommandResult steps =
       Penstock({"train", "--data", Path("shards/*.tfrec"), "--steps-per-execution", "0"});
-  EXPECT_EQ(steps.code, 1);
-  EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution is a number from 1 or 'auto', not '0'"));
+  EXPECT_EQ(steps.code, 2);
+  EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution: '0' is not a whole number from 1 to"));
+}
+
+// Each of these was found when all epochs were done, or never.
+TEST_F(CliTest, TrainKnowsBeforeTheFirstStepWhatCannotWork) {
+  MakeImages("images", 4);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  std::ofstream(folder_ / "file") << "kept";
+  std::ofstream(folder_ / "log.csv") << "last week's";
+  std::ofstream(folder_ / "empty.tfrec");
+  ASSERT_EQ(::mkfifo(Path("fifo.safetensors").c_str(), 0600), 0);
+  const auto failed = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", "--data",   Path("shards/*.tfrec"), "--model",
+                                          "mlp",   "--epochs", "1"};
+    if (more[0] != "--csv-log") {
+      arguments.insert(arguments.end(), {"--csv-log", Path("log.csv")});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = Penstock(arguments);
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_THAT(result.err, ::testing::Not(HasSubstr("Epoch 1"))) << more[0];
+    return result.err;
+  };
+  const std::string below = Path("file/below");
+  EXPECT_THAT(failed({"--save", below + ".safetensors"}), HasSubstr("--save"));
+  EXPECT_THAT(failed({"--save", Path("model.h5")}), HasSubstr("none of safetensors"));
+  EXPECT_THAT(failed({"--save", Path("fifo.safetensors")}), HasSubstr("is a FIFO"));
+  for (const char* option : {"--checkpoints", "--tensorboard", "--profile", "--dump-hlo"}) {
+    EXPECT_THAT(failed({option, below}), HasSubstr(option));
+  }
+  EXPECT_THAT(failed({"--csv-log", Path("shards")}), HasSubstr("is a folder"));
+  EXPECT_THAT(failed({"--validation", Path("none-*.tfrec")}), HasSubstr("--validation"));
+  EXPECT_THAT(failed({"--validation", Path("empty.tfrec")}), HasSubstr("there are no records"));
+  EXPECT_THAT(failed({"--replicas", "3", "--cpu-devices", "2"}),
+              HasSubstr("--replicas 3 needs as many devices, and --cpu-devices is 2"));
+  EXPECT_THAT(failed({"--image-size", "65500", "65500", "--batch-size", "1000000"}),
+              HasSubstr("make batches or images smaller"));
+  EXPECT_THAT(failed({"--classes", "1000000000"}), HasSubstr("free"));
+  EXPECT_EQ(Bytes(folder_ / "file"), "kept");
+  EXPECT_EQ(Bytes(folder_ / "log.csv"), "last week's");
+}
+
+// The folder goes while the training runs: when it was checked it was good.
+TEST_F(CliTest, AModelThatCannotBeSavedGoesToTheTemporaryFolder) {
+  MakeImages("images", 4);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  std::filesystem::create_directory(folder_ / "models");
+  std::filesystem::create_directory(folder_ / "tmp");
+  ::setenv("TMPDIR", Path("tmp").c_str(), 1);
+  // The CSV log is opened behind the check of --save, and there is a folder of the model's name by
+  // then: "models/m.safetensors/log.csv" makes it.
+  const CommandResult trained = Penstock(
+      {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "1", "--save",
+       Path("models/m.safetensors"), "--tensorboard", Path("models/m.safetensors/tb")});
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(trained.code, 1);
+  EXPECT_THAT(trained.err, HasSubstr("saving the model failed"));
+  EXPECT_THAT(trained.err, HasSubstr("the trained model is in " + Path("tmp")));
+  size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder_ / "tmp")) {
+    ++files;
+    EXPECT_EQ(Penstock({"evaluate", "--model", file.path().string(), "--data",
+                        Path("shards/*.tfrec"), "--json"})
+                  .code,
+              0);
+  }
+  EXPECT_EQ(files, 1u);
+}
+
+TEST_F(CliTest, FewerEpochsThanAreDoneIsAnErrorAndAsManyIsANote) {
+  MakeImages("images", 4);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const auto train = [&](const char* epochs) {
+    return Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--steps", "9",
+                     "--epochs", epochs, "--checkpoints", Path("run")});
+  };
+  ASSERT_EQ(train("2").code, 0);
+  const CommandResult fewer = train("1"), same = train("2");
+  EXPECT_EQ(fewer.code, 1);
+  EXPECT_THAT(fewer.err, HasSubstr("the checkpoint is of epoch 2, and this run ends with epoch 1"));
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.err, HasSubstr("all 2 epochs are done already; there is nothing to train"));
+  EXPECT_EQ(train("3").code, 0);
+}
+
+TEST_F(CliTest, WhereNothingCanBeWrittenIsKnownBeforeTheInputsAreLookedAt) {
+  std::ofstream(folder_ / "file") << "kept";
+  const std::string below = Path("file/below");
+  // The inputs are not there either; the destination comes first.
+  const CommandResult packed = Penstock({"pack", Path("none"), "--out", below});
+  EXPECT_EQ(packed.code, 1);
+  EXPECT_THAT(packed.err, HasSubstr("--out"));
+  const CommandResult inspected = Penstock({"inspect", Path("none"), "--html", below});
+  EXPECT_EQ(inspected.code, 1);
+  EXPECT_THAT(inspected.err, HasSubstr("below"));
+  const CommandResult benched = Penstock({"bench", "data", Path("none"), "--scratch", below});
+  EXPECT_EQ(benched.code, 1);
+  EXPECT_THAT(benched.err, HasSubstr("--scratch"));
+  MakeImages("images", 2);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const CommandResult resharded = Penstock({"reshard", Path("shards"), "--out", below});
+  EXPECT_EQ(resharded.code, 1);
+  EXPECT_THAT(resharded.err, HasSubstr("--out"));
+}
+
+// What is no weights' file by its first bytes may be a shard; one that is named a model is not.
+TEST_F(CliTest, InspectSaysWhatIsWrongWithAModelAndNotThatItIsNoShard) {
+  std::ofstream(folder_ / "m.safetensors") << std::string(8, '\xff') << "{}";
+  const CommandResult result = Penstock({"inspect", Path("m.safetensors")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("m.safetensors"));
+  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("TFRecord")));
+  EXPECT_EQ(Penstock({"inspect", Path("file-that-is-not-there")}).code, 1);
 }
 
 TEST_F(CliTest, DevicesListsAsManyAsAskedFor) {

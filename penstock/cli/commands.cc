@@ -22,25 +22,34 @@ constexpr CommandRow kCommands[] = {
 
 constexpr int kFailed = 1;
 
-}  // namespace
-
-int Main(int argc, const char* const* argv) {
-  CommandLine line(
-      "Penstock trains image models on TPUs, GPUs and CPUs, from data packed for speed.\n"
-      "`penstock COMMAND --help` says what each command takes.",
-      "penstock");
+// The command line of the program, with all its commands.
+struct Program {
   struct Added {
     Options options;
     const CommandRow& row;
     std::unique_ptr<Command> command;
   };
-  std::vector<Added> commands;
-  for (const CommandRow& row : kCommands) {
-    commands.push_back({line.options().Subcommand(row.name, row.summary), row, row.make()});
-    commands.back().command->Describe(commands.back().options);
+
+  Program() {
+    for (const CommandRow& row : kCommands) {
+      commands.push_back({line.options().Subcommand(row.name, row.summary), row, row.make()});
+      commands.back().command->Describe(commands.back().options);
+    }
   }
-  if (const std::optional<int> done = line.Parse(argc, argv)) return *done;
-  for (const Added& added : commands) {
+
+  CommandLine line{
+      "Penstock trains image models on TPUs, GPUs and CPUs, from data packed for speed.\n"
+      "`penstock COMMAND --help` says what each command takes.",
+      "penstock"};
+  std::vector<Added> commands;
+};
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  Program program;
+  if (const std::optional<int> done = program.line.Parse(argc, argv)) return *done;
+  for (const Program::Added& added : program.commands) {
     if (!added.options.parsed()) continue;
     const absl::Status status = added.command->Run();
     if (status.ok()) return 0;
@@ -49,6 +58,12 @@ int Main(int argc, const char* const* argv) {
     return kFailed;
   }
   return kFailed;  // one command is always given
+}
+
+std::vector<OptionFacts> AllOptions() { return Program().line.AllOptions(); }
+
+absl::Status CheckArguments(const std::vector<std::string>& arguments) {
+  return Program().line.Parse(arguments);
 }
 
 }  // namespace penstock::cli

@@ -17,6 +17,7 @@
 #include "penstock/cli/records_in_order.h"
 #include "penstock/io/local_output_stream.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::cli {
@@ -27,7 +28,8 @@ constexpr int kNetworkThreads = 32;
 // Errors that are the storage's or the machine's and not the input's: another run may read it.
 bool StopsTheConversion(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsUnauthenticated(status) || absl::IsCancelled(status);
+         absl::IsUnauthenticated(status) || absl::IsCancelled(status) ||
+         absl::IsResourceExhausted(status);
 }
 
 std::string CsvField(absl::string_view text) {
@@ -257,10 +259,12 @@ void ConvertOptions::Describe(Options& options) {
       .Range(1, 1000000);
   options.Add("--shard-size", shard_bytes, "How large a shard may be: 100MB, 1GiB")
       .Bytes()
-      .Range(int64_t{1}, int64_t{1} << 50)
+      .Range(1, uint64_t{1} << 50)
       .ShowDefault("100MB")
       .Excludes("--shards");
-  options.Add("--seed", seed, "Of the order; the same seed gives the same bytes").ShowDefault();
+  options.Add("--seed", seed, "Of the order; the same seed gives the same bytes")
+      .AnySeed()
+      .ShowDefault();
   options.AddFlag("--keep-order", keep_order, "Do not shuffle");
   options
       .Add("--threads", threads,
@@ -270,6 +274,15 @@ void ConvertOptions::Describe(Options& options) {
   options.AddFlag("--skip-unreadable", skip_unreadable,
                   "Succeed even if some cannot be read; they are left out and listed all the same");
   options.AddFlag("--json", json, "Print JSON");
+}
+
+absl::Status CheckOut(io::FileSystem& fs, const ConvertOptions& options) {
+  if (!options.overwrite) {
+    const absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs, options.out);
+    if (!earlier.ok()) return base::WithContext(earlier.status(), "--out");
+    if (earlier->has_value() && (*earlier)->finished) return absl::OkStatus();
+  }
+  return base::WithContext(io::CheckWritableFolder(fs, options.out), "--out");
 }
 
 absl::StatusOr<ShardPlan> Convert(io::FileSystem& fs, const RecordSource& source,

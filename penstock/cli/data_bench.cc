@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/write_check.h"
 
 namespace penstock::cli {
 namespace {
@@ -23,6 +24,10 @@ class DataBencher {
         pool_(options.threads > 0 ? options.threads : base::NumCores(), "data") {}
 
   absl::StatusOr<DataBench> Run() {
+    if (!options_.scratch.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(io::CheckWritableFolder(*fs_, options_.scratch), "--scratch"));
+    }
     PENSTOCK_ASSIGN_OR_RETURN(bench_.pipeline, MakePipeline(*fs_, pipeline_options_));
     bench_.threads = pool_.num_threads();
     PENSTOCK_RETURN_IF_ERROR(Storage());
@@ -147,19 +152,21 @@ class DataBencher {
 }  // namespace
 
 void DataBenchOptions::Describe(Options& options) {
-  options.Add("--seconds", seconds, "How long each measurement takes").AboveZero().ShowDefault();
+  options.Add("--seconds", seconds, "How long each measurement takes, in seconds")
+      .AboveZero(86400)
+      .ShowDefault();
   options.Add("--batches", batches, "At most so many batches in each; 0: any number")
-      .Range(int64_t{0}, int64_t{1} << 40)
+      .Range(0, uint64_t{1} << 40)
       .ShowDefault();
   options.Add("--threads", threads, "Threads that compute; 0: one for each core")
       .Range(0, 1024)
       .ShowDefault();
   options.AddFlag("--any-order", any_order, "What is ready first comes first");
-  options.Add("--seed", seed, "Of the order").ShowDefault();
+  options.Add("--seed", seed, "Of the order").AnySeed().ShowDefault();
   options
       .Add("--target", target,
            "Elements a second that the accelerator takes: batches are asked for at that pace")
-      .AboveZero();
+      .AboveZero(1e12);
   options.AddFlag("!--no-compare", compare, "Leave out single files against shards");
   options.Add("--scratch", scratch,
               "A folder where a sample is written for that, and removed; default: $TMPDIR, for "

@@ -149,6 +149,7 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
     const size_t before = found.files.size();
     const absl::StatusOr<io::FileInfo> info =
         io::HasWildcard(one) ? absl::StatusOr<io::FileInfo>(absl::NotFoundError("")) : fs.Stat(one);
+    if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
     if (info.ok() && info->is_directory) {
       PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, one, format, found));
     } else {

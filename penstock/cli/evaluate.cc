@@ -27,6 +27,7 @@ class Evaluate : public Command {
                                     .replicas = device_.replicas,
                                     .columns = {.inputs = {"image"}, .labels = {"class"}}}));
     PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, shape));
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::Logs logs,
         model.Evaluate(ImageBatches(shards_.data, shape, shards_.batch_size)));

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/save.h"
 
@@ -31,9 +33,11 @@ class Inspect : public Command {
   }
 
   absl::Status Run() override {
+    if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(*fs_, html_));
     Json all = Json::array();
     for (const std::string& what : what_) {
       const absl::StatusOr<io::FileInfo> info = fs_->Stat(what);
+      if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
       if (info.ok() && info->is_directory) {
         PENSTOCK_RETURN_IF_ERROR(Checkpoints(what, all));
         continue;
@@ -59,6 +63,9 @@ class Inspect : public Command {
   absl::Status File(const std::string& uri, Json& all) {
     absl::StatusOr<save::Contents> weights = save::Inspect(*fs_, uri);
     if (weights.ok()) return Model(uri, *weights, all);
+    // Only bytes that are no weights' may be a shard's; a store that fails would fail again.
+    const bool named = absl::EndsWithIgnoreCase(uri, ".safetensors");
+    if (named || !absl::IsDataLoss(weights.status())) return weights.status();
     return Shard(uri, all);
   }
 

@@ -1,6 +1,8 @@
 #include "penstock/cli/options.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
@@ -11,17 +13,51 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-// What is wrong with the text, else "".
-std::string CheckAboveZero(const std::string& text) {
+// Checks return what is wrong with the text, else "".
+
+// Wider than any type of an option, so that nothing wraps around.
+std::string CheckWhole(absl::string_view text, int64_t least, uint64_t most) {
+  int64_t low = 0;
+  uint64_t high = 0;
+  const bool negative = absl::SimpleAtoi(text, &low) && low < 0;
+  if (negative ? low >= least
+               : absl::SimpleAtoi(text, &high) && high <= most &&
+                     (least <= 0 || high >= static_cast<uint64_t>(least))) {
+    return "";
+  }
+  return absl::StrCat("'", text, "' is not a whole number from ", least, " to ", most);
+}
+
+std::string CheckNumber(absl::string_view text, double least, bool allow_least, double most) {
   double number = 0;
-  const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0;
-  return good ? "" : absl::StrCat("'", text, "' is not a number above 0");
+  if (absl::SimpleAtod(text, &number) && std::isfinite(number) && number <= most &&
+      (allow_least ? number >= least : number > least)) {
+    return "";
+  }
+  return absl::StrCat("'", text, "' is not a number ", allow_least ? "from " : "above ", least,
+                      allow_least ? " to " : " and up to ", most);
+}
+
+template <typename T>
+OptionFacts FactsOf(const T*) {
+  using Kind = OptionFacts::Kind;
+  if constexpr (std::is_integral_v<T>) {
+    return {.kind = Kind::kWhole,
+            .variable_most = static_cast<uint64_t>(std::numeric_limits<T>::max())};
+  } else {
+    return {.kind = std::is_floating_point_v<T> ? Kind::kNumber : Kind::kText};
+  }
+}
+template <typename T>
+OptionFacts FactsOf(const std::vector<T>*) {
+  return FactsOf(static_cast<const T*>(nullptr));
 }
 
 }  // namespace
 
 Option& Option::Required() {
   option_->required();
+  facts_->required = true;
   return *this;
 }
 
@@ -35,18 +71,37 @@ Option& Option::ShowDefault(const std::string& text) {
   return *this;
 }
 
-Option& Option::Range(int64_t least, int64_t most) {
-  option_->check(CLI::Range(least, most));
+Option& Option::Range(int64_t least, uint64_t most) {
+  facts_->whole = {least, most};
+  option_->check([=](const std::string& text) { return CheckWhole(text, least, most); },
+                 absl::StrCat(least, " to ", most));
   return *this;
 }
+
+Option& Option::RangeOr(const std::string& word, int64_t least, uint64_t most) {
+  facts_->whole = {least, most};
+  option_->check(
+      [=](const std::string& text) {
+        const std::string wrong = text == word ? "" : CheckWhole(text, least, most);
+        return wrong.empty() ? wrong : absl::StrCat(wrong, ", nor '", word, "'");
+      },
+      absl::StrCat(word, ", or ", least, " to ", most));
+  return *this;
+}
+
+Option& Option::AnySeed() { return Range(0, std::numeric_limits<uint64_t>::max()); }
 
 Option& Option::Between(double least, double most) {
-  option_->check(CLI::Range(least, most));
+  facts_->number = {least, most};
+  option_->check([=](const std::string& text) { return CheckNumber(text, least, true, most); },
+                 absl::StrCat(least, " to ", most));
   return *this;
 }
 
-Option& Option::AboveZero() {
-  option_->check(CheckAboveZero, "above 0");
+Option& Option::AboveZero(double most) {
+  facts_->number = {std::numeric_limits<double>::denorm_min(), most};
+  option_->check([=](const std::string& text) { return CheckNumber(text, 0, false, most); },
+                 absl::StrCat("above 0, up to ", most));
   return *this;
 }
 
@@ -62,6 +117,7 @@ Option& Option::Separator(char between) {
 
 Option& Option::Bytes() {
   option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  facts_->bytes = true;
   return *this;
 }
 
@@ -76,23 +132,35 @@ Option& Option::Excludes(const std::string& other) {
 }
 
 Option Options::AddTarget(const std::string& names, Target variable, const std::string& help) {
-  return Option(
-      std::visit([&](auto* target) { return app_->add_option(names, *target, help); }, variable));
+  return std::visit(
+      [&](auto* target) {
+        return Known(app_->add_option(names, *target, help), FactsOf(target));
+      },
+      variable);
 }
 
 Option Options::AddFlag(const std::string& names, bool& variable, const std::string& help) {
-  return Option(app_->add_flag(names, variable, help));
+  return Known(app_->add_flag(names, variable, help), {.kind = OptionFacts::Kind::kFlag});
+}
+
+Option Options::Known(CLI::Option* option, OptionFacts facts) {
+  facts.command = command_;
+  facts.name = option->get_name();
+  return Option(option, &facts_->insert_or_assign(option, std::move(facts)).first->second);
 }
 
 Options Options::Subcommand(const std::string& name, const std::string& summary) {
   app_->require_subcommand(1);
-  return Options(app_->add_subcommand(name, summary));
+  return Options(app_->add_subcommand(name, summary), facts_,
+                 command_.empty() ? name : absl::StrCat(command_, " ", name));
 }
 
 bool Options::parsed() const { return app_->parsed(); }
 
 CommandLine::CommandLine(const std::string& about, const std::string& name)
-    : app_(std::make_unique<CLI::App>(about, name)), options_(app_.get()) {}
+    : app_(std::make_unique<CLI::App>(about, name)),
+      facts_(std::make_shared<Options::AllFacts>()),
+      options_(app_.get(), facts_) {}
 
 CommandLine::~CommandLine() = default;
 
@@ -103,6 +171,31 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
     return app_->exit(e) == 0 ? 0 : kWrongUsage;
   }
   return std::nullopt;
+}
+
+namespace {
+
+void AddOptions(const CLI::App& app, const Options::AllFacts& facts, const std::string& command,
+                std::vector<OptionFacts>& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option == app.get_help_ptr()) continue;
+    const auto known = facts.find(option);
+    out.push_back(known != facts.end()
+                      ? known->second
+                      : OptionFacts{.command = command, .name = option->get_name()});
+  }
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    AddOptions(*sub, facts, command.empty() ? sub->get_name() : command + " " + sub->get_name(),
+               out);
+  }
+}
+
+}  // namespace
+
+std::vector<OptionFacts> CommandLine::AllOptions() const {
+  std::vector<OptionFacts> out;
+  AddOptions(*app_, *facts_, "", out);
+  return out;
 }
 
 absl::Status CommandLine::Parse(const std::vector<std::string>& arguments) {

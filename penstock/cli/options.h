@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -24,18 +26,36 @@ class Option;
 
 namespace penstock::cli {
 
+// What there is to know of an option, for the tests that walk all of them.
+struct OptionFacts {
+  enum class Kind { kFlag, kText, kWhole, kNumber };
+  std::string command = {};  // "bench data"; empty: the program's
+  std::string name = {};     // the first one: "--seed"
+  Kind kind = Kind::kText;
+  bool required = false;
+  bool bytes = false;  // a unit may follow
+  // The least and the largest value. A text with a range takes a word as well.
+  std::optional<std::pair<int64_t, uint64_t>> whole = {};
+  std::optional<std::pair<double, double>> number = {};
+  uint64_t variable_most = 0;  // of kWhole: what the variable can hold
+};
+
 // One option, to say more of it.
 class Option {
  public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+  Option(CLI::Option* option, OptionFacts* facts) : option_(option), facts_(facts) {}
 
   Option& Required();
   Option& ShowDefault();                         // what the variable holds now, in the help
   Option& ShowDefault(const std::string& text);  // or this
-  // Both ends are allowed. Of each value, where there are several. Range is of whole numbers.
-  Option& Range(int64_t least, int64_t most);
+  // Every option with a number has one of these. Both ends are allowed. Of each value, where there
+  // are several. Text, a number that does not fit its type and one that is not finite are errors
+  // that name the range.
+  Option& Range(int64_t least, uint64_t most);
+  Option& RangeOr(const std::string& word, int64_t least, uint64_t most);  // or this word
+  Option& AnySeed();                                                       // 0 to 2^64 - 1
   Option& Between(double least, double most);
-  Option& AboveZero();
+  Option& AboveZero(double most);
   Option& Count(int count);         // of values: --size 32 48
   Option& Separator(char between);  // of several values in one argument
   Option& Bytes();                  // a number may have a unit: 100MB, 1GiB
@@ -44,12 +64,16 @@ class Option {
 
  private:
   CLI::Option* option_;
+  OptionFacts* facts_;
 };
 
 // Of a program or of one of its commands. What is added must outlive parsing.
 class Options {
  public:
-  explicit Options(CLI::App* app) : app_(app) {}
+  using AllFacts = std::map<const CLI::Option*, OptionFacts>;
+
+  Options(CLI::App* app, std::shared_ptr<AllFacts> facts, std::string command = "")
+      : app_(app), facts_(std::move(facts)), command_(std::move(command)) {}
 
   // `names` as "--labels,--csv"; without dashes it is what stands there without a name. The types
   // are those of Target.
@@ -68,8 +92,11 @@ class Options {
   using Target = std::variant<int*, int64_t*, uint64_t*, double*, std::string*,
                               std::vector<std::string>*, std::vector<int>*>;
   Option AddTarget(const std::string& names, Target variable, const std::string& help);
+  Option Known(CLI::Option* option, OptionFacts facts);
 
   CLI::App* app_;
+  std::shared_ptr<AllFacts> facts_;
+  std::string command_;
 };
 
 class CommandLine {
@@ -84,8 +111,12 @@ class CommandLine {
   // Without the program's name.
   absl::Status Parse(const std::vector<std::string>& arguments);
 
+  // Every option but --help, of the program and of all commands, as CLI11 lists them.
+  std::vector<OptionFacts> AllOptions() const;
+
  private:
   const std::unique_ptr<CLI::App> app_;
+  const std::shared_ptr<Options::AllFacts> facts_;
   Options options_;
 };
 

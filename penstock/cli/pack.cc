@@ -49,6 +49,7 @@ class Pack : public Command {
   }
 
   absl::Status Run() override {
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs_, convert_));
     PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source, Source());
     PENSTOCK_ASSIGN_OR_RETURN(const ShardPlan made, Convert(*fs_, *source, convert_, stderr));
     return PrintConversion(made, *source, convert_, "packed");

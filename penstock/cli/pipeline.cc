@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/cli/shared_options.h"
 #include "penstock/data/files_in_turns.h"
 #include "penstock/image/image.h"
 #include "penstock/record/example.h"
@@ -123,7 +124,9 @@ absl::StatusOr<image::ImageInfo> LookAtImages(io::FileSystem& fs,
   constexpr size_t kMost = 100;
   absl::StatusOr<image::ImageInfo> first = LookAtImage(fs, files[0]);
   for (size_t i = 1; !first.ok() && skip_unreadable && i < std::min(files.size(), kMost); ++i) {
-    if (auto info = LookAtImage(fs, files[i]); info.ok()) return info;
+    auto info = LookAtImage(fs, files[i]);
+    // A store that does not answer is no unreadable image.
+    if (info.ok() || absl::IsUnavailable(info.status())) return info;
   }
   return first;
 }
@@ -182,6 +185,8 @@ class Builder {
     if (!options_.image_size.empty())
       pipeline_.given = {options_.image_size[0], options_.image_size[1]};
     channels_ = options_.channels > 0 ? options_.channels : info->channels <= 2 ? 1 : 3;
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(
+        options_.batch_size, {pipeline_.given.height, pipeline_.given.width, channels_}));
     pipeline_.noun = "images";
     return absl::OkStatus();
   }
@@ -323,7 +328,7 @@ void PipelineOptions::Describe(Options& options) {
   options.Add("--format", format,
               absl::StrCat("What the files hold: ", DataFormatNames(), "; default: found out"));
   options.Add("--batch-size,--batch", batch_size, "Elements in a batch")
-      .Range(int64_t{1}, int64_t{1} << 20)
+      .Range(1, uint64_t{1} << 20)
       .ShowDefault();
   options
       .Add("--image-size,--size", image_size,
@@ -333,12 +338,12 @@ void PipelineOptions::Describe(Options& options) {
   options.AddFlag("--augment", augment,
                   "Training's random crops (8 to 100 % of the area, resized) and flips");
   options.Add("--shuffle", shuffle, "Elements in the shuffle buffer; 0: the order of the files")
-      .Range(int64_t{0}, int64_t{1} << 40)
+      .Range(0, uint64_t{1} << 40)
       .ShowDefault();
   options.AddFlag("--global-shuffle", global_shuffle,
                   "Shards in one random order of all records, without a buffer");
   options.Add("--prefetch", prefetch, "Batches that are ready ahead")
-      .Range(int64_t{0}, int64_t{1} << 20)
+      .Range(0, uint64_t{1} << 20)
       .ShowDefault();
   options.Add("--parallel-files", parallel_files, "Files that are read at once; 0: by default")
       .Range(0, 1024)

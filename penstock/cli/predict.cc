@@ -23,7 +23,7 @@ class Predict : public Command {
     options.Add("--images", images_, "Image files or patterns");
     options.Add("--data", data_, "Or shards");
     options.Add("--count", count_, "How many images")
-        .Range(int64_t{1}, int64_t{1} << 40)
+        .Range(1, 1 << 20)
         .ShowDefault();
     options.AddFlag("--show", show_, "Draw the images in the terminal");
     device_.Describe(options);
@@ -39,11 +39,16 @@ class Predict : public Command {
                                                           .replicas = device_.replicas,
                                                           .columns = {.inputs = {"image"}}}));
     PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(count_, shape));
     PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays batch, Read(shape));
     const Array& images = *batch.Find("image");
     PENSTOCK_ASSIGN_OR_RETURN(
         const Array logits,
         model.Predict(data::Dataset::FromArrays({{"image", images}}).Batch(64)));
+    if (logits.dtype() != base::DType::kF32 || logits.rank() != 2 || logits.dim(1) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model does not give a score for each class, but ", logits.TypeString()));
+    }
     Print(batch, logits);
     return absl::OkStatus();
   }

@@ -96,6 +96,7 @@ class Reshard : public Command {
   absl::Status Run() override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, Files());
     PENSTOCK_RETURN_IF_ERROR(RefuseTheSameFolder(files));
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs_, convert_));
     PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(*fs_, files));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, Classes(files[0]));
     const ShardRecords source(std::move(index), std::move(classes), image_feature_, recompress_);
@@ -109,6 +110,7 @@ class Reshard : public Command {
     std::vector<std::string> files;
     for (const std::string& what : in_) {
       const absl::StatusOr<io::FileInfo> info = fs_->Stat(what);
+      if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
       const bool folder = info.ok() && info->is_directory;
       PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
                                 io::Glob(*fs_, folder ? io::JoinPath(what, "*.tfrec") : what));

@@ -2,7 +2,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
+#include "penstock/base/available_memory.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
@@ -14,9 +16,10 @@ namespace penstock::cli {
 
 void DeviceOptions::Describe(Options& options) {
   options.Add("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
-  options.Add("--cpu-devices", cpu_devices, "Devices the CPU is divided into, to try out replicas")
-      .Range(1, 1024)
-      .ShowDefault();
+  options
+      .Add("--cpu-devices", cpu_devices,
+           "Devices the CPU is divided into, to try out replicas; default: one for each replica")
+      .Range(1, 1024);
   options
       .Add("--replicas", replicas,
            "Copies of the model that share each batch; 0: one on every device")
@@ -25,15 +28,20 @@ void DeviceOptions::Describe(Options& options) {
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
-  return runtime::OpenClient(
-      {.device = device, .cpu_devices = std::max(cpu_devices, replicas), .dump_hlo = dump_hlo});
+  if (cpu_devices > 0 && replicas > cpu_devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--replicas ", replicas, " needs as many devices, and --cpu-devices is ",
+                     cpu_devices, "; raise it, or leave it out"));
+  }
+  const int devices = cpu_devices > 0 ? cpu_devices : std::max(1, replicas);
+  return runtime::OpenClient({.device = device, .cpu_devices = devices, .dump_hlo = dump_hlo});
 }
 
 void ShardOptions::Describe(Options& options) {
   options.Add("--data", data, "Shards: files or patterns, local, gs:// or s3:// (quote the *)")
       .Required();
   options.Add("--batch-size", batch_size, "Images in a batch, over all replicas")
-      .Range(int64_t{1}, int64_t{1} << 20)
+      .Range(1, uint64_t{1} << 20)
       .ShowDefault();
 }
 
@@ -48,6 +56,35 @@ data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageSha
       .DecodeImage({.channels = shape.channels, .height = shape.height, .width = shape.width})
       .Batch(batch_size)
       .Prefetch(2);
+}
+
+absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape) {
+  const double bytes = static_cast<double>(batch_size) * shape.height * shape.width *
+                       static_cast<double>(shape.channels);
+  const base::MemoryRoom room = base::AvailableMemory();
+  if (bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "a batch of %d images of %d x %d x %d bytes is %.1f GB, and %s has %s free; make batches or "
+      "images smaller",
+      batch_size, shape.height, shape.width, shape.channels, bytes / 1e9, room.limited_by,
+      base::PrintBytes(room.bytes)));
+}
+
+absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  std::vector<std::string> all;
+  for (const std::string& pattern : patterns) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
+    all.insert(all.end(), files.begin(), files.end());
+  }
+  for (const std::string& file : all) {
+    PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, file));
+    PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
+    if (!block.records.empty()) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there are no records in ", all.empty() ? "no files" : all[0],
+      all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files) {
@@ -85,6 +122,11 @@ absl::StatusOr<ImageShape> InputShape(const nn::Network& network) {
     return absl::InvalidArgumentError(
         absl::StrCat("the model does not take images of 1 or 3 channels, but ",
                      network.inputs()[0].type.ToString()));
+  }
+  if (constexpr int64_t kMost = 65500; shape.dim(1) > kMost || shape.dim(2) > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model takes images of ", shape.dim(1), " x ", shape.dim(2),
+                     "; the largest are ", kMost, " x ", kMost));
   }
   return ImageShape{static_cast<int>(shape.dim(1)), static_cast<int>(shape.dim(2)),
                     static_cast<int>(shape.dim(3))};

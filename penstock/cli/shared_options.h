@@ -17,7 +17,7 @@ namespace penstock::cli {
 // --device, --cpu-devices, --replicas.
 struct DeviceOptions {
   std::string device;
-  int cpu_devices = 1;
+  int cpu_devices = 0;  // 0: as many as replicas
   int replicas = 1;
   std::string dump_hlo;  // runtime::ClientOptions::dump_hlo; no option of every command
 
@@ -42,6 +42,9 @@ struct ImageShape {
 data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,
                            int64_t batch_size, int64_t shuffle_buffer = 0);
 
+// An error when a batch of such images is larger than the memory that is free.
+absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape);
+
 // Of the images that a network takes; an error when it takes something else.
 absl::StatusOr<ImageShape> InputShape(const nn::Network& network);
 
@@ -55,5 +58,8 @@ struct ShardFacts {
   int64_t classes = 0;
 };
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files);
+
+// That each pattern matches something, and that one of the files holds a record.
+absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns);
 
 }  // namespace penstock::cli

@@ -1,17 +1,23 @@
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training_setup.h"
 #include "penstock/keras/keras.h"
+#include "penstock/io/write_check.h"
 #include "penstock/models/models.h"
+#include "penstock/save/save.h"
 
 namespace penstock::cli {
 namespace {
@@ -23,25 +29,30 @@ class Train : public Command {
     device_.Describe(options);
     options.Add("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
         .ShowDefault();
-    options.Add("--classes", classes_, "How many classes; default: as the shards were packed");
+    options.Add("--classes", classes_, "How many classes; default: as the shards were packed")
+        .Range(1, 1 << 30);
     options
         .Add("--image-size", image_size_,
              "Height and width of what the model sees; default: of the first image")
-        .Count(2);
+        .Count(2)
+        .Range(1, 65500);
     options.Add("--validation", validation_, "Shards to measure on after each epoch");
     options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
     options
         .Add("--learning-rate", learning_rate_,
              "Of SGD with momentum 0.9; it falls to 0 as a cosine")
-        .AboveZero()
+        .AboveZero(1e6)
         .ShowDefault();
-    options.Add("--steps", steps_,
-                "Over how many steps the learning rate falls; default: counted in the shards' "
-                "names (NN-COUNT.tfrec)");
+    options
+        .Add("--steps", steps_,
+             "Over how many steps the learning rate falls; default: counted in the shards' "
+             "names (NN-COUNT.tfrec)")
+        .Range(1, uint64_t{1} << 40);
     options
         .Add("--steps-per-execution", steps_per_execution_,
              "Training steps between two looks at the host: a number, or auto, as few as keep the "
              "devices busy. The numbers that come out are the same")
+        .RangeOr("auto", 1, train::kMostStepsPerExecution)
         .ShowDefault();
     options
         .Add(
@@ -55,8 +66,11 @@ class Train : public Command {
     options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
         .Between(0, 1)
         .ShowDefault();
-    options.Add("--shuffle", shuffle_, "Images in the shuffle buffer").ShowDefault();
-    options.Add("--seed", seed_, "Of weights, order and augmentation").ShowDefault();
+    options
+        .Add("--shuffle", shuffle_, "Images in the shuffle buffer; 0: the order of the shards")
+        .Range(0, uint64_t{1} << 40)
+        .ShowDefault();
+    options.Add("--seed", seed_, "Of weights, order and augmentation").AnySeed().ShowDefault();
     options.Add("--save", save_, "Where the trained model goes: NAME.safetensors");
     options.Add("--checkpoints", checkpoints_,
                 "A folder for checkpoints; a run started again goes on from there");
@@ -78,7 +92,13 @@ class Train : public Command {
 
   absl::Status Run() override {
     PENSTOCK_ASSIGN_OR_RETURN(const auto profile, Profile());
+    PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
+    if (!validation_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(CheckThereAreRecords(validation_), "--validation"));
+    }
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
+    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.CheckSavable());
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
     keras::FitOptions fit;
@@ -87,8 +107,9 @@ class Train : public Command {
     fit.callbacks = Callbacks();
     fit.profile = profile;
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, setup.model.Fit(setup.dataset, fit));
-    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.Save(save_));
+    const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
     if (json_) PrintHistory(history);
+    PENSTOCK_RETURN_IF_ERROR(saved);
     // A run that went wrong saves what it has and still fails.
     if (!history.stop_reason.empty())
       return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
@@ -97,7 +118,6 @@ class Train : public Command {
 
   // Everything but training itself.
   absl::StatusOr<TrainingSetup> SetUp() const {
-    PENSTOCK_ASSIGN_OR_RETURN(const int64_t steps_per_execution, StepsPerExecution());
     PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, LookAtShards(shards_.data));
     if (classes_ > 0) facts.classes = classes_;
     if (facts.classes <= 0) {
@@ -108,6 +128,7 @@ class Train : public Command {
       facts.image.height = image_size_[0];
       facts.image.width = image_size_[1];
     }
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, facts.image));
     PENSTOCK_ASSIGN_OR_RETURN(
         nn::Network network,
         models::ByName(
@@ -125,7 +146,7 @@ class Train : public Command {
                        .client = client,
                        .replicas = device_.replicas,
                        .seed = seed_,
-                       .steps_per_execution = steps_per_execution,
+                       .steps_per_execution = StepsPerExecution(),
                        .dtype_policy = policy_,
                        .matmul_precision = matmul_precision_}));
     return TrainingSetup{
@@ -151,12 +172,43 @@ class Train : public Command {
                                        .decay_steps = std::max<int64_t>(1, steps - warm)}));
   }
 
-  absl::StatusOr<int64_t> StepsPerExecution() const {
-    int64_t steps = 0;
-    if (steps_per_execution_ == "auto") return train::kAutoSteps;
-    if (absl::SimpleAtoi(steps_per_execution_, &steps) && steps > 0) return steps;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--steps-per-execution is a number from 1 or 'auto', not '", steps_per_execution_, "'"));
+  int64_t StepsPerExecution() const {
+    int64_t steps = 0;  // the option's range has been checked
+    return absl::SimpleAtoi(steps_per_execution_, &steps) ? steps : train::kAutoSteps;
+  }
+
+  // Within a second, and before anything that takes longer. The callbacks look once more.
+  absl::Status CheckDestinations() const {
+    io::FileSystem& fs = *io::FileSystem::Default();
+    if (!save_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(save::CheckWeightsDestination(fs, save_), "--save"));
+    }
+    for (const auto& [option, folder] :
+         {std::pair("--checkpoints", &checkpoints_), std::pair("--tensorboard", &tensorboard_),
+          std::pair("--profile", &profile_), std::pair("--dump-hlo", &device_.dump_hlo)}) {
+      if (folder->empty()) continue;
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFolder(fs, *folder), option));
+    }
+    return absl::OkStatus();
+  }
+
+  // What was trained must not be lost with the place it was to go to.
+  absl::Status Save(const keras::Model& model) const {
+    const absl::Status status = model.Save(save_);
+    if (status.ok()) return status;
+    std::error_code error;
+    std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error) folder = "/tmp";
+    const std::string rescue =
+        (folder / absl::StrFormat("penstock-model-%016x.safetensors", base::EntropySeed()))
+            .string();
+    const absl::Status rescued = model.Save(rescue);
+    const std::string fate =
+        rescued.ok() ? absl::StrCat("the trained model is in ", rescue)
+                     : absl::StrCat("nor could it be saved as ", rescue, ": ", rescued.message());
+    return absl::Status(status.code(), absl::StrCat("saving the model failed: ", status.message(),
+                                                    "; ", fate));
   }
 
   absl::StatusOr<std::optional<train::ProfileOptions>> Profile() const {

@@ -98,7 +98,7 @@ TEST_F(HostileModel, SizesThatCannotBeCountedAreRefused) {
 // Gigabytes are described, a few bytes are there.
 TEST_F(HostileModel, ShapesAreComparedWithTheTensorsBeforeValuesAreDrawn) {
   EXPECT_THAT(ErrorOfLayer("Dense", {{"units", 1 << 30}}),
-              HasSubstr("want a variable 'l/kernel', f32[8,1073741824]; the file has f32[8,2]"));
+              HasSubstr("want a variable 'l/kernel', f32[8,1073741824]; the file has float32[8,2]"));
   EXPECT_THAT(ErrorOfLayer("BatchNormalization", Json::object()),
               HasSubstr("'l/gamma'"));
 }
