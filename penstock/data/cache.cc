@@ -112,15 +112,17 @@ class FillCacheNode : public Node {
       cache_->TurnToFolder();
       portions_.clear();
       blocks_.clear();
-      return need_.Set(0);
+      need_.Clear();
+      return absl::OkStatus();
     }
     if (too_many) {
+      need_.Clear();
       return base::WithContext(need_.Set(BytesOfAll()),
                                absl::StrCat("Cache() of ", expected_, " elements, reckoned from ",
                                             elements_, " of them"));
     }
     return base::WithContext(
-        need_.Set(memory_->charged()),
+        need_.SetToCharged(),
         absl::StrCat("Cache() keeps ", elements_, " elements and the input has not ended"));
   }
 

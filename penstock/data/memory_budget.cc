@@ -1,6 +1,7 @@
 #include "penstock/data/memory_budget.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -80,10 +81,27 @@ void MemoryAccount::Charge(int64_t bytes, bool in_budget) {
   if (bytes > 0) RaiseTo(budget_.peak_, all);
 }
 
-void MemoryNeed::Change(int64_t bytes) {
-  account_->needed_.fetch_add(bytes - bytes_, std::memory_order_relaxed);
-  account_->budget().needed_.fetch_add(bytes - bytes_, std::memory_order_relaxed);
-  bytes_ = bytes;
+void MemoryAccount::Need(int64_t more) {
+  needed_.fetch_add(more, std::memory_order_relaxed);
+  budget_.needed_.fetch_add(more, std::memory_order_relaxed);
+}
+
+void MemoryAccount::NeedCharged(int64_t bytes) {
+  Need(bytes - needed_of_charged_);
+  needed_of_charged_ = bytes;
+}
+
+absl::Status MemoryNeed::SetToCharged() {
+  if (!std::exchange(of_charged_, true)) ++account_->num_needs_of_charged_;
+  account_->NeedCharged(account_->charged());
+  return account_->budget().Check();
+}
+
+void MemoryNeed::Clear() {
+  account_->Need(-std::exchange(bytes_, 0));
+  if (std::exchange(of_charged_, false) && --account_->num_needs_of_charged_ == 0) {
+    account_->NeedCharged(0);
+  }
 }
 
 }  // namespace penstock::data

@@ -78,6 +78,8 @@ class MemoryAccount {
   friend class MemoryCharge;
   friend class MemoryNeed;
   void Charge(int64_t bytes, bool in_budget);
+  void Need(int64_t more);
+  void NeedCharged(int64_t bytes);
 
   MemoryBudget& budget_;
   const std::string stage_;
@@ -85,6 +87,9 @@ class MemoryAccount {
   std::atomic<int64_t> charged_ = 0;
   std::atomic<int64_t> needed_ = 0;
   std::atomic<int64_t> peak_ = 0;
+  // Touched only by the thread that drives the nodes.
+  int num_needs_of_charged_ = 0;
+  int64_t needed_of_charged_ = 0;
 };
 
 // Bytes that are held until it goes. It may outlive the iterator. One thread at a time.
@@ -132,11 +137,11 @@ class MemoryCharge {
 };
 
 // What a node cannot do without, until it goes. Nodes of one account (several passes, the datasets
-// of an Interleave) add up.
+// of an Interleave) add up. By the thread that drives the nodes.
 class MemoryNeed {
  public:
   explicit MemoryNeed(MemoryAccount* account) : account_(account) {}
-  ~MemoryNeed() { Change(0); }
+  ~MemoryNeed() { Clear(); }
   MemoryNeed(const MemoryNeed&) = delete;
   MemoryNeed& operator=(const MemoryNeed&) = delete;
 
@@ -144,15 +149,19 @@ class MemoryNeed {
   // An error when all needs no longer fit.
   absl::Status Set(int64_t bytes) {
     if (bytes == bytes_) return absl::OkStatus();
-    Change(bytes);
+    account_->Need(bytes - bytes_);
+    bytes_ = bytes;
     return account_->budget().Check();
   }
+  // The same for a node that needs all that its account is charged (a shuffle buffer). Nodes of one
+  // account share that: it counts once.
+  absl::Status SetToCharged();
+  void Clear();
 
  private:
-  void Change(int64_t bytes);
-
   MemoryAccount* const account_;
   int64_t bytes_ = 0;
+  bool of_charged_ = false;
 };
 
 }  // namespace penstock::data

@@ -149,6 +149,23 @@ TEST(MemoryViews, AWindowThatReachesTooFarIsRefused) {
   EXPECT_LE(held->peak(), 6 * kMiB);
 }
 
+// Each of the datasets needs its own buffer, and not what the others hold as well.
+TEST(MemoryViews, BuffersOfInterleavedDatasetsAddUpOnce) {
+  const auto held = std::make_shared<Held>();
+  const Dataset interleaved = Dataset::Range(0, 20).Interleave(
+      [held](const NamedArrays&) -> absl::StatusOr<Dataset> {
+        return Source(held, 50, 20'000).Shuffle(40).Window(2).Unbatch();
+      },
+      {.makes = Source(held, 1, 20'000).spec(), .cycle_length = 8});
+  const Result got = Read(interleaved, *held, {.seed = 1, .memory_bytes = 16 * kMiB});
+  EXPECT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.x.size(), 1000u);
+  EXPECT_GE(held->peak(), 8 * 40 * 20'000);
+  EXPECT_LE(held->peak(), 18 * kMiB);
+  const Result refused = Read(interleaved, *held, {.seed = 1, .memory_bytes = 4 * kMiB});
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted) << refused.status;
+}
+
 // ---- Any pipeline ----
 
 class RandomPipeline {

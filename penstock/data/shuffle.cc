@@ -91,7 +91,7 @@ class ShuffleNode : public Node {
   absl::Status CheckMemory() {
     const auto bytes = static_cast<int64_t>(buffer_.capacity() * sizeof(Reference));
     if (references_.bytes() != bytes) references_ = MemoryCharge(memory_, bytes);
-    const absl::Status status = need_.Set(memory_->charged());
+    const absl::Status status = need_.SetToCharged();
     if (status.ok()) return status;
     return base::WithContext(status, absl::StrCat("with ", buffer_.size(), " of ", capacity_,
                                                   " elements in the buffer of Shuffle"));

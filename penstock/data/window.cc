@@ -63,7 +63,7 @@ class WindowNode : public Node {
     for (const BlockPtr& block : absl::MakeConstSpan(ahead_.blocks()).subspan(first_block)) {
       ChargeTo(*block, memory_);
     }
-    const absl::Status status = need_.Set(memory_->charged());
+    const absl::Status status = need_.SetToCharged();
     if (status.ok()) return status;
     return base::WithContext(status, absl::StrCat("with ", ahead_.size(), " of the ", span_,
                                                   " elements over which a Window reaches"));
