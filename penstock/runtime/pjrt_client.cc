@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -157,10 +158,14 @@ PjrtClient::~PjrtClient() {
     return;
   }
   // The last owner was dropped by a callback, on a thread of the client's own, which destroying the
-  // client would join. The one place that starts a thread: there is no pool to borrow here.
-  std::thread([api = api_, client = client_] {
-    DestroyClient(api, client).IgnoreError();
-  }).detach();
+  // client would join. The one place that starts a thread: there is no pool to borrow here. Without
+  // a thread to be had the client stays until the process ends.
+  try {
+    std::thread([api = api_, client = client_] {
+      DestroyClient(api, client).IgnoreError();
+    }).detach();
+  } catch (const std::system_error&) {
+  }
 }
 
 absl::Status PjrtClient::ReadDevices() {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +24,11 @@ class CompileTicker {
         clock_(clock),
         program_(std::move(program)),
         began_(clock->Seconds()) {
-    thread_ = std::thread([this] { Tick(); });
+    try {
+      thread_ = std::thread([this] { Tick(); });
+    } catch (const std::system_error&) {
+      // No thread to be had: the program compiles all the same, without a word.
+    }
   }
   ~CompileTicker() {
     {
@@ -31,7 +36,7 @@ class CompileTicker {
       done_ = true;
     }
     wake_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     const double seconds = clock_->Seconds() - began_;
     if (terminal_) {
       std::fprintf(out_, "\r\033[K");
