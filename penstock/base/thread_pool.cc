@@ -52,8 +52,8 @@ absl::Status ThreadPool::Start(int num_threads, const char* name, Priority prior
       const std::string what =
           absl::StrCat("the system refused to start thread ", i + 1, " of ", num_threads, " of '",
                        name, "' (", error.what(),
-                       "); look at the limits on threads and memory (ulimit -u, ulimit -v, pids.max "
-                       "of the cgroup)");
+                       "); look at the limits on threads and memory (ulimit -u, ulimit -v, "
+                       "pids.max of the cgroup)");
       if (threads_.empty()) return absl::ResourceExhaustedError(what);
       std::fprintf(stderr, "%s; going on with %d\n", what.c_str(), i);
       return absl::OkStatus();

@@ -288,9 +288,9 @@ struct IgnoreErrorsOptions {
 // only for elements that reach the reader. After Batch an element is a whole batch. It must not
 // write to the memory of `in`.
 //
-// This and all functions below may throw: an exception is an error of that element, Internal with
-// its origin, the stage, and the exception's type and message, which IgnoreErrors leaves out as any
-// other. std::bad_alloc is none of an element: it ends the iterator (ResourceExhausted).
+// All user-defined functions of this header may throw. An exception is a recoverable error of the
+// element: Internal, with the element's origin, the stage, and the exception's type and message.
+// std::bad_alloc is not recoverable: it ends the iterator with ResourceExhausted.
 using MapFunction =
     std::function<absl::Status(const base::NamedArrays& in, base::NamedArrays* out)>;
 
@@ -317,8 +317,8 @@ struct FilterOptions {
 };
 
 // As a MapFunction, with a state that it may change. Called for one element after the other, in
-// their order, by one thread at a time. A call that fails leaves the state as it was, unless it
-// wrote to the memory of the state's arrays in place of setting new ones.
+// their order, by one thread at a time. A call that fails leaves the state as it was, unless the
+// function wrote into the memory of the state's arrays instead of setting new arrays.
 using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
                                                 base::NamedArrays* state, base::NamedArrays* out)>;
 
@@ -355,8 +355,8 @@ class Dataset {
   // ---- Where elements come from ----
 
   // Rows of arrays that have the same first extent: element i is row i of each. Shares their
-  // memory, which must not change as long as an iterator lives, and which no iterator lets its
-  // reader write to. `name` stands for them in errors.
+  // memory, which must not change as long as an iterator lives; readers get copies, so they cannot
+  // write to it. `name` stands for them in errors.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
   // Rows of the arrays of a NumPy file: columns of the names that they have in an .npz file; of a
@@ -465,10 +465,10 @@ class Dataset {
   // dataset and its copies. Iterators made before that read the input themselves. What is kept is
   // charged to IteratorOptions::memory_bytes; more than that is an error.
   //
-  // An element that fails (with IgnoreErrors behind, or the pass would not reach its end) is kept as
-  // its error, in its place: every later pass gives the same elements and the same errors as the
-  // first, and IgnoreErrors leaves the same ones out. It is not computed again. So it is with a
-  // folder and with Snapshot; FromSnapshot gives these errors too.
+  // An element that failed is kept as its error, in its place: every later pass gives the same
+  // elements and the same errors as the first, and IgnoreErrors skips the same ones. It is not
+  // computed again. A cache in a folder and a Snapshot do the same, and FromSnapshot returns these
+  // errors too. (Only IgnoreErrors after the cache lets a pass with errors reach its end.)
   //
   // With a folder they are kept on a local disk, for later runs too: the first pass to the end
   // writes the elements into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are

@@ -55,9 +55,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void Cancel();
 
   // Jobs, given by nodes. They hold what they touch by shared pointers (their node may be gone when
-  // they run), and call Wake when a node has reason to look. A job that throws ends the iterator
-  // with that error, as a node that throws does; code of the user is guarded where it is called, so
-  // that its error names the element. Those that compute are run by the pool
+  // they run), and call Wake when a node has reason to look. A job or a node that throws ends the
+  // iterator with that error. User-defined functions are guarded where they are called, so that the
+  // error names the element. Those that compute are run by the pool
   // and by the reader while it waits, so that they get done even when the pool is busy with other
   // things.
   void Compute(std::function<void()> job);

@@ -1,5 +1,5 @@
-// Code of the user that throws: wherever it is called, the iterator gives an error that says where,
-// and neither hangs nor ends the program.
+// User-defined code that throws: wherever it is called, the iterator returns an error that says
+// where, and neither hangs nor ends the program.
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -102,15 +102,15 @@ TEST(Exceptions, OfAFunctionAreAnErrorThatNamesElementStageAndException) {
     for (base::ThreadPool* pool : {&one, &four}) {
       SCOPED_TRACE(c.stage);
       const Dataset dataset = c.add(TestSource({.rows = 100}), ThrowRuntimeError);
-      for (const Dataset& d : {dataset, dataset.Batch(5), dataset.Prefetch(3), dataset.Shuffle(9)}) {
+      for (const Dataset& d :
+           {dataset, dataset.Batch(5), dataset.Prefetch(3), dataset.Shuffle(9)}) {
         const auto rows = ReadAll(d, {.pool = pool, .seed = 1});
         EXPECT_EQ(rows.status(), absl::InternalError("source:17: " + c.stage +
                                                      ": threw std::runtime_error: boom"));
       }
-      EXPECT_THAT(
-          std::string(
-              ReadAll(c.add(TestSource({.rows = 100}), ThrowInt), {.pool = pool}).status().message()),
-          HasSubstr("source:17: " + c.stage + ": threw a value of type int"));
+      const Dataset other = c.add(TestSource({.rows = 100}), ThrowInt);
+      EXPECT_THAT(std::string(ReadAll(other, {.pool = pool}).status().message()),
+                  HasSubstr("source:17: " + c.stage + ": threw a value of type int"));
     }
   }
 }

@@ -40,8 +40,8 @@ absl::Status CheckSameShapes(const ElementSpec& batches) {
         "shapes. Give it a fixed shape: ",
         ragged ? "PaddedBatch with .padded_shapes in place of .ragged, or a Map behind the batch "
                  "that makes it dense"
-               : "PaddedBatchOptions.padded_shapes, .height and .width of DecodeImage, or .makes of "
-                 "a Map"));
+               : "PaddedBatchOptions.padded_shapes, .height and .width of DecodeImage, or .makes "
+                 "of a Map"));
   }
   return absl::OkStatus();
 }

@@ -65,9 +65,9 @@ struct IteratorState {
 // The numbers of rows of the machines differ by at most one, and not at all where `size` is a
 // multiple of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
 //
-// Nothing else about a batch's shape may depend on which rows a machine has, or the machines would
-// run programs of different shapes: MakeIterator refuses columns of numbers whose rows have no fixed
-// shape (PaddedBatch without padded_shapes, ragged columns, images without .height and .width).
+// Nothing else about the shape of a batch may depend on the rows of a machine, or machines would
+// run programs of different shapes: MakeIterator rejects numeric columns whose rows have no fixed
+// shape (PaddedBatch without padded_shapes, ragged columns, images without .height, .width).
 struct HostShard {
   int64_t count = 1;
   int64_t index = 0;  // from 0
@@ -179,10 +179,10 @@ class Iterator {
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
 
-  // The next element; false at the end. It belongs to the caller, who may write to its memory:
-  // nobody else reads it. Mostly it is handed out as it was computed; elements in memory that is
-  // read again (arrays of FromArrays and FromNpy, a Cache in memory) are copied first. Memory of
-  // batches is used again once nobody holds it. After an error the same error comes again.
+  // The next element; false at the end. It belongs to the caller, who may write to its arrays:
+  // nobody else reads that memory. Arrays are handed out without a copy, except those whose memory
+  // is read again (arrays of FromArrays and FromNpy, a Cache in memory), which are copied. Memory
+  // of batches is reused once nobody holds it. After an error the same error comes again.
   // While it waits it computes along with the pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 

@@ -26,8 +26,8 @@ struct LineReaderOptions {
   int64_t block_bytes = int64_t{1} << 20;  // read at once
   int64_t max_line_bytes = int64_t{16} << 20;
   bool csv_rows = false;  // empty lines are passed over, and no line needs its offset
-  // A line does not end within a field in double quotes. A quote opens a field only as its first
-  // character; elsewhere it means nothing, so that a stray one costs its own row and no other.
+  // A line does not end within a quoted field. A double quote opens a field only as its first
+  // character and is an ordinary character elsewhere, so a stray quote affects its own row only.
   bool quotes = false;
   char delimiter = ',';  // where a field begins
 };

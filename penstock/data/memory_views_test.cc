@@ -1,5 +1,5 @@
-// The memory budget holds for what is really held: elements that are views of others keep those in
-// memory, and so they are charged as long as the views live.
+// The memory budget covers the memory that is really held: views keep the elements they view in
+// memory, so these stay charged as long as the views live.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>

@@ -68,7 +68,7 @@ class RowChain {
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }
-  // Whether column `i` of the output, of rows [begin, end) that stay rows, is a view of the source's.
+  // Whether column `i` of the output, of rows [begin, end) that stay rows, is a view of a source's.
   bool IsView(const Rows& source, int64_t begin, int64_t end, int i) const;
   // Whether it holds strings whose bytes may be the source's.
   bool PointsIntoSource(int i) const { return values_[output_values_[i]].points_into_source; }
@@ -198,8 +198,8 @@ class RowGroup {
   void Compute(int64_t begin, int64_t end);
   void Fail(int64_t row, const absl::Status& status, absl::string_view stage,
             absl::string_view place = "");
-  // Something was thrown while rows from `row` on were computed, and nobody knows by which: not an
-  // error of one element.
+  // An exception was thrown while rows from `row` on were computed. It is not known which row is at
+  // fault, so the error is not recoverable.
   void FailWhole(int64_t row, const absl::Status& status, absl::string_view stage);
   bool stack() const { return options_->batch > 0; }
   const RowJoin* Join(int output) const;

@@ -106,8 +106,8 @@ bool IsCharged(const Block& block) {
 
 namespace {
 
-// The mark is the type of what deletes the owner, so it costs nothing where there is none, and
-// stays with all views of the memory.
+// The mark is the type of the owner's deleter: unmarked arrays pay nothing for it, and all views of
+// the memory have it.
 struct SharedMemory {
   std::shared_ptr<const void> owner;
   void operator()(const void*) { owner = nullptr; }

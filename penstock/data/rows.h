@@ -82,8 +82,8 @@ class Column {
 struct Block;
 using BlockPtr = std::shared_ptr<const Block>;
 
-// Declared in this order so that memory is charged for as long as it is held: what is declared first
-// is destroyed last.
+// The order of the members matters: members are destroyed in reverse order, so memory stays charged
+// until it is freed.
 struct Block {
   // For as long as somebody has a row of it. Empty when its memory was there before (FromArrays),
   // or is charged elsewhere. Which stage it stands for is changed by the driving thread.
@@ -107,9 +107,9 @@ bool IsCharged(const Block& block);
 
 // ---- Memory that is read again later ----
 //
-// A reader may write to the elements that it gets (iterator.h). Arrays of memory that somebody reads
-// again (the user's own arrays, elements that a Cache keeps) are marked as shared; Row, Slice and
-// Reshape keep the mark, and an iterator hands out copies of what has it.
+// A reader may write to the elements that it receives (iterator.h). Arrays whose memory is read
+// again (the user's own arrays, elements that a Cache keeps) are marked as shared. Row, Slice and
+// Reshape keep the mark, and an iterator hands out copies of marked arrays.
 
 base::Array MarkShared(const base::Array& array);
 bool IsShared(const base::Array& array);

@@ -1,5 +1,5 @@
-// A reader may write to what an iterator gives it: nobody sees that, neither the user's own arrays
-// nor the elements of a cache, whatever stages stand between.
+// A reader may write to the elements of an iterator without changing the user's own arrays or the
+// elements of a cache, whichever stages are in between.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>

@@ -96,8 +96,8 @@ struct StageCounters {
 
 // An error of one element, "origin: stage: " before its message: the node that gave it goes on with
 // the next one when it is asked again. IgnoreErrors leaves such elements out; every other error
-// ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one element: it
-// gets the text, and not the mark.
+// ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one element: the
+// status gets the text, but does not count as an error of one element.
 absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
                           absl::string_view stage);
 bool IsOfOneElement(const absl::Status& status);
