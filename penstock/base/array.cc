@@ -140,6 +140,7 @@ void Array::KeepAlive(std::shared_ptr<const void> owner) {
 std::string Array::TypeString() const { return absl::StrCat(DTypeName(dtype_), shape_.ToString()); }
 
 std::string Array::ToString(int64_t max_elements) const {
+  if (!valid()) return TypeString();
   std::ostringstream out;
   out << TypeString() << " {";
   const int64_t n = std::min(num_elements(), max_elements);

@@ -217,12 +217,15 @@ TEST(Options, OfShapesThatCannotBe) {
     return std::string(dataset.status().message());
   };
   const Dataset source = TestSource();
-  for (const Shape& shape : {Shape({huge, huge}), Shape({huge, 0, huge}), Shape({-5})}) {
+  for (const Shape& shape : {Shape({huge, huge}), Shape({huge, 0, huge}), Shape({-5}),
+                             Shape({1, 1, 1, 1, 1, 1, 1, 1})}) {
     const ElementSpec spec = {{"y", DType::kF32, shape}};
     EXPECT_FALSE(source.Map(same, {.makes = spec}).status().ok());
     EXPECT_FALSE(Dataset::FromGenerator(generate, spec).status().ok());
     EXPECT_FALSE(source.FlatMap(datasets, {.makes = spec}).status().ok());
   }
+  const ElementSpec no_type = {{"y", DType::kInvalid, {}}};
+  EXPECT_FALSE(source.Map(same, {.makes = no_type}).status().ok());
   EXPECT_THAT(
       message(Dataset::FromGenerator(generate, {{"y", DType::kF32, {}}, {"y", DType::kI64, {}}})),
       HasSubstr("two columns 'y'"));
@@ -232,6 +235,18 @@ TEST(Options, OfShapesThatCannotBe) {
   ASSERT_TRUE(padded.status().ok()) << padded.status();
   EXPECT_EQ(padded.MakeIterator().status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(source.PaddedBatch(2, {.padded_shapes = {{"v", Shape({-2})}}}).status().ok());
+}
+
+TEST(Options, ThatAreNoArraysAreErrors) {
+  const auto step = [](const NamedArrays& in, NamedArrays*, NamedArrays* out) {
+    *out = in;
+    return absl::OkStatus();
+  };
+  NamedArrays none;
+  none.Set("v", Array());
+  EXPECT_FALSE(TestSource().Scan(none, step).status().ok());
+  EXPECT_FALSE(TestSource().PaddedBatch(2, {.padding_values = none}).status().ok());
+  EXPECT_FALSE(Dataset::FromArrays(none).status().ok());
 }
 
 TEST(Options, OfIteratorsOutsideTheirRangeAreErrors) {

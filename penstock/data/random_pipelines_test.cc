@@ -1,7 +1,7 @@
 // Random pipelines beside a plain interpreter: the same elements for any number of threads, resumed
 // at every position, on several machines, with little memory; without a fixed order the same set.
 //
-// Some 80 of them by default. For longer (tools/fuzz does it), or one again:
+// Some 60 of them by default. For longer (tools/fuzz does it), or one again:
 //   PENSTOCK_FUZZ_SECONDS=600 build/release/penstock/data/data_tests --file random_pipelines_test
 //   PENSTOCK_PIPELINE=123 build/release/penstock/data/data_tests --file random_pipelines_test
 #include <algorithm>
@@ -333,7 +333,7 @@ TEST_F(RandomPipelinesTest, GiveWhatAPlainInterpreterGives) {
                 static_cast<unsigned long long>(seed));
     return;
   }
-  for (uint64_t seed = 0; seed < 80; ++seed) Run(seed);
+  for (uint64_t seed = 0; seed < 60; ++seed) Run(seed);
 }
 
 }  // namespace random_pipelines_test

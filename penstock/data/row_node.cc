@@ -66,6 +66,7 @@ class RowNode : public Node {
   bool HasRoom();
   bool FormGroup();
   void MeetError(const absl::Status& status);
+  bool FormBatch();
   void StartGroup();
   size_t NumRunning() const;
   bool PopDone(UnderWay* group);
@@ -158,33 +159,18 @@ bool RowNode::FormGroup() {
   const int64_t wanted = GroupRows();
   const auto missing = [&] { return wanted - forming_.size() - left_out_; };
   input_waits_ = false;
-  while (missing() > 0 && !input_ended_ && input_status_.ok()) {
+  while (missing() > 0 && !input_ended_ && !input_waits_ && input_status_.ok()) {
     const absl::StatusOr<Poll> poll = input_->Next(missing(), &forming_);
     if (!poll.ok()) {
       MeetError(poll.status());
-    } else if (*poll == Poll::kEnd) {
-      input_ended_ = true;
-    } else if (*poll == Poll::kPending) {
-      input_waits_ = true;
-      break;
+    } else {
+      input_ended_ = *poll == Poll::kEnd;
+      input_waits_ = *poll == Poll::kPending;
     }
     if (options_.batch_is_call && !forming_.empty()) break;
   }
-  if (options_.batch_is_call && !forming_.empty()) return true;
-  if (missing() == 0 && left_out_ == 0) return true;
-  if (stack() && input_waits_ && missing() > 0) return false;
-  const bool is_whole = missing() == 0 || !options_.drop_remainder || !stack();
-  // A batch of fewer rows than machines is nobody's.
-  const bool is_group = forming_.size() + left_out_ >= options_.host.count;
-  if (is_whole && is_group && input_status_.ok() && left_out_ == 0) return true;
-  if (!stack() && is_group) return true;  // rows before an error
-  // A batch with a row that failed has failed; others before an error make no whole batch.
-  if (is_whole && is_group && input_status_.ok()) input_status_ = std::move(batch_error_);
-  first_ += forming_.size() + left_out_;
-  forming_.clear();
-  left_out_ = 0;
-  batch_error_ = absl::OkStatus();
-  return false;
+  // Rows that stay rows are passed on as they come.
+  return !stack() || options_.batch_is_call ? !forming_.empty() : FormBatch();
 }
 
 // The other rows of a batch of which one has failed are left out with it, those behind it too: the
@@ -197,6 +183,25 @@ void RowNode::MeetError(const absl::Status& status) {
   if (batch_error_.ok()) batch_error_ = status;
   left_out_ += forming_.size() + 1;
   forming_.clear();
+}
+
+// Whether the rows that have come make a batch to be computed.
+bool RowNode::FormBatch() {
+  const int64_t rows = forming_.size() + left_out_;
+  const bool is_full = rows == options_.batch;
+  if (!is_full && input_waits_) return false;
+  // The last one may be smaller, but of fewer rows than machines it is nobody's. Rows before an
+  // error that ends the input make none.
+  const bool is_batch =
+      is_full || (input_status_.ok() && !options_.drop_remainder && rows >= options_.host.count);
+  if (is_batch && left_out_ == 0) return true;
+  // A batch of which a row has failed is that row's error.
+  if (is_batch) input_status_ = batch_error_;
+  first_ += rows;
+  forming_.clear();
+  left_out_ = 0;
+  batch_error_ = absl::OkStatus();
+  return false;
 }
 
 void RowNode::StartGroup() {

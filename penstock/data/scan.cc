@@ -36,6 +36,10 @@ class ScanStage : public Stage {
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (function_ == nullptr) return absl::InvalidArgumentError("there is no function");
+    for (const auto& [name, array] : initial_state_) {
+      if (array.valid()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the state '", name, "' is no array"));
+    }
     return MapWith(initial_state_)->OutputSpec(inputs);
   }
 

@@ -65,6 +65,14 @@ absl::Status CheckColumns(const ElementSpec& spec) {
       return absl::InvalidArgumentError(
           absl::StrCat("there are two columns '", column.name, "': ", spec.ToString()));
     }
+    if (column.dtype == base::DType::kInvalid) {
+      return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has no type"));
+    }
+    if (column.shape.rank() >= base::kMaxRank) {
+      return absl::InvalidArgumentError(absl::StrCat("column ", column.ToString(),
+                                                     " has more than ", base::kMaxRank - 1,
+                                                     " dimensions; one is left for the batch"));
+    }
     int64_t bits = base::BitWidth(column.dtype);
     for (int64_t extent : column.shape) {
       if (extent < -1) {

@@ -55,8 +55,8 @@ class ElementSpec {
   std::vector<ColumnSpec> columns_;
 };
 
-// Every name is there once, no extent is below -1, and what is known of an element's size can be
-// counted in bytes. Dataset checks it of every stage's elements.
+// Every name is there once, a dimension is left for the batch, no extent is below -1, and what is
+// known of an element's size can be counted in bytes. Dataset checks it of every stage's elements.
 absl::Status CheckColumns(const ElementSpec& spec);
 
 // Of elements that come from any of several datasets (at least one), as in tf.data: the same
