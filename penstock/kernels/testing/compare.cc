@@ -9,7 +9,6 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
-#include "penstock/kernels/kernels.h"
 
 namespace penstock::kernels {
 namespace {
@@ -35,26 +34,6 @@ std::vector<Array> RandomArguments(const ir::Graph& graph, const Comparison& com
   return arguments;
 }
 
-// [result] of the first replica; all replicas are given the same.
-absl::StatusOr<std::vector<Array>> Run(const ir::Program& program,
-                                       const std::vector<Array>& arguments) {
-  runtime::Client& client = TestClient();
-  PENSTOCK_ASSIGN_OR_RETURN(const auto executable, client.Compile(program));
-  std::vector<runtime::Buffers> in;
-  for (int replica = 0; replica < program.num_replicas; ++replica) {
-    PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffers buffers,
-                              client.PutAll(arguments, client.devices()[replica]));
-    in.push_back(std::move(buffers));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const auto out, executable->Execute(in));
-  std::vector<Array> results;
-  for (const runtime::Buffer& buffer : out[0]) {
-    PENSTOCK_ASSIGN_OR_RETURN(Array array, buffer.Get());
-    results.push_back(std::move(array));
-  }
-  return results;
-}
-
 int CallsIn(const std::string& text) {
   int calls = 0;
   for (size_t at = text.find("custom_call\""); at != std::string::npos;
@@ -75,12 +54,36 @@ runtime::Client& TestClient() {
   return *client;
 }
 
+absl::StatusOr<std::vector<Array>> RunProgram(const ir::Program& program,
+                                              const std::vector<Array>& arguments) {
+  runtime::Client& client = TestClient();
+  PENSTOCK_ASSIGN_OR_RETURN(const auto executable, client.Compile(program));
+  std::vector<runtime::Buffers> in;
+  for (int replica = 0; replica < program.num_replicas; ++replica) {
+    PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffers buffers,
+                              client.PutAll(arguments, client.devices()[replica]));
+    in.push_back(std::move(buffers));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const auto out, executable->Execute(in));
+  std::vector<Array> results;
+  for (const runtime::Buffer& buffer : out[0]) {
+    PENSTOCK_ASSIGN_OR_RETURN(Array array, buffer.Get());
+    results.push_back(std::move(array));
+  }
+  return results;
+}
+
+const Lowering& TestLowering() {
+  static const auto& lowering = *new Lowering(Lowering::For(TestClient()));
+  return lowering;
+}
+
 void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparison) {
   ExpectSame(graph, graph, comparison);
 }
 
 void ExpectSame(const ir::Graph& graph, const ir::Graph& reference, const Comparison& comparison) {
-  static const auto& lowering = *new Lowering(Lowering::For(TestClient()));
+  const Lowering& lowering = TestLowering();
   ASSERT_TRUE(lowering.uses_kernels()) << lowering.reason();
   const auto plain = ir::PrintStableHlo(reference), lowered = lowering.Print(graph);
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -92,7 +95,7 @@ void ExpectSame(const ir::Graph& graph, const ir::Graph& reference, const Compar
     EXPECT_GT(calls, 0) << lowered->text;
   }
   const std::vector<Array> arguments = RandomArguments(graph, comparison);
-  const auto want = Run(*plain, arguments), got = Run(*lowered, arguments);
+  const auto want = RunProgram(*plain, arguments), got = RunProgram(*lowered, arguments);
   ASSERT_TRUE(want.ok()) << want.status();
   ASSERT_TRUE(got.ok()) << got.status() << "\n" << lowered->text;
   for (size_t i = 0; i < want->size(); ++i) {

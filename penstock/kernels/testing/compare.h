@@ -1,9 +1,13 @@
 // Runs graphs with kernels and without, and compares.
 #pragma once
 
-#include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
+
+#include "penstock/base/array.h"
 #include "penstock/ir/graph.h"
+#include "penstock/kernels/kernels.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -22,6 +26,12 @@ void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparis
 // `graph` with kernels beside `reference`, of the same parameters, without.
 void ExpectSame(const ir::Graph& graph, const ir::Graph& reference,
                 const Comparison& comparison = {});
+
+// Results of a program's first replica; all replicas are given the same arguments.
+absl::StatusOr<std::vector<base::Array>> RunProgram(const ir::Program& program,
+                                                    const std::vector<base::Array>& arguments);
+// TestClient's kernels.
+const Lowering& TestLowering();
 
 // One CPU client with eight devices for the process.
 runtime::Client& TestClient();
