@@ -74,15 +74,4 @@ Value Gelu(Value x, bool approximate) {
   return 0.5 * x * (1.0 + Tanh(kSqrtTwoOverPi * (x + 0.044715 * (x * x * x))));
 }
 
-Value AllFinite(const Values& xs) {
-  // One reduction of numbers. XLA takes a reduction of booleans apart into a chain of ands, and
-  // repeats the chain wherever the outcome is used: for ResNet-50's update a hundred thousand.
-  Values each;
-  for (const Value& x : xs) {
-    each.push_back(Reshape(Convert(ReduceAnd(IsFinite(x)), DType::kI32), {1}));
-  }
-  const Value least = ReduceMin(Concatenate(each, 0));
-  return Greater(least, SplatLike(least, 0));
-}
-
 }  // namespace penstock::ir

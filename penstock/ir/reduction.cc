@@ -181,6 +181,35 @@ Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_v
   return Reshape(out, kept);
 }
 
+// ---- Whether all numbers are finite ----
+
+InferResult InferAllFinite(const Node& node) {
+  for (const Value& x : node.operands) {
+    if (!base::IsFloat(x.dtype()))
+      return OpError(node, absl::StrCat("wants floats, got ", x.type().ToString()));
+  }
+  return std::vector<TensorType>{{DType::kBool, {}}};
+}
+
+// One flag for each operand, and one reduction of all flags. The barrier keeps the flags in a
+// vector: without it XLA replaces the reduction of concatenated scalars by a chain of operations on
+// scalars, and instruction fusion then copies the whole chain into each kernel that reads the
+// result. For a check of all gradients these are the updates of all variables, so that compile time
+// grows faster than the square of their number.
+Values DecomposeAllFinite(Graph&, const Node&, const Values& xs) {
+  Values flags;
+  for (const Value& x : xs) {
+    flags.push_back(Reshape(Convert(ReduceAnd(IsFinite(x)), DType::kI32), {1}));
+  }
+  const Value least = ReduceMin(OptimizationBarrier({Concatenate(flags, 0)})[0]);
+  return {Greater(least, SplatLike(least, 0))};
+}
+
+const OpDef kAllFinite = {.name = "penstock.all_finite",
+                          .infer = InferAllFinite,
+                          .zero_gradient = true,
+                          .decompose = DecomposeAllFinite};
+
 }  // namespace
 
 Value ReduceSum(Value x, const Axes& axes, bool keep_dims) {
@@ -237,8 +266,10 @@ Value ArgMax(Value x, int64_t axis, DType index_dtype) {
   return Select(Less(nan, SplatLike(nan, static_cast<double>(extent))), nan, largest);
 }
 
+Value AllFinite(const Values& xs) { return EmitOne(kAllFinite, xs); }
+
 OpList ReductionOps() {
-  static constexpr const OpDef* kOps[] = {&kReduce};
+  static constexpr const OpDef* kOps[] = {&kReduce, &kAllFinite};
   return kOps;
 }
 

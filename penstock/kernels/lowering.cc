@@ -11,6 +11,7 @@
 #include "penstock/ir/ops.h"
 #include "penstock/ir/reducer.h"
 #include "penstock/ir/rewrite.h"
+#include "penstock/kernels/all_finite.h"
 #include "penstock/kernels/batch_norm.h"
 #include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/column_sum.h"
@@ -355,6 +356,58 @@ Values LowerColumnSum(Rewriting& r, int id) {
   return ir::CustomCall(r.to(), kColumnSumTarget, {r.New(x)}, node.results);
 }
 
+// ---- Whether all gradients are finite ----
+
+// Elements [begin, end) of a value that is in memory, in row-major order.
+struct Range {
+  Value of;
+  int64_t begin, end;
+};
+
+// Where the elements of `value` can be read without another copy of them: part of a vector that a
+// collective has made, or numbers before their conversion to a wider type, which are finite where
+// the wider ones are.
+Range RangeOf(Value value) {
+  const int64_t size = value.shape().num_elements();
+  int64_t begin = 0;
+  for (;;) {
+    const Node& node = value.node();
+    const absl::string_view name = OpName(node);
+    if (name == "stablehlo.reshape") {
+      value = node.operands[0];
+    } else if (name == "stablehlo.convert" && base::IsFloat(node.operands[0].dtype()) &&
+               base::ByteWidth(node.operands[0].dtype()) < base::ByteWidth(value.dtype())) {
+      value = node.operands[0];
+    } else if (name == "stablehlo.slice" && value.rank() == 1 &&
+               node.attributes.Get<Ints>("strides") == Ints{1}) {
+      begin += node.attributes.Get<Ints>("begin")[0];
+      value = node.operands[0];
+    } else {
+      return {value, begin, begin + size};
+    }
+  }
+}
+
+// Fewer elements are tested faster than a call is made.
+constexpr int64_t kFewestToTest = 1 << 15;
+
+Values LowerAllFinite(Rewriting& r, int id) {
+  const Node& node = r.from().node(id);
+  Values tensors;
+  Ints ranges;
+  int64_t elements = 0;
+  for (const Value& operand : node.operands) {
+    const Range range = RangeOf(operand);
+    elements += range.end - range.begin;
+    const Value tensor = r.New(range.of);
+    const auto known = std::find(tensors.begin(), tensors.end(), tensor);
+    ranges.insert(ranges.end(), {known - tensors.begin(), range.begin, range.end});
+    if (known == tensors.end()) tensors.push_back(tensor);
+  }
+  if (elements < kFewestToTest) return {};
+  return ir::CustomCall(r.to(), kAllFiniteTarget, tensors, node.results, {{"ranges", ranges}});
+}
+
 // ---- Matrix products ----
 
 Values LowerMatmul(Rewriting& r, int id) {
@@ -385,6 +438,11 @@ struct Row {
   Values (*lower)(Rewriting& rewriting, int id);
 };
 
+//
+// Convolutions in bf16 that oneDNN gets wrong are left to XLA (IsMiscomputed in convolution.cc):
+// the kernel's gradient with a vertical dilation above 1 and input channels of a group that are no
+// multiple of 16, or with a column of the kernel that meets only padding; the input's gradient of
+// 1x1 convolutions with an odd number of filters.
 constexpr Row kTable[] = {
     {"cpu", "stablehlo.convolution", LowerConvolution<Direction::kForward>},
     {"cpu", "penstock.convolution_input_gradient", LowerConvolution<Direction::kInputGradient>},
@@ -397,12 +455,13 @@ constexpr Row kTable[] = {
     {"cpu", "stablehlo.select", LowerRelu},
     {"cpu", "stablehlo.dot_general", LowerDot},
     {"cpu", "stablehlo.reduce", LowerColumnSum},
+    {"cpu", "penstock.all_finite", LowerAllFinite},
 };
 
 std::vector<runtime::Kernel> AllKernels() {
   std::vector<runtime::Kernel> all = ConvolutionKernels();
-  for (const auto& more :
-       {BatchNormKernels(), PoolingKernels(), MatmulKernels(), ColumnSumKernels()}) {
+  for (const auto& more : {BatchNormKernels(), PoolingKernels(), MatmulKernels(),
+                           ColumnSumKernels(), AllFiniteKernels()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

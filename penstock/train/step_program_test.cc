@@ -1,14 +1,20 @@
 // What the printed programs of steps look like.
 #include "penstock/train/step_program.h"
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include <unistd.h>
 
+#include "penstock/base/random.h"
 #include "penstock/nn/layers.h"
+#include "penstock/runtime/client.h"
 
 namespace penstock::train {
 namespace step_program_test {
@@ -16,32 +22,80 @@ namespace step_program_test {
 using base::DType;
 
 nn::Network Deep(int layers) {
-  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  const nn::Symbol x = nn::Input({.shape = {80}, .name = "x"});
   nn::Symbol y = x;
-  for (int i = 0; i < layers; ++i) y = nn::Dense({.units = 4})(y);
+  for (int i = 0; i < layers; ++i) y = nn::Dense({.units = 80})(y);
   return nn::Network({x}, {y});
 }
 
-int Ands(int layers) {
+struct Checked {
+  int layers = 8;
+  bool kernels = false;
+  bool halt_on_nan = true;
+  int replicas = 1;
+  int64_t depth = 1;
+  nn::Optimizer optimizer = nn::SGD({.momentum = 0.9});
+};
+
+// Lines of the training step as XLA runs it, after instruction fusion.
+int64_t LinesOfOptimizedStep(const Checked& step) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/step_", getpid(), "_", base::EntropySeed());
+  const auto client = runtime::OpenClient({.device = "cpu",
+                                           .cpu_devices = step.replicas,
+                                           .kernels = step.kernels,
+                                           .compile_cache = "0",
+                                           .dump_hlo = folder,
+                                           .log_path = folder + ".log"});
+  PENSTOCK_CHECK_OK(client);
   const Objective objective{
-      .network = Deep(layers),
+      .network = Deep(step.layers),
       .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
-      .optimizer = nn::SGD({.momentum = 0.9})};
-  const StateLayout layout = StateLayout::Make(objective);
+      .optimizer = step.optimizer};
   const auto program = TrainStep(
-      objective, layout, {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}},
-      /*num_replicas=*/1, /*halt_on_nan=*/true);
+      objective, StateLayout::Make(objective),
+      {.inputs = {{DType::kF32, {8, 80}}}, .labels = {{DType::kI64, {8}}}, .depth = step.depth},
+      step.replicas, step.halt_on_nan,
+      step.kernels ? kernels::Lowering::For(**client) : kernels::Lowering());
   PENSTOCK_CHECK_OK(program);
-  int ands = 0;
-  for (absl::string_view line : absl::StrSplit(program->text, '\n')) {
-    ands += absl::StrContains(line, "= stablehlo.and ");
+  EXPECT_EQ(absl::StrContains(program->text, "penstock.all_finite"),
+            step.kernels && (step.halt_on_nan || step.optimizer.has_loss_scaling()));
+  PENSTOCK_CHECK_OK((*client)->Compile(*program));
+  int64_t lines = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (!absl::StrContains(file.path().string(), "train_step") ||
+        !absl::EndsWith(file.path().string(), "optimized.hlo.txt")) {
+      continue;
+    }
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);) ++lines;
   }
-  return ands;
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove(folder + ".log");
+  EXPECT_GT(lines, 0);
+  return lines;
 }
 
-// XLA repeats scalar operations where they are used, and every entry of the state uses the outcome:
-// a chain over all gradients made it compile a large network for a minute.
-TEST(TrainStep, LooksForNanWithoutAChainOverAllGradients) { EXPECT_EQ(Ands(2), Ands(20)); }
+// Every entry of the state reads the outcome of the check. XLA fuses what is cheap into each
+// reader: a chain of scalars, one for each gradient, made the program grow with the square of the
+// number of layers, and a ResNet-101 compiled for a minute and a half.
+TEST(TrainStep, LooksForNanInAProgramThatGrowsWithTheNumberOfLayers) {
+  const std::vector<Checked> steps{
+      {},
+      {.kernels = true, .replicas = 2, .depth = 4},
+      {.optimizer = nn::Adam({}, {.global_clipnorm = 1.0, .use_ema = true})},
+      {.halt_on_nan = false, .optimizer = nn::LossScaleOptimizer(nn::SGD({.momentum = 0.9}))}};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Checked step = steps[i];
+    const int64_t one = LinesOfOptimizedStep(step);
+    step.layers *= 2;
+    EXPECT_LT(LinesOfOptimizedStep(step), 2.3 * static_cast<double>(one)) << "step " << i;
+    if (i > 0) continue;
+    Checked unchecked;
+    unchecked.halt_on_nan = false;
+    EXPECT_LT(one, 3 * static_cast<double>(LinesOfOptimizedStep(unchecked)));
+  }
+}
 
 // Each argument and result of an execution costs about half a microsecond, and a frozen network has
 // hundreds.
