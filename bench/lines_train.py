@@ -83,19 +83,43 @@ def keras_start():
     return BestOf(SECONDS, rounds=1, graph=side(), jit_compile=side("--jit"))
 
 
+def first_step(work):
+    """Seconds from Fit to the end of the first step, with an empty compile cache."""
+    return lambda: Start(PROGRAM, "first_step", work, SHARDS, env={"PENSTOCK_COMPILE_CACHE": str(CACHE)},
+                         before=lambda: shutil.rmtree(CACHE, ignore_errors=True))
+
+
+def keras_jax_first_step(work):
+    return lambda: Start(PYTHON, PEERS / "keras_peer.py", "--work", work, "--first-step", "--backend", "jax")
+
+
 # ---- Lines ----
 
+FIT_SECONDS = Reading("fit_seconds", "s", less_is_better=True, digits=2)
 IDLE = Reading("idle_percent", "%", less_is_better=True, digits=2)
 
 RESNET20 = "ResNet-20, batch 128, fp32, from TFRecord shards"
 RESNET20_BF16 = "ResNet-20, batch 128, bf16, from TFRecord shards"
 MOBILENET = "MobileNetV2 96x96, batch 32, fp32"
 IRIS = "iris MLP, batch 16, "
+FIRST_STEP = "Fit to first step, TerminateOnNan, cold, "
 START = "process start to first step, ResNet-20, "
 
 
 def match(work, reading, ours, peer_name, peer, bar):
     return Match(ours, peer_name, peer, [Line(work, reading, bar)])
+
+
+def first_step_matches(work, title, layers_of=None):
+    """With the check beside without it, beside Keras on JAX, and beside a network of a part of its layers."""
+    checked = first_step(work + "_checked")
+    matches = [match(FIRST_STEP + title, FIT_SECONDS, checked, "without TerminateOnNan", first_step(work), 1 / 1.2),
+               match(FIRST_STEP + title, FIT_SECONDS, checked, "Keras/JAX", keras_jax_first_step(work), 2.0)]
+    if layers_of is not None:
+        smaller, times = layers_of
+        matches.append(match(FIRST_STEP + title, FIT_SECONDS, checked, f"{smaller}, 1/{times:.2g} of the layers",
+                             first_step(smaller + "_checked"), 1 / times))
+    return matches
 
 
 MATCHES = [
@@ -117,6 +141,10 @@ MATCHES = [
           keras("iris", "--steps-per-execution", 32), 10.0),
     match(START + "cold", SECONDS, cold_start, "Keras/TensorFlow", keras_start, 2.0),
     match(START + "compile cache", SECONDS, warm_start, "Keras/TensorFlow", keras_start, 10.0),
+    *first_step_matches("resnet50_64", "ResNet-50 64x64"),
+    *first_step_matches("resnet101_64", "ResNet-101 64x64", ("resnet50_64", 101 / 50)),
+    *first_step_matches("resnet152_64", "ResNet-152 64x64", ("resnet50_64", 152 / 50)),
+    *first_step_matches("decoder24", "decoder of 24 layers", ("decoder6", 4)),
     match("ResNet-20, 8 replicas, the same batch", IMAGES, penstock("resnet20_8_replicas"), "1 replica", penstock("resnet20"),
           0.9),
     match("peak memory, ResNet-20, batch 128", MEMORY, penstock("resnet20"), "PyTorch", torch("resnet20", 128, 32), 1.0),

@@ -6,9 +6,11 @@
 //                                         two steps) and answers
 //                                         {"items_per_second": 3072.0, "idle_percent": 0.4,
 //                                         "peak_rss": 104857600}
-//   bench_train first_step WORK [FOLDER]  trains, and says {} when one step is done
+//   bench_train first_step WORK [FOLDER]  trains, and answers {"fit_seconds": 1.7} when one step is
+//                                         done: seconds since Fit was called
 //
-// WORK is one of the table below, or iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
+// WORK is one of the table below, with "_checked" behind it to train with TerminateOnNan, or
+// iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
 // flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
 // again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.
 #include <algorithm>
@@ -38,6 +40,7 @@
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/runtime/client.h"
+#include "penstock/train/callbacks.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock {
@@ -62,6 +65,7 @@ struct Work {
   int replicas = 1;          // each on a CPU device of its own
   int64_t steps_per_execution = 1;
   const char* device = "cpu";
+  bool checked = false;  // with TerminateOnNan
 };
 
 constexpr int64_t kCifarSide = 32;
@@ -72,6 +76,12 @@ constexpr Work kTable[] = {
     {"resnet20_8_replicas", "resnet20", "float32", 128, kCifarSide, 10, true, 8},
     {"resnet50", "resnet50", "float32", 16, 224, 1000},
     {"resnet50_bf16", "resnet50", kMixed, 16, 224, 1000},
+    {"resnet50_64", "resnet50", "float32", 32, 64, 1000},
+    {"resnet101_64", "resnet101", "float32", 32, 64, 1000},
+    {"resnet152_64", "resnet152", "float32", 32, 64, 1000},
+    {"resnet50_64_f16", "resnet50", "mixed_float16", 32, 64, 1000},
+    {"decoder6", "decoder", "float32", 8},
+    {"decoder24", "decoder", "float32", 8},
     {"mobilenet_v2", "mobilenet_v2", "float32", 32, 96, 1000},
     {"mobilenet_v2_bf16", "mobilenet_v2", kMixed, 32, 96, 1000},
     {"resnet50_gpu", "resnet50", "float32", 256, 224, 1000, false, 1, train::kAutoSteps, "gpu"},
@@ -143,6 +153,16 @@ base::NamedArrays Noise(const Work& work) {
   return {{"image", pixels}, {"class", Array::Zeros(DType::kI64, {work.batch})}};
 }
 
+constexpr int64_t kTokens = 64, kVocabulary = 256;
+
+base::NamedArrays Text(const Work& work) {
+  Array tokens = Array::Uninitialized(DType::kI32, {work.batch, kTokens});
+  base::Random random(1);
+  std::generate_n(tokens.mutable_data<int32_t>(), tokens.num_elements(),
+                  [&] { return static_cast<int32_t>(random.Next() % kVocabulary); });
+  return {{"image", tokens}, {"class", tokens}};
+}
+
 // As many flowers as Fisher measured, of three kinds; the numbers are drawn, since a step's time
 // does not depend on them.
 base::NamedArrays Flowers() {
@@ -181,13 +201,21 @@ nn::Network IrisNetwork() {
   return nn::Network({x}, {nn::Dense({.units = 3})(hidden)});
 }
 
+absl::StatusOr<nn::Network> NetworkOf(const Work& work) {
+  const absl::string_view model = work.model;
+  if (model == "iris") return IrisNetwork();
+  if (model == "decoder") {
+    return models::Gpt({.vocabulary_size = kVocabulary,
+                        .sequence_length = kTokens,
+                        .dim = 128,
+                        .depth = absl::EndsWith(work.name, "24") ? 24 : 6});
+  }
+  return models::ByName(model, {.input_shape = {work.side, work.side, 3}, .classes = work.classes});
+}
+
 absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {
   const bool iris = work.model == absl::string_view("iris");
-  absl::StatusOr<nn::Network> network = IrisNetwork();
-  if (!iris) {
-    network = models::ByName(work.model,
-                             {.input_shape = {work.side, work.side, 3}, .classes = work.classes});
-  }
+  const absl::StatusOr<nn::Network> network = NetworkOf(work);
   PENSTOCK_RETURN_IF_ERROR(network.status());
   PENSTOCK_ASSIGN_OR_RETURN(
       auto client, runtime::OpenClient({.device = work.device, .cpu_devices = work.replicas}));
@@ -244,11 +272,13 @@ class Rounds {
     // nobody should wait for them: so many steps are taken as the round before suggests.
     const int64_t steps = static_cast<int64_t>(steps_per_second_ * kSeconds);
     const auto speed = std::make_shared<Speed>(iris ? kSeconds : 0);
+    std::vector<std::shared_ptr<train::Callback>> callbacks{speed};
+    if (work_.checked) callbacks.push_back(train::TerminateOnNan());
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::History history,
         trainer_->Fit(dataset_, {.epochs = iris ? 1 : 2,
                                  .steps_per_epoch = iris ? kEndless : std::max(kLeastSteps, steps),
-                                 .callbacks = {speed}}));
+                                 .callbacks = callbacks}));
     steps_per_second_ = speed->steps_per_second();
     double items_per_second = steps_per_second_;
     double idle_percent = 0;
@@ -273,19 +303,25 @@ class Rounds {
 
 class SayFirstStep : public train::Callback {
   absl::Status BatchEnd(train::Run&, const train::Position&, const train::Logs&) override {
-    std::cout << "{}" << std::endl;
+    std::cout << absl::StrFormat("{\"fit_seconds\": %.3f}", base::Clock::Real()->Seconds() - begin_)
+              << std::endl;
     return absl::OkStatus();
   }
+
+  const double begin_ = base::Clock::Real()->Seconds();
 };
 
 // ---- The command line ----
 
 absl::StatusOr<Work> FindWork(absl::string_view name) {
-  for (const Work& work : kTable) {
+  const bool checked = absl::ConsumeSuffix(&name, "_checked");
+  for (Work work : kTable) {
+    work.checked = checked;
     if (name == work.name) return work;
   }
   absl::string_view steps = name;
   Work iris;
+  iris.checked = checked;
   iris.name = "iris";
   if (absl::ConsumePrefix(&steps, "iris_fixed_")) {
     iris.name = "iris_fixed";
@@ -302,6 +338,7 @@ absl::StatusOr<Work> FindWork(absl::string_view name) {
 
 Dataset DataOf(const Work& work, const std::string& folder) {
   if (work.from_shards) return FromShards(work, folder);
+  if (work.model == absl::string_view("decoder")) return Fixed(Text(work));
   if (work.model != absl::string_view("iris")) return Fixed(Noise(work));
   const bool fixed = work.name == absl::string_view("iris_fixed");
   return fixed ? OneBatchOfFlowers(work.batch) : ShuffledFlowers(work.batch);
@@ -319,9 +356,10 @@ absl::Status Serve(const Work& work, const std::string& folder) {
 
 absl::Status FirstStep(const Work& work, const std::string& folder) {
   PENSTOCK_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(work));
+  std::vector<std::shared_ptr<train::Callback>> callbacks{std::make_shared<SayFirstStep>()};
+  if (work.checked) callbacks.push_back(train::TerminateOnNan());
   return trainer
-      ->Fit(DataOf(work, folder),
-            {.steps_per_epoch = 1, .callbacks = {std::make_shared<SayFirstStep>()}})
+      ->Fit(DataOf(work, folder), {.steps_per_epoch = 1, .callbacks = std::move(callbacks)})
       .status();
 }
 

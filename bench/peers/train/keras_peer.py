@@ -1,7 +1,7 @@
-"""Keras's training steps on TensorFlow, for `bench/run train`.
+"""Keras's training steps on TensorFlow or JAX, for `bench/run train`.
 
     keras_peer.py --work resnet20|iris [--jit] [--steps-per-execution 32]     rounds, asked for on stdin
-    keras_peer.py --work resnet20 --first-step [--jit]                        prints a line when one step is done
+    keras_peer.py --work WORK --first-step [--jit] [--backend jax]            {"fit_seconds": 6.5} when one step is done
 
 One endless fit(): a round is an epoch of it, so that none pays for a beginning. resnet20 trains on one batch in memory
 again and again; iris on a shuffled tf.data set with prefetch.
@@ -13,15 +13,15 @@ import time
 
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
 os.environ['CUDA_VISIBLE_DEVICES'] = ''
-os.environ['KERAS_BACKEND'] = 'tensorflow'
+os.environ['KERAS_BACKEND'] = 'jax' if 'jax' in sys.argv else 'tensorflow'
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import layers
 
 import rounds
 
-BATCH = {'resnet20': 128, 'iris': 16}
+BATCH = {'resnet20': 128, 'iris': 16, 'resnet50_64': 32, 'resnet101_64': 32, 'resnet152_64': 32, 'decoder24': 8}
+TOKENS, VOCABULARY, WIDTH, HEADS = 64, 256, 128, 4  # of the decoder
 
 
 def normed(x, filters, kernel, stride=1, relu=False):
@@ -30,7 +30,40 @@ def normed(x, filters, kernel, stride=1, relu=False):
     return layers.ReLU()(x) if relu else x
 
 
+def tensorflow():
+    """Imported only where it is used: with JAX the program starts without it."""
+    import tensorflow
+    return tensorflow
+
+
+def resnet(depth):
+    """keras.applications' on one batch of 64x64 images."""
+    net = getattr(keras.applications, f'ResNet{depth}')(weights=None, input_shape=(64, 64, 3), classifier_activation=None)
+    batch = BATCH[f'resnet{depth}_64']
+    return net, keras.optimizers.SGD(0.01, momentum=0.9), \
+        (np.random.default_rng(0).random((batch, 64, 64, 3), np.float32), np.zeros(batch, np.int64))
+
+
+def decoder(depth):
+    """GPT-2's blocks, as penstock::models::Gpt has them."""
+    tokens = keras.Input((TOKENS,), dtype='int32')
+    table = layers.ReversibleEmbedding(VOCABULARY, WIDTH)
+    positions = layers.Embedding(TOKENS, WIDTH)(keras.ops.zeros_like(tokens) + keras.ops.arange(TOKENS, dtype='int32'))
+    x = layers.Add()([table(tokens), positions])
+    for _ in range(depth):
+        y = layers.LayerNormalization(epsilon=1e-6)(x)
+        y = layers.MultiHeadAttention(HEADS, WIDTH // HEADS)(y, y, use_causal_mask=True)
+        x = layers.Add()([x, y])
+        y = layers.LayerNormalization(epsilon=1e-6)(x)
+        y = layers.Dense(WIDTH)(layers.Dense(4 * WIDTH, activation='gelu')(y))
+        x = layers.Add()([x, y])
+    logits = table(layers.LayerNormalization(epsilon=1e-6)(x), reverse=True)
+    text = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH['decoder24'], TOKENS)).astype(np.int32)
+    return keras.Model(tokens, logits), keras.optimizers.SGD(0.01, momentum=0.9), (text, text)
+
+
 def resnet20():
+    tf = tensorflow()
     image = keras.Input((32, 32, 3))
     x = normed(image, 16, 3, relu=True)
     for filters, first_stride in ((16, 1), (32, 2), (64, 2)):
@@ -45,6 +78,7 @@ def resnet20():
 
 
 def iris():
+    tf = tensorflow()
     flowers = np.random.default_rng(0).random((150, 4), np.float32), np.arange(150) // 50
     net = keras.Sequential([keras.Input((4,)), layers.Dense(10, activation='sigmoid'), layers.Dense(3)])
     rows = tf.data.Dataset.from_tensor_slices(flowers).cache().repeat().shuffle(150)
@@ -70,9 +104,13 @@ class Rounds(keras.callbacks.Callback):
 
 
 class FirstStep(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.begin = time.perf_counter()
+
     def on_train_batch_end(self, batch, logs=None):
         float(logs['loss'])
-        print('{}', flush=True)
+        print(f'{{"fit_seconds": {time.perf_counter() - self.begin:.3f}}}', flush=True)
         os._exit(0)
 
 
@@ -82,12 +120,20 @@ def main():
     parser.add_argument('--jit', action='store_true', help='jit_compile=True')
     parser.add_argument('--steps-per-execution', type=int, default=1)
     parser.add_argument('--first-step', action='store_true')
+    parser.add_argument('--backend', choices=['tensorflow', 'jax'], default='tensorflow')
     args = parser.parse_args()
-    net, optimizer, data = resnet20() if args.work == 'resnet20' else iris()
+    makers = {'resnet20': resnet20, 'iris': iris, 'decoder24': lambda: decoder(24)}
+    for depth in (50, 101, 152):
+        makers[f'resnet{depth}_64'] = lambda depth=depth: resnet(depth)
+    net, optimizer, data = makers[args.work]()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     net.compile(optimizer, loss, jit_compile=args.jit, steps_per_execution=args.steps_per_execution)
     if args.first_step:
-        net.fit(data, steps_per_epoch=1, verbose=0, callbacks=[FirstStep()])
+        callbacks = [FirstStep()]
+        if isinstance(data, tuple):
+            net.fit(*data, batch_size=BATCH[args.work], verbose=0, callbacks=callbacks)
+        else:
+            net.fit(data, steps_per_epoch=1, verbose=0, callbacks=callbacks)
 
     k = args.steps_per_execution
     for steps in (k, 4 * k):  # compiles; how long a step takes
