@@ -302,8 +302,42 @@ Value EmitKernelGradient(Value input, Value cotangent, const Attributes& of_conv
   return EmitGradient(kKernelGradient, input, cotangent, of_convolution, kernel);
 }
 
+// Negative padding as a slice of the input in front: XLA:CPU's convolutions read outside the input
+// where the low side is negative (seen with jaxlib 0.8 and 0.10). Padding that is negative on the
+// high side alone, as in the kernel's gradient of most strided convolutions, stays as it is.
+// `input` and `c` are changed together; what does not fit is left for the convolution to report.
+void Crop(Value& input, Conv& c) {
+  const int rank = input.rank();
+  const bool negative =
+      std::any_of(c.low.begin(), c.low.end(), [](int64_t low) { return low < 0; });
+  if (!negative || static_cast<int>(c.dims.input_spatial.size()) != c.spatial()) return;
+  Ints begin(rank, 0), end(input.shape().begin(), input.shape().end());
+  for (int i = 0; i < c.spatial(); ++i) {
+    const int64_t axis = c.dims.input_spatial[i], dilation = c.lhs_dilation[i];
+    if (axis < 0 || axis >= rank || dilation < 1) return;
+    const int64_t size = end[axis];
+    const int64_t extent = Dilated(size, dilation) + c.low[i] + c.high[i];
+    // Whole elements are cut off; what is cut too much of the holes between them is padding again.
+    const auto cut = [&](int64_t& padding) {
+      if (padding >= 0) return int64_t{0};
+      const int64_t elements = (-padding + dilation - 1) / dilation;
+      padding += elements * dilation;
+      return elements;
+    };
+    begin[axis] = cut(c.low[i]);
+    end[axis] = size - cut(c.high[i]);
+    if (begin[axis] < end[axis]) continue;
+    begin[axis] = end[axis] = 0;  // nothing is left but padding and holes
+    c.low[i] = std::max<int64_t>(0, extent);
+    c.high[i] = 0;
+  }
+  input = Slice(input, begin, end);
+}
+
 Value EmitConv(Value input, Value kernel, const Conv& c) {
-  return EmitOne(kConvolution, {input, kernel}, ToAttributes(c));
+  Conv cropped = c;
+  Crop(input, cropped);
+  return EmitOne(kConvolution, {input, kernel}, ToAttributes(cropped));
 }
 
 // The options of a convolution of operands with `input`'s rank, with the defaults filled in; an

@@ -6,16 +6,19 @@
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
+#include "penstock/ir/stablehlo.h"
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
 namespace convolution_test {
 
 using testing::Checks;
+using ::testing::ContainsRegex;
 using testing::ErrorOf;
 using testing::GradientChecks;
 using ::testing::HasSubstr;
 using testing::Make;
+using ::testing::Not;
 using testing::RandomArray;
 
 // One setting, in the default order of dimensions: NHWC, HWIO (also with one spatial axis, or
@@ -61,6 +64,19 @@ std::vector<Setting> Settings() {
        {1, 7, 6, 1},
        {3, 2, 1, 1},
        {.strides = {2, 2}, .padding = {{-1, 1}, {2, -1}}}},
+      {"negative padding and dilated input",
+       {1, 6, 5, 2},
+       {2, 2, 2, 1},
+       {.padding = {{-1, -2}, {-4, 3}}, .lhs_dilation = {2, 3}}},
+      {"negative padding beyond the input",
+       {1, 4, 3, 1},
+       {2, 2, 1, 1},
+       {.padding = {{-5, 8}, {0, 0}}}},
+      {"negative padding between dilated elements",
+       {1, 2, 3, 1},
+       {1, 2, 1, 1},
+       {.padding = {{-1, -1}, {0, 0}}, .lhs_dilation = {4, 1}}},
+      {"padding far beyond the kernel", {1, 5, 4, 2}, {2, 3, 2, 1}, {.padding = {{5, 0}, {4, 1}}}},
       {"more padding than kernel", {1, 2, 2, 1}, {2, 1, 1, 1}, {.padding = {{3, 2}, {2, 3}}}},
       {"groups",
        {1, 4, 4, 4},
@@ -158,6 +174,22 @@ TEST(Convolution, ComputesItsDefinition) {
     checks.Expect(s.name, y, Expected(s, input, kernel, y.shape()), 1e-12);
   }
   checks.Run();
+}
+
+// XLA:CPU reads outside the input there.
+TEST(Convolution, IsNotPrintedWithNegativePaddingInFront) {
+  for (const Setting& s : Settings()) {
+    Graph graph("convolution");
+    const Value x = graph.Parameter({DType::kF32, s.input}, "x"),
+                k = graph.Parameter({DType::kF32, s.kernel}, "k");
+    const Value y = Convolution(x, k, s.options);
+    const Values gradients = Gradients(ReduceSum(Square(y)), {x, k});
+    graph.SetResults({y, gradients[0], gradients[1]});
+    const auto program = PrintStableHlo(graph);
+    ASSERT_TRUE(program.ok()) << s.name << ": " << program.status();
+    EXPECT_THAT(program->text, Not(ContainsRegex("pad = \\[(\\[[0-9]+, -?[0-9]+\\], )*\\[-")))
+        << s.name;
+  }
 }
 
 TEST(Convolution, GradientsAgreeWithDifferences) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/testing/checks.h"
@@ -187,6 +188,24 @@ TEST(Graph, AttributesAreSortedAndReplaced) {
   EXPECT_EQ(names, "abc");
   EXPECT_EQ(a.Get<int64_t>("b"), 2);
   EXPECT_FALSE(a.Has("d"));
+}
+
+// There is no graph that could have the error, so it is the graph's whose result this would be.
+TEST(Graph, FunctionsOfNoValuesGiveNone) {
+  Graph graph("nothing");
+  EXPECT_FALSE(Concatenate({}, 0).valid());
+  EXPECT_FALSE(AllFinite({}).valid());
+  EXPECT_TRUE(Sort(Values{}).empty());
+  graph.SetResults({Concatenate({}, 0)});
+  EXPECT_FALSE(graph.status().ok());
+}
+
+TEST(Graph, GradientsWantACotangentForEachValue) {
+  Graph graph("gradients");
+  const Value x = graph.Parameter({DType::kF32, {2}}, "x");
+  const Values ys{x, x}, xs{x}, cotangents{x};
+  EXPECT_FALSE(Gradients(ys, xs, cotangents)[0].valid());
+  EXPECT_FALSE(graph.status().ok());
 }
 
 }  // namespace graph_test

@@ -213,9 +213,11 @@ Value MakeAsinh(Value x) {
   return Select(Below(x, 0), -y, y);
 }
 
+// NaN below 1. One root of both factors would not be: their product is positive below -1, where the
+// logarithm of what then cancels is infinite.
 Value MakeAcosh(Value x) {
   const Value t = x - 1.0;
-  return Select(Below(x, kHuge), Log1p(t + Sqrt(t * (x + 1.0))), Log(x) + kLog2);
+  return Select(Below(x, kHuge), Log1p(t + Sqrt(t) * Sqrt(x + 1.0)), Log(x) + kLog2);
 }
 
 Value MakeAtanh(Value x) { return 0.5 * (Log1p(x) - Log1p(-x)); }

@@ -30,8 +30,12 @@ absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions&
   std::vector<int> alias(graph.parameters().size(), -1);
   std::vector<bool> taken(graph.results().size());
   for (const auto& [parameter, result] : options.donate) {
-    PENSTOCK_CHECK(parameter >= 0 && parameter < static_cast<int>(alias.size()) && result >= 0 &&
-                   result < static_cast<int>(taken.size()));
+    if (parameter < 0 || parameter >= static_cast<int>(alias.size()) || result < 0 ||
+        result >= static_cast<int>(taken.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", parameter, " cannot give its memory to result ", result,
+                       ": there are ", alias.size(), " parameters and ", taken.size(), " results"));
+    }
     const TensorType& from = graph.parameters()[parameter].type();
     const TensorType& to = graph.results()[result].type();
     // XLA accepts a mismatch silently on some platforms, so it is refused here.

@@ -170,7 +170,34 @@ const OpDef kReduceWindow = {
     },
     .print = PrintReduceWindow};
 
-Value Emit(Value x, const Window& w) {
+// Negative padding as a slice in front: XLA ends the process at a window of one element with it
+// (seen with jaxlib 0.8 and 0.10). What does not fit is left for the operation to report.
+void Crop(Value& x, Window& w) {
+  const size_t rank = x.rank();
+  const auto negative = [](const Ints& padding) {
+    return std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p < 0; });
+  };
+  if ((!negative(w.low) && !negative(w.high)) || w.low.size() != rank || w.high.size() != rank) {
+    return;
+  }
+  Ints begin(rank), end(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t size = x.shape().dim(static_cast<int>(i)), extent = size + w.low[i] + w.high[i];
+    begin[i] = std::max<int64_t>(0, -w.low[i]);
+    end[i] = size - std::max<int64_t>(0, -w.high[i]);
+    w.low[i] = std::max<int64_t>(0, w.low[i]);
+    w.high[i] = std::max<int64_t>(0, w.high[i]);
+    if (begin[i] < end[i]) continue;
+    begin[i] = end[i] = 0;  // nothing is left but padding
+    w.low[i] = std::max<int64_t>(0, extent);
+    w.high[i] = 0;
+  }
+  x = Slice(x, begin, end);
+}
+
+Value Emit(Value x, const Window& given) {
+  Window w = given;
+  Crop(x, w);
   return EmitOne(kReduceWindow, {x},
                  {{"size", w.size},
                   {"strides", w.strides},
