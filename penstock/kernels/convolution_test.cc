@@ -155,6 +155,37 @@ TEST(ConvolutionKernels, ManyReplicasCallAtOnce) {
   }
 }
 
+// bf16 gradients that oneDNN gets wrong, some of them with numbers of unwritten memory. Each is
+// beside a neighbor that it gets right.
+TEST(ConvolutionKernels, LeaveToXlaWhatOneDnnMiscomputes) {
+  struct Wrong {
+    Setting setting;
+    int calls;  // of the three directions
+  };
+  const ir::ConvolutionOptions dilated{.padding = {{2, 2}, {1, 1}}, .rhs_dilation = {2, 1}};
+  ir::ConvolutionOptions depthwise = dilated, across = dilated;
+  depthwise.feature_group_count = 40;
+  across.padding = {{1, 1}, {2, 2}};
+  across.rhs_dilation = {1, 2};
+  const Wrong settings[] = {
+      {{"vertical dilation", {2, 11, 65, 39}, {3, 3, 39, 32}, dilated}, 2},
+      {{"vertical dilation of sixteens", {2, 11, 65, 32}, {3, 3, 32, 39}, dilated}, 3},
+      {{"horizontal dilation", {2, 11, 65, 39}, {3, 3, 39, 32}, across}, 3},
+      {{"dilated, depthwise", {2, 11, 65, 40}, {3, 3, 1, 40}, depthwise}, 2},
+      {{"a column that sees only padding",
+        {3, 9, 1, 20},
+        {1, 3, 20, 32},
+        {.strides = {1, 3}, .padding = {{0, 0}, {1, 1}}}},
+       2},
+      {{"1x1 with an odd number of filters", {3, 5, 12, 38}, {1, 1, 38, 141}, {}}, 2},
+      {{"1x1 with an even number of filters", {3, 5, 12, 38}, {1, 1, 38, 142}, {}}, 3}};
+  for (const auto& [setting, calls] : settings) {
+    SCOPED_TRACE(setting.name);
+    ExpectSameWithAndWithout(*GraphOf(setting, DType::kBF16),
+                             {.calls = calls, .tolerance = 1.0 / 64});
+  }
+}
+
 TEST(ConvolutionKernels, ReferenceCodeIsLeftToXla) {
   // Nobody has fast code for a kernel larger than its image by this much padding, or it is real.
   ConvolutionShape shape{.batch = 1,
