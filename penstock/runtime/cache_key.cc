@@ -44,6 +44,16 @@ class Hash {
 
 }  // namespace
 
+absl::Status CheckSha256() {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  if (context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      "OpenSSL gives no SHA-256 (its configuration, OPENSSL_CONF, may leave out the provider)");
+}
+
 std::string Sha256(absl::string_view bytes) {
   Hash hash;
   hash.Add(bytes.data(), bytes.size());

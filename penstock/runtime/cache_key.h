@@ -26,6 +26,10 @@ class CompileCache;
 
 constexpr size_t kKeyDigits = 64;
 
+// Whether SHA-256 is there: OpenSSL's configuration, which the environment names, can leave it out.
+// The functions below need it (contract; CompileCache::Open asks).
+absl::Status CheckSha256();
+
 // In hexadecimal digits.
 std::string Sha256(absl::string_view bytes);
 std::string CacheKey(absl::Span<const std::string> parts);

@@ -133,6 +133,7 @@ absl::StatusOr<std::unique_ptr<CompileCache>> CompileCache::Open(CompileCacheOpt
   if (options.folder.empty() || options.max_bytes <= 0) {
     return absl::InvalidArgumentError("a compile cache needs a folder and a size");
   }
+  PENSTOCK_RETURN_IF_ERROR(CheckSha256());
   std::error_code error;
   const std::filesystem::path folder(options.folder);
   std::filesystem::create_directories(folder.parent_path(), error);
