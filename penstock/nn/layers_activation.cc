@@ -112,13 +112,16 @@ struct SoftmaxLayer : LayerOf<SoftmaxOptions> {
     if (!x.valid()) return x;
     const AxisList& axes = options_.axis;
     Value wide = ir::Convert(x, base::BitWidth(x.dtype()) < 32 ? DType::kF32 : x.dtype());
-    // A mask of the very elements, as Keras; -1e9 is none of float16.
-    if (const Value mask = ctx.input_mask(); mask.valid() && mask.shape() == x.shape()) {
-      wide = ir::Select(mask, wide, ir::SplatLike(wide, -1e9));
-    }
-    if (axes.size() == 1) return ir::Convert(ir::Softmax(wide, axes[0]), x.dtype());
+    // A mask of the very elements, as Keras: their weight is 0, also where all are masked. -1e9 is
+    // no number of float16.
+    const Value mask = ctx.input_mask();
+    const bool masked = mask.valid() && mask.shape() == x.shape();
+    if (masked) wide = ir::Select(mask, wide, ir::SplatLike(wide, -1e9));
     // Over several axes: exp(x - log sum exp x), as Keras.
-    return ir::Convert(ir::Exp(wide - ir::LogSumExp(wide, axes, /*keep_dims=*/true)), x.dtype());
+    Value y = axes.size() == 1 ? ir::Softmax(wide, axes[0])
+                               : ir::Exp(wide - ir::LogSumExp(wide, axes, /*keep_dims=*/true));
+    if (masked) y = ir::Select(mask, y, ir::SplatLike(y, 0));
+    return ir::Convert(y, x.dtype());
   }
 };
 
