@@ -104,7 +104,8 @@ absl::Status FitRun::Train() {
       ForEachCallback("TrainBegin", [&](Callback& c) { return c.TrainBegin(*this); }));
   first_step_ = dispatched_.total_steps;
   for (const std::string& advice : trainer_.Advice()) Note(advice);
-  if (dispatched_.epoch >= options_.epochs) {
+  // The last epoch's end may be what is left: its validation and what callbacks do behind it.
+  if (dispatched_.epoch + (epoch_trained_ ? 1 : 0) >= options_.epochs) {
     Note(absl::StrCat("all ", options_.epochs,
                       options_.epochs == 1 ? " epoch is" : " epochs are",
                       " done already; there is nothing to train"));
