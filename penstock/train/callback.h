@@ -153,6 +153,9 @@ class Callback {
   // Whether the training must stop at the first number that is not finite, with the state still
   // good.
   virtual bool StopsOnNan() const { return false; }
+  // Whether it only writes a log: an error of its BatchEnd, EpochEnd or TrainEnd is a warning on
+  // stderr, once, and the training continues.
+  virtual bool IsLog() const { return false; }
   // Called after the others in each step: its checkpoint then holds what they have become.
   virtual bool GoesLast() const { return false; }
   // What it must know again when the training is resumed. JSON; empty: nothing.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/exceptions.h"
@@ -55,12 +56,19 @@ absl::Status FitRun::ForEachCallback(const char* what, Call call) {
   const IdleMeter::Doing callbacks(meter_, HostWork::kCallback);
   // A callback is the user's code: what it throws ends the training as an error would.
   const auto guarded = [&](Callback& callback) -> absl::Status {
+    absl::Status status;
     try {
-      return call(callback);
+      status = call(callback);
     } catch (...) {
-      return base::WithContext(base::StatusOfException(),
-                               absl::StrCat("callback ", callback.name(), ".", what));
+      status = base::WithContext(base::StatusOfException(),
+                                 absl::StrCat("callback ", callback.name(), ".", what));
     }
+    if (status.ok() || !callback.IsLog() || absl::EndsWith(what, "Begin")) return status;
+    if (told_.insert(callback.name()).second) {
+      std::fprintf(stderr, "warning: %s: %s; training continues\n", callback.name().c_str(),
+                   std::string(status.message()).c_str());
+    }
+    return absl::OkStatus();
   };
   for (size_t i = 0; i < callbacks_.size(); ++i) {
     if (profiler_ == nullptr || !profiler_->trace()->recording()) {

@@ -367,6 +367,29 @@ TEST(ResumeAfterAnError, AnEpochThatWasTrainedIsNotTrainedAgain) {
   EXPECT_NE(history->epochs[0].Find("val_loss"), nullptr);
 }
 
+// A full disk under TensorBoard's files.
+TEST(ResumeAfterAnError, ALogThatCannotBeWrittenEndsNoTraining) {
+  class Log : public Callback {
+   public:
+    bool IsLog() const override { return true; }
+    absl::Status BatchEnd(train::Run&, const Position&, const Logs&) override { return Full(); }
+    absl::Status EpochEnd(train::Run&, const Position&, const Logs&) override { return Full(); }
+    absl::Status TrainEnd(train::Run&) override { return Full(); }
+    int calls = 0;
+
+   private:
+    absl::Status Full() {
+      ++calls;
+      return absl::ResourceExhaustedError("the disk is full");
+    }
+  };
+  const auto log = std::make_shared<Log>();
+  const auto trainer = *SmallTrainer();
+  ASSERT_TRUE(trainer->Fit(Rows().Batch(8), {.epochs = 2, .callbacks = {log}}).ok());
+  EXPECT_EQ(log->calls, 4 * 2 + 2 + 1);
+  EXPECT_TRUE(TensorBoard({.folder = "f"})->IsLog());
+}
+
 TEST(ResumeRefuses, ToStartAnewAmongAnotherRunsCheckpoints) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());

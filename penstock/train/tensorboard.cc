@@ -167,6 +167,8 @@ class TensorBoardCallback : public Callback {
     return options_.profile_steps.second > 0 ? &profile_ : nullptr;
   }
 
+  bool IsLog() const override { return true; }
+
   absl::Status Check(const Run&) const override {
     constexpr absl::string_view kWho = "TensorBoard";
     PENSTOCK_RETURN_IF_ERROR(CheckGiven(kWho, "folder", options_.folder));
