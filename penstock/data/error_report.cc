@@ -1,13 +1,19 @@
 #include "penstock/data/error_report.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/io/file_descriptor.h"
+#include "penstock/io/open_local_file.h"
 
 namespace penstock::data {
 namespace {
@@ -21,25 +27,28 @@ class ReportFile {
  public:
   static absl::StatusOr<std::shared_ptr<ReportFile>> Open(const std::string& path) {
     auto report = std::shared_ptr<ReportFile>(new ReportFile(path));
-    report->file_ = std::fopen(path.c_str(), "ab");
-    if (report->file_ == nullptr) return report->Failed("cannot be opened");
-    std::fseek(report->file_, 0, SEEK_END);
-    if (std::ftell(report->file_) == 0) {
-      PENSTOCK_RETURN_IF_ERROR(report->Write("element,stage,error\r\n"));
+    // Without waiting: a named pipe that no process reads is an error, not a hang.
+    report->file_ = io::FileDescriptor(
+        ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666));
+    struct stat info;
+    if (!report->file_.valid() || ::fstat(report->file_.get(), &info) != 0) {
+      return report->Failed("cannot be opened");
     }
+    PENSTOCK_RETURN_IF_ERROR(io::SetBlocking(report->file_, path));
+    if (info.st_size == 0) PENSTOCK_RETURN_IF_ERROR(report->Write("element,stage,error\r\n"));
     return report;
-  }
-  ~ReportFile() {
-    if (file_ != nullptr) std::fclose(file_);
   }
 
   // One write for a line, so that several processes may add to the same file.
-  absl::Status Write(const std::string& line) {
+  absl::Status Write(absl::string_view line) {
     std::lock_guard lock(mutex_);
-    if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) {
-      return absl::OkStatus();
+    while (!line.empty()) {
+      const ssize_t n = io::RetryInterrupted(
+          [&] { return ::write(file_.get(), line.data(), line.size()); });
+      if (n <= 0) return Failed("cannot be written");
+      line.remove_prefix(static_cast<size_t>(n));
     }
-    return Failed("cannot be written");
+    return absl::OkStatus();
   }
 
  private:
@@ -52,7 +61,7 @@ class ReportFile {
 
   const std::string path_;
   std::mutex mutex_;
-  std::FILE* file_ = nullptr;  // written with mutex_
+  io::FileDescriptor file_;  // written with mutex_
 };
 
 }  // namespace

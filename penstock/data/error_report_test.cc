@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "penstock/base/random.h"
@@ -268,6 +269,16 @@ TEST(ErrorReport, WritesALineForEachAndKeepsWhatIsThere) {
   EXPECT_EQ(ReadAll(Dataset::FromCsv({path}))->size(), 4);
   std::filesystem::remove(path);
   EXPECT_FALSE(ErrorReport(::testing::TempDir() + "/no/such/folder/errors.csv").ok());
+}
+
+TEST(ErrorReportFile, DoesNotWaitForAReaderOfANamedPipe) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / absl::StrCat("report", base::EntropySeed());
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto report = ErrorReport(path);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(report.status().message(), HasSubstr(path));
+  std::filesystem::remove(path);
 }
 
 }  // namespace error_report_test

@@ -306,8 +306,8 @@ class NpyBlockReader : public FileReader {
                                 file_->Read(column.offset + row_ * column.row_bytes,
                                             absl::MakeSpan(to, static_cast<size_t>(bytes))));
       if (read < bytes) {
-        return absl::DataLossError(
-            absl::StrCat(file_->uri(), ":", row_, ": the file has become shorter"));
+        return absl::AbortedError(
+            absl::StrCat(file_->uri(), ":", row_, ": the file became shorter while it was read"));
       }
       if (column.spec.dtype == DType::kBool) {
         for (int64_t i = 0; i < bytes; ++i) to[i] = to[i] != 0;

@@ -105,10 +105,18 @@ TEST(Lowering, LeavesWhatItCannotDo) {
   };
   graph.SetResults(
       {ir::Convolution(f64, kernel(DType::kF64, {3, 3, 2, 2})),
-       ir::Convolution(image, kernel(DType::kF32, {1, 1, 2, 2}), {.padding = {{-1, 0}, {0, -1}}}),
        ir::Convolution(image, kernel(DType::kF32, {2, 2, 2, 2}), {.lhs_dilation = {2, 2}}),
        ir::Convolution(sound, kernel(DType::kF32, {3, 3, 4}))});
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
+}
+
+// Room ir crops in front of these.
+TEST(Lowering, TakesWhatIsCroppedByNegativePadding) {
+  ir::Graph graph("cropped");
+  const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
+  graph.SetResults({ir::Convolution(image, ir::Splat(graph, {DType::kF32, {1, 1, 2, 2}}, 0.5),
+                                    {.padding = {{-1, 0}, {0, -1}}})});
+  ExpectSameWithAndWithout(graph, {.calls = 1});
 }
 
 // A main that returns while a program runs.

@@ -107,10 +107,18 @@ TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
   graph.SetResults(
       {ir::ReduceWindow(x, WindowReducer::kMin, {.size = {1, 2, 2, 1}}),
        ir::ReduceWindow(x, WindowReducer::kMax, {.size = {1, 1, 2, 2}}),
-       ir::ReduceWindow(x, WindowReducer::kMax,
-                        {.size = {1, 2, 2, 1}, .padding = {{0, 0}, {-1, 0}, {0, 0}, {0, 0}}}),
        ir::ReduceWindow(sound, WindowReducer::kMax, {.size = {1, 2, 1}})});
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
+}
+
+// Room ir crops in front of it.
+TEST(PoolingKernels, NegativePaddingIsACropInFront) {
+  ir::Graph graph("cropped");
+  const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");
+  graph.SetResults(
+      {ir::ReduceWindow(x, WindowReducer::kMax,
+                        {.size = {1, 2, 2, 1}, .padding = {{0, 0}, {-1, 0}, {0, 0}, {0, 0}}})});
+  ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 0});
 }
 
 }  // namespace pooling_test

@@ -107,7 +107,7 @@ TEST(Layers, OptionsThatMakeNoSenseAreRefused) {
       {Conv2DTranspose({.filters = 2, .kernel_size = 3, .output_padding = 1})(image),
        "output_padding must be at least 0 and below the stride 1, got 1"},
       {Conv2DTranspose({.filters = 2, .padding = "causal"})(image), "padding is \"valid\""},
-      {AdaptiveMaxPooling2D({.output_size = 0})(image), "output_size must be above 0"},
+      {AdaptiveMaxPooling2D({.output_size = 0})(image), "output_size must be from 1"},
       {MaxPooling3D({.pool_size = {5, 1, 1}})(volume), "the window reaches over 5 voxels"},
       {LayerNormalization({.axis = 0})(x), "axis 0 is not a feature axis"},
       {LayerNormalization({.axis = {1, -1}})(x), "axis 1, -1 is not a feature axis"},
