@@ -3,10 +3,13 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+
+#include "penstock/base/checked_size.h"
 
 namespace penstock::base {
 namespace {
@@ -33,8 +36,11 @@ int64_t BytesFor(DType dtype, int64_t elements) {
 Array Array::Uninitialized(DType dtype, Shape shape) {
   PENSTOCK_CHECK(dtype != DType::kInvalid);
   for (int64_t d : shape) PENSTOCK_CHECK(d >= 0);
+  // A size that cannot be counted does not fit into memory either.
+  const std::optional<int64_t> bytes = CheckedBytes(dtype, shape);
+  if (!bytes.has_value()) throw std::bad_alloc();
   const int64_t elements = shape.num_elements();
-  auto block = std::make_shared<Block>(BytesFor(dtype, elements));
+  auto block = std::make_shared<Block>(*bytes);
   if (dtype == DType::kString) {
     std::uninitialized_value_construct_n(static_cast<absl::string_view*>(block->memory), elements);
   }

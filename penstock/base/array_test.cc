@@ -34,6 +34,12 @@ TEST(Array, ASliceOutlivesTheArrayItCameFrom) {
   EXPECT_THAT(row.values<float>(), ElementsAre(3, 4));
 }
 
+TEST(Array, RefusesASizeThatCannotBeCounted) {
+  EXPECT_THROW(Array::Uninitialized(DType::kI64, {int64_t{1} << 61}), std::bad_alloc);
+  EXPECT_THROW(Array::Uninitialized(DType::kU8, {int64_t{1} << 40, int64_t{1} << 40}),
+               std::bad_alloc);
+}
+
 TEST(Array, EmptyExtentsAreAllowed) {
   Array a = Array::Zeros(DType::kF32, {0, 3});
   EXPECT_EQ(a.num_elements(), 0);

@@ -136,10 +136,10 @@ TEST(Exceptions, OfExhaustedMemoryAreNotTheElementsFault) {
 
 // A pool whose only thread is busy: the reader runs the function itself.
 TEST(Exceptions, ReachTheReaderThatComputesAlong) {
-  base::ThreadPool pool(1);
   std::mutex mutex;
   std::condition_variable changed;
   bool go_on = false;
+  base::ThreadPool pool(1);  // ends before what its thread waits for
   pool.Schedule([&] {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return go_on; });

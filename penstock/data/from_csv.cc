@@ -95,6 +95,22 @@ absl::Status InferFrom(LineReader& reader, CsvOptions* options) {
   return absl::OkStatus();
 }
 
+// Before anything is read with them.
+absl::Status CheckOptions(const CsvOptions& o) {
+  if (std::min({o.block_length, o.block_bytes, o.max_row_bytes, o.infer_rows}) < 1 ||
+      o.parallel_files < 0 || o.read_ahead_bytes < 0) {
+    return absl::InvalidArgumentError(kCountsAtLeastOne);
+  }
+  if (std::max(o.block_bytes, o.max_row_bytes) > kMostTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block_bytes and max_row_bytes are at most ", kMostTextBytes));
+  }
+  if (o.delimiter == '"' || o.delimiter == '\n' || o.delimiter == '\r') {
+    return absl::InvalidArgumentError("the delimiter cannot be a quote or the end of a line");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InferColumns(const std::vector<std::string>& patterns, CsvOptions* options) {
   const bool given =
       !options->columns.empty() &&
@@ -105,6 +121,7 @@ absl::Status InferColumns(const std::vector<std::string>& patterns, CsvOptions* 
     return absl::InvalidArgumentError(
         "without a header the columns must be given (.columns), at least their names");
   }
+  PENSTOCK_RETURN_IF_ERROR(CheckOptions(*options));
   const auto file_system =
       options->file_system != nullptr ? options->file_system : io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
@@ -190,18 +207,7 @@ class FromCsvStage : public Stage {
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    const CsvOptions& o = *options_;
-    if (std::min({o.block_length, o.block_bytes, o.max_row_bytes, o.infer_rows}) < 1 ||
-        o.parallel_files < 0 || o.read_ahead_bytes < 0) {
-      return absl::InvalidArgumentError(kCountsAtLeastOne);
-    }
-    if (std::max(o.block_bytes, o.max_row_bytes) > kMostTextBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("block_bytes and max_row_bytes are at most ", kMostTextBytes));
-    }
-    if (o.delimiter == '"' || o.delimiter == '\n' || o.delimiter == '\r') {
-      return absl::InvalidArgumentError("the delimiter cannot be a quote or the end of a line");
-    }
+    PENSTOCK_RETURN_IF_ERROR(CheckOptions(*options_));
     PENSTOCK_RETURN_IF_ERROR(inferred_);
     return ElementSpec{{std::string(kRow), DType::kString, {}}};
   }

@@ -142,7 +142,7 @@ const std::vector<ServiceFault>& ServiceFaults() {
       {"OtherJson", {.page = R"({"items": 5, "size": "-5", "generation": "1"})"},
        Code::kUnavailable},
       {"CutInTheHead", {.raw = "HTTP/1.1 200 OK\r\nContent-Le"}, Code::kUnavailable},
-      {"Garbage", {.raw = std::string("\x16\x03\x01\0\xff\xfe garbage\r\n\r\n", 20)},
+      {"Garbage", {.raw = std::string("\x16\x03\x01\0\xff\xfe garbage\r\n\r\n", 18)},
        Code::kUnavailable},
       {"EndlessHead", {.raw = absl::StrCat("HTTP/1.1 200 OK\r\nX: ", std::string(2 << 20, 'x'))},
        Code::kUnavailable},

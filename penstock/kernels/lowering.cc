@@ -40,7 +40,8 @@ bool HasElements(const Node& node) {
 }
 
 // The convolution that `node` is, or is a gradient of; false for what the kernels do not do: other
-// types, layouts and ranks, padding that crops, groups of the batch, holes in the input.
+// types, layouts and ranks, padding that crops the high side alone, groups of the batch, holes in
+// the input.
 bool ReadConvolution(const Node& node, Direction direction, ConvolutionShape& shape) {
   const auto ints = [&](const char* name) -> const Ints& {
     return node.attributes.Get<Ints>(name);

@@ -404,7 +404,7 @@ RandomPipelines::Result RandomPipelines::Affine(const RandomPipeline& input) {
   if (names.empty()) return std::nullopt;
   const PlainFunction function = [names](PlainElement* element) {
     for (const std::string& name : names) {
-      for (int64_t& value : (*element)[name].values) value = (value * 31 + 7) % kModulus;
+      for (int64_t& value : (*element)[name].values) value = (value % kModulus * 31 + 7) % kModulus;
     }
     return true;
   };
