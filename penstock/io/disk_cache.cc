@@ -397,11 +397,20 @@ void DiskCache::Keep(absl::string_view file, int64_t block, absl::string_view ve
   if (!part.ok()) return Fail(part.status(), write_again_at_);
   if (!part->fd.valid()) return;
   // No fsync: what a power cut leaves half written has a wrong checksum.
-  const bool kept = WriteAt(part->fd.get(), kHeaderBytes, bytes) &&
-                    WriteAt(part->fd.get(), 0, MakeHeader(file, block, version, bytes)) &&
-                    std::rename(part->path.c_str(), path.c_str()) == 0;
-  if (kept) return;
-  Fail(PosixError(errno, "write", path), write_again_at_);
+  const auto publish = [&]() -> absl::Status {
+    if (!WriteAt(part->fd.get(), kHeaderBytes, bytes) ||
+        !WriteAt(part->fd.get(), 0, MakeHeader(file, block, version, bytes))) {
+      return PosixError(errno, "write", path);
+    }
+    // A listing in MakeRoom could miss a file that is renamed meanwhile, and count too little.
+    const Lock lock(*this);
+    PENSTOCK_RETURN_IF_ERROR(lock.status());
+    if (std::rename(part->path.c_str(), path.c_str()) == 0) return absl::OkStatus();
+    return PosixError(errno, "write", path);
+  };
+  const absl::Status kept = publish();
+  if (kept.ok()) return;
+  Fail(kept, write_again_at_);
   ::unlink(part->path.c_str());
 }
 
