@@ -327,11 +327,14 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
   return RemoveFolderIfEmpty(uri);
 }
 
-// What else is in it is not ours.
+// What else is in it is not ours. That it is empty is believed when two listings say so.
 absl::Status CheckpointManager::RemoveFolderIfEmpty(const std::string& uri) {
-  const absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(uri);
-  if (!files.ok()) return IgnoreNotFound(files.status());
-  return files->empty() ? IgnoreNotFound(fs_.RemoveRecursively(uri)) : absl::OkStatus();
+  for (int look = 0; look < 2; ++look) {
+    const absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(uri);
+    if (!files.ok()) return IgnoreNotFound(files.status());
+    if (!files->empty()) return absl::OkStatus();
+  }
+  return IgnoreNotFound(fs_.RemoveRecursively(uri));
 }
 
 absl::Status CheckpointManager::RemoveNewerThan(int64_t step) {
