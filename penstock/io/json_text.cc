@@ -2,32 +2,12 @@
 
 #include "absl/strings/numbers.h"
 
+#include "penstock/base/json_nesting.h"
+
 namespace penstock::io {
-namespace {
-
-bool NestsDeeperThan(absl::string_view text, int limit) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > limit) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 nlohmann::json ParseJson(absl::string_view text) {
-  if (NestsDeeperThan(text, kMaxJsonDepth)) return nlohmann::json::value_t::discarded;
+  if (base::NestsDeeperThan(text, kMaxJsonDepth)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

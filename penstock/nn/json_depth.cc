@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_nesting.h"
+
 namespace penstock::nn {
 namespace {
 
@@ -11,27 +13,6 @@ bool IsWithin(const nlohmann::ordered_json& json, int levels) {
   if (levels == 0) return false;
   for (const auto& element : json) {
     if (!IsWithin(element, levels - 1)) return false;
-  }
-  return true;
-}
-
-// Of a text, before it is parsed: nlohmann's ordered objects copy their members, by recursion, as
-// they grow.
-bool IsWithin(absl::string_view text, int levels) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > levels) return false;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
   }
   return true;
 }
@@ -48,7 +29,8 @@ absl::Status CheckJsonDepth(const nlohmann::ordered_json& json) {
 }
 
 absl::StatusOr<nlohmann::ordered_json> ParseModelJson(absl::string_view text) {
-  if (!IsWithin(text, kMaxJsonDepth)) return TooDeep();
+  // Before parsing: nlohmann's ordered objects copy their members, by recursion, as they grow.
+  if (base::NestsDeeperThan(text, kMaxJsonDepth)) return TooDeep();
   auto json = nlohmann::ordered_json::parse(text.begin(), text.end(), nullptr,
                                             /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError("the description is not JSON");
