@@ -35,8 +35,7 @@ absl::Status StatusOfException() {
     status.SetPayload(kOutOfMemory, absl::Cord());
     return status;
   } catch (const std::exception& exception) {
-    return absl::InternalError(
-        absl::StrCat("threw ", TypeOfException(), ": ", exception.what()));
+    return absl::InternalError(absl::StrCat("threw ", TypeOfException(), ": ", exception.what()));
   } catch (...) {
     return absl::InternalError(absl::StrCat("threw a value of type ", TypeOfException()));
   }

@@ -7,12 +7,13 @@
 //   ParallelFor(pool, 0, rows, [&](int64_t i) { Decode(i); });     // returns when all are done
 //
 // Tasks must not wait for other tasks (the pool would starve), except in ParallelFor, whose caller
-// works along and so always makes progress, also from inside a task. A task must not throw; the body
-// of a ParallelFor may.
+// works along and so always makes progress, also from inside a task. A task must not throw; the
+// body of a ParallelFor may.
 //
 // The system may refuse to start a thread (limits of a container, of a user, of address space). A
 // pool then has fewer threads than asked for and says so on stderr; when not even one can be
-// started, Make returns the error. Only code that may abort (tests, examples) calls the constructor.
+// started, Make returns the error. Only code that may abort (tests, examples) calls the
+// constructor.
 #pragma once
 
 #include <condition_variable>

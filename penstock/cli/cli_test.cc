@@ -170,8 +170,8 @@ TEST_F(CliTest, TrainKnowsBeforeTheFirstStepWhatCannotWork) {
   std::ofstream(folder_ / "empty.tfrec");
   ASSERT_EQ(::mkfifo(Path("fifo.safetensors").c_str(), 0600), 0);
   const auto failed = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"train", "--data",   Path("shards/*.tfrec"), "--model",
-                                          "mlp",   "--epochs", "1"};
+    std::vector<std::string> arguments = {
+        "train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "1"};
     if (more[0] != "--csv-log") {
       arguments.insert(arguments.end(), {"--csv-log", Path("log.csv")});
     }

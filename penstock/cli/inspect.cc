@@ -139,10 +139,9 @@ class Inspect : public Command {
     save::CheckpointManager manager(*fs_, folder);
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     if (list.whole.empty() && list.damaged.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat(io::DisplayName(folder),
-                       " is a folder without checkpoints; for shards give a pattern: '",
-                       io::DisplayName(folder), "/*.tfrec'"));
+      return absl::NotFoundError(absl::StrCat(
+          io::DisplayName(folder), " is a folder without checkpoints; for shards give a pattern: '",
+          io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();
     for (const save::CheckpointInfo& c : list.whole) {

@@ -133,9 +133,7 @@ Option& Option::Excludes(const std::string& other) {
 
 Option Options::AddTarget(const std::string& names, Target variable, const std::string& help) {
   return std::visit(
-      [&](auto* target) {
-        return Known(app_->add_option(names, *target, help), FactsOf(target));
-      },
+      [&](auto* target) { return Known(app_->add_option(names, *target, help), FactsOf(target)); },
       variable);
 }
 

@@ -25,16 +25,16 @@ using Strings = std::vector<std::string>;
 // a flag; behind " with ": what has to stand beside it). An option that is not here fails the test.
 const std::map<std::string, std::pair<Strings, Strings>>& Table() {
   static const Strings device = {"--device cpu", "--cpu-devices 2", "--replicas 0"};
-  static const Strings convert = {"--out o",          "--shards 4", "--shard-size 100MB",
-                                  "--seed 1",         "--keep-order", "--threads 2",
-                                  "--overwrite",      "--skip-unreadable", "--json",
-                                  "--size 32 48",     "--quality 90"};
+  static const Strings convert = {"--out o",      "--shards 4",        "--shard-size 100MB",
+                                  "--seed 1",     "--keep-order",      "--threads 2",
+                                  "--overwrite",  "--skip-unreadable", "--json",
+                                  "--size 32 48", "--quality 90"};
   static const Strings pipeline = {
-      "--format shards", "--batch-size 8",     "--image-size 32 48", "--augment",
-      "--shuffle 0",     "--global-shuffle",   "--prefetch 0",       "--parallel-files 3",
-      "--image-feature image", "--columns a,b", "--skip-unreadable", "--seconds 0.5",
-      "--batches 3",     "--threads 2",        "--any-order",        "--seed 1",
-      "--target 100",    "--no-compare",       "--scratch s",        "--json"};
+      "--format shards",       "--batch-size 8",   "--image-size 32 48", "--augment",
+      "--shuffle 0",           "--global-shuffle", "--prefetch 0",       "--parallel-files 3",
+      "--image-feature image", "--columns a,b",    "--skip-unreadable",  "--seconds 0.5",
+      "--batches 3",           "--threads 2",      "--any-order",        "--seed 1",
+      "--target 100",          "--no-compare",     "--scratch s",        "--json"};
   static const auto with = [](Strings all, const Strings& more) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -54,13 +54,30 @@ const std::map<std::string, std::pair<Strings, Strings>>& Table() {
       {"devices", {{}, with(device, {"--json"})}},
       {"train",
        {{"--data", "d"},
-        with(device, {"--data d", "--batch-size 8", "--model mlp", "--classes 10",
-                      "--image-size 32 48", "--validation v", "--epochs 3", "--learning-rate 0.5",
-                      "--steps 100", "--steps-per-execution auto", "--steps-per-execution 16",
-                      "--policy float32", "--matmul-precision high", "--shift 0.5", "--shuffle 0",
-                      "--seed 1", "--save m.safetensors", "--checkpoints c", "--csv-log l.csv",
-                      "--tensorboard t", "--dump-hlo h", "--profile p",
-                      "--profile-steps 1-2 with --profile p", "--json"})}},
+        with(device, {"--data d",
+                      "--batch-size 8",
+                      "--model mlp",
+                      "--classes 10",
+                      "--image-size 32 48",
+                      "--validation v",
+                      "--epochs 3",
+                      "--learning-rate 0.5",
+                      "--steps 100",
+                      "--steps-per-execution auto",
+                      "--steps-per-execution 16",
+                      "--policy float32",
+                      "--matmul-precision high",
+                      "--shift 0.5",
+                      "--shuffle 0",
+                      "--seed 1",
+                      "--save m.safetensors",
+                      "--checkpoints c",
+                      "--csv-log l.csv",
+                      "--tensorboard t",
+                      "--dump-hlo h",
+                      "--profile p",
+                      "--profile-steps 1-2 with --profile p",
+                      "--json"})}},
       {"evaluate",
        {{"--model", "m", "--data", "d"},
         with(device, {"--model m", "--data d", "--batch-size 8", "--json"})}},
@@ -132,8 +149,15 @@ TEST(AllOptionsOfAllCommands, EveryNumberHasARangeAndIsHeldToIt) {
       }
       EXPECT_EQ(Error(option, absl::StrCat(least)), "");
       EXPECT_EQ(Error(option, absl::StrCat(most)), "");
-      Strings wrong = {"x", "", "1x", "1.5", "-1x", "nan", "999999999999999999999999",
-                       "-999999999999999999999999", "1e3"};
+      Strings wrong = {"x",
+                       "",
+                       "1x",
+                       "1.5",
+                       "-1x",
+                       "nan",
+                       "999999999999999999999999",
+                       "-999999999999999999999999",
+                       "1e3"};
       if (option.bytes) wrong.resize(2);  // "1.5" and "1e3" are other errors of its own
       if (least > 0) wrong.push_back("0");
       if (least >= 0) wrong.push_back("-1");
@@ -162,10 +186,10 @@ TEST(AllOptionsOfAllCommands, AnErrorNamesTheOptionTheValueAndTheRange) {
   EXPECT_THAT(
       std::string(CheckArguments({"train", "--data", "d", "--epochs", "-5"}).message()),
       AllOf(HasSubstr("--epochs"), HasSubstr("'-5' is not a whole number from 1 to 1000000")));
-  EXPECT_THAT(std::string(CheckArguments({"train", "--data", "d", "--seed",
-                                          "123456789012345678901234"})
-                              .message()),
-              HasSubstr("from 0 to 18446744073709551615"));
+  EXPECT_THAT(
+      std::string(
+          CheckArguments({"train", "--data", "d", "--seed", "123456789012345678901234"}).message()),
+      HasSubstr("from 0 to 18446744073709551615"));
   EXPECT_THAT(
       std::string(CheckArguments({"train", "--data", "d", "--learning-rate", "0"}).message()),
       HasSubstr("'0' is not a number above 0 and up to"));

@@ -29,9 +29,9 @@ void DeviceOptions::Describe(Options& options) {
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
   if (cpu_devices > 0 && replicas > cpu_devices) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--replicas ", replicas, " needs as many devices, and --cpu-devices is ",
-                     cpu_devices, "; raise it, or leave it out"));
+    return absl::InvalidArgumentError(absl::StrCat("--replicas ", replicas,
+                                                   " needs as many devices, and --cpu-devices is ",
+                                                   cpu_devices, "; raise it, or leave it out"));
   }
   const int devices = cpu_devices > 0 ? cpu_devices : std::max(1, replicas);
   return runtime::OpenClient({.device = device, .cpu_devices = devices, .dump_hlo = dump_hlo});
@@ -82,9 +82,9 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
     PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
     if (!block.records.empty()) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there are no records in ", all.empty() ? "no files" : all[0],
-      all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there are no records in ", all.empty() ? "no files" : all[0],
+                   all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files) {
@@ -124,9 +124,9 @@ absl::StatusOr<ImageShape> InputShape(const nn::Network& network) {
                      network.inputs()[0].type.ToString()));
   }
   if (constexpr int64_t kMost = 65500; shape.dim(1) > kMost || shape.dim(2) > kMost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model takes images of ", shape.dim(1), " x ", shape.dim(2),
-                     "; the largest are ", kMost, " x ", kMost));
+    return absl::InvalidArgumentError(absl::StrCat("the model takes images of ", shape.dim(1),
+                                                   " x ", shape.dim(2), "; the largest are ", kMost,
+                                                   " x ", kMost));
   }
   return ImageShape{static_cast<int>(shape.dim(1)), static_cast<int>(shape.dim(2)),
                     static_cast<int>(shape.dim(3))};

@@ -14,8 +14,8 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training_setup.h"
-#include "penstock/keras/keras.h"
 #include "penstock/io/write_check.h"
+#include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
 #include "penstock/save/save.h"
 
@@ -66,8 +66,7 @@ class Train : public Command {
     options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
         .Between(0, 1)
         .ShowDefault();
-    options
-        .Add("--shuffle", shuffle_, "Images in the shuffle buffer; 0: the order of the shards")
+    options.Add("--shuffle", shuffle_, "Images in the shuffle buffer; 0: the order of the shards")
         .Range(0, uint64_t{1} << 40)
         .ShowDefault();
     options.Add("--seed", seed_, "Of weights, order and augmentation").AnySeed().ShowDefault();
@@ -207,8 +206,8 @@ class Train : public Command {
     const std::string fate =
         rescued.ok() ? absl::StrCat("the trained model is in ", rescue)
                      : absl::StrCat("nor could it be saved as ", rescue, ": ", rescued.message());
-    return absl::Status(status.code(), absl::StrCat("saving the model failed: ", status.message(),
-                                                    "; ", fate));
+    return absl::Status(status.code(),
+                        absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }
 
   absl::StatusOr<std::optional<train::ProfileOptions>> Profile() const {

@@ -87,8 +87,7 @@ TEST(Cache, KeepsErrorsOfElementsInTheirPlaces) {
   const std::vector<std::string> failed = {"source:0 Map bad", "source:5 Map bad",
                                            "source:6 Map bad", "source:13 Map bad",
                                            "source:19 Map bad"};
-  const auto good =
-      testing::PrintedRows({1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18});
+  const auto good = testing::PrintedRows({1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18});
   for (int pass = 0; pass < 3; ++pass) {
     skipped.clear();
     const auto rows = ReadAll(cached.IgnoreErrors(), {.on_skipped = on_skipped});

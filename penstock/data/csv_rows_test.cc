@@ -108,8 +108,7 @@ class PlainParser {
 
 // Rows that FromCsv gives, in their order; `skipped` gets the lines of the others.
 std::vector<std::vector<std::string>> ReadRows(const std::string& text, char delimiter,
-                                               int64_t block_bytes,
-                                               std::vector<int64_t>* skipped) {
+                                               int64_t block_bytes, std::vector<int64_t>* skipped) {
   const auto fs = io::MakeMemoryFileSystem();
   PENSTOCK_CHECK_OK(io::WriteFile(*fs, "memory://d/x.csv", text));
   const CsvOptions options = {
@@ -173,11 +172,12 @@ TEST(CsvRows, AreThoseOfAPlainParserForAnyText) {
     }
     good += static_cast<int64_t>(rows.size());
     bad += static_cast<int64_t>(failed.size());
-    for (const int64_t block : {int64_t{1}, 1 + static_cast<int64_t>(random.Below(20)),
-                                int64_t{1} << 20}) {
+    for (const int64_t block :
+         {int64_t{1}, 1 + static_cast<int64_t>(random.Below(20)), int64_t{1} << 20}) {
       std::vector<int64_t> skipped;
       ASSERT_EQ(ReadRows(text, delimiter, block, &skipped), rows)
-          << "blocks of " << block << " bytes of:\n" << text;
+          << "blocks of " << block << " bytes of:\n"
+          << text;
       ASSERT_EQ(skipped, failed) << "blocks of " << block << " bytes of:\n" << text;
     }
   }

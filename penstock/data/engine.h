@@ -146,8 +146,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  int active_ = 0;        // jobs and drivers inside
-  std::deque<Job> jobs_;  // to compute
+  int active_ = 0;           // jobs and drivers inside
+  std::deque<Job> jobs_;     // to compute
   absl::Status job_status_;  // of the first job that threw
   bool reader_waits_ = false;
   Rows output_;

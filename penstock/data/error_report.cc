@@ -43,8 +43,8 @@ class ReportFile {
   absl::Status Write(absl::string_view line) {
     std::lock_guard lock(mutex_);
     while (!line.empty()) {
-      const ssize_t n = io::RetryInterrupted(
-          [&] { return ::write(file_.get(), line.data(), line.size()); });
+      const ssize_t n =
+          io::RetryInterrupted([&] { return ::write(file_.get(), line.data(), line.size()); });
       if (n <= 0) return Failed("cannot be written");
       line.remove_prefix(static_cast<size_t>(n));
     }

@@ -55,14 +55,13 @@ Dataset FilterThat(const Dataset& dataset, Throw what) {
 }
 
 Dataset ScanThat(const Dataset& dataset, Throw what) {
-  return dataset.Scan(
-      {{"n", Array::Scalar<int64_t>(0)}},
-      [what](const NamedArrays& in, NamedArrays*, NamedArrays* out) {
-        if (X(in) == 17) what();
-        *out = in;
-        return absl::OkStatus();
-      },
-      {.reads = {"x"}});
+  return dataset.Scan({{"n", Array::Scalar<int64_t>(0)}},
+                      [what](const NamedArrays& in, NamedArrays*, NamedArrays* out) {
+                        if (X(in) == 17) what();
+                        *out = in;
+                        return absl::OkStatus();
+                      },
+                      {.reads = {"x"}});
 }
 
 absl::StatusOr<Dataset> OneRow(const NamedArrays& in) {
@@ -180,10 +179,9 @@ TEST(Exceptions, OfAGeneratorNameItAndItsElement) {
 
 TEST(Exceptions, OfOnSkippedEndTheIterator) {
   const Dataset dataset = MapThat(TestSource({.rows = 100}), ThrowRuntimeError).IgnoreErrors();
-  const auto rows =
-      ReadAll(dataset, {.on_skipped = [](const SkippedElement&) -> absl::Status {
-        throw std::runtime_error("no log");
-      }});
+  const auto rows = ReadAll(dataset, {.on_skipped = [](const SkippedElement&) -> absl::Status {
+                              throw std::runtime_error("no log");
+                            }});
   EXPECT_EQ(rows.status(),
             absl::InternalError("IteratorOptions.on_skipped: threw std::runtime_error: no log"));
 }

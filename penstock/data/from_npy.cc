@@ -338,10 +338,9 @@ class FromNpyStage : public Stage {
 
   absl::string_view name() const override { return "FromNpy"; }
   std::string Parameters() const override {
-    return absl::StrCat(io::DisplayName(uri_),
-                        options_.access == NpyAccess::kStream ? ", a block at a time" : "",
-                        options_.select.empty() ? "" : ", select ",
-                        absl::StrJoin(options_.select, ", "));
+    return absl::StrCat(
+        io::DisplayName(uri_), options_.access == NpyAccess::kStream ? ", a block at a time" : "",
+        options_.select.empty() ? "" : ", select ", absl::StrJoin(options_.select, ", "));
   }
   int io_threads() const override { return 1; }
 

@@ -122,8 +122,7 @@ TEST_F(FromNpyTest, RefusesTwoArraysOfOneName) {
     PENSTOCK_CHECK_OK(io::WriteFile(*fs_, Path("two.npz"), bytes));
     for (NpyAccess access : {NpyAccess::kAuto, NpyAccess::kLoad, NpyAccess::kStream}) {
       for (const std::vector<std::string>& select : {std::vector<std::string>{}, {"x"}}) {
-        const Dataset two =
-            Dataset::FromNpy(Path("two.npz"), {.access = access, .select = select});
+        const Dataset two = Dataset::FromNpy(Path("two.npz"), {.access = access, .select = select});
         EXPECT_EQ(two.status().code(), absl::StatusCode::kDataLoss) << two.status();
         EXPECT_THAT(std::string(two.status().message()), HasSubstr("'x'"));
       }

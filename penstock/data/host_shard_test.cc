@@ -269,8 +269,10 @@ TEST(HostShard, RefusesShapesThatDependOnTheRowsOfAMachine) {
     out->Set("list", base::Array::Zeros(base::DType::kF32, {in[0].second.item<int64_t>() % 7}));
     return absl::OkStatus();
   };
-  const Dataset lists = TestSource({.rows = 24}).Map(
-      list, {.reads = {"x"}, .makes = {{"list", base::DType::kF32, {-1}}}, .drops = {"s", "v"}});
+  const Dataset lists =
+      TestSource({.rows = 24})
+          .Map(list,
+               {.reads = {"x"}, .makes = {{"list", base::DType::kF32, {-1}}}, .drops = {"s", "v"}});
   const auto refusal = [](const Dataset& dataset) {
     return std::string(dataset.MakeIterator({.seed = 1, .host = {2, 0}}).status().message());
   };
@@ -279,8 +281,8 @@ TEST(HostShard, RefusesShapesThatDependOnTheRowsOfAMachine) {
     return absl::OkStatus();
   };
   const Dataset ragged = lists.Batch(12, {.ragged = {"list"}});
-  EXPECT_THAT(refusal(lists.PaddedBatch(12)), AllOf(HasSubstr("list: float32[?,?]"),
-                                                    HasSubstr("padded_shapes")));
+  EXPECT_THAT(refusal(lists.PaddedBatch(12)),
+              AllOf(HasSubstr("list: float32[?,?]"), HasSubstr("padded_shapes")));
   EXPECT_THAT(refusal(lists.PaddedBatch(12).Repeat().Prefetch(2)), HasSubstr("padded_shapes"));
   EXPECT_THAT(refusal(lists.Batch(12)), HasSubstr("list: float32[?,?]"));
   EXPECT_THAT(refusal(ragged), HasSubstr("in place of .ragged"));

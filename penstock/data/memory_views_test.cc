@@ -121,8 +121,8 @@ TEST(MemoryViews, AShuffleOfViewsIsRefusedAsOneOfElements) {
   for (const Dataset& dataset : datasets) {
     SCOPED_TRACE(dataset.ToString());
     const auto before = held->peak();
-    const Result got = Read(dataset.Shuffle(1'000'000), *held,
-                            {.seed = 1, .memory_bytes = 8 * kMiB});
+    const Result got =
+        Read(dataset.Shuffle(1'000'000), *held, {.seed = 1, .memory_bytes = 8 * kMiB});
     EXPECT_EQ(got.status.code(), absl::StatusCode::kResourceExhausted) << got.status;
     EXPECT_LE(std::max(before, held->peak()), 10 * kMiB);
     EXPECT_EQ(held->bytes(), 0);

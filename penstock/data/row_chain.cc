@@ -245,9 +245,8 @@ RowChain::RowChain(const ElementSpec& source) {
   std::vector<int> values;
   for (int i = 0; i < source.size(); ++i) {
     values.push_back(i);
-    values_.push_back({.spec = source[i],
-                       .source = i,
-                       .points_into_source = source[i].dtype == DType::kString});
+    values_.push_back(
+        {.spec = source[i], .source = i, .points_into_source = source[i].dtype == DType::kString});
   }
   SetOutput(source, std::move(values));
 }
@@ -283,9 +282,8 @@ absl::Status RowChain::Add(const RowStage& stage, const ElementSpec& output,
     }
     values.push_back(static_cast<int>(values_.size()));
     link.makes.push_back(values.back());
-    values_.push_back(
-        {.spec = output[i],
-         .points_into_source = reads_source && output[i].dtype == DType::kString});
+    values_.push_back({.spec = output[i],
+                       .points_into_source = reads_source && output[i].dtype == DType::kString});
   }
   links_.push_back(std::move(link));
   SetOutput(output, std::move(values));
@@ -503,8 +501,7 @@ void RowGroup::Compute(int64_t begin, int64_t end) {
 }
 
 void RowGroup::FailWhole(int64_t row, const absl::Status& status, absl::string_view stage) {
-  absl::Status failure =
-      base::WithContext(status, absl::StrCat(rows_->OriginOf(row), ": ", stage));
+  absl::Status failure = base::WithContext(status, absl::StrCat(rows_->OriginOf(row), ": ", stage));
   std::lock_guard lock(mutex_);
   failures_.emplace_back(row, std::move(failure));
 }

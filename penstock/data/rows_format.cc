@@ -283,8 +283,8 @@ absl::Status ParseError(absl::string_view bytes, absl::Status* error) {
     return absl::DataLossError(
         absl::StrCat("the error of an element is corrupt at byte ", reader.at()));
   }
-  *error = OfOneElement(absl::Status(static_cast<absl::StatusCode>(code), texts[2]), texts[0],
-                        texts[1]);
+  *error =
+      OfOneElement(absl::Status(static_cast<absl::StatusCode>(code), texts[2]), texts[0], texts[1]);
   return absl::OkStatus();
 }
 

@@ -92,14 +92,19 @@ const std::vector<NamedStage> kStages = {
     {"Batch and Unbatch", [](const Dataset& d) { return d.Batch(4).Unbatch(); }},
     {"Rebatch", [](const Dataset& d) { return d.Batch(6).Rebatch(3); }},
     {"Window", [](const Dataset& d) { return d.Window(4, {.shift = 2, .drop_remainder = true}); }},
-    {"Zip", [](const Dataset& d) { return Dataset::Zip({d, d}, {.prefixes = {"", "b"}}); }},
+    {"Zip",
+     [](const Dataset& d) {
+       return Dataset::Zip({d, d}, {.prefixes = {"", "b"}});
+     }},
     {"Map", AddColumn},
-    {"Filter",
-     [](const Dataset& d) { return d.Filter([](const NamedArrays&) { return true; }); }},
+    {"Filter", [](const Dataset& d) { return d.Filter([](const NamedArrays&) { return true; }); }},
     {"Enumerate", [](const Dataset& d) { return d.Enumerate(0, {.column = "n"}); }},
     {"Prefetch", [](const Dataset& d) { return d.Prefetch(3); }},
     {"Shard", [](const Dataset& d) { return d.Shard(2, 1); }},
-    {"Sample", [](const Dataset& d) { return Dataset::Sample({d, d}, {}, {.seed = 4}); }},
+    {"Sample",
+     [](const Dataset& d) {
+       return Dataset::Sample({d, d}, {}, {.seed = 4});
+     }},
     {"Concatenate", [](const Dataset& d) { return d.Concatenate(d); }},
     {"FlatMap", [](const Dataset& d) {
        return d.FlatMap([](const NamedArrays& in) -> absl::StatusOr<Dataset> {
@@ -143,8 +148,8 @@ TEST(SharedMemory, OfACacheIsNotWrittenTo) {
 }
 
 TEST(SharedMemory, OfAFolderOrAFileIsNotWrittenTo) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/shared_memory_",
-                                          absl::Hex(base::EntropySeed()));
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/shared_memory_", absl::Hex(base::EntropySeed()));
   const Dataset source = TestSource({.rows = 24});
   const auto once = ReadAndOverwrite(source);
   const Dataset cache = source.Cache(folder + "/cache");

@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileS
 struct StoredRows {
   ElementSpec spec;
   std::vector<std::string> files;  // in order
-  int64_t elements = 0;  // those that are errors included
+  int64_t elements = 0;            // those that are errors included
 };
 // NotFound: nothing, or nothing whole.
 absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string& kind,

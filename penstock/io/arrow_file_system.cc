@@ -118,8 +118,8 @@ class ArrowOutputStream : public OutputStream {
   absl::Status Close() override {
     if (status_.ok()) status_ = Send();
     PENSTOCK_RETURN_IF_ERROR(status_);
-    status_ = absl::FailedPreconditionError(
-        absl::StrCat("'", DisplayUri(uri_), "' was closed before"));
+    status_ =
+        absl::FailedPreconditionError(absl::StrCat("'", DisplayUri(uri_), "' was closed before"));
     const auto wait = WaitFor("publish", uri_);
     const std::shared_ptr<arrow::io::OutputStream> stream = std::move(stream_);
     return FromArrow(stream->Close(), "publish", uri_);

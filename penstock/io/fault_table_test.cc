@@ -139,17 +139,22 @@ const std::vector<ServiceFault>& ServiceFaults() {
       {"Status204", {.raw = "HTTP/1.1 204 No Content\r\n\r\n"}, Code::kUnavailable},
       {"Page", {.page = kPage}, Code::kUnavailable},
       {"NestedJson", {.page = std::string(500000, '[')}, Code::kUnavailable},
-      {"OtherJson", {.page = R"({"items": 5, "size": "-5", "generation": "1"})"},
+      {"OtherJson",
+       {.page = R"({"items": 5, "size": "-5", "generation": "1"})"},
        Code::kUnavailable},
       {"CutInTheHead", {.raw = "HTTP/1.1 200 OK\r\nContent-Le"}, Code::kUnavailable},
-      {"Garbage", {.raw = std::string("\x16\x03\x01\0\xff\xfe garbage\r\n\r\n", 18)},
+      {"Garbage",
+       {.raw = std::string("\x16\x03\x01\0\xff\xfe garbage\r\n\r\n", 18)},
        Code::kUnavailable},
-      {"EndlessHead", {.raw = absl::StrCat("HTTP/1.1 200 OK\r\nX: ", std::string(2 << 20, 'x'))},
+      {"EndlessHead",
+       {.raw = absl::StrCat("HTTP/1.1 200 OK\r\nX: ", std::string(2 << 20, 'x'))},
        Code::kUnavailable},
       {"EndlessPage", {.page = std::string(100000, 'x'), .endless = true}, Code::kUnavailable},
-      {"EndlessError", {.status = 503, .page = std::string(100000, 'x'), .endless = true},
+      {"EndlessError",
+       {.status = 503, .page = std::string(100000, 'x'), .endless = true},
        Code::kUnavailable},
-      {"EndlessNotFound", {.status = 404, .page = std::string(100000, 'x'), .endless = true},
+      {"EndlessNotFound",
+       {.status = 404, .page = std::string(100000, 'x'), .endless = true},
        Code::kUnavailable},
       {"Silence", {.cut_after = 0, .then = Fault::kHang}, Code::kUnavailable},
       {"CutInTheBody", {.cut_after = 1000}, Code::kUnavailable, true, true},
@@ -270,8 +275,8 @@ TEST_P(NotFoundTable, IsWhatTheServiceItselfSaysTwice) {
 // Even in the words of the service, while its listing has the file.
 TEST_P(NotFoundTable, IsNotWhatTheListingContradicts) {
   gcs_.SetScript([](const Request& r) { return r.is_list ? Fault{} : Status(404); });
-  const bool lists = absl::StrContains(operation().name, "List") ||
-                     absl::StrContains(operation().name, "Glob");
+  const bool lists =
+      absl::StrContains(operation().name, "List") || absl::StrContains(operation().name, "Glob");
   const absl::Status status = Run(gcs_.Uri("d/file"));
   if (lists) {
     EXPECT_OK(status);
@@ -290,9 +295,9 @@ TEST_P(NotFoundTable, IsNotARefusedPortOrANameThatDoesNotResolve) {
   for (const std::string& host : {std::string("127.0.0.1:1"), std::string(64, 'a') + ".x"}) {
     const double began = clock_.Seconds();
     (void)Reports();
-    EXPECT_THAT(Run(absl::StrCat("gs://anonymous@bucket/d/file?scheme=http&endpoint_override=",
-                                 host)),
-                IsStatus(Code::kUnavailable, "did not answer"));
+    EXPECT_THAT(
+        Run(absl::StrCat("gs://anonymous@bucket/d/file?scheme=http&endpoint_override=", host)),
+        IsStatus(Code::kUnavailable, "did not answer"));
     EXPECT_NEAR(clock_.Seconds() - began, 60, 1);
     EXPECT_FALSE(Reports().empty());
   }
@@ -356,11 +361,11 @@ class S3Faults : public testing::Test {
   static std::string Good(absl::string_view question) {
     const std::string size = absl::StrCat(Content().size());
     if (absl::StrContains(question, "list-type=2")) {
-      return CannedHttp("200 OK",
-                        absl::StrContains(question, "prefix=e")
-                            ? std::string("<ListBucketResult></ListBucketResult>")
-                            : absl::StrCat("<ListBucketResult><Contents><Key>d/file</Key><Size>",
-                                           size, "</Size></Contents></ListBucketResult>"));
+      return CannedHttp(
+          "200 OK", absl::StrContains(question, "prefix=e")
+                        ? std::string("<ListBucketResult></ListBucketResult>")
+                        : absl::StrCat("<ListBucketResult><Contents><Key>d/file</Key><Size>", size,
+                                       "</Size></Contents></ListBucketResult>"));
     }
     if (!absl::StrContains(question, "/d/file")) {
       return absl::StartsWith(question, "HEAD") ? CannedHttp("404 Not Found", "")
@@ -372,8 +377,8 @@ class S3Faults : public testing::Test {
     }
     int64_t begin = 0, last = 0;
     const size_t at = question.find("range: bytes=");
-    const std::pair<absl::string_view, absl::string_view> range = absl::StrSplit(
-        question.substr(at + 13, question.find("\r\n", at) - at - 13), '-');
+    const std::pair<absl::string_view, absl::string_view> range =
+        absl::StrSplit(question.substr(at + 13, question.find("\r\n", at) - at - 13), '-');
     if (!absl::SimpleAtoi(range.first, &begin) || !absl::SimpleAtoi(range.second, &last)) {
       return CannedHttp("400 Bad", "");
     }
@@ -439,8 +444,7 @@ TEST_F(S3Faults, AreClearErrorsWhenTheyStay) {
       {CannedHttp("404 Not Found", kPage), Code::kUnavailable, Code::kUnavailable},
       {CannedHttp("403 Forbidden", kPage), Code::kUnavailable, Code::kPermissionDenied},
       {Xml("403 Forbidden", "AccessDenied"), Code::kPermissionDenied, Code::kPermissionDenied},
-      {Xml("403 Forbidden", "InvalidAccessKeyId"), Code::kUnauthenticated,
-       Code::kPermissionDenied},
+      {Xml("403 Forbidden", "InvalidAccessKeyId"), Code::kUnauthenticated, Code::kPermissionDenied},
       {Xml("400 Bad Request", "ExpiredToken"), Code::kUnauthenticated, Code::kUnauthenticated},
       {Xml("404 Not Found", "NoSuchBucket"), Code::kNotFound, Code::kNotFound},
   };
@@ -450,8 +454,7 @@ TEST_F(S3Faults, AreClearErrorsWhenTheyStay) {
     for (size_t i = 0; i < all.size(); ++i) {
       const absl::string_view name = Operations()[i].name;
       const bool begins_with_head = name == "ReadRange" || name == "Stat";
-      EXPECT_THAT(all[i],
-                  IsStatus(begins_with_head ? fault.head_code : fault.code, "s3://bucket"))
+      EXPECT_THAT(all[i], IsStatus(begins_with_head ? fault.head_code : fault.code, "s3://bucket"))
           << name;
       EXPECT_THAT(std::string(all[i].message()), testing::Not(testing::HasSubstr("hush")));
     }
@@ -583,8 +586,8 @@ TEST_F(CredentialFaults, OfS3AreMetWithTheKeysThatTheFileHasNow) {
   ::setenv("AWS_SHARED_CREDENTIALS_FILE", file.c_str(), 1);
   const std::string expired = CannedHttp(
       "400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>expired</Message></Error>");
-  const std::string text = CannedHttp("206 Partial Content", "text",
-                                      "ETag: \"e\"\r\nContent-Range: bytes 0-3/4\r\n");
+  const std::string text =
+      CannedHttp("206 Partial Content", "text", "ETag: \"e\"\r\nContent-Range: bytes 0-3/4\r\n");
   const CannedServer server({text, expired, text});
   const auto fs = MakeS3FileSystem(MakeMemoryFileSystem(), {.http = Http()});
   const std::string uri = absl::StrCat("s3://bucket/x?scheme=http&region=eu-west-1",

@@ -112,8 +112,7 @@ class InputStream {
   virtual std::string version() const { return ""; }
 
  protected:
-  explicit InputStream(std::string uri)
-      : full_uri_(std::move(uri)), uri_(DisplayName(full_uri_)) {}
+  explicit InputStream(std::string uri) : full_uri_(std::move(uri)), uri_(DisplayName(full_uri_)) {}
 
  private:
   std::string full_uri_;

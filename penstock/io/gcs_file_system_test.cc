@@ -379,8 +379,7 @@ TEST_F(GcsReads, SaysThatThereIsNoRightAndAsksOnce) {
     const size_t before = gcs_.requests().size();
     for (const absl::Status& error : {fs_->OpenInput(gcs_.Uri("file")).status(),
                                       fs_->OpenRandomAccess(gcs_.Uri("file")).status()}) {
-      EXPECT_THAT(error,
-                  IsStatus(code, absl::StrCat("cannot open 'gs://bucket/file': ", text)));
+      EXPECT_THAT(error, IsStatus(code, absl::StrCat("cannot open 'gs://bucket/file': ", text)));
       EXPECT_THAT(error, IsStatus(code, "gcloud auth"));
       EXPECT_THAT(error, IsStatus(code, "as the script says"));
     }

@@ -98,8 +98,8 @@ std::optional<StoredObject> GcsReader::Found(const Uri& uri, const HttpAnswer& a
   const auto generation = JsonCount(json, "generation");
   if (!size || !generation) return std::nullopt;
   StoredObject object{.uri = uri, .version = absl::StrCat(*generation), .size = *size};
-  if (absl::Time updated; absl::ParseTime(absl::RFC3339_full, JsonString(json, "updated"), &updated,
-                                          nullptr)) {
+  if (absl::Time updated;
+      absl::ParseTime(absl::RFC3339_full, JsonString(json, "updated"), &updated, nullptr)) {
     object.modified_unix_seconds = absl::ToDoubleSeconds(updated - absl::UnixEpoch());
   }
   return object;

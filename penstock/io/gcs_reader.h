@@ -32,7 +32,7 @@ class GcsReader : public ObjectReader {
   std::optional<ObjectPage> Listed(const Uri& prefix, const HttpAnswer& answer) override;
   absl::StatusOr<std::string> Authorization();
 
-  const std::string url_;  // of the server
+  const std::string url_;                             // of the server
   const std::shared_ptr<HttpAuthorizer> authorizer_;  // null: anonymous
 };
 

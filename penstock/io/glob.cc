@@ -301,9 +301,9 @@ absl::StatusOr<std::vector<FileInfo>> OneFile(FileSystem& fs, absl::string_view 
   const bool wants_folder = name == JoinPath(name, "");
   if (!info.is_directory && wants_folder) return IsAFileError(name);
   if (info.is_directory && !wants_folder) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("'", DisplayName(name), "' is a folder; the files in it are '",
-                     DisplayName(JoinPath(name, "*")), "'"));
+    return absl::FailedPreconditionError(absl::StrCat("'", DisplayName(name),
+                                                      "' is a folder; the files in it are '",
+                                                      DisplayName(JoinPath(name, "*")), "'"));
   }
   info.uri = std::string(name);
   return std::vector<FileInfo>{std::move(info)};

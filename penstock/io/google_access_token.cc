@@ -157,11 +157,10 @@ absl::StatusOr<std::unique_ptr<GoogleAccessToken>> GoogleAccessToken::FromDefaul
                                             JsonString(json, "private_key_id"), std::move(key));
   }
   if (type == "authorized_user") {
-    const std::string form =
-        absl::StrCat("grant_type=refresh_token&client_id=",
-                     FormEncode(JsonString(json, "client_id")),
-                     "&client_secret=", FormEncode(JsonString(json, "client_secret")),
-                     "&refresh_token=", FormEncode(JsonString(json, "refresh_token")));
+    const std::string form = absl::StrCat(
+        "grant_type=refresh_token&client_id=", FormEncode(JsonString(json, "client_id")),
+        "&client_secret=", FormEncode(JsonString(json, "client_secret")),
+        "&refresh_token=", FormEncode(JsonString(json, "refresh_token")));
     return std::make_unique<AuthorizedUser>(
         std::move(http), JsonString(json, "token_uri", "https://oauth2.googleapis.com/token"),
         form);

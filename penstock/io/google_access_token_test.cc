@@ -144,10 +144,8 @@ TEST_F(GoogleAccessTokens, SayWhyThereIsNone) {
   const CannedServer revoked(CannedHttp(
       "400 Bad Request", R"({"error": "invalid_grant", "error_description": "was revoked"})"));
   ASSERT_OK_AND_ASSIGN(auto tokens, Make(User(revoked)));
-  EXPECT_THAT(tokens->Authorization(),
-              IsStatus(absl::StatusCode::kUnauthenticated, "was revoked"));
-  EXPECT_THAT(tokens->Authorization(),
-              IsStatus(absl::StatusCode::kUnauthenticated, "gcloud auth"));
+  EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnauthenticated, "was revoked"));
+  EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnauthenticated, "gcloud auth"));
   const CannedServer busy(CannedHttp("503 Busy", "{}"));
   ASSERT_OK_AND_ASSIGN(tokens, Make(User(busy)));
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));

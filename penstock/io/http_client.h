@@ -46,16 +46,16 @@ struct HttpAnswer {
     kCancelled,   // by the caller, or because the client is being destroyed
   };
   End end = End::kBroken;
-  int status = 0;                  // 206; 0 when none arrived
-  std::string error = {};          // of the connection
-  std::string body = {};           // of errors, and where there is no on_body; see kMaxBody
-  int64_t length = -1;             // Content-Length; -1 when there is none
-  int64_t generation = 0;          // x-goog-generation; 0 when there is none
-  std::string etag = {};           // with its quotes
-  std::string bucket_region = {};  // x-amz-bucket-region
-  std::string request_id = {};     // x-guploader-uploadid or x-amz-request-id: the service's own
+  int status = 0;                    // 206; 0 when none arrived
+  std::string error = {};            // of the connection
+  std::string body = {};             // of errors, and where there is no on_body; see kMaxBody
+  int64_t length = -1;               // Content-Length; -1 when there is none
+  int64_t generation = 0;            // x-goog-generation; 0 when there is none
+  std::string etag = {};             // with its quotes
+  std::string bucket_region = {};    // x-amz-bucket-region
+  std::string request_id = {};       // x-guploader-uploadid or x-amz-request-id: the service's own
   double modified_unix_seconds = 0;  // Last-Modified; 0 when there is none
-  int64_t range_begin = -1;        // Content-Range: bytes begin-last/total; -1 when there is none
+  int64_t range_begin = -1;          // Content-Range: bytes begin-last/total; -1 when there is none
   int64_t range_total = -1;
   double retry_after_seconds = 0;  // Retry-After, a number or a date; 0 when there is none
   double first_byte_seconds = 0;   // from the request's last byte to the answer's first

@@ -98,9 +98,8 @@ TEST(HttpClient, TakesNoAnswerForWholeThatIsCutOffAnywhere) {
 
 TEST(HttpClient, KeepsTheBeginningOfAnErrorAndDoesNotWaitForTheRest) {
   // Says that 3 GiB follow, and leaves the connection open.
-  const CannedServer server(
-      absl::StrCat("HTTP/1.1 404 Not Found\r\nContent-Length: 3221225472\r\n\r\n",
-                   std::string(1 << 20, 'x')));
+  const CannedServer server(absl::StrCat(
+      "HTTP/1.1 404 Not Found\r\nContent-Length: 3221225472\r\n\r\n", std::string(1 << 20, 'x')));
   const HttpAnswer answer = HttpClient().Fetch({.url = Url(server)});
   EXPECT_EQ(answer.end, End::kWhole);
   EXPECT_EQ(answer.status, 404);
@@ -109,8 +108,8 @@ TEST(HttpClient, KeepsTheBeginningOfAnErrorAndDoesNotWaitForTheRest) {
 
 TEST(HttpClient, EndsAnswersWithoutEnd) {
   HttpClient http;
-  const CannedServer body(absl::StrCat("HTTP/1.1 200 OK\r\n\r\n",
-                                       std::string(HttpClient::kMaxBody + 1, 'x')));
+  const CannedServer body(
+      absl::StrCat("HTTP/1.1 200 OK\r\n\r\n", std::string(HttpClient::kMaxBody + 1, 'x')));
   const HttpAnswer answer = http.Fetch({.url = Url(body)});
   EXPECT_EQ(answer.end, End::kBroken);
   EXPECT_THAT(answer.error, testing::HasSubstr("does not end"));
@@ -141,14 +140,14 @@ TEST(HttpClient, GoesOnAfterANameThatDoesNotResolve) {
 TEST(HttpClient, ReadsADateAsRetryAfter) {
   base::FakeClock clock;  // 2023-11-14 22:13:20 UTC
   HttpClient http({.threads = 1, .clock = &clock});
-  for (const auto& [value, seconds] : std::vector<std::pair<std::string, double>>{
-           {"Tue, 14 Nov 2023 22:14:00 GMT", 40},
-           {"Tue, 14 Nov 2023 22:13:00 GMT", 0},
-           {"120", 120},
-           {"-1e300", 0},
-           {"inf", 0},
-           {"nan", 0},
-           {"soon", 0}}) {
+  for (const auto& [value, seconds] :
+       std::vector<std::pair<std::string, double>>{{"Tue, 14 Nov 2023 22:14:00 GMT", 40},
+                                                   {"Tue, 14 Nov 2023 22:13:00 GMT", 0},
+                                                   {"120", 120},
+                                                   {"-1e300", 0},
+                                                   {"inf", 0},
+                                                   {"nan", 0},
+                                                   {"soon", 0}}) {
     const CannedServer server(
         CannedHttp("503 Busy", "", absl::StrCat("Retry-After: ", value, "\r\n")));
     EXPECT_EQ(http.Fetch({.url = Url(server)}).retry_after_seconds, seconds) << value;

@@ -27,10 +27,10 @@ namespace penstock::io {
 
 struct ObjectFileSystemOptions {
   HttpClientOptions http = {};
-  int64_t read_ahead_bytes = 256 << 20;              // of all streams together
-  int64_t stream_read_ahead_bytes = 64 << 20;        // of one stream
+  int64_t read_ahead_bytes = 256 << 20;             // of all streams together
+  int64_t stream_read_ahead_bytes = 64 << 20;       // of one stream
   double retry_limit_seconds = kRetryLimitSeconds;  // s3://; a URI of gs:// has an option for it
-  uint64_t seed = base::EntropySeed();               // of the jitter of retries
+  uint64_t seed = base::EntropySeed();              // of the jitter of retries
   std::string s3_region_url = "https://s3.amazonaws.com";  // tells the regions of buckets
 };
 

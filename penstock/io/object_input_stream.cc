@@ -194,7 +194,7 @@ class ObjectInputStream : public InputStream {
   ReadWindow window_;
   absl::Status status_;
   bool reauthorized_ = false;  // since bytes came last
-  int64_t next_ = 0;  // the first byte not asked for
+  int64_t next_ = 0;           // the first byte not asked for
   std::deque<std::shared_ptr<Piece>> pieces_;
   int64_t charged_ = 0;         // the sizes of pieces_
   int64_t taken_of_first_ = 0;  // bytes of pieces_.front() that the reader has

@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t bar = std::min(bytes.find('|'), bytes.size());
   const absl::string_view prefix = bytes.substr(0, bar);
   const absl::string_view body = bytes.substr(std::min(bar + 1, bytes.size()));
-  for (const auto& page : {penstock::io::ParseGcsListing(body, prefix),
-                           penstock::io::ParseS3Listing(body, prefix)}) {
+  for (const auto& page :
+       {penstock::io::ParseGcsListing(body, prefix), penstock::io::ParseS3Listing(body, prefix)}) {
     if (!page) continue;
     for (const ObjectPage::Object& object : page->objects) {
       PENSTOCK_CHECK(!object.path.empty() && absl::StartsWith(object.path, prefix));

@@ -44,18 +44,28 @@ TEST(GcsListing, IsNothingElse) {
   const auto item = [](absl::string_view fields) {
     return absl::StrCat(R"({"items": [{)", fields, "}]}");
   };
-  for (const std::string& body :
-       {std::string(), std::string("<html>log in</html>"), std::string("[]"), std::string("5"),
-        std::string(R"({"items": 5})"), std::string(R"({"items": {"x": {}}})"),
-        std::string(R"({"prefixes": [""]})"), std::string(R"({"prefixes": ["d/"]})"),
-        std::string(R"({"prefixes": ["d/e"]})"), std::string(R"({"prefixes": [5]})"),
-        std::string(R"({"prefixes": ["e/"]})"), std::string(R"({"nextPageToken": 7})"),
-        item(R"("name": "d/a", "size": "-5", "generation": "1")"),
-        item(R"("name": "d/a", "size": 5, "generation": "1")"),
-        item(R"("name": "d/a", "size": "5")"), item(R"("size": "5", "generation": "1")"),
-        item(R"("name": "e/a", "size": "5", "generation": "1")"), Nested(100), Nested(500000),
-        std::string(1000000, '['), std::string(R"({"items": [{"name": "d/a", "size")"),
-        std::string("{\"items\": [{\"name\": \"\xff\"}]}")}) {
+  for (const std::string& body : {std::string(),
+                                  std::string("<html>log in</html>"),
+                                  std::string("[]"),
+                                  std::string("5"),
+                                  std::string(R"({"items": 5})"),
+                                  std::string(R"({"items": {"x": {}}})"),
+                                  std::string(R"({"prefixes": [""]})"),
+                                  std::string(R"({"prefixes": ["d/"]})"),
+                                  std::string(R"({"prefixes": ["d/e"]})"),
+                                  std::string(R"({"prefixes": [5]})"),
+                                  std::string(R"({"prefixes": ["e/"]})"),
+                                  std::string(R"({"nextPageToken": 7})"),
+                                  item(R"("name": "d/a", "size": "-5", "generation": "1")"),
+                                  item(R"("name": "d/a", "size": 5, "generation": "1")"),
+                                  item(R"("name": "d/a", "size": "5")"),
+                                  item(R"("size": "5", "generation": "1")"),
+                                  item(R"("name": "e/a", "size": "5", "generation": "1")"),
+                                  Nested(100),
+                                  Nested(500000),
+                                  std::string(1000000, '['),
+                                  std::string(R"({"items": [{"name": "d/a", "size")"),
+                                  std::string("{\"items\": [{\"name\": \"\xff\"}]}")}) {
     EXPECT_FALSE(ParseGcsListing(body, "d/")) << body.substr(0, 100);
   }
 }
@@ -99,8 +109,8 @@ TEST(S3Listing, IsNothingElse) {
         ParseS3Listing(absl::StrCat("<ListBucketResult>", inside, "</ListBucketResult>"), "d/"))
         << inside;
   }
-  for (const char* body : {"", "<html>log in</html>", "<ListBucketResult>",
-                           "<Error><Code>SlowDown</Code></Error>"}) {
+  for (const char* body :
+       {"", "<html>log in</html>", "<ListBucketResult>", "<Error><Code>SlowDown</Code></Error>"}) {
     EXPECT_FALSE(ParseS3Listing(body, "")) << body;
   }
 }

@@ -83,8 +83,8 @@ bool IsForeign(const HttpAnswer& answer, const ObjectService& service, bool is_h
 
 // As a failed attempt, for messages and for the retry.
 HttpAnswer AsForeign(HttpAnswer answer, absl::string_view why) {
-  answer.error = absl::StrCat(DescribeEnd(answer), ", ", why,
-                              "; is something between here and the service?");
+  answer.error =
+      absl::StrCat(DescribeEnd(answer), ", ", why, "; is something between here and the service?");
   answer.end = End::kForeign;
   return answer;
 }
@@ -252,7 +252,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   int64_t filled_ = 0;
   int64_t attempt_began_at_ = 0;  // of `filled_`
   int attempts_ = 0;
-  bool checked_ = false;  // this attempt
+  bool checked_ = false;       // this attempt
   std::string not_the_range_;  // why this attempt's answer is not that of the service
   std::string authorization_;  // sent by this attempt
   absl::Status status_;
@@ -300,10 +300,10 @@ absl::StatusOr<T> ObjectReader::Ask(HttpRetry& retry, double delay, absl::string
     }
     const std::optional<double> next = retry.NextDelay(answer);
     if (!next) {
-      return ServiceError(absl::StatusCode::kUnavailable,
-                          absl::StrCat(WhatTheServiceSaid(answer, service_), "; attempt ",
-                                       retry.attempts()),
-                          doing, uri);
+      return ServiceError(
+          absl::StatusCode::kUnavailable,
+          absl::StrCat(WhatTheServiceSaid(answer, service_), "; attempt ", retry.attempts()), doing,
+          uri);
     }
     delay = *next;
   }
@@ -322,8 +322,9 @@ absl::StatusOr<StoredObject> ObjectReader::Find(const Uri& uri) {
     if (is_believed) return found;
     const HttpAnswer doubted = {
         .end = End::kForeign,
-        .error = "HTTP status 404, which the service's listing does not confirm; is something "
-                 "between here and the service?"};
+        .error =
+            "HTTP status 404, which the service's listing does not confirm; is something "
+            "between here and the service?"};
     const std::optional<double> next = retry.NextDelay(doubted);
     if (!next) {
       return ServiceError(absl::StatusCode::kUnavailable, DescribeEnd(doubted), kDoing, uri);

@@ -52,8 +52,7 @@ class S3FileSystem : public ObjectFileSystem {
     PENSTOCK_ASSIGN_OR_RETURN(S3Server server, ServerOf(uri, credentials.region, *http));
     auto keys = std::make_shared<AwsKeys>(uri, std::move(credentials), http->clock());
     return std::make_shared<S3Reader>(std::move(http), std::move(server), std::move(keys),
-                                      options_.retry_limit_seconds,
-                                      SeedOf(uri));
+                                      options_.retry_limit_seconds, SeedOf(uri));
   }
 
   absl::StatusOr<S3Server> ServerOf(const Uri& uri, std::string region, HttpClient& http) {
@@ -86,8 +85,7 @@ class S3FileSystem : public ObjectFileSystem {
   // does not exist has none, and any region then says so.
   absl::StatusOr<std::string> AskForRegion(const Uri& uri, HttpClient& http) {
     const std::string doing = absl::StrCat("ask for the region of 's3://", uri.bucket, "'");
-    HttpRetry retry(http, options_.retry_limit_seconds,
-                    SeedOf(uri), doing);
+    HttpRetry retry(http, options_.retry_limit_seconds, SeedOf(uri), doing);
     double delay = 0;
     for (;;) {
       HttpAnswer answer =
@@ -106,10 +104,10 @@ class S3FileSystem : public ObjectFileSystem {
       const std::optional<double> next =
           IsWorthRetrying(answer) ? retry.NextDelay(answer) : std::nullopt;
       if (!next) {
-        return absl::UnavailableError(
-            absl::StrCat("cannot ", doing, ": ", DescribeEnd(answer), "; attempt ",
-                         retry.attempts(), "; check the network, or name it by AWS_REGION or the "
-                         "option region"));
+        return absl::UnavailableError(absl::StrCat(
+            "cannot ", doing, ": ", DescribeEnd(answer), "; attempt ", retry.attempts(),
+            "; check the network, or name it by AWS_REGION or the "
+            "option region"));
       }
       delay = *next;
     }

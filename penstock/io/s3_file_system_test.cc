@@ -77,16 +77,15 @@ class S3Questions : public testing::Test {
   }
 
   base::FakeClock clock_;
-  const std::shared_ptr<FileSystem> fs_ =
-      MakeS3FileSystem(MakeMemoryFileSystem(),
-                       {.http = {.threads = 1,
-                                 .clock = &clock_,
-                                 .before_wait = [this](const HttpClientOptions::Wait& wait) {
-                                   if (wait.active == 0 && std::isfinite(wait.seconds) &&
-                                       wait.seconds > 0) {
-                                     clock_.Advance(wait.seconds);
-                                   }
-                                 }}});
+  const std::shared_ptr<FileSystem> fs_ = MakeS3FileSystem(
+      MakeMemoryFileSystem(),
+      {.http = {.threads = 1,
+                .clock = &clock_,
+                .before_wait = [this](const HttpClientOptions::Wait& wait) {
+                  if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
+                    clock_.Advance(wait.seconds);
+                  }
+                }}});
 };
 
 TEST_F(S3Questions, OpenAndReadASmallFileSignedAtOnce) {

@@ -30,8 +30,8 @@ bool IsS3Error(const HttpAnswer& answer) {
 bool RefusesS3Key(const HttpAnswer& answer) {
   const std::string code = S3CodeOf(answer);
   return answer.status == 401 || (answer.status == 400 && answer.body.empty()) ||
-         code == "ExpiredToken" || code == "InvalidToken" ||
-         code == "TokenRefreshRequired" || code == "InvalidAccessKeyId";
+         code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired" ||
+         code == "InvalidAccessKeyId";
 }
 
 bool PassesAtS3(const HttpAnswer& answer) {
@@ -66,8 +66,8 @@ class S3Reader::Signer {
                      "/", PercentEncode(uri.path, /*keep_slashes=*/true));
     const std::string host =
         server_.bucket_in_host ? absl::StrCat(uri.bucket, ".", server_.host) : server_.host;
-    HttpRequest request{.url = absl::StrCat(server_.scheme, "://", host, path,
-                                            query.empty() ? "" : "?", query)};
+    HttpRequest request{
+        .url = absl::StrCat(server_.scheme, "://", host, path, query.empty() ? "" : "?", query)};
     request.head = absl::string_view(method) == "HEAD";
     const std::optional<AwsKey> key = keys_->Get();
     if (!key) {
@@ -142,8 +142,8 @@ absl::StatusOr<HttpRequest> S3Reader::ListRequest(const Uri& prefix, bool all_le
   bucket.path.clear();
   const std::string query = absl::StrCat(
       page.empty() ? "" : absl::StrCat("continuation-token=", PercentEncode(page), "&"),
-      all_levels ? "" : "delimiter=%2F&", "encoding-type=url&list-type=2&prefix=",
-      PercentEncode(prefix.path));
+      all_levels ? "" : "delimiter=%2F&",
+      "encoding-type=url&list-type=2&prefix=", PercentEncode(prefix.path));
   return signer_->Make(bucket, "GET", {}, query);
 }
 

@@ -98,8 +98,7 @@ absl::StatusOr<Uri> ParseBucketUri(absl::string_view text, std::string scheme,
     return Malformed(text, absl::StrCat("names no bucket; write ", uri.scheme, "://BUCKET/NAME"));
   }
   if (absl::StrContains(uri.bucket, ":")) {
-    return Malformed(text,
-                     "has a ':' in its bucket; a '/' in a secret before '@' is written %2F");
+    return Malformed(text, "has a ':' in its bucket; a '/' in a secret before '@' is written %2F");
   }
   if (uri.bucket.find_first_of("?*[") != std::string::npos) {
     return Malformed(text, absl::StrCat("has the bucket '", uri.bucket,

@@ -21,9 +21,7 @@ class WriteCheck : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  size_t Entries() const {
-    return std::distance(std::filesystem::directory_iterator(folder_), {});
-  }
+  size_t Entries() const { return std::distance(std::filesystem::directory_iterator(folder_), {}); }
   static std::string Bytes(const std::string& path) {
     std::ostringstream out;
     out << std::ifstream(path, std::ios::binary).rdbuf();

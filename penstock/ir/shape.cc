@@ -438,8 +438,9 @@ Value ExpandDims(Value x, int64_t axis) {
     return Value();
   }
   if (x.rank() == base::kMaxRank) {
-    x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
-        "expand_dims: ", x.type().ToString(), " has ", base::kMaxRank, " axes, which is the most")));
+    x.graph()->Fail(
+        absl::InvalidArgumentError(absl::StrCat("expand_dims: ", x.type().ToString(), " has ",
+                                                base::kMaxRank, " axes, which is the most")));
     return Value();
   }
   std::vector<int64_t> dims = ListOf(x.shape());

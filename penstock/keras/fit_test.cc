@@ -237,10 +237,11 @@ TEST(ModelCheckpoint, KeepsTheBestOfAMetricThatRisesWithoutAnAccuracyInItsName) 
   const Array x = Numbers(8, -3.5);
   Array y = x.Clone();
   for (int i = 0; i < 8; ++i) y.mutable_data<float>()[i] = i < 4 ? 0 : 1;
-  const auto set = LambdaCallback({.on_epoch_begin = [](train::Run& run, const train::Position& at) {
-    const float weight = at.epoch == 0 ? 1.0f : -1.0f;
-    return run.SetWeights({{"w/kernel", Array::Of<float>({1, 1}, {weight})}});
-  }});
+  const auto set =
+      LambdaCallback({.on_epoch_begin = [](train::Run& run, const train::Position& at) {
+        const float weight = at.epoch == 0 ? 1.0f : -1.0f;
+        return run.SetWeights({{"w/kernel", Array::Of<float>({1, 1}, {weight})}});
+      }});
   const auto history = model.Fit(
       x, y,
       {.epochs = 5,
@@ -268,8 +269,8 @@ TEST(ModelCheckpoint, WhatCannotWorkIsAnErrorBeforeTheFirstStep) {
   const Array x = Numbers(4, 0);
   const std::string folder = ::testing::TempDir() + "/mc_" + std::to_string(base::EntropySeed());
   int steps = 0;
-  const auto count = LambdaCallback(
-      {.on_train_batch_end = [&](train::Run&, const train::Position&, const Logs&) {
+  const auto count =
+      LambdaCallback({.on_train_batch_end = [&](train::Run&, const train::Position&, const Logs&) {
         ++steps;
         return absl::OkStatus();
       }});
@@ -346,11 +347,10 @@ TEST(Save, CustomLossesAndMetricsComeBackWhenTheyAreGiven) {
   EXPECT_THAT(Message(Model::Load(file, {.client = client}).status()),
               AllOf(HasSubstr("the loss 'mse' is a function of the program"),
                     HasSubstr("LoadOptions.custom_losses")));
-  EXPECT_THAT(
-      Message(Model::Load(file, {.client = client, .custom_losses = {loss}}).status()),
-      AllOf(HasSubstr("the metric 'twice'"), HasSubstr("LoadOptions.custom_metrics")));
-  auto loaded = Model::Load(
-      file, {.client = client, .custom_losses = {loss}, .custom_metrics = {metric}});
+  EXPECT_THAT(Message(Model::Load(file, {.client = client, .custom_losses = {loss}}).status()),
+              AllOf(HasSubstr("the metric 'twice'"), HasSubstr("LoadOptions.custom_metrics")));
+  auto loaded =
+      Model::Load(file, {.client = client, .custom_losses = {loss}, .custom_metrics = {metric}});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const auto logs = loaded->Evaluate(Numbers(4, 0), Numbers(4, 3));
   ASSERT_TRUE(logs.ok()) << logs.status();

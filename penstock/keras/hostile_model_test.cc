@@ -97,10 +97,10 @@ TEST_F(HostileModel, SizesThatCannotBeCountedAreRefused) {
 
 // Gigabytes are described, a few bytes are there.
 TEST_F(HostileModel, ShapesAreComparedWithTheTensorsBeforeValuesAreDrawn) {
-  EXPECT_THAT(ErrorOfLayer("Dense", {{"units", 1 << 30}}),
-              HasSubstr("want a variable 'l/kernel', f32[8,1073741824]; the file has float32[8,2]"));
-  EXPECT_THAT(ErrorOfLayer("BatchNormalization", Json::object()),
-              HasSubstr("'l/gamma'"));
+  EXPECT_THAT(
+      ErrorOfLayer("Dense", {{"units", 1 << 30}}),
+      HasSubstr("want a variable 'l/kernel', f32[8,1073741824]; the file has float32[8,2]"));
+  EXPECT_THAT(ErrorOfLayer("BatchNormalization", Json::object()), HasSubstr("'l/gamma'"));
 }
 
 TEST_F(HostileModel, ReferencesThatAreNoLayersAreRefused) {
@@ -145,8 +145,8 @@ TEST_F(HostileModel, NestingWithoutEndIsRefused) {
 }
 
 TEST_F(HostileModel, WhatIsNoDescriptionIsAnError) {
-  for (const char* text : {"", "{", "[]", "null", "1", "\"x\"", "{\"version\":\"1\"}",
-                           "{\"version\":4294967297}"}) {
+  for (const char* text :
+       {"", "{", "[]", "null", "1", "\"x\"", "{\"version\":\"1\"}", "{\"version\":4294967297}"}) {
     EXPECT_NE(LoadError(text), "") << text;
   }
   for (const char* key : {"network", "targets", "optimizer", "version"}) {

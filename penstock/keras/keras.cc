@@ -162,8 +162,7 @@ absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json,
 }
 
 absl::StatusOr<nn::Loss> LossFromJson(const Json& json, const std::vector<nn::Loss>& custom) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<nn::Loss> loss,
-                            CustomByName(json, custom, "loss"));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<nn::Loss> loss, CustomByName(json, custom, "loss"));
   if (!loss.has_value()) return nn::Loss::FromJson(json);
   return loss->WithReduction(json.at("config").at("reduction").get<std::string>());
 }
@@ -191,8 +190,7 @@ absl::Status TargetsFromJson(const Json& description, const nn::Network& network
   for (size_t i = 0; i < targets.size(); ++i) {
     const Json& target = targets[i];
     const std::string& name = network.outputs()[i].name;
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss,
-                              LossFromJson(target.at("loss"), load.custom_losses));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, LossFromJson(target.at("loss"), load.custom_losses));
     losses.emplace_back(std::move(loss));
     options.loss_weights[name] = target.value("weight", 1.0);
     PENSTOCK_ASSIGN_OR_RETURN(options.output_metrics[name],
@@ -476,9 +474,8 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
     const Array* array = weights.Find(variable.name);
     if (array != nullptr && array->shape() == variable.type.shape) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "the layers in this file want a variable '", variable.name, "', ",
-        variable.type.ToString(), "; the file ",
-        array == nullptr ? "has none of that name" : "has " + array->TypeString()));
+        "the layers in this file want a variable '", variable.name, "', ", variable.type.ToString(),
+        "; the file ", array == nullptr ? "has none of that name" : "has " + array->TypeString()));
   }
   return absl::OkStatus();
 }
@@ -499,9 +496,9 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
   const Json& description = *parsed;
   try {
     if (const Json& version = description.at("version"); version != kFormatVersion) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          uri, " is of version ", version.dump(), " of the format; this program knows ",
-          kFormatVersion));
+      return absl::InvalidArgumentError(absl::StrCat(uri, " is of version ", version.dump(),
+                                                     " of the format; this program knows ",
+                                                     kFormatVersion));
     }
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
                                                                          &options.custom_layers));

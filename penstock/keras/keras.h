@@ -311,8 +311,8 @@ class Model {
   absl::Status SetWeights(const base::NamedArrays& weights);
 
   // One safetensors file: the weights by name, and in its metadata the layers and what Compile was
-  // told, as JSON. Any file system; the file appears whole or not at all. Of losses and metrics that
-  // are functions of the program the file holds the names: Load needs them again
+  // told, as JSON. Any file system; the file appears whole or not at all. Of losses and metrics
+  // that are functions of the program the file holds the names: Load needs them again
   // (LoadOptions.custom_losses, custom_metrics).
   absl::Status Save(absl::string_view uri) const;
   // Whether Save can describe this model: a Lambda layer has no description.

@@ -95,9 +95,8 @@ class ModelCheckpointCallback : public Callback {
       best_ = *value;
     }
     PENSTOCK_ASSIGN_OR_RETURN(const std::string path,
-                              Filled(options_.filepath, at.epoch, [&](absl::string_view name) {
-                                return logs.Get(name);
-                              }));
+                              Filled(options_.filepath, at.epoch,
+                                     [&](absl::string_view name) { return logs.Get(name); }));
     return options_.save_weights_only ? model_.SaveWeights(path) : model_.Save(path);
   }
 
@@ -157,8 +156,7 @@ class ModelCheckpointCallback : public Callback {
       absl::StrAppend(&path, rest.substr(0, open));
       if (open == absl::string_view::npos) return path;
       if (close == absl::string_view::npos || close < open) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the '{' in ", filepath, " is not closed"));
+        return absl::InvalidArgumentError(absl::StrCat("the '{' in ", filepath, " is not closed"));
       }
       const absl::string_view field = rest.substr(open + 1, close - open - 1);
       const size_t colon = field.find(':');

@@ -355,9 +355,9 @@ bool HasColumnOfPadding(const ConvolutionShape& s) {
 }
 
 // Whether this is one of the bf16 gradients that oneDNN 2.6 gets wrong, without an error: numbers
-// of memory that nothing has written, or other sums. Found by some 80,000 random shapes beside plain
-// loops, for each direction in f32 and bf16: every wrong result was within these regions, which
-// hold correct results, too.
+// of memory that nothing has written, or other sums. Found by some 80,000 random shapes beside
+// plain loops, for each direction in f32 and bf16: every wrong result was within these regions,
+// which hold correct results, too.
 bool IsMiscomputed(const ConvolutionShape& s, absl::string_view implementation) {
   if (s.dtype != base::DType::kBF16) return false;
   switch (s.direction) {

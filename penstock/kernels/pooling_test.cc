@@ -104,10 +104,9 @@ TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
   ir::Graph graph("left");
   const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");
   const Value sound = graph.Parameter({DType::kF32, {2, 6, 8}}, "sound");
-  graph.SetResults(
-      {ir::ReduceWindow(x, WindowReducer::kMin, {.size = {1, 2, 2, 1}}),
-       ir::ReduceWindow(x, WindowReducer::kMax, {.size = {1, 1, 2, 2}}),
-       ir::ReduceWindow(sound, WindowReducer::kMax, {.size = {1, 2, 1}})});
+  graph.SetResults({ir::ReduceWindow(x, WindowReducer::kMin, {.size = {1, 2, 2, 1}}),
+                    ir::ReduceWindow(x, WindowReducer::kMax, {.size = {1, 1, 2, 2}}),
+                    ir::ReduceWindow(sound, WindowReducer::kMax, {.size = {1, 2, 1}})});
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 

@@ -272,8 +272,8 @@ struct GroupNormalizationLayer : LayerOf<GroupNormalizationOptions> {
                                    " channels of ", x.type().ToString(), ", or be -1"));
     }
     if (x.rank() == base::kMaxRank) {
-      return ctx.Fail(absl::StrCat("takes up to ", base::kMaxRank - 1, " axes, got ",
-                                   x.type().ToString()));
+      return ctx.Fail(
+          absl::StrCat("takes up to ", base::kMaxRank - 1, " axes, got ", x.type().ToString()));
     }
     // [.., channels, ..] as [.., groups, channels / groups, ..], and the learned vectors alike.
     std::vector<int64_t> split(x.shape().begin(), x.shape().end());

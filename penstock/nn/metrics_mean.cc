@@ -414,8 +414,7 @@ Metric ConcordanceCorrelation(const CorrelationOptions& options) {
 }
 Metric Mean() { return Metric(std::make_shared<MeanOfPredictions>()); }
 Metric Sum() { return Metric(std::make_shared<SumOfPredictions>()); }
-Metric CustomMean(absl::string_view name,
-                  std::function<Value(Value y_true, Value y_pred)> function,
+Metric CustomMean(absl::string_view name, std::function<Value(Value y_true, Value y_pred)> function,
                   MetricDirection direction) {
   const Loss loss = CustomLoss(name, std::move(function));
   return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name(), direction));

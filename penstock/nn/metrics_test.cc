@@ -104,15 +104,14 @@ TEST(Metrics, EveryMetricOfTheTableHasKerassDirection) {
             "one_hot_io_u",
             "one_hot_mean_io_u",
             "binary_io_u"},
-      unknown{"mean",           "sum",
-              "true_positives", "true_negatives",
-              "false_positives", "false_negatives"};
+      unknown{"mean",           "sum", "true_positives", "true_negatives", "false_positives",
+              "false_negatives"};
   EXPECT_EQ(falls.size() + rises.size() + unknown.size(), Metric::Names().size());
   for (const std::string& name : Metric::Names()) {
     ASSERT_EQ(falls.count(name) + rises.count(name) + unknown.count(name), 1u) << name;
     const MetricDirection wanted = falls.count(name) > 0   ? MetricDirection::kDown
-                             : rises.count(name) > 0 ? MetricDirection::kUp
-                                                     : MetricDirection::kUnknown;
+                                   : rises.count(name) > 0 ? MetricDirection::kUp
+                                                           : MetricDirection::kUnknown;
     EXPECT_EQ(Metric::FromName(name)->Named("loss_of_accuracy").direction(), wanted) << name;
   }
 }
@@ -125,10 +124,9 @@ TEST(Metrics, FunctionsOfTheUserHaveTheDirectionTheyAreGiven) {
   EXPECT_EQ(MeanOfLoss(Huber()).direction(), MetricDirection::kDown);
   EXPECT_EQ(Metric::FromName("huber")->direction(), MetricDirection::kDown);
   // A file must not give back the built-in metric of that name.
-  EXPECT_THAT(std::string(Metric::FromJson(CustomMean("accuracy", function).ToJson())
-                              .status()
-                              .message()),
-              HasSubstr("the metric 'accuracy' is a function of the program that saved it"));
+  EXPECT_THAT(
+      std::string(Metric::FromJson(CustomMean("accuracy", function).ToJson()).status().message()),
+      HasSubstr("the metric 'accuracy' is a function of the program that saved it"));
   EXPECT_THAT(
       std::string(Loss::FromJson(CustomLoss("hinge", function).ToJson()).status().message()),
       HasSubstr("the loss 'hinge' is a function of the program that saved it"));

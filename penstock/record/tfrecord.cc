@@ -125,8 +125,8 @@ absl::Status CheckReaderOptions(const TfRecordReaderOptions& options, absl::stri
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      uri, ": cannot read records from offset ", options.begin, " to ", options.end, " in blocks of ",
-      options.block_bytes, " bytes, of at most ", options.max_record_bytes,
+      uri, ": cannot read records from offset ", options.begin, " to ", options.end,
+      " in blocks of ", options.block_bytes, " bytes, of at most ", options.max_record_bytes,
       " bytes each, the first with number ", options.first_index));
 }
 

@@ -77,10 +77,9 @@ CheckpointManager::~CheckpointManager() = default;
 absl::Status CheckpointManager::CheckOptions() const {
   if (folder_.empty()) return absl::InvalidArgumentError("the folder of checkpoints has no name");
   if (options_.keep >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::DisplayName(folder_),
-                   ": keep is the number of checkpoints that stay, at least 1; got ",
-                   options_.keep));
+  return absl::InvalidArgumentError(absl::StrCat(
+      io::DisplayName(folder_), ": keep is the number of checkpoints that stay, at least 1; got ",
+      options_.keep));
 }
 
 absl::StatusOr<CheckpointScan> CheckpointManager::Look() {
@@ -152,8 +151,7 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
   }
   if (found) return restored;
   if (restored.skipped.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(io::DisplayName(folder_), ": there is no checkpoint"));
+    return absl::NotFoundError(absl::StrCat(io::DisplayName(folder_), ": there is no checkpoint"));
   }
   std::string reasons;
   for (const DamagedCheckpoint& skipped : restored.skipped) {
@@ -174,18 +172,18 @@ absl::Status CheckpointManager::CheckMayPublish(const CheckpointScan& scan, int6
   }
   const StepEntry* same = scan.Find(step);
   if (same != nullptr && same->linked) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        io::DisplayName(StepFolder(folder_, step)),
-        ": is a symbolic link, and no checkpoint is written through a "
-        "link; replace it by a copy of what it points to"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(io::DisplayName(StepFolder(folder_, step)),
+                     ": is a symbolic link, and no checkpoint is written through a "
+                     "link; replace it by a copy of what it points to"));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckpointManager::Publish(const Manifest& manifest) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::string text, WriteManifest(manifest));
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(
-      fs_, io::JoinPath(StepFolder(folder_, manifest.step), kManifestName), text));
+  PENSTOCK_RETURN_IF_ERROR(
+      io::WriteFile(fs_, io::JoinPath(StepFolder(folder_, manifest.step), kManifestName), text));
   unreadable_.erase(manifest.step);
   last_ = std::make_unique<Manifest>(manifest);
   return absl::OkStatus();
@@ -215,9 +213,8 @@ absl::StatusOr<Saved> CheckpointManager::CleanUpAfter(const Manifest& manifest) 
 absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.step;
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step ", step, " is negative"));
-  Manifest manifest{.step = step,
-                    .score = FiniteOrNone(checkpoint.score),
-                    .state = checkpoint.state};
+  Manifest manifest{
+      .step = step, .score = FiniteOrNone(checkpoint.score), .state = checkpoint.state};
   PENSTOCK_RETURN_IF_ERROR(WriteManifest(manifest).status());
   PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Look());
   PENSTOCK_RETURN_IF_ERROR(CheckMayPublish(before, step));
@@ -225,10 +222,9 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   absl::Status cleanup = RemoveUnfinished(before);
 
   const std::string uri = StepFolder(folder_, step), name = NewStateName();
-  absl::StatusOr<ManifestFile> file =
-      WriteArrays(fs_, uri, name,
-                  {.arrays = checkpoint.arrays,
-                   .metadata = {{"penstock.step", absl::StrCat(step)}}});
+  absl::StatusOr<ManifestFile> file = WriteArrays(
+      fs_, uri, name,
+      {.arrays = checkpoint.arrays, .metadata = {{"penstock.step", absl::StrCat(step)}}});
   if (file.ok() && options_.verify_by_reading) {
     const absl::Status verified = VerifyByReading(fs_, io::JoinPath(uri, name), *file);
     if (!verified.ok()) file = verified;
@@ -248,9 +244,9 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
 absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string state,
                                                   std::optional<double> score) {
   if (last_ == nullptr || last_->step != step) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        io::DisplayName(folder_), ": the checkpoint of step ", step,
-        " is not the last one that was saved or read"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(io::DisplayName(folder_), ": the checkpoint of step ", step,
+                     " is not the last one that was saved or read"));
   }
   Manifest manifest = *last_;
   manifest.state = std::move(state);
@@ -313,9 +309,9 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
     // Without its arrays a manifest would look like corruption.
     PENSTOCK_ASSIGN_OR_RETURN(const bool still, IsListed(fs_, uri, kManifestName));
     if (still) {
-      return absl::UnavailableError(absl::StrCat(
-          io::DisplayName(io::JoinPath(uri, kManifestName)),
-          ": removing it had no effect; nothing else was removed"));
+      return absl::UnavailableError(
+          absl::StrCat(io::DisplayName(io::JoinPath(uri, kManifestName)),
+                       ": removing it had no effect; nothing else was removed"));
     }
   }
   for (const ManifestFile& file : entry.manifest.files) {

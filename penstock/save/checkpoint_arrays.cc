@@ -98,8 +98,8 @@ absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view f
   const std::string uri = io::JoinPath(folder_uri, name);
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> out, fs.Create(uri));
   SummingStream summing(*out);
-  PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(summing, weights),
-                                             io::DisplayName(uri)));
+  PENSTOCK_RETURN_IF_ERROR(
+      base::WithContext(WriteSafetensors(summing, weights), io::DisplayName(uri)));
   PENSTOCK_RETURN_IF_ERROR(summing.Close());
   PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo written, fs.Stat(uri));
   if (written.size != summing.bytes()) {

@@ -57,11 +57,9 @@ std::shared_ptr<io::FileSystem> MakeStore(bool with_left_overs) {
   for (int64_t step : {100, 200}) EXPECT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
   if (!with_left_overs) return fs;
   for (const char* folder : {"step-00000050", "step-00000200", "step-00000300"}) {
-    EXPECT_TRUE(
-        io::WriteFile(*fs, absl::StrCat(kFolder, "/", folder, "/", kState), "half").ok());
+    EXPECT_TRUE(io::WriteFile(*fs, absl::StrCat(kFolder, "/", folder, "/", kState), "half").ok());
   }
-  EXPECT_TRUE(
-      io::WriteFile(*fs, absl::StrCat(kFolder, "/step-00000150/notes.txt"), "mine").ok());
+  EXPECT_TRUE(io::WriteFile(*fs, absl::StrCat(kFolder, "/step-00000150/notes.txt"), "mine").ok());
   return fs;
 }
 
@@ -150,9 +148,8 @@ void ExpectNewestOrError(const absl::StatusOr<Restored>& restored, const Fault& 
 }
 
 class CheckpointFaults : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Folders, CheckpointFaults, testing::Bool(), [](const auto& info) {
-  return info.param ? "WithLeftOvers" : "Clean";
-});
+INSTANTIATE_TEST_SUITE_P(Folders, CheckpointFaults, testing::Bool(),
+                         [](const auto& info) { return info.param ? "WithLeftOvers" : "Clean"; });
 
 TEST_P(CheckpointFaults, ReadingNeverFallsBackSilently) {
   const auto read = [&](auto& fs, auto& inner, const Fault& fault) {

@@ -47,10 +47,9 @@ bool IsSymbolicLink(absl::string_view uri) {
 }
 
 absl::Status Contradiction(absl::string_view uri, absl::string_view found) {
-  return absl::UnavailableError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": its folder lists it, but opening it says that it does not exist (", found,
-                   "); the store's answers contradict one another, try again"));
+  return absl::UnavailableError(absl::StrCat(
+      io::DisplayName(uri), ": its folder lists it, but opening it says that it does not exist (",
+      found, "); the store's answers contradict one another, try again"));
 }
 
 absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri, int64_t step) {
@@ -220,9 +219,9 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
     }
     if (!look.contradiction.ok()) return look.contradiction;
     if (seen && look.entries.empty()) {
-      return absl::UnavailableError(absl::StrCat(
-          io::DisplayName(folder),
-          ": its checkpoints disappeared while they were looked at; try again"));
+      return absl::UnavailableError(
+          absl::StrCat(io::DisplayName(folder),
+                       ": its checkpoints disappeared while they were looked at; try again"));
     }
     for (StepEntry& entry : look.entries) {
       if (entry.kind != StepEntry::Kind::kWhole || !unreadable.contains(entry.step)) continue;
@@ -232,10 +231,10 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
     return CheckpointScan{.entries = std::move(look.entries)};
   }
   if (!last->contradiction.ok()) return last->contradiction;
-  return absl::UnavailableError(absl::StrCat(
-      io::DisplayName(folder), ": ", kMostLooks,
-      " looks at the checkpoints in it found different ones each time; ",
-      "either another process is writing there, or the store is failing"));
+  return absl::UnavailableError(
+      absl::StrCat(io::DisplayName(folder), ": ", kMostLooks,
+                   " looks at the checkpoints in it found different ones each time; ",
+                   "either another process is writing there, or the store is failing"));
 }
 
 absl::StatusOr<bool> IsListed(io::FileSystem& fs, const std::string& folder_uri,
@@ -246,8 +245,7 @@ absl::StatusOr<bool> IsListed(io::FileSystem& fs, const std::string& folder_uri,
   return Lists(*files, name);
 }
 
-absl::StatusOr<Manifest> ReadManifest(io::FileSystem& fs, const std::string& folder,
-                                      int64_t step) {
+absl::StatusOr<Manifest> ReadManifest(io::FileSystem& fs, const std::string& folder, int64_t step) {
   const std::string folder_uri = StepFolder(folder, step);
   const std::string uri = io::JoinPath(folder_uri, kManifestName);
   absl::StatusOr<Manifest> manifest = OpenManifest(fs, uri, step);

@@ -39,8 +39,8 @@ struct StepEntry {
   Kind kind = Kind::kForeign;
   // A symbolic link: what it points to belongs to somebody else.
   bool linked = false;
-  Manifest manifest = {};      // of a whole one
-  absl::Status why = {};       // of a damaged one
+  Manifest manifest = {};                 // of a whole one
+  absl::Status why = {};                  // of a damaged one
   std::vector<std::string> unnamed = {};  // URIs of files of arrays that no manifest names
 };
 

@@ -52,8 +52,7 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
     for (int64_t step : {100, 200}) {
       const auto value = static_cast<float>(step);
       EXPECT_TRUE(
-          manager
-              .Save({.step = step, .arrays = {{"w", base::Array::Of<float>({2}, {value, 1})}}})
+          manager.Save({.step = step, .arrays = {{"w", base::Array::Of<float>({2}, {value, 1})}}})
               .ok());
     }
     const std::vector<io::FileInfo> files = *memory->ListRecursive("memory://bucket/run");

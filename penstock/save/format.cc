@@ -60,13 +60,13 @@ absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
     for (absl::string_view extension : format.extensions) {
       if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
       if (format.write != nullptr) return &format;
-      return absl::UnimplementedError(
-          absl::StrCat(io::DisplayName(uri), ": ", format.name,
-                       " files are read but not written here"));
+      return absl::UnimplementedError(absl::StrCat(io::DisplayName(uri), ": ", format.name,
+                                                   " files are read but not written here"));
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      io::DisplayName(uri), ": the extension names the format to write, and this is none of ", Names()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(io::DisplayName(uri),
+                   ": the extension names the format to write, and this is none of ", Names()));
 }
 
 }  // namespace

@@ -25,10 +25,10 @@ namespace penstock::train {
 // from another model's checkpoint (an error names both), and none is passed over but a corrupt one,
 // which stays where it is; save/checkpoint.h says what is removed.
 struct CheckpointOptions {
-  std::string folder;          // any file system
-  int every_epochs = 1;        // 0: not at the ends of epochs
-  int64_t every_steps = 0;     // 0: only at the ends of epochs
-  int keep = 3;                // number of newest checkpoints to keep, at least 1
+  std::string folder;       // any file system
+  int every_epochs = 1;     // 0: not at the ends of epochs
+  int64_t every_steps = 0;  // 0: only at the ends of epochs
+  int keep = 3;             // number of newest checkpoints to keep, at least 1
   // From the newest whole checkpoint in `folder`, if there is one. False: an error if there is one.
   bool resume = true;
   std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"

@@ -273,9 +273,8 @@ TEST(Options, ACallbackThatSetsTheRateRefusesAScheduleBeforeTheFirstStep) {
   const nn::Optimizer scheduled = nn::SGD(
       {.learning_rate = nn::CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 10})});
   EXPECT_THAT(
-      std::string(
-          FitError({ReduceLROnPlateau({.monitor = "loss", .patience = 50})}, {}, scheduled)
-              .message()),
+      std::string(FitError({ReduceLROnPlateau({.monitor = "loss", .patience = 50})}, {}, scheduled)
+                      .message()),
       HasSubstr("ReduceLROnPlateau cannot set the learning rate, which is a schedule's"));
 }
 
@@ -287,10 +286,10 @@ TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
       (*trainer)->Fit(data::Dataset::FromArrays(Points(65536)).Batch(65536), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("take fewer steps"));
-  EXPECT_THAT(std::string(SmallTrainer({.steps_per_execution = kMostStepsPerExecution + 1})
-                              .status()
-                              .message()),
-              HasSubstr("steps_per_execution must be from 1 to 1048576"));
+  EXPECT_THAT(
+      std::string(
+          SmallTrainer({.steps_per_execution = kMostStepsPerExecution + 1}).status().message()),
+      HasSubstr("steps_per_execution must be from 1 to 1048576"));
 }
 
 // A file stands where folders would have to be made. What is there stays as it is.
@@ -318,10 +317,8 @@ TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
   const auto memory = io::MakeMemoryFileSystem();
   base::FakeClock clock;
   FakeRun run;
-  auto callback = TensorBoard({.folder = "memory://tb",
-                               .update_every_steps = 1,
-                               .file_system = memory,
-                               .clock = &clock});
+  auto callback = TensorBoard(
+      {.folder = "memory://tb", .update_every_steps = 1, .file_system = memory, .clock = &clock});
   ASSERT_EQ(callback->Check(run), absl::OkStatus());
   ASSERT_TRUE(callback->EpochBegin(run, {}).ok());
   const auto records = [&] {
@@ -496,8 +493,7 @@ TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
   for (const bool append : {false, true}) {
     SCOPED_TRACE(append);
     WriteText(path, rows);
-    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"),
-              "epoch,loss\n0,1\n1,9\n");
+    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n0,1\n1,9\n");
     // A checkpoint that does not know the file, and a row that a kill cut off.
     WriteText(path, rows + "3,");
     EXPECT_EQ(ResumeCsv(path, 2, append), "epoch,loss\n0,1\n1,2\n2,9\n");

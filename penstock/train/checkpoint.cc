@@ -59,10 +59,10 @@ class CheckpointCallback : public Callback {
                    std::string(skipped.why.message()).c_str());
     }
     const save::Checkpoint& checkpoint = newest->checkpoint;
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(
-        run.Resume(checkpoint.arrays, checkpoint.state),
-        absl::StrCat("resuming from ", io::DisplayName(options_.folder), ", step ",
-                     checkpoint.step)));
+    PENSTOCK_RETURN_IF_ERROR(
+        base::WithContext(run.Resume(checkpoint.arrays, checkpoint.state),
+                          absl::StrCat("resuming from ", io::DisplayName(options_.folder),
+                                       ", step ", checkpoint.step)));
     saved_step_ = checkpoint.step;
     saved_state_ = checkpoint.state;
     resumed_ = true;
@@ -88,8 +88,7 @@ class CheckpointCallback : public Callback {
 
   absl::Status EpochEnd(Run&, const Position& position, const Logs& logs) override {
     if (options_.keep_best.empty() || !IsDue(position)) return absl::OkStatus();
-    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
-                              best_.Value(logs, position.epoch));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value, best_.Value(logs, position.epoch));
     if (value.has_value() && saved_step_ == position.total_steps) Annotate(best_.Score(*value));
     return absl::OkStatus();
   }

@@ -53,9 +53,7 @@ class CsvCallback : public Callback {
  public:
   explicit CsvCallback(const CsvLoggerOptions& options) : options_(options) {}
 
-  std::string state_name() const override {
-    return absl::StrCat("CsvLogger(", options_.path, ")");
-  }
+  std::string state_name() const override { return absl::StrCat("CsvLogger(", options_.path, ")"); }
 
   // The file is written in place, and /dev/stdout as well.
   absl::Status Check(const Run&) const override {
@@ -81,8 +79,7 @@ class CsvCallback : public Callback {
     end_ = 0;
     restored_.reset();
     pending_.clear();
-    PENSTOCK_RETURN_IF_ERROR(
-        io::FileSystem::Default()->CreateFolder(io::Dirname(options_.path)));
+    PENSTOCK_RETURN_IF_ERROR(io::FileSystem::Default()->CreateFolder(io::Dirname(options_.path)));
     file_ = io::FileDescriptor(
         ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (!file_.valid()) return Failed("cannot be opened");
@@ -164,8 +161,10 @@ class CsvCallback : public Callback {
                             "); training continues, and the rows are written when that works"));
         }
         // Half a row would be joined to the next one.
-        if (regular_) (void)!::ftruncate(file_.get(), end_);
-        else pending_.erase(0, done);
+        if (regular_)
+          (void)!::ftruncate(file_.get(), end_);
+        else
+          pending_.erase(0, done);
         return;
       }
       done += static_cast<size_t>(n);
@@ -187,10 +186,10 @@ class CsvCallback : public Callback {
   CsvLoggerOptions options_;
   io::FileDescriptor file_;
   bool began_ = false;
-  bool regular_ = false;            // not a terminal or a pipe
-  bool warned_ = false;             // of what is pending
-  int64_t end_ = 0;                 // bytes of the file that are rows
-  std::string pending_;             // rows that could not be written yet
+  bool regular_ = false;             // not a terminal or a pipe
+  bool warned_ = false;              // of what is pending
+  int64_t end_ = 0;                  // bytes of the file that are rows
+  std::string pending_;              // rows that could not be written yet
   std::optional<int64_t> restored_;  // end_ in the checkpoint that is resumed
 };
 

@@ -42,9 +42,8 @@ absl::Status CheckFitOptions(const FitOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckNotNegative("Fit", "steps_per_epoch", options.steps_per_epoch));
   for (const auto& [number, weight] : options.class_weight) {
     if (std::isfinite(weight) && weight >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("class_weight of class ", number, " is ", weight,
-                     "; weights are finite and not negative"));
+    return absl::InvalidArgumentError(absl::StrCat("class_weight of class ", number, " is ", weight,
+                                                   "; weights are finite and not negative"));
   }
   for (size_t i = 0; i < options.callbacks.size(); ++i) {
     if (options.callbacks[i] != nullptr) continue;

@@ -239,10 +239,10 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
     }
     // Of an epoch that has begun the end is asked for as well.
     if (position.epoch + (position.step > 0 ? 1 : 0) > options_.epochs) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the checkpoint is of epoch ", position.epoch + (position.step > 0 ? 1 : 0),
-          ", and this run ends with epoch ", options_.epochs,
-          "; ask for more epochs, or train in another folder to start anew"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the checkpoint is of epoch ", position.epoch + (position.step > 0 ? 1 : 0),
+                       ", and this run ends with epoch ", options_.epochs,
+                       "; ask for more epochs, or train in another folder to start anew"));
     }
     if (const int64_t steps = json.at("steps_per_epoch"); steps != options_.steps_per_epoch) {
       return absl::FailedPreconditionError(

@@ -114,8 +114,7 @@ absl::Status FitRun::Train() {
   for (const std::string& advice : trainer_.Advice()) Note(advice);
   // The last epoch's end may be what is left: its validation and what callbacks do behind it.
   if (dispatched_.epoch + (epoch_trained_ ? 1 : 0) >= options_.epochs) {
-    Note(absl::StrCat("all ", options_.epochs,
-                      options_.epochs == 1 ? " epoch is" : " epochs are",
+    Note(absl::StrCat("all ", options_.epochs, options_.epochs == 1 ? " epoch is" : " epochs are",
                       " done already; there is nothing to train"));
   }
   // An earlier training that met a NaN halted the state for good; this one may go on.
@@ -155,8 +154,7 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
       // batch is not to take the place of one.
       const auto priority =
           OnCpu() ? base::ThreadPool::Priority::kBackground : base::ThreadPool::Priority::kNormal;
-      PENSTOCK_ASSIGN_OR_RETURN(pool_,
-                                base::ThreadPool::Make(base::NumCores(), "data", priority));
+      PENSTOCK_ASSIGN_OR_RETURN(pool_, base::ThreadPool::Make(base::NumCores(), "data", priority));
     }
     options.pool = pool_.get();
   }

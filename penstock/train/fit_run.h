@@ -128,8 +128,8 @@ class FitRun : public Run {
   bool resumed_mid_epoch_ = false;
   // All steps of the epoch are done; its validation and EpochEnd are not.
   bool epoch_trained_ = false;
-  Logs resumed_logs_;       // of the epoch that was resumed, up to its step
-  int64_t batch_rows_ = 0;  // of a whole batch
+  Logs resumed_logs_;                             // of the epoch that was resumed, up to its step
+  int64_t batch_rows_ = 0;                        // of a whole batch
   int64_t epoch_first_step_ = 0;                  // of this run; more than 0 in a resumed epoch
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   std::set<std::string> told_;

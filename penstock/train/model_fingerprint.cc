@@ -18,9 +18,16 @@ namespace {
 using FingerprintJson = nlohmann::ordered_json;
 
 bool IsOfTrainingOnly(absl::string_view key) {
-  static constexpr absl::string_view kKeys[] = {
-      "name", "trainable", "dtype", "seed", "rate", "dropout", "recurrent_dropout", "batch_shape",
-      "batch_input_shape", "build_config"};
+  static constexpr absl::string_view kKeys[] = {"name",
+                                                "trainable",
+                                                "dtype",
+                                                "seed",
+                                                "rate",
+                                                "dropout",
+                                                "recurrent_dropout",
+                                                "batch_shape",
+                                                "batch_input_shape",
+                                                "build_config"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) ||
          absl::EndsWith(key, "_initializer") || absl::EndsWith(key, "_regularizer") ||
          absl::EndsWith(key, "_constraint");
@@ -104,17 +111,17 @@ absl::Status CheckFingerprint(const FingerprintJson& saved, const FingerprintJso
   const FingerprintJson &theirs = saved.at("layers"), &ours = own.at("layers");
   for (size_t i = 0; i < std::min(theirs.size(), ours.size()) && difference.empty(); ++i) {
     if (theirs[i] == ours[i]) continue;
-    difference = absl::StrCat("; layer ", i, " (from 0) is ", theirs[i].get<std::string>(),
-                              " in the checkpoint and ", ours[i].get<std::string>(),
-                              " in this run");
+    difference =
+        absl::StrCat("; layer ", i, " (from 0) is ", theirs[i].get<std::string>(),
+                     " in the checkpoint and ", ours[i].get<std::string>(), " in this run");
   }
   if (difference.empty() && theirs.size() == ours.size() &&
       saved.at("optimizer") == own.at("optimizer")) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the checkpoint is of another model: it has ", Described(saved),
-                   ", this run has ", Described(own), difference, "; ", kWhatToDo));
+  return absl::FailedPreconditionError(absl::StrCat("the checkpoint is of another model: it has ",
+                                                    Described(saved), ", this run has ",
+                                                    Described(own), difference, "; ", kWhatToDo));
 }
 
 absl::Status CheckStateFits(const StateLayout& layout, const base::NamedArrays& state) {
@@ -135,16 +142,15 @@ absl::Status CheckStateFits(const StateLayout& layout, const base::NamedArrays& 
   }
   std::vector<std::string> parts;
   if (!missing.empty()) {
-    parts.push_back(absl::StrCat("it lacks ", missing.size(), " arrays of this run: ",
-                                 Some(missing)));
+    parts.push_back(
+        absl::StrCat("it lacks ", missing.size(), " arrays of this run: ", Some(missing)));
   }
   if (!superfluous.empty()) {
-    parts.push_back(absl::StrCat("it has ", superfluous.size(), " arrays that this run lacks: ",
-                                 Some(superfluous)));
+    parts.push_back(absl::StrCat("it has ", superfluous.size(),
+                                 " arrays that this run lacks: ", Some(superfluous)));
   }
   if (!different.empty()) {
-    parts.push_back(absl::StrCat(different.size(), " arrays have another type: ",
-                                 Some(different)));
+    parts.push_back(absl::StrCat(different.size(), " arrays have another type: ", Some(different)));
   }
   if (parts.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

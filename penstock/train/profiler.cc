@@ -147,10 +147,9 @@ absl::Status Profiler::WriteFile(absl::string_view name, absl::string_view bytes
 }
 
 std::string Profiler::Summary(const FitStats& stats) const {
-  std::string page =
-      absl::StrFormat("Profile: %s\n  trace of steps %d to %d: %d spans",
-                      io::DisplayName(options_.folder),
-                      options_.first_step, std::min(options_.last_step, done_), spans_);
+  std::string page = absl::StrFormat("Profile: %s\n  trace of steps %d to %d: %d spans",
+                                     io::DisplayName(options_.folder), options_.first_step,
+                                     std::min(options_.last_step, done_), spans_);
   if (dropped_ > 0) {
     absl::StrAppendFormat(&page, ", and %d more that were left out: trace fewer steps", dropped_);
   }

@@ -137,15 +137,16 @@ class ResumeAnywhere : public ::testing::TestWithParam<Scenario> {
   const data::Dataset validation_ = data::Dataset::FromArrays(Points(10, 2)).Batch(8);
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Trainings, ResumeAnywhere,
-    ::testing::Values(Scenario{.every_steps = 1}, Scenario{.replicas = 2, .every_steps = 3},
-                      Scenario{.replicas = 2}, Scenario{.every_steps = 2, .endless = true}),
-    [](const auto& info) {
-      const Scenario& s = info.param;
-      return absl::StrCat(s.replicas, "Replicas", s.every_steps, "Steps",
-                          s.endless ? "Endless" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Trainings, ResumeAnywhere,
+                         ::testing::Values(Scenario{.every_steps = 1},
+                                           Scenario{.replicas = 2, .every_steps = 3},
+                                           Scenario{.replicas = 2},
+                                           Scenario{.every_steps = 2, .endless = true}),
+                         [](const auto& info) {
+                           const Scenario& s = info.param;
+                           return absl::StrCat(s.replicas, "Replicas", s.every_steps, "Steps",
+                                               s.endless ? "Endless" : "");
+                         });
 
 TEST_P(ResumeAnywhere, EndedAtAnyMomentItGivesTheSameNumbers) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
@@ -240,9 +241,8 @@ TEST(ResumeAccepts, OtherOptionsOfTraining) {
   const auto net = [](double rate, const std::string& initializer) {
     const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
     const nn::Symbol h = nn::Dropout({.rate = rate})(x);
-    return nn::Network({x}, {nn::Dense({.units = 3,
-                                        .kernel_initializer = initializer,
-                                        .name = "logits"})(h)});
+    return nn::Network(
+        {x}, {nn::Dense({.units = 3, .kernel_initializer = initializer, .name = "logits"})(h)});
   };
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, net(0.1, "glorot_uniform"), kSgd).ok());
@@ -346,9 +346,10 @@ TEST(ResumeAfterAnError, AnEpochThatWasTrainedIsNotTrainedAgain) {
          steps.emplace_back(at.epoch, at.step);
          return absl::OkStatus();
        },
-       .on_epoch_end = [&](train::Run&, const Position&, const Logs&) {
-         return fails ? absl::ResourceExhaustedError("the disk is full") : absl::OkStatus();
-       }});
+       .on_epoch_end =
+           [&](train::Run&, const Position&, const Logs&) {
+             return fails ? absl::ResourceExhaustedError("the disk is full") : absl::OkStatus();
+           }});
   const auto train = [&](const data::Dataset& validation) {
     return trainer->Fit(Rows().Batch(8),
                         {.epochs = 1,
@@ -426,10 +427,9 @@ TEST(Resume, AHistoryOfManyEpochsIsNoObstacle) {
     ASSERT_TRUE(manager.Save(checkpoint).ok());
   }
   const auto trainer = *SmallTrainer({.optimizer = kSgd});
-  const absl::StatusOr<History> history =
-      trainer->Fit(Rows().Batch(8),
-                   {.epochs = kMany + 2,
-                    .callbacks = {Checkpoint({.folder = kFolder, .file_system = fs})}});
+  const absl::StatusOr<History> history = trainer->Fit(
+      Rows().Batch(8),
+      {.epochs = kMany + 2, .callbacks = {Checkpoint({.folder = kFolder, .file_system = fs})}});
   ASSERT_TRUE(history.ok()) << history.status();
   ASSERT_EQ(history->epochs.size(), kMany + 2u);
   EXPECT_EQ(*history->epochs[kMany - 1].Find("val_loss"), 1.0 / (kMany + 2));

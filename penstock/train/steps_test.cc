@@ -207,8 +207,9 @@ TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
 }
 
 TEST(StepsPerExecution, ANegativeNumberIsRefused) {
-  EXPECT_THAT(std::string(SmallTrainer({.steps_per_execution = -1}).status().message()),
-              HasSubstr("steps_per_execution must be from 1 to 1048576, or kAutoSteps (0), got -1"));
+  EXPECT_THAT(
+      std::string(SmallTrainer({.steps_per_execution = -1}).status().message()),
+      HasSubstr("steps_per_execution must be from 1 to 1048576, or kAutoSteps (0), got -1"));
 }
 
 }  // namespace steps_test

@@ -83,8 +83,7 @@ class LocalEventFile : public EventFile {
     auto file = std::make_unique<LocalEventFile>();
     auto stream = std::make_unique<GrowingFile>(path, opened);
     file->stream_ = stream.get();
-    PENSTOCK_ASSIGN_OR_RETURN(file->writer_,
-                              record::TfRecordWriter::FromStream(std::move(stream)));
+    PENSTOCK_ASSIGN_OR_RETURN(file->writer_, record::TfRecordWriter::FromStream(std::move(stream)));
     return file;
   }
   absl::Status Append(absl::string_view event) override { return writer_->Append(event); }

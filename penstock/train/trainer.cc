@@ -28,9 +28,9 @@ absl::Status CheckStateFits(const StateLayout& layout) {
   for (const StateLayout::Entry& entry : layout.entries) {
     const std::optional<int64_t> size = base::CheckedBytes(entry.type.dtype, entry.type.shape);
     if (!size.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", entry.name, "' would be ", entry.type.ToString(),
-                       ", which has more bytes than can be counted"));
+      return absl::InvalidArgumentError(absl::StrCat("'", entry.name, "' would be ",
+                                                     entry.type.ToString(),
+                                                     ", which has more bytes than can be counted"));
     }
     bytes += static_cast<double>(*size);
     if (static_cast<double>(*size) > largest_bytes) {

@@ -261,10 +261,10 @@ bool ScriptedGcs::Answer(int fd, Request request) {
                                          request.begin + body.size() - 1, "/", size, "\r\n");
   const bool cut = fault.cut_after >= 0 && fault.cut_after < static_cast<int64_t>(body.size());
   const absl::string_view sent = cut ? body.substr(0, fault.cut_after) : body;
-  if (!Send(fd, absl::StrCat(
-                    Head("206 Partial Content",
-                         fault.says_less ? sent.size() : body.size() + fault.says_more, range),
-                    sent))) {
+  if (!Send(fd,
+            absl::StrCat(Head("206 Partial Content",
+                              fault.says_less ? sent.size() : body.size() + fault.says_more, range),
+                         sent))) {
     return false;
   }
   if (fault.says_more) return false;

@@ -30,7 +30,7 @@ namespace penstock::io {
 class ScriptedGcs {
  public:
   struct Request {
-    int number = 0;  // from 0, in the order of their arrival
+    int number = 0;          // from 0, in the order of their arrival
     std::string object;      // of a listing: its prefix
     bool is_list = false;    // a listing; all of it is one page
     bool one_level = false;  // with the delimiter '/'
