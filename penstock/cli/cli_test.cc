@@ -161,8 +161,8 @@ TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution: '0' is not a whole number from 1 to"));
 }
 
-// Each of these was found when all epochs were done, or never.
-TEST_F(CliTest, TrainKnowsBeforeTheFirstStepWhatCannotWork) {
+// Without the check, each of these errors appeared after the last epoch, or never.
+TEST_F(CliTest, TrainRejectsUnusableSettingsBeforeTheFirstStep) {
   MakeImages("images", 4);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   std::ofstream(folder_ / "file") << "kept";
@@ -183,32 +183,32 @@ TEST_F(CliTest, TrainKnowsBeforeTheFirstStepWhatCannotWork) {
   };
   const std::string below = Path("file/below");
   EXPECT_THAT(failed({"--save", below + ".safetensors"}), HasSubstr("--save"));
-  EXPECT_THAT(failed({"--save", Path("model.h5")}), HasSubstr("none of safetensors"));
+  EXPECT_THAT(failed({"--save", Path("model.h5")}), HasSubstr("formats are safetensors"));
   EXPECT_THAT(failed({"--save", Path("fifo.safetensors")}), HasSubstr("is a FIFO"));
   for (const char* option : {"--checkpoints", "--tensorboard", "--profile", "--dump-hlo"}) {
     EXPECT_THAT(failed({option, below}), HasSubstr(option));
   }
   EXPECT_THAT(failed({"--csv-log", Path("shards")}), HasSubstr("is a folder"));
   EXPECT_THAT(failed({"--validation", Path("none-*.tfrec")}), HasSubstr("--validation"));
-  EXPECT_THAT(failed({"--validation", Path("empty.tfrec")}), HasSubstr("there are no records"));
+  EXPECT_THAT(failed({"--validation", Path("empty.tfrec")}), HasSubstr("no records found"));
   EXPECT_THAT(failed({"--replicas", "3", "--cpu-devices", "2"}),
-              HasSubstr("--replicas 3 needs as many devices, and --cpu-devices is 2"));
+              HasSubstr("--replicas 3 needs as many devices, but --cpu-devices is 2"));
   EXPECT_THAT(failed({"--image-size", "65500", "65500", "--batch-size", "1000000"}),
-              HasSubstr("make batches or images smaller"));
+              HasSubstr("use a smaller batch or smaller images"));
   EXPECT_THAT(failed({"--classes", "1000000000"}), HasSubstr("free"));
   EXPECT_EQ(Bytes(folder_ / "file"), "kept");
   EXPECT_EQ(Bytes(folder_ / "log.csv"), "last week's");
 }
 
-// The folder goes while the training runs: when it was checked it was good.
-TEST_F(CliTest, AModelThatCannotBeSavedGoesToTheTemporaryFolder) {
+// The folder becomes unusable during training, after its check has passed.
+TEST_F(CliTest, SavesTheModelToTheTemporaryFolderWhenSavingFails) {
   MakeImages("images", 4);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   std::filesystem::create_directory(folder_ / "models");
   std::filesystem::create_directory(folder_ / "tmp");
   ::setenv("TMPDIR", Path("tmp").c_str(), 1);
-  // The CSV log is opened behind the check of --save, and there is a folder of the model's name by
-  // then: "models/m.safetensors/log.csv" makes it.
+  // The TensorBoard log is created after --save was checked, and its folder
+  // "models/m.safetensors/tb" puts a folder in the place of the model file.
   const CommandResult trained = Penstock(
       {"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "1", "--save",
        Path("models/m.safetensors"), "--tensorboard", Path("models/m.safetensors/tb")});
@@ -227,7 +227,7 @@ TEST_F(CliTest, AModelThatCannotBeSavedGoesToTheTemporaryFolder) {
   EXPECT_EQ(files, 1u);
 }
 
-TEST_F(CliTest, FewerEpochsThanAreDoneIsAnErrorAndAsManyIsANote) {
+TEST_F(CliTest, FewerEpochsThanTrainedIsAnErrorAndTheSameNumberIsANote) {
   MakeImages("images", 4);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   const auto train = [&](const char* epochs) {
@@ -243,10 +243,10 @@ TEST_F(CliTest, FewerEpochsThanAreDoneIsAnErrorAndAsManyIsANote) {
   EXPECT_EQ(train("3").code, 0);
 }
 
-TEST_F(CliTest, WhereNothingCanBeWrittenIsKnownBeforeTheInputsAreLookedAt) {
+TEST_F(CliTest, ReportsAnUnwritableDestinationBeforeReadingInputs) {
   std::ofstream(folder_ / "file") << "kept";
   const std::string below = Path("file/below");
-  // The inputs are not there either; the destination comes first.
+  // The inputs do not exist either; the destination is checked first.
   const CommandResult packed = Penstock({"pack", Path("none"), "--out", below});
   EXPECT_EQ(packed.code, 1);
   EXPECT_THAT(packed.err, HasSubstr("--out"));
@@ -263,8 +263,8 @@ TEST_F(CliTest, WhereNothingCanBeWrittenIsKnownBeforeTheInputsAreLookedAt) {
   EXPECT_THAT(resharded.err, HasSubstr("--out"));
 }
 
-// What is no weights' file by its first bytes may be a shard; one that is named a model is not.
-TEST_F(CliTest, InspectSaysWhatIsWrongWithAModelAndNotThatItIsNoShard) {
+// A file that does not start like a weights file may be a shard, unless its name says otherwise.
+TEST_F(CliTest, InspectReportsACorruptModelAsAModelAndNotAsAShard) {
   std::ofstream(folder_ / "m.safetensors") << std::string(8, '\xff') << "{}";
   const CommandResult result = Penstock({"inspect", Path("m.safetensors")});
   EXPECT_EQ(result.code, 1);

@@ -53,8 +53,8 @@ std::unique_ptr<Command> PredictCommand();
 // Runs the program; the exit code.
 int Main(int argc, const char* const* argv);
 
-// For tests: every option of every command, and what is wrong with a command line (without the
-// program's name), which is not run.
+// For tests: every option of every command, and the error for a command line (without the program's
+// name), which is parsed but not run.
 std::vector<OptionFacts> AllOptions();
 absl::Status CheckArguments(const std::vector<std::string>& arguments);
 

@@ -39,7 +39,7 @@ struct Program {
 
   CommandLine line{
       "Penstock trains image models on TPUs, GPUs and CPUs, from data packed for speed.\n"
-      "`penstock COMMAND --help` says what each command takes.",
+      "See `penstock COMMAND --help` for the options of a command.",
       "penstock"};
   std::vector<Added> commands;
 };

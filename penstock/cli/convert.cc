@@ -262,7 +262,7 @@ void ConvertOptions::Describe(Options& options) {
       .Range(1, uint64_t{1} << 50)
       .ShowDefault("100MB")
       .Excludes("--shards");
-  options.Add("--seed", seed, "Of the order; the same seed gives the same bytes")
+  options.Add("--seed", seed, "Seed of the shuffle; the same seed gives the same bytes")
       .AnySeed()
       .ShowDefault();
   options.AddFlag("--keep-order", keep_order, "Do not shuffle");

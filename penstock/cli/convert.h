@@ -41,8 +41,8 @@ struct ConvertOptions {
   void Describe(Options& options);
 };
 
-// Before the inputs are looked through: whether shards can be written into options.out. A folder
-// that an earlier run finished is not written to.
+// Checks that shards can be written to options.out, before the inputs are listed. A folder that an
+// earlier run completed is rejected.
 absl::Status CheckOut(io::FileSystem& fs, const ConvertOptions& options);
 
 // Progress and what the user should know on the way go to `log`.

@@ -152,7 +152,7 @@ class DataBencher {
 }  // namespace
 
 void DataBenchOptions::Describe(Options& options) {
-  options.Add("--seconds", seconds, "How long each measurement takes, in seconds")
+  options.Add("--seconds", seconds, "Duration of each measurement in seconds")
       .AboveZero(86400)
       .ShowDefault();
   options.Add("--batches", batches, "At most so many batches in each; 0: any number")
@@ -162,7 +162,7 @@ void DataBenchOptions::Describe(Options& options) {
       .Range(0, 1024)
       .ShowDefault();
   options.AddFlag("--any-order", any_order, "What is ready first comes first");
-  options.Add("--seed", seed, "Of the order").AnySeed().ShowDefault();
+  options.Add("--seed", seed, "Seed of the shuffle").AnySeed().ShowDefault();
   options
       .Add("--target", target,
            "Elements a second that the accelerator takes: batches are asked for at that pace")

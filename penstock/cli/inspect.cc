@@ -63,7 +63,7 @@ class Inspect : public Command {
   absl::Status File(const std::string& uri, Json& all) {
     absl::StatusOr<save::Contents> weights = save::Inspect(*fs_, uri);
     if (weights.ok()) return Model(uri, *weights, all);
-    // Only bytes that are no weights' may be a shard's; a store that fails would fail again.
+    // A file that is not a weights file may be a shard. Other errors would occur again.
     const bool named = absl::EndsWithIgnoreCase(uri, ".safetensors");
     if (named || !absl::IsDataLoss(weights.status())) return weights.status();
     return Shard(uri, all);

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-// Checks return what is wrong with the text, else "".
+// Each check returns the error for the text, or "".
 
-// Wider than any type of an option, so that nothing wraps around.
+// Parses into a type wider than any option's, so that nothing wraps around.
 std::string CheckWhole(absl::string_view text, int64_t least, uint64_t most) {
   int64_t low = 0;
   uint64_t high = 0;

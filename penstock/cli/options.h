@@ -26,18 +26,18 @@ class Option;
 
 namespace penstock::cli {
 
-// What there is to know of an option, for the tests that walk all of them.
+// Description of an option, for the tests that walk all of them.
 struct OptionFacts {
   enum class Kind { kFlag, kText, kWhole, kNumber };
-  std::string command = {};  // "bench data"; empty: the program's
-  std::string name = {};     // the first one: "--seed"
+  std::string command = {};  // "bench data"; empty for the program itself
+  std::string name = {};     // the first name: "--seed"
   Kind kind = Kind::kText;
   bool required = false;
-  bool bytes = false;  // a unit may follow
-  // The least and the largest value. A text with a range takes a word as well.
+  bool bytes = false;  // accepts a unit
+  // Minimum and maximum. A text option with a range also accepts a word.
   std::optional<std::pair<int64_t, uint64_t>> whole = {};
   std::optional<std::pair<double, double>> number = {};
-  uint64_t variable_most = 0;  // of kWhole: what the variable can hold
+  uint64_t variable_most = 0;  // of kWhole: maximum of the variable's type
 };
 
 // One option, to say more of it.
@@ -48,9 +48,9 @@ class Option {
   Option& Required();
   Option& ShowDefault();                         // what the variable holds now, in the help
   Option& ShowDefault(const std::string& text);  // or this
-  // Every option with a number has one of these. Both ends are allowed. Of each value, where there
-  // are several. Text, a number that does not fit its type and one that is not finite are errors
-  // that name the range.
+  // Every numeric option has one of these. Both ends are inclusive, and the range holds for each of
+  // several values. Text, a number that does not fit the variable's type and a number that is not
+  // finite are errors that name the range.
   Option& Range(int64_t least, uint64_t most);
   Option& RangeOr(const std::string& word, int64_t least, uint64_t most);  // or this word
   Option& AnySeed();                                                       // 0 to 2^64 - 1
@@ -111,7 +111,7 @@ class CommandLine {
   // Without the program's name.
   absl::Status Parse(const std::vector<std::string>& arguments);
 
-  // Every option but --help, of the program and of all commands, as CLI11 lists them.
+  // Every option except --help, of the program and of all commands, as CLI11 lists them.
   std::vector<OptionFacts> AllOptions() const;
 
  private:

@@ -1,5 +1,5 @@
-// Every option of every command: that it has a range where it takes a number, and that what is out
-// of the range is refused.
+// Every option of every command: each numeric option has a range, and values outside of it are
+// rejected.
 #include "penstock/cli/options.h"
 
 #include <limits>
@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 using Kind = OptionFacts::Kind;
 using Strings = std::vector<std::string>;
 
-// For each command its required arguments, and each of its options with values that it takes (none:
-// a flag; behind " with ": what has to stand beside it). An option that is not here fails the test.
+// For each command its required arguments, and each of its options with valid values (none: a flag;
+// after " with ": options that it requires). An option that is missing here fails the test.
 const std::map<std::string, std::pair<Strings, Strings>>& Table() {
   static const Strings device = {"--device cpu", "--cpu-devices 2", "--replicas 0"};
   static const Strings convert = {"--out o",      "--shards 4",        "--shard-size 100MB",
@@ -88,7 +88,7 @@ const std::map<std::string, std::pair<Strings, Strings>>& Table() {
   return *table;
 }
 
-// `command`, what it requires besides `option`, and then `more`.
+// `command` with its required arguments other than `option`, followed by `more`.
 Strings Line(const std::string& command, const std::string& option, const Strings& more) {
   Strings line = absl::StrSplit(command, ' ');
   const Strings& required = Table().at(command).first;
@@ -103,7 +103,7 @@ Strings Line(const std::string& command, const std::string& option, const String
   return line;
 }
 
-TEST(AllOptionsOfAllCommands, StandInTheTableAndAreTaken) {
+TEST(AllOptionsOfAllCommands, AreListedInTheTableAndAccepted) {
   std::map<std::string, std::set<std::string>> listed, tested;
   for (const OptionFacts& option : AllOptions()) listed[option.command].insert(option.name);
   for (const auto& [command, row] : Table()) {
@@ -111,7 +111,7 @@ TEST(AllOptionsOfAllCommands, StandInTheTableAndAreTaken) {
       const std::vector<std::string> parts = absl::StrSplit(use, " with ");
       Strings words = absl::StrSplit(parts[0], ' ');
       tested[command].insert(words[0]);
-      if (words[0][0] != '-') continue;  // stands without a name; it is in every line
+      if (words[0][0] != '-') continue;  // positional: part of every line
       if (parts.size() > 1) {
         const Strings beside = absl::StrSplit(parts[1], ' ');
         words.insert(words.end(), beside.begin(), beside.end());
@@ -123,7 +123,7 @@ TEST(AllOptionsOfAllCommands, StandInTheTableAndAreTaken) {
   EXPECT_EQ(listed, tested);
 }
 
-// What `option` says to `value`, twice where it wants two; "" when it takes it.
+// The error of `option` for `value`, given twice if the option takes two values; "" if accepted.
 std::string Error(const OptionFacts& option, const std::string& value) {
   Strings words;
   for (const std::string& use : Table().at(option.command).second) {
@@ -136,7 +136,7 @@ std::string Error(const OptionFacts& option, const std::string& value) {
   return std::string(CheckArguments(Line(option.command, option.name, words)).message());
 }
 
-TEST(AllOptionsOfAllCommands, EveryNumberHasARangeAndIsHeldToIt) {
+TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
   int whole = 0, numbers = 0;
   for (const OptionFacts& option : AllOptions()) {
     SCOPED_TRACE(absl::StrCat(option.command, " ", option.name));
@@ -158,7 +158,7 @@ TEST(AllOptionsOfAllCommands, EveryNumberHasARangeAndIsHeldToIt) {
                        "999999999999999999999999",
                        "-999999999999999999999999",
                        "1e3"};
-      if (option.bytes) wrong.resize(2);  // "1.5" and "1e3" are other errors of its own
+      if (option.bytes) wrong.resize(2);  // for these "1.5" and "1e3" have an error of their own
       if (least > 0) wrong.push_back("0");
       if (least >= 0) wrong.push_back("-1");
       if (most < std::numeric_limits<uint64_t>::max()) wrong.push_back(absl::StrCat(most + 1));
@@ -182,7 +182,7 @@ TEST(AllOptionsOfAllCommands, EveryNumberHasARangeAndIsHeldToIt) {
   EXPECT_GT(numbers, 4);
 }
 
-TEST(AllOptionsOfAllCommands, AnErrorNamesTheOptionTheValueAndTheRange) {
+TEST(AllOptionsOfAllCommands, NameTheOptionTheValueAndTheRangeInErrors) {
   EXPECT_THAT(
       std::string(CheckArguments({"train", "--data", "d", "--epochs", "-5"}).message()),
       AllOf(HasSubstr("--epochs"), HasSubstr("'-5' is not a whole number from 1 to 1000000")));

@@ -125,7 +125,7 @@ absl::StatusOr<image::ImageInfo> LookAtImages(io::FileSystem& fs,
   absl::StatusOr<image::ImageInfo> first = LookAtImage(fs, files[0]);
   for (size_t i = 1; !first.ok() && skip_unreadable && i < std::min(files.size(), kMost); ++i) {
     auto info = LookAtImage(fs, files[i]);
-    // A store that does not answer is no unreadable image.
+    // A store that does not answer does not make the image unreadable.
     if (info.ok() || absl::IsUnavailable(info.status())) return info;
   }
   return first;

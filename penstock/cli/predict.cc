@@ -22,7 +22,7 @@ class Predict : public Command {
     options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
     options.Add("--images", images_, "Image files or patterns");
     options.Add("--data", data_, "Or shards");
-    options.Add("--count", count_, "How many images").Range(1, 1 << 20).ShowDefault();
+    options.Add("--count", count_, "Number of images").Range(1, 1 << 20).ShowDefault();
     options.AddFlag("--show", show_, "Draw the images in the terminal");
     device_.Describe(options);
     options.AddFlag("--json", json_, "Print JSON");
@@ -45,7 +45,7 @@ class Predict : public Command {
         model.Predict(data::Dataset::FromArrays({{"image", images}}).Batch(64)));
     if (logits.dtype() != base::DType::kF32 || logits.rank() != 2 || logits.dim(1) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the model does not give a score for each class, but ", logits.TypeString()));
+          "the model's output must be one score per class, but it is ", logits.TypeString()));
     }
     Print(batch, logits);
     return absl::OkStatus();

@@ -18,7 +18,7 @@ void DeviceOptions::Describe(Options& options) {
   options.Add("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
   options
       .Add("--cpu-devices", cpu_devices,
-           "Devices the CPU is divided into, to try out replicas; default: one for each replica")
+           "Number of virtual CPU devices, to try out replicas; default: one per replica")
       .Range(1, 1024);
   options
       .Add("--replicas", replicas,
@@ -30,8 +30,8 @@ void DeviceOptions::Describe(Options& options) {
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
   if (cpu_devices > 0 && replicas > cpu_devices) {
     return absl::InvalidArgumentError(absl::StrCat("--replicas ", replicas,
-                                                   " needs as many devices, and --cpu-devices is ",
-                                                   cpu_devices, "; raise it, or leave it out"));
+                                                   " needs as many devices, but --cpu-devices is ",
+                                                   cpu_devices, "; raise it, or omit it"));
   }
   const int devices = cpu_devices > 0 ? cpu_devices : std::max(1, replicas);
   return runtime::OpenClient({.device = device, .cpu_devices = devices, .dump_hlo = dump_hlo});
@@ -63,11 +63,11 @@ absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape) {
                        static_cast<double>(shape.channels);
   const base::MemoryRoom room = base::AvailableMemory();
   if (bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "a batch of %d images of %d x %d x %d bytes is %.1f GB, and %s has %s free; make batches or "
-      "images smaller",
-      batch_size, shape.height, shape.width, shape.channels, bytes / 1e9, room.limited_by,
-      base::PrintBytes(room.bytes)));
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("a batch of %d images of %d x %d x %d bytes is %.1f GB, but %s has only %s "
+                      "free; use a smaller batch or smaller images",
+                      batch_size, shape.height, shape.width, shape.channels, bytes / 1e9,
+                      room.limited_by, base::PrintBytes(room.bytes)));
 }
 
 absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
@@ -83,7 +83,7 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
     if (!block.records.empty()) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("there are no records in ", all.empty() ? "no files" : all[0],
+      absl::StrCat("no records found in ", all.empty() ? "an empty list of files" : all[0],
                    all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 

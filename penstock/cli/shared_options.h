@@ -42,7 +42,7 @@ struct ImageShape {
 data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,
                            int64_t batch_size, int64_t shuffle_buffer = 0);
 
-// An error when a batch of such images is larger than the memory that is free.
+// An error if a batch of such images is larger than the free memory.
 absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape);
 
 // Of the images that a network takes; an error when it takes something else.
@@ -59,7 +59,7 @@ struct ShardFacts {
 };
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files);
 
-// That each pattern matches something, and that one of the files holds a record.
+// Checks that each pattern matches a file and that at least one of the files contains a record.
 absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns);
 
 }  // namespace penstock::cli

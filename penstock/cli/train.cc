@@ -29,7 +29,7 @@ class Train : public Command {
     device_.Describe(options);
     options.Add("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
         .ShowDefault();
-    options.Add("--classes", classes_, "How many classes; default: as the shards were packed")
+    options.Add("--classes", classes_, "Number of classes; default: taken from the shards")
         .Range(1, 1 << 30);
     options
         .Add("--image-size", image_size_,
@@ -40,13 +40,13 @@ class Train : public Command {
     options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
     options
         .Add("--learning-rate", learning_rate_,
-             "Of SGD with momentum 0.9; it falls to 0 as a cosine")
+             "Learning rate of SGD with momentum 0.9; decays to 0 along a cosine")
         .AboveZero(1e6)
         .ShowDefault();
     options
         .Add("--steps", steps_,
-             "Over how many steps the learning rate falls; default: counted in the shards' "
-             "names (NN-COUNT.tfrec)")
+             "Number of steps over which the learning rate decays; default: computed from the "
+             "shards' names (NN-COUNT.tfrec)")
         .Range(1, uint64_t{1} << 40);
     options
         .Add("--steps-per-execution", steps_per_execution_,
@@ -66,10 +66,12 @@ class Train : public Command {
     options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
         .Between(0, 1)
         .ShowDefault();
-    options.Add("--shuffle", shuffle_, "Images in the shuffle buffer; 0: the order of the shards")
+    options
+        .Add("--shuffle", shuffle_,
+             "Size of the shuffle buffer in images; 0: the order of the shards")
         .Range(0, uint64_t{1} << 40)
         .ShowDefault();
-    options.Add("--seed", seed_, "Of weights, order and augmentation").AnySeed().ShowDefault();
+    options.Add("--seed", seed_, "Seed of weights, order and augmentation").AnySeed().ShowDefault();
     options.Add("--save", save_, "Where the trained model goes: NAME.safetensors");
     options.Add("--checkpoints", checkpoints_,
                 "A folder for checkpoints; a run started again goes on from there");
@@ -176,7 +178,7 @@ class Train : public Command {
     return absl::SimpleAtoi(steps_per_execution_, &steps) ? steps : train::kAutoSteps;
   }
 
-  // Within a second, and before anything that takes longer. The callbacks look once more.
+  // Checked before anything that takes longer than a second. The callbacks check again.
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (!save_.empty()) {
@@ -192,7 +194,7 @@ class Train : public Command {
     return absl::OkStatus();
   }
 
-  // What was trained must not be lost with the place it was to go to.
+  // Keeps the trained model even if its destination has become unusable.
   absl::Status Save(const keras::Model& model) const {
     const absl::Status status = model.Save(save_);
     if (status.ok()) return status;
@@ -205,7 +207,7 @@ class Train : public Command {
     const absl::Status rescued = model.Save(rescue);
     const std::string fate =
         rescued.ok() ? absl::StrCat("the trained model is in ", rescue)
-                     : absl::StrCat("nor could it be saved as ", rescue, ": ", rescued.message());
+                     : absl::StrCat("saving it as ", rescue, " failed, too: ", rescued.message());
     return absl::Status(status.code(),
                         absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }

@@ -47,7 +47,7 @@ void KeepFirst(absl::Status& first, absl::Status next) {
   if (first.ok()) first = std::move(next);
 }
 
-// What fills a disk may be what killed runs left; only the user can say that it is not needed.
+// Killed runs may have filled the disk; only the user can decide that their files are not needed.
 absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& scan,
                             const std::string& folder) {
   if (!absl::IsResourceExhausted(status)) return status;
@@ -62,7 +62,7 @@ absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& sc
   }
   if (names.empty()) return status;
   return absl::ResourceExhaustedError(
-      absl::StrCat(status.message(), "\nThese unfinished files in ", io::DisplayName(folder),
+      absl::StrCat(status.message(), "\nThese incomplete files in ", io::DisplayName(folder),
                    " belong to no checkpoint and can be removed by hand:", names));
 }
 
@@ -75,10 +75,10 @@ CheckpointManager::CheckpointManager(io::FileSystem& fs, absl::string_view folde
 CheckpointManager::~CheckpointManager() = default;
 
 absl::Status CheckpointManager::CheckOptions() const {
-  if (folder_.empty()) return absl::InvalidArgumentError("the folder of checkpoints has no name");
+  if (folder_.empty()) return absl::InvalidArgumentError("the checkpoint folder is empty");
   if (options_.keep >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      io::DisplayName(folder_), ": keep is the number of checkpoints that stay, at least 1; got ",
+      io::DisplayName(folder_), ": keep, the number of checkpoints kept, must be at least 1; got ",
       options_.keep));
 }
 
@@ -120,7 +120,7 @@ absl::StatusOr<Checkpoint> CheckpointManager::ReadOnce(int64_t step) {
 absl::StatusOr<Checkpoint> CheckpointManager::Read(int64_t step) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions());
   absl::StatusOr<Checkpoint> checkpoint = ReadOnce(step);
-  // Corruption that passes is the network's, or that of a writer that was replacing the step.
+  // Corruption that passes comes from the network, or from a writer that was replacing the step.
   if (absl::IsDataLoss(checkpoint.status())) checkpoint = ReadOnce(step);
   return checkpoint;
 }
@@ -158,7 +158,7 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
     absl::StrAppend(&reasons, "\n  step ", skipped.step, ": ", skipped.why.message());
   }
   return absl::DataLossError(
-      absl::StrCat(io::DisplayName(folder_), ": every checkpoint in it is corrupt:", reasons));
+      absl::StrCat(io::DisplayName(folder_), ": all checkpoints are corrupt:", reasons));
 }
 
 absl::Status CheckpointManager::CheckMayPublish(const CheckpointScan& scan, int64_t step) const {
@@ -174,8 +174,8 @@ absl::Status CheckpointManager::CheckMayPublish(const CheckpointScan& scan, int6
   if (same != nullptr && same->linked) {
     return absl::FailedPreconditionError(
         absl::StrCat(io::DisplayName(StepFolder(folder_, step)),
-                     ": is a symbolic link, and no checkpoint is written through a "
-                     "link; replace it by a copy of what it points to"));
+                     ": is a symbolic link; checkpoints are not written through links. Replace it "
+                     "with a copy of its target"));
   }
   return absl::OkStatus();
 }
@@ -230,7 +230,7 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
     if (!verified.ok()) file = verified;
   }
   if (!file.ok()) {
-    // Nobody else knows this name, and no manifest has it.
+    // No other process knows this name, and no manifest contains it.
     (void)fs_.Remove(io::JoinPath(uri, name));
     return WithUnfinished(file.status(), before, folder_);
   }
@@ -246,13 +246,13 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
   if (last_ == nullptr || last_->step != step) {
     return absl::FailedPreconditionError(
         absl::StrCat(io::DisplayName(folder_), ": the checkpoint of step ", step,
-                     " is not the last one that was saved or read"));
+                     " is not the one that was saved or read last"));
   }
   Manifest manifest = *last_;
   manifest.state = std::move(state);
   manifest.score = FiniteOrNone(score);
   PENSTOCK_RETURN_IF_ERROR(WriteManifest(manifest).status());
-  // The files must still be those of this manager, or the new manifest would name missing ones.
+  // The files must still be this manager's, or the new manifest would name missing files.
   PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Look());
   const StepEntry* present = before.Find(step);
   if (present == nullptr || present->kind != StepEntry::Kind::kWhole || present->linked ||
@@ -306,7 +306,7 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
   if (entry.linked) return IgnoreNotFound(fs_.Remove(uri));  // the link, not its target
   if (entry.kind != StepEntry::Kind::kUnfinished) {
     PENSTOCK_RETURN_IF_ERROR(IgnoreNotFound(fs_.Remove(io::JoinPath(uri, kManifestName))));
-    // Without its arrays a manifest would look like corruption.
+    // A manifest without its arrays would look like corruption.
     PENSTOCK_ASSIGN_OR_RETURN(const bool still, IsListed(fs_, uri, kManifestName));
     if (still) {
       return absl::UnavailableError(
@@ -323,7 +323,7 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
   return RemoveFolderIfEmpty(uri);
 }
 
-// What else is in it is not ours. That it is empty is believed when two listings say so.
+// Leaves other files alone. The folder counts as empty only when two listings say so.
 absl::Status CheckpointManager::RemoveFolderIfEmpty(const std::string& uri) {
   for (int look = 0; look < 2; ++look) {
     const absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(uri);
@@ -337,7 +337,7 @@ absl::Status CheckpointManager::RemoveNewerThan(int64_t step) {
   PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan scan, Look());
   using Kind = StepEntry::Kind;
   for (const Kind kind : {Kind::kWhole, Kind::kDamaged}) {
-    // The newest first: a kill in between leaves no gap.
+    // The newest first, so that a kill in between leaves no gap.
     for (auto entry = scan.entries.rbegin(); entry != scan.entries.rend(); ++entry) {
       if (entry->kind == kind && entry->step > step) PENSTOCK_RETURN_IF_ERROR(Remove(*entry));
     }

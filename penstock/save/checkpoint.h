@@ -17,27 +17,29 @@
 // The protocol is the same on a disk and on an object store, which has no rename: the arrays are
 // written under a name that was never used, their size is checked, and the manifest, which names
 // them with their size and checksum, appears last and in one piece. A folder without a manifest is
-// what a killed writer left and counts as nothing. Deleting takes the manifest away first.
+// them with their size and checksum, is published last and atomically. A folder without a manifest
+// was left by a killed writer and is not a checkpoint. Deleting removes the manifest first.
 //
-// Invariants. They hold whatever error the file system returns, at whatever call:
-//   1. Only these files are ever removed: whole checkpoints beyond those that CheckpointOptions
-//      keeps (by Save and Annotate, after a newer one is published), what killed writers left for
-//      steps before the newest whole checkpoint, and what RemoveNewerThan is asked to remove.
-//   2. A checkpoint that looks corrupt stays where it is and is reported. Only a whole checkpoint
+// Invariants. They hold for any error that the file system returns, at any call:
+//   1. Only these files are ever removed: complete checkpoints beyond those that CheckpointOptions
+//      keeps (by Save and Annotate, after a newer one is published), leftovers of killed writers
+//      for steps before the newest complete checkpoint, and what RemoveNewerThan is asked to
+//      remove.
+//   2. A checkpoint that looks corrupt stays in place and is reported. Only a complete checkpoint
 //      of the same step replaces it.
-//   3. An error of a listing or of a manifest, other than that the store says that it does not
+//   3. An error of a listing or of a manifest, other than the store reporting that it does not
 //      exist, ends the operation with that error, and nothing is removed.
-//   4. That something is missing or corrupt is believed only when two looks in a row say so. An
-//      answer that contradicts the listing of the folder (a listed file that cannot be found) is
-//      UNAVAILABLE. So ReadLatest returns NOT_FOUND only when the folder's own listing shows no
-//      checkpoint, and an older checkpoint only together with the reasons against the newer ones.
-//   5. Only files with names of this protocol are removed. A folder "step-..." that holds others
-//      stays, with them. A symbolic link in place of a step's folder is read, never written
-//      through; removing that checkpoint removes the link, not what it points to.
+//   4. A checkpoint counts as missing or corrupt only when two consecutive scans agree. An answer
+//      that contradicts the listing of the folder (a listed file that is not found) is UNAVAILABLE.
+//      So ReadLatest returns NOT_FOUND only when the folder's own listing shows no checkpoint, and
+//      an older checkpoint only together with the reasons for skipping the newer ones.
+//   5. Only files with names of this protocol are removed. A folder "step-..." that contains other
+//      files stays, with them. A symbolic link in place of a step's folder is read, never written
+//      through; removing that checkpoint removes the link, not its target.
 //
 // One writer. At most one process writes into a folder at a time; any number may read. A second
-// writer's Save fails and says so, or replaces the same step. Whatever two writers do, no
-// checkpoint that reads as whole is a mixture.
+// writer's Save fails and says so, or replaces the same step. Whatever two writers do, no complete
+// checkpoint mixes the two.
 #pragma once
 
 #include <cstdint>
@@ -115,8 +117,8 @@ struct CheckpointOptions {
   bool verify_by_reading = false;
 };
 
-// Used by one thread at a time. `fs` outlives it. Options that make no sense (keep below 1, an
-// empty folder) are an INVALID_ARGUMENT error of every method.
+// Used by one thread at a time. `fs` outlives it. Invalid options (keep below 1, an empty folder)
+// are an INVALID_ARGUMENT error of every method.
 class CheckpointManager {
  public:
   // Touches nothing yet; `folder` is made when it is needed.
@@ -124,29 +126,29 @@ class CheckpointManager {
   ~CheckpointManager();
 
   // Publishes a checkpoint, then removes those that are not kept. One of the same step is replaced.
-  // FAILED_PRECONDITION when a newer whole one is there: it would be what the next start resumes
-  // from; say RemoveNewerThan first. After any other error the earlier checkpoints are as they
-  // were.
+  // FAILED_PRECONDITION if a newer complete checkpoint exists, because the next start would resume
+  // from that one; call RemoveNewerThan first. After any other error the earlier checkpoints are
+  // unchanged.
   absl::StatusOr<Saved> Save(const Checkpoint& checkpoint);
 
-  // Publishes another state and score for the checkpoint that was saved or read last, whose arrays
-  // stay as they are; then removes those that are not kept. For what is known only later, as the
-  // score of a validation. FAILED_PRECONDITION when this manager neither saved nor read `step`
-  // last.
+  // Publishes a new state and score for the checkpoint that was saved or read last; its arrays stay
+  // as they are. Then removes checkpoints beyond those to keep. For values that are known only
+  // later, such as a validation score. FAILED_PRECONDITION if `step` is not the one that this
+  // manager saved or read last.
   absl::StatusOr<Saved> Annotate(int64_t step, std::string state, std::optional<double> score);
 
   // What is there. Looks at manifests and sizes, reads no arrays.
   absl::StatusOr<CheckpointList> List();
 
-  // DATA_LOSS when its bytes are not those that were written, NOT_FOUND when it does not exist.
+  // DATA_LOSS if its bytes differ from those written, NOT_FOUND if it does not exist.
   absl::StatusOr<Checkpoint> Read(int64_t step);
 
   // The newest that reads well. NOT_FOUND when there is none at all, DATA_LOSS when there are some
   // and all are corrupt; an unreachable store is an error and never counts as corruption.
   absl::StatusOr<Restored> ReadLatest();
 
-  // Removes the checkpoints of later steps, corrupt ones included: to go on from `step` as if they
-  // had never been.
+  // Removes the checkpoints of later steps, corrupt ones included, to continue from `step` as if
+  // they had never been saved.
   absl::Status RemoveNewerThan(int64_t step);
 
  private:
@@ -165,8 +167,8 @@ class CheckpointManager {
   io::FileSystem& fs_;
   std::string folder_;
   CheckpointOptions options_;
-  std::set<int64_t> unreadable_;    // steps whose checksums ReadLatest found to be wrong
-  std::unique_ptr<Manifest> last_;  // that this manager published or read
+  std::set<int64_t> unreadable_;    // steps for which ReadLatest found a wrong checksum
+  std::unique_ptr<Manifest> last_;  // published or read last by this manager
 };
 
 }  // namespace penstock::save

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kChunk = 4 << 20;
 
-// Passes on what is written, and sums it up.
+// Forwards writes and computes their checksum.
 class SummingStream : public io::OutputStream {
  public:
   explicit SummingStream(io::OutputStream& out) : OutputStream(out.uri()), out_(out) {}
@@ -38,10 +38,10 @@ class SummingStream : public io::OutputStream {
   int64_t bytes_ = 0;
 };
 
-// The checksum of a file that is read front to back: `Take` is given every read.
+// Running checksum of a file that is read front to back; `Take` receives every read.
 struct RunningSum {
   uint32_t crc32 = 0;
-  int64_t end = 0;  // of what was summed up
+  int64_t end = 0;  // of the bytes in the checksum
 
   void Take(int64_t offset, absl::Span<const char> bytes) {
     const int64_t known = end - offset;
@@ -52,7 +52,7 @@ struct RunningSum {
   }
 };
 
-// Passes on what is read, and sums it up into `sum`.
+// Forwards reads and adds them to `sum`.
 class SummingFile : public io::RandomAccessFile {
  public:
   SummingFile(std::unique_ptr<io::RandomAccessFile> file, std::shared_ptr<RunningSum> sum)
@@ -119,8 +119,8 @@ absl::StatusOr<Weights> ReadArrays(io::FileSystem& fs, const std::string& folder
     if (!listed) return absl::DataLossError(absl::StrCat(io::DisplayName(uri), " is missing"));
     return absl::UnavailableError(weights.status().message());
   }
-  // Bytes that make no sense: whether they changed since they were written, the checksum of the
-  // whole file says. A flipped bit in the header may look like a type of the future.
+  // The checksum of the whole file decides whether malformed bytes are corruption: a flipped bit in
+  // the header may look like a type of a later version.
   if (absl::IsDataLoss(weights.status()) || absl::IsUnimplemented(weights.status())) {
     const absl::Status changed = VerifyByReading(fs, uri, expected);
     if (!changed.ok() && !absl::IsNotFound(changed)) return changed;

@@ -1,4 +1,4 @@
-// The files of arrays of a checkpoint, with their checksums. Internal to room save.
+// Array files of a checkpoint, with their checksums. Internal to room save.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@
 
 namespace penstock::save {
 
-// Writes a safetensors file and compares the size that the file system then tells. After an error
-// the file may be there; nothing names it.
+// Writes a safetensors file and compares its size with the one that the file system reports. After
+// an error the file may exist, but no manifest names it.
 absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view folder_uri,
                                          const std::string& name, const Weights& weights);
 
-// DATA_LOSS when the file is missing from its folder, or was read whole and its bytes are not those
-// that were written. Errors of the file system pass through; NOT_FOUND for a file that the folder
-// lists is UNAVAILABLE.
+// DATA_LOSS if the file is missing from its folder, or was read completely and its bytes differ
+// from those written. Other errors of the file system pass through, except that NOT_FOUND for a
+// file that the folder lists becomes UNAVAILABLE.
 absl::StatusOr<Weights> ReadArrays(io::FileSystem& fs, const std::string& folder_uri,
                                    const ManifestFile& expected);
 

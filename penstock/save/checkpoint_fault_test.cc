@@ -1,6 +1,6 @@
-// Every status code at every call of the file system, once or from then on: no error reduces the
-// set of whole checkpoints beyond what is asked for, and no error makes a reader believe that an
-// older checkpoint, or none, is the newest.
+// Injects every status code into every call of the file system, once or persistently: no error
+// removes complete checkpoints beyond those that were asked to be removed, and no error makes a
+// reader take an older checkpoint, or none, for the newest.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -33,7 +33,7 @@ std::vector<absl::StatusCode> AllCodes() {
   for (int code = 1; code <= 16; ++code) codes.push_back(static_cast<absl::StatusCode>(code));
   return codes;
 }
-// Those that the code under test tells apart from the rest, and one of the rest.
+// The codes that the code under test distinguishes, and one other.
 std::vector<absl::StatusCode> DistinctCodes() {
   return {absl::StatusCode::kNotFound, absl::StatusCode::kDataLoss, absl::StatusCode::kUnavailable,
           absl::StatusCode::kUnimplemented, absl::StatusCode::kAborted};
@@ -50,7 +50,7 @@ bool IsCheckpointOf(const Checkpoint& checkpoint, int64_t step) {
          BitwiseEqual(*checkpoint.arrays.Find("w"), *MakeCheckpoint(step).arrays.Find("w"));
 }
 
-// Steps 100 and 200 are whole.
+// Steps 100 and 200 are complete.
 std::shared_ptr<io::FileSystem> MakeStore(bool with_left_overs) {
   std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   CheckpointManager manager(*fs, kFolder, {.keep = kKeep});
@@ -86,7 +86,7 @@ struct Fault {
   }
 };
 
-// Runs `use` with each fault until one run has no call left to fail. Returns the number of calls.
+// Runs `use` with each fault until a run ends before the fault. Returns the number of calls.
 int64_t ForEveryFault(
     bool with_left_overs, const std::vector<absl::StatusCode>& codes,
     const std::function<void(io::FileSystem& faulty, io::FileSystem& inner, const Fault&)>& use) {
@@ -115,7 +115,7 @@ int64_t ForEveryFault(
   return calls;
 }
 
-// The newest kKeep of those that were there and those that are.
+// The newest kKeep of the checkpoints that existed must still exist.
 void ExpectNothingIsLost(io::FileSystem& inner) {
   const std::set<int64_t> whole = WholeSteps(inner);
   std::set<int64_t> needed = whole;
@@ -129,20 +129,20 @@ void ExpectNotesStay(io::FileSystem& inner, bool with_left_overs) {
   EXPECT_TRUE(inner.Stat(absl::StrCat(kFolder, "/step-00000150/notes.txt")).ok());
 }
 
-// A result that is OK is the newest; what is not the newest is told with the reason.
+// An OK result is the newest checkpoint; an older one comes with the reason.
 void ExpectNewestOrError(const absl::StatusOr<Restored>& restored, const Fault& fault) {
   if (restored.ok()) {
     if (restored->checkpoint.step == 200 && restored->skipped.empty()) {
       EXPECT_TRUE(IsCheckpointOf(restored->checkpoint, 200));
       return;
     }
-    // Only a store that goes on saying that bytes are corrupt is believed.
+    // Only a store that persistently reports corrupt bytes is believed.
     EXPECT_TRUE(fault.lasts && fault.code == absl::StatusCode::kDataLoss);
     EXPECT_FALSE(restored->skipped.empty());
     return;
   }
   if (absl::IsNotFound(restored.status())) {
-    // Only a listing of the folder that goes on saying so from the first look on is believed.
+    // Only a listing of the folder that persistently reports so from the first call is believed.
     EXPECT_TRUE(fault.lasts && fault.at == 0) << restored.status();
   }
 }
@@ -179,8 +179,8 @@ TEST_P(CheckpointFaults, SavingLosesNothing) {
   EXPECT_GT(ForEveryFault(GetParam(), AllCodes(), save), 20);
 }
 
-// The fault hits any of them; those after it go on as if nothing had been.
-TEST_P(CheckpointFaults, AnyOrderOfOperationsLosesNothing) {
+// The fault hits one of the operations; the later ones run as if nothing had happened.
+TEST_P(CheckpointFaults, NoSequenceOfOperationsLosesACheckpoint) {
   ForEveryFault(GetParam(), DistinctCodes(), [&](auto& fs, auto& inner, const Fault& fault) {
     CheckpointManager manager(fs, kFolder, {.keep = kKeep});
     ExpectNewestOrError(manager.ReadLatest(), fault);
@@ -193,7 +193,7 @@ TEST_P(CheckpointFaults, AnyOrderOfOperationsLosesNothing) {
   });
 }
 
-TEST_P(CheckpointFaults, RemovingTheNewerOnesLeavesTheOlder) {
+TEST_P(CheckpointFaults, RemoveNewerThanKeepsOlderCheckpoints) {
   ForEveryFault(GetParam(), AllCodes(), [&](auto& fs, auto& inner, const Fault& fault) {
     CheckpointManager manager(fs, kFolder, {.keep = kKeep});
     const absl::Status status = manager.RemoveNewerThan(100);
@@ -207,8 +207,8 @@ TEST_P(CheckpointFaults, RemovingTheNewerOnesLeavesTheOlder) {
   });
 }
 
-// A file system that is not mounted: the folder is there, and empty.
-TEST(CheckpointFault, AfterAListingThatWasEmptyForAMomentNothingIsLost) {
+// A file system that is not mounted: the folder exists and is empty.
+TEST(CheckpointFault, ATemporarilyEmptyListingLosesNothing) {
   class Unmounted : public FaultyFileSystem {
    public:
     using FaultyFileSystem::FaultyFileSystem;
@@ -222,12 +222,12 @@ TEST(CheckpointFault, AfterAListingThatWasEmptyForAMomentNothingIsLost) {
   Unmounted fs(inner, [](int64_t) { return absl::OkStatus(); });
   CheckpointManager manager(fs, kFolder, {.keep = 1});
   EXPECT_TRUE(absl::IsNotFound(manager.ReadLatest().status()));
-  // Training began anew; now the listing is back.
+  // Training has started over; now the listing is back.
   fs.unmounted = false;
   const absl::Status status = manager.Save(MakeCheckpoint(10)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(WholeSteps(*inner), (std::set<int64_t>{100, 200}));
-  // It is empty at the very moment of a save: the newer ones stay and are what is resumed from.
+  // The listing is empty during a Save: the newer checkpoints stay, and a resume uses them.
   fs.unmounted = true;
   (void)manager.Save(MakeCheckpoint(10));
   fs.unmounted = false;

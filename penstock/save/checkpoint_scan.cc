@@ -20,7 +20,7 @@
 namespace penstock::save {
 namespace {
 
-// Eight digits, so that names sort as steps do; more when there are more.
+// Eight digits, so that names sort by step; more digits if the step needs them.
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
 std::optional<int64_t> StepOf(absl::string_view name) {
@@ -47,9 +47,10 @@ bool IsSymbolicLink(absl::string_view uri) {
 }
 
 absl::Status Contradiction(absl::string_view uri, absl::string_view found) {
-  return absl::UnavailableError(absl::StrCat(
-      io::DisplayName(uri), ": its folder lists it, but opening it says that it does not exist (",
-      found, "); the store's answers contradict one another, try again"));
+  return absl::UnavailableError(
+      absl::StrCat(io::DisplayName(uri),
+                   ": its folder lists it, but opening it reports that it does not exist (", found,
+                   "); the store contradicts itself, try again"));
 }
 
 absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri, int64_t step) {
@@ -74,8 +75,8 @@ bool Lists(const std::vector<io::FileInfo>& files, absl::string_view name) {
                      [&](const io::FileInfo& file) { return io::Basename(file.uri) == name; });
 }
 
-// DATA_LOSS when a file that the manifest names is missing or has another size; any other error:
-// it is not known.
+// DATA_LOSS if a file that the manifest names is missing or has another size; any other error means
+// that its state is unknown.
 absl::Status CheckFiles(io::FileSystem& fs, const std::string& uri, const Manifest& manifest,
                         const std::vector<io::FileInfo>& files) {
   for (const ManifestFile& expected : manifest.files) {
@@ -104,7 +105,7 @@ absl::Status CheckFiles(io::FileSystem& fs, const std::string& uri, const Manife
   return absl::OkStatus();
 }
 
-// One step's folder. UNAVAILABLE: the answers contradict one another.
+// Scans one step's folder. UNAVAILABLE: the store contradicts itself.
 absl::StatusOr<StepEntry> LookAtStep(io::FileSystem& fs, const std::string& folder, int64_t step) {
   using Kind = StepEntry::Kind;
   const std::string uri = StepFolder(folder, step);
@@ -144,7 +145,7 @@ struct Look {
   std::vector<StepEntry> entries = {};
   absl::Status contradiction = {};
 
-  // Whether every answer can be believed at once: the files themselves were seen.
+  // True if the first scan is conclusive: all files themselves were seen.
   bool sure() const {
     return contradiction.ok() && !entries.empty() &&
            std::all_of(entries.begin(), entries.end(),
@@ -209,7 +210,7 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
                                                const std::set<int64_t>& unreadable) {
   constexpr int kMostLooks = 4;
   std::optional<Look> last;
-  bool seen = false;  // a checkpoint, in any look
+  bool seen = false;  // a checkpoint, in any scan
   for (int i = 0; i < kMostLooks; ++i) {
     PENSTOCK_ASSIGN_OR_RETURN(Look look, LookOnce(fs, folder));
     seen = seen || !look.entries.empty() || !look.contradiction.ok();
@@ -219,9 +220,8 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
     }
     if (!look.contradiction.ok()) return look.contradiction;
     if (seen && look.entries.empty()) {
-      return absl::UnavailableError(
-          absl::StrCat(io::DisplayName(folder),
-                       ": its checkpoints disappeared while they were looked at; try again"));
+      return absl::UnavailableError(absl::StrCat(
+          io::DisplayName(folder), ": its checkpoints disappeared during the scan; try again"));
     }
     for (StepEntry& entry : look.entries) {
       if (entry.kind != StepEntry::Kind::kWhole || !unreadable.contains(entry.step)) continue;
@@ -233,7 +233,7 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
   if (!last->contradiction.ok()) return last->contradiction;
   return absl::UnavailableError(
       absl::StrCat(io::DisplayName(folder), ": ", kMostLooks,
-                   " looks at the checkpoints in it found different ones each time; ",
+                   " scans of its checkpoints gave different results; ",
                    "either another process is writing there, or the store is failing"));
 }
 

@@ -1,7 +1,7 @@
-// A look at a folder of checkpoints. Internal to room save.
+// Scans a folder of checkpoints. Internal to room save.
 //
-// Whoever removes files must not act on one wrong answer of a file system, so a look that finds
-// anything but whole checkpoints is repeated until two looks in a row agree.
+// Code that removes files must not act on one wrong answer of a file system, so a scan that finds
+// anything but complete checkpoints is repeated until two consecutive scans agree.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@ std::string StepFolder(absl::string_view folder, int64_t step);
 // A new name for a file of arrays, "state-5c1f09aa37d2e481.safetensors".
 std::string NewStateName();
 
-// A folder "step-...".
+// One folder "step-...".
 struct StepEntry {
   enum class Kind {
     kWhole,
     kDamaged,     // published; a file is missing or has another size, or the manifest is corrupt
-    kUnfinished,  // no manifest, and nothing in it but files of arrays
-    kForeign,     // no manifest, and files that no checkpoint has: somebody else's folder
+    kUnfinished,  // no manifest, and nothing in it but array files
+    kForeign,     // no manifest, and files that no checkpoint has: not this manager's folder
   };
   int64_t step = 0;
   Kind kind = Kind::kForeign;
-  // A symbolic link: what it points to belongs to somebody else.
+  // A symbolic link; its target belongs to another owner.
   bool linked = false;
-  Manifest manifest = {};                 // of a whole one
-  absl::Status why = {};                  // of a damaged one
-  std::vector<std::string> unnamed = {};  // URIs of files of arrays that no manifest names
+  Manifest manifest = {};                 // if complete
+  absl::Status why = {};                  // if damaged
+  std::vector<std::string> unnamed = {};  // URIs of array files that no manifest names
 };
 
 struct CheckpointScan {
@@ -51,16 +51,15 @@ struct CheckpointScan {
   const StepEntry* NewestWhole() const;
 };
 
-// Steps in `unreadable` are reported as damaged: their checksums were found to be wrong. A folder
-// that does not exist is empty. UNAVAILABLE when the answers of the file system contradict one
-// another and go on doing so.
+// Steps in `unreadable` are reported as damaged: a read found their checksums to be wrong. A folder
+// that does not exist is empty. UNAVAILABLE if the file system persistently contradicts itself.
 absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::string& folder,
                                                const std::set<int64_t>& unreadable);
 
-// NOT_FOUND only when opening it and listing its folder say so, twice.
+// NOT_FOUND only if opening it and listing its folder both say so, twice.
 absl::StatusOr<Manifest> ReadManifest(io::FileSystem& fs, const std::string& folder, int64_t step);
 
-// Whether `uri` is right inside `folder_uri` according to its listing.
+// Whether `uri` is directly inside `folder_uri` according to its listing.
 absl::StatusOr<bool> IsListed(io::FileSystem& fs, const std::string& folder_uri,
                               absl::string_view name);
 

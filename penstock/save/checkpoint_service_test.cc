@@ -1,5 +1,5 @@
-// Faults of an object store, crossed with each request that a resume makes: the newest checkpoint
-// or an error, never an older one and never "there is none".
+// Faults of an object store, crossed with each request that a resume makes: the result is the
+// newest checkpoint or an error, never an older one and never "there is none".
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,7 +80,7 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
 
   base::FakeClock clock_;
   io::ScriptedGcs gcs_{/*max_connections=*/8};
-  // Waits pass at once.
+  // Waits return immediately.
   const std::shared_ptr<io::FileSystem> fs_ = io::MakeGcsFileSystem(
       io::MakeMemoryFileSystem(),
       {.http = {.threads = 1,
@@ -97,7 +97,7 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointService, testing::ValuesIn(Faults()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(CheckpointService, AFaultOfOneRequestIsNoReasonToFallBack) {
+TEST_P(CheckpointService, ATransientFaultDoesNotFallBack) {
   int number = 0;
   for (bool met = true; met && !HasFailure(); ++number) {
     SCOPED_TRACE(absl::StrCat("request ", number));
@@ -111,17 +111,17 @@ TEST_P(CheckpointService, AFaultOfOneRequestIsNoReasonToFallBack) {
   EXPECT_GT(number, 5);
 }
 
-TEST_P(CheckpointService, AFaultThatStaysIsAnError) {
+TEST_P(CheckpointService, APersistentFaultIsAnError) {
   for (const char* what : {"checkpoint.json", "state-", "step-00000200", ""}) {
     SCOPED_TRACE(what);
     gcs_.SetScript([&](const Request& r) {
-      // Listings are answered well: an empty one is what a service says of an empty folder.
+      // Listings get a normal answer: an empty one means an empty folder.
       const bool concerned = !r.is_list && absl::StrContains(r.object, what);
       return concerned ? GetParam().fault : Fault{};
     });
     const absl::StatusOr<Restored> restored = Resume();
     ExpectTheNewestOrAnError(restored);
-    // An answer that is cut gets a little further each time.
+    // A truncated answer makes a little progress each time.
     if (GetParam().fault.cut_after < 0) {
       EXPECT_FALSE(restored.ok());
     }

@@ -185,7 +185,7 @@ TEST_P(CheckpointOn, AnOlderStepIsRefusedUntilTheNewerAreRemoved) {
 TEST_P(CheckpointOn, WhatIsNotOursStays) {
   const std::string notes = io::JoinPath(place_.folder, "notes.txt");
   const std::string alike = io::JoinPath(place_.folder, "step-7/weights.bin");
-  // Named as ours are: without a manifest, and later beside the files of a checkpoint.
+  // Named like files of this room: without a manifest, and later beside the files of a checkpoint.
   const std::string same_name = io::JoinPath(place_.folder, "step-00000005/weights.bin");
   const std::string below = io::JoinPath(place_.folder, "step-00000005/state-0123456789abcdef/a");
   const std::string beside = io::JoinPath(place_.folder, "step-00000007/weights.bin");
@@ -199,7 +199,7 @@ TEST_P(CheckpointOn, WhatIsNotOursStays) {
   for (const std::string& uri : mine) EXPECT_TRUE(place_.fs->Stat(uri).ok()) << uri;
 }
 
-TEST_P(CheckpointOn, OptionsThatMakeNoSenseAreRefused) {
+TEST_P(CheckpointOn, RejectsInvalidOptions) {
   for (int keep : {0, -1}) {
     CheckpointManager manager = place_.Manager({.keep = keep});
     EXPECT_TRUE(absl::IsInvalidArgument(manager.Save(MakeCheckpoint(1)).status()));
@@ -227,7 +227,7 @@ TEST_P(CheckpointOn, AnnotatingChangesStateAndScoreOnly) {
   expected.state = R"({"epoch":9})";
   expected.score = 0.95;
   EXPECT_TRUE(Same(*manager.Read(4), expected));
-  // One that another process has replaced is not this manager's any more.
+  // A checkpoint that another process has replaced no longer belongs to this manager.
   ASSERT_TRUE(place_.Manager().Save(MakeCheckpoint(4)).ok());
   EXPECT_TRUE(absl::IsAborted(manager.Annotate(4, "{}", 1).status()));
   EXPECT_TRUE(Same(*manager.Read(4), MakeCheckpoint(4)));
@@ -288,7 +288,7 @@ TEST(Checkpoint, AnyFlippedBitIsFoundAndTheOneBeforeIsRead) {
   EXPECT_TRUE(Same(reader.ReadLatest()->checkpoint, MakeCheckpoint(2)));
 }
 
-TEST(Checkpoint, TrainingGoesOnAfterACorruptOneWhichStays) {
+TEST(Checkpoint, TrainingContinuesPastACorruptCheckpointWhichStays) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(100)).ok());
@@ -305,18 +305,18 @@ TEST(Checkpoint, TrainingGoesOnAfterACorruptOneWhichStays) {
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_THAT(Steps(next), ElementsAre(150));
   EXPECT_EQ(next.List()->damaged.size(), 1u);
-  // A later start passes over it again, and says so.
+  // A later start skips it again and says so.
   CheckpointManager later = place.Manager({.keep = 1});
   absl::StatusOr<Restored> restored = later.ReadLatest();
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->checkpoint.step, 150);
   ASSERT_EQ(restored->skipped.size(), 1u);
   EXPECT_EQ(restored->skipped[0].step, 200);
-  EXPECT_EQ(*io::ReadFile(*place.fs, uri), bytes) << "nobody touched it";
-  // It was the memory, the network: nothing was lost.
+  EXPECT_EQ(*io::ReadFile(*place.fs, uri), bytes) << "changed";
+  // The corruption was in memory or on the network: nothing was lost.
   ASSERT_TRUE(io::WriteFile(*place.fs, uri, good).ok());
   EXPECT_TRUE(Same(*place.Manager().Read(200), MakeCheckpoint(200)));
-  // Training comes to that step again.
+  // Training reaches that step again.
   ASSERT_TRUE(later.Save(MakeCheckpoint(200, 7)).ok());
   EXPECT_TRUE(Same(place.Manager().ReadLatest()->checkpoint, MakeCheckpoint(200, 7)));
 }
@@ -352,7 +352,7 @@ TEST(Checkpoint, OneOfANewerVersionIsNeitherSkippedNorRemoved) {
   }
 }
 
-// An unreachable store must not look like damage: training would fall back to an older step.
+// An unreachable store must not look like corruption: training would fall back to an older step.
 TEST(Checkpoint, AnUnreachableStoreIsAnError) {
   class Unreachable : public FaultyFileSystem {
    public:
@@ -483,7 +483,7 @@ TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
 }
 
 // What a killed writer left may be what fills the disk.
-TEST(CheckpointAccidents, LeftOversBeforeTheNewestGoBeforeAnythingIsWritten) {
+TEST(CheckpointAccidents, LeftoversBeforeTheNewestAreRemovedBeforeWriting) {
   const Place place = MakeMemoryPlace();
   ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(900)).ok());
   const std::string name = "state-0123456789abcdef.safetensors";
@@ -500,11 +500,11 @@ TEST(CheckpointAccidents, LeftOversBeforeTheNewestGoBeforeAnythingIsWritten) {
   CheckpointManager manager(fs, place.folder);
   const absl::Status full = manager.Save(MakeCheckpoint(1000)).status();
   EXPECT_TRUE(gone_at_first_append);
-  // One that is newer than the newest whole checkpoint is for the user to judge.
+  // The user decides about one that is newer than the newest complete checkpoint.
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_THAT(std::string(full.message()), HasSubstr(newer));
   EXPECT_TRUE(place.fs->Stat(newer).ok());
-  // Until a newer checkpoint is there.
+  // It stays until a newer checkpoint is published.
   ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(1000)).ok());
   EXPECT_TRUE(absl::IsNotFound(place.fs->Stat(newer).status()));
 }
@@ -565,7 +565,7 @@ TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
   }
 }
 
-// A folder that is a link to one elsewhere, as somebody makes it who starts from another run.
+// A folder that is a link to another one, as a user creates it to start from another run.
 class LinkedCheckpoint : public testing::Test {
  protected:
   void SetUp() override {
@@ -593,8 +593,8 @@ TEST_F(LinkedCheckpoint, IsReadAndOnlyTheLinkIsRemoved) {
   ExpectTheTargetIsUntouched();
 }
 
-// The folder is on a disk that is not mounted: there may be checkpoints.
-TEST(Checkpoint, ALinkToNowhereIsNoEmptyFolder) {
+// The folder is on a disk that is not mounted, and may contain checkpoints.
+TEST(Checkpoint, ADanglingLinkIsNotAnEmptyFolder) {
   const Place place = MakeLocalPlace();
   std::filesystem::create_symlink(place.folder + "/disk", place.folder + "/link");
   for (const char* name : {"/link", "/link/run", "/link/"}) {
@@ -611,14 +611,14 @@ TEST_F(LinkedCheckpoint, RemoveNewerThanRemovesTheLink) {
   ExpectTheTargetIsUntouched();
 }
 
-TEST_F(LinkedCheckpoint, NothingIsWrittenThroughTheLink) {
+TEST_F(LinkedCheckpoint, DoesNotWriteThroughTheLink) {
   const absl::Status status = place_.Manager().Save(MakeCheckpoint(103, 7)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("symbolic link"));
   ExpectTheTargetIsUntouched();
 }
 
-TEST_F(LinkedCheckpoint, WithoutAManifestNothingIsRemoved) {
+TEST_F(LinkedCheckpoint, RemovesNothingWithoutAManifest) {
   const std::string manifest = elsewhere_.OnlyFile(103, "checkpoint.json");
   const std::string state = elsewhere_.OnlyFile(103, ".safetensors");
   std::filesystem::remove(manifest);
@@ -627,7 +627,7 @@ TEST_F(LinkedCheckpoint, WithoutAManifestNothingIsRemoved) {
   EXPECT_TRUE(std::filesystem::is_symlink(place_.folder + "/step-00000103"));
 }
 
-TEST_F(LinkedCheckpoint, ALinkedFileOfArraysLosesOnlyTheLink) {
+TEST_F(LinkedCheckpoint, RemovesOnlyTheLinkOfALinkedArrayFile) {
   CheckpointManager manager = place_.Manager({.keep = 1});
   ASSERT_TRUE(manager.Save(MakeCheckpoint(110)).ok());
   const std::string state = place_.OnlyFile(110, ".safetensors");

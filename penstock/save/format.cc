@@ -46,12 +46,11 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
   }
   if (probe.is_directory) {
     return absl::InvalidArgumentError(
-        absl::StrCat(io::DisplayName(uri), ": a folder, and none of ", Names(),
+        absl::StrCat(io::DisplayName(uri), ": is a folder, and of none of the formats ", Names(),
                      "; a folder of checkpoints is read by CheckpointManager"));
   }
-  return absl::DataLossError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": not a file of weights: its first bytes are those of none of ", Names()));
+  return absl::DataLossError(absl::StrCat(
+      io::DisplayName(uri), ": is not a weights file: it does not start like any of ", Names()));
 }
 
 // By the extension.
@@ -66,7 +65,7 @@ absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat(io::DisplayName(uri),
-                   ": the extension names the format to write, and this is none of ", Names()));
+                   ": the extension selects the format to write; the known formats are ", Names()));
 }
 
 }  // namespace

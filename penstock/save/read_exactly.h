@@ -11,9 +11,9 @@
 
 namespace penstock::save {
 
-// Fills all of `out`. The size of the file was looked at before: fewer bytes mean that it became
-// shorter since, which is Aborted, as from the file systems that see it themselves. It says nothing
-// of what the file holds, so it is not DataLoss.
+// Fills all of `out`. The size of the file is known from before: fewer bytes mean that the file
+// became shorter since, which is Aborted, as in file systems that detect it themselves. It says
+// nothing about the content of the file, so it is not DataLoss.
 inline absl::Status ReadExactly(io::RandomAccessFile& file, int64_t offset, absl::Span<char> out) {
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t bytes, file.Read(offset, out));
   if (bytes == static_cast<int64_t>(out.size())) return absl::OkStatus();

@@ -69,9 +69,9 @@ absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 // replaces one that was there.
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
 
-// The error that WriteWeights would give by now, before there is anything to write: an extension of
-// no format, a folder or a FIFO of that name, no right to write (io/write_check.h). Leaves what is
-// there as it is.
+// The error that WriteWeights would give now, checked before there is anything to write: an
+// unsupported extension, a folder or a FIFO of that name, no permission to write
+// (io/write_check.h). Leaves existing files as they are.
 absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri);
 
 // Names, types and shapes, from a few ranged reads.

@@ -5,10 +5,10 @@
 //     return change == 7 ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
 //   });
 //
-// Changes are numbered from 0, in the order in which they happen. One is an Append (it happens when
-// half of the bytes are with the inner file system), a Close (twice: before the file is published
-// and after), a Remove (twice: before the file is gone and after), and every file and the folder of
-// a RemoveRecursively. Reading is no change; with Counts::kEveryCall it is numbered among them:
+// Changes are numbered from 0, in the order in which they happen. A change is an Append (at the
+// time when half of the bytes are with the inner file system), a Close (twice: before the file is
+// published and after), a Remove (twice: before the file is gone and after), and every file and the
+// folder of a RemoveRecursively. Reading is not a change; Counts::kEveryCall numbers it as well:
 // opening, every Read, Stat, List, ListRecursive.
 #pragma once
 
