@@ -51,9 +51,8 @@ arrow::Status LoadS3() {
   return arrow::fs::LoadFileSystemFactories(module.c_str());
 }
 
-// Arrow's own strategy gives up after 6 seconds; this one is that of http_retry.h, as far as a
-// client can be told that asks for a number of attempts and not for the time: 10 more within 64 to
-// 80 s.
+// Follows http_retry.h instead of Arrow's own strategy, which gives up after 6 seconds. The client
+// only takes a number of attempts, not a time: 10 more attempts take 64 to 80 s.
 class PatientRetries : public arrow::fs::S3RetryStrategy {
  public:
   bool ShouldRetry(const AWSErrorDetail& error, int64_t attempted_retries) override {
@@ -70,14 +69,15 @@ class PatientRetries : public arrow::fs::S3RetryStrategy {
   std::atomic<uint64_t> draws_ = 0;
 };
 
-// What no URI can say.
+// Options that a URI cannot express.
 arrow::fs::FileSystemFactoryOptions OptionsOf(const Uri& uri) {
   if (uri.scheme != "s3") return {};
   return {{"retry_strategy",
            std::shared_ptr<arrow::fs::S3RetryStrategy>(std::make_shared<PatientRetries>())}};
 }
 
-// The client library of Google would say "No such file" at the first request, as of an object.
+// Without this check Google's client library reports "No such file" at the first request, as if an
+// object were missing.
 absl::Status CheckGoogleCredentials(const Uri& uri) {
   const std::string file = FindGcsEndpoint(uri).anonymous ? "" : GoogleCredentialsFile();
   if (file.empty()) return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(con
   if (const auto it = open_.find(key); it != open_.end()) return it->second;
   const bool first_s3 = uri.scheme == "s3" && !s3_loaded_;
   if (first_s3) {
-    PENSTOCK_RETURN_IF_ERROR(FromArrowConnecting(LoadS3(), "load what s3:// needs for", uri));
+    PENSTOCK_RETURN_IF_ERROR(FromArrowConnecting(LoadS3(), "load the library of s3:// for", uri));
     s3_loaded_ = true;
   }
   if (uri.scheme == "gs") PENSTOCK_RETURN_IF_ERROR(CheckGoogleCredentials(uri));
@@ -132,7 +132,7 @@ std::string ArrowConnections::ArrowUri(Uri uri) {
     absl::StrAppend(&uri.options, uri.options.empty() ? "" : "&", key, "=", value);
   };
   if (uri.scheme == "gs") {
-    // Arrow's own is 15 minutes of silence. As in http_retry.h.
+    // As in http_retry.h; Arrow's default is 15 minutes without a message.
     set_default("retry_limit_seconds", absl::StrCat(kRetryLimitSeconds));
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     if (endpoint.from_environment) set_default("endpoint_override", endpoint.host);

@@ -26,13 +26,13 @@
 namespace penstock::io {
 namespace {
 
-// Arrow's clients retry by themselves, within the limit of http_retry.h, and tell nothing of it.
+// Arrow's clients retry internally, within the limit of http_retry.h, and do not report it.
 std::unique_ptr<NetworkWait> WaitFor(absl::string_view doing, const Uri& uri) {
   const double limit =
       uri.scheme == "gs" ? FindGcsEndpoint(uri).retry_limit_seconds : kLongestS3RetrySeconds;
   return std::make_unique<NetworkWait>(
       NetworkWaits::Default(), absl::StrCat(doing, " '", DisplayUri(uri), "'"),
-      absl::StrCat("each request is tried again for up to ", limit, " s by the service's client"));
+      absl::StrCat("each request is retried for up to ", limit, " s by the service's client"));
 }
 
 class ArrowRandomAccessFile : public RandomAccessFile {
@@ -161,8 +161,8 @@ class ArrowOutputStream : public OutputStream {
   absl::Status status_;
 };
 
-// A URI, the connection that serves it, and the name Arrow knows it by: "bucket/folder/name". Every
-// call of Arrow that may wait for the network begins with one, which reports it while it lives.
+// A URI, the connection that serves it, and its name in Arrow: "bucket/folder/name". Every call of
+// Arrow that may wait for the network creates one first, which reports the wait while it lives.
 struct Place {
   Uri uri;
   std::string path;
@@ -298,8 +298,8 @@ class ArrowFileSystem : public FileSystem {
     return *std::move(info);
   }
 
-  // What was not found may be a folder, and a folder a file: worth a second look, which also tells
-  // a service's 404 from one of something in between.
+  // "Not found" may mean a folder where a file was expected or the reverse, and may come from a
+  // proxy instead of the service. A second request tells.
   static absl::Status Explain(const arrow::Status& error, absl::string_view doing,
                               const Place& place) {
     const absl::Status status = FromArrow(error, doing, place.uri);
@@ -308,10 +308,11 @@ class ArrowFileSystem : public FileSystem {
     if (!info.ok()) return info.status();
     if (info->IsDirectory()) return IsAFolderError(DisplayUri(place.uri));
     if (doing == "list") return IsAFileError(DisplayUri(place.uri));
-    return ServiceError(absl::StatusCode::kUnavailable,
-                        "it was not found, and then it was; is something between here and the "
-                        "service?",
-                        doing, place.uri);
+    return ServiceError(
+        absl::StatusCode::kUnavailable,
+        "it was not found, but a second request found it; is something between here "
+        "and the service?",
+        doing, place.uri);
   }
 
   static absl::StatusOr<arrow::fs::FileInfoVector> Select(const Place& place, bool recursive) {
@@ -326,7 +327,7 @@ class ArrowFileSystem : public FileSystem {
     return Explain(entries.status(), "list", place);
   }
 
-  // Of "bucket/folder/name".
+  // The part of "bucket/folder/name" after the bucket.
   static std::string PathBehindBucket(const std::string& path) {
     const size_t slash = path.find('/');
     return slash == std::string::npos ? "" : path.substr(slash + 1);

@@ -14,7 +14,7 @@
 namespace penstock::io {
 namespace {
 
-// Arrow keeps the services' codes only in the text: "google::cloud::Status(NOT_FOUND: ...)", "AWS
+// Arrow reports the services' codes only in the text: "google::cloud::Status(NOT_FOUND: ...)", "AWS
 // Error NO_SUCH_KEY during ...", "AWS Error UNKNOWN (HTTP status 404) during ...".
 struct ErrorRow {
   const char* code;
@@ -49,7 +49,7 @@ constexpr ErrorRow kAwsErrors[] = {
     {"VALIDATION", absl::StatusCode::kInvalidArgument},
 };
 
-// The word behind `prefix` in `text`; empty when there is no such prefix.
+// The word after `prefix` in `text`; empty if `prefix` is not found.
 absl::string_view WordBehind(absl::string_view text, absl::string_view prefix) {
   const size_t begin = text.find(prefix);
   if (begin == absl::string_view::npos) return "";
@@ -57,8 +57,8 @@ absl::string_view WordBehind(absl::string_view text, absl::string_view prefix) {
   return rest.substr(0, rest.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"));
 }
 
-// All others are the network's, or of something between here and the service: 404 without an error
-// code of S3, pages that cannot be parsed.
+// All other codes come from the network, or from a proxy: 404 without an error code of S3, pages
+// that cannot be parsed.
 template <size_t kRows>
 absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
   for (const ErrorRow& row : rows) {
@@ -70,7 +70,7 @@ absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
 absl::StatusCode CodeOf(const arrow::Status& status) {
   const absl::string_view text = status.message();
   if (const absl::string_view code = WordBehind(text, "google::cloud::Status("); !code.empty()) {
-    // A page of something between here and the service, which the client takes for a message.
+    // A proxy's page, which the client takes for the service's message.
     const std::string lower = absl::AsciiStrToLower(text);
     if (code == "NOT_FOUND" &&
         (absl::StrContains(lower, "<html") || absl::StrContains(lower, "<!doctype"))) {
@@ -85,8 +85,8 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
     if (http == "301" || http == "400") return absl::StatusCode::kInvalidArgument;
     return Lookup(kAwsErrors, code);
   }
-  // Arrow's own, after a service said that there is nothing: "No such file or directory
-  // 'bucket/x'".
+  // Arrow's own message for an object that a service reported as missing: "No such file or
+  // directory 'bucket/x'".
   if (arrow::internal::ErrnoFromStatus(status) == ENOENT ||
       absl::StartsWith(text, "No such file or directory '")) {
     return absl::StatusCode::kNotFound;

@@ -134,7 +134,7 @@ bool AwsKeys::Reread(absl::string_view refused_id) {
 void AwsKeys::Find() {
   found_at_ = clock_->Seconds();
   auto found = FindAwsCredentials(uri_);
-  // A file that is being written may have no key for a moment: the old one still serves.
+  // A file that is being rewritten may briefly have no key: continue with the old one.
   if (found.ok() && found->key) key_ = std::move(found->key);
 }
 

@@ -43,8 +43,8 @@ class CachedFile {
     return false;
   }
 
-  // The block and those that follow it, up to `most` and to the next one that is kept, are fetched
-  // and kept.
+  // Fetches the block and those after it, up to `most` blocks and up to the next cached one, and
+  // adds them to the cache.
   absl::StatusOr<std::string> Fetch(int64_t block, int64_t most) {
     int64_t end = block + 1;
     while (end < block + most && end * kBlock < size() && Find(end) == nullptr) ++end;

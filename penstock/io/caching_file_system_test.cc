@@ -299,14 +299,14 @@ TEST(CacheOfEnvironment, IsNamedByIt) {
   ::unsetenv("PENSTOCK_CACHE_DIR");
 }
 
-// A cache whose folder does not work, in every way that needs no failing disk (those are in
+// Caches whose folder does not work, in every way that needs no failing disk (those ways are in
 // local_faults_test.cc).
 class BrokenCaches : public testing::Test {
  protected:
   BrokenCaches() { std::filesystem::create_directories(root_); }
   ~BrokenCaches() override { std::filesystem::remove_all(root_); }
 
-  // Reads what is there, and what is not, twice by both ways.
+  // Reads an existing and a missing file, twice through each interface.
   void ExpectReadsWithOneWarning(const std::string& folder, const std::string& why) {
     SCOPED_TRACE(folder);
     warnings_.clear();
@@ -317,7 +317,7 @@ class BrokenCaches : public testing::Test {
         DiskCacheOptions{.folder = folder,
                          .warn = [this](const std::string& line) { warnings_.push_back(line); },
                          .clock = &clock_});
-    // As FileSystem::Default has it: two file systems, one cache.
+    // As in FileSystem::Default: two file systems, one cache.
     for (const auto& fs : {WithDiskCache(memory, shared), WithDiskCache(memory, shared)}) {
       for (int i = 0; i < 2; ++i) {
         EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
@@ -339,18 +339,18 @@ class BrokenCaches : public testing::Test {
   base::FakeClock clock_;
 };
 
-TEST_F(BrokenCaches, AreAWarningAndNoErrorOfAnyFile) {
+TEST_F(BrokenCaches, GiveAWarningAndNoError) {
   // A disk that is not mounted.
   std::filesystem::create_symlink("/nowhere/disk", root_ + "/link");
   ExpectReadsWithOneWarning(root_ + "/link", "is the disk that it leads to mounted?");
   ExpectReadsWithOneWarning(root_ + "/link/cache", "is the disk that it leads to mounted?");
   EXPECT_FALSE(std::filesystem::exists("/nowhere"));
-  // A folder that cannot be made.
+  // A folder that cannot be created.
   ExpectReadsWithOneWarning("/proc/nowhere", "/proc/nowhere");
   std::ofstream(root_ + "/file") << "x";
   ExpectReadsWithOneWarning(root_ + "/file", "is a file");
   ExpectReadsWithOneWarning(root_ + "/file/cache", "is a file");
-  // Something else of the lock's name.
+  // Another kind of file with the lock's name.
   std::filesystem::create_directories(root_ + "/a/lock");
   ExpectReadsWithOneWarning(root_ + "/a", "lock");
   std::filesystem::create_directories(root_ + "/b");
@@ -358,13 +358,13 @@ TEST_F(BrokenCaches, AreAWarningAndNoErrorOfAnyFile) {
   ExpectReadsWithOneWarning(root_ + "/b", "is a pipe (FIFO)");
 }
 
-TEST_F(BrokenCaches, WhoseBlocksCannotBeMadeAreAWarning) {
-  // Where folders of blocks would be made there are files.
+TEST_F(BrokenCaches, WithoutBlockFoldersGiveAWarning) {
+  // Files are in the way of the blocks' folders.
   for (int i = 0; i < 256; ++i) std::ofstream(root_ + absl::StrFormat("/%02x", i)) << "x";
   ExpectReadsWithOneWarning(root_, "is a file, not a folder");
 }
 
-TEST_F(BrokenCaches, WhoseLockAnotherProcessKeepsAreAWarning) {
+TEST_F(BrokenCaches, WithALockHeldByAnotherProcessGiveAWarning) {
   std::ofstream(root_ + "/lock") << "";
   const FileDescriptor held(::open((root_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
@@ -378,7 +378,7 @@ TEST_F(BrokenCaches, WhoseLockAnotherProcessKeepsAreAWarning) {
   EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], testing::HasSubstr("another process has held"));
-  // And it works again when that process has gone.
+  // The cache works again when that process has ended.
   ::flock(held.get(), LOCK_UN);
   clock_.Advance(61);
   EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
@@ -389,7 +389,7 @@ TEST_F(BrokenCaches, WhoseLockAnotherProcessKeepsAreAWarning) {
             6);
 }
 
-TEST_F(BrokenCaches, WithDamagedBlocksAreAWarning) {
+TEST_F(BrokenCaches, WithDamagedBlocksGiveAWarning) {
   const auto memory = MakeMemoryFileSystem();
   const std::string bytes = Pattern(5 * kMiB);
   ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
@@ -401,7 +401,7 @@ TEST_F(BrokenCaches, WithDamagedBlocksAreAWarning) {
     EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root_)) {
       if (!entry.is_regular_file() || entry.path().filename() == "lock") continue;
-      if (round == 2) {  // something that nobody may wait for
+      if (round == 2) {  // a FIFO, on which opening must not block
         std::filesystem::remove(entry.path());
         ASSERT_EQ(::mkfifo(entry.path().c_str(), 0600), 0);
         continue;
@@ -416,7 +416,7 @@ TEST_F(BrokenCaches, WithDamagedBlocksAreAWarning) {
 }
 
 TEST(CachedFiles, ThatBecomeShorterAreAnError) {
-  // Of 3 MiB, as far as its size says, of which the last is not there.
+  // The size says 3 MiB, but the last one is missing.
   class Short : public RandomAccessFile {
    public:
     Short() : RandomAccessFile("memory://short", 3 * kMiB) {}

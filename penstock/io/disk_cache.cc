@@ -39,11 +39,11 @@ constexpr char kPartSuffix[] = ".part";
 // Room is made for some time to come: looking through the folder takes a while.
 constexpr double kKeptShare = 0.9;
 constexpr time_t kTouchSeconds = 60;
-// After a failure: a disk that fails may take seconds to say so each time.
+// Pause after a failure: each call to a failing disk may take seconds to return.
 constexpr double kPauseSeconds = 60;
-// Longer than any process that works holds the lock; one that was stopped (SIGSTOP) holds it on.
+// Longer than a healthy process holds the lock; one that was stopped (SIGSTOP) keeps holding it.
 constexpr int kLockMilliseconds = 1000;
-// Nothing that waits (a pipe), no link.
+// Never block (on a pipe), never follow a link.
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
 
 // The header, as it stands in the file of this machine; the names follow, then zeros.
@@ -68,7 +68,7 @@ uint64_t HeaderChecksum(const char* header) {
 // What a file takes on the disk.
 int64_t RoundedUp(int64_t size) { return (size + 4095) / 4096 * 4096; }
 
-// False with errno 0 when the file ends before.
+// False with errno 0 if the file ends first.
 bool ReadAt(int fd, int64_t offset, absl::Span<char> out) {
   size_t done = 0;
   while (done < out.size()) {
@@ -124,8 +124,8 @@ struct Entry {
   timespec read_at;
 };
 
-// Names that this cache gives: 32 hexadecimal digits, the first two those of the folder, and behind
-// them that of a part. What else is in the folder is not its own to count or to remove.
+// Names created by this cache: 32 hexadecimal digits, the first two equal to the folder's name, and
+// a suffix for unpublished files. Other files in the folder are neither counted nor removed.
 bool IsOurs(absl::string_view folder, absl::string_view name) {
   constexpr size_t kDigits = 32;
   const auto is_hex = [](absl::string_view text) {
@@ -265,7 +265,7 @@ absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(DiskCacheOptions opti
   return cache;
 }
 
-// Nothing is tried before a minute has passed; the first time, the user is told.
+// Disables the cache for a minute; the first failure prints a warning.
 void DiskCache::Fail(const absl::Status& why, std::atomic<double>& until) {
   until = options_.clock->Seconds() + kPauseSeconds;
   if (told_failure_.exchange(true)) return;
@@ -280,7 +280,7 @@ bool DiskCache::Waits(const std::atomic<double>& until) const {
 void DiskCache::ReportDamaged(absl::string_view file, int64_t block) {
   if (told_damage_.exchange(true)) return;
   WarnOfCache(options_, absl::StrCat("has a damaged block, number ", block, " of ", file,
-                                     "; it is fetched again, as others are that may follow"));
+                                     "; it is fetched again. Later ones will not be reported"));
 }
 
 std::string DiskCache::PathOf(absl::string_view file, int64_t block) const {
@@ -402,7 +402,8 @@ void DiskCache::Keep(absl::string_view file, int64_t block, absl::string_view ve
         !WriteAt(part->fd.get(), 0, MakeHeader(file, block, version, bytes))) {
       return PosixError(errno, "write", path);
     }
-    // A listing in MakeRoom could miss a file that is renamed meanwhile, and count too little.
+    // Without the lock a listing in MakeRoom could miss a file during its rename and count too
+    // little.
     const Lock lock(*this);
     PENSTOCK_RETURN_IF_ERROR(lock.status());
     if (std::rename(part->path.c_str(), path.c_str()) == 0) return absl::OkStatus();

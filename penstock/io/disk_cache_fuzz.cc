@@ -1,6 +1,6 @@
-// Entries of the disk cache, as a failing disk or another program may leave them: each is found
-// damaged, or gives bytes that agree with its checksums. The first byte of the input says how much
-// of the header is made right first, as random bytes never have the right checksum of 64 bits.
+// Disk cache entries as a failing disk or another program may leave them: each is found to be
+// corrupt, or gives bytes that match its checksums. The first byte of the input says how much of
+// the header is corrected first, because random bytes never have the right 64-bit checksum.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Cache {
                                     "/penstock_disk_cache_fuzz_", ::getpid());
   std::unique_ptr<DiskCache> cache;
   std::string entry;  // the file of block 1 of "file"
-  std::string whole;  // what it holds when it is right
+  std::string whole;  // its content when it is valid
 
   Cache() {
     cache = *DiskCache::Open({.folder = folder, .warn = [](const std::string&) {}});
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t how = data[0];
   std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   if (how & 1) {
-    // The input changes a right entry: pairs of a place and a byte.
+    // The input changes a valid entry: pairs of an offset and a byte.
     std::string changed = made.whole;
     for (size_t i = 0; i + 3 < bytes.size(); i += 4) {
       uint32_t at = 0;

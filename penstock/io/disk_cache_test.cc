@@ -206,7 +206,7 @@ TEST_F(DiskCaches, RemovesNoFileOfAnotherProgram) {
   cache->Keep("f", 0, "v", bytes);
   const fs::path folder = Files()[0].parent_path();
   const std::string digits = folder.filename().string();
-  // Git's objects lie in such folders, too.
+  // Git stores its objects in folders like these.
   const std::string names[] = {"thesis.txt",
                                "thesis.part",
                                digits + std::string(36, '0'),
@@ -285,7 +285,7 @@ TEST_F(DiskCaches, ServesThreadsAtOnce) {
 TEST_F(DiskCaches, SaysWhyItCannotBeUsed) {
   std::ofstream(folder_) << "a file";
   EXPECT_THAT(DiskCache::Open({.folder = folder_ + "/x"}),
-              IsStatus(absl::StatusCode::kFailedPrecondition, "a step of its path is a file"));
+              IsStatus(absl::StatusCode::kFailedPrecondition, "a component of its path is a file"));
   EXPECT_THAT(DiskCache::Open({.folder = folder_}),
               IsStatus(absl::StatusCode::kFailedPrecondition, folder_));
   EXPECT_FALSE(DiskCache::Open({}).ok());

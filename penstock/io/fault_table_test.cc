@@ -1,7 +1,7 @@
-// Faults of a service, of the network before it and of credentials, crossed with what uses them. In
-// every cell: the right result, or an error with the code that callers act upon; never NotFound or
-// every cell: the right result, or an error with the code that callers act upon; never NotFound or
-// said within 5 seconds by whatever takes longer.
+// Faults of a service, of the network in front of it and of credentials, crossed with the
+// operations that meet them. In every cell: the right result, or an error with the code that
+// callers act on; never NotFound or DataLoss for a fault; an end within a bound; and a wait of more
+// than 5 seconds is reported.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -44,7 +44,7 @@ using Code = absl::StatusCode;
 using Fault = ScriptedGcs::Fault;
 using Request = ScriptedGcs::Request;
 
-constexpr char kPage[] = "<html>Log in to the hotel</html>";
+constexpr char kPage[] = "<html>Log in to the guest network</html>";
 
 std::string Content() {
   std::string bytes(200000, '\0');
@@ -52,7 +52,7 @@ std::string Content() {
   return bytes;
 }
 
-// OK when the result is right, Internal when it is wrong, or the error.
+// OK if the result is right, Internal if it is wrong.
 absl::Status Right(bool is_right) {
   return is_right ? absl::OkStatus() : absl::InternalError("a wrong result, with status OK");
 }
@@ -100,10 +100,10 @@ const std::vector<Operation>& Operations() {
 struct ServiceFault {
   const char* name;
   Fault fault;
-  Code code;                 // of a fault that stays
-  bool passes = true;        // one that does not stay is not noticed
-  bool media_only = false;   // other requests are answered well
-  double longest = 60 + 21;  // seconds: the limit of retries, and an attempt that stalls
+  Code code;                 // if the fault is persistent
+  bool passes = true;        // a transient fault is invisible
+  bool media_only = false;   // other requests get a normal answer
+  double longest = 60 + 21;  // seconds: the retry limit and an attempt that stalls
 };
 
 Fault Status(int status, std::string page = "", std::string header = "") {
@@ -160,7 +160,7 @@ const std::vector<ServiceFault>& ServiceFaults() {
       {"CutInTheBody", {.cut_after = 1000}, Code::kUnavailable, true, true},
       {"ShortAnswer", {.cut_after = 1000, .says_less = true}, Code::kUnavailable, true, true},
       {"Trickle", {.cut_after = 1000, .then = Fault::kTrickle}, Code::kUnavailable, true, true},
-      // All bytes came: nothing is missing.
+      // All bytes arrive: nothing is missing.
       {"BrokenBehindTheBody", {.says_more = true}, Code::kOk, true, true},
   };
   return *faults;
@@ -173,7 +173,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
   const ServiceFault& fault() const { return ServiceFaults()[std::get<0>(GetParam())]; }
   const Operation& operation() const { return Operations()[std::get<1>(GetParam())]; }
 
-  // The service does what `fault` says in the first `times` requests.
+  // The service applies `fault` to the first `times` requests.
   void Break(int times) {
     gcs_.SetScript([=, left = std::make_shared<std::atomic<int>>(times), this](const Request& r) {
       const bool concerned = r.is_media || !fault().media_only;
@@ -181,7 +181,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
     });
   }
 
-  // What was said of waits since the last call, but for their ends.
+  // Reports of waits since the last call, without the lines that end a wait.
   std::vector<std::string> Reports() {
     std::lock_guard lock(mutex_);
     std::vector<std::string> reports;
@@ -202,7 +202,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
                         said_.emplace_back(line);
                       }};
   ScriptedGcs gcs_{/*max_connections=*/8};
-  // Time passes when only time helps: second by second, as the reports of waits see it.
+  // Time advances only when all threads wait, second by second, so that waits are reported.
   const std::shared_ptr<FileSystem> fs_ = MakeGcsFileSystem(
       MakeMemoryFileSystem(), {.http = {.threads = 1,
                                         .clock = &clock_,
@@ -221,7 +221,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
                                .seed = 1});
 };
 
-TEST_P(ServiceFaultTable, GivesTheRightResultAfterwardsOrAClearError) {
+TEST_P(ServiceFaultTable, ATransientFaultIsInvisibleOrAClearError) {
   Break(/*times=*/fault().longest > 100 ? 1 : 2);  // a long Retry-After leaves one more attempt
   const absl::Status status = Run(gcs_.Uri("d/file"));
   if (fault().passes) {
@@ -231,7 +231,7 @@ TEST_P(ServiceFaultTable, GivesTheRightResultAfterwardsOrAClearError) {
   }
 }
 
-TEST_P(ServiceFaultTable, EndsInTimeAndSaysWhatItWaitsFor) {
+TEST_P(ServiceFaultTable, EndsInTimeAndReportsTheWait) {
   Break(/*times=*/1 << 30);
   const absl::Status status = Run(gcs_.Uri("d/file"));
   const bool is_concerned = !fault().media_only || absl::StartsWith(operation().name, "Read");
@@ -264,16 +264,16 @@ INSTANTIATE_TEST_SUITE_P(All, ServiceFaultTable,
                                                Operations()[std::get<1>(info.param)].name);
                          });
 
-// What is and what is not there.
+// Faults that look like a missing file.
 class NotFoundTable : public ServiceFaultTable {};
 
-TEST_P(NotFoundTable, IsWhatTheServiceItselfSaysTwice) {
+TEST_P(NotFoundTable, IsReportedWhenTheServiceItselfSaysSoTwice) {
   EXPECT_THAT(Run(gcs_.Uri("e/other")), IsStatus(Code::kNotFound, "gs://bucket/"));
   EXPECT_EQ(clock_.Seconds(), 0);
 }
 
-// Even in the words of the service, while its listing has the file.
-TEST_P(NotFoundTable, IsNotWhatTheListingContradicts) {
+// Even if the service itself says 404 while its listing has the file.
+TEST_P(NotFoundTable, IsNotReportedAgainstTheListing) {
   gcs_.SetScript([](const Request& r) { return r.is_list ? Fault{} : Status(404); });
   const bool lists =
       absl::StrContains(operation().name, "List") || absl::StrContains(operation().name, "Glob");
@@ -286,12 +286,12 @@ TEST_P(NotFoundTable, IsNotWhatTheListingContradicts) {
   }
 }
 
-TEST_P(NotFoundTable, IsNotWhatASecondLookFinds) {
+TEST_P(NotFoundTable, IsNotReportedWhenASecondRequestSucceeds) {
   gcs_.SetScript([](const Request& r) { return r.number == 0 ? Status(404) : Fault{}; });
   EXPECT_OK(Run(gcs_.Uri("d/file")));
 }
 
-TEST_P(NotFoundTable, IsNotARefusedPortOrANameThatDoesNotResolve) {
+TEST_P(NotFoundTable, IsNotReportedForARefusedPortOrAnUnresolvedName) {
   for (const std::string& host : {std::string("127.0.0.1:1"), std::string(64, 'a') + ".x"}) {
     const double began = clock_.Seconds();
     (void)Reports();
@@ -301,7 +301,7 @@ TEST_P(NotFoundTable, IsNotARefusedPortOrANameThatDoesNotResolve) {
     EXPECT_NEAR(clock_.Seconds() - began, 60, 1);
     EXPECT_FALSE(Reports().empty());
   }
-  EXPECT_OK(Run(gcs_.Uri("d/file")));  // and the next service is not held for one that is away
+  EXPECT_OK(Run(gcs_.Uri("d/file")));  // a service that is down does not affect the next one
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NotFoundTable,
@@ -328,7 +328,7 @@ TEST_F(ListingFaults, AreErrorsAndEnd) {
   }
 }
 
-TEST_F(ListingFaults, LeaveOutNamesThatNoUriCanHold) {
+TEST_F(ListingFaults, LeaveOutNamesThatNoUriCanExpress) {
   gcs_.SetScript([](const Request&) {
     return Fault{.page = R"({"items": [
         {"name": "d/a", "size": "1", "generation": "1"},
@@ -347,11 +347,11 @@ TEST_F(ListingFaults, LeaveOutNamesThatNoUriCanHold) {
   EXPECT_THAT(said, testing::HasSubstr("'d/b//c'"));
 }
 
-// S3 is read by the same code, with answers of its own. A service that has one object, "d/file", in
-// one level of a listing, and does to each question first what the test says.
+// S3 is read by the same code, with different answers. This service has one object, "d/file", in a
+// one-level listing, and applies the test's fault to each request first.
 class S3Faults : public testing::Test {
  protected:
-  // "" for a good answer.
+  // Returns "" for a normal answer.
   using Fault = std::function<std::string(absl::string_view question)>;
 
   static std::string Xml(const std::string& status, absl::string_view code) {
@@ -388,7 +388,7 @@ class S3Faults : public testing::Test {
                                    begin + part.size() - 1, "/", size, "\r\n"));
   }
 
-  // Each operation on a file, of a service that does so.
+  // Runs each operation on a file, against a service with this fault.
   std::vector<absl::Status> RunAll(absl::string_view file, Fault fault) {
     const CannedServer server([&](const std::string& question) {
       const std::string bad = fault(question);
@@ -413,7 +413,7 @@ class S3Faults : public testing::Test {
   base::FakeClock clock_;
 };
 
-TEST_F(S3Faults, GiveTheRightResultWhenTheyPass) {
+TEST_F(S3Faults, AreInvisibleWhenTransient) {
   const std::string bad[] = {CannedHttp("503 Slow Down", "<Error><Code>SlowDown</Code></Error>"),
                              Xml("400 Bad Request", "RequestTimeout"),
                              CannedHttp("200 OK", kPage),
@@ -429,14 +429,14 @@ TEST_F(S3Faults, GiveTheRightResultWhenTheyPass) {
     return which == 1 && !has_code ? std::string() : bad[which];
   });
   for (const absl::Status& status : all) EXPECT_OK(status);
-  EXPECT_GE(asked, 2 * 5);  // each was answered badly once
+  EXPECT_GE(asked, 2 * 5);  // each request failed once
 }
 
-TEST_F(S3Faults, AreClearErrorsWhenTheyStay) {
+TEST_F(S3Faults, AreClearErrorsWhenPersistent) {
   const struct {
     std::string answer;
     Code code;
-    Code head_code;  // of HEAD, whose answers have no body to tell by
+    Code head_code;  // of HEAD, whose answers have no body to judge by
   } kFaults[] = {
       {CannedHttp("503 Slow Down", "<Error><Code>SlowDown</Code></Error>"), Code::kUnavailable,
        Code::kUnavailable},
@@ -462,7 +462,7 @@ TEST_F(S3Faults, AreClearErrorsWhenTheyStay) {
   }
 }
 
-TEST_F(S3Faults, AreNoMissingFileUnlessTheListingLacksIt) {
+TEST_F(S3Faults, DoNotMeanAMissingFileUnlessTheListingLacksIt) {
   for (const absl::Status& status :
        RunAll("e/other", [](absl::string_view) { return std::string(); })) {
     EXPECT_THAT(status, IsStatus(Code::kNotFound, "s3://bucket/e"));
@@ -481,7 +481,7 @@ TEST_F(S3Faults, AreNoMissingFileUnlessTheListingLacksIt) {
   }
 }
 
-// A home without credentials but those that a test makes.
+// A home folder without credentials, except for those that a test creates.
 class CredentialFaults : public testing::Test {
  protected:
   CredentialFaults() {
@@ -510,7 +510,7 @@ class CredentialFaults : public testing::Test {
     return absl::StrCat(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s", )",
                         R"("refresh_token": "r", "token_uri": "http://127.0.0.1:)", port, R"("})");
   }
-  // Time passes when there is only time to wait for.
+  // Time advances when all threads wait.
   HttpClientOptions Http() {
     return {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
               if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
@@ -524,7 +524,7 @@ class CredentialFaults : public testing::Test {
   base::FakeClock clock_;
 };
 
-// The service itself is not asked: whoever cannot say who he is learns nothing about objects.
+// The service is not contacted: without credentials nothing can be learned about objects.
 TEST_F(CredentialFaults, OfGoogleAreNeverAboutTheObject) {
   const CannedServer revoked(CannedHttp("400 Bad Request", R"({"error": "invalid_grant"})"));
   const CannedServer busy(CannedHttp("503 Busy", "{}"));
@@ -564,7 +564,7 @@ TEST_F(CredentialFaults, OfGoogleAreNeverAboutTheObject) {
   }
 }
 
-TEST_F(CredentialFaults, OfGoogleAreTheSameForWhatArrowDoes) {
+TEST_F(CredentialFaults, OfGoogleAreTheSameForOperationsOfArrow) {
   for (const std::string& file : {std::string("/no/such/key.json"), home_}) {
     ::setenv("GOOGLE_APPLICATION_CREDENTIALS", file.c_str(), 1);
     const auto fs = MakeArrowFileSystem();
@@ -577,8 +577,8 @@ TEST_F(CredentialFaults, OfGoogleAreTheSameForWhatArrowDoes) {
   }
 }
 
-// Keys of a file that expire are replaced there by whoever made them.
-TEST_F(CredentialFaults, OfS3AreMetWithTheKeysThatTheFileHasNow) {
+// Expired keys in a file are replaced there by the program that made them.
+TEST_F(CredentialFaults, OfS3AreRetriedWithTheKeysNowInTheFile) {
   const auto keys = [](absl::string_view id) {
     return absl::StrCat("[default]\naws_access_key_id = ", id, "\naws_secret_access_key = s\n");
   };
@@ -600,7 +600,7 @@ TEST_F(CredentialFaults, OfS3AreMetWithTheKeysThatTheFileHasNow) {
   ASSERT_EQ(questions.size(), 3u);
   EXPECT_THAT(questions[1], testing::HasSubstr("Credential=old/"));
   EXPECT_THAT(questions[2], testing::HasSubstr("Credential=new/"));
-  // Where the file has no other key, that is the answer, at once.
+  // If the file has no other key, the error is returned at once.
   const CannedServer refuses(expired);
   EXPECT_THAT(ReadFile(*fs, absl::StrCat("s3://bucket/x?scheme=http&region=eu-west-1",
                                          "&endpoint_override=127.0.0.1:", refuses.port())),
@@ -626,7 +626,7 @@ TEST_F(CredentialFaults, OfS3DoNotHideItsRegion) {
   }
 }
 
-// Writes go through Arrow, whose clients have a clock of their own; so each fault stays, and the
+// Writes go through Arrow, whose clients have their own clock; so each fault is persistent, and the
 // limit is short.
 TEST(WriteFaults, AreClearErrorsAndEnd) {
   const struct {
@@ -648,7 +648,7 @@ TEST(WriteFaults, AreClearErrorsAndEnd) {
       {"garbage", std::string("\x16\x03\x01 garbage\r\n\r\n"), Code::kUnavailable},
   };
   const auto fs = MakeArrowFileSystem();
-  base::ThreadPool pool(std::size(kFaults));  // each waits for its limit
+  base::ThreadPool pool(std::size(kFaults));  // all of them wait for their limit
   base::ParallelFor(pool, 0, std::size(kFaults), [&](int64_t i) {
     const auto& fault = kFaults[i];
     const CannedServer server(fault.answer);

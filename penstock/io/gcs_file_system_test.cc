@@ -280,7 +280,8 @@ TEST_F(GcsReads, GivesUpWhenTheServiceIsAwayForTooLong) {
   std::string read(3 * kMiB, '\0');
   EXPECT_THAT(stream->Read(absl::MakeSpan(&read[0], read.size())),
               IsStatus(absl::StatusCode::kUnavailable, "'gs://bucket/file'"));
-  // The last attempt; each range counts from its own first one, which others' waits may precede.
+  // The last attempt. Each range counts from its own first attempt, which may come after waits of
+  // other ranges.
   EXPECT_GT(clock_.Seconds(), 59.999);
   EXPECT_LT(clock_.Seconds(), 60 + 16);
   EXPECT_THAT(fs_->OpenInput(gcs_.Uri("file", "&retry_limit_seconds=1")),

@@ -23,7 +23,8 @@ std::string GcsMessageOf(const std::string& body) {
   return JsonString(GcsErrorOf(body), "message");
 }
 
-// Errors of downloads are plain text, "No such object: b/x"; all have a header field of their own.
+// Errors of downloads are plain text, "No such object: b/x"; all errors have a distinct header
+// field.
 bool IsGcsError(const HttpAnswer& answer) {
   return !answer.request_id.empty() || GcsErrorOf(answer.body).is_object() ||
          absl::StartsWith(answer.body, "No such object");

@@ -14,7 +14,7 @@
 namespace penstock::io {
 namespace gcs_reader_test {
 
-// Gives t1, t2, ... for each question, or t1 until it is refused; or an error.
+// Returns t1, t2, ... for each call, or t1 until it is rejected; or an error.
 class Authorizer : public HttpAuthorizer {
  public:
   absl::StatusOr<std::string> Authorization() override {
@@ -83,7 +83,7 @@ TEST_F(GcsReaders, AskNothingWithoutTheCredentialsTheyWant) {
   EXPECT_TRUE(gcs_.requests().empty());
 }
 
-TEST_F(GcsReaders, TryOnceMoreWithAnotherTokenWhenTheirsIsRefused) {
+TEST_F(GcsReaders, RetryOnceWithAnotherTokenWhenTheirsIsRejected) {
   gcs_.Put("file", "text");
   gcs_.SetScript([](const ScriptedGcs::Request& request) {
     return ScriptedGcs::Fault{.status = request.authorization == "Bearer t0" ? 401 : 0};
@@ -94,7 +94,7 @@ TEST_F(GcsReaders, TryOnceMoreWithAnotherTokenWhenTheirsIsRefused) {
   EXPECT_THAT(authorizer->refused, testing::ElementsAre("Bearer t0"));
 }
 
-TEST_F(GcsReaders, SayThatTheirCredentialsAreRefused) {
+TEST_F(GcsReaders, ReportRejectedCredentials) {
   gcs_.SetScript([](const ScriptedGcs::Request&) { return ScriptedGcs::Fault{.status = 401}; });
   for (const bool renews : {false, true}) {
     const auto authorizer = std::make_shared<Authorizer>();

@@ -111,7 +111,7 @@ absl::StatusOr<Plan> MakePlan(const Uri& uri) {
   for (const absl::string_view step : plan.steps) {
     if (step.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the pattern '", DisplayUri(uri), "' has an empty step ('//')"));
+          absl::StrCat("the pattern '", DisplayUri(uri), "' has an empty segment ('//')"));
     }
   }
   Uri folder = uri;
@@ -121,11 +121,10 @@ absl::StatusOr<Plan> MakePlan(const Uri& uri) {
   return plan;
 }
 
-// Steps of a pattern at which what follows in a path may go on matching; [steps.size()]: the path
-// matches.
+// Segments of a pattern that may match the rest of a path; [steps.size()]: the path matches.
 using Positions = std::vector<char>;
 
-// "**" also matches no folder.
+// "**" also matches zero folders.
 void PassOverDoubleStars(const Steps& steps, Positions& at) {
   for (size_t i = 0; i < steps.size(); ++i) {
     if (at[i] && steps[i] == "**") at[i + 1] = true;
@@ -134,7 +133,7 @@ void PassOverDoubleStars(const Steps& steps, Positions& at) {
 
 struct NextPositions {
   Positions all;
-  Positions named;  // those behind a step without wildcards
+  Positions named;  // those after a segment without wildcards
 };
 
 NextPositions Advance(const Steps& steps, const Positions& at, absl::string_view name) {
@@ -170,7 +169,7 @@ class Search {
     return absl::OkStatus();
   }
 
-  // The same for a pattern with "**" where folders may be links to each other.
+  // As above for a pattern with "**", where folders may link to each other.
   absl::Status DescendThroughLinks() {
     const absl::StatusOr<FileInfo> root = fs_.Stat(Listable(plan_.folder));
     PENSTOCK_RETURN_IF_ERROR(root.status());
@@ -178,7 +177,7 @@ class Search {
     at[0] = true;
     MarkEntered(*root, at, at);
     PENSTOCK_RETURN_IF_ERROR(Walk(plan_.folder, at, /*is_root=*/true));
-    // Folders are looked for under their own names first.
+    // Folders are first searched under their own names.
     while (!links_.empty()) {
       std::vector<Link> links = std::move(links_);
       links_.clear();
@@ -265,10 +264,10 @@ class Search {
     return Walk(folder.uri, std::move(next.all));
   }
 
-  // Takes out the positions at which this folder was entered before, under another name, except
-  // those to which the pattern leads by name.
+  // Removes the positions at which this folder was already entered under another name, except those
+  // that the pattern reaches by name.
   void MarkEntered(const FileInfo& folder, const Positions& named, Positions& at) {
-    if (folder.inode == 0) return;  // it has one name only
+    if (folder.inode == 0) return;  // the folder has only one name
     for (size_t i = 0; i < at.size(); ++i) {
       if (at[i] && !entered_.insert({folder.device, folder.inode, i}).second) at[i] = named[i];
     }

@@ -181,7 +181,7 @@ absl::StatusOr<std::string> GoogleAccessToken::Authorization() {
     return absl::StrCat("Bearer ", flight->token);
   }
   auto fetched = FetchAndShare(lock);
-  // What could not be renewed in time may still do.
+  // A token that could not be renewed in time is still good until it expires.
   if (!fetched.ok() && !token_.empty() && http_->clock()->Seconds() < expires_at_) {
     return absl::StrCat("Bearer ", token_);
   }
@@ -190,7 +190,7 @@ absl::StatusOr<std::string> GoogleAccessToken::Authorization() {
 
 absl::StatusOr<std::string> GoogleAccessToken::FetchAndShare(std::unique_lock<std::mutex>& lock) {
   constexpr double kMargin = 300;
-  constexpr double kRenewPatience = 5;  // its caller has a token, and could work
+  constexpr double kRenewPatience = 5;  // the caller still has a token and should not wait long
   constexpr double kRenewAgain = 30;
   const double began = http_->clock()->Seconds();
   const bool renews = !token_.empty() && began < expires_at_;
@@ -237,8 +237,8 @@ absl::StatusOr<GoogleAccessToken::Token> GoogleAccessToken::Fetch(HttpRequest re
       }
       if (!token.text.empty()) return token;
     }
-    // A page of something in between; the token servers' own errors are JSON objects, but for the
-    // metadata server's, whose refusals are plain text.
+    // An error status without a JSON object is a proxy's page, except for the metadata server,
+    // whose refusals are plain text.
     const bool is_refusal = answer.end == HttpAnswer::End::kWhole && answer.status / 100 == 4 &&
                             (json.is_object() || !absl::StrContains(answer.body, "<"));
     if (answer.end == HttpAnswer::End::kWhole && !is_refusal && !IsWorthRetrying(answer)) {

@@ -180,7 +180,7 @@ class TokenServer {
   const CannedServer server_;
 };
 
-TEST_F(GoogleAccessTokens, ServeUntilTheirEndWhenTheyCannotBeRenewed) {
+TEST_F(GoogleAccessTokens, AreUsedUntilTheyExpireWhenTheyCannotBeRenewed) {
   const TokenServer server({TokenServer::Token("T1", 3600), CannedHttp("503 Busy", "{}")});
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
   ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
@@ -195,30 +195,30 @@ TEST_F(GoogleAccessTokens, ServeUntilTheirEndWhenTheyCannotBeRenewed) {
   EXPECT_LT(clock_.Seconds(), 3400 + 10);
   const size_t asked = server.server().questions().size();
   ASSERT_OK(tokens->Authorization());
-  EXPECT_EQ(server.server().questions().size(), asked);  // tried again later, not every time
+  EXPECT_EQ(server.server().questions().size(), asked);  // retried later, not every time
   clock_.Advance(300);
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
 }
 
-TEST_F(GoogleAccessTokens, ShareOneFailureAmongThoseThatWait) {
+TEST_F(GoogleAccessTokens, ShareOneFailureAmongAllWaiters) {
   const CannedServer busy(CannedHttp("503 Busy", "{}"));
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(busy)));
   base::ThreadPool pool(8);
   base::ParallelFor(pool, 0, 8, [&](int64_t) {
     EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
   });
-  // One after the other they would have taken 8 times the limit.
+  // One after the other, they would take 8 times the limit.
   EXPECT_LT(clock_.Seconds(), 8 * 60);
 }
 
-TEST_F(GoogleAccessTokens, AreReplacedWhenTheServiceRefusesThem) {
+TEST_F(GoogleAccessTokens, AreReplacedWhenTheServiceRejectsThem) {
   const TokenServer server({TokenServer::Token("T1", 3600), TokenServer::Token("T2", 3600)});
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
   ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
   tokens->Refused(first);
   ASSERT_OK_AND_ASSIGN(const std::string second, tokens->Authorization());
   EXPECT_EQ(second, "Bearer T2");
-  tokens->Refused(first);  // by somebody who was late
+  tokens->Refused(first);  // by a request that was sent earlier
   ASSERT_OK_AND_ASSIGN(const std::string third, tokens->Authorization());
   EXPECT_EQ(third, "Bearer T2");
 }

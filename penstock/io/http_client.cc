@@ -60,7 +60,7 @@ std::optional<double> ParseHttpDate(absl::string_view value) {
   return absl::ToDoubleSeconds(date - absl::UnixEpoch());
 }
 
-// "120", or a date. What is neither, or lies in the past, is 0.
+// "120", or a date. Anything else, or a date in the past, is 0.
 double ParseRetryAfter(absl::string_view value, double now_unix_seconds) {
   double seconds = 0;
   if (!absl::SimpleAtod(value, &seconds)) {
@@ -83,8 +83,8 @@ struct Attempt {
   int64_t head_bytes = 0;
   bool head_is_whole = false;
   bool refused = false;
-  bool error_is_cut = false;     // enough of an error's body is there
-  const char* excess = nullptr;  // what there was too much of
+  bool error_is_cut = false;     // the kept part of an error's body is complete
+  const char* excess = nullptr;  // which limit the answer exceeded
   char error[CURL_ERROR_SIZE] = "";
 
   bool cancelled() const { return request.cancelled != nullptr && *request.cancelled; }
@@ -94,7 +94,7 @@ struct Attempt {
     stall_window_bytes += line.size();
     head_bytes += line.size();
     if (head_bytes > HttpClient::kMaxHead) {
-      excess = "the answer's head does not end";
+      excess = "the answer's header section does not end";
       return false;
     }
     ReadHeader(line);
@@ -161,7 +161,7 @@ size_t OnBody(char* data, size_t size, size_t count, void* attempt) {
   return static_cast<Attempt*>(attempt)->TakeBody({data, size * count}) ? size * count : 0;
 }
 
-// The first error of libcurl, which may have run out of memory or have been built without an
+// Returns the first error of libcurl, which may have run out of memory or been built without an
 // option.
 CURLcode Prepare(Attempt& attempt, Easy easy) {
   attempt.easy = std::move(easy);
@@ -193,20 +193,20 @@ CURLcode Prepare(Attempt& attempt, Easy easy) {
   set(CURLOPT_ERRORBUFFER, attempt.error);
   set(CURLOPT_USERAGENT, "penstock");
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_NOSIGNAL, 1L);  // signals belong to the program
+  set(CURLOPT_NOSIGNAL, 1L);  // signals belong to the application
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // those of a proxy
 #if LIBCURL_VERSION_NUM >= 0x075700
   // Ending an attempt does not wait for a name server that does not answer.
   (void)curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
 #endif
-  // 16 KiB by default: a system call for each. Only a matter of speed, so an answer is not needed.
+  // Default is 16 KiB, a system call for each. Only affects speed, so its result is ignored.
   (void)curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 512L << 10);
   return first;
 }
 
 bool IsImpossible(CURLcode code, CURL* handle) {
-  // What answers in another protocol is no service; the next attempt may meet one.
+  // An answer in another protocol is not the service's; the next attempt may reach it.
   long port = 0;  // stays 0 without a connection
   curl_easy_getinfo(handle, CURLINFO_PRIMARY_PORT, &port);
   if (code == CURLE_UNSUPPORTED_PROTOCOL && port > 0) return false;
@@ -230,7 +230,7 @@ void TakeTimes(CURL* handle, HttpAnswer& answer) {
 class HttpClient::Loop {
  public:
   explicit Loop(const HttpClientOptions& options) : options_(options), multi_(curl_multi_init()) {
-    if (multi_ == nullptr) return;  // every attempt says so
+    if (multi_ == nullptr) return;  // every attempt reports it
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS,
                       static_cast<long>(options_.max_connections));
     curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_NOTHING));
@@ -267,7 +267,7 @@ class HttpClient::Loop {
   }
 
   void Wake() {
-    // Fails when the process had no file descriptor left for it; then the thread looks by itself.
+    // Fails if no file descriptor was left to create it; then the thread polls.
     if (multi_ != nullptr && curl_multi_wakeup(multi_.get()) != CURLM_OK) cannot_wake_ = true;
   }
 
@@ -387,8 +387,8 @@ class HttpClient::Loop {
       options_.before_wait({.seconds = seconds,
                             .active = static_cast<int64_t>(active_.size()),
                             .stalled = stalled_});
-      seconds = SecondsToNextDeadline();  // it may have moved the clock
-      limit = 0.005;                      // so that it is asked again soon
+      seconds = SecondsToNextDeadline();  // the hook may have advanced the clock
+      limit = 0.005;                      // so that the hook is called again soon
     }
     if (cannot_wake_) limit = std::min(limit, 0.02);
     const int milliseconds = static_cast<int>(std::ceil(std::clamp(seconds, 0.0, limit) * 1000));
@@ -407,8 +407,9 @@ class HttpClient::Loop {
     return next - options_.clock->Seconds();
   }
 
-  // Takes an attempt off its connection, which is kept when the answer was whole and closed if not.
-  // So is the handle: libcurl 7.88 refuses options of one whose transfer failed before it began.
+  // Detaches an attempt from its connection, which is kept if the answer was complete and closed
+  // otherwise. Likewise the handle: libcurl 7.88 rejects options on one whose transfer failed
+  // early.
   void Finish(Attempt& attempt, End end, bool is_clean = false) {
     TakeTimes(attempt.easy.get(), attempt.answer);
     curl_multi_remove_handle(multi_.get(), attempt.easy.get());
@@ -472,7 +473,7 @@ HttpClientOptions WithDefaults(HttpClientOptions options) {
   return options;
 }
 
-// "http://127.0.0.1:4443/storage/v1/b?x=y" is "127.0.0.1:4443": the rest may hold secrets.
+// "http://127.0.0.1:4443/storage/v1/b?x=y" gives "127.0.0.1:4443": the rest may contain secrets.
 std::string HostOf(absl::string_view url) {
   const size_t scheme = url.find("://");
   if (scheme != absl::string_view::npos) url.remove_prefix(scheme + 3);
@@ -484,7 +485,7 @@ std::string HostOf(absl::string_view url) {
 }  // namespace
 
 HttpClient::HttpClient(HttpClientOptions options) : options_(WithDefaults(std::move(options))) {
-  // Where it fails, so does each attempt.
+  // If this fails, each attempt reports it.
   static const CURLcode initialized = curl_global_init(CURL_GLOBAL_ALL);
   (void)initialized;
   for (int i = 0; i < options_.threads; ++i) loops_.push_back(std::make_unique<Loop>(options_));

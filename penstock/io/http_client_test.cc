@@ -74,7 +74,7 @@ TEST(HttpClient, TellsABrokenConnectionFromAnImpossibleOne) {
   EXPECT_EQ(http.Fetch({.url = "http://127.0.0.1:1/"}).end, End::kBroken);
   const CannedServer no_http("220 mail.example ESMTP\r\n");
   EXPECT_EQ(http.Fetch({.url = Url(no_http)}).end, End::kBroken);
-  // Bytes behind an answer, which the next request on this connection meets.
+  // Bytes after an answer, which the next request on this connection receives.
   const CannedServer talkative(
       "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx220 mail.example ESMTP\r\n");
   for (int i = 0; i < 3; ++i) {
@@ -96,8 +96,8 @@ TEST(HttpClient, TakesNoAnswerForWholeThatIsCutOffAnywhere) {
   EXPECT_EQ(http.Fetch({.url = Url(server)}).end, End::kWhole);
 }
 
-TEST(HttpClient, KeepsTheBeginningOfAnErrorAndDoesNotWaitForTheRest) {
-  // Says that 3 GiB follow, and leaves the connection open.
+TEST(HttpClient, KeepsTheBeginningOfAnErrorBodyAndDoesNotWaitForTheRest) {
+  // Announces 3 GiB, and leaves the connection open.
   const CannedServer server(absl::StrCat(
       "HTTP/1.1 404 Not Found\r\nContent-Length: 3221225472\r\n\r\n", std::string(1 << 20, 'x')));
   const HttpAnswer answer = HttpClient().Fetch({.url = Url(server)});
@@ -106,7 +106,7 @@ TEST(HttpClient, KeepsTheBeginningOfAnErrorAndDoesNotWaitForTheRest) {
   EXPECT_EQ(answer.body, std::string(HttpClient::kMaxErrorBody, 'x'));
 }
 
-TEST(HttpClient, EndsAnswersWithoutEnd) {
+TEST(HttpClient, CutsOffUnboundedAnswers) {
   HttpClient http;
   const CannedServer body(
       absl::StrCat("HTTP/1.1 200 OK\r\n\r\n", std::string(HttpClient::kMaxBody + 1, 'x')));
@@ -125,10 +125,10 @@ TEST(HttpClient, EndsAnswersWithoutEnd) {
   }
 }
 
-// libcurl refuses options of a handle whose transfer failed before it began.
-TEST(HttpClient, GoesOnAfterANameThatDoesNotResolve) {
+// libcurl rejects options of a handle whose transfer failed before it began.
+TEST(HttpClient, ContinuesAfterANameThatDoesNotResolve) {
   HttpClient http({.threads = 1});
-  // No label of a name has more than 63 characters, so nobody is asked for it.
+  // A label of a DNS name has at most 63 characters, so no name server is asked for this one.
   const std::string unresolvable = absl::StrCat("http://", std::string(64, 'a'), "/");
   const CannedServer server(CannedHttp("200 OK", "x"));
   for (int i = 0; i < 3; ++i) {

@@ -68,7 +68,7 @@ TEST(HttpRetry, MakesOneMoreAttemptAfterARetryAfterBeyondItsLimit) {
   EXPECT_EQ(retry.NextDelay(busy), 120);
   clock.Advance(120);
   EXPECT_EQ(retry.NextDelay(busy), std::nullopt);
-  // A service that names a year does not hold an operation for that long.
+  // A service that asks for a year does not delay an operation for that long.
   busy.retry_after_seconds = 3e7;
   EXPECT_EQ(HttpRetry(&clock, 60, 1).NextDelay(busy), 300);
 }
@@ -82,7 +82,7 @@ TEST(HttpRetry, GivesUpWhenNothingHasComeForTooLong) {
     waited += *delay;
     ASSERT_LE(waited, 60.001);
   }
-  EXPECT_NEAR(waited, 60, 1e-5);  // the last attempt begins when the time is over, not before
+  EXPECT_NEAR(waited, 60, 1e-5);  // the last attempt starts when the time is over, not before
   // What brings bytes now and then is not given up.
   for (int i = 0; i < 100; ++i) {
     clock.Advance(59);

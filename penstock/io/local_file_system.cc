@@ -98,7 +98,7 @@ FileInfo ToFileInfo(std::string uri, const struct stat& info) {
 
 bool ByUri(const FileInfo& a, const FileInfo& b) { return a.uri < b.uri; }
 
-// Calls visit(FileInfo) for each entry of a folder but the unpublished.
+// Calls visit(FileInfo) for each entry of a folder except unpublished files.
 template <typename Visit>
 absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit visit) {
   OpenFolder folder;
@@ -123,8 +123,8 @@ absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit
       return PosixError(errno, "look at", JoinPath(uri, name));
     }
     const bool is_link = S_ISLNK(info.st_mode);
-    // A link that leads nowhere is listed as a file. Where nobody knows whether it does (a disk or
-    // a server that fails), leaving it out, or taking a folder for a file, would lose data.
+    // A dangling link is listed as a file. If its target is unknown (a disk or a server fails),
+    // omitting it, or taking a folder for a file, would lose data.
     struct stat target;
     if (is_link && look(&target, 0) == 0) {
       info = target;
@@ -138,13 +138,13 @@ absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit
   return errno == 0 ? absl::OkStatus() : PosixError(errno, "list", uri);
 }
 
-// All files below a folder, through links to folders too; each folder once.
+// Lists all files below a folder, through links to folders, entering each folder once.
 class TreeWalk {
  public:
   absl::Status Run(const std::string& path, FileInfo root) {
     PENSTOCK_RETURN_IF_ERROR(Enter(path, root, /*is_root=*/true));
-    // Links wait until every folder that has a name of its own is entered under that one, and go in
-    // the order of their names, so that the same tree gives the same files.
+    // Links wait until every folder that has its own name here is entered under it, and are
+    // followed in name order, so that the same tree always gives the same files.
     while (!links_.empty()) {
       std::vector<Folder> links = std::move(links_);
       links_.clear();

@@ -219,7 +219,7 @@ TEST_F(LocalFileSystem, ReplacesWhatALinkPointsTo) {
   EXPECT_EQ(Read("real"), "new");
 }
 
-TEST_F(LocalFileSystem, MakesTheFileThatALinkNamesButNoDiskThatIsNotMounted) {
+TEST_F(LocalFileSystem, CreatesTheTargetOfALinkButNoFolderForADiskThatIsNotMounted) {
   stdfs::create_directory(At("folder"));
   stdfs::create_symlink("folder/new", At("link"));
   stdfs::create_symlink("link", At("twice"));
@@ -239,7 +239,8 @@ TEST_F(LocalFileSystem, FollowsLinksToFoldersButNotInCircles) {
   Put("real/file", "x");
   stdfs::create_directory_symlink(At("real"), At("link"));
   stdfs::create_directory_symlink(root_, At("real/up"));
-  // With ** a folder is found once, under its own name; where the pattern names a link, under that.
+  // With ** a folder is found once, under its own name; if the pattern names a link, under the
+  // link.
   EXPECT_THAT(Glob(*fs_, At("**/file")).value(), ElementsAre(At("real/file")));
   EXPECT_THAT(Glob(*fs_, At("**/real/file")).value(), ElementsAre(At("real/file")));
   EXPECT_THAT(Glob(*fs_, At("**/link/file")).value(), ElementsAre(At("link/file")));
@@ -265,7 +266,7 @@ TEST_F(LocalFileSystem, FindsEachFileOnceWhenFoldersLinkToEachOther) {
 }
 
 TEST_F(LocalFileSystem, FindsLinkedFoldersThatHaveNoOtherName) {
-  // Classes picked from another folder by links, as subsets of data sets are made.
+  // Links pick classes from another folder, a usual way to build subsets of datasets.
   Put("all/cat/1.jpg", "x");
   Put("all/dog/1.jpg", "x");
   Put("all/.hidden/1.jpg", "x");
@@ -277,13 +278,13 @@ TEST_F(LocalFileSystem, FindsLinkedFoldersThatHaveNoOtherName) {
       ElementsAre(At("subset/bird/1.jpg"), At("subset/dog/1.jpg"), At("subset/shown/1.jpg"));
   EXPECT_THAT(Glob(*fs_, At("subset/**/*.jpg")).value(), wanted);
   EXPECT_THAT(AllFilesBelow(At("subset")), wanted);
-  // A folder that ** does not enter under its own name is found under the link's.
+  // A folder that ** does not enter under its own name is found under the link's name.
   EXPECT_THAT(Glob(*fs_, At("**/1.jpg")).value(),
               ElementsAre(At("all/cat/1.jpg"), At("all/dog/1.jpg"), At("subset/bird/1.jpg"),
                           At("subset/shown/1.jpg")));
 }
 
-TEST_F(LocalFileSystem, SaysThatALinkIsOneAndWhichFoldersAreTheSame) {
+TEST_F(LocalFileSystem, ReportsLinksAndTheIdentityOfFolders) {
   Put("real/file", "x");
   stdfs::create_directory_symlink("real", At("link"));
   const auto listed = fs_->List(root_).value();
@@ -294,7 +295,7 @@ TEST_F(LocalFileSystem, SaysThatALinkIsOneAndWhichFoldersAreTheSame) {
   EXPECT_NE(listed[0].inode, 0u);
 }
 
-TEST_F(LocalFileSystem, SaysThatAFileBecameShorterWhileItWasRead) {
+TEST_F(LocalFileSystem, ReportsAFileThatBecameShorterWhileItWasRead) {
   const std::string bytes(1 << 20, 'x');
   for (const int64_t left : {0, 1, 4096, (1 << 20) - 1}) {
     SCOPED_TRACE(left);
@@ -308,7 +309,7 @@ TEST_F(LocalFileSystem, SaysThatAFileBecameShorterWhileItWasRead) {
                 IsStatus(absl::StatusCode::kAborted, absl::StrCat("ends at byte ", left)));
     EXPECT_THAT(file->Read(bytes.size() - 1, absl::MakeSpan(&read[0], 1)),
                 IsStatus(absl::StatusCode::kAborted, At("file")));
-    // What is still there can be read, and behind the old end there never was anything.
+    // The remaining bytes can be read, and offsets beyond the old end give no bytes as ever.
     ASSERT_OK_AND_ASSIGN(const int64_t n, file->Read(0, absl::MakeSpan(&read[0], left)));
     EXPECT_EQ(n, left);
     ASSERT_OK_AND_ASSIGN(const int64_t beyond,
@@ -317,15 +318,15 @@ TEST_F(LocalFileSystem, SaysThatAFileBecameShorterWhileItWasRead) {
   }
 }
 
-TEST_F(LocalFileSystem, ReadsOnInAFileThatGrows) {
+TEST_F(LocalFileSystem, ReadsAFileThatGrows) {
   Put("file", "abc");
   ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(At("file")));
   std::ofstream(At("file"), std::ios::app) << "def";
   EXPECT_EQ(ReadAll(*stream).value(), "abcdef");
 }
 
-TEST_F(LocalFileSystem, ReadsTheKernelsFilesThatAreShorterThanTheySay) {
-  // st_size is 4096, and a few bytes come.
+TEST_F(LocalFileSystem, ReadsKernelFilesThatAreShorterThanTheirSize) {
+  // st_size is 4096, but a read returns a few bytes.
   const std::string file = "/sys/kernel/mm/transparent_hugepage/enabled";
   if (!stdfs::exists(file)) GTEST_SKIP() << "this kernel has no " << file;
   ASSERT_OK_AND_ASSIGN(const std::string text, ReadFile(*fs_, file));
@@ -336,7 +337,7 @@ TEST_F(LocalFileSystem, ReadsTheKernelsFilesThatAreShorterThanTheySay) {
   EXPECT_EQ(bytes.substr(0, n), text);
 }
 
-TEST_F(LocalFileSystem, RefusesWhatIsNoFileWithoutWaitingForIt) {
+TEST_F(LocalFileSystem, RejectsOtherKindsOfFilesWithoutBlocking) {
   ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
   const FileDescriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -361,7 +362,7 @@ TEST_F(LocalFileSystem, RefusesWhatIsNoFileWithoutWaitingForIt) {
     EXPECT_THAT(fs_->OpenRandomAccess(c.uri), wanted);
     EXPECT_THAT(fs_->OpenInput(c.uri), wanted);
     EXPECT_THAT(MappedFile::Open(c.uri).status(), wanted);
-    // Nobody reads from it.
+    // No process reads from it.
     if (!absl::StartsWith(c.uri, "/dev")) {
       EXPECT_THAT(fs_->Create(c.uri), wanted);
     }
@@ -369,7 +370,7 @@ TEST_F(LocalFileSystem, RefusesWhatIsNoFileWithoutWaitingForIt) {
   EXPECT_EQ(ReadFile(*fs_, "/dev/null").value(), "");
 }
 
-TEST_F(LocalFileSystem, ReadsAPipeThatSomeProcessWritesTo) {
+TEST_F(LocalFileSystem, ReadsAPipeThatHasAWriter) {
   const std::string bytes(300'000, 'y');  // more than a pipe holds
   ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
   const pid_t child = ::fork();
@@ -383,7 +384,7 @@ TEST_F(LocalFileSystem, ReadsAPipeThatSomeProcessWritesTo) {
     }
     ::_exit(0);
   }
-  // Until the child is there, nobody writes to it.
+  // Until the child process runs, the pipe has no writer.
   absl::StatusOr<std::unique_ptr<InputStream>> in = fs_->OpenInput(At("pipe"));
   while (absl::IsFailedPrecondition(in.status())) in = fs_->OpenInput(At("pipe"));
   ASSERT_OK(in);
@@ -394,7 +395,7 @@ TEST_F(LocalFileSystem, ReadsAPipeThatSomeProcessWritesTo) {
 }
 
 TEST_F(LocalFileSystem, ReadsPipesOfAShell) {
-  // What `<(command)` and /dev/stdin are: a path to an open pipe, perhaps of a writer that is done.
+  // `<(command)` and /dev/stdin are paths to an open pipe, whose writer may already be done.
   for (const std::string& text : {std::string("text"), std::string()}) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);

@@ -36,7 +36,7 @@ absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& uri) {
   return absl::OkStatus();
 }
 
-// Some file systems (FUSE, SMB) have no such call; there is nothing more to be done on them.
+// Some file systems (FUSE, SMB) do not support the call; nothing more can be done there.
 bool Sync(int fd) {
   return RetryInterrupted([&] { return ::fsync(fd); }) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
@@ -66,7 +66,7 @@ class BufferedFile {
     buffer_.clear();
     return status;
   }
-  // All that was appended is the file system's on return.
+  // Returns after all appended bytes are with the file system.
   absl::Status Close() {
     PENSTOCK_RETURN_IF_ERROR(Flush());
     const int error = fd_.Close();
@@ -131,8 +131,8 @@ class LocalOutputStream : public OutputStream {
   bool published_ = false;
 };
 
-// Where a link leads, so that the link stays and the file it names is made or replaced. The folder
-// of that file is not made: it may be a disk that is not mounted.
+// Resolves links, so that the link stays and its target is created or replaced. The target's folder
+// is not created: it may belong to a disk that is not mounted.
 absl::StatusOr<std::string> FollowLinks(const std::string& path, const std::string& uri) {
   constexpr int kMostLinks = 40;  // the kernel's limit
   std::string target = path;
@@ -156,8 +156,8 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path, const std::stri
   return PosixError(ELOOP, "create", uri);
 }
 
-// What is there and is no regular file: there is nothing to rename over. A pipe that nobody reads
-// from would wait for ever; a disk is not overwritten by mistake.
+// Opens something that exists and is not a regular file; it cannot be replaced by rename. A pipe
+// without a reader would block forever, and a disk must not be overwritten by mistake.
 absl::StatusOr<std::unique_ptr<OutputStream>> OpenAsItIs(std::string uri, const std::string& path,
                                                          mode_t mode) {
   const auto refuse = [&](const char* why) {
@@ -188,7 +188,7 @@ absl::Status CreateLocalFolders(const std::string& uri, const std::string& path)
     return S_ISDIR(info.st_mode) ? absl::OkStatus() : PosixError(ENOTDIR, "make the folder", uri);
   }
   if (errno != ENOENT) return PosixError(errno, "make the folder", uri);
-  // A link to a disk that is not mounted: nothing is made in its place.
+  // A link to a disk that is not mounted: do not create a folder in its place.
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     return PathError(ENOENT, "make the folder", uri, path);
   }

@@ -16,7 +16,7 @@
 namespace penstock::io {
 namespace {
 
-// Fewer bytes are no progress, as in http_retry.h: a connection that trickles is a wait.
+// Fewer bytes are not progress, as in http_retry.h: a connection that trickles counts as waiting.
 constexpr int64_t kProgressBytes = 64 << 10;
 
 void SayOnStderr(absl::string_view line) {
@@ -33,7 +33,7 @@ std::string Seconds(double seconds) {
 NetworkWaits::NetworkWaits(base::Clock* clock, Sink sink) : clock_(clock), sink_(std::move(sink)) {}
 
 NetworkWaits* NetworkWaits::Default() {
-  // Made once and never destroyed: a thread may still wait when the program ends.
+  // Created once and never destroyed: a thread may still wait when the process exits.
   static auto* const waits = [] {
     auto* const made = new NetworkWaits(base::Clock::Real(), &SayOnStderr);
     made->StartThread();
@@ -51,14 +51,14 @@ void NetworkWaits::StartThread() {
           std::unique_lock lock(mutex_);
           woken->wait(lock, [this] { return !waits_.empty(); });
         }
-        // Not on the condition variable: short waits come by the thousand and need not wake it.
+        // Sleeps, because thousands of short waits should not have to notify a condition variable.
         std::this_thread::sleep_for(std::chrono::seconds(1));
         Poll();
       }
     }).detach();
     wake_ = [woken] { woken->notify_one(); };
   } catch (const std::system_error&) {
-    SayOnStderr("no thread can be started to report waits on the network; they will be silent");
+    SayOnStderr("cannot start a thread to report network waits; they will not be reported");
   }
 }
 

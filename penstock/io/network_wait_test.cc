@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 class NetworkWaitReports : public testing::Test {
  protected:
-  // Reports of all that is due after so long.
+  // All reports that are due after this time.
   std::vector<std::string> After(double seconds) {
     clock_.Advance(seconds);
     lines_.clear();
@@ -34,13 +34,13 @@ class NetworkWaitReports : public testing::Test {
   NetworkWaits waits_{&clock_, [this](absl::string_view line) { lines_.emplace_back(line); }};
 };
 
-TEST_F(NetworkWaitReports, SayNothingOfShortWaits) {
+TEST_F(NetworkWaitReports, AreSilentAboutShortWaits) {
   { const NetworkWait wait(&waits_, "open 'gs://b/x'"); }
   const NetworkWait wait(&waits_, "open 'gs://b/x'");
   EXPECT_THAT(After(4.9), IsEmpty());
 }
 
-TEST_F(NetworkWaitReports, SayWhatIsWaitedForAtWhichAttemptAndUntilWhen) {
+TEST_F(NetworkWaitReports, NameTheOperationTheAttemptAndTheDeadline) {
   {
     NetworkWait wait(&waits_, "open 'gs://b/x'", 60);
     EXPECT_THAT(After(5), ElementsAre("waiting for the network to open 'gs://b/x': 5 s so far, "
@@ -55,7 +55,7 @@ TEST_F(NetworkWaitReports, SayWhatIsWaitedForAtWhichAttemptAndUntilWhen) {
               ElementsAre("no longer waiting for the network to open 'gs://b/x' (after 35 s)"));
 }
 
-TEST_F(NetworkWaitReports, SayHowAClientRetriesByItself) {
+TEST_F(NetworkWaitReports, DescribeTheRetriesInsideAClient) {
   const NetworkWait wait(&waits_, "publish 's3://b/x'", std::string("retried for up to 80 s"));
   EXPECT_THAT(After(6), ElementsAre("waiting for the network to publish 's3://b/x': 6 s so far, "
                                     "retried for up to 80 s"));
@@ -72,7 +72,7 @@ TEST_F(NetworkWaitReports, AreOneLineForManyRequests) {
   EXPECT_THAT(After(1), IsEmpty());
 }
 
-TEST_F(NetworkWaitReports, EndWhenBytesComeAgain) {
+TEST_F(NetworkWaitReports, EndWhenBytesArriveAgain) {
   NetworkWait wait(&waits_, "read");
   EXPECT_THAT(After(7), ElementsAre(HasSubstr("7 s so far")));
   lines_.clear();
@@ -81,7 +81,7 @@ TEST_F(NetworkWaitReports, EndWhenBytesComeAgain) {
   EXPECT_THAT(After(4), IsEmpty());
 }
 
-TEST_F(NetworkWaitReports, BeginAnewWithProgressButNotWithATrickle) {
+TEST_F(NetworkWaitReports, RestartWithProgressButNotWithATrickle) {
   NetworkWait wait(&waits_, "read");
   for (int i = 0; i < 5; ++i) {
     EXPECT_THAT(After(4), IsEmpty());
@@ -94,7 +94,7 @@ TEST_F(NetworkWaitReports, BeginAnewWithProgressButNotWithATrickle) {
   EXPECT_THAT(After(1), ElementsAre(HasSubstr("5 s so far")));
 }
 
-// Nobody has to remember to register a request.
+// Registration is automatic.
 TEST_F(NetworkWaitReports, CoverEveryRequestOfAnHttpClient) {
   const CannedServer silent("");
   bool advanced = false;

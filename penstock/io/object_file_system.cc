@@ -46,7 +46,7 @@ class ObjectRandomAccessFile : public RandomAccessFile {
   }
 
  private:
-  // The first failure of all pieces, which are read at once.
+  // Returns the first failure among all pieces, which are read concurrently.
   ObjectRangeEnd ReadPieces(int64_t offset, absl::Span<char> out) {
     constexpr int64_t kPiece = 8 << 20;
     // Lives here, because nothing leaves before all pieces have ended.
@@ -77,7 +77,7 @@ class ObjectRandomAccessFile : public RandomAccessFile {
   const std::shared_ptr<ObjectReader> reader_;
 };
 
-// Names that no URI can hold, for one message about all of a listing.
+// Names that no URI can express; reports them in one message per listing.
 class LeftOut {
  public:
   explicit LeftOut(const Uri& prefix) : prefix_(prefix) {}
@@ -85,7 +85,7 @@ class LeftOut {
     if (count_ == 0) return;
     absl::FPrintF(stderr,
                   "penstock: left out %d of the objects in '%s': their names have empty, '.' or "
-                  "'..' steps or NUL bytes; the first is '%s'\n",
+                  "'..' segments or NUL bytes; the first is '%s'\n",
                   count_, DisplayUri(prefix_), first_);
   }
   LeftOut(const LeftOut&) = delete;
@@ -101,18 +101,18 @@ class LeftOut {
   std::string first_;
 };
 
-// Refuses pages that never end.
+// Detects listings that never end.
 class PageOrder {
  public:
   explicit PageOrder(const Uri& prefix) : prefix_(prefix) {}
 
   absl::Status Check(const ObjectPage& page) {
-    constexpr int kMaxEmptyPages = 10000;  // a service may look through many removed versions
+    constexpr int kMaxEmptyPages = 10000;  // a service may skip many removed versions
     empty_ = page.objects.empty() && page.folders.empty() ? empty_ + 1 : 0;
     if (!page.next.empty() && !seen_.insert(page.next).second) {
-      return Wrong("names the same next page twice");
+      return Wrong("repeats a page token");
     }
-    if (empty_ > kMaxEmptyPages) return Wrong("has no end");
+    if (empty_ > kMaxEmptyPages) return Wrong("does not end");
     return absl::OkStatus();
   }
 

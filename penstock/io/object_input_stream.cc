@@ -56,7 +56,7 @@ class ObjectInputStream : public InputStream {
     }
     if (end.status.ok()) return absl::OkStatus();
     Abandon();
-    // No byte of an empty object can be asked for. What was not found deserves a second look.
+    // An empty object has no bytes to request. "Not found" needs to be verified.
     const bool is_worth_a_look = absl::IsOutOfRange(end.status) || absl::IsNotFound(end.status);
     return is_worth_a_look ? OpenWhatIsFound() : end.status;
   }
@@ -94,7 +94,7 @@ class ObjectInputStream : public InputStream {
   }
 
  private:
-  // Until the object is known, and then OK, or until the first range failed.
+  // Returns OK once the object is known, or the error of the first range.
   ObjectRangeEnd AskForFirst() {
     Ask(window_.range_bytes());
     std::unique_lock lock(arrivals_->mutex);
@@ -112,7 +112,7 @@ class ObjectInputStream : public InputStream {
     return absl::OkStatus();
   }
 
-  // Drops what was asked for, to ask again from `offset` on.
+  // Drops the ranges in flight, to request again from `offset` on.
   void GoBackTo(int64_t offset) {
     Abandon();
     next_ = offset;
@@ -193,8 +193,8 @@ class ObjectInputStream : public InputStream {
   StoredObject object_;
   ReadWindow window_;
   absl::Status status_;
-  bool reauthorized_ = false;  // since bytes came last
-  int64_t next_ = 0;           // the first byte not asked for
+  bool reauthorized_ = false;  // since the last bytes arrived
+  int64_t next_ = 0;           // first byte not yet requested
   std::deque<std::shared_ptr<Piece>> pieces_;
   int64_t charged_ = 0;         // the sizes of pieces_
   int64_t taken_of_first_ = 0;  // bytes of pieces_.front() that the reader has

@@ -44,7 +44,7 @@ std::optional<ObjectPage::Object> GcsObject(const nlohmann::json& item) {
                             .modified_unix_seconds = UnixSecondsOf(JsonString(item, "updated"))};
 }
 
-// The array of that name; empty when there is none. Nothing when it is something else.
+// The array of that name; empty if absent. No value if it is not an array.
 std::optional<nlohmann::json> ArrayOf(const nlohmann::json& json, const char* field) {
   const auto it = json.find(field);
   if (it == json.end() || it->is_null()) return nlohmann::json::array();
@@ -52,8 +52,8 @@ std::optional<nlohmann::json> ArrayOf(const nlohmann::json& json, const char* fi
   return *it;
 }
 
-// The inside of the first <name>...</name>, which is taken off `xml` with all before it. Elements
-// of one name do not nest here.
+// The content of the first <name>...</name>; removes it and everything before it from `xml`.
+// Elements of the same name do not nest here.
 std::optional<absl::string_view> TakeElement(absl::string_view& xml, absl::string_view name) {
   const std::string open = absl::StrCat("<", name, ">");
   const std::string close = absl::StrCat("</", name, ">");
@@ -66,7 +66,7 @@ std::optional<absl::string_view> TakeElement(absl::string_view& xml, absl::strin
   return inside;
 }
 
-// With encoding-type=url: as in a form, where '+' is a space.
+// With encoding-type=url names are encoded as in a form, where '+' is a space.
 std::string DecodeName(const std::string& name, bool is_encoded) {
   return is_encoded ? PercentDecode(absl::StrReplaceAll(name, {{"+", " "}})) : name;
 }

@@ -1,4 +1,5 @@
-// Listings of any bytes: nothing, or names below the prefix, with sizes that are none below 0.
+// Parses arbitrary bytes as listings: the result is nothing, or names below the prefix with sizes
+// of at least 0.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

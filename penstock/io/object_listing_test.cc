@@ -11,7 +11,7 @@ namespace object_listing_test {
 
 using testing::ElementsAre;
 
-TEST(GcsListing, TellsObjectsFoldersAndTheNextPage) {
+TEST(GcsListing, HasObjectsFoldersAndTheNextPage) {
   const auto page = ParseGcsListing(R"({
     "kind": "storage#objects",
     "items": [{"name": "d/\u00e9 \"x\"", "size": "5", "generation": "7",
@@ -40,7 +40,7 @@ std::string Nested(int depth) {
   return absl::StrCat(R"({"items": )", std::string(depth, '['), std::string(depth, ']'), "}");
 }
 
-TEST(GcsListing, IsNothingElse) {
+TEST(GcsListing, RejectsAnythingElse) {
   const auto item = [](absl::string_view fields) {
     return absl::StrCat(R"({"items": [{)", fields, "}]}");
   };
@@ -70,7 +70,7 @@ TEST(GcsListing, IsNothingElse) {
   }
 }
 
-TEST(S3Listing, TellsObjectsFoldersAndTheNextPage) {
+TEST(S3Listing, HasObjectsFoldersAndTheNextPage) {
   const auto page = ParseS3Listing(
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
       "<Name>b</Name><Prefix>d/</Prefix><EncodingType>url</EncodingType>"
@@ -98,7 +98,7 @@ TEST(S3Listing, DecodesNamesOnlyWhenTheyAreEncoded) {
   EXPECT_EQ(page->objects.at(0).path, "a+b%20<&lt;");
 }
 
-TEST(S3Listing, IsNothingElse) {
+TEST(S3Listing, RejectsAnythingElse) {
   for (const char* inside :
        {"<Contents><Key>d/a</Key><Size>-5</Size></Contents>", "<Contents><Key>d/a</Key></Contents>",
         "<Contents><Size>5</Size></Contents>", "<Contents><Key>e</Key><Size>5</Size></Contents>",

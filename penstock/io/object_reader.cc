@@ -65,14 +65,14 @@ bool LooksLikeAPage(absl::string_view body) {
   return absl::StartsWithIgnoreCase(body, "<!doctype") || absl::StartsWithIgnoreCase(body, "<html");
 }
 
-// Whether an error status is that of something between here and the service: a proxy, a load
-// balancer without a backend, a login page. The answer to HEAD has no body to tell by.
+// Whether an error status comes from something between here and the service: a proxy, a load
+// balancer without a backend, a login page. The answer to HEAD has no body to judge by.
 bool IsForeign(const HttpAnswer& answer, const ObjectService& service, bool is_head) {
   if (answer.end != End::kWhole || answer.status / 100 == 2) return false;
   if (IsWorthRetrying(answer) || service.is_own_error(answer)) return false;
   switch (answer.status) {
     case 401:
-    case 403:  // of many wordings, and nothing is done upon them
+    case 403:  // has many wordings, and nothing depends on it
     case 412:
     case 416:
       return LooksLikeAPage(answer.body);
@@ -81,7 +81,7 @@ bool IsForeign(const HttpAnswer& answer, const ObjectService& service, bool is_h
   }
 }
 
-// As a failed attempt, for messages and for the retry.
+// Turns an answer into a failed attempt, for messages and for the retry.
 HttpAnswer AsForeign(HttpAnswer answer, absl::string_view why) {
   answer.error =
       absl::StrCat(DescribeEnd(answer), ", ", why, "; is something between here and the service?");
@@ -141,7 +141,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   bool Take(const HttpAnswer& answer, absl::string_view bytes) {
     if (!checked_ && !Check(answer)) return false;
     if (bytes.size() > range_.out.size() - filled_) {
-      not_the_range_ = "more bytes came than were asked for";
+      not_the_range_ = "more bytes came than were requested";
       return false;
     }
     std::memcpy(range_.out.data() + filled_, bytes.data(), bytes.size());
@@ -159,7 +159,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     }
     const std::string version = service_.version_of(answer);
     if (version.empty() || answer.range_total < 0) {
-      not_the_range_ = absl::StrCat("the answer tells no ", service_.version_name);
+      not_the_range_ = absl::StrCat("the answer has no ", service_.version_name);
       return false;
     }
     if (object_.version.empty()) {
@@ -193,7 +193,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
       answer.end = End::kWhole;
       return TryAgain(AsForeign(std::move(answer), not_the_range_));
     }
-    // A connection that breaks behind the last byte took nothing away.
+    // All bytes have arrived, so a connection that breaks now loses nothing.
     if (is_whole()) return Done(answer);
     if (answer.end == End::kWhole && answer.status / 100 == 2) {
       answer.end = End::kBroken;
@@ -201,7 +201,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     }
     const bool is_pinned = !object_.version.empty();
     const bool is_open_404 = !is_pinned && answer.end == End::kWhole && answer.status == 404;
-    // Whoever opens takes a second look (Find), which tells the service's own 404.
+    // The caller that opens the object verifies a 404 (Find).
     if (!is_open_404 && IsForeign(answer, service_, /*is_head=*/false)) {
       return TryAgain(AsForeign(std::move(answer), kNotTheServices));
     }
@@ -252,9 +252,9 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   int64_t filled_ = 0;
   int64_t attempt_began_at_ = 0;  // of `filled_`
   int attempts_ = 0;
-  bool checked_ = false;       // this attempt
-  std::string not_the_range_;  // why this attempt's answer is not that of the service
-  std::string authorization_;  // sent by this attempt
+  bool checked_ = false;       // for this attempt
+  std::string not_the_range_;  // why this attempt's answer is not the service's
+  std::string authorization_;  // sent with this attempt
   absl::Status status_;
 };
 
@@ -282,9 +282,9 @@ absl::StatusOr<T> ObjectReader::Ask(HttpRetry& retry, double delay, absl::string
     if (answer.end == End::kCancelled) return absl::CancelledError("the file system is closing");
     if (answer.end == End::kWhole && answer.status == 200) {
       if (std::optional<T> value = read(answer)) return *std::move(value);
-      answer = AsForeign(std::move(answer), "but no answer to the question");
+      answer = AsForeign(std::move(answer), "but not an answer to the request");
     } else if (answer.end == End::kWhole && answer.status / 100 == 2) {
-      answer = AsForeign(std::move(answer), "but no answer to the question");
+      answer = AsForeign(std::move(answer), "but not an answer to the request");
     } else if (IsForeign(answer, service_, is_head)) {
       answer = AsForeign(std::move(answer), kNotTheServices);
     } else if (!reauthorized && service_.refuses_credentials(answer)) {
@@ -333,15 +333,15 @@ absl::StatusOr<StoredObject> ObjectReader::Find(const Uri& uri) {
   }
 }
 
-// The second look at what was answered with 404, which was the service's own error or not.
+// Verifies a 404, whether or not it was the service's own error, by a listing.
 absl::StatusOr<bool> ObjectReader::IsMissing(const Uri& uri, bool is_own) {
   const auto page = AskForPage(uri, /*all_levels=*/false, "");
-  if (absl::IsNotFound(page.status())) return true;  // nor is there a bucket
+  if (absl::IsNotFound(page.status())) return true;  // the bucket does not exist either
   if (absl::IsPermissionDenied(page.status()) || absl::IsUnauthenticated(page.status())) {
-    return is_own;  // nobody to ask but the one who said 404
+    return is_own;  // there is no other evidence than the 404
   }
   PENSTOCK_RETURN_IF_ERROR(page.status());
-  // Of the names that begin with this one it would be the first.
+  // It would be the first of the names that begin with this one.
   return page->objects.empty() || page->objects[0].path != uri.path;
 }
 
@@ -356,7 +356,7 @@ absl::StatusOr<ObjectPage> ObjectReader::AskForPage(const Uri& prefix, bool all_
 absl::StatusOr<ObjectPage> ObjectReader::ListPage(const Uri& prefix, bool all_levels,
                                                   const std::string& page) {
   auto listed = AskForPage(prefix, all_levels, page);
-  // A bucket has no parent to be listed.
+  // A bucket has no parent to list.
   if (absl::IsNotFound(listed.status())) return AskForPage(prefix, all_levels, page);
   return listed;
 }

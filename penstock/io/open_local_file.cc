@@ -22,7 +22,7 @@ absl::Status TypeError(mode_t mode, absl::string_view uri, absl::string_view adv
                                                     " where a regular file is wanted", advice));
 }
 
-// Opening a pipe waits for a writer, and some devices for their peer, unless O_NONBLOCK is set.
+// Without O_NONBLOCK opening a pipe waits for a writer, and some devices wait for their peer.
 absl::StatusOr<OpenedFile> OpenWithoutWaiting(const std::string& path, absl::string_view uri) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
   const auto open = [&](int flags) {
@@ -36,7 +36,7 @@ absl::StatusOr<OpenedFile> OpenWithoutWaiting(const std::string& path, absl::str
     if (error == ENXIO && exists && !S_ISREG(file.info.st_mode)) {
       return TypeError(file.info.st_mode, uri);
     }
-    // Another process holds a lease on the file and has to give it up first.
+    // Another process holds a lease on the file and must release it first.
     if (error == EWOULDBLOCK && exists && S_ISREG(file.info.st_mode)) file.fd = open(kFlags);
     if (!file.fd.valid()) return PathError(error, "open", uri, path);
   }
@@ -47,8 +47,8 @@ absl::StatusOr<OpenedFile> OpenWithoutWaiting(const std::string& path, absl::str
   return file;
 }
 
-// A pipe of the file system's that nobody writes to would never end; one without a name (a shell's)
-// has ended then. The first byte tells.
+// A named pipe without a writer would never end; an unnamed one (a shell's) has ended in that case.
+// The first byte tells.
 absl::Status TakePipe(OpenedFile& file, absl::string_view uri) {
   struct statfs info;
   if (RetryInterrupted([&] { return ::fstatfs(file.fd.get(), &info); }) != 0)
@@ -123,7 +123,7 @@ absl::Status CheckEnd(int fd, int64_t end, int64_t size, absl::string_view uri) 
   struct stat now;
   if (RetryInterrupted([&] { return ::fstat(fd, &now); }) != 0)
     return PosixError(errno, "read", uri);
-  // The kernel's own files (/sys) have no blocks, and sizes that they do not fill.
+  // The kernel's own files (/sys) have no blocks, and report sizes that they do not fill.
   if (now.st_size > end && now.st_blocks == 0) return absl::OkStatus();
   return BecameShorterError(uri, size, end);
 }

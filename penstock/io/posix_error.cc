@@ -26,13 +26,13 @@ constexpr const char* kBrokenFileSystem =
 constexpr const char* kNetworkMount = "; is the network mount still there?";
 constexpr const char* kOutOfMemory = "; this machine is out of memory";
 
-// Every error of errno(3) that Linux has, by its group. None is DataLoss: that is for bytes that
-// were read and are wrong, and here they were not read.
+// Every error of errno(3) that Linux has, by group. None is DataLoss, which is for bytes that were
+// read and are wrong; here they were not read.
 constexpr Row kRows[] = {
     // The file does not exist.
     {ENOENT, Code::kNotFound},
 
-    // Rights.
+    // Permissions.
     {EACCES, Code::kPermissionDenied},
     {EPERM, Code::kPermissionDenied},
     {EROFS, Code::kPermissionDenied},
@@ -41,9 +41,9 @@ constexpr Row kRows[] = {
     {EKEYREVOKED, Code::kUnauthenticated, "; log in to the network file system again"},
     {EKEYREJECTED, Code::kUnauthenticated, "; log in to the network file system again"},
 
-    // Something is used up.
-    {ENOSPC, Code::kResourceExhausted, "; free some room on that disk"},
-    {EDQUOT, Code::kResourceExhausted, "; the quota of this user is used up"},
+    // A resource is exhausted.
+    {ENOSPC, Code::kResourceExhausted, "; free some space on that disk"},
+    {EDQUOT, Code::kResourceExhausted, "; the quota of this user is exhausted"},
     {EFBIG, Code::kResourceExhausted, "; the limit of a file's size (ulimit -f) is reached"},
     {EMFILE, Code::kResourceExhausted, "; this process has too many files open (ulimit -n)"},
     {ENFILE, Code::kResourceExhausted, "; this machine has too many files open"},
@@ -54,7 +54,7 @@ constexpr Row kRows[] = {
     {ENOSR, Code::kResourceExhausted, kOutOfMemory},
     {EXFULL, Code::kResourceExhausted},
 
-    // The disk, or what the file system says of it.
+    // The disk, or the file system on it, failed.
     {EIO, Code::kUnavailable, kFailingDisk},
     {ENODATA, Code::kUnavailable, kFailingDisk},  // how Linux reports a bad sector
     {EREMOTEIO, Code::kUnavailable, kFailingDisk},
@@ -63,12 +63,12 @@ constexpr Row kRows[] = {
     {EUCLEAN, Code::kUnavailable, kBrokenFileSystem},
     {EBADMSG, Code::kUnavailable, kBrokenFileSystem},
     {ESHUTDOWN, Code::kUnavailable, "; the file system was shut down after an error"},
-    {ENODEV, Code::kUnavailable, "; the device is not there"},
-    {ENXIO, Code::kUnavailable, "; the device is not there"},
+    {ENODEV, Code::kUnavailable, "; the device is missing"},
+    {ENXIO, Code::kUnavailable, "; the device is missing"},
     {ENOMEDIUM, Code::kUnavailable, "; the drive is empty"},
     {EMEDIUMTYPE, Code::kUnavailable},
     {EBUSY, Code::kUnavailable},
-    {ETXTBSY, Code::kUnavailable, "; it is a program that is running"},
+    {ETXTBSY, Code::kUnavailable, "; it is a running program"},
     {EDEADLK, Code::kUnavailable},
     {ENOLCK, Code::kUnavailable},
     {EAGAIN, Code::kUnavailable},
@@ -79,7 +79,8 @@ constexpr Row kRows[] = {
     {ENOTRECOVERABLE, Code::kUnavailable},
     {ERFKILL, Code::kUnavailable},
 
-    // The server of a network file system (NFS, SMB, Lustre, FUSE), or the way to it.
+    // The server of a network file system (NFS, SMB, Lustre, FUSE), or the connection to it,
+    // failed.
     {ESTALE, Code::kUnavailable,
      "; the file was replaced on the server, or the network mount is stale"},
     {ETIMEDOUT, Code::kUnavailable, kNetworkMount},
@@ -93,7 +94,7 @@ constexpr Row kRows[] = {
     {ECONNREFUSED, Code::kUnavailable, kNetworkMount},
     {ECONNRESET, Code::kUnavailable, kNetworkMount},
     {ECONNABORTED, Code::kUnavailable, kNetworkMount},
-    {EPIPE, Code::kUnavailable, "; whoever read from it has gone"},
+    {EPIPE, Code::kUnavailable, "; the process that read from it has ended"},
     {ENOLINK, Code::kUnavailable, kNetworkMount},
     {ENONET, Code::kUnavailable, kNetworkMount},
     {ECOMM, Code::kUnavailable, kNetworkMount},
@@ -109,9 +110,9 @@ constexpr Row kRows[] = {
     {ESRMNT, Code::kUnavailable, kNetworkMount},
     {ESTRPIPE, Code::kUnavailable, kNetworkMount},
 
-    // The name is of another kind of thing than the call is for.
+    // The name refers to another kind of file than the call expects.
     {EISDIR, Code::kFailedPrecondition},
-    {ENOTDIR, Code::kFailedPrecondition, "; a step of its path is a file, not a folder"},
+    {ENOTDIR, Code::kFailedPrecondition, "; a component of its path is a file, not a folder"},
     {ENOTEMPTY, Code::kFailedPrecondition},
     {EXDEV, Code::kFailedPrecondition, "; the two are on different file systems"},
     {ESPIPE, Code::kFailedPrecondition, "; it can only be read as a stream"},
@@ -130,7 +131,7 @@ constexpr Row kRows[] = {
     {EEXIST, Code::kAlreadyExists},
     {ENOTUNIQ, Code::kAlreadyExists},
 
-    // The name, or an argument, cannot be one.
+    // The name, or an argument, is invalid.
     {ENAMETOOLONG, Code::kInvalidArgument},
     {ELOOP, Code::kInvalidArgument, "; symbolic links point at each other"},
     {EINVAL, Code::kInvalidArgument},
@@ -139,7 +140,7 @@ constexpr Row kRows[] = {
     {ERANGE, Code::kInvalidArgument},
     {EMSGSIZE, Code::kInvalidArgument},
 
-    // The file system, or the kernel, has no such call.
+    // The file system, or the kernel, does not support the call.
     {ENOSYS, Code::kUnimplemented},
     {EOPNOTSUPP, Code::kUnimplemented},
     {EPROTOTYPE, Code::kUnimplemented},
@@ -157,7 +158,7 @@ constexpr Row kRows[] = {
     {ELIBMAX, Code::kUnimplemented},
     {ELIBEXEC, Code::kUnimplemented},
 
-    // Only a mistake of this program, or of a driver, leads to these.
+    // Only a bug in this program, or in a driver, leads to these.
     {EBADF, Code::kInternal},
     {EFAULT, Code::kInternal},
     {ESRCH, Code::kInternal},
@@ -201,7 +202,8 @@ absl::Status PathError(int error_number, absl::string_view doing, absl::string_v
                        const std::string& path) {
   const absl::Status error = PosixError(error_number, doing, uri);
   if (error_number != ENOENT) return error;
-  // From the first step on; one that is missing itself, and not behind a link, is the answer.
+  // Check each component; if the file itself is missing, and no link on the way, that is the
+  // answer.
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string step = path.substr(0, slash);
     struct stat info;

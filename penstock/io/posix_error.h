@@ -21,7 +21,7 @@
 
 namespace penstock::io {
 
-// "cannot open '/data/x': No space left on device; free some room on that disk".
+// "cannot open '/data/x': No space left on device; free some space on that disk".
 absl::Status PosixError(int error_number, absl::string_view doing, absl::string_view uri);
 
 // The same for a call that was given `path`, right after it. A file that is missing because a

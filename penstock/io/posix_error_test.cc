@@ -21,7 +21,7 @@ using Code = absl::StatusCode;
 Code CodeOf(int error) { return PosixError(error, "read", "/x").code(); }
 
 TEST(PosixError, HasACodeForEveryErrnoOfLinux) {
-  // EHWPOISON is the last one. 41 and 58 are names that were never given.
+  // EHWPOISON is the last one. 41 and 58 are unassigned.
   for (int error = 1; error <= EHWPOISON; ++error) {
     if (error == 41 || error == 58) continue;
     EXPECT_NE(CodeOf(error), Code::kUnknown) << error << " " << std::strerror(error);
@@ -30,15 +30,16 @@ TEST(PosixError, HasACodeForEveryErrnoOfLinux) {
   EXPECT_EQ(CodeOf(100'000), Code::kUnknown);
 }
 
-// What decides about checkpoints: a file that could not be read is neither missing nor corrupt.
-TEST(PosixError, CallsNothingCorruptAndOnlyAMissingFileMissing) {
+// Callers decide about checkpoints by this: a file that cannot be read is neither missing nor
+// corrupt.
+TEST(PosixError, IsNeverDataLossAndNotFoundOnlyForAMissingFile) {
   for (int error = 1; error <= EHWPOISON; ++error) {
     EXPECT_NE(CodeOf(error), Code::kDataLoss) << error;
     EXPECT_EQ(CodeOf(error) == Code::kNotFound, error == ENOENT) << error;
   }
 }
 
-TEST(PosixError, TellsDisksAndMountsThatFailFromRightsAndFullDisks) {
+TEST(PosixError, DistinguishesFailingDisksAndMountsFromPermissionsAndFullDisks) {
   for (int error :
        {EIO, ENODATA, EREMOTEIO, EUCLEAN, EBADMSG, ESTALE, ETIMEDOUT, EAGAIN, EINTR, EBUSY, ENODEV,
         ENXIO, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOTCONN, ECONNRESET, ESHUTDOWN}) {
@@ -52,13 +53,13 @@ TEST(PosixError, TellsDisksAndMountsThatFailFromRightsAndFullDisks) {
   for (int error : {ENAMETOOLONG, ELOOP, EINVAL}) EXPECT_EQ(CodeOf(error), Code::kInvalidArgument);
 }
 
-TEST(PosixError, SaysWhatWhereAndWhy) {
+TEST(PosixError, NamesTheOperationTheFileAndTheReason) {
   EXPECT_THAT(PosixError(ENOSPC, "write to", "/data/x"),
               IsStatus(Code::kResourceExhausted,
-                       "cannot write to '/data/x': No space left on device; free some room"));
+                       "cannot write to '/data/x': No space left on device; free some space"));
 }
 
-TEST(PathError, NamesTheLinkThatLeadsNowhere) {
+TEST(PathError, NamesADanglingLink) {
   const std::string root =
       absl::StrCat(testing::TempDir(), "/path_error_", absl::Hex(base::EntropySeed()));
   std::filesystem::create_directories(root + "/there");

@@ -36,9 +36,9 @@ class S3FileSystem : public ObjectFileSystem {
       if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
       http = http_;
     }
-    // May wait for the network, so without the lock.
+    // May wait for the network, so it runs without the lock.
     PENSTOCK_ASSIGN_OR_RETURN(auto reader, MakeReader(uri, http));
-    // Credentials that are elsewhere now may be in a file later.
+    // Credentials that only Arrow can obtain now may be in a file later.
     if (reader == nullptr) return nullptr;
     std::lock_guard lock(mutex_);
     return readers_.emplace(key, std::move(reader)).first->second;
@@ -81,8 +81,8 @@ class S3FileSystem : public ObjectFileSystem {
     return server;
   }
 
-  // Told to everybody, whether he may read the bucket or not; in an error status too. A bucket that
-  // does not exist has none, and any region then says so.
+  // S3 reports the region to every caller, with or without permission to read the bucket, even with
+  // an error status. A bucket that does not exist has no region, and any region reports that.
   absl::StatusOr<std::string> AskForRegion(const Uri& uri, HttpClient& http) {
     const std::string doing = absl::StrCat("ask for the region of 's3://", uri.bucket, "'");
     HttpRetry retry(http, options_.retry_limit_seconds, SeedOf(uri), doing);
@@ -97,7 +97,7 @@ class S3FileSystem : public ObjectFileSystem {
         if (!answer.bucket_region.empty()) return answer.bucket_region;
         if (answer.status == 404 && !answer.request_id.empty()) return std::string("us-east-1");
         if (!IsWorthRetrying(answer)) {
-          answer.error = absl::StrCat(DescribeEnd(answer), ", which names no region");
+          answer.error = absl::StrCat(DescribeEnd(answer), ", which does not name a region");
           answer.end = HttpAnswer::End::kForeign;
         }
       }
@@ -106,7 +106,7 @@ class S3FileSystem : public ObjectFileSystem {
       if (!next) {
         return absl::UnavailableError(absl::StrCat(
             "cannot ", doing, ": ", DescribeEnd(answer), "; attempt ", retry.attempts(),
-            "; check the network, or name it by AWS_REGION or the "
+            "; check the network, or set the region by AWS_REGION or the "
             "option region"));
       }
       delay = *next;

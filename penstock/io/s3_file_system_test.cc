@@ -142,7 +142,7 @@ TEST_F(S3Questions, TakeNoPageForAFile) {
   const CannedServer without_etag(
       CannedHttp("206 Partial Content", "text", "Content-Range: bytes 0-3/4\r\n"));
   EXPECT_THAT(fs_->OpenInput(At(without_etag, "id:sec@", "x")),
-              IsStatus(absl::StatusCode::kUnavailable, "tells no ETag"));
+              IsStatus(absl::StatusCode::kUnavailable, "has no ETag"));
 }
 
 // Time that passes when a delay is all there is to wait for, and that a server takes for its own.

@@ -26,7 +26,7 @@ bool IsS3Error(const HttpAnswer& answer) {
 }
 
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. An answer to HEAD has no
-// code, and 400 is what HEAD with an expired key gets.
+// code; for an expired key its status is 400.
 bool RefusesS3Key(const HttpAnswer& answer) {
   const std::string code = S3CodeOf(answer);
   return answer.status == 401 || (answer.status == 400 && answer.body.empty()) ||

@@ -11,7 +11,7 @@ namespace penstock::io {
 
 namespace {
 
-// What a service says, which may be anything: some of it, on one line, without control characters.
+// Part of a service's message, which may be anything, on one line and without control characters.
 std::string OneLine(absl::string_view text) {
   constexpr size_t kMost = 1000;
   const bool is_cut = text.size() > kMost;

@@ -50,7 +50,7 @@ absl::Status Malformed(absl::string_view uri, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("'", DisplayName(uri), "' ", why));
 }
 
-// The first step of a path that object stores would take for a name, if there is one.
+// The first segment of a path that object stores would take literally, if any.
 std::optional<absl::string_view> OddStep(absl::string_view path) {
   absl::ConsumeSuffix(&path, "/");
   if (path.empty()) return std::nullopt;
@@ -63,8 +63,8 @@ std::optional<absl::string_view> OddStep(absl::string_view path) {
 absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
   const std::optional<absl::string_view> odd = OddStep(path);
   if (!odd) return absl::OkStatus();
-  if (odd->empty()) return Malformed(uri, "has an empty step ('//') in its name");
-  return Malformed(uri, absl::StrCat("has the step '", *odd,
+  if (odd->empty()) return Malformed(uri, "has an empty segment ('//') in its name");
+  return Malformed(uri, absl::StrCat("has the segment '", *odd,
                                      "', which means nothing outside a local file system"));
 }
 
@@ -209,7 +209,7 @@ std::string DisplayName(absl::string_view name) {
   const std::string scheme = absl::AsciiStrToLower(name.substr(0, n));
   const bool has_bucket = HasBucket(scheme);
   absl::string_view rest = name.substr(n);
-  // "s3:/key:secret@b" is a mistake, with a secret all the same.
+  // "s3:/key:secret@b" is a mistake, but contains a secret nevertheless.
   const bool may_hold_secrets = has_bucket ? absl::ConsumePrefix(&rest, ":")
                                            : n > 0 && scheme != "file" && scheme != "memory" &&
                                                  absl::ConsumePrefix(&rest, "://");
@@ -218,7 +218,7 @@ std::string DisplayName(absl::string_view name) {
   }
   const absl::string_view prefix = name.substr(0, name.size() - rest.size());
   if (has_bucket) rest = rest.substr(0, OptionsStart(rest));
-  // Before the path; of a secret with a '/' that should have been encoded, anywhere.
+  // '@' is before the path; or anywhere, if a secret contains a '/' that should have been encoded.
   const absl::string_view authority = rest.substr(0, rest.find('/'));
   const size_t at = (absl::StrContains(authority, ":") ? rest : authority).rfind('@');
   if (at != absl::string_view::npos) rest.remove_prefix(at + 1);

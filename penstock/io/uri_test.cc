@@ -62,7 +62,7 @@ TEST(Uri, IsRefusedInPlainWords) {
                                    {"gs:/b/x", "gs:"},
                                    {"://b/x", "scheme"},
                                    {"file://data/x", "three slashes"},
-                                   {"gs://b//x", "empty step"},
+                                   {"gs://b//x", "empty segment"},
                                    {"gs://b/a/../x", "'..'"},
                                    {"memory://./x", "'.'"}}) {
     SCOPED_TRACE(text);

@@ -17,18 +17,19 @@
 namespace penstock::io {
 namespace {
 
-constexpr absl::string_view kTrial = "written by a check whether files can be written here\n";
+constexpr absl::string_view kTrial = "written by a check that files can be written here\n";
 
 absl::Status BeginFile(FileSystem& fs, absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<OutputStream> out, fs.Create(uri));
   return out->Append(kTrial);  // dropped without Close: nothing is published
 }
 
-// `path` is `uri`'s. Folders that are made for the trial go again, unless someone uses them by now.
+// `path` is `uri`'s. Removes folders created for the trial, unless another process uses them by
+// now.
 absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string& path) {
   std::vector<std::filesystem::path> made;
   std::error_code error;
-  const auto missing = [&](const std::filesystem::path& folder) {  // a link to nothing is there
+  const auto missing = [&](const std::filesystem::path& folder) {  // a dangling link is not missing
     return std::filesystem::symlink_status(folder, error).type() ==
            std::filesystem::file_type::not_found;
   };
@@ -36,7 +37,7 @@ absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string
        folder = folder.parent_path()) {
     made.push_back(folder);
   }
-  // Another process that tries the same folder may have removed it in between.
+  // Another process that checks the same folder may have removed it in between.
   constexpr int kTrials = 3;
   absl::Status status = BeginFile(fs, uri);
   for (int i = 1; i < kTrials && absl::IsNotFound(status); ++i) status = BeginFile(fs, uri);
@@ -44,19 +45,19 @@ absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string
   return status;
 }
 
-// An object store begins to write with Close alone, so only a whole object is a proof.
+// An object store starts to write only at Close, so only a complete object is proof.
 absl::Status TryBeside(FileSystem& fs, absl::string_view folder) {
   const std::string trial =
       JoinPath(folder, absl::StrFormat("penstock-write-check-%016x", base::EntropySeed()));
   PENSTOCK_RETURN_IF_ERROR(WriteFile(fs, trial, kTrial));
-  // Some may write and not remove. They can save, and find one small object more.
+  // A user may have permission to write but not to remove; then one small object is left behind.
   fs.Remove(trial).IgnoreError();
   return absl::OkStatus();
 }
 
 absl::Status NotAFile(absl::string_view uri, absl::string_view what) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", uri, "' is ", what, ", where a file is to be written"));
+      absl::StrCat("'", uri, "' is ", what, ", but a file is to be written"));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class WriteCheck : public ::testing::Test {
   FileSystem& fs_ = *default_;
 };
 
-TEST_F(WriteCheck, LeavesNothingBehindAndWhatIsThereAsItWas) {
+TEST_F(WriteCheck, LeavesNothingBehindAndExistingFilesUnchanged) {
   const std::string there = folder_ + "/there";
   std::ofstream(there) << "the model of last week";
   EXPECT_EQ(CheckWritableFile(fs_, there), absl::OkStatus());
@@ -44,13 +44,13 @@ TEST_F(WriteCheck, LeavesNothingBehindAndWhatIsThereAsItWas) {
   EXPECT_EQ(Entries(), 1u);
 }
 
-TEST_F(WriteCheck, MissingFoldersCouldBeMadeAndAreNotLeftBehind) {
+TEST_F(WriteCheck, AcceptsMissingFoldersAndLeavesNoneBehind) {
   EXPECT_EQ(CheckWritableFile(fs_, folder_ + "/a/b/file"), absl::OkStatus());
   EXPECT_EQ(CheckWritableFolder(fs_, folder_ + "/c/d"), absl::OkStatus());
   EXPECT_EQ(Entries(), 0u);
 }
 
-TEST_F(WriteCheck, RefusesFoldersFifosDevicesAndFilesInThePlaceOfFolders) {
+TEST_F(WriteCheck, RejectsFoldersFifosDevicesAndFilesInPlaceOfFolders) {
   const std::string fifo = folder_ + "/fifo", file = folder_ + "/file";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   std::ofstream(file) << "x";
@@ -66,7 +66,7 @@ TEST_F(WriteCheck, RefusesFoldersFifosDevicesAndFilesInThePlaceOfFolders) {
   EXPECT_EQ(Bytes(file), "x");
 }
 
-TEST_F(WriteCheck, ElsewhereAnObjectIsWrittenBesideAndRemoved) {
+TEST_F(WriteCheck, WritesAndRemovesATemporaryObjectOnOtherFileSystems) {
   const auto memory = MakeMemoryFileSystem();
   ASSERT_TRUE(WriteFile(*memory, "memory://run/there", "x").ok());
   EXPECT_EQ(CheckWritableFile(*memory, "memory://run/there"), absl::OkStatus());
