@@ -14,14 +14,14 @@
 namespace penstock::data {
 namespace {
 
-// What all iterators of a dataset share. Elements are kept as references to the blocks in which
-// they came; an element that failed as its error, in its place, so that every pass gives what the
-// input gave.
+// State shared by all iterators of a dataset. Elements are stored as references to the blocks in
+// which they came; a failed element is stored as its error, in its position, so that every pass
+// returns what the input returned.
 class CachedRows {
  public:
   struct Portion {
     Rows rows;
-    absl::Status error;  // OfOneElement, when there are no rows
+    absl::Status error;  // OfOneElement, if there are no rows
   };
   using Portions = std::vector<Portion>;
 
@@ -77,7 +77,7 @@ class FillCacheNode : public Node {
   }
 
  private:
-  // The same rows, which the reader must not write to from now on.
+  // The same rows, marked so that the reader does not write to them.
   Rows Keep(const Rows& rows) {
     Rows kept;
     bool charged = false;
@@ -91,7 +91,7 @@ class FillCacheNode : public Node {
       kept.Append(block, range.begin, range.count);
     }
     elements_ += kept.size();
-    // Arrays that are the user's take no more memory for being kept.
+    // Arrays that belong to the user take no additional memory.
     if (charged) bytes_ += kept.Bytes();
     portions_.push_back({.rows = kept, .error = absl::OkStatus()});
     return kept;
@@ -139,7 +139,7 @@ class FillCacheNode : public Node {
   const int64_t expected_;  // elements in all; not positive where it is not known
   MemoryNeed need_;
   CachedRows::Portions portions_;
-  absl::flat_hash_map<const Block*, BlockPtr> blocks_;  // of the input, which those kept view
+  absl::flat_hash_map<const Block*, BlockPtr> blocks_;  // the input's, for the stored views of them
   int64_t elements_ = 0;
   int64_t bytes_ = 0;
   bool gave_up_ = false;

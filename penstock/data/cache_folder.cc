@@ -27,15 +27,15 @@ constexpr int64_t kChunkBytes = 1 << 20;
 // Taken from the input and not yet passed on.
 constexpr int64_t kMostRowsInside = 128;
 
-// What is stored together: rows, or the error of an element that failed. It is stored in the
-// element's place, so that every pass gives what the input gave.
+// One stored unit: rows, or the error of a failed element. The error is stored in the element's
+// position, so that every pass returns what the input returned.
 struct Portion {
   Rows rows;
-  absl::Status error;  // OfOneElement, when there are no rows
+  absl::Status error;  // OfOneElement, if there are no rows
 };
 
-// Portions on their way into the file, and from there to the reader: he gets them when they are
-// written, because then he may write to them. Jobs write, one at a time.
+// Portions on their way into the file, and from there to the reader, which gets them only when they
+// are written, because it may then write to them. Jobs write, one at a time.
 class Filling : public std::enable_shared_from_this<Filling> {
  public:
   Filling(Engine& engine, StageCounters& counters, std::unique_ptr<StoredRowsWriter> writer)
@@ -51,7 +51,7 @@ class Filling : public std::enable_shared_from_this<Filling> {
     publish_ = true;
     Run();
   }
-  // Moves what is written to the end of `portions`; why nothing more is, when they are empty.
+  // Appends what has been written to `portions`; the error, if there is nothing more to append.
   absl::Status TakeWritten(std::deque<Portion>* portions) {
     std::lock_guard lock(mutex_);
     for (; !written_.empty(); written_.pop_front()) {
@@ -74,7 +74,7 @@ class Filling : public std::enable_shared_from_this<Filling> {
 
   // False when there was nothing to do.
   bool RunOne() {
-    std::optional<Portion> portion;  // none: all are written
+    std::optional<Portion> portion;  // no value: all are written
     {
       std::lock_guard lock(mutex_);
       if (!status_.ok() || (to_write_.empty() && !publish_)) {
@@ -155,7 +155,7 @@ class CacheFolderNode : public Node {
         shard_bytes_(shard_bytes),
         read_counters_(read_counters) {}
 
-  // The next pass reads what this one leaves.
+  // The next pass reads the file that this one writes.
   bool IsNearEnd() const override { return false; }
   void BeginReading() override {}
 

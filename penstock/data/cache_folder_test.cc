@@ -375,8 +375,8 @@ Dataset FailSome(const Dataset& dataset) {
       {.name = "fail", .reads = {"x"}});
 }
 
-// In every pass the same elements and the same errors, in their places, computed once.
-TEST_F(CacheFolder, KeepsErrorsOfElementsInTheirPlaces) {
+// Every pass returns the same elements and the same errors, in their positions, computed once.
+TEST_F(CacheFolder, KeepsErrorsOfElementsInTheirPositions) {
   for (const bool snapshot : {false, true}) {
     const std::string folder = NewFolder();
     const auto stored = [&](std::shared_ptr<SourceCounts> counts) {
@@ -402,7 +402,7 @@ TEST_F(CacheFolder, KeepsErrorsOfElementsInTheirPlaces) {
       EXPECT_EQ(skipped, failed);
     }
     EXPECT_EQ(counts->passes, 1);
-    // A new process, which finds the folder; it is resumed anywhere.
+    // A new process finds the folder and resumes at any position.
     for (int64_t at = 0; at <= 15; ++at) {
       const std::vector<std::string> rest(good.begin() + at, good.end());
       EXPECT_EQ(*ReadAll(stored(counts).IgnoreErrors(), {.seed = 1, .skip = at}), rest) << at;
@@ -416,8 +416,9 @@ TEST_F(CacheFolder, KeepsErrorsOfElementsInTheirPlaces) {
   }
 }
 
-// The pass that stores is broken off and resumed: it stores all elements, not those it gives.
-TEST_F(CacheFolder, StoresErrorsInAPassThatIsResumed) {
+// A pass that fills the cache is interrupted and resumed: it stores all elements, including skipped
+// ones.
+TEST_F(CacheFolder, StoresErrorsInAResumedPass) {
   for (int64_t at = 0; at <= 15; ++at) {
     const std::string folder = NewFolder();
     const Dataset dataset = FailSome(TestSource({.rows = 20})).Cache(folder).IgnoreErrors();

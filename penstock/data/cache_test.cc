@@ -75,8 +75,8 @@ Dataset FailSome(const Dataset& dataset, std::atomic<int>* calls) {
       {.name = "fail", .reads = {"x"}});
 }
 
-// In every pass the same elements and the same errors, in their places.
-TEST(Cache, KeepsErrorsOfElementsInTheirPlaces) {
+// Every pass returns the same elements and the same errors, in their positions.
+TEST(Cache, KeepsErrorsOfElementsInTheirPositions) {
   std::atomic<int> calls = 0;
   const Dataset cached = FailSome(TestSource({.rows = 20}), &calls).Cache();
   std::vector<std::string> skipped;
@@ -96,19 +96,19 @@ TEST(Cache, KeepsErrorsOfElementsInTheirPlaces) {
     EXPECT_EQ(skipped, failed);
     EXPECT_EQ(calls, 20);
   }
-  // The cache is that of a pipeline whose elements fail, whoever reads it.
+  // The cache stores the errors; a reader without IgnoreErrors gets the first one.
   EXPECT_EQ(ReadAll(cached).status().message(), "source:0: Map: bad");
   EXPECT_EQ(ReadAll(cached.IgnoreErrors({.max_errors = 4})).status().code(),
             absl::StatusCode::kDataLoss);
 }
 
-TEST(Cache, GoesOnAmongErrorsWhereARunWasBrokenOff) {
+TEST(Cache, ResumesAmongErrors) {
   std::atomic<int> calls = 0;
   const Dataset whole = FailSome(TestSource({.rows = 20}), &calls).Cache().IgnoreErrors().Repeat(3);
   const auto all = *ReadAll(whole, {.seed = 1});
   ASSERT_EQ(all.size(), 45u);
   for (int64_t at = 0; at <= 45; ++at) {
-    // A new process has no cache, or has filled one.
+    // A new process has an empty or a full cache.
     const Dataset anew =
         FailSome(TestSource({.rows = 20}), &calls).Cache().IgnoreErrors().Repeat(3);
     const std::vector<std::string> rest(all.begin() + at, all.end());

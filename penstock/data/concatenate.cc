@@ -66,7 +66,7 @@ class ConcatenateStage : public Stage {
       if (input < 0 || all < 0) {
         all = kUnknownCardinality;
       } else if (__builtin_add_overflow(all, input, &all)) {
-        return kInfiniteCardinality;  // as good as that
+        return kInfiniteCardinality;  // too large to count
       }
     }
     return all;

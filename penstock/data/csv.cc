@@ -63,9 +63,9 @@ absl::Status SplitCsvRow(absl::string_view row, CsvDialect dialect, std::vector<
         end = row.find('"', end);
         if (end == absl::string_view::npos) {
           const auto lines = 1 + std::count(row.begin() + at, row.end(), '\n');
-          return absl::InvalidArgumentError(absl::StrCat(
-              "its double quote is never closed",
-              lines == 1 ? "" : absl::StrCat("; the field reaches over ", lines, " lines")));
+          return absl::InvalidArgumentError(
+              absl::StrCat("its double quote is never closed",
+                           lines == 1 ? "" : absl::StrCat("; the field spans ", lines, " lines")));
         }
         if (end + 1 == row.size() || row[end + 1] != '"') break;
         field.has_doubled = true;

@@ -1,5 +1,5 @@
-// FromCsv beside a plain parser, on random text: which rows there are, where they begin, their
-// fields, and which of them are errors.
+// Compares FromCsv with a plain parser on random text: which rows there are, where they begin,
+// their fields, and which of them are errors.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,12 +26,12 @@ using ::testing::HasSubstr;
 
 constexpr char kError[] = "(error)";
 
-// By the line on which a row begins: its fields, or kError.
+// Keyed by the line on which a row begins: its fields, or kError.
 using Rows = std::map<int64_t, std::vector<std::string>>;
 
-// Character by character, as Python's csv module does it, but for what RFC 4180 forbids: there it
-// has an error of the row. A quote means something as a field's first character, and within a field
-// that began with one.
+// Parses character by character, like Python's csv module, except that what RFC 4180 forbids is an
+// error of the row. A quote is special only as a field's first character, and within a field that
+// began with one.
 class PlainParser {
  public:
   PlainParser(const std::string& text, char delimiter, size_t columns)
@@ -99,14 +99,14 @@ class PlainParser {
   State state_ = kBegin;
   std::string field_;
   std::vector<std::string> fields_;
-  bool begun_ = false;  // the row has a character
+  bool begun_ = false;  // the row has at least one character
   bool failed_ = false;
   int64_t line_ = 1;
   int64_t first_line_ = 1;
   Rows rows_;
 };
 
-// Rows that FromCsv gives, in their order; `skipped` gets the lines of the others.
+// Rows that FromCsv returns, in order; `skipped` gets the line numbers of the others.
 std::vector<std::vector<std::string>> ReadRows(const std::string& text, char delimiter,
                                                int64_t block_bytes, std::vector<int64_t>* skipped) {
   const auto fs = io::MakeMemoryFileSystem();
@@ -142,12 +142,12 @@ std::vector<std::vector<std::string>> ReadRows(const std::string& text, char del
   }
 }
 
-TEST(CsvRows, AreThoseOfAPlainParserForAnyText) {
+TEST(CsvRows, EqualThoseOfAPlainParserForAnyText) {
   base::Random random(17);
   int64_t good = 0, bad = 0;
   for (int i = 0; i < 2000; ++i) {
     const char delimiter = i % 3 == 0 ? ';' : ',';
-    // Mostly well-formed, or everything would be an error; or any characters.
+    // Mostly well-formed text, or everything would be an error; sometimes any characters.
     const std::string plain = absl::StrCat("ab,;\n\"\r", std::string(1, delimiter), "\n");
     std::string text;
     const auto size = static_cast<size_t>(random.Below(60));
@@ -185,7 +185,7 @@ TEST(CsvRows, AreThoseOfAPlainParserForAnyText) {
   EXPECT_GT(bad, 1000);
 }
 
-TEST(CsvRows, AStrayQuoteCostsItsOwnRow) {
+TEST(CsvRows, AStrayQuoteFailsOnlyItsOwnRow) {
   std::string text;
   for (int i = 0; i < 1000; ++i) {
     absl::StrAppend(&text, i == 10 ? "5\" pipe" : "pipe", ",", i, "\n");
@@ -195,9 +195,9 @@ TEST(CsvRows, AStrayQuoteCostsItsOwnRow) {
   EXPECT_THAT(skipped, ElementsAre(11));
 }
 
-// A quote that opens a field and is never closed takes the rest of the file with it, as in every
-// reader of RFC 4180; the error says how much that is.
-TEST(CsvRows, AFieldThatIsNeverClosedSaysHowFarItReaches) {
+// A quote that opens a field and is never closed swallows the rest of the file, as in every reader
+// of RFC 4180; the error says how much that is.
+TEST(CsvRows, AnUnclosedFieldReportsHowManyLinesItSpans) {
   const auto fs = io::MakeMemoryFileSystem();
   std::string text = "a,b\n1,\"2\n";
   for (int i = 0; i < 98; ++i) text += "3,4\n";
@@ -208,8 +208,8 @@ TEST(CsvRows, AFieldThatIsNeverClosedSaysHowFarItReaches) {
   auto iterator = dataset.MakeIterator({.file_system = fs});
   NamedArrays element;
   EXPECT_THAT(std::string((*iterator)->Next(&element).status().message()),
-              HasSubstr("x.csv:2:2: ParseCsv: its double quote is never closed; the field reaches "
-                        "over 99 lines"));
+              HasSubstr("x.csv:2:2: ParseCsv: its double quote is never closed; the field spans "
+                        "99 lines"));
 }
 
 }  // namespace csv_rows_test

@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kPortionBytes = 64 * 1024;
 constexpr int64_t kMostPortionRows = 256;
 constexpr int64_t kSkipAtOnce = 1 << 16;
-// Skipped by one thread before it lets the pool go on: making an iterator, and dropping it, must
-// not take as long as a skip does.
+// Parts of a skip run by one thread before it yields to the pool: making and dropping an iterator
+// must not take as long as a skip.
 constexpr int kMostSkipParts = 16;
 constexpr double kTuneSeconds = 0.05;
 
@@ -154,11 +154,11 @@ bool Engine::SkipFirst() {
 
 absl::Status Engine::EndedInSkip() const {
   if (!options_.skip_is_state || !options_.deterministic) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the dataset ended after ", options_.skip - skip_left_,
-                   " elements, before the position of the iterator's state, ", options_.skip,
-                   ": its data, or what its functions make of it, has changed since the state was "
-                   "saved; restore the data, or begin a new epoch"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the dataset ended after ", options_.skip - skip_left_,
+      " elements, before the position of the iterator's state, ", options_.skip,
+      ": its data, or a function of the pipeline, has changed since the state was saved; ",
+      "restore the data, or begin a new epoch"));
 }
 
 void Engine::FillOutput() {

@@ -16,7 +16,7 @@ class EnumerateKernel : public RowKernel {
     auto column = out.Dense(0);
     if (!column.ok()) return out.FailAndStop(0, column.status());
     int64_t* index = column->mutable_data<int64_t>();
-    // Unsigned, since it may wrap around behind the greatest number.
+    // Unsigned, because it may wrap around after the maximum.
     const uint64_t first = static_cast<uint64_t>(start_) + static_cast<uint64_t>(in.first);
     for (int64_t row = 0; row < in.rows; ++row) {
       index[row] = static_cast<int64_t>(first + static_cast<uint64_t>(row));

@@ -27,7 +27,7 @@ class ReportFile {
  public:
   static absl::StatusOr<std::shared_ptr<ReportFile>> Open(const std::string& path) {
     auto report = std::shared_ptr<ReportFile>(new ReportFile(path));
-    // Without waiting: a named pipe that no process reads is an error, not a hang.
+    // Without blocking: a named pipe without a reader is an error, not a hang.
     report->file_ = io::FileDescriptor(
         ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666));
     struct stat info;
@@ -61,7 +61,7 @@ class ReportFile {
 
   const std::string path_;
   std::mutex mutex_;
-  io::FileDescriptor file_;  // written with mutex_
+  io::FileDescriptor file_;  // written with mutex_ held
 };
 
 }  // namespace

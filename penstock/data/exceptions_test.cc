@@ -1,5 +1,5 @@
-// User-defined code that throws: wherever it is called, the iterator returns an error that says
-// where, and neither hangs nor ends the program.
+// User-defined code that throws: wherever it is called, the iterator returns an error that names
+// the place, and neither hangs nor ends the process.
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Throws for element 17, what a user's code may throw.
+// Throws, for element 17, something that user-defined code may throw.
 using Throw = std::function<void()>;
 void ThrowRuntimeError() { throw std::runtime_error("boom"); }
 void ThrowInt() { throw 7; }
@@ -114,7 +114,7 @@ TEST(Exceptions, OfAFunctionAreAnErrorThatNamesElementStageAndException) {
   }
 }
 
-TEST(Exceptions, CostOneElementUnderIgnoreErrors) {
+TEST(Exceptions, LoseOneElementUnderIgnoreErrors) {
   for (const Case& c : kPerElement) {
     SCOPED_TRACE(c.stage);
     const auto rows = ReadAll(c.add(TestSource({.rows = 100}), ThrowRuntimeError).IgnoreErrors());
@@ -133,12 +133,12 @@ TEST(Exceptions, OfExhaustedMemoryAreNotTheElementsFault) {
   }
 }
 
-// A pool whose only thread is busy: the reader runs the function itself.
-TEST(Exceptions, ReachTheReaderThatComputesAlong) {
+// The pool's only thread is busy, so the reader runs the function itself.
+TEST(Exceptions, AreCaughtInTheReadersThread) {
   std::mutex mutex;
   std::condition_variable changed;
   bool go_on = false;
-  base::ThreadPool pool(1);  // ends before what its thread waits for
+  base::ThreadPool pool(1);  // destroyed before the condition that its thread waits for
   pool.Schedule([&] {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return go_on; });
@@ -186,7 +186,7 @@ TEST(Exceptions, OfOnSkippedEndTheIterator) {
             absl::InternalError("IteratorOptions.on_skipped: threw std::runtime_error: no log"));
 }
 
-// ---- Stages of the user's own ----
+// ---- User-defined stages ----
 
 class KernelThatThrows : public RowKernel {
  public:
@@ -208,7 +208,7 @@ class RowStageThatThrows : public RowStage {
   }
 };
 
-// Which rows a kernel has not computed nobody knows: IgnoreErrors must not leave any out.
+// It is unknown which rows a failed kernel has computed: IgnoreErrors must not drop any.
 TEST(Exceptions, OfAKernelEndTheIterator) {
   const Dataset own = TestSource({.rows = 100}).Then(std::make_shared<RowStageThatThrows>());
   for (const Dataset& d : {own, own.Batch(5), own.IgnoreErrors(), own.Batch(5).IgnoreErrors()}) {

@@ -68,7 +68,7 @@ class FileAhead : public std::enable_shared_from_this<FileAhead> {
     return ended_ || !status_.ok();
   }
 
-  // The error of the element that it was, if it was one.
+  // Returns the error of the element if it failed.
   absl::Status Pop() {
     std::lock_guard lock(mutex_);
     absl::Status error = std::move(blocks_.front().error);
@@ -200,7 +200,7 @@ class FilesInTurnsNode : public Node {
       }
       if (*found == Found::kNothingYet) break;
       if (*found == Found::kError) {
-        if (out->size() > before) break;  // these first
+        if (out->size() > before) break;  // return these rows first
         return TakeError();
       }
       if (*found == Found::kEnd) {

@@ -89,8 +89,8 @@ class FromArraysStage : public Stage {
     }
     if (arrays_[0].second.dim(0) > kMostRows) {
       return absl::InvalidArgumentError(absl::StrCat(arrays_[0].second.dim(0),
-                                                     " rows are more than the ", kMostRows,
-                                                     " that a dataset of arrays may have"));
+                                                     " rows are more than the maximum of ",
+                                                     kMostRows, " in a dataset of arrays"));
     }
     return spec;
   }
@@ -125,7 +125,7 @@ class FromArraysStage : public Stage {
 
  private:
   using Blocks = std::vector<BlockPtr>;
-  // Rows may have no bytes, so memory is no limit.
+  // Rows may have no bytes, so memory does not limit their number.
   static constexpr int64_t kMostRows = int64_t{1} << 40;
 
   // References to rows count them in 32 bits, so more rows than that are several blocks.
@@ -138,7 +138,7 @@ class FromArraysStage : public Stage {
     for (const auto& [column, array] : arrays) {
       rows = std::min(rows, array.valid() && array.rank() > 0 ? array.dim(0) : 0);
     }
-    if (rows > kMostRows) return blocks;  // OutputSpec refuses them
+    if (rows > kMostRows) return blocks;  // OutputSpec rejects them
     for (int64_t begin = 0; begin < rows; begin += kMostRowsOfBlock) {
       auto block = std::make_shared<Block>();
       block->rows = std::min(kMostRowsOfBlock, rows - begin);

@@ -51,7 +51,7 @@ TEST(FromArrays, RefusesWhatHasNoRows) {
   EXPECT_FALSE(Dataset::FromArrays({{"x", Array::Zeros(DType::kF4, {2, 3})}}).status().ok());
 }
 
-TEST(FromArrays, RefusesTwoArraysOfOneName) {
+TEST(FromArrays, RejectsTwoArraysOfOneName) {
   base::NamedArrays arrays;
   arrays.Append("x", base::Array::Zeros(base::DType::kI64, {2}));
   arrays.Append("x", base::Array::Zeros(base::DType::kF32, {2}));

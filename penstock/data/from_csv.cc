@@ -95,7 +95,7 @@ absl::Status InferFrom(LineReader& reader, CsvOptions* options) {
   return absl::OkStatus();
 }
 
-// Before anything is read with them.
+// Runs before anything is read with these options.
 absl::Status CheckOptions(const CsvOptions& o) {
   if (std::min({o.block_length, o.block_bytes, o.max_row_bytes, o.infer_rows}) < 1 ||
       o.parallel_files < 0 || o.read_ahead_bytes < 0) {

@@ -124,11 +124,11 @@ class GeneratorPass : public std::enable_shared_from_this<GeneratorPass> {
 
   absl::Status BeginPass() {
     GeneratorContext context = context_;
-    // Not shared_from_this: the generator, which may keep it, belongs to this.
+    // Not shared_from_this: this object owns the generator, which may store the callback.
     context.cancelled = [this] { return Cancelled(); };
     generate_ = make_(context);
     if (generate_ != nullptr) return absl::OkStatus();
-    return absl::InvalidArgumentError("the function made no generator");
+    return absl::InvalidArgumentError("the function returned no generator");
   }
 
   // Whether to go on.

@@ -144,7 +144,7 @@ TEST(FromGenerator, PassesOnTheErrorOfTheFunction) {
   EXPECT_EQ(got.status().message(), "generator:5: FromGenerator: the camera was unplugged");
   const Dataset none =
       Dataset::FromGenerator([](const GeneratorContext&) { return ElementGenerator(); }, kSpec);
-  EXPECT_THAT(std::string(ReadAll(none).status().message()), HasSubstr("made no generator"));
+  EXPECT_THAT(std::string(ReadAll(none).status().message()), HasSubstr("returned no generator"));
 }
 
 // Elements come when somebody lets them.

@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<StoredArray>> ListNpz(absl::string_view file,
     });
     if (twice) {
       return absl::DataLossError(
-          absl::StrCat(".npz: there are two arrays of the name '", array.name, "'"));
+          absl::StrCat(".npz: there are two arrays named '", array.name, "'"));
     }
     if (!select.empty() && std::find(select.begin(), select.end(), array.name) == select.end()) {
       // Whatever it is: Select leaves it out.

@@ -66,7 +66,7 @@ class FromNpyTest : public ::testing::Test {
   const std::shared_ptr<io::FileSystem> fs_ = io::FileSystem::Default();
 };
 
-// Where the elements of row 0 are, before an iterator copies them for its reader.
+// Address of the elements of row 0, before an iterator copies them for its reader.
 const void* FirstRow(const Dataset& dataset) {
   const void* row = nullptr;
   auto iterator = dataset.Take(1)
@@ -106,9 +106,9 @@ TEST_F(FromNpyTest, LoadsOrStreamsTheSame) {
               ElementsAreArray(Printed()));
 }
 
-// Members of one name would be told apart by nobody: the first one's spec would be given to the
-// second one's bytes.
-TEST_F(FromNpyTest, RefusesTwoArraysOfOneName) {
+// Members with the same name are ambiguous: the spec of the first would be applied to the bytes of
+// the second.
+TEST_F(FromNpyTest, RejectsTwoArraysOfOneName) {
   const std::string a = *SerializeNpy(Labels()), b = *SerializeNpy(Values());
   for (const std::string& other : {std::string("x.npy"), std::string("x")}) {
     std::string bytes;
@@ -130,13 +130,13 @@ TEST_F(FromNpyTest, RefusesTwoArraysOfOneName) {
   }
 }
 
-// Rows without bytes are as many as the header says.
-TEST_F(FromNpyTest, RefusesMoreRowsThanADatasetMayHave) {
+// The header can claim any number of rows without bytes.
+TEST_F(FromNpyTest, RejectsMoreRowsThanADatasetMayHave) {
   std::string bytes = *SerializeNpy(Array::Zeros(DType::kU8, {1000000000, 0}));
   const size_t at = bytes.find("1000000000, 0");
   ASSERT_NE(at, std::string::npos);
   ASSERT_EQ(bytes.substr(at + 13, 1), ")");
-  // As long as before, with blanks of the padding for the digits.
+  // The header keeps its length; the digits take the place of padding.
   const std::string huge = "4000000000000000000, 0";
   bytes.replace(at, 13, huge);
   const size_t padding = bytes.find("          ", at);

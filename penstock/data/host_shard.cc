@@ -38,7 +38,7 @@ absl::Status CheckSameShapes(const ElementSpec& batches) {
         "IteratorOptions.host: the shape of column ", column.ToString(),
         " depends on the rows that a machine gets, so the machines would run programs of different "
         "shapes. Give it a fixed shape: ",
-        ragged ? "PaddedBatch with .padded_shapes in place of .ragged, or a Map behind the batch "
+        ragged ? "PaddedBatch with .padded_shapes in place of .ragged, or a Map after the batch "
                  "that makes it dense"
                : "PaddedBatchOptions.padded_shapes, .height and .width of DecodeImage, or .makes "
                  "of a Map"));
@@ -86,7 +86,8 @@ namespace {
 
 using Descriptions = std::vector<const Dataset::Description*>;
 
-// From the last stage of the dataset to the one that makes the shared batches; empty without one.
+// Stages from the last one of the dataset to the one that makes the shared batches; empty if there
+// is none.
 Descriptions FromEndToShared(const Dataset::Description& end) {
   Descriptions path;
   for (const auto* at = &end;; at = at->inputs[0].get()) {
@@ -111,7 +112,7 @@ absl::Status Dataset::CheckSameBatches(const IteratorOptions& options) const {
     const LookUpContext unused;
     return shared.stage->OfHost({.count = machines, .index = 0})->Cardinality({&rows, 1}, unused);
   };
-  // A last batch that one number of machines leaves out and the other shares, if there ever is one.
+  // A last batch that one number of machines drops and the other shares, if any.
   const int64_t fewest = std::min(then, now);
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t most_left_out, batches(std::max(then, now), fewest));
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t least_left_out, batches(fewest, fewest));
@@ -128,11 +129,11 @@ absl::Status Dataset::CheckSameBatches(const IteratorOptions& options) const {
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "the iterator's state (", options.state->ToString(), ") was saved on ", then,
-      " machines and does not hold on ", now, ": a last batch of fewer rows than machines is left ",
-      "out (HostShard), so behind ", shared.stage->ToString(), " the elements of ",
+      " machines and does not hold on ", now, ": a last batch of fewer rows than machines is ",
+      "dropped (HostShard), so after ", shared.stage->ToString(), " the elements of ",
       (*behind)->stage->ToString(), rows < 0 ? " may be different ones. " : " are different ones. ",
       "Resume on ", then,
-      " machines, or begin a new epoch; with drop_remainder a state holds on any number"));
+      " machines, or begin a new epoch; with drop_remainder a state is valid on any number"));
 }
 
 absl::StatusOr<int64_t> Dataset::Cardinality(const IteratorOptions& options) const {

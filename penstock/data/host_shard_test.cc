@@ -145,9 +145,9 @@ TEST(HostShard, TheStateHoldsForAnotherNumberOfMachines) {
   }
 }
 
-// 10 rows in batches of 4: two machines share the last one of 2 rows, three leave it out, so behind
-// Repeat and Shuffle they have other batches.
-TEST(HostShard, RefusesAStateThatDoesNotHoldForItsNumberOfMachines) {
+// 10 rows in batches of 4: two machines share the last batch of 2 rows, three drop it, so after
+// Repeat and Shuffle they have different batches.
+TEST(HostShard, RejectsAStateThatDoesNotHoldForItsNumberOfMachines) {
   const Dataset batches = TestSource({.rows = 10}).Batch(4);
   const Dataset numbers = Dataset::Range(0, 10).Batch(4);
   const auto resumed = [](const Dataset& dataset, int64_t then, int64_t now, int64_t elements) {
@@ -168,12 +168,12 @@ TEST(HostShard, RefusesAStateThatDoesNotHoldForItsNumberOfMachines) {
                       HasSubstr("Batch(4)"), HasSubstr("drop_remainder")));
     EXPECT_FALSE(resumed(dataset, 3, 1, 1).ok());
     EXPECT_TRUE(resumed(dataset, 2, 3, 0).ok());  // the beginning is the same everywhere
-    // Both share it, or both leave it out, if the number of rows can be told.
+    // Both share it, or both drop it, if the number of rows is known.
     const bool is_known = *dataset.Cardinality() != kUnknownCardinality;
     EXPECT_EQ(resumed(dataset, 2, 1, 1).ok(), is_known);
     EXPECT_EQ(resumed(dataset, 4, 3, 1).ok(), is_known);
   }
-  EXPECT_TRUE(resumed(batches.Map(Same).Prefetch(2), 2, 3, 1).ok());  // nothing comes behind it
+  EXPECT_TRUE(resumed(batches.Map(Same).Prefetch(2), 2, 3, 1).ok());  // nothing follows it
   EXPECT_TRUE(resumed(Dataset::Range(0, 12).Batch(4).Repeat(4), 2, 3, 1).ok());
   EXPECT_TRUE(resumed(Dataset::Range(0, 10).Repeat().Batch(4).Repeat(4), 2, 3, 1).ok());
   EXPECT_TRUE(
@@ -263,8 +263,8 @@ TEST(HostShard, RefusesWhatMachinesCannotShare) {
               HasSubstr("a batch of 4 rows cannot be shared by 5 machines"));
 }
 
-// Each machine would take the longest of its own rows, and run a program of another shape.
-TEST(HostShard, RefusesShapesThatDependOnTheRowsOfAMachine) {
+// Each machine would pad to the longest of its own rows, and run a program of another shape.
+TEST(HostShard, RejectsShapesThatDependOnTheRowsOfAMachine) {
   const auto list = [](const NamedArrays& in, NamedArrays* out) {
     out->Set("list", base::Array::Zeros(base::DType::kF32, {in[0].second.item<int64_t>() % 7}));
     return absl::OkStatus();

@@ -82,9 +82,9 @@ TEST(IgnoreErrors, OfAFilter) {
             Where(300, [](int64_t i) { return i % 7 != 3 && i % 5 != 0 && i % 2 == 0; }));
 }
 
-// An element that fails keeps its place: whoever counts elements counts it, whether the stages in
-// front of it computed it or only skipped it.
-TEST(IgnoreErrors, ElementsThatFailKeepTheirPlaces) {
+// A failed element keeps its position: stages that count elements count it, whether the stages
+// before computed it or only skipped it.
+TEST(IgnoreErrors, FailedElementsKeepTheirPositions) {
   const auto fails = [](int64_t x) { return x % 7 == 3; };
   const auto keeps = [](int64_t x) { return x % 2 == 0 || x % 5 == 0; };
   const Dataset filtered = TestSource({.rows = 100, .portion = 2})
@@ -103,7 +103,7 @@ TEST(IgnoreErrors, ElementsThatFailKeepTheirPlaces) {
         std::pair(mapped.Prefetch(3), all_places), std::pair(mapped.Cache(), all_places)}) {
     SCOPED_TRACE(source.ToString());
     const auto size = static_cast<int64_t>(places.size());
-    // The good ones of places first, first + step, ...
+    // The elements among positions first, first + step, ... that do not fail.
     const auto part = [&, &places = places](int64_t first, int64_t step, int64_t count = 1000) {
       std::vector<int64_t> rows;
       for (int64_t i = first; i < size && count > 0; i += step, --count) {
@@ -117,7 +117,7 @@ TEST(IgnoreErrors, ElementsThatFailKeepTheirPlaces) {
     EXPECT_EQ(Read(source.Window(1, {.shift = 4}).IgnoreErrors()), part(0, 4));
     EXPECT_EQ(Read(Dataset::Sample({source}, {1}).Skip(7).IgnoreErrors()), part(7, 1));
     EXPECT_EQ(Read(source.Repeat(2).Skip(size + 3).IgnoreErrors()), part(3, 1));
-    // A batch and a window with one that fails have failed; the others stand where they would.
+    // A batch or window with a failed element fails; the others keep their positions.
     for (int64_t skip : {0, 1, 5}) {
       std::vector<int64_t> batches, windows;
       for (int64_t begin = 2 * skip; begin < size; begin += 2) {

@@ -113,7 +113,7 @@ class InterleaveNode : public Node {
     counters_.room_unit = "datasets";
   }
 
-  // The end of the input is not that of the datasets made from it.
+  // The end of the input is not the end of the datasets made from it.
   bool IsNearEnd() const override { return false; }
 
  protected:
@@ -275,7 +275,7 @@ class InterleaveNode : public Node {
       if (n > 0) slot.overtaken = slot.passed = 0;
     });
     if (!poll.ok()) {
-      // An element that failed has its place in the turn.
+      // A failed element counts toward block_length.
       if (IsOfOneElement(poll.status()) && --slot.left == 0) NextTurn();
       return poll;
     }

@@ -52,7 +52,7 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
   }
   if (first.hosts < 1) {
-    return absl::InvalidArgumentError("IteratorOptions: a state is of at least 1 machine");
+    return absl::InvalidArgumentError("IteratorOptions: a state has at least 1 machine");
   }
   if (options.memory_bytes < 0) {
     return absl::InvalidArgumentError("IteratorOptions: memory_bytes must not be negative");
@@ -206,7 +206,7 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
 
 base::Array Iterator::OwnCopy(const base::Array& shared) const {
   if (shared.dtype() == base::DType::kString) {
-    // The bytes of strings cannot be written to.
+    // The reader cannot write to the bytes of strings, so they are not copied.
     base::Array copy = base::Array::Uninitialized(shared.dtype(), shared.shape());
     const auto strings = shared.values<absl::string_view>();
     std::copy(strings.begin(), strings.end(), copy.mutable_data<absl::string_view>());

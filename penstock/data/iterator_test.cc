@@ -113,7 +113,7 @@ TEST(Iterator, RefusesTheStateOfAnotherDataset) {
   }
 }
 
-TEST(Iterator, RefusesAStateBehindTheEndOfTheData) {
+TEST(Iterator, RejectsAStateBeyondTheEndOfTheData) {
   const auto dataset = [] { return TestSource({.rows = 20}).Batch(4); };
   IteratorState state = (*dataset().MakeIterator({.seed = 1}))->State();
   state.elements = 5;
@@ -121,11 +121,11 @@ TEST(Iterator, RefusesAStateBehindTheEndOfTheData) {
   state.elements = 7;
   EXPECT_THAT(std::string(ReadAll(dataset(), {.state = state}).status().message()),
               AllOf(HasSubstr("ended after 5 elements"), HasSubstr("the iterator's state, 7")));
-  // What is skipped by hand may be more than there is.
+  // An explicit skip may exceed the number of elements.
   EXPECT_TRUE(ReadAll(dataset(), {.seed = 1, .skip = 7}).ok());
 }
 
-// Whatever a damaged checkpoint says: an error, or an iterator.
+// A corrupt checkpoint may contain any state: the result is an error, or an iterator.
 TEST(Iterator, SurvivesAnyState) {
   const Dataset datasets[] = {TestSource().Batch(4).Repeat(3), TestSource().Shuffle(3).Repeat(),
                               Dataset::Zip({Dataset::Range(0, 5), TestSource()}).Batch(2)};

@@ -114,7 +114,7 @@ bool LineReader::FindEnd(int64_t* end, int64_t* line_breaks) const {
   return found != nullptr || (ended_ && taken_ < filled_);
 }
 
-// The same for a row that has quotes: goes from field to field.
+// As above for a row that has quotes: goes from field to field.
 bool LineReader::FindEndOfRow(int64_t* end, int64_t* line_breaks) const {
   const char* bytes = static_cast<const char*>(buffer_.raw());
   *line_breaks = 0;
@@ -137,8 +137,8 @@ bool LineReader::FindEndOfRow(int64_t* end, int64_t* line_breaks) const {
   return ended_ && taken_ < filled_;
 }
 
-// Behind the quote that closes the one at `at`. Where it is not yet known, because the next byte
-// may double the last quote, the end of what was read.
+// Offset after the quote that closes the one at `at`. If the next byte, which may double the last
+// quote, has not been read yet, the end of the bytes read.
 int64_t LineReader::EndOfQuotes(int64_t at) const {
   const char* bytes = static_cast<const char*>(buffer_.raw());
   for (++at; at < filled_; at += 2) {

@@ -1,5 +1,5 @@
-// The memory budget covers the memory that is really held: views keep the elements they view in
-// memory, so these stay charged as long as the views live.
+// The memory budget covers all memory in use: views keep the elements that they view in memory, so
+// these stay charged as long as the views live.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -24,7 +24,7 @@ using base::NamedArrays;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Bytes of a source's elements that are in memory.
+// Counts the bytes of a source's elements that are in memory.
 class Held {
  public:
   Array Allocate(int64_t bytes, uint8_t value) {
@@ -49,7 +49,7 @@ class Held {
   std::atomic<int64_t> peak_ = 0;
 };
 
-// Elements x: int64, bytes: uint8[size]; or, `rows` > 0, as many of them in one element.
+// Elements x: int64, bytes: uint8[size]; if `rows` > 0, this many of them per element.
 Dataset Source(const std::shared_ptr<Held>& held, int64_t count, int64_t size, int64_t rows = 0) {
   const auto make = [=](const GeneratorContext&) -> ElementGenerator {
     return [=, i = int64_t{0}](NamedArrays* element) mutable -> absl::StatusOr<bool> {
@@ -77,8 +77,8 @@ Dataset Source(const std::shared_ptr<Held>& held, int64_t count, int64_t size, i
 
 struct Result {
   absl::Status status;
-  std::vector<int64_t> x;  // of each element its first
-  int64_t worst = 0;       // by how much more was held than charged, at most
+  std::vector<int64_t> x;  // the first value of each element
+  int64_t worst = 0;       // maximum of bytes held minus bytes charged
 };
 
 Result Read(const Dataset& dataset, const Held& held, const IteratorOptions& options) {
@@ -94,15 +94,15 @@ Result Read(const Dataset& dataset, const Held& held, const IteratorOptions& opt
     if (!more.ok() || !*more) return out;
     out.x.push_back(*static_cast<const int64_t*>(element.Find("x")->raw()));
     element = NamedArrays();
-    // In this order: what is made in between is held and not yet charged to what was read.
+    // Read in this order: elements made in between are held and not yet charged.
     const int64_t before = held.bytes();
     const int64_t charged = (*iterator)->Report().memory_bytes;
     out.worst = std::max(out.worst, std::min(before, held.bytes()) - charged);
   }
 }
 
-// 60 MB would have to be held; the budget is 8 MiB.
-TEST(MemoryViews, AShuffleOfViewsIsRefusedAsOneOfElements) {
+// They would hold 60 MB; the budget is 8 MiB.
+TEST(MemoryViews, AShuffleOfViewsIsRejectedLikeOneOfElements) {
   constexpr int64_t kCount = 3000, kSize = 20'000;
   const auto held = std::make_shared<Held>();
   const Dataset source = Source(held, kCount, kSize);
@@ -139,7 +139,7 @@ TEST(MemoryViews, APrefetchOfViewsStopsAtTheBudget) {
   EXPECT_LE(held->peak(), 5 * kMiB);
 }
 
-TEST(MemoryViews, AWindowThatReachesTooFarIsRefused) {
+TEST(MemoryViews, AWindowBeyondTheBudgetIsRejected) {
   const auto held = std::make_shared<Held>();
   const Dataset source = Source(held, 1000, 20'000);
   const Result got =
@@ -149,7 +149,7 @@ TEST(MemoryViews, AWindowThatReachesTooFarIsRefused) {
   EXPECT_LE(held->peak(), 6 * kMiB);
 }
 
-// Each of the datasets needs its own buffer, and not what the others hold as well.
+// Each of the datasets needs its own buffer, without counting the others' again.
 TEST(MemoryViews, BuffersOfInterleavedDatasetsAddUpOnce) {
   const auto held = std::make_shared<Held>();
   const Dataset interleaved = Dataset::Range(0, 20).Interleave(
@@ -234,10 +234,10 @@ class RandomPipeline {
   int names_ = 0;
 };
 
-// What is held beyond the budget at most: an element of each source while it is made, the rows of
-// the batches and windows that are being formed, and what is on its way to the reader.
+// Maximum held beyond the budget: an element of each source while it is made, the rows of the
+// batches and windows being formed, and the elements on their way to the reader.
 constexpr int64_t kWorkingSet = 2 * kMiB;
-// A few elements are made, or let go of, between two looks.
+// A few elements are made or released between two measurements.
 constexpr int64_t kBetweenLooks = 400'000;
 
 TEST(MemoryViews, AnyPipelineIsChargedForWhatItHolds) {

@@ -1,5 +1,4 @@
-// Every option that is a number, with numbers that make no sense: an error, or a pipeline that
-// runs.
+// Every numeric option, with out-of-range numbers: the result is an error, or a pipeline that runs.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -33,8 +32,8 @@ constexpr int64_t kMostInt = std::numeric_limits<int>::max();
 
 struct Option {
   std::string name;
-  int64_t least;  // what is less is an error of the description
-  int64_t most;   // and what is more; the type's own range when it is kMost or kMostInt
+  int64_t least;  // less is an error of the description
+  int64_t most;   // and so is more; kMost and kMostInt are the maximum of the type
   std::function<Dataset(int64_t)> make;
 };
 
@@ -189,7 +188,7 @@ TEST(Options, OutsideTheirRangeAreErrorsAndWithinItRun) {
       }
       if (absl::IsResourceExhausted(dataset.status())) continue;  // loaded when described
       ASSERT_TRUE(dataset.status().ok()) << dataset.status();
-      // It needs too much memory, or goes on; what it gives is the business of other tests.
+      // It needs too much memory, or runs; other tests check its elements.
       const IteratorOptions options = {
           .pool = &pool, .file_system = fs, .seed = 1, .memory_bytes = int64_t{1} << 26};
       const auto elements = ReadSome(dataset, 3, options);
@@ -203,7 +202,7 @@ TEST(Options, OutsideTheirRangeAreErrorsAndWithinItRun) {
   }
 }
 
-TEST(Options, OfShapesThatCannotBe) {
+TEST(Options, RejectImpossibleShapes) {
   const int64_t huge = int64_t{1} << 40;
   const auto same = [](const NamedArrays& in, NamedArrays* out) {
     *out = in;
@@ -229,7 +228,7 @@ TEST(Options, OfShapesThatCannotBe) {
   EXPECT_THAT(
       message(Dataset::FromGenerator(generate, {{"y", DType::kF32, {}}, {"y", DType::kI64, {}}})),
       HasSubstr("two columns 'y'"));
-  // A padded shape that fits into no memory is refused before a batch of it is allocated.
+  // A padded shape larger than memory is rejected before a batch of it is allocated.
   const Dataset padded = Dataset::FromArrays({{"y", Array::Zeros(DType::kF32, {4, 2})}})
                              .PaddedBatch(2, {.padded_shapes = {{"y", Shape({huge})}}});
   ASSERT_TRUE(padded.status().ok()) << padded.status();
@@ -237,7 +236,7 @@ TEST(Options, OfShapesThatCannotBe) {
   EXPECT_FALSE(source.PaddedBatch(2, {.padded_shapes = {{"v", Shape({-2})}}}).status().ok());
 }
 
-TEST(Options, ThatAreNoArraysAreErrors) {
+TEST(Options, RejectMissingArrays) {
   const auto step = [](const NamedArrays& in, NamedArrays*, NamedArrays* out) {
     *out = in;
     return absl::OkStatus();

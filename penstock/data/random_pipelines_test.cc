@@ -1,7 +1,8 @@
-// Random pipelines beside a plain interpreter: the same elements for any number of threads, resumed
-// at every position, on several machines, with little memory; without a fixed order the same set.
+// Compares random pipelines with a plain interpreter: the same elements for any number of threads,
+// resumed at every position, on several machines, with little memory; the same set if not
+// deterministic.
 //
-// Some 60 of them by default. For longer (tools/fuzz does it), or one again:
+// Some 60 pipelines by default. To run longer (tools/fuzz does), or to repeat one:
 //   PENSTOCK_FUZZ_SECONDS=600 build/release/penstock/data/data_tests --file random_pipelines_test
 //   PENSTOCK_PIPELINE=123 build/release/penstock/data/data_tests --file random_pipelines_test
 #include <algorithm>
@@ -36,12 +37,12 @@ using testing::RandomPipelines;
 
 using Elements = std::vector<std::string>;
 
-// Of a dataset, which may have no end.
+// Limit of elements per dataset, which may have no end.
 constexpr size_t kMostElements = 50;
-// Of the plain interpreter, for one element: a Filter of a source without end may keep nothing.
+// Limit of interpreter steps per element: a Filter of an endless source may drop everything.
 constexpr int64_t kMostSteps = 20'000;
 
-// Ends the program when a pipeline takes so long that it will not end, and says which.
+// Ends the program and names the pipeline if there is no progress for too long.
 class Watchdog {
  public:
   Watchdog() : thread_([this] { Run(); }) {}
@@ -49,7 +50,7 @@ class Watchdog {
     Say("");
     thread_.join();
   }
-  // What is being done; "": nothing more.
+  // Sets the current activity; "" stops the watchdog.
   void Say(std::string what) {
     std::lock_guard lock(mutex_);
     what_ = std::move(what);
@@ -77,7 +78,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// The first elements, and where the iterator stood before each and behind the last.
+// The first elements, with the iterator's state before each and after the last.
 struct Got {
   Elements elements;
   std::vector<IteratorState> states;
@@ -115,7 +116,7 @@ std::string Difference(const Elements& want, const Elements& got) {
                       "\n  got  ", print(got));
 }
 
-// One pipeline. All checks say what went wrong, or nothing.
+// One pipeline. Each check returns what went wrong, or "".
 class Case {
  public:
   Case(const RandomFiles& files, const std::string& folder, uint64_t seed, Watchdog& watchdog)
@@ -133,7 +134,7 @@ class Case {
   std::string Check() {
     if (!pipeline_.dataset.status().ok()) return pipeline_.dataset.status().ToString();
     const auto want = Plain(HostShard());
-    if (!want.has_value()) return "";  // it takes too long
+    if (!want.has_value()) return "";  // the interpreter reached its limit
     want_ = *want;
     for (std::string (Case::*check)() :
          {&Case::CheckElements, &Case::CheckCardinality, &Case::CheckResuming, &Case::CheckDropping,
@@ -294,7 +295,7 @@ class RandomPipelinesTest : public ::testing::Test {
  protected:
   ~RandomPipelinesTest() override { std::filesystem::remove_all(root_); }
 
-  // Whether it is as the plain interpreter says.
+  // Whether it equals the plain interpreter's result.
   bool Run(uint64_t seed) {
     const std::string folder = absl::StrCat(root_, "/", folders_++);
     Case one(files_, folder, seed, watchdog_);
@@ -315,9 +316,9 @@ class RandomPipelinesTest : public ::testing::Test {
   Watchdog watchdog_;
 };
 
-TEST_F(RandomPipelinesTest, GiveWhatAPlainInterpreterGives) {
+TEST_F(RandomPipelinesTest, EqualThePlainInterpreter) {
   if (const auto seed = FromEnvironment("PENSTOCK_PIPELINE")) {
-    // What fails may depend on timing.
+    // A failure may depend on timing.
     for (int again = 0; again < 30 && Run(*seed); ++again) {
     }
     return;

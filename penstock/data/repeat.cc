@@ -26,7 +26,7 @@ class RepeatNode : public Node {
     return absl::OkStatus();
   }
 
-  // Only of the last round there is.
+  // Only in the last round.
   bool IsNearEnd() const override {
     return round_ == count_ && next_.ok() && *next_ == nullptr && Node::IsNearEnd();
   }
@@ -76,7 +76,7 @@ class RepeatNode : public Node {
     return make_input_(0, static_cast<int64_t>(first_epoch_ + static_cast<uint64_t>(round_++)));
   }
 
-  // After many rounds of which nothing was given: whoever drives gets away.
+  // After many rounds without an element: returns from the driving thread.
   Poll GoOnLater() {
     engine_.WakeLater();
     return Poll::kPending;
@@ -90,14 +90,14 @@ class RepeatNode : public Node {
   }
 
   static constexpr int kMostRoundsAtOnce = 1024;
-  // In a row, of a Repeat that has an end.
+  // In a row, for a Repeat with a count.
   static constexpr int64_t kMostEmptyRounds = 100'000;
 
   const decltype(NodeContext::make_input) make_input_;
   const int64_t count_;
   const uint64_t first_epoch_;  // wraps around
   int64_t round_ = 0;
-  int64_t empty_rounds_ = 0;  // in a row, up to now
+  int64_t empty_rounds_ = 0;  // in a row
   bool gave_some_ = false;
   absl::StatusOr<std::unique_ptr<Node>> next_ = nullptr;  // that which reads ahead already
 };

@@ -41,8 +41,8 @@ TEST(Repeat, GivesAllAgain) {
               ElementsAreArray(PrintedRows({0, 1, 0, 1, 0})));
 }
 
-// In one epoch a generator may have nothing.
-TEST(Repeat, GoesOnAfterARoundWithoutElements) {
+// A generator may return nothing in one epoch.
+TEST(Repeat, ContinuesAfterARoundWithoutElements) {
   const Dataset source = Dataset::FromGenerator(
       [](const GeneratorContext& context) -> ElementGenerator {
         return [epoch = context.epoch, i = 0](base::NamedArrays* element) mutable {
@@ -64,7 +64,7 @@ TEST(Repeat, GoesOnAfterARoundWithoutElements) {
   EXPECT_THAT(*ReadAll(Dataset::Range(0, 0).Repeat(INT64_MAX).Skip(INT64_MAX)), ElementsAre());
 }
 
-TEST(Repeat, CanBeDroppedInASkipWithoutEnd) {
+TEST(Repeat, CanBeDestroyedDuringAnEndlessSkip) {
   const Dataset dataset = Dataset::Range(0, 2).Repeat().Skip(INT64_MAX);
   EXPECT_TRUE(dataset.MakeIterator().ok());
   EXPECT_TRUE(Dataset::Range(0, 2).Repeat().MakeIterator({.skip = INT64_MAX}).ok());

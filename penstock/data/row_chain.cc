@@ -466,7 +466,7 @@ bool RowGroup::Run(int64_t chunk, int64_t chunks) {
   const int64_t n = rows_->size();
   const int64_t begin = n * chunk / chunks;
   const int64_t end = n * (chunk + 1) / chunks;
-  // A chunk ends, whatever happens: the group waits for all of them.
+  // A chunk must end even if it throws: the group waits for all of them.
   const absl::Status ran = base::CatchExceptions([&] {
     Compute(begin, end);
     return absl::OkStatus();
@@ -623,8 +623,8 @@ void RowGroup::Stack() {
 
 std::vector<RowPart> RowGroup::Take() {
   std::lock_guard lock(mutex_);
-  // Of several failures of a row the first to be told, but before it one that is not this row's
-  // alone: other rows are missing because of it.
+  // Reports the first of several failures of a row, but before it one that is not only this row's,
+  // because other rows are missing due to it.
   std::stable_sort(failures_.begin(), failures_.end(), [](const auto& a, const auto& b) {
     if (a.first != b.first) return a.first < b.first;
     return !IsOfOneElement(a.second) && IsOfOneElement(b.second);

@@ -79,9 +79,9 @@ class RowNode : public Node {
   MemoryNeed need_;
   int64_t group_bytes_ = 0;  // of what a group makes: known, or as measured last
 
-  Rows forming_;              // of the next group
-  int64_t left_out_ = 0;      // rows of the next batch, of which one has failed
-  absl::Status batch_error_;  // of that row
+  Rows forming_;              // rows of the next group
+  int64_t left_out_ = 0;      // rows of the next batch, which contains a failed one
+  absl::Status batch_error_;  // the error of that row
   std::deque<UnderWay> groups_;
   int overtaken_ = 0;          // how often the first of them was
   std::deque<RowPart> ready_;  // of a group, not yet passed on
@@ -134,7 +134,7 @@ int64_t RowNode::KnownRowBytes() const {
     } else if (!options_.share && IsKnown(column.shape)) {
       bytes += column.shape.num_elements() * base::BitWidth(column.dtype) / 8;
     }
-    bytes = std::min(bytes, INT64_MAX / 4);  // a column's fit into an eighth (CheckColumns)
+    bytes = std::min(bytes, INT64_MAX / 4);  // one column has at most an eighth (CheckColumns)
   }
   return bytes;
 }
@@ -145,7 +145,7 @@ bool RowNode::HasRoom() {
   return groups_.empty() || memory_->HasRoom(group_bytes_);
 }
 
-// What a group made is charged as long as somebody has it. Rows that are passed on as they came are
+// What a group made is charged as long as it is in use. Rows that are passed through unchanged are
 // charged where they were made.
 void RowNode::Charge(const Rows& rows) {
   for (const BlockPtr& block : rows.blocks()) {
@@ -169,12 +169,12 @@ bool RowNode::FormGroup() {
     }
     if (options_.batch_is_call && !forming_.empty()) break;
   }
-  // Rows that stay rows are passed on as they come.
+  // Unbatched rows are passed on as they arrive.
   return !stack() || options_.batch_is_call ? !forming_.empty() : FormBatch();
 }
 
-// The other rows of a batch of which one has failed are left out with it, those behind it too: the
-// next batch begins where it would otherwise.
+// If one row of a batch has failed, the other rows of the batch are dropped, including later ones:
+// the next batch begins where it would otherwise.
 void RowNode::MeetError(const absl::Status& status) {
   if (!stack() || options_.batch_is_call || !IsOfOneElement(status)) {
     input_status_ = status;
@@ -185,17 +185,17 @@ void RowNode::MeetError(const absl::Status& status) {
   forming_.clear();
 }
 
-// Whether the rows that have come make a batch to be computed.
+// Whether the rows that have arrived make a batch to compute.
 bool RowNode::FormBatch() {
   const int64_t rows = forming_.size() + left_out_;
   const bool is_full = rows == options_.batch;
   if (!is_full && input_waits_) return false;
-  // The last one may be smaller, but of fewer rows than machines it is nobody's. Rows before an
-  // error that ends the input make none.
+  // The last batch may be smaller, but with fewer rows than machines it is dropped. Rows before an
+  // error that ends the input make no batch.
   const bool is_batch =
       is_full || (input_status_.ok() && !options_.drop_remainder && rows >= options_.host.count);
   if (is_batch && left_out_ == 0) return true;
-  // A batch of which a row has failed is that row's error.
+  // A batch with a failed row is the error of that row.
   if (is_batch) input_status_ = batch_error_;
   first_ += rows;
   forming_.clear();
@@ -284,7 +284,7 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, Rows* out) {
     if (!PopDone(&under_way)) {
       if (!groups_.empty()) return Poll::kPending;
       if (!input_status_.ok()) {
-        // In its place among the rows.
+        // The error takes its position among the rows.
         if (!stack() && IsOfOneElement(input_status_)) ++first_;
         return std::exchange(input_status_, absl::OkStatus());
       }
@@ -320,7 +320,7 @@ absl::StatusOr<Poll> RowNode::DoSkip(int64_t* rows) {
   if (options_.batch_is_call) return SkipCalls(rows);
   const int64_t size = stack() ? options_.batch : 1;
   while (*rows > 0) {
-    // As many batches as can be counted in rows.
+    // The maximum number of batches whose rows can be counted.
     const int64_t part = std::min(*rows, INT64_MAX / size);
     const int64_t wanted = part * size - skipped_in_batch_;
     int64_t left = wanted;

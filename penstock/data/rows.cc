@@ -106,7 +106,7 @@ bool IsCharged(const Block& block) {
 
 namespace {
 
-// The mark is the type of the owner's deleter: unmarked arrays pay nothing for it, and all views of
+// The mark is the type of the owner's deleter: it costs unmarked arrays nothing, and all views of
 // the memory have it.
 struct SharedMemory {
   std::shared_ptr<const void> owner;

@@ -123,13 +123,13 @@ TEST(RowsFormat, RefusesShapesThatTheSpecHasNot) {
   EXPECT_FALSE(ParseRows(bytes, nullptr, other).ok());
 }
 
-TEST(RowsFormat, GivesBackErrorsOfElements) {
+TEST(RowsFormat, RestoresErrorsOfElements) {
   const absl::Status error = OfOneElement(absl::OutOfRangeError("too: far"), "a.tfrec:7:1", "Map");
   const std::string bytes = SerializeError(error);
   EXPECT_TRUE(IsError(bytes));
   absl::Status parsed;
   PENSTOCK_CHECK_OK(ParseError(bytes, &parsed));
-  EXPECT_EQ(parsed, error);  // the mark as well
+  EXPECT_EQ(parsed, error);  // including the mark of an element's error
   EXPECT_TRUE(IsOfOneElement(parsed));
   for (size_t size = 1; size < bytes.size(); ++size) {
     EXPECT_EQ(ParseError(absl::string_view(bytes).substr(0, size), &parsed).code(),
@@ -137,7 +137,7 @@ TEST(RowsFormat, GivesBackErrorsOfElements) {
   }
   EXPECT_FALSE(ParseError(bytes + "x", &parsed).ok());
   std::string ok = bytes;
-  ok[1] = 0;  // an error that is none
+  ok[1] = 0;  // the code of OK, which is not an error
   EXPECT_FALSE(ParseError(ok, &parsed).ok());
   Rows rows;
   rows.Append(MakeBlock(3, true), 0, 3);

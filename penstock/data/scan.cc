@@ -38,7 +38,7 @@ class ScanStage : public Stage {
     if (function_ == nullptr) return absl::InvalidArgumentError("there is no function");
     for (const auto& [name, array] : initial_state_) {
       if (array.valid()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the state '", name, "' is no array"));
+      return absl::InvalidArgumentError(absl::StrCat("the state '", name, "' is not an array"));
     }
     return MapWith(initial_state_)->OutputSpec(inputs);
   }
@@ -55,8 +55,8 @@ class ScanStage : public Stage {
 
  private:
   std::shared_ptr<const RowStage> MapWith(const base::NamedArrays& initial_state) const {
-    // Of its own: a function may write to the arrays of the state, and the next pass begins with
-    // the initial ones.
+    // A copy: a function may write to the arrays of the state, and the next pass begins with the
+    // initial ones.
     auto state = std::make_shared<base::NamedArrays>();
     for (const auto& [name, array] : initial_state) state->Append(name, array.Clone());
     return MakeMapStage(

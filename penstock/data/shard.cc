@@ -18,7 +18,7 @@ class ShardNode : public Node {
  protected:
   absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     if (*rows > 0 && !error_.ok()) {
-      // Met behind the last rows that were returned.
+      // The error was met after the last rows that were returned.
       if (!IsOfOneElement(error_)) return error_;
       error_ = absl::OkStatus();
       --*rows;

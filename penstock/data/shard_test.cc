@@ -46,9 +46,9 @@ TEST(Shard, PassesOverOthersWithoutMakingThem) {
   EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(INT64_MAX)), ElementsAre());
 }
 
-// What is skipped between two elements comes late and in parts, and meanwhile the pipeline
-// prefetches: it must not begin in the middle of what is skipped.
-TEST(Shard, LosesNothingWhileItsInputIsLate) {
+// The rows skipped between two elements arrive late and in parts, while the pipeline prefetches:
+// prefetching must not start in the middle of a skip.
+TEST(Shard, LosesNothingWhileItsInputIsPending) {
   const auto late = [](int64_t rows) { return TestSource({.rows = rows, .portion = 1}); };
   std::vector<std::string> zipped, batches;
   for (int64_t i = 1; i < 30; i += 2) {

@@ -41,7 +41,7 @@ void Overwrite(const NamedArrays& element) {
   }
 }
 
-// Reads all of it, and overwrites every element.
+// Reads everything, and overwrites every element.
 std::vector<std::string> ReadAndOverwrite(const Dataset& dataset) {
   std::vector<std::string> out;
   auto iterator = dataset.MakeIterator({.seed = 7});
@@ -131,7 +131,7 @@ TEST(SharedMemory, OfTheUsersArraysIsNotWrittenTo) {
   }
 }
 
-// What is cached was computed, so nobody but the cache has it.
+// Cached elements were computed, so only the cache holds them.
 TEST(SharedMemory, OfACacheIsNotWrittenTo) {
   for (const NamedStage& first : kStages) {
     for (const NamedStage& second : kStages) {
@@ -173,7 +173,7 @@ TEST(SharedMemory, OfAFolderOrAFileIsNotWrittenTo) {
   std::filesystem::remove_all(folder);
 }
 
-// The initial state is that of every pass, whatever a function does with its memory.
+// Every pass starts with the initial state, whatever a function does with its memory.
 TEST(SharedMemory, OfTheStateOfAScanIsNotWrittenTo) {
   const Array zero = Array::Scalar<int64_t>(0);
   const Dataset sums = Dataset::Range(1, 5).Scan(

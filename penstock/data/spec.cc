@@ -76,9 +76,9 @@ absl::Status CheckColumns(const ElementSpec& spec) {
     int64_t bits = base::BitWidth(column.dtype);
     for (int64_t extent : column.shape) {
       if (extent < -1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("column ", column.ToString(), " has the extent ", extent,
-                         "; an extent is not negative, or -1 where it is not known"));
+        return absl::InvalidArgumentError(absl::StrCat("column ", column.ToString(),
+                                                       " has the extent ", extent,
+                                                       "; use -1 for an unknown extent"));
       }
       if (extent > 0 && __builtin_mul_overflow(bits, extent, &bits)) {
         return absl::InvalidArgumentError(

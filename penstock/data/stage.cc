@@ -15,8 +15,8 @@ constexpr char kOfOneElement[] = "penstock/data/of-one-element";
 
 absl::Status UnfinishedSkip(int64_t rows) {
   return absl::InternalError(absl::StrCat(
-      "a stage was asked for elements in the middle of a skip of which ", rows,
-      " are left; this is a bug of the stage behind it (Node::Skip in penstock/data/stage.h)"));
+      "a stage was asked for elements in the middle of a skip with ", rows,
+      " rows left; this is a bug of the stage after it (Node::Skip in penstock/data/stage.h)"));
 }
 
 }  // namespace

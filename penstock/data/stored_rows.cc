@@ -25,8 +25,8 @@ namespace penstock::data {
 namespace {
 
 constexpr int64_t kFormat = 2;
-// Elements that failed are stored as well. Not the format of all: an older version of this program
-// makes anew what it cannot read.
+// Format with stored errors of elements. Only used if there are any, so that older versions of this
+// program can read the others; they rebuild what they cannot read.
 constexpr int64_t kFormatWithErrors = 3;
 constexpr absl::string_view kFileSuffix = ".tfrec";
 // An element is as large as it is.

@@ -36,7 +36,7 @@ TEST(Skip, GivesTheRest) {
   EXPECT_THAT(*ReadAll(TestSource({.rows = 5}).Skip(9)), ElementsAre());
 }
 
-TEST(Skip, OfMoreThanCanBeCounted) {
+TEST(Skip, AcceptsACountBeyondAnyNumberOfElements) {
   const Dataset range = Dataset::Range(0, 1000);
   EXPECT_THAT(*ReadAll(range.Batch(int64_t{1} << 31).Skip(INT64_MAX), {.memory_bytes = INT64_MAX}),
               ElementsAre());

@@ -86,7 +86,7 @@ class UnbatchNode : public Node {
     // Rows are numbered in 32 bits (rows.h).
     if (block->rows > UINT32_MAX) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the batch has ", block->rows, " rows; at most ", UINT32_MAX, " can be"));
+          absl::StrCat("the batch has ", block->rows, " rows; the maximum is ", UINT32_MAX));
     }
     Origins origin;
     origin.Append(batch.origins, row, 1);

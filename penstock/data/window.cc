@@ -49,7 +49,7 @@ class WindowNode : public Node {
     }
     if (slots() == 0 || (drop_remainder_ && slots() < span_)) return Poll::kEnd;
     to_pass_ = shift_;
-    // A window with an element that failed has failed.
+    // A window with a failed element fails.
     for (const auto& [slot, status] : failed_) {
       if (slot % stride_ == 0) return status;
     }
@@ -58,7 +58,7 @@ class WindowNode : public Node {
   }
 
  private:
-  // A window needs all of its rows at once. Charges those of its blocks that came in last.
+  // A window needs all of its rows at once. Charges the blocks that arrived last.
   absl::Status Hold(size_t first_block) {
     for (const BlockPtr& block : absl::MakeConstSpan(ahead_.blocks()).subspan(first_block)) {
       ChargeTo(*block, memory_);
@@ -66,7 +66,7 @@ class WindowNode : public Node {
     const absl::Status status = need_.SetToCharged();
     if (status.ok()) return status;
     return base::WithContext(status, absl::StrCat("with ", ahead_.size(), " of the ", span_,
-                                                  " elements over which a Window reaches"));
+                                                  " elements that a Window spans"));
   }
 
   int64_t slots() const { return ahead_.size() + static_cast<int64_t>(failed_.size()); }
@@ -102,8 +102,8 @@ class WindowNode : public Node {
   const int64_t span_;  // from the first row of a window to its last
   const bool drop_remainder_;
   MemoryNeed need_;
-  // From the first slot of the next window on, at most its span: elements, and which slots are of
-  // elements that failed.
+  // From the first slot of the next window on, at most its span: elements, and the slots of failed
+  // elements.
   Rows ahead_;
   std::deque<std::pair<int64_t, absl::Status>> failed_;
   int64_t to_pass_ = 0;  // rows before that one

@@ -66,7 +66,7 @@ TEST(Window, GivesTfDatasWindowsWithOneMoreAxis) {
   }
 }
 
-TEST(Window, SkipsGapsWhileItsInputIsLate) {
+TEST(Window, SkipsGapsWhileItsInputIsPending) {
   for (int i = 0; i < 100; ++i) {
     auto iterator = Dataset::Zip({TestSource({.rows = 24, .portion = 1}), Dataset::Range(0, 24)})
                         .Enumerate()

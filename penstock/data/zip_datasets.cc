@@ -88,29 +88,29 @@ class ZipNode : public Node {
  private:
   struct Input {
     InputQueue queue;
-    // Where it is, from this node's next element on: negative when it has still to drop one that
-    // belongs to another input's failed element, positive in the middle of a skip.
+    // Position relative to this node's next element: negative if it still has to drop an element
+    // that belongs to another input's failed element, positive in the middle of a skip.
     int64_t ahead = 0;
   };
-  // The input that keeps all from being ready, and what it said.
+  // The input that decides why not all are ready, and its answer.
   struct Decision {
     Input* input = nullptr;
     absl::StatusOr<Poll> poll = Poll::kReady;
   };
   // From so many rows on a block of views is better than a longer one of lists.
   static constexpr int64_t kEnoughForViews = 16;
-  // A block of lists holds all blocks that its rows are in until the last of its rows has gone, so
-  // it has few rows where they are large.
+  // A block of lists holds all blocks of its rows until its last row is released, so it has few
+  // rows if they are large.
   static constexpr int64_t kMostInLists = 256;
   static constexpr int64_t kMostBytesInLists = 256 << 10;
-  // A long skip is done in parts, each twice as long as the one before: inputs without end are not
-  // skipped far beyond the end of the shortest.
+  // A long skip is done in parts, each twice as long as the previous one, so that endless inputs
+  // are not skipped far beyond the end of the shortest.
   static constexpr int64_t kFirstPart = 1 << 16;
 
-  // Does a step with every input, so that all of them get to work. Of those that are not ready,
-  // that at the earliest element decides; of several, the first in the list. So the answer does not
-  // depend on which of them is faster, and an input that has ended does not hide elements that
-  // another one has still to skip before that end.
+  // Runs a step on every input, so that all of them start to work. Among those that are not ready,
+  // the one at the earliest element decides; among several, the first in the list. So the answer
+  // does not depend on which of them is faster, and an input that has ended does not hide elements
+  // that another one still has to skip before that end.
   template <typename Step>
   Decision ForAll(Step step) {
     Decision decision;
@@ -125,11 +125,12 @@ class ZipNode : public Node {
 
   absl::StatusOr<Poll> Answer(const Decision& decision) {
     if (decision.poll.ok()) {
-      // No input reads ahead after the shortest has ended.
+      // No input prefetches after the shortest has ended.
       if (*decision.poll == Poll::kEnd) inputs_.clear();
       return decision.poll;
     }
-    // Whoever asks again after the error of one element shall not get its fellows with the next.
+    // After the error of one element, the next call must not return the other inputs' elements that
+    // belong to it.
     for (Input& input : inputs_) {
       if (&input != decision.input) --input.ahead;
     }
@@ -172,10 +173,10 @@ class ZipNode : public Node {
     return block;
   }
 
-  std::vector<Input> inputs_;              // none after the end
-  int64_t row_bytes_ = kMostBytesInLists;  // as measured last; the first block is of one row
-  int64_t part_ = kFirstPart;              // of a skip, the next
-  int64_t part_left_ = 0;                  // of the one under way
+  std::vector<Input> inputs_;              // empty after the end
+  int64_t row_bytes_ = kMostBytesInLists;  // as measured last; the first block has one row
+  int64_t part_ = kFirstPart;              // size of the next part of a skip
+  int64_t part_left_ = 0;                  // rest of the current part
 };
 
 class ZipStage : public Stage {

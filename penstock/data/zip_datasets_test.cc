@@ -66,7 +66,7 @@ TEST(Zip, OfShuffledRowsTakesThemOneByOne) {
   EXPECT_EQ((*ReadAll(dataset.Batch(1000), {.seed = 3})).size(), 3);
 }
 
-// While one input ends, another may still have to skip elements before that end.
+// When one input ends, another may still have to skip elements before that end.
 TEST(Zip, IsResumedInALaterRound) {
   const Dataset late = TestSource({.rows = 12, .portion = 1});
   const Dataset range = Dataset::Range(0, 10);
@@ -84,7 +84,7 @@ TEST(Zip, IsResumedInALaterRound) {
   }
 }
 
-TEST(Zip, DoesNotSkipOnWithoutEndWhenAnInputHasEnded) {
+TEST(Zip, StopsSkippingWhenAnInputHasEnded) {
   const Dataset range = Dataset::Range(0, 10);
   EXPECT_THAT(
       *ReadAll(Dataset::Zip({range.Repeat(), range}, {.prefixes = {"a", "b"}}).Skip(INT64_MAX)),
@@ -233,7 +233,7 @@ TEST(Zip, StaysAlignedWhenAnErrorIsLeftOut) {
         expected.push_back(absl::StrCat("a=int64[] {", i, "} b=int64[] {", i, "}"));
       }
       EXPECT_EQ(*ReadAll(dataset), expected) << bad_a << " " << bad_b;
-      // One that fails is skipped like others.
+      // A failed element is skipped like any other.
       const Dataset rest =
           Dataset::Zip({Dataset::From(std::make_shared<OneErrorStage>("a", bad_a)),
                         Dataset::From(std::make_shared<OneErrorStage>("b", bad_b))})

@@ -122,7 +122,7 @@ void ExpectGoesOnAfterSkip(const Apply& stage, const StageTraits& traits) {
   }
 }
 
-// Stages that skip parts of their input do it in the middle of its stream, while it answers late:
+// Some stages skip parts of their input in the middle of its stream, while the input is pending:
 // nothing may be lost then, however far the input has prefetched.
 void ExpectIsSkippedInTheMiddle(const Apply& stage, const StageTraits& traits) {
   const auto late = [&] { return stage(TestSource({.portion = 1})); };

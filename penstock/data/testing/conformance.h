@@ -31,8 +31,8 @@ struct StageTraits {
   // Which rows come out depends on the order they came in: Skip(1) after batches that may come in
   // any order. Then only their number is the same.
   bool rows_depend_on_order = false;
-  // Its random numbers are of the row's number where it runs, which stages that select change
-  // (docs/data.md).
+  // Its random numbers depend on the row's number at the stage where it runs, which changes when it
+  // is moved past stages that select (docs/data.md).
   bool numbers_rows_where_it_runs = false;
   // How many input rows may be taken ahead of the reader: two portions of the engine's (256 rows
   // where they are small), one given and one that waits, and what the stage itself holds.

@@ -56,7 +56,7 @@ PlainStagePtr Make(std::vector<PlainStagePtr> inputs,
       PlainStage{.inputs = std::move(inputs), .make = std::move(make)});
 }
 
-// What a stage sees of its input: elements that have failed before it are errors.
+// The input as a stage sees it: elements that failed at `least` or more severely are errors.
 PlainIterator FailFrom(PlainIterator input, PlainFailure least) {
   return [=](PlainElement* element) {
     const PlainPoll poll = input(element);
@@ -64,16 +64,16 @@ PlainIterator FailFrom(PlainIterator input, PlainFailure least) {
     return fails ? PlainPoll::kError : poll;
   };
 }
-// A stage that only selects: row stages before it may run behind it.
+// Input of a stage that only selects: row stages before it may run after it.
 PlainIterator SelectsFrom(const PlainPass& pass) {
   return FailFrom(pass.input(0, pass.epoch), PlainFailure::kFixed);
 }
-// Any other: row stages run before it.
+// Input of any other stage: row stages run before it.
 PlainIterator ReadsFrom(const PlainPass& pass, int input = 0) {
   return FailFrom(pass.input(input, pass.epoch), PlainFailure::kMovable);
 }
 
-// A state that copies of an iterator share.
+// State shared by the copies of an iterator.
 template <typename T>
 std::shared_ptr<T> Shared(T state) {
   return std::make_shared<T>(std::move(state));
@@ -83,7 +83,7 @@ int64_t NumElements(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Where the element at `index` of an array of `shape` is in one of `larger`.
+// Index in an array of shape `larger` of the element at `index` of an array of `shape`.
 int64_t IndexIn(int64_t index, const std::vector<int64_t>& shape,
                 const std::vector<int64_t>& larger) {
   int64_t at = 0, stride = 1;
@@ -130,7 +130,7 @@ void AddRagged(const std::string& name, const std::vector<const PlainArray*>& ro
   (*out)[name + kRowSplits] = splits;
 }
 
-// kError when one of the rows has failed.
+// kError if one of the rows has failed.
 PlainPoll StackElements(const std::vector<PlainElement>& rows, const PlainBatching& batching,
                         PlainElement* out) {
   *out = {};
@@ -284,8 +284,8 @@ std::vector<PlainElement> Scalars(const std::vector<int64_t>& values) {
   return out;
 }
 
-// tf.data's interleave: block_length elements of each file; one that has ended is replaced by the
-// next, and it is the next one's turn.
+// tf.data's interleave: block_length elements of each slot in turn; when a file ends, the next file
+// takes its slot, and the turn passes to the next slot.
 std::vector<int64_t> InTurns(const std::vector<std::vector<int64_t>>& files,
                              const PlainTurns& turns) {
   struct Slot {
@@ -362,7 +362,7 @@ PlainStagePtr PlainMap(PlainStagePtr input, PlainFunction function) {
 
 namespace {
 
-// Adds a column to element number `number` of the pass.
+// Adds a column with a function of the element's number in the pass.
 PlainStagePtr Counting(PlainStagePtr input,
                        std::function<void(const PlainPass&, int64_t number, PlainElement*)> add) {
   return Make({std::move(input)}, [=](const PlainPass& pass) -> PlainIterator {
@@ -550,7 +550,7 @@ PlainStagePtr PlainWindow(PlainStagePtr input, int64_t size, int64_t shift, int6
   };
   const int64_t span = (size - 1) * stride + 1;
   auto make = [=](const PlainPass& pass) -> PlainIterator {
-    // Elements of windows that overlap are computed before.
+    // Windows that overlap compute their elements first.
     const PlainIterator in = shift >= span ? SelectsFrom(pass) : ReadsFrom(pass);
     return [=, state = Shared(State())](PlainElement* element) {
       std::deque<PlainElement>& ahead = state->ahead;
@@ -610,7 +610,7 @@ PlainStagePtr PlainScan(PlainStagePtr input, int64_t state,
 
 PlainStagePtr PlainCache(PlainStagePtr input) {
   return Make({std::move(input)}, [](const PlainPass& pass) {
-    return FailFrom(pass.input(0, 0), PlainFailure::kMovable);  // the first epoch's
+    return FailFrom(pass.input(0, 0), PlainFailure::kMovable);  // the cache holds the first epoch
   });
 }
 
@@ -655,7 +655,7 @@ PlainStagePtr PlainZip(std::vector<PlainStagePtr> inputs, std::vector<std::strin
       for (int i = 0; i < count; ++i) {
         PlainElement part;
         const PlainPoll poll = ins[i](&part);
-        fails |= poll == PlainPoll::kError;  // and its fellows are left out with it
+        fails |= poll == PlainPoll::kError;  // the other inputs' elements are dropped with it
         *ended |= poll == PlainPoll::kEnd;
         if (*ended) break;
         for (const auto& [name, array] : part.columns) {
@@ -719,7 +719,7 @@ PlainStagePtr PlainInterleave(PlainStagePtr input,
   struct State {
     std::vector<Slot> slots;
     size_t turn = 0;
-    uint64_t next = 0;  // number of the input's next element
+    uint64_t next = 0;  // number of this input's next element
   };
   return Make({std::move(input)}, [=](const PlainPass& pass) -> PlainIterator {
     const Slot slot = {.left = block_length};

@@ -1,7 +1,7 @@
-// A plain interpreter of pipelines: one element after the other, in one thread, without blocks,
-// prefetching or fused stages. What the engine makes of a Dataset is compared with it
-// (random_pipelines_test.cc). It knows what decides on values and order, and nothing else: the
-// stages' numbers (each has a seed of its own), epochs, and which elements fail where.
+// A plain interpreter of pipelines: one element at a time, in one thread, without blocks,
+// prefetching or fused stages. random_pipelines_test.cc compares the engine's result of a Dataset
+// with it. It implements only what decides on values and order: the stages' numbers (each has its
+// own seed), epochs, and which elements fail where.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +23,40 @@ struct PlainArray {
   std::vector<int64_t> values = {};
 };
 
-// How an element has failed. Row stages run as late as possible, behind stages that only select:
-// these still see it as an element. A stage that counts rows (Enumerate) cannot run behind others,
-// and what stands before it cannot either.
+// How an element has failed. Row stages run as late as possible, after stages that only select,
+// which still see a movable failure as an element. A stage that counts rows (Enumerate) cannot move
+// past others, and neither can the stages before it.
 enum class PlainFailure { kNone, kMovable, kFixed };
 
 struct PlainElement {
   std::vector<std::pair<std::string, PlainArray>> columns = {};
   PlainFailure failure = PlainFailure::kNone;
 
-  PlainArray& operator[](const std::string& name);  // added when it is not there
+  PlainArray& operator[](const std::string& name);  // adds a missing one
   int64_t value() const { return columns[0].second.values[0]; }
 };
 
 std::string Print(const PlainElement& element);
 PlainElement ToPlain(const base::NamedArrays& arrays);
 base::NamedArrays ToArrays(const PlainElement& element);  // int64
-// A number that depends on all values.
+// A number that depends on all values of the array.
 int64_t Sum(const PlainArray& array);
 int64_t Sum(const PlainElement& element);
 
-// kError is the error of one element, in its place: it goes on behind it.
+// kError is the error of one element, in its position; the next call continues after it.
 enum class PlainPoll { kElement, kError, kEnd };
 using PlainIterator = std::function<PlainPoll(PlainElement* element)>;
 
-// A limit for pipelines that look for an element without end. Behind it every stage says kEnd.
+// Limits pipelines that search for an element without end. Beyond it every stage returns kEnd.
 struct PlainLimit {
   int64_t steps_left = 0;  // calls of iterators
 };
 
 // One pass of a stage.
 struct PlainPass {
-  uint64_t seed = 0;  // of the stage
+  uint64_t seed = 0;  // of this stage
   int64_t epoch = 0;
-  HostShard host = {};  // of a stage that makes the shared batches
+  HostShard host = {};  // for the stage that makes the shared batches
   std::function<PlainIterator(int input, int64_t epoch)> input = {};
   std::shared_ptr<PlainLimit> limit = {};
 };
@@ -66,7 +66,7 @@ using PlainStagePtr = std::shared_ptr<const PlainStage>;
 struct PlainStage {
   std::vector<PlainStagePtr> inputs = {};
   std::function<PlainIterator(const PlainPass& pass)> make = {};
-  int stages = 1;  // of the Dataset that it stands for
+  int stages = 1;  // number of stages in the Dataset that it corresponds to
   bool makes_shared_batches = false;
 };
 
@@ -83,17 +83,17 @@ struct PlainTurns {
   int64_t block_length = 1;
   bool shuffle_files = false;
 };
-// The values of files that are read in turns.
+// The values of interleaved files.
 PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainTurns turns);
 PlainStagePtr PlainGlobalShuffle(std::vector<int64_t> values);
 
 // ---- Row stages ----
 
-// False: the element fails.
+// Returns false if the element fails.
 using PlainFunction = std::function<bool(PlainElement* element)>;
 PlainStagePtr PlainMap(PlainStagePtr input, PlainFunction function);
 PlainStagePtr PlainEnumerate(PlainStagePtr input, std::string column, int64_t start);
-// seed < 0: the stage's.
+// seed < 0: the seed of the stage.
 PlainStagePtr PlainRandomSeed(PlainStagePtr input, std::string column, int64_t seed);
 
 // ---- Stages that only select ----
@@ -118,7 +118,8 @@ PlainStagePtr PlainUnbatch(PlainStagePtr input);
 PlainStagePtr PlainWindow(PlainStagePtr input, int64_t size, int64_t shift, int64_t stride,
                           bool drop_remainder);
 PlainStagePtr PlainFilter(PlainStagePtr input, std::function<bool(const PlainElement&)> keep);
-// `step` changes the state and the element; false: the element fails, the state stays.
+// `step` changes the state and the element; if it returns false, the element fails and the state
+// stays.
 PlainStagePtr PlainScan(PlainStagePtr input, int64_t state,
                         std::function<bool(int64_t* state, PlainElement* element)> step);
 PlainStagePtr PlainCache(PlainStagePtr input);
@@ -128,7 +129,7 @@ PlainStagePtr PlainConcatenate(PlainStagePtr a, PlainStagePtr b);
 PlainStagePtr PlainZip(std::vector<PlainStagePtr> inputs, std::vector<std::string> prefixes);
 PlainStagePtr PlainSample(std::vector<PlainStagePtr> inputs, std::vector<double> weights,
                           int64_t seed, bool stop_on_empty);
-// `inner` makes the pipeline of an element.
+// `inner` makes the pipeline for an element.
 PlainStagePtr PlainInterleave(PlainStagePtr input,
                               std::function<PlainStagePtr(const PlainElement&)> inner,
                               int64_t cycle_length, int64_t block_length);

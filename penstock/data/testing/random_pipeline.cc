@@ -21,12 +21,12 @@ using base::NamedArrays;
 
 constexpr int64_t kModulus = 10007;
 
-// Keeps a thread busy for some values, so that elements are ready in another order.
+// Keeps a thread busy for some values, so that elements become ready in a different order.
 void Linger(bool lingers, int64_t value) {
   if (!lingers || ((static_cast<uint64_t>(value) * 2654435761u) >> 7) % 8 != 0) return;
   uint64_t mixed = static_cast<uint64_t>(value);
   for (uint64_t i = 0; i < 20'000; ++i) mixed = base::MixSeeds(mixed, i);
-  [[maybe_unused]] const volatile uint64_t kept = mixed;  // or the compiler leaves it all out
+  [[maybe_unused]] const volatile uint64_t kept = mixed;  // or the compiler removes the loop
 }
 
 int64_t Remainder(int64_t value, int64_t divisor) { return (value % divisor + divisor) % divisor; }
@@ -56,7 +56,7 @@ bool IsScalar(const Dataset& dataset) {
   return dataset.spec() == ElementSpec{{"value", DType::kI64, {}}};
 }
 
-// A stage of one input.
+// Appends a stage with one input.
 RandomPipeline Then(const RandomPipeline& input, Dataset dataset, PlainStagePtr plain) {
   RandomPipeline out = input;
   out.dataset = std::move(dataset);
@@ -81,7 +81,7 @@ RandomPipeline ThenNotShared(RandomPipeline pipeline, bool is_batched) {
   return pipeline;
 }
 
-// A plain function as the engine calls it.
+// Wraps a plain function for the engine.
 MapFunction ToMap(PlainFunction function, bool lingers) {
   return [=](const NamedArrays& in, NamedArrays* out) -> absl::Status {
     PlainElement element = ToPlain(in);
@@ -180,7 +180,7 @@ RandomPipeline RandomPipelines::FromArrays() {
   return {Dataset::FromArrays(arrays), PlainSource([=](const PlainPass&) { return all; })};
 }
 
-// Another one in each epoch, and in some epochs nothing.
+// Different elements in each epoch, and in some epochs none.
 RandomPipeline RandomPipelines::FromGenerator() {
   const int64_t rows = Below(30);
   const bool may_be_empty = OneIn(4), lingers = lingers_;

@@ -1,4 +1,4 @@
-// Random pipelines: each as a Dataset and as what the plain interpreter runs (plain_pipeline.h).
+// Random pipelines, each as a Dataset and as a program of the plain interpreter (plain_pipeline.h).
 #pragma once
 
 #include <atomic>
@@ -19,23 +19,23 @@ struct RandomPipeline {
   Dataset dataset;
   PlainStagePtr plain;
   bool is_finite = true;
-  // Which elements there are depends on the order in which they come.
+  // The set of elements depends on the order in which they arrive.
   bool depends_on_order = false;
   bool is_batched = false;
   bool may_fail = false;
-  // What machines share (HostShard): the size of its batches; 0 where they cannot, or where the
+  // Size of the batches that machines share (HostShard); 0 if they cannot share them, or if the
   // shapes of their batches would differ.
   int64_t shared_batch = 0;
 };
 
-// Small files of all formats, in memory, the same for every pipeline.
+// Small files of all formats, in memory, used by every pipeline.
 class RandomFiles {
  public:
   RandomFiles();
 
   struct Set {
     std::vector<std::string> names;
-    std::vector<std::vector<int64_t>> values;  // of each file
+    std::vector<std::vector<int64_t>> values;  // one list per file
   };
   const std::shared_ptr<io::FileSystem>& file_system() const { return file_system_; }
   const std::vector<Set>& shards() const { return shards_; }
@@ -52,12 +52,12 @@ class RandomFiles {
 
 class RandomPipelines {
  public:
-  // `folder`: for caches, a new one of each pipeline.
+  // `folder`: for caches, a new one for each pipeline.
   RandomPipelines(const RandomFiles& files, std::string folder, uint64_t seed)
       : files_(files), folder_(std::move(folder)), random_(base::MixSeeds(seed, 99)) {}
 
   RandomPipeline Make();
-  // For the test's own choices.
+  // Random numbers for the test's own choices.
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_.Below(static_cast<uint64_t>(n))); }
   bool OneIn(int64_t n) { return Below(n) == 0; }
 
@@ -77,7 +77,7 @@ class RandomPipelines {
   RandomPipeline FromNpy();
   RandomPipeline Random();
 
-  // None where the input does not suit the stage.
+  // No value if the input does not suit the stage.
   Result Take(const RandomPipeline& input);
   Result Skip(const RandomPipeline& input);
   Result Shard(const RandomPipeline& input);
@@ -105,7 +105,7 @@ class RandomPipelines {
   Result Sample(const RandomPipeline& input);
 
   RandomPipeline Scalar(const RandomPipeline& input);
-  // The input and another one, with the same columns.
+  // The input and another pipeline with the same columns.
   std::pair<RandomPipeline, RandomPipeline> Pair(const RandomPipeline& input);
   std::string NewName(const char* prefix) { return prefix + std::to_string(names_++); }
   int64_t SeedOrNone() { return OneIn(2) ? Below(1000) : -1; }
@@ -115,7 +115,7 @@ class RandomPipelines {
   base::Random random_;
   int names_ = 0;
   bool is_inner_ = false;  // of an Interleave
-  bool lingers_ = false;   // functions take long for some elements
+  bool lingers_ = false;   // user-defined functions are slow for some elements
 };
 
 }  // namespace penstock::data::testing

@@ -25,8 +25,8 @@ struct SourceCounts {
 // Rows {x: int64[] = i, v: float32[2] = {i, -i}, s: string[] = "row i"}, with origin "source:i".
 Dataset TestSource(SourceOptions options = {}, std::shared_ptr<SourceCounts> counts = nullptr);
 
-// Elements that are views of the rows of arrays, which then belong to the dataset: an iterator
-// hands them out without a copy, unlike those of FromArrays.
+// Elements that are views of the rows of arrays owned by the dataset: an iterator returns them
+// without a copy, unlike those of FromArrays.
 Dataset OwnedRows(base::NamedArrays arrays);
 
 // What TestSource's row is, printed as PrintElement does.
