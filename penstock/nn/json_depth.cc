@@ -19,7 +19,7 @@ bool IsWithin(const nlohmann::ordered_json& json, int levels) {
 
 absl::Status TooDeep() {
   return absl::InvalidArgumentError(absl::StrCat("the description is nested more than ",
-                                                 kMaxJsonDepth, " levels deep, which no model is"));
+                                                 kMaxJsonDepth, " levels deep; no model is"));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ absl::Status CheckJsonDepth(const nlohmann::ordered_json& json) {
 }
 
 absl::StatusOr<nlohmann::ordered_json> ParseModelJson(absl::string_view text) {
-  // Before parsing: nlohmann's ordered objects copy their members, by recursion, as they grow.
+  // Check before parsing: nlohmann's ordered objects copy their members recursively as they grow.
   if (base::NestsDeeperThan(text, kMaxJsonDepth)) return TooDeep();
   auto json = nlohmann::ordered_json::parse(text.begin(), text.end(), nullptr,
                                             /*allow_exceptions=*/false);

@@ -67,7 +67,7 @@ void CallContext::AddLoss(Value loss) {
 
 void CallContext::RegularizeActivity(absl::string_view regularizer, Value y) {
   if (regularizer.empty() || !y.valid()) return;
-  // A sum of squares soon exceeds what float16 can hold.
+  // A sum of squares easily exceeds the range of float16.
   if (base::IsFloat(y.dtype()) && base::BitWidth(y.dtype()) < 32) y = ir::Convert(y, DType::kF32);
   Value examples = ir::Splat(graph(), {DType::kF32, {}}, static_cast<double>(y.shape().dim(0)));
   if (const Value& mask = sample_mask(); mask.valid()) {
@@ -162,10 +162,10 @@ Values OutputMasks(const LayerBody& body, const CallContext& ctx, const Values& 
 
 namespace {
 
-// The layer's own code, which may be a user's. Whatever it does wrong is an error of the graph.
+// Runs the layer's own code, which may be user-defined. Its mistakes become an error of the graph.
 Outputs CallBody(const LayerBody& body, CallContext& ctx, const Values& inputs) {
   const auto wrong = [&](absl::string_view what) {
-    // An error that came before is the cause.
+    // An earlier error is the cause.
     if (ctx.graph().status().ok()) ctx.Fail(absl::StrCat(body.class_name(), " ", what));
     return Outputs();
   };
@@ -222,7 +222,7 @@ internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions&
   const Values input_masks = place.input_masks;
   CallContext ctx(options, variables, std::move(place));
   CallResult result{.outputs = CallBody(layer.body(), ctx, inputs), .losses = ctx.losses()};
-  // After an error those who called the layer find one output, which is invalid.
+  // After an error callers of the layer get one output, which is invalid.
   if (result.outputs.empty()) result.outputs = Outputs(Value());
   result.masks = OutputMasks(layer.body(), ctx, input_masks, result.outputs.size());
   return result;
@@ -288,7 +288,7 @@ bool Layer::trainable() const { return state_->trainable; }
 const absl::StatusOr<TensorType>& Symbol::type() const {
   if (!valid()) {
     static const auto* const kNone = new absl::StatusOr<TensorType>(
-        absl::InvalidArgumentError("a tensor that no layer has made: nn::Symbol()"));
+        absl::InvalidArgumentError("a tensor without a layer: nn::Symbol()"));
     return *kNone;
   }
   return node_->types[output_];
@@ -303,7 +303,7 @@ Symbol Input(const InputOptions& options) {
     }
     if (!base::IsNumeric(options.dtype)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "an input is of numbers, and no device computes with ", base::DTypeName(options.dtype)));
+          "an input must be numeric; no device computes with ", base::DTypeName(options.dtype)));
     }
     for (int64_t extent : options.shape) {
       if (extent <= 0) {
@@ -317,7 +317,7 @@ Symbol Input(const InputOptions& options) {
     const Shape row(options.shape);
     if (!base::CheckedBytes(options.dtype, row.Prepend(kSomeBatch)).has_value()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("no memory holds an input of shape ", row.ToString()));
+          absl::StrCat("an input of shape ", row.ToString(), " exceeds any memory"));
     }
     return TensorType{options.dtype, row.Prepend(-1)};
   }();

@@ -47,7 +47,7 @@ nlohmann::ordered_json internal::LayerConfig(const Layer& layer, SharedLayerWrit
   layer.body().Fields(config);
   if (const std::string& dtype = layer.given_dtype(); !dtype.empty()) {
     const absl::StatusOr<Policy> policy = Policy::FromName(dtype);
-    // An unknown name is an error of the layer's first call.
+    // An unknown name becomes an error at the layer's first call.
     json["dtype"] = policy.ok() ? policy->ToJson() : nlohmann::ordered_json(dtype);
   }
   if (!layer.trainable()) json["trainable"] = false;
@@ -98,7 +98,7 @@ absl::StatusOr<Layer> LayerFromConfig(absl::string_view class_name, const std::s
 
 namespace {
 
-// Every whole number of a layer's description is a size, a count or a place. With none above 2^31 a
+// Every integer in a layer's description is a size, a count or a position. With none above 2^31 a
 // product of two of them fits int64, on which layers rely.
 absl::Status CheckNumbers(const nlohmann::ordered_json& json) {
   constexpr int32_t kMost = INT32_MAX;
@@ -110,7 +110,7 @@ absl::Status CheckNumbers(const nlohmann::ordered_json& json) {
                (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(kMost)
                                            : std::abs(value.get<double>()) > kMost)) {
       status = absl::InvalidArgumentError(
-          absl::StrCat(value.dump(), " is too large; the largest number is ", kMost));
+          absl::StrCat(value.dump(), " is too large; the maximum is ", kMost));
     }
     if (!status.ok()) {
       return json.is_object() ? base::WithContext(status, absl::StrCat("option '", key, "'"))

@@ -112,8 +112,8 @@ struct SoftmaxLayer : LayerOf<SoftmaxOptions> {
     if (!x.valid()) return x;
     const AxisList& axes = options_.axis;
     Value wide = ir::Convert(x, base::BitWidth(x.dtype()) < 32 ? DType::kF32 : x.dtype());
-    // A mask of the very elements, as Keras: their weight is 0, also where all are masked. -1e9 is
-    // no number of float16.
+    // A mask for each element, as in Keras: masked elements get weight 0, even if all are masked.
+    // float16 cannot represent -1e9.
     const Value mask = ctx.input_mask();
     const bool masked = mask.valid() && mask.shape() == x.shape();
     if (masked) wide = ir::Select(mask, wide, ir::SplatLike(wide, -1e9));

@@ -15,11 +15,11 @@ namespace {
 using internal::LayerOf;
 using Dims = std::vector<int64_t>;
 
-// The score of a masked step: no real score comes near it, and its softmax beside any score is 0.
-// It is a float32: in float16 it would be infinite, and a row in which every step is masked NaN.
+// The score of a masked step: far below any real score, so that its softmax next to any real score
+// is 0. It must be a float32: in float16 it would be infinite, and a fully masked row would be NaN.
 constexpr double kMasked = -1e9;
 
-// Masks and the softmax are computed in float32 at least; the weights are rounded once.
+// Masks and the softmax are computed in float32 or wider; the weights are rounded once.
 Value Wide(Value x) { return base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, DType::kF32) : x; }
 
 bool CheckRate(CallContext& ctx, double rate) {
@@ -114,8 +114,7 @@ struct AttentionLayer : LayerOf<OptionsType> {
       mask = Both(mask, CausalMask(ctx.graph(), scores.shape().dim(1), scores.shape().dim(2)));
     }
     const DType dtype = scores.dtype();
-    // As Keras: added to the score instead of replacing it, which matters to rows where every step
-    // is masked.
+    // As in Keras: added to the score instead of replacing it, which matters in fully masked rows.
     if (mask.valid()) scores = ir::Select(mask, Wide(scores), Wide(scores) + kMasked);
     const Value weights = DropOut(ctx, ir::Convert(ir::Softmax(scores), dtype), o.dropout);
     Value y = ir::MatMul(weights, value);
@@ -251,7 +250,7 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
     return CheckRate(ctx, options_.dropout);
   }
 
-  // Results have the axes of the queries, and of output_shape or of the steps looked at.
+  // Results have the axes of the queries, and of output_shape or of the attended steps.
   bool CheckRanks(CallContext& ctx, const Heads& heads, const Inputs& in) const {
     const size_t outputs = std::max<size_t>(1, heads.output_shape.size());
     for (int64_t extent : heads.output_shape) {
@@ -264,7 +263,7 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
         (!options_.return_attention_scores || scores <= base::kMaxRank)) {
       return true;
     }
-    ctx.Fail(absl::StrCat("would give more axes than ", base::kMaxRank, " for queries ",
+    ctx.Fail(absl::StrCat("would have more axes than ", base::kMaxRank, " for queries ",
                           in.query.type().ToString(), " and an output_shape of ", outputs));
     return false;
   }

@@ -13,11 +13,11 @@ namespace {
 
 using internal::LayerOf;
 
-// How an elementwise layer treats masked steps in the values, as Keras's does.
+// How an elementwise layer treats masked steps, as in Keras.
 enum class Masked {
-  kLikeOthers,   // not at all
-  kOnes,         // they count as 1; steps that every input masks give 0
-  kOtherInputs,  // the other inputs' values count alone
+  kLikeOthers,   // like all others
+  kOnes,         // as 1; steps that every input masks give 0
+  kOtherInputs,  // only the other inputs' values count
 };
 
 // What the elementwise ones differ in.
@@ -46,13 +46,13 @@ Value MergedMask(const Values& masks) {
   return merged;
 }
 
-// `mask` is of x's first axes: `yes` where it is 1, `no` elsewhere.
+// `mask` applies to x's first axes: `yes` where it is 1, `no` elsewhere.
 Value Where(Value mask, Value yes, Value no) {
   while (mask.rank() < yes.rank()) mask = ir::ExpandDims(mask, mask.rank());
   return ir::Select(mask, yes, no);
 }
 
-// `inputs` multiplied; masks[i] is invalid where inputs[i] has none.
+// The product of `inputs`; masks[i] is invalid if inputs[i] has none.
 Value MultiplyUnmasked(const Values& inputs, const Values& masks) {
   Value merged;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -64,7 +64,7 @@ Value MultiplyUnmasked(const Values& inputs, const Values& masks) {
   return mask.valid() && merged.valid() ? Where(mask, merged, ir::SplatLike(merged, 0)) : merged;
 }
 
-// `inputs` merged two at a time; a masked value takes the other one's place.
+// `inputs` merged pairwise; a masked value is replaced by the other one.
 Value MergeUnmasked(Value (*merge)(Value, Value), const Values& inputs, const Values& masks) {
   Value merged = inputs[0], mask = masks[0];
   for (size_t i = 1; i < inputs.size() && merged.valid(); ++i) {
@@ -114,8 +114,8 @@ struct MergeLayer : LayerOf<MergeOptions> {
     return merged;
   }
 
-  // The masks that count in the values: not those of inputs that get another rank, whose axes are
-  // no longer the mask's (Keras loses them, too).
+  // The masks that apply to the values: not those of inputs that are broadcast to another rank,
+  // whose axes no longer match the mask (Keras drops them, too).
   static Values MasksOfValues(const Values& inputs, const Values& masks, int rank) {
     Values of_values = masks;
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -87,9 +87,9 @@ Value NormalizedOver(Value x, const ir::Axes& axes, double epsilon, const ScaleA
   return Normalized(x, mean, variance, epsilon, learned);
 }
 
-// Which elements of x the statistics are of, 1 or 0 in x's type, broadcasting to x: the real
-// examples (f32[batch]; invalid: all) and of them the real steps (bool [batch, steps, ..], x's
-// first axes; invalid: all).
+// Selects the elements of x for the statistics: 1 or 0 in x's type, broadcasting to x. These are
+// the real examples (f32[batch]; invalid: all) and in them the real steps (bool [batch, steps, ..],
+// x's first axes; invalid: all).
 Value StatisticWeights(const Value& x, Value examples, Value steps) {
   const auto spread = [&](const Value& mask) {
     std::vector<int64_t> dims(x.rank(), 1);
@@ -105,15 +105,15 @@ Value StatisticWeights(const Value& x, Value examples, Value steps) {
   return examples.valid() ? spread(examples) * spread(steps) : spread(steps);
 }
 
-// The mean and variance of x where `weights` (StatisticWeights) are 1, over all axes but `axis`,
-// and over all replicas if `over_replicas`. Two sums: the variance is that of differences from the
-// mean. Where no weight is 1 both are 0.
+// The mean and variance of x where `weights` (StatisticWeights) are 1, over all axes except `axis`,
+// and over all replicas if `over_replicas`. Two passes: the variance is computed from differences
+// to the mean. If no weight is 1, both are 0.
 struct Moments {
   Value mean, variance;  // [1, .., features, .., 1]
 };
 Moments MomentsWhere(Value x, Value weights, int64_t axis, bool over_replicas) {
   ir::Axes axes;
-  double each = 1;  // elements of x for each weight that is summed
+  double each = 1;  // elements of x per summed weight
   for (int i = 0; i < x.rank(); ++i) {
     if (i == axis) continue;
     axes.push_back(i);
@@ -182,7 +182,7 @@ struct BatchNormalizationLayer : LayerOf<BatchNormalizationOptions> {
   }
 
  private:
-  // Padding keeps out of the statistics, and so do masked steps.
+  // Padding and masked steps are excluded from the statistics.
   ir::BatchNormResult Train(CallContext& ctx, Value x, const ScaleAndShift& vectors, int64_t axis,
                             const Shape& broadcast) const {
     const bool over_replicas = options_.synchronized && ctx.graph().num_replicas() > 1;
@@ -193,7 +193,7 @@ struct BatchNormalizationLayer : LayerOf<BatchNormalizationOptions> {
     }
     if (steps.valid() && !IsMaskOf(steps, x)) {
       ctx.Fail(absl::StrCat("the mask of its input is ", steps.type().ToString(),
-                            ", which is not made of the first axes of ", x.type().ToString()));
+                            ", which does not match the first axes of ", x.type().ToString()));
       return {};
     }
     const Value wide = ir::Convert(x, WideType(x));

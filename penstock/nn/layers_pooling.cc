@@ -99,7 +99,7 @@ struct GlobalPoolingLayer : LayerOf<GlobalPoolingOptions> {
     if (kPool == Pool::kMax) return ir::ReduceMax(x, axes, options_.keepdims);
     const Value mask = ctx.input_mask();
     if (N > 1 || !mask.valid()) return ir::ReduceMean(x, axes, options_.keepdims);
-    // Sums of many steps in float32: in 16 bits they overflow, and numbers of steps are rounded.
+    // Sums in float32: with many steps 16-bit sums overflow, and numbers of steps are rounded.
     const Value wide = base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, DType::kF32) : x;
     const Value real = ir::ExpandDims(ir::Convert(mask, wide.dtype()), 2);
     const Value kept = ir::Select(ir::ExpandDims(mask, 2), wide, ir::SplatLike(wide, 0));
@@ -150,7 +150,7 @@ struct AdaptivePoolingLayer : LayerOf<AdaptivePoolingOptions<N>> {
     Value x = internal::SpatialInput(ctx, inputs, N);
     for (int i = 0; i < N && x.valid(); ++i) {
       const int64_t out = this->options_.output_size[i];
-      constexpr int64_t kMost = 1 << 24;  // a table of as many numbers is made
+      constexpr int64_t kMost = 1 << 24;  // size of a table that the layer builds
       if (out <= 0 || out > kMost) {
         return ctx.Fail(absl::StrCat("output_size must be from 1 to ", kMost, ", got ", out));
       }

@@ -144,8 +144,8 @@ struct TimeDistributedLayer : LayerBody {
       return ctx.Fail(absl::StrCat("wants [batch, steps, ...], got ", x.type().ToString()));
     }
     const int64_t steps = x.shape().dim(1);
-    // Of a mask of more axes each step has a part. Of a mask of the steps themselves each has one
-    // bool, which says of vectors whether they count in the statistics of batch normalization.
+    // Splits a mask with more axes along the steps. A mask of the steps themselves has one bool per
+    // step, which says for vectors whether they count in the statistics of batch normalization.
     Value mask = ctx.input_mask();
     mask = mask.valid() && (mask.rank() > 2 || x.rank() == 3) ? Folded(mask) : Value();
     Outputs outputs = ctx.CallParts(layer_, NameOf(layer_), {Folded(x)}, steps, {mask});

@@ -286,7 +286,7 @@ absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
       !json.contains("config") || !json["config"].is_object()) {
     return absl::InvalidArgumentError("a loss is {\"name\" or \"class_name\", \"config\"}");
   }
-  // A name of its own, which may be that of a built-in loss.
+  // A custom loss, whose name may be that of a built-in loss.
   if (json.contains("custom")) {
     return absl::InvalidArgumentError(
         absl::StrCat("the loss '", json[key].get<std::string>(),

@@ -79,7 +79,7 @@ absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
     return absl::InvalidArgumentError(
         "a metric is its name, or {\"name\" or \"class_name\", \"config\"}");
   }
-  // A name of its own, which may be that of a built-in metric.
+  // A custom metric, whose name may be that of a built-in metric.
   if (json.contains("custom")) {
     return absl::InvalidArgumentError(
         absl::StrCat("the metric '", json[key].get<std::string>(),

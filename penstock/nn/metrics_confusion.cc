@@ -74,7 +74,7 @@ struct CountMetric : MetricBody {
   CountMetric(const char* n, bool t, bool p, CountOptions o = {})
       : name_(n), truth(t), positive(p), options(o) {}
   absl::string_view name() const override { return name_; }
-  // As in Keras: more true positives alone may be more positives.
+  // As in Keras: a higher count of true positives may just mean more positives.
   MetricDirection direction() const override { return MetricDirection::kUnknown; }
   void Fields(Config& config) override { config("thresholds", options.thresholds); }
   absl::Status Check() const override { return CheckThreshold(options.thresholds); }

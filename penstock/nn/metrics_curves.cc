@@ -18,7 +18,7 @@ using base::Shape;
 using ir::Value;
 using ir::Values;
 
-// Each has an element in every table of counts.
+// Each threshold has an element in every table of counts.
 constexpr int64_t kMostThresholds = 1'000'000;
 
 // Thresholds from 0 to 1.

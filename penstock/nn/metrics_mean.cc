@@ -395,7 +395,7 @@ Metric SparseTopKCategoricalAccuracy(const SparseTopKOptions& options) {
   return Metric(std::make_shared<SparseTopK>(options));
 }
 Metric MeanOfLoss(const Loss& loss) {
-  // A function of the user's may be a score, as in Keras, where it has no direction either.
+  // A user-defined function may be a score, so it has no direction, as in Keras.
   const MetricDirection direction =
       loss.is_custom() ? MetricDirection::kUnknown : MetricDirection::kDown;
   return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name(), direction));

@@ -62,8 +62,8 @@ TEST(Metrics, UnknownNamesAreRefusedWithThoseThereAre) {
               AllOf(HasSubstr("no metric 'f1'"), HasSubstr("categorical_accuracy")));
 }
 
-// Keras's `_direction` of each class; accuracies, curves and scores rise, losses and errors fall,
-// and what Keras gives no direction has none here. A new row of the table needs a line here.
+// Keras's `_direction` of each class: accuracies, curves and scores increase, losses and errors
+// decrease; what has no direction in Keras has none here. A new row of the table needs a line here.
 TEST(Metrics, EveryMetricOfTheTableHasKerassDirection) {
   const std::set<std::string> falls{"mean_squared_error",
                                     "root_mean_squared_error",
@@ -116,14 +116,14 @@ TEST(Metrics, EveryMetricOfTheTableHasKerassDirection) {
   }
 }
 
-TEST(Metrics, FunctionsOfTheUserHaveTheDirectionTheyAreGiven) {
+TEST(Metrics, CustomFunctionsHaveTheDirectionTheyAreGiven) {
   const auto function = [](Value y, Value p) { return ir::Square(y - p); };
   EXPECT_EQ(CustomMean("accuracy", function).direction(), MetricDirection::kUnknown);
   EXPECT_EQ(CustomMean("score", function, MetricDirection::kUp).direction(), MetricDirection::kUp);
   EXPECT_EQ(MeanOfLoss(CustomLoss("mine", function)).direction(), MetricDirection::kUnknown);
   EXPECT_EQ(MeanOfLoss(Huber()).direction(), MetricDirection::kDown);
   EXPECT_EQ(Metric::FromName("huber")->direction(), MetricDirection::kDown);
-  // A file must not give back the built-in metric of that name.
+  // Loading must not return the built-in metric of that name.
   EXPECT_THAT(
       std::string(Metric::FromJson(CustomMean("accuracy", function).ToJson()).status().message()),
       HasSubstr("the metric 'accuracy' is a function of the program that saved it"));

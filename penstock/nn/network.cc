@@ -24,10 +24,10 @@ TensorType WithBatch(const TensorType& type, int64_t batch) {
   return out;
 }
 
-// Finds layers again that are reached by another path.
+// Recognizes layers that are reached on another path.
 class LayerPlaces {
  public:
-  // The place of `layer`, which is `placed` if it has none yet.
+  // The place of `layer`; `placed` becomes its place if it has none yet.
   VariableScope::Placed& Find(const Layer& layer, VariableScope::Placed placed) {
     return places_.try_emplace(layer.id(), internal::PlacedLayer{layer, std::move(placed)})
         .first->second.placed;
@@ -75,7 +75,7 @@ class DeclaringScope : public VariableScope {
     graph.Fail(NotDeclared(name));
   }
 
-  // What is assigned is of the variable's type.
+  // The assigned value must have the variable's type.
   static void CheckAssigned(ir::Graph& graph, absl::string_view name, const TensorType& type,
                             const Value& value) {
     if (value.type() == type) return;
@@ -120,7 +120,7 @@ class BoundScope : public VariableScope {
   Placed Place(const Layer& layer, std::string path, bool trainable) override {
     const auto found = places_.find(layer.id());
     if (found != places_.end()) return found->second.placed;
-    // Made during this call, by a layer that makes its parts anew each time.
+    // Created during this call, by a layer that creates its parts anew each time.
     return made_.Find(layer, {std::move(path), trainable});
   }
   Value Get(ir::Graph& graph, const VariableSpec& spec) override {
@@ -180,7 +180,7 @@ std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
   std::vector<absl::StatusOr<TensorType>> types;
   for (const Value& output : outputs) {
     if (!output.valid())
-      return {absl::InternalError(absl::StrCat(name, " gives an output that is no value"))};
+      return {absl::InternalError(absl::StrCat(name, " returned an invalid output"))};
     types.push_back(WithBatch(output.type(), -1));
   }
   return types;
@@ -417,7 +417,7 @@ std::vector<int> Network::VariablesUnder(const std::string& path) const {
     next.pop_back();
     if (!paths.insert(at).second) continue;
     for (const auto& [other, first] : other_paths_) {
-      // The layer itself, one in it, or one that it is in.
+      // The layer itself, a layer inside it, or a layer that contains it.
       if (other == at || absl::StartsWith(other, at + "/")) next.push_back(first);
       if (absl::StartsWith(at, other + "/")) next.push_back(first + at.substr(other.size()));
     }
@@ -434,7 +434,7 @@ std::vector<int> Network::VariablesUnder(const std::string& path) const {
 
 std::string Network::VariableName(absl::string_view name) const {
   std::string resolved(name);
-  // Paths within paths: each pass resolves one, and none leads back.
+  // Paths may be nested: each pass resolves one, and none leads back.
   for (size_t pass = 0; pass <= other_paths_.size(); ++pass) {
     if (variable_index_.contains(resolved)) return resolved;
     const auto found = std::find_if(
@@ -489,7 +489,7 @@ Network::Result Network::Run(const ApplyOptions& options, VariableScope& variabl
     if (!options.graph->status().ok()) return result;
     if (called.outputs.size() != use.types.size()) {
       options.graph->Fail(absl::InvalidArgumentError(
-          absl::StrCat("gave ", use.types.size(), " outputs when the network was made, now ",
+          absl::StrCat("returned ", use.types.size(), " outputs when the network was made, now ",
                        called.outputs.size(), "; a layer always has the same number")));
       return result;
     }

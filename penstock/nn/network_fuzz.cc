@@ -1,5 +1,5 @@
-// Any JSON: an error, or a network (an optimizer, a schedule, a loss, a metric) that is written and
-// read back as the same.
+// Reads arbitrary JSON: the result is an error, or a network (an optimizer, a schedule, a loss, a
+// metric) that is written and read back as the same.
 #include <cstdint>
 
 #include "nlohmann/json.hpp"

@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
                                                     const std::vector<std::vector<Symbol>>& made,
                                                     absl::string_view who) {
   std::vector<Symbol> symbols;
-  // Its own conversions let 0.5 and 2^32 pass as 0.
+  // nlohmann's own conversions turn 0.5 and 2^32 into 0.
   const auto number = [](const nlohmann::ordered_json& n) {
     return n.is_number_integer() ? n.get<int64_t>() : int64_t{-1};
   };
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
 }  // namespace
 
 nlohmann::ordered_json Network::ToJson() const {
-  // Nothing that FromJson would read.
+  // Not readable by FromJson.
   if (!status_.ok()) return {{"error", std::string(status_.message())}};
   internal::SharedLayerWriter shared;
   ToJson(&shared);
@@ -74,7 +74,7 @@ nlohmann::ordered_json Network::ToJson(internal::SharedLayerWriter* shared) cons
           {"dtype", std::string(base::DTypeName(use.type().dtype))}};
     } else {
       row["class_name"] = std::string(use.layer.class_name());
-      // A second use in this network has the first one's name, which is how it is recognized.
+      // A second use in this network has the first use's name, which is how it is recognized.
       const bool first = written.insert(use.layer.id()).second;
       row["config"] = internal::LayerConfig(use.layer, first ? shared : nullptr);
       row["inputs"] = FromsToJson(use.inputs);

@@ -97,7 +97,7 @@ void Average(Course& course, Value update, const OptimizerOptions& options) {
 }
 
 Value Choose(Value which, Value yes, Value no) { return ir::Select(which, yes, no); }
-// 2^100: a dynamic loss scale stays between it and its inverse.
+// 2^100: a dynamic loss scale stays between its inverse and it.
 constexpr double kGreatestLossScale = 1.267650600228229401496703205376e30;
 
 Values Choose(Value which, Values yes, const Values& no) {
@@ -183,7 +183,7 @@ OptimizerResult Optimizer::ApplyWithLossScaling(const OptimizerStep& in) const {
   const Value last =
       ir::SplatLike(counter, static_cast<double>(loss_scaling_->dynamic_growth_steps - 1));
   const Value grows = ir::Equal(counter, last);
-  // Within bounds, at which it stays usable: a scale of 0 or infinity would skip every later step.
+  // Clamped, so that it stays usable: a scale of 0 or infinity would skip every later step.
   const Value greatest = ir::SplatLike(scale, kGreatestLossScale),
               smallest = ir::SplatLike(scale, 1 / kGreatestLossScale);
   const Value grown = ir::Minimum(scale * 2.0, greatest),

@@ -131,7 +131,7 @@ Value Resize(CallContext& ctx, Value images, int64_t height, int64_t width,
   Value x = ir::Convert(images, DType::kF32);
   if (!x.valid()) return x;
   int64_t in_height = x.shape().dim(1), in_width = x.shape().dim(2);
-  // Tables of the height and of the width before times behind are made here.
+  // Tables of size before * after are built here for the height and for the width.
   constexpr int64_t kMost = 1 << 28;
   for (const auto& [in, out] : {std::pair(in_height, height), std::pair(in_width, width)}) {
     if (in <= kMost && out <= kMost && in * out <= kMost) continue;

@@ -1,5 +1,5 @@
-// One layer at several places: used directly and inside networks and layers that are layers of the
-// network. It has one set of variables, whatever the paths to it.
+// One layer at several places: used directly and inside nested networks and layers. It has one set
+// of variables, whatever the paths to it.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -22,8 +22,8 @@ std::vector<std::string> VariableNames(const Network& network) {
   return names;
 }
 
-// The outputs for x = [[1, 2], [3, 4]] at every input, all weights being `weight`; then the new
-// values of what layers assigned.
+// The outputs for x = [[1, 2], [3, 4]] at every input with all weights equal to `weight`, then the
+// new values of assigned variables.
 std::vector<std::vector<float>> Apply(const Network& network, double weight,
                                       bool training = false) {
   ir::Graph graph("apply");
@@ -87,7 +87,7 @@ TEST(Sharing, SummaryCountsASharedLayerInEachRowAndOnceInTheTotal) {
   }
 }
 
-TEST(Sharing, NetworksWithinNetworksFindTheLayerAtAnyDepth) {
+TEST(Sharing, NestedNetworksFindTheLayerAtAnyDepth) {
   const Symbol i = Input({.shape = {2}}), j = Input({.shape = {2}}), x = Input({.shape = {2}});
   const Layer m1 = Nested(Network({i}, {SumTo2("p")(i)}, "m1"));
   const Layer m2 = Nested(Network({j}, {Add({.name = "z"})({m1(j), m1(m1(j))})}, "m2"));
@@ -122,7 +122,7 @@ TEST(Sharing, ALayerInTimeDistributedIsTheSameOutside) {
   EXPECT_EQ(VariableNames(*again), VariableNames(network));
 }
 
-TEST(Sharing, LayersThatAreMerelyAlikeKeepTheirOwnVariables) {
+TEST(Sharing, EqualLayersKeepTheirOwnVariables) {
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {2}});
   const Layer inner = Nested(Network({i}, {SumTo2("shared")(i)}, "inner"));
   const Network network({x}, {Add()({inner(x), SumTo2("shared")(x)})});
@@ -131,7 +131,7 @@ TEST(Sharing, LayersThatAreMerelyAlikeKeepTheirOwnVariables) {
   EXPECT_EQ(Network::FromJson(network.ToJson())->variables().size(), 2u);
 }
 
-// The first call's new averages are what the second call starts from, also through another network.
+// The second call starts from the averages of the first, also through another network.
 TEST(Sharing, BatchNormalizationMovesItsAveragesAtEachUse) {
   const InAndOut model(BatchNormalization({.momentum = 0.5, .name = "n"}));
   ASSERT_THAT(VariableNames(model.network),
@@ -144,19 +144,19 @@ TEST(Sharing, BatchNormalizationMovesItsAveragesAtEachUse) {
   EXPECT_THAT(results[2], ElementsAre(1, 1));
 }
 
-TEST(Sharing, ALayerThatOnePathFreezesIsFrozenOnAll) {
+TEST(Sharing, ALayerFrozenOnOnePathIsFrozenOnAll) {
   for (const bool inside : {true, false}) {
     const InAndOut model(BatchNormalization({.momentum = 0.5, .name = "n"}));
     (inside ? model.inner : model.shared).SetTrainable(false);
     const Network frozen = model.network.Refreshed();
     EXPECT_EQ(frozen.CountParameters(/*trainable_only=*/true), 0);
-    // Normalized by the moving averages in both places, none of which moves.
+    // Both places normalize by the moving averages, which do not change.
     EXPECT_EQ(Apply(frozen, 1, /*training=*/true).size(), 1u);
   }
 }
 
-// As a GAN's discriminator: compiled for itself, then frozen for the whole.
-TEST(Sharing, FreezingForOneNetworkLeavesNetworksMadeBeforeAsTheyWere) {
+// Like a GAN's discriminator: compiled on its own, then frozen inside the combined model.
+TEST(Sharing, FreezingForOneNetworkDoesNotChangeNetworksMadeBefore) {
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {2}});
   const Network critic({i}, {BatchNormalization({.name = "n"})(SumTo2("d")(i))}, "critic");
   const Layer judge = Nested(critic);
@@ -184,8 +184,8 @@ TEST(Sharing, JsonKeepsALayerInTwoNetworksShared) {
   EXPECT_EQ(Apply(*again, 2), Apply(model.network, 2));
 }
 
-// Each network numbers the layers that have no name.
-TEST(Sharing, JsonKeepsTheNamesThatASharedLayerHasInEachNetwork) {
+// Each network numbers the unnamed layers.
+TEST(Sharing, JsonKeepsTheNamesOfASharedLayerInEachNetwork) {
   const Layer shared = Dense({.units = 2});
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {2}});
   const Layer inner = Nested(Network({i}, {shared(i)}, "inner"));
@@ -198,7 +198,7 @@ TEST(Sharing, JsonKeepsTheNamesThatASharedLayerHasInEachNetwork) {
   EXPECT_EQ(again->ToJson(), network.ToJson());
 }
 
-TEST(Sharing, JsonInWhichOneLayerIsTwoDifferentOnesIsRefused) {
+TEST(Sharing, RejectsJsonThatGivesOneNumberToDifferentLayers) {
   auto json = InAndOut().network.ToJson();
   for (auto& row : json["layers"]) {
     if (row["name"] == "shared") row["config"]["units"] = 3;
@@ -209,8 +209,8 @@ TEST(Sharing, JsonInWhichOneLayerIsTwoDifferentOnesIsRefused) {
   EXPECT_FALSE(Network::FromJson(json).ok());
 }
 
-// A file of the time when each path had variables of its own has no numbers in it.
-TEST(Sharing, JsonWithoutNumbersGivesLayersOfTheirOwn) {
+// Files from before layers were shared have no numbers.
+TEST(Sharing, JsonWithoutNumbersGivesSeparateLayers) {
   auto json = InAndOut().network.ToJson();
   const std::function<void(nlohmann::ordered_json&)> forget = [&](nlohmann::ordered_json& network) {
     for (auto& row : network["layers"]) {

@@ -57,7 +57,7 @@ std::string TotalLine(absl::string_view what, const WeightCount& count) {
                          SizeText(count.bytes));
 }
 
-// How many parameters the layer at `path` has, and the layers in it.
+// Number of parameters of the layer at `path`, including the layers in it.
 int64_t ParametersUnder(const Network& outermost, const std::string& path) {
   int64_t count = 0;
   for (const int i : outermost.VariablesUnder(path)) {

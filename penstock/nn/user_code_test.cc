@@ -1,4 +1,4 @@
-// What a function or a layer class of the user's does wrong is an error that names the layer.
+// Mistakes in user-defined functions and layer classes become errors that name the layer.
 #include <stdexcept>
 
 #include "gmock/gmock.h"
@@ -45,8 +45,8 @@ TEST(UserCode, ALambdaThatThrowsIsAnError) {
               AllOf(HasSubstr("mine"), HasSubstr("threw an exception")));
 }
 
-// A function goes on with the value of an operation that failed: the operation is the error.
-TEST(UserCode, AskingAFailedOperationForItsShapeShowsTheOperation) {
+// The function continues with the invalid value of a failed operation: the operation is reported.
+TEST(UserCode, AskingAFailedOperationForItsShapeReportsTheOperation) {
   EXPECT_THAT(ErrorOf([](CallContext&, const Values& x) -> Outputs {
                 const Value wrong = ir::Reshape(x[0], {3, 5});
                 return ir::ReduceSum(wrong, {wrong.shape().rank() - 1});
@@ -79,7 +79,7 @@ TEST(UserCode, AValueOfAnotherGraphIsAnError) {
               AllOf(HasSubstr("mine"), HasSubstr("another graph")));
 }
 
-TEST(UserCode, ALossThatIsNoScalarIsAnError) {
+TEST(UserCode, ALossThatIsNotAScalarIsAnError) {
   EXPECT_THAT(ErrorOf([](CallContext& ctx, const Values& x) -> Outputs {
                 ctx.AddLoss(x[0]);
                 return x[0];
@@ -87,7 +87,7 @@ TEST(UserCode, ALossThatIsNoScalarIsAnError) {
               AllOf(HasSubstr("mine"), HasSubstr("f32[2,4]")));
 }
 
-TEST(UserCode, AssigningWhatIsNotTheVariablesTypeIsAnError) {
+TEST(UserCode, AssigningAnotherTypeIsAnError) {
   EXPECT_THAT(ErrorOf([](CallContext& ctx, const Values& x) -> Outputs {
                 ctx.Variable("v", {4}, "zeros", {.trainable = false});
                 ctx.Assign("v", x[0]);
@@ -129,9 +129,9 @@ TEST(UserCode, ALayerWithAnotherNumberOfOutputsInTrainingIsAnError) {
               AllOf(HasSubstr("mine"), HasSubstr("1 outputs"), HasSubstr("now 2")));
 }
 
-TEST(UserCode, HandlesThatNothingMadeAreErrors) {
+TEST(UserCode, DefaultConstructedHandlesAreErrors) {
   EXPECT_THAT(std::string(Layer()(X()).type().status().message()), HasSubstr("never made"));
-  EXPECT_THAT(std::string(Symbol().type().status().message()), HasSubstr("no layer has made"));
+  EXPECT_THAT(std::string(Symbol().type().status().message()), HasSubstr("without a layer"));
   EXPECT_FALSE(Dense({.units = 1})(Symbol()).type().ok());
   EXPECT_FALSE(Network({X()}, {Layer()(X())}).status().ok());
   EXPECT_FALSE(TimeDistributed(Layer())(Input({.shape = {3, 4}})).type().ok());
