@@ -111,7 +111,7 @@ def match(work, reading, ours, peer_name, peer, bar):
 
 
 def first_step_matches(work, title, layers_of=None):
-    """With the check beside without it, beside Keras on JAX, and beside a network of a part of its layers."""
+    """With the check against without it, against Keras on JAX, and against a network with a part of its layers."""
     checked = first_step(work + "_checked")
     matches = [match(FIRST_STEP + title, FIT_SECONDS, checked, "without TerminateOnNan", first_step(work), 1 / 1.2),
                match(FIRST_STEP + title, FIT_SECONDS, checked, "Keras/JAX", keras_jax_first_step(work), 2.0)]

@@ -2,14 +2,13 @@
 //
 //   bench_train make FOLDER               ten shards of 1,000 images of CIFAR's size, PNG
 //   bench_train serve WORK [FOLDER]       for each line of stdin trains for about a second (at
-//   least
-//                                         two steps) and answers
+//                                         least two steps) and prints
 //                                         {"items_per_second": 3072.0, "idle_percent": 0.4,
 //                                         "peak_rss": 104857600}
-//   bench_train first_step WORK [FOLDER]  trains, and answers {"fit_seconds": 1.7} when one step is
-//                                         done: seconds since Fit was called
+//   bench_train first_step WORK [FOLDER]  trains, and prints {"fit_seconds": 1.7} after the first
+//                                         step: seconds since Fit was called
 //
-// WORK is one of the table below, with "_checked" behind it to train with TerminateOnNan, or
+// WORK is one of the table below, with the suffix "_checked" to train with TerminateOnNan, or
 // iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
 // flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
 // again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.

@@ -34,7 +34,7 @@ TEST(Array, ASliceOutlivesTheArrayItCameFrom) {
   EXPECT_THAT(row.values<float>(), ElementsAre(3, 4));
 }
 
-TEST(Array, RefusesASizeThatCannotBeCounted) {
+TEST(Array, RejectsASizeThatOverflows) {
   EXPECT_THROW(Array::Uninitialized(DType::kI64, {int64_t{1} << 61}), std::bad_alloc);
   EXPECT_THROW(Array::Uninitialized(DType::kU8, {int64_t{1} << 40, int64_t{1} << 40}),
                std::bad_alloc);

@@ -13,7 +13,7 @@ namespace exceptions_test {
 
 using ::testing::HasSubstr;
 
-TEST(CatchExceptions, GivesWhatTheFunctionReturns) {
+TEST(CatchExceptions, ReturnsTheResultOfTheFunction) {
   EXPECT_TRUE(CatchExceptions([] { return absl::OkStatus(); }).ok());
   EXPECT_EQ(*CatchExceptions([]() -> absl::StatusOr<int> { return 3; }), 3);
   EXPECT_EQ(CatchExceptions([] { return absl::NotFoundError("x"); }), absl::NotFoundError("x"));
@@ -26,12 +26,12 @@ TEST(CatchExceptions, NamesTypeAndMessageOfAnException) {
   EXPECT_FALSE(IsOutOfMemory(status));
 }
 
-TEST(CatchExceptions, NamesTheTypeOfAValueThatIsNoException) {
+TEST(CatchExceptions, NamesTheTypeOfAValueThatIsNotAnException) {
   const auto result = CatchExceptions([]() -> absl::StatusOr<bool> { throw 7; });
   EXPECT_EQ(result.status(), absl::InternalError("threw a value of type int"));
 }
 
-TEST(CatchExceptions, TellsExhaustedMemoryFromOtherFailures) {
+TEST(CatchExceptions, DistinguishesExhaustedMemory) {
   const absl::Status status = CatchExceptions([]() -> absl::Status { throw std::bad_alloc(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("out of memory"));

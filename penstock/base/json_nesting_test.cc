@@ -16,7 +16,7 @@ TEST(NestsDeeperThan, CountsOpenListsAndObjects) {
   EXPECT_TRUE(NestsDeeperThan(std::string(1000000, '['), 200));
 }
 
-TEST(NestsDeeperThan, LeavesOutBracketsInStrings) {
+TEST(NestsDeeperThan, IgnoresBracketsInStrings) {
   EXPECT_FALSE(NestsDeeperThan(R"(["[[[{{", "\"[[["])", 1));
   EXPECT_TRUE(NestsDeeperThan(R"(["\\", [1]])", 1));
 }

@@ -55,7 +55,7 @@ absl::Status ThreadPool::Start(int num_threads, const char* name, Priority prior
                        "); look at the limits on threads and memory (ulimit -u, ulimit -v, "
                        "pids.max of the cgroup)");
       if (threads_.empty()) return absl::ResourceExhaustedError(what);
-      std::fprintf(stderr, "%s; going on with %d\n", what.c_str(), i);
+      std::fprintf(stderr, "%s; continuing with %d\n", what.c_str(), i);
       return absl::OkStatus();
     }
     pthread_setname_np(threads_.back().native_handle(), std::string(name).substr(0, 15).c_str());
@@ -147,7 +147,7 @@ void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
   loop->Run();
   std::unique_lock lock(loop->mutex);
   loop->done.wait(lock, [&] { return loop->remaining == 0; });
-  // Taken out of the loop: a helper may be the last to let go of that, and the exception is ours.
+  // Moved out of the loop: a helper may be the last to release that, but this thread rethrows it.
   if (std::exception_ptr exception = std::exchange(loop->exception, nullptr)) {
     lock.unlock();
     std::rethrow_exception(std::move(exception));

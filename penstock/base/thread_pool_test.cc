@@ -16,7 +16,7 @@
 
 namespace penstock::base {
 
-// Starts a pool on a system that gives only so many threads.
+// Starts a pool on a system that allows only a few threads.
 class ThreadPoolPeer {
  public:
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, int most) {
@@ -38,7 +38,7 @@ class ThreadPoolPeer {
 
 namespace thread_pool_test {
 
-TEST(ThreadPool, HasFewerThreadsWhereTheSystemRefusesMore) {
+TEST(ThreadPool, HasFewerThreadsIfTheSystemRefusesMore) {
   const auto pool = ThreadPoolPeer::Make(8, 3);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ((*pool)->num_threads(), 3);
@@ -47,12 +47,12 @@ TEST(ThreadPool, HasFewerThreadsWhereTheSystemRefusesMore) {
   EXPECT_EQ(ran, 100);
 }
 
-TEST(ThreadPool, IsAnErrorWhereTheSystemGivesNoThread) {
+TEST(ThreadPool, IsAnErrorIfTheSystemRefusesEveryThread) {
   const auto pool = ThreadPoolPeer::Make(8, 0);
   EXPECT_EQ(pool.status().code(), absl::StatusCode::kResourceExhausted) << pool.status();
 }
 
-TEST(ParallelFor, GivesTheCallerTheFirstExceptionWhenAllCallsHaveEnded) {
+TEST(ParallelFor, RethrowsTheFirstExceptionAfterAllCallsHaveEnded) {
   ThreadPool pool(3);
   std::atomic<int> ran = 0;
   std::string what;

@@ -224,13 +224,13 @@ bool Session::CanCropColumns() const {
   return true;
 }
 
-// Where scans of a progressive JPEG are missing, libjpeg guesses coefficients from the blocks
-// around (block smoothing). Rows that are skipped and columns that are cropped are not around, so
-// the whole image has to be read then.
+// If scans of a progressive JPEG are missing, libjpeg estimates coefficients from neighboring
+// blocks (block smoothing). Skipped rows and cropped columns would be missing as neighbors, so the
+// whole image must be decoded.
 bool Session::IsSmoothed() const {
   if (!cinfo_.progressive_mode || cinfo_.coef_bits == nullptr) return false;
   for (int i = 0; i < cinfo_.num_components; ++i) {
-    const int* const missing_bits = cinfo_.coef_bits[i];  // -1: all of a coefficient
+    const int* const missing_bits = cinfo_.coef_bits[i];  // -1: the whole coefficient
     if (std::any_of(missing_bits, missing_bits + DCTSIZE2, [](int bits) { return bits != 0; })) {
       return true;
     }

@@ -302,10 +302,10 @@ Value EmitKernelGradient(Value input, Value cotangent, const Attributes& of_conv
   return EmitGradient(kKernelGradient, input, cotangent, of_convolution, kernel);
 }
 
-// Negative padding as a slice of the input in front: XLA:CPU's convolutions read outside the input
-// where the low side is negative (seen with jaxlib 0.8 and 0.10). Padding that is negative on the
-// high side alone, as in the kernel's gradient of most strided convolutions, stays as it is.
-// `input` and `c` are changed together; what does not fit is left for the convolution to report.
+// Turns negative padding into a slice of the input: XLA:CPU's convolutions read outside the input
+// if the low padding is negative (seen with jaxlib 0.8 and 0.10). Padding that is negative only on
+// the high side, as in the kernel gradient of most strided convolutions, stays as it is. Changes
+// `input` and `c` together; leaves an invalid combination for the convolution to report.
 void Crop(Value& input, Conv& c) {
   const int rank = input.rank();
   const bool negative =
@@ -317,7 +317,7 @@ void Crop(Value& input, Conv& c) {
     if (axis < 0 || axis >= rank || dilation < 1) return;
     const int64_t size = end[axis];
     const int64_t extent = Dilated(size, dilation) + c.low[i] + c.high[i];
-    // Whole elements are cut off; what is cut too much of the holes between them is padding again.
+    // Cuts whole elements; if that cuts too many holes between them, the rest is padded again.
     const auto cut = [&](int64_t& padding) {
       if (padding >= 0) return int64_t{0};
       const int64_t elements = (-padding + dilation - 1) / dilation;
@@ -327,7 +327,7 @@ void Crop(Value& input, Conv& c) {
     begin[axis] = cut(c.low[i]);
     end[axis] = size - cut(c.high[i]);
     if (begin[axis] < end[axis]) continue;
-    begin[axis] = end[axis] = 0;  // nothing is left but padding and holes
+    begin[axis] = end[axis] = 0;  // only padding and holes are left
     c.low[i] = std::max<int64_t>(0, extent);
     c.high[i] = 0;
   }

@@ -176,8 +176,8 @@ TEST(Convolution, ComputesItsDefinition) {
   checks.Run();
 }
 
-// XLA:CPU reads outside the input there.
-TEST(Convolution, IsNotPrintedWithNegativePaddingInFront) {
+// XLA:CPU would read outside the input.
+TEST(Convolution, IsNotPrintedWithNegativeLowPadding) {
   for (const Setting& s : Settings()) {
     Graph graph("convolution");
     const Value x = graph.Parameter({DType::kF32, s.input}, "x"),

@@ -18,8 +18,8 @@ std::string TensorType::ToString() const {
 
 namespace {
 
-// An exception, not a CHECK: functions of a user get invalid values when an operation fails, and
-// ask them for their shape. Rooms that call such functions make an error of it.
+// Throws instead of a CHECK: user-defined functions get invalid values when an operation fails, and
+// ask them for their shape. The rooms that call such functions turn it into an error.
 [[noreturn]] void ThrowEmptyValue() {
   throw std::logic_error(
       "an empty value, ir::Value(), was used; the operation that should have made it failed");
@@ -72,12 +72,12 @@ namespace {
 
 InferResult InferNothing(const Node&) { return std::vector<TensorType>(); }
 
-// What options from outside describe may have more elements than can be counted; every product of
-// extents behind this relies on there being none.
+// Options from outside may describe types whose number of elements overflows; every product of
+// extents after this check relies on this not being the case.
 absl::Status CheckSize(const TensorType& type) {
   if (base::CheckedBytes(type.dtype, type.shape).has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the result would be ", type.ToString(), ", which no memory holds"));
+      absl::StrCat("the result would be ", type.ToString(), ", which exceeds any memory"));
 }
 
 // Parameters are nodes, so that every value has one. They are never printed as lines.
@@ -95,7 +95,7 @@ Value Graph::Parameter(TensorType type, absl::string_view name) {
   Node node;
   if (const absl::Status status = CheckSize(type); !status.ok()) {
     Fail(base::WithContext(status, name));
-    // A handle has to be given. Nothing is computed from it: the graph has failed.
+    // A handle must be returned, but nothing is computed from it: the graph has failed.
     type.shape = Shape(std::vector<int64_t>(static_cast<size_t>(type.shape.rank()), 1));
   }
   node.op = &kParameter;

@@ -190,7 +190,7 @@ TEST(Graph, AttributesAreSortedAndReplaced) {
   EXPECT_FALSE(a.Has("d"));
 }
 
-// There is no graph that could have the error, so it is the graph's whose result this would be.
+// An operation without values has no graph for its error; its result's graph gets it.
 TEST(Graph, FunctionsOfNoValuesGiveNone) {
   Graph graph("nothing");
   EXPECT_FALSE(Concatenate({}, 0).valid());

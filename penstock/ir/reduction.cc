@@ -181,7 +181,7 @@ Value Reduce(Value x, ReduceKind kind, Axes axes, bool keep_dims, absl::string_v
   return Reshape(out, kept);
 }
 
-// ---- Whether all numbers are finite ----
+// ---- Tests whether all elements are finite ----
 
 InferResult InferAllFinite(const Node& node) {
   for (const Value& x : node.operands) {
@@ -191,11 +191,11 @@ InferResult InferAllFinite(const Node& node) {
   return std::vector<TensorType>{{DType::kBool, {}}};
 }
 
-// One flag for each operand, and one reduction of all flags. The barrier keeps the flags in a
-// vector: without it XLA replaces the reduction of concatenated scalars by a chain of operations on
-// scalars, and instruction fusion then copies the whole chain into each kernel that reads the
-// result. For a check of all gradients these are the updates of all variables, so that compile time
-// grows faster than the square of their number.
+// One flag per operand, and one reduction of all flags. The barrier keeps the flags in a vector:
+// without it XLA replaces the reduction of concatenated scalars by a chain of scalar operations,
+// and instruction fusion then copies the whole chain into each kernel that reads the result. For a
+// check of all gradients these are the updates of all variables, so that compile time grows faster
+// than the square of their number.
 Values DecomposeAllFinite(Graph&, const Node&, const Values& xs) {
   Values flags;
   for (const Value& x : xs) {

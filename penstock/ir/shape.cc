@@ -440,7 +440,7 @@ Value ExpandDims(Value x, int64_t axis) {
   if (x.rank() == base::kMaxRank) {
     x.graph()->Fail(
         absl::InvalidArgumentError(absl::StrCat("expand_dims: ", x.type().ToString(), " has ",
-                                                base::kMaxRank, " axes, which is the most")));
+                                                base::kMaxRank, " axes, which is the maximum")));
     return Value();
   }
   std::vector<int64_t> dims = ListOf(x.shape());

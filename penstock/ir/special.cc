@@ -213,8 +213,8 @@ Value MakeAsinh(Value x) {
   return Select(Below(x, 0), -y, y);
 }
 
-// NaN below 1. One root of both factors would not be: their product is positive below -1, where the
-// logarithm of what then cancels is infinite.
+// NaN below 1. A single root of the product would not be NaN: the product of both factors is
+// positive below -1, where cancellation makes the logarithm infinite.
 Value MakeAcosh(Value x) {
   const Value t = x - 1.0;
   return Select(Below(x, kHuge), Log1p(t + Sqrt(t) * Sqrt(x + 1.0)), Log(x) + kLog2);

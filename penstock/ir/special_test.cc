@@ -130,7 +130,7 @@ TEST(Special, KeepsItsWordAtTheEdges) {
   }
 }
 
-// Below its domain a function is NaN however large the number is.
+// A function is NaN everywhere below its domain, also for huge arguments.
 TEST(Special, AcoshBelowOneIsNaN) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     Checks checks;
@@ -142,8 +142,8 @@ TEST(Special, AcoshBelowOneIsNaN) {
   }
 }
 
-// All values of a 16-bit type, NaNs included, but for bf16's denormal numbers: XLA:CPU computes
-// these in f32, where they are denormal, too, and takes them for 0.
+// All values of a 16-bit type, including NaNs, except bf16's denormal numbers: XLA:CPU computes
+// these in f32, where they are denormal, too, and flushes them to 0.
 Array EveryNumber(DType dtype) {
   Array all = Array::Uninitialized(dtype, {1 << 16});
   for (uint32_t i = 0; i < 1 << 16; ++i) {
@@ -154,7 +154,7 @@ Array EveryNumber(DType dtype) {
   return all;
 }
 
-TEST(Special, IsRightAtEverySixteenBitNumber) {
+TEST(Special, IsAccurateAtEverySixteenBitNumber) {
   const std::pair<const char*, std::pair<Value (*)(Value), double (*)(double)>> more[] = {
       {"exp", {Exp, std::exp}},
       {"expm1", {Expm1, std::expm1}},
@@ -175,7 +175,7 @@ TEST(Special, IsRightAtEverySixteenBitNumber) {
     // Two roundings to 11 or 8 bits.
     const double tolerance = dtype == DType::kF16 ? 2e-3 : 1.6e-2;
     for (const Function& f : kFunctions) {
-      if (f.function == Tan) continue;  // of numbers whose period is below their spacing
+      if (f.function == Tan) continue;  // its period is below the spacing of large numbers
       checks.Expect(f.name, f.function(x), Map(all, f.formula), tolerance);
     }
     for (const auto& [name, f] : more) {

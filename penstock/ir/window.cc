@@ -170,8 +170,9 @@ const OpDef kReduceWindow = {
     },
     .print = PrintReduceWindow};
 
-// Negative padding as a slice in front: XLA ends the process at a window of one element with it
-// (seen with jaxlib 0.8 and 0.10). What does not fit is left for the operation to report.
+// Turns negative padding into a slice of the input: XLA aborts the process on a window of one
+// element with it (seen with jaxlib 0.8 and 0.10). Leaves an invalid combination for the operation
+// to report.
 void Crop(Value& x, Window& w) {
   const size_t rank = x.rank();
   const auto negative = [](const Ints& padding) {
@@ -188,7 +189,7 @@ void Crop(Value& x, Window& w) {
     w.low[i] = std::max<int64_t>(0, w.low[i]);
     w.high[i] = std::max<int64_t>(0, w.high[i]);
     if (begin[i] < end[i]) continue;
-    begin[i] = end[i] = 0;  // nothing is left but padding
+    begin[i] = end[i] = 0;  // only padding is left
     w.low[i] = std::max<int64_t>(0, extent);
     w.high[i] = 0;
   }

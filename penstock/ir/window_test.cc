@@ -49,7 +49,7 @@ std::vector<Setting> Settings() {
        {.size = {1, 2, 2, 1},
         .strides = {1, 2, 1, 1},
         .padding = {{0, 0}, {-1, 0}, {-1, -1}, {0, 0}}}},
-      {"negative padding of windows of one element",  // XLA ends the process at it
+      {"negative padding of windows of one element",  // XLA aborts the process on it
        {1, 6, 5, 1},
        {.padding = {{0, 0}, {-1, 0}, {-2, -1}, {0, 0}}}},
       {"the whole image", {2, 3, 3, 2}, {.size = {1, 3, 3, 1}}},

@@ -218,9 +218,9 @@ TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
   std::filesystem::remove_all(folder);
 }
 
-// A bias of its own for each epoch: the scores are pushed to where the AUC is 1, then 0.
-// Minimized, the second epoch would be kept.
-TEST(ModelCheckpoint, KeepsTheBestOfAMetricThatRisesWithoutAnAccuracyInItsName) {
+// A separate bias for each epoch moves the scores so that the AUC is 1, then 0. If it were
+// minimized, the second epoch would be kept.
+TEST(ModelCheckpoint, KeepsTheBestOfAMaximizedMetricWhateverItsName) {
   Model model = Sequential({Input({.shape = {1}}), Dense({.units = 1,
                                                           .activation = "sigmoid",
                                                           .use_bias = false,
@@ -254,7 +254,7 @@ TEST(ModelCheckpoint, KeepsTheBestOfAMetricThatRisesWithoutAnAccuracyInItsName) 
                                              .save_best_only = true})},
        .validation_data = {x, y}});
   ASSERT_TRUE(history.ok()) << history.status();
-  ASSERT_EQ(history->epochs.size(), 3u) << "patience runs from the first epoch";
+  ASSERT_EQ(history->epochs.size(), 3u) << "patience counts from the first epoch";
   EXPECT_EQ(*history->epochs[0].Get("val_auc"), 1);
   EXPECT_LT(*history->epochs[1].Get("val_auc"), 0.5);
   EXPECT_EQ(model.GetWeights()->Find("w/kernel")->data<float>()[0], 1);
@@ -263,7 +263,7 @@ TEST(ModelCheckpoint, KeepsTheBestOfAMetricThatRisesWithoutAnAccuracyInItsName) 
   std::filesystem::remove_all(folder);
 }
 
-TEST(ModelCheckpoint, WhatCannotWorkIsAnErrorBeforeTheFirstStep) {
+TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0);
@@ -296,7 +296,7 @@ TEST(ModelCheckpoint, WhatCannotWorkIsAnErrorBeforeTheFirstStep) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST(Fit, NumbersThatMakeNoSenseAreNamed) {
+TEST(Fit, NamesInvalidNumbers) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0);
@@ -330,8 +330,8 @@ TEST(Fit, NumbersThatMakeNoSenseAreNamed) {
   EXPECT_THAT(Message(Still().Compile(compile)), HasSubstr("weight of a loss"));
 }
 
-// A name alone is in the file, even where it is that of a built-in loss.
-TEST(Save, CustomLossesAndMetricsComeBackWhenTheyAreGiven) {
+// The file contains only a name, which may be that of a built-in loss.
+TEST(Save, RestoresCustomLossesAndMetricsThatAreGivenToLoad) {
   const auto twice = [](ir::Value y, ir::Value p) { return 2.0 * ir::Square(y - p); };
   const nn::Loss loss = nn::CustomLoss("mse", twice);
   const nn::Metric metric = nn::CustomMean("twice", twice, nn::MetricDirection::kDown);

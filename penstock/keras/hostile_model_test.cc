@@ -1,5 +1,5 @@
-// Files of models that nobody saved: every one is an error that says what is wrong, before memory
-// is taken for what it describes.
+// Crafted model files: each one is an error that says what is wrong, before memory is allocated for
+// what it describes.
 #include <cstdio>
 #include <functional>
 
@@ -35,14 +35,14 @@ class HostileModel : public ::testing::Test {
   }
   void TearDown() override { std::remove(file_.c_str()); }
 
-  // What Load says of the good file with this description.
+  // The error of loading the good file with this description.
   std::string LoadError(const std::string& description) {
     save::Weights weights = weights_;
     weights.metadata["penstock_model"] = description;
     EXPECT_TRUE(save::WriteWeights(*io::FileSystem::Default(), file_, weights).ok());
     return std::string(Model::Load(file_, {.client = client_}).status().message());
   }
-  // With other layers behind an input of this shape.
+  // The same with other layers after an input of this shape.
   std::string ErrorOfLayer(const std::string& class_name, const Json& config,
                            const Json& shape = {8}, const Json& inputs = {0}) {
     Json json = good_;
@@ -55,7 +55,7 @@ class HostileModel : public ::testing::Test {
     json["network"]["outputs"] = {1};
     return LoadError(json.dump());
   }
-  // `before` and `after` so many times around `middle`.
+  // Repeats `before` and `after` around `middle`.
   static std::string Nested(const std::string& before, const std::string& middle,
                             const std::string& after, int times) {
     std::string text;
@@ -72,15 +72,15 @@ class HostileModel : public ::testing::Test {
   Json good_;
 };
 
-TEST_F(HostileModel, TheFileItIsMadeFromIsGood) { EXPECT_EQ(LoadError(good_.dump()), ""); }
+TEST_F(HostileModel, TheBaselineFileLoads) { EXPECT_EQ(LoadError(good_.dump()), ""); }
 
-TEST_F(HostileModel, SizesThatCannotBeCountedAreRefused) {
+TEST_F(HostileModel, RejectsSizesThatOverflow) {
   EXPECT_THAT(ErrorOfLayer("Dense", {{"units", kHuge}}),
               HasSubstr("option 'units': 4611686018427387904 is too large"));
-  // Not from a file, and each size alone may be.
+  // Each size alone is valid; this model does not come from a file.
   Model wide = Sequential({Input({.shape = {8}}), Dense({.units = kHuge, .name = "wide"})});
   EXPECT_THAT(std::string(wide.Compile({.loss = "mse", .client = client_}).message()),
-              HasSubstr("which no memory holds"));
+              HasSubstr("which exceeds any memory"));
   EXPECT_NE(ErrorOfLayer("Reshape", {{"target_shape", {kHuge, kHuge}}}), "");
   EXPECT_NE(ErrorOfLayer("Reshape", {{"target_shape", {-1, 0}}}), "");
   EXPECT_NE(ErrorOfLayer("Dense", {{"units", 2}}, {kHuge, kHuge, 4}), "");
@@ -95,15 +95,15 @@ TEST_F(HostileModel, SizesThatCannotBeCountedAreRefused) {
   EXPECT_NE(ErrorOfLayer("Conv1D", {{"filters", 2}, {"kernel_size", kHuge}}, {8, 3}), "");
 }
 
-// Gigabytes are described, a few bytes are there.
-TEST_F(HostileModel, ShapesAreComparedWithTheTensorsBeforeValuesAreDrawn) {
+// The file describes gigabytes and contains a few bytes.
+TEST_F(HostileModel, ComparesShapesWithTheTensorsBeforeInitializing) {
   EXPECT_THAT(
       ErrorOfLayer("Dense", {{"units", 1 << 30}}),
       HasSubstr("want a variable 'l/kernel', f32[8,1073741824]; the file has float32[8,2]"));
   EXPECT_THAT(ErrorOfLayer("BatchNormalization", Json::object()), HasSubstr("'l/gamma'"));
 }
 
-TEST_F(HostileModel, ReferencesThatAreNoLayersAreRefused) {
+TEST_F(HostileModel, RejectsReferencesThatAreNotLayers) {
   for (const Json& inputs :
        {Json(int64_t{1} << 32), Json(0.5), Json(-1), Json(1), Json("0"), Json(nullptr),
         Json::array({0, int64_t{1} << 32}), Json::array({0}), Json::array({0, 0.5})}) {
@@ -113,7 +113,7 @@ TEST_F(HostileModel, ReferencesThatAreNoLayersAreRefused) {
   EXPECT_NE(ErrorOfLayer("Dense", {{"units", 2}}, {8}, Json::array()), "");
 }
 
-TEST_F(HostileModel, NestingWithoutEndIsRefused) {
+TEST_F(HostileModel, RejectsDeepNesting) {
   const auto replaced = [&](const char* key, const std::string& value) {
     Json json = good_;
     json[key] = "PLACE";
@@ -144,7 +144,7 @@ TEST_F(HostileModel, NestingWithoutEndIsRefused) {
   }
 }
 
-TEST_F(HostileModel, WhatIsNoDescriptionIsAnError) {
+TEST_F(HostileModel, RejectsOtherJson) {
   for (const char* text :
        {"", "{", "[]", "null", "1", "\"x\"", "{\"version\":\"1\"}", "{\"version\":4294967297}"}) {
     EXPECT_NE(LoadError(text), "") << text;

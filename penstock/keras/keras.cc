@@ -129,8 +129,8 @@ Json MetricsToJson(const std::vector<nn::Metric>& metrics) {
   return json;
 }
 
-// A function of the program that saved the model, by its name, of those that this program gives;
-// nothing where the description is of something built in.
+// Looks up a custom function that the saved model names among those given to Load; no value if the
+// description is of a built-in.
 template <typename T>
 absl::StatusOr<std::optional<T>> CustomByName(const Json& description, const std::vector<T>& given,
                                               absl::string_view what) {
@@ -141,8 +141,7 @@ absl::StatusOr<std::optional<T>> CustomByName(const Json& description, const std
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the ", what, " '", name, "' is a function of the program that saved the model;",
-                   " load it with a program that gives it, in LoadOptions.custom_", what,
-                   what == "loss" ? "es" : "s"));
+                   " pass it to Load, in LoadOptions.custom_", what, what == "loss" ? "es" : "s"));
 }
 
 absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json,
@@ -468,7 +467,7 @@ absl::Status Model::LoadWeights(absl::string_view uri) {
 
 namespace {
 
-// Before values are drawn for variables that the file describes: that it holds them, and as large.
+// Checks, before variables are initialized, that the file contains them with the described shapes.
 absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights) {
   for (const nn::VariableSpec& variable : network.variables()) {
     const Array* array = weights.Find(variable.name);
@@ -497,7 +496,7 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
   try {
     if (const Json& version = description.at("version"); version != kFormatVersion) {
       return absl::InvalidArgumentError(absl::StrCat(uri, " is of version ", version.dump(),
-                                                     " of the format; this program knows ",
+                                                     " of the format; this program reads ",
                                                      kFormatVersion));
     }
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),

@@ -123,21 +123,21 @@ class ModelCheckpointCallback : public Callback {
     return train::Monitored::Resolve(run, kWho, options_.monitor, options_.mode);
   }
 
-  // A name that is never measured, or not in every epoch that is saved; a format that is unknown;
-  // and whether files can be written.
+  // Checks for a name that is never measured, or not in every saved epoch; an unknown format; and
+  // whether files can be written.
   absl::Status CheckPath(const train::Run& run) const {
     const auto measured = [&](absl::string_view name) -> absl::StatusOr<double> {
       PENSTOCK_ASSIGN_OR_RETURN(const train::MonitorInfo measure, run.FindMonitor(name));
       const bool of_best = options_.save_best_only && absl::StartsWith(options_.monitor, "val_");
       if (options_.save_freq % measure.every_epochs == 0 || of_best) return 0.0;
       return absl::InvalidArgumentError(absl::StrCat(
-          "the file's name has {", name, "}, which is measured every ", measure.every_epochs,
-          " epochs (validation_freq), and a file is saved every ", options_.save_freq,
+          "the file's name contains {", name, "}, which is measured every ", measure.every_epochs,
+          " epochs (validation_freq), but a file is saved every ", options_.save_freq,
           "; set save_freq to a multiple of it"));
     };
     const std::string& path = options_.filepath;
     PENSTOCK_ASSIGN_OR_RETURN(const std::string filled, Filled(path, 0, measured));
-    // Folders that are named after an epoch are made when it ends.
+    // Folders named after an epoch are created when it ends.
     const size_t field = path.find('{');
     const bool in_name = field == std::string::npos || path.find('/', field) == std::string::npos;
     const std::string trial =
@@ -146,7 +146,7 @@ class ModelCheckpointCallback : public Callback {
     return save::CheckWeightsDestination(*io::FileSystem::Default(), trial);
   }
 
-  // The path with its fields filled in.
+  // The path with its fields substituted.
   static absl::StatusOr<std::string> Filled(const std::string& filepath, int epoch,
                                             ValueOf value_of) {
     std::string path;
@@ -176,7 +176,7 @@ class ModelCheckpointCallback : public Callback {
   const Model& model_;
   ModelCheckpointOptions options_;
   train::Monitored monitored_;
-  std::optional<double> best_;  // none: the first epoch is the best
+  std::optional<double> best_;  // no value: the first epoch is the best
 };
 
 }  // namespace

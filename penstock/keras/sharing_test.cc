@@ -1,4 +1,4 @@
-// Models that share layers, as their users train, save and load them.
+// Models that share layers: training, saving and loading.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -55,7 +55,7 @@ CompileOptions Compiling(int replicas = 1) {
           .replicas = replicas};
 }
 
-TEST(SharedLayers, TrainAsOneSavedAndLoadedAsOne) {
+TEST(SharedLayers, TrainAsOneAndAreSavedAndLoadedAsOne) {
   Model model = InAndOut();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   const Array x = Numbers({32, 4}, 1), y = Numbers({32, 4}, 2);
@@ -73,7 +73,7 @@ TEST(SharedLayers, TrainAsOneSavedAndLoadedAsOne) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(Names(*loaded->GetWeights()), Names(weights));
   EXPECT_EQ(Floats(*loaded->Predict(x)), Floats(*model.Predict(x)));
-  // It goes on as one layer.
+  // Training continues with one layer.
   ASSERT_TRUE(loaded->Fit(x, y, {.batch_size = 8, .verbose = 0}).ok());
   EXPECT_EQ(loaded->GetWeights()->size(), 6u);
   auto clone = model.Clone();
@@ -81,7 +81,7 @@ TEST(SharedLayers, TrainAsOneSavedAndLoadedAsOne) {
   EXPECT_EQ(clone->network().variables().size(), 6u);
 }
 
-TEST(SharedLayers, TrainAlikeOnOneReplicaAndOnFour) {
+TEST(SharedLayers, TrainTheSameOnOneReplicaAndOnFour) {
   const Array x = Numbers({24, 4}, 1), y = Numbers({24, 4}, 2);
   const auto trained = [&](int replicas) {
     const auto shared = Dense({.units = 4, .activation = "tanh", .name = "shared"});
@@ -101,8 +101,8 @@ TEST(SharedLayers, TrainAlikeOnOneReplicaAndOnFour) {
   }
 }
 
-// Weights of the time when each path to a layer had its own.
-TEST(SharedLayers, WeightsUnderTheNamesOfOtherPathsFit) {
+// Weights saved when each path to a layer had its own.
+TEST(SharedLayers, LoadWeightsUnderTheNamesOfOtherPaths) {
   Model model = InAndOut();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   const NamedArrays weights = *model.GetWeights();
@@ -122,8 +122,8 @@ TEST(SharedLayers, WeightsUnderTheNamesOfOtherPathsFit) {
                     HasSubstr("'shared/kernel'")));
 }
 
-// A generator and a critic: the critic is trained alone and, frozen, behind the generator.
-TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorAndNotItself) {
+// A generator and a critic: the critic is trained alone and, frozen, after the generator.
+TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorButNotItself) {
   const auto sample = Input({.shape = {4}, .name = "sample"});
   auto judged = Dense({.units = 6, .use_bias = false, .name = "d"})(sample);
   judged = BatchNormalization({.momentum = 0.5, .name = "n"})(judged);
@@ -157,8 +157,8 @@ TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorAndNotItself) {
   }
 }
 
-// Padded tokens: rows of attention in which all is masked.
-TEST(HalfPrecision, AttentionOverPaddedTokensIsTrained) {
+// Padded tokens give fully masked rows of attention.
+TEST(HalfPrecision, TrainsAttentionOverPaddedTokens) {
   constexpr int64_t kRows = 64, kSteps = 8;
   base::Random random(7);
   Array tokens = Array::Zeros(DType::kI32, {kRows, kSteps});

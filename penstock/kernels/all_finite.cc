@@ -20,7 +20,7 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// A number is NaN or infinite where all bits of its exponent are set, in every IEEE format.
+// A number is NaN or infinite if all bits of its exponent are set, in every IEEE format.
 template <typename Word>
 struct WordsArgs {
   const Word* words;
@@ -84,7 +84,7 @@ struct Part {
   }
 };
 
-// Fewer elements are tested faster than a thread is woken.
+// Fewer elements are tested faster than a thread wakes up.
 constexpr int64_t kLeastToTest = 1 << 17;
 
 absl::Status TestParts(ffi::ThreadPool& pool, const std::vector<Part>& parts, bool& finite) {
@@ -93,7 +93,7 @@ absl::Status TestParts(ffi::ThreadPool& pool, const std::vector<Part>& parts, bo
   const int64_t pieces = std::min(MaxPieces(pool), std::max<int64_t>(1, total / kLeastToTest));
   std::vector<uint8_t> fine(static_cast<size_t>(pieces), 1);
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t index) {
-    const Rows share = RowsOf(total, pieces, index);  // of all elements, part after part
+    const Rows share = RowsOf(total, pieces, index);  // of all elements in order
     int64_t before = 0;
     for (const Part& part : parts) {
       const int64_t first = std::max<int64_t>(share.begin - before, 0),

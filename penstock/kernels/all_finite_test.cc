@@ -21,7 +21,7 @@ using base::Shape;
 using ir::Value;
 using ir::Values;
 
-// Runs `graph`, whose one result is a bool, with kernels and without; both must agree.
+// Runs `graph`, whose only result is a bool, with and without kernels; both must agree.
 bool Answer(const ir::Graph& graph, const std::vector<Array>& arguments, bool call) {
   std::vector<bool> answers;
   for (const auto& program : {TestLowering().Print(graph), ir::PrintStableHlo(graph)}) {
@@ -36,8 +36,8 @@ bool Answer(const ir::Graph& graph, const std::vector<Array>& arguments, bool ca
   return answers[0];
 }
 
-// The largest finite number is not infinite, and each place of each tensor is looked at: the first,
-// the last, those that do not fill a vector.
+// The maximum finite number is not infinite, and every position of each tensor is tested: the
+// first, the last, those that do not fill a vector.
 TEST(AllFinite, FindsOneNumberAnywhere) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     const std::vector<Shape> shapes{{70001}, {3, 5}, {}, {0, 4}, {40000}};
@@ -70,8 +70,8 @@ TEST(AllFinite, FindsOneNumberAnywhere) {
   }
 }
 
-// Parts of one vector, as a collective leaves them, are looked at where they are; what is between
-// them is not. A conversion to a wider type costs no pass over memory either.
+// Slices of one vector, as a collective produces them, are tested in place; the gaps between them
+// are not. A conversion to a wider type costs no pass over memory either.
 TEST(AllFinite, ReadsSlicesAndConversionsInPlace) {
   constexpr int64_t kSize = 100000;
   const auto check = [&](int64_t bad) {
@@ -96,7 +96,7 @@ TEST(AllFinite, ReadsSlicesAndConversionsInPlace) {
   }
 }
 
-// A step of a small network is faster without a call.
+// For the step of a small network a call would be slower.
 TEST(AllFinite, LeavesSmallTensorsToXla) {
   ir::Graph graph("check");
   graph.SetResults({ir::AllFinite({graph.Parameter({DType::kF32, {10, 10}}, "x")})});

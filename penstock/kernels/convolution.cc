@@ -344,7 +344,7 @@ PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient);
 XLA_FFI_DEFINE_HANDLER(kBiasedHandler, BiasedConvolution,
                        WithAttributes(Operands().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()));
 
-// Whether a column of the kernel meets nothing but padding.
+// Whether a column of the kernel meets only padding.
 bool HasColumnOfPadding(const ConvolutionShape& s) {
   for (int64_t column = 0; column < s.kernel[1]; ++column) {
     const int64_t first = column * s.dilation[1] - s.low[1];  // where it begins in the input
@@ -354,10 +354,10 @@ bool HasColumnOfPadding(const ConvolutionShape& s) {
   return false;
 }
 
-// Whether this is one of the bf16 gradients that oneDNN 2.6 gets wrong, without an error: numbers
-// of memory that nothing has written, or other sums. Found by some 80,000 random shapes beside
-// plain loops, for each direction in f32 and bf16: every wrong result was within these regions,
-// which hold correct results, too.
+// Whether this is one of the bf16 gradients that oneDNN 2.6 computes wrong without an error: from
+// uninitialized memory, or as other sums. Found with some 80,000 random shapes compared with plain
+// loops, for each direction in f32 and bf16: every wrong result is in one of these cases, which
+// also contain correct results.
 bool IsMiscomputed(const ConvolutionShape& s, absl::string_view implementation) {
   if (s.dtype != base::DType::kBF16) return false;
   switch (s.direction) {
@@ -366,7 +366,7 @@ bool IsMiscomputed(const ConvolutionShape& s, absl::string_view implementation) 
     case Direction::kInputGradient:
       return absl::StartsWith(implementation, "jit_bf16_1x1") && s.filters % 2 != 0;
     case Direction::kKernelGradient:
-      // Of any width of processor: those with AMX share this code.
+      // For every vector width: processors with AMX share this code.
       return absl::StrContains(implementation, "bf16") &&
              !absl::StartsWith(implementation, "jit_dw") &&
              !absl::StartsWith(implementation, "jit_bf16_1x1") &&

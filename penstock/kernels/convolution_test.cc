@@ -155,8 +155,8 @@ TEST(ConvolutionKernels, ManyReplicasCallAtOnce) {
   }
 }
 
-// bf16 gradients that oneDNN gets wrong, some of them with numbers of unwritten memory. Each is
-// beside a neighbor that it gets right.
+// bf16 gradients that oneDNN computes wrong, some of them from uninitialized memory. Each comes
+// with a similar shape that it computes right.
 TEST(ConvolutionKernels, LeaveToXlaWhatOneDnnMiscomputes) {
   struct Wrong {
     Setting setting;
@@ -172,7 +172,7 @@ TEST(ConvolutionKernels, LeaveToXlaWhatOneDnnMiscomputes) {
       {{"vertical dilation of sixteens", {2, 11, 65, 32}, {3, 3, 32, 39}, dilated}, 3},
       {{"horizontal dilation", {2, 11, 65, 39}, {3, 3, 39, 32}, across}, 3},
       {{"dilated, depthwise", {2, 11, 65, 40}, {3, 3, 1, 40}, depthwise}, 2},
-      {{"a column that sees only padding",
+      {{"a column that meets only padding",
         {3, 9, 1, 20},
         {1, 3, 20, 32},
         {.strides = {1, 3}, .padding = {{0, 0}, {1, 1}}}},

@@ -1,4 +1,4 @@
-// Random operations with kernels, beside XLA in f64. A failing case alone:
+// Random operations with kernels, compared with XLA in f64. To run one case:
 //   PENSTOCK_RANDOM_SEED=17 build/release/penstock/kernels/kernels_tests --file kernels_random_test
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -16,7 +16,7 @@ TEST(RandomKernels, AgreeWithXla) {
   for (base::RandomCases cases(24); cases.Next() && !HasFailure();) {
     base::Random random(cases.seed());
     EXPECT_EQ(CompareWithXla(DrawRandomKernel(random)), "")
-        << cases.Describe() << "; to repeat it:\n  PENSTOCK_RANDOM_SEED=" << cases.seed()
+        << cases.Describe() << "; to reproduce it:\n  PENSTOCK_RANDOM_SEED=" << cases.seed()
         << " build/release/penstock/kernels/kernels_tests --file kernels_random_test";
   }
 }

@@ -110,8 +110,8 @@ TEST(Lowering, LeavesWhatItCannotDo) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-// Room ir crops in front of these.
-TEST(Lowering, TakesWhatIsCroppedByNegativePadding) {
+// Room ir has already turned the padding into a slice.
+TEST(Lowering, AcceptsWhatIsCroppedByNegativePadding) {
   ir::Graph graph("cropped");
   const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
   graph.SetResults({ir::Convolution(image, ir::Splat(graph, {DType::kF32, {1, 1, 2, 2}}, 0.5),

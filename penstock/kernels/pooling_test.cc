@@ -110,8 +110,8 @@ TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-// Room ir crops in front of it.
-TEST(PoolingKernels, NegativePaddingIsACropInFront) {
+// Room ir has already turned the padding into a slice.
+TEST(PoolingKernels, NegativePaddingIsASliceOfTheInput) {
   ir::Graph graph("cropped");
   const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");
   graph.SetResults(

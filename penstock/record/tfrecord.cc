@@ -46,8 +46,9 @@ Compression Detect(absl::string_view start) {
   return zlib ? Compression::kZlib : Compression::kNone;
 }
 
-// Fills `out` from `offset` on, as far as the file reached when it was opened. Where fewer bytes
-// come the file was cut since, perhaps between two records: its end must not pass for the end.
+// Fills `out` from `offset` on, up to the file's size when it was opened. If fewer bytes arrive,
+// the file was cut since, perhaps between two records: its end must not be taken for the end of the
+// data.
 absl::StatusOr<int64_t> ReadUpToSize(io::RandomAccessFile& file, int64_t offset,
                                      absl::Span<char> out) {
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file.Read(offset, out));
@@ -55,7 +56,7 @@ absl::StatusOr<int64_t> ReadUpToSize(io::RandomAccessFile& file, int64_t offset,
   return io::BecameShorterError(file.uri(), file.size(), offset + n);
 }
 
-// A file from an offset on. Its errors, and only these, go to `failed` as well.
+// A file from an offset on. Also stores its errors, and only these, in `failed`.
 class FileStream : public io::InputStream {
  public:
   FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset, absl::Status* failed)
@@ -77,7 +78,7 @@ class FileStream : public io::InputStream {
   absl::Status* const failed_;
 };
 
-// A stream whose errors go to `failed` as well.
+// A stream that also stores its errors in `failed`.
 class WatchedStream : public io::InputStream {
  public:
   WatchedStream(std::unique_ptr<io::InputStream> stream, absl::Status* failed)
@@ -418,8 +419,8 @@ absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
   }
 }
 
-// Returns the damage at offset_, or passes over it. A file that could not be read is never passed
-// over, whatever code its error has: the records that it still holds may all be good.
+// Returns the corruption at offset_, or skips it. A file that cannot be read is never skipped,
+// whatever the code of its error: the records that it still holds may all be intact.
 absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
   absl::Status damage = DescribeDamage(frame);
   const bool unread = frame.kind == Frame::kCut && !file_status_.ok();

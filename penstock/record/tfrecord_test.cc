@@ -295,8 +295,8 @@ TEST_F(TfRecord, AnOffsetBeyondTheFileIsAnError) {
   EXPECT_TRUE(absl::IsOutOfRange(TfRecordReader::Open(*fs_, kUri, {.begin = 20}).status()));
 }
 
-// Options and positions come from users and from checkpoints: they may not stop the program.
-TEST_F(TfRecord, RejectsOptionsAndPositionsThatMakeNoSense) {
+// Options and positions come from users and from checkpoints: they must not end the process.
+TEST_F(TfRecord, RejectsInvalidOptionsAndPositions) {
   Written({"abc"});
   for (const TfRecordReaderOptions& options : std::vector<TfRecordReaderOptions>{
            {.begin = -1},
@@ -312,7 +312,7 @@ TEST_F(TfRecord, RejectsOptionsAndPositionsThatMakeNoSense) {
   EXPECT_TRUE(absl::IsInvalidArgument(Open()->Seek(0, -1)));
 }
 
-TEST_F(TfRecord, OriginsNameNoSecrets) {
+TEST_F(TfRecord, OriginsContainNoSecrets) {
   EXPECT_EQ(RecordOrigin("s3://KEY:hush@b/x?region=eu", 19, 1, false), "s3://b/x:19:1");
 }
 
@@ -568,8 +568,8 @@ TEST_F(TfRecord, ReadsWhatTensorFlowWrote) {
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
 }
 
-// A file of which no more than `bytes` can be read: then comes `end`, or, where that is OK,
-// nothing, as when the file became shorter.
+// A file of which only `bytes` can be read: then Read returns `end`, or, if that is OK, no bytes,
+// as if the file became shorter.
 class CutFile : public io::RandomAccessFile {
  public:
   CutFile(std::shared_ptr<io::RandomAccessFile> file, int64_t bytes, absl::Status end)
@@ -607,7 +607,7 @@ class CutStream : public io::InputStream {
   const absl::Status end_;
 };
 
-// Storage that fails hides records that may all be good, whatever code it fails with: skip_damaged
+// Failing storage hides records that may all be intact, whatever code it fails with: skip_damaged
 // must not end the file there.
 TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
   const std::vector<std::string> records = SomeRecords(100, 500);
@@ -640,7 +640,7 @@ TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
   }
 }
 
-TEST_F(TfRecord, SaysThatAFileBecameShorterAlsoBetweenTwoRecords) {
+TEST_F(TfRecord, ReportsAFileThatBecameShorterAlsoBetweenTwoRecords) {
   const std::vector<std::string> records(64, std::string(1008, 'x'));  // frames of 1024 bytes
   for (Compression compression : {Compression::kNone, Compression::kGzip}) {
     const std::string bytes = Written(records, {.compression = compression});

@@ -21,7 +21,7 @@ from keras import layers
 import rounds
 
 BATCH = {'resnet20': 128, 'iris': 16, 'resnet50_64': 32, 'resnet101_64': 32, 'resnet152_64': 32, 'decoder24': 8}
-TOKENS, VOCABULARY, WIDTH, HEADS = 64, 256, 128, 4  # of the decoder
+TOKENS, VOCABULARY, WIDTH, HEADS = 64, 256, 128, 4  # decoder
 
 
 def normed(x, filters, kernel, stride=1, relu=False):
@@ -31,13 +31,13 @@ def normed(x, filters, kernel, stride=1, relu=False):
 
 
 def tensorflow():
-    """Imported only where it is used: with JAX the program starts without it."""
+    """Imported only where it is needed: with JAX the program runs without it."""
     import tensorflow
     return tensorflow
 
 
 def resnet(depth):
-    """keras.applications' on one batch of 64x64 images."""
+    """A network of keras.applications on one batch of 64x64 images."""
     net = getattr(keras.applications, f'ResNet{depth}')(weights=None, input_shape=(64, 64, 3), classifier_activation=None)
     batch = BATCH[f'resnet{depth}_64']
     return net, keras.optimizers.SGD(0.01, momentum=0.9), \
@@ -45,7 +45,7 @@ def resnet(depth):
 
 
 def decoder(depth):
-    """GPT-2's blocks, as penstock::models::Gpt has them."""
+    """GPT-2's blocks, as in penstock::models::Gpt."""
     tokens = keras.Input((TOKENS,), dtype='int32')
     table = layers.ReversibleEmbedding(VOCABULARY, WIDTH)
     positions = layers.Embedding(TOKENS, WIDTH)(keras.ops.zeros_like(tokens) + keras.ops.arange(TOKENS, dtype='int32'))

@@ -23,10 +23,10 @@ using ir::Value;
 using ir::Values;
 using Ints = std::vector<int64_t>;
 
-// What the numbers of an argument are like.
+// Distribution of an argument's values.
 enum class Numbers { kNormal, kOffset, kLarge, kTiny, kTies };
 
-// Draws what a case consists of.
+// Draws the parameters of a case.
 class Draw {
  public:
   explicit Draw(base::Random& random) : random_(random) {
@@ -43,7 +43,7 @@ class Draw {
   }
 
   DType dtype() const { return narrow ? DType::kBF16 : DType::kF32; }
-  // "plain": normally distributed, whatever the others are.
+  // "plain": always normally distributed.
   Array Numbers_(const Shape& shape, DType dtype, bool plain = false) {
     std::vector<double> values(shape.num_elements());
     for (double& v : values) v = Number(plain ? Numbers::kNormal : numbers_);
@@ -55,7 +55,7 @@ class Draw {
  private:
   double Number(Numbers numbers) {
     double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += random_.Uniform();  // nearly a normal distribution
+    for (int i = 0; i < 12; ++i) sum += random_.Uniform();  // approximates a normal distribution
     switch (numbers) {
       case Numbers::kNormal:
         return sum;
@@ -79,7 +79,7 @@ class Draw {
 Values WithGradients(const Values& ys, const Values& cotangents, const Values& xs) {
   Values products;
   for (size_t i = 0; i < ys.size(); ++i) {
-    // Summed in no less than f32.
+    // Summed in at least f32.
     const DType wide = ys[i].dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
     products.push_back(ir::ReduceSum(ir::Convert(ys[i], wide) * ir::Convert(cotangents[i], wide)));
   }
@@ -90,7 +90,7 @@ Values WithGradients(const Values& ys, const Values& cotangents, const Values& x
   return out;
 }
 
-// A window over height and width, of a convolution or of pooling.
+// A window over height and width, for a convolution or pooling.
 struct Sliding {
   std::array<int64_t, 2> input, size, strides{1, 1}, dilation{1, 1}, low{0, 0}, high{0, 0};
 
@@ -119,13 +119,13 @@ struct Sliding {
   }
 };
 
-// Multiplications of a case, so that thousands run in minutes.
+// Maximum number of multiplications of a case, so that thousands run in minutes.
 constexpr int64_t kMostProducts = 4'000'000;
 
 RandomKernel DrawConvolution(Draw& draw) {
   Sliding s;
   int64_t batch = draw.From(1, 17), groups = 1, channels = 0, filters = 0;
-  if (draw.OneIn(3)) {  // what Winograd's algorithm is for
+  if (draw.OneIn(3)) {  // shapes for Winograd's algorithm
     s.size = {3, 3};
     channels = 16 * draw.From(1, 6);
     filters = 16 * draw.From(1, 6);
@@ -213,7 +213,7 @@ RandomKernel DrawPooling(Draw& draw) {
          .strides = {1, s.strides[0], s.strides[1], 1},
          .dilation = {1, s.dilation[0], s.dilation[1], 1},
          .padding = {{0, 0}, {s.low[0], s.high[0]}, {s.low[1], s.high[1]}, {0, 0}}});
-    // A window of nothing but padding has the maximum -inf.
+    // A window of only padding has the maximum -inf.
     const Value finite = ir::Select(ir::IsFinite(y), y, ir::SplatLike(y, 0));
     Values out = WithGradients({finite}, {p[1]}, {p[0]});
     out.push_back(y);
@@ -278,7 +278,7 @@ RandomKernel DrawBatchNorm(Draw& draw) {
 }
 
 RandomKernel DrawProduct(Draw& draw) {
-  // Axes by what they are: 'b'atch, of the 'l'eft, of the 'r'ight, 'c'ontracted.
+  // Axes by kind: 'b'atch, 'l'eft, 'r'ight, 'c'ontracted.
   std::string left, right;
   std::vector<std::pair<char, int64_t>> sizes;
   const auto add = [&](char kind, int64_t count) {
@@ -395,11 +395,11 @@ std::vector<double> Doubles(const Array& array) {
 }
 
 struct Errors {
-  double greatest = 0;  // relative to the largest element
+  double greatest = 0;  // relative to the maximum element
   int64_t place = 0, not_finite = 0;
 };
 
-// Elements that are finite on one side only count as not_finite.
+// Elements that are finite on only one side are counted as not_finite.
 Errors ErrorsOf(const std::vector<double>& got, const std::vector<double>& want) {
   double largest = 1e-300;
   for (double w : want) {
@@ -451,7 +451,7 @@ std::string CompareWithXla(const RandomKernel& kernel) {
     }
     return absl::StrCat(kernel.text, ": result ", r, ", ", (*got)[r].TypeString(), ": element ",
                         errors.place, " is ", ours[errors.place], ", XLA's in f64 ",
-                        right[errors.place], "; greatest relative error ", errors.greatest,
+                        right[errors.place], "; maximum relative error ", errors.greatest,
                         " (XLA's in f32: ", xlas.greatest, ", tolerance ", kernel.tolerance, "), ",
                         errors.not_finite,
                         " elements finite on one side only (XLA's in f32: ", xlas.not_finite, ")");
