@@ -31,8 +31,8 @@ std::string FilterOf(const std::string& file) {
 int main(int argc, char** argv) {
   std::string file;
   if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
-  // Several processes of one program are asked for reports in one folder: each gets a name of its
-  // own. GoogleTest has read the environment before main.
+  // Several processes of one program are asked to write reports to one folder: each gets its own
+  // file name. GoogleTest has read the environment before main.
   const std::string output = GTEST_FLAG_GET(output);
   if (!file.empty() && !output.empty() && output.back() == '/') {
     const std::string program = std::filesystem::path(argv[0]).stem();

@@ -36,7 +36,7 @@ int64_t BytesFor(DType dtype, int64_t elements) {
 Array Array::Uninitialized(DType dtype, Shape shape) {
   PENSTOCK_CHECK(dtype != DType::kInvalid);
   for (int64_t d : shape) PENSTOCK_CHECK(d >= 0);
-  // A size that overflows does not fit into memory either.
+  // A size that cannot be counted does not fit into memory either.
   const std::optional<int64_t> bytes = CheckedBytes(dtype, shape);
   if (!bytes.has_value()) throw std::bad_alloc();
   const int64_t elements = shape.num_elements();

@@ -1,6 +1,6 @@
-// Random PNGs and JPEGs, whole and damaged, decoded as TensorFlow does it. How long by
-// random_cases.h: PENSTOCK_FUZZ_SECONDS. (jpeg_random_test.cc compares many more JPEGs with
-// libjpeg.)
+// Decodes random PNGs and JPEGs, valid and corrupt, and compares with TensorFlow. The duration is
+// set by PENSTOCK_FUZZ_SECONDS (random_cases.h). jpeg_random_test.cc compares many more JPEGs with
+// libjpeg.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ std::string ReadAllOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// "HEIGHT WIDTH CHANNELS\n" and the pixels.
+// "HEIGHT WIDTH CHANNELS\n", then the pixels.
 std::string Shown(const base::Array& image) {
   std::string out = absl::StrCat(image.dim(0), " ", image.dim(1), " ", image.dim(2), "\n");
   out.append(reinterpret_cast<const char*>(image.data<uint8_t>()),
@@ -39,7 +39,7 @@ std::string Shown(const base::Array& image) {
   return out;
 }
 
-// The largest difference of two samples; 256 where the sizes differ.
+// The maximum difference of two samples; 256 if the sizes differ.
 int LargestDifference(const std::string& a, const std::string& b) {
   const size_t line = a.find('\n');
   if (a.size() != b.size() || a.substr(0, line) != b.substr(0, line)) return 256;
@@ -59,19 +59,19 @@ void Compare(image::Decoder& decoder, const std::string& path, bool damaged) {
     const auto got = decoder.Decode(file, {.channels = channels});
     const std::string wanted = absl::StrCat(path, ".", channels);
     const bool theirs = std::filesystem::exists(wanted);
-    // Of a damaged file they may show what there is, or find damage where no pixel is; gray of CMYK
-    // TensorFlow does not make.
+    // For a corrupt file the two decoders may differ in what they recover, or in which corruption
+    // they detect. TensorFlow does not convert CMYK to gray.
     if (!damaged && !(cmyk && channels == 1)) {
       EXPECT_EQ(got.ok(), theirs) << got.status();
     }
     if (!got.ok() || !theirs) continue;
-    // Gray of RGB is rounded to 16 bits by libpng.
+    // libpng rounds gray from RGB to 16 bits.
     const int tolerance = absl::EndsWith(path, ".png") && channels == 1 ? 1 : 0;
     EXPECT_LE(LargestDifference(Shown(*got), ReadAllOf(wanted)), tolerance);
   }
 }
 
-TEST(RandomImages, AreDecodedAsByTensorFlow) {
+TEST(RandomImages, DecodeAsInTensorFlow) {
   image::Decoder decoder;
   for (base::RandomCases cases(1); cases.Next();) {
     SCOPED_TRACE(cases.Describe());

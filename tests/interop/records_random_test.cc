@@ -1,5 +1,5 @@
-// Random TFRecord files and tf.train.Examples, whole and damaged, as TensorFlow reads them. How
-// long by random_cases.h: PENSTOCK_FUZZ_SECONDS.
+// Reads random TFRecord files and tf.train.Examples, valid and corrupt, and compares with
+// TensorFlow. The duration is set by PENSTOCK_FUZZ_SECONDS (random_cases.h).
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -36,7 +36,7 @@ std::string ReadWhole(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// uint32 length and bytes, one after the other.
+// A sequence of uint32 length and bytes.
 std::vector<std::string> ReadItems(const std::string& path) {
   const std::string all = ReadWhole(path);
   std::vector<std::string> items;
@@ -49,7 +49,7 @@ std::vector<std::string> ReadItems(const std::string& path) {
   return items;
 }
 
-// As tensorflow_random_records.py shows values.
+// Prints values like tensorflow_random_records.py.
 std::string Show(const Array& values) {
   if (!values.valid()) return "none";
   std::string out;
@@ -114,14 +114,14 @@ std::string ByParser(const record::ExampleParser& parser, absl::string_view reco
   return out;
 }
 
-// NAME=VALUES of what ByReadExample or protobuf gave.
+// NAME=VALUES in the output of ByReadExample or protobuf.
 std::map<std::string, std::string> Entries(absl::string_view shown) {
   shown.remove_prefix(1);
   if (!absl::ConsumeSuffix(&shown, ";")) return {};
   return absl::StrSplit(shown, absl::ByAnyChar("=;"));  // a name may be empty
 }
 
-// What ByParser should give for what protobuf reads.
+// The expected output of ByParser for what protobuf reads.
 std::string OfSchema(const record::ExampleSchema& schema, absl::string_view by_protobuf) {
   if (by_protobuf == "E") return "E";
   const auto entries = Entries(by_protobuf);
@@ -136,19 +136,19 @@ std::string OfSchema(const record::ExampleSchema& schema, absl::string_view by_p
     const std::string values = missing ? kind : found->second;
     const auto count = std::count(values.begin(), values.end(), ',');
     if (!feature.variable_length && count != feature.shape.num_elements()) return "E";
-    // Without values there is no type to be wrong.
+    // Without values the type cannot be wrong.
     if (count > 0 && values.substr(0, 1) != kind) return "E";
     absl::StrAppend(&out, count > 0 ? values : kind, ";");
   }
   return out;
 }
 
-// Where ReadExample may say something else than protobuf.
+// Whether ReadExample may differ from protobuf.
 bool MayDiffer(const std::string& got, const std::string& want, const absl::Status& status,
                bool damaged) {
-  // docs/record.md: an entry of the map with two values, which no writer makes, is an error.
+  // docs/record.md: an entry of the map with two values, which no writer produces, is an error.
   if (got == "E") return absl::StrContains(status.message(), "two values");
-  // Names need not be UTF-8; entries with fields that no entry has are read.
+  // Names need not be UTF-8; entries with unknown fields are read.
   if (!damaged) return false;
   if (want == "E") return true;
   const auto ours = Entries(got);
@@ -159,7 +159,7 @@ bool MayDiffer(const std::string& got, const std::string& want, const absl::Stat
   return true;
 }
 
-TEST(RandomRecords, AreReadAsByTensorFlow) {
+TEST(RandomRecords, AreReadAsInTensorFlow) {
   const record::ExampleParser parser = MakeParser();
   const auto fs = io::FileSystem::Default();
   for (base::RandomCases cases(1); cases.Next();) {
@@ -183,8 +183,8 @@ TEST(RandomRecords, AreReadAsByTensorFlow) {
       EXPECT_TRUE(read == want[0] || MayDiffer(read, want[0], status, damaged))
           << "ReadExample " << read << " " << status << "\nprotobuf    " << want[0];
       const std::string parsed = ByParser(parser, examples[i], status);
-      // Of features outside the schema a parser looks at nothing, so it may not see damage there.
-      // TensorFlow's refuses unknown fields, and reads of a list in two parts the first.
+      // A parser skips features outside the schema, so it may miss corruption there. TensorFlow's
+      // rejects unknown fields, and reads only the first part of a list in two parts.
       const bool unseen = damaged && want[0] == "E" && want[1] == "E";
       EXPECT_TRUE(parsed == want[1] || parsed == OfSchema(parser.schema(), want[0]) || unseen ||
                   (parsed == "E" && absl::StrContains(status.message(), "two values")))
@@ -211,10 +211,10 @@ TEST(RandomRecords, AreReadAsByTensorFlow) {
         for (absl::string_view record : block->records) records.emplace_back(record);
       }
       EXPECT_TRUE(end.ok() || absl::IsDataLoss(end)) << end;
-      // TensorFlow takes fewer than 12 bytes behind the last record, bytes behind a zlib stream,
-      // and a gzip stream without its end for a good end; we say what is missing. Of gzip members
-      // one after the other it reads the first, and of a compressed file that is damaged no record
-      // of the last buffer; we read all members, and those before the damage.
+      // TensorFlow accepts as a good end: fewer than 12 bytes after the last record, bytes after a
+      // zlib stream, and a gzip stream without its end; Penstock reports an error. TensorFlow reads
+      // only the first of several gzip members, and no record of the last buffer of a corrupt
+      // compressed file; Penstock reads all members, and those before the corruption.
       EXPECT_TRUE(want[0] == "K" || !end.ok()) << records.size() << " records";
       const std::vector<std::string> theirs = ReadItems(path + ".records");
       if (kind != record::Compression::kNone && theirs.size() < records.size()) {

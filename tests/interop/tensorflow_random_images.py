@@ -1,10 +1,10 @@
-"""Random PNGs, and what TensorFlow decodes of them and of given JPEGs.
+"""Random PNGs, and what TensorFlow decodes from them and from given JPEGs.
 
 Usage: tensorflow_random_images.py FOLDER SEED PNGS
 
 It writes FOLDER/N.png for N below PNGS, and FOLDER/N.png.how: how it was made, and what is wrong with it. For each of
 these and each *.jpg in FOLDER it writes FILE.1 and FILE.3: "HEIGHT WIDTH CHANNELS\\n" and the bytes that TensorFlow
-decodes to 1 and 3 channels; nothing where it refuses the file.
+decodes to 1 and 3 channels; nothing if it rejects the file.
 """
 
 import glob
@@ -19,7 +19,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import tensorflow as tf
 
-# Color type: samples of a pixel, bit depths (PNG specification, 11.2.2).
+# Color type: samples per pixel, bit depths (PNG specification, 11.2.2).
 COLORS = {0: (1, (1, 2, 4, 8, 16)), 2: (3, (8, 16)), 3: (1, (1, 2, 4, 8)), 4: (2, (8, 16)), 6: (4, (8, 16))}
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 
@@ -34,7 +34,7 @@ def paeth(a, b, c):
 
 
 def filtered(rng, rows, step):
-    """The rows, each by a random filter (PNG specification, 9)."""
+    """The rows, each with a random filter (PNG specification, 9)."""
     out, before = b"", bytes(len(rows[0]))
     for row in rows:
         kind = rng.randint(0, 4)

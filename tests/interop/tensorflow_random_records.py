@@ -1,11 +1,12 @@
-"""Random TFRecord files and tf.train.Examples, whole and damaged, and what TensorFlow makes of them.
+"""Random TFRecord files and tf.train.Examples, valid and corrupt, and what TensorFlow reads from them.
 
 Usage: tensorflow_random_records.py FOLDER SEED EXAMPLES FILES
 
 FOLDER/examples       uint32 length and bytes of each Example
-FOLDER/examples.want  a line for each, with tabs: what protobuf reads, what tf.io.parse_single_example does, and whether
-                      the Example is "whole" or "damaged". "E" is an error; "K" and then NAME=VALUES; by name, or VALUES; in the schema's order. VALUES are b, f or i (bytes,
-                      floats, integers) and for each value a comma and the hex digits, the bits, the number.
+FOLDER/examples.want  a line for each, with tabs: the result of protobuf, the result of tf.io.parse_single_example, and
+                      whether the Example is "whole" or "damaged". "E" is an error; "K" is followed by NAME=VALUES; by
+                      name, or by VALUES; in the schema's order. VALUES are b, f or i (bytes, floats, integers) and for
+                      each value a comma and the hex digits, the bits, the number.
 FOLDER/files/N        a TFRecord file; FOLDER/files/N.want: "K" or "E" for its end, and the number of records before it;
                       FOLDER/files/N.records: uint32 length and bytes of each record
 """
@@ -32,7 +33,7 @@ SPEC = {
     "fv": tf.io.VarLenFeature(tf.float32),
     "bv": tf.io.VarLenFeature(tf.string),
 }
-LENGTH = 2  # wire type of a field that tells its length
+LENGTH = 2  # wire type of a length-delimited field
 
 
 def varint(n):
@@ -58,7 +59,7 @@ def integer(rng):
 
 
 def unknown_field(rng, share=0.06, depth=0):
-    """Nothing, or a field that an Example does not have."""
+    """Nothing, or a field that is unknown in an Example."""
     if rng.random() >= share:
         return b""
     number = rng.choice([4, 5, 15, 16, 100, 2**29 - 1, 7, 19000])
@@ -104,7 +105,7 @@ def feature(rng, kind, count):
 
 
 def entry(rng, name, kind, count):
-    """One pair of the map: the name and the feature, in either order; now and then one is missing."""
+    """One pair of the map: the name and the feature, in either order; occasionally one is missing."""
     key, value = field(1, name), field(2, feature(rng, kind, count))
     chance = rng.random()
     if chance < 0.02:
@@ -136,7 +137,7 @@ def damaged(rng, data):
 
 def example(rng):
     entries = [entry(rng, *row) for row in SCHEMA if rng.random() > 0.02]
-    if rng.random() < 0.1:  # a name twice: the last one counts
+    if rng.random() < 0.1:  # a duplicate name: the last one counts
         entries.append(entry(rng, *rng.choice(SCHEMA)))
     if rng.random() < 0.05:
         name = rng.choice([b"zz", b"", b"\xc3\xa9"])
@@ -184,7 +185,7 @@ def by_parser(record):
     except Exception:
         return "E"
     kinds = {tf.string: "b", tf.float32: "f", tf.int64: "i"}
-    # Not through numpy's strings, which lose zeros at the end.
+    # Not through numpy's strings, which drop trailing zeros.
     items = [[column.numpy()] if column.shape.rank == 0 else list(column.numpy()) for column in columns]
     return "K" + "".join(show(kinds[column.dtype], i) + ";" for column, i in zip(columns, items))
 

@@ -389,7 +389,7 @@ ROWS, BATCH = 75, 8  # ten steps, three rows in the last
 
 
 def build_model(layers, name=None, shared=None):
-    """`shared`: all layers by name, also those of models within this one, which "Again" calls once more."""
+    """`shared`: all layers by name, including those of nested models, which "Again" calls once more."""
     made, inputs, shared = {}, [], {} if shared is None else shared
     for layer_name, class_name, options, of in layers:
         if class_name == "Input":
@@ -448,8 +448,8 @@ ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
 
 
 def run_together(functions, arguments, refused):
-    """Each function of its arguments, by one program; if that fails, each by its own, and None where `refused` takes
-    the error."""
+    """Computes all functions with one program; if that fails, each with its own, with None where `refused` accepts the
+    error."""
     try:
         return jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])(arguments)
     except Exception as error:
@@ -463,7 +463,7 @@ def refuse_none(error):
 
 
 def leave_out(error):
-    """A random row that Keras itself cannot do is none."""
+    """Leaves out random rows that Keras itself cannot compute."""
     print("Keras:", str(error).strip().split("\n")[0][:160])
 
 

@@ -23,7 +23,7 @@ SEQUENCE = (3, 9, 4)
 IMAGE = (3, 8, 7, 4)  # neither square nor even
 VOLUME = (2, 5, 6, 4, 3)
 
-# bfloat16 has 8 bits, float16 11: the two sides may round differently where they add in another order.
+# bfloat16 has 8 bits, float16 11: the two sides may round differently if they add in another order.
 BFLOAT16 = 1 / 32
 FLOAT16 = 1 / 256
 

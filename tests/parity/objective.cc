@@ -36,7 +36,7 @@ absl::Status BuildLoss(const Row& row, RowBuilder& builder) {
     const ir::Value sum = ir::ReduceSum(weights.valid() ? terms.sum * weights : terms.sum);
     const bool by_weight = reduction == "mean_with_sample_weight" && weights.valid();
     const ir::Value count = ir::ReduceSum(by_weight ? terms.count * weights : terms.count);
-    // Nothing counts where every weight is 0, as in training.
+    // 0 if all weights are 0, as in training.
     const ir::Value nothing = ir::Equal(count, ir::SplatLike(count, 0));
     const ir::Value divisor = ir::Select(nothing, ir::SplatLike(count, 1), count);
     builder.Expect("loss from terms", reduction == "sum" ? sum * terms.values : sum / divisor,

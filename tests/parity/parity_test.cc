@@ -7,8 +7,8 @@
 // what expect.py wrote into FOLDER/0, FOLDER/1... before, or, where nothing is there, keeps it
 // there: that saves its minutes; and PENSTOCK_PARITY_ONLY=TEXT, see there, leaves out other rows.
 //
-// Behind the table come a few random rows. PENSTOCK_PARITY_RANDOM=SEED,COUNT takes other ones, and
-// no table: tools/fuzz_keras does so for as long as it is told.
+// A few random rows follow the table. PENSTOCK_PARITY_RANDOM=SEED,COUNT runs other random rows
+// instead of the table; tools/fuzz_keras does so for a given time.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>

@@ -1,8 +1,8 @@
-"""Random rows of layers, losses, metrics, optimizers and trainings: what nobody has thought of as a row of table.py.
+"""Random rows of layers, losses, metrics, optimizers and trainings: cases that nobody has written as a row of table.py.
 
-make(seed, count) gives `count` rows, the same for the same seed; each is [kind, row], a row as in table.py. A row is
-made by a function of one family, which draws options from all of their range and shapes that fit them; what Keras
-itself refuses is left out when it is computed.
+make(seed, count) returns `count` rows, the same for the same seed; each is [kind, row], a row as in table.py. A row is
+made by the function of one family, which draws options from their full range and shapes that fit them; rows that Keras
+itself rejects are left out when they are computed.
 """
 
 import random
@@ -34,18 +34,18 @@ class Draw:
         return [self.number(1, high) for _ in range(count)]
 
     def size(self, count, high):
-        """Of `count` axes: a number for each, or one for all."""
+        """For `count` axes: one number each, or one for all."""
         return self.dims(count, high) if self.flip() else self.number(1, high)
 
     def masks(self, count):
         return [self.pick(None, *MASKS) for _ in range(count)]
 
     def mask_of(self, shape):
-        """The mask of a sequence, or none."""
+        """The mask of a sequence, or None."""
         return {"masks": [self.pick(*MASKS)]} if len(shape) == 3 and self.flip() else {}
 
     def some(self, **options):
-        """Each option or not."""
+        """A random subset of the options."""
         return {key: value for key, value in options.items() if self.flip()}
 
     def layer(self, class_name, config, *shapes, policies=True, **more):
@@ -58,7 +58,7 @@ class Draw:
 
 
 def each(value, count):
-    """A size as one number an axis."""
+    """Expands a size to one number per axis."""
     return value if isinstance(value, list) else [value] * count
 
 
@@ -117,9 +117,9 @@ def pooling(draw):
             extents = [max(extent, least) for extent, least in zip(extents, each(config["pool_size"], axes))]
     masks = {"masks": [draw.pick(*MASKS[:3])]} if kind == "GlobalAveragePooling" and axes == 1 and draw.flip() else {}
     shape = [draw.number(1, 3), *extents, draw.number(1, 5)]
-    if masks:  # of an example without steps Keras makes NaN
+    if masks:  # Keras gives NaN for an example without steps
         shape[0] = 1
-    # Adaptive pooling of float16 is NaN in Keras 3.15.
+    # Adaptive pooling in float16 is NaN in Keras 3.15.
     return draw.layer(f"{kind}{axes}D", config, shape, policies=not kind.startswith("Adaptive"), **masks)
 
 
@@ -129,7 +129,7 @@ def normalization(draw):
     axes = draw.number(1, 4)
     shape = [draw.number(1, 4), *draw.dims(axes, 5)]
     learned = {"center": draw.flip(), "scale": draw.flip()}
-    # Statistics of few numbers: differences that cancel.
+    # Statistics of few numbers are differences that cancel.
     if kind == "BatchNormalization":
         masks = {"masks": [draw.pick(*MASKS)]} if axes == 2 and draw.flip() else {}
         axis = -1 if masks else draw.pick(-1, draw.number(1, axes))
@@ -138,7 +138,7 @@ def normalization(draw):
     if kind == "GroupNormalization":
         axis = draw.pick(-1, draw.number(1, axes))
         groups = draw.pick(-1, *[n for n in range(1, shape[axis] + 1) if shape[axis] % n == 0])
-        # No smaller epsilon: it makes rounding large in groups of one element.
+        # A smaller epsilon makes rounding errors large in groups of one element.
         config = {"groups": groups, "axis": axis, "epsilon": draw.pick(1e-3, 1e-2), **learned}
         return draw.layer(kind, config, shape, least=1)
     several = sorted(draw.random.sample(range(1, axes + 1), draw.number(1, axes)))
@@ -255,7 +255,7 @@ def time_distributed(draw):
     masks = draw.some(masks=[draw.pick(*MASKS)]) if len(shape) == 1 and layer["class_name"] == "Dense" else {}
     shape = [draw.number(1, 3), draw.number(1, 4), *shape]
     row = draw.layer("TimeDistributed", {"layer": layer}, shape, policies=False, least=1, **masks)
-    # docs/nn.md says how training differs for layers that mix examples.
+    # docs/nn.md explains how training differs for layers that mix examples.
     return {**row, "training": False} if layer["class_name"] == "BatchNormalization" else row
 
 
@@ -344,7 +344,7 @@ def loss(draw):
     kind = draw.pick(*kinds)
     labels, scores, config = kinds[kind]
     config = {**config, "reduction": draw.pick("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none")}
-    # Keras aligns weights of examples with the last axis of losses that have more.
+    # Keras aligns example weights with the last axis of losses that have more axes.
     whole = kind in ("Dice", "Tversky")  # one number for all steps
     more = {} if whole else draw.some(weights="steps" if axes > 1 else "examples")
     if axes > 1 and draw.one_in(4) and not whole:
@@ -478,7 +478,7 @@ def training(draw):
             {"labels": "one_hot", "loss": smoothed, "metrics": ["accuracy"]},
             {"labels": "real", "loss": [draw.pick("MeanSquaredError", "Huber", "LogCosh"), {}], "metrics": ["mae"]},
             {"labels": "binary", "loss": ["BinaryCrossentropy", {"from_logits": True}], "metrics": ["mse"]})}
-    # Those whose steps do not divide by a number near 0, which would make a difference of any size of rounding.
+    # Only optimizers whose steps do not divide by a number near 0, which would amplify rounding without bound.
     kind = draw.pick("SGD", "SGD", "Adam", "AdamW", "RMSprop")
     options = {**optimizer_options(draw, kind), "learning_rate": draw.pick(0.005, 0.02)}
     options.pop("centered", None)
@@ -492,7 +492,7 @@ def training(draw):
     elif draw.one_in(4) and row["labels"] == "classes":
         row["class_weight"] = {"0": 0.5, "2": 3.0}
     words = [f"{layer[1]}{layer[2]}" for layer in row["layers"]] + [kind, str(options)]
-    # Ten steps of any of these: rounding grows.
+    # Rounding errors grow over ten steps.
     return {"name": "random " + " ".join(words), "tolerance": 1e-4, **row}
 
 
@@ -503,6 +503,6 @@ KINDS = [("layer", family) for family in LAYERS] + \
 
 
 def make(seed, count):
-    # A generator for each row: what one family draws does not change the rows of others.
+    # Each row has its own generator: the draws of one family do not change the rows of others.
     chosen = (KINDS[i % len(KINDS)] for i in range(count))
     return [[kind, family(Draw(f"{seed}/{i}"))] for i, (kind, family) in enumerate(chosen)]

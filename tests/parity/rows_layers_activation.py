@@ -43,7 +43,7 @@ ROWS = [
     layer("ELU", {"alpha": 0.5}, IMAGE),
     mixed("ELU", {"alpha": 2.0}, IMAGE),
     layer("Softmax", {}, (4, 6), masks=["right"]),
-    layer("Softmax", {"axis": 1}, (4, 6), masks=["none"], why="all is masked"),
+    layer("Softmax", {"axis": 1}, (4, 6), masks=["none"], why="fully masked"),
     mixed_half("Softmax", {}, (4, 6), masks=["holes"]),
     layer("Softmax", {}, (3, 5)),
     layer("Softmax", {"axis": 1}, (3, 5, 2)),

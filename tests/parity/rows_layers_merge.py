@@ -14,7 +14,7 @@ ROWS = [
           layer(kind, {}, SEQUENCE, SEQUENCE, SEQUENCE, masks=[None, "holes", "right"], why="the first has no mask"),
           layer(kind, {}, SEQUENCE, SEQUENCE, SEQUENCE, masks=["right", None, "holes"], why="one has no mask"),
           layer(kind, {}, (3, 9, 1), SEQUENCE, masks=["right", "holes"], why="broadcast features"),
-          layer(kind, {}, (1, 4, 2), (1, 4, 2), masks=["none", "none"], why="nothing but padding"),
+          layer(kind, {}, (1, 4, 2), (1, 4, 2), masks=["none", "none"], why="only padding"),
           mixed(kind, {}, (2, 3, 4), (2, 3, 4), masks=["right", "left"]),
       )],
     layer("Subtract", {}, SEQUENCE, SEQUENCE, masks=["right", "left"]),

@@ -36,9 +36,9 @@ LAYERS = [
 ]
 
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
-#   layers        [name, class, options, names of the inputs]; the first is the input, the last the output. Of two more
-#                 classes: "Model" (a model as a layer, whose "layers" are as these), "Again" (calls the "layer" of that
-#                 name once more, wherever it was made)
+#   layers        [name, class, options, names of the inputs]; the first is the input, the last the output. Two more
+#                 classes: "Model" (a model as a layer, whose "layers" are like these), "Again" (calls the "layer" of
+#                 that name once more, wherever it was made)
 #   dtype, high   of the inputs where they are integers: 0 to below high, 256 if it is not said
 #   weights       "examples": each has one
 #   class_weight  as Fit takes it
@@ -87,8 +87,9 @@ TRANSFORMER = [
     ["p", "GlobalAveragePooling1D", {}, ["a2"]],
     ["d", "Dense", {"units": 3}, ["p"]],
 ]
-# One layer in a model and beside it, a model used twice, one of them in another. No activity regularizers: of a layer
-# that is called more than once Keras 3.15 on JAX forgets all but the last call's in fit, though not in a plain call.
+# One layer in a model and beside it, a model used twice, one of them in another. No activity regularizers: in fit,
+# Keras 3.15 on JAX drops those of all but the last call of a layer that is called more than once, though not in a
+# plain call.
 SHARED = [
     ["x", "Input", {"shape": [6]}, []],
     ["d", "Dense", {"units": 6, "activation": "tanh", "kernel_regularizer": "l2(0.05)"}, ["x"]],

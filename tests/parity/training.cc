@@ -11,8 +11,8 @@
 namespace penstock::tests {
 namespace {
 
-// `layers`, each [name, class, options, names of its inputs]. `shared`: all layers by name, also
-// those of networks within this one.
+// `layers`, each [name, class, options, names of its inputs]. `shared`: all layers by name,
+// including those of nested networks.
 absl::StatusOr<nn::Network> BuildNetwork(const nlohmann::ordered_json& layers, base::DType dtype,
                                          const std::string& network_name,
                                          std::map<std::string, nn::Layer>& shared) {
@@ -46,7 +46,7 @@ absl::StatusOr<nn::Network> BuildNetwork(const nlohmann::ordered_json& layers, b
   return network;
 }
 
-// Keras's name of a variable: without the models in which its layer is.
+// Keras's name of a variable: without the models that contain its layer.
 std::string KerasName(const Row& row, const std::string& prefix, absl::string_view name) {
   while (!row.Has(absl::StrCat(prefix, name)) && absl::StrContains(name, '/')) {
     name = name.substr(name.find('/') + 1);
