@@ -1,5 +1,5 @@
-// Variables that layers assign, on several replicas: after a step all replicas hold one value,
-// which is what nn::Aggregation says, for every type.
+// Variables assigned by layers on several replicas: after a step all replicas hold one value, which
+// nn::Aggregation determines, for every type.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,9 +13,9 @@ namespace aggregation_test {
 using base::DType;
 using ir::Value;
 
-// Keeps three numbers of one type: how many steps there were, which every replica counts alike; how
-// many examples, of which each replica sees its own; and, of floats, the mean of the replicas'
-// numbers of examples.
+// Has three numbers of one type: the number of steps, which is the same on every replica; the
+// number of examples, of which each replica sees its own; and, for floats, the mean of the
+// replicas' numbers of examples.
 struct Counting : nn::LayerBody {
   explicit Counting(DType d) : dtype(d) {}
   absl::string_view class_name() const override { return "Counting"; }
@@ -75,7 +75,8 @@ TEST_P(AggregationOf, IsTheSameOnOneReplicaAndOnFour) {
     EXPECT_EQ(Number(*weights, "steps"), GetParam() == DType::kBool ? 1 : 5) << replicas;
     if (GetParam() == DType::kBool) continue;
     EXPECT_EQ(Number(*weights, "seen"), 36) << replicas;
-    // Of the last batch's four examples and four rows of padding the first replica has two.
+    // The last batch has four examples and four rows of padding; the first replica gets two
+    // examples.
     EXPECT_EQ(Number(*weights, "first"), replicas == 1 ? 4 : 2) << replicas;
   }
 }

@@ -30,8 +30,8 @@ std::string ContentsOf(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// Where the rows of `epoch` and later ones begin that the last training in the file wrote. A row
-// that a kill cut off counts among them.
+// Offset at which the rows of `epoch` and later ones begin that the last training in the file
+// wrote, including a row that a kill has truncated.
 size_t EndOfRowsBefore(absl::string_view text, int epoch) {
   size_t end = text.rfind('\n') + 1;  // npos + 1 is 0
   int64_t later = std::numeric_limits<int64_t>::max();
@@ -39,7 +39,7 @@ size_t EndOfRowsBefore(absl::string_view text, int epoch) {
     const size_t begin = end >= 2 ? text.rfind('\n', end - 2) + 1 : 0;
     const absl::string_view row = text.substr(begin, end - begin);
     int64_t number = 0;
-    if (!absl::SimpleAtoi(row.substr(0, row.find(',')), &number)) break;  // the heading
+    if (!absl::SimpleAtoi(row.substr(0, row.find(',')), &number)) break;  // the header
     if (number < epoch || number >= later) break;
     later = number;
     end = begin;
@@ -47,7 +47,7 @@ size_t EndOfRowsBefore(absl::string_view text, int epoch) {
   return end;
 }
 
-// The file is not touched before the first epoch begins: then a checkpoint that is resumed has been
+// The file is not opened before the first epoch begins, when a resumed checkpoint has been
 // accepted. Rows of epochs that are trained again are replaced.
 class CsvCallback : public Callback {
  public:
@@ -55,13 +55,13 @@ class CsvCallback : public Callback {
 
   std::string state_name() const override { return absl::StrCat("CsvLogger(", options_.path, ")"); }
 
-  // The file is written in place, and /dev/stdout as well.
+  // Files are written in place, and so is /dev/stdout.
   absl::Status Check(const Run&) const override {
     PENSTOCK_RETURN_IF_ERROR(CheckGiven("CsvLogger", "path", options_.path));
     PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options_.path));
     if (!uri.is_local()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("CsvLogger appends to a local file; '", options_.path, "' is none"));
+          absl::StrCat("CsvLogger needs a local file; '", options_.path, "' is not one"));
     }
     struct stat info;
     const bool exists = ::stat(options_.path.c_str(), &info) == 0;
@@ -118,7 +118,7 @@ class CsvCallback : public Callback {
     const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
     if (!json.is_object() || !json.contains("bytes") || !json["bytes"].is_number_integer() ||
         !json.contains("pending") || !json["pending"].is_string()) {
-      return absl::DataLossError("the checkpoint does not hold what CsvLogger saved");
+      return absl::DataLossError("the checkpoint does not contain CsvLogger's state");
     }
     restored_ = json["bytes"].get<int64_t>();
     pending_ = json["pending"].get<std::string>();
@@ -140,16 +140,16 @@ class CsvCallback : public Callback {
       const bool known = restored_.has_value() && *restored_ >= 0 && *restored_ <= size &&
                          (*restored_ == 0 || text[*restored_ - 1] == '\n');
       if (restored_.has_value() && !known) {
-        Warn("has fewer rows than the checkpoint tells of; the earlier ones are lost");
+        Warn("has fewer rows than the checkpoint says; the earlier ones are lost");
       }
       end_ = known ? *restored_ : static_cast<int64_t>(EndOfRowsBefore(text, position.epoch));
     }
-    if (end_ < size && ::ftruncate(file_.get(), end_) != 0) return Failed("cannot be shortened");
+    if (end_ < size && ::ftruncate(file_.get(), end_) != 0) return Failed("cannot be truncated");
     return absl::OkStatus();
   }
 
-  // At once, so that a killed run keeps its rows. A log is no reason to lose a training: what
-  // cannot be written is tried again after the next epoch.
+  // Writes at once, so that a killed run keeps its rows. A failing log must not end the training:
+  // rows that cannot be written are tried again after the next epoch.
   void Write() {
     size_t done = 0;
     while (done < pending_.size()) {
@@ -158,9 +158,9 @@ class CsvCallback : public Callback {
       if (n <= 0) {
         if (!std::exchange(warned_, true)) {
           Warn(absl::StrCat("cannot be written (", std::strerror(errno),
-                            "); training continues, and the rows are written when that works"));
+                            "); training continues, and the rows are written when it works again"));
         }
-        // Half a row would be joined to the next one.
+        // A truncated row would be joined to the next one.
         if (regular_)
           (void)!::ftruncate(file_.get(), end_);
         else
@@ -187,10 +187,10 @@ class CsvCallback : public Callback {
   io::FileDescriptor file_;
   bool began_ = false;
   bool regular_ = false;             // not a terminal or a pipe
-  bool warned_ = false;              // of what is pending
-  int64_t end_ = 0;                  // bytes of the file that are rows
+  bool warned_ = false;              // about the pending rows
+  int64_t end_ = 0;                  // size of the file's rows in bytes
   std::string pending_;              // rows that could not be written yet
-  std::optional<int64_t> restored_;  // end_ in the checkpoint that is resumed
+  std::optional<int64_t> restored_;  // end_ in the resumed checkpoint
 };
 
 class TerminateOnNanCallback : public Callback {

@@ -71,8 +71,8 @@ TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
   EXPECT_EQ(*(*trainer)->Evaluate(Data())->Get("real"), 1);
 }
 
-// As a critic's step, which calls the network on real and on generated examples.
-TEST(CustomStep, ASecondCallGoesOnFromTheFirstOnesAverages) {
+// Like a critic's step, which calls the network on real and on generated examples.
+TEST(CustomStep, ASecondCallStartsFromTheAveragesOfTheFirst) {
   std::vector<NamedArrays> weights;
   for (const int calls : {1, 2}) {
     const CustomStep custom{[=](const StepContext& step) {
@@ -100,7 +100,7 @@ TEST(CustomStep, ASecondCallGoesOnFromTheFirstOnesAverages) {
   EXPECT_GT(found, 0);
 }
 
-TEST(CustomStep, EachCallDrawsRandomNumbersOfItsOwn) {
+TEST(CustomStep, EachCallDrawsDifferentRandomNumbers) {
   auto strategy = Strategy::Create(runtime::TestClient(1), {.replicas = 1});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});

@@ -92,7 +92,7 @@ Value WeighedSum(const Objective& objective, const Values& losses) {
   return sum;
 }
 
-// Folded into the key of a custom step's second call of the network; no layer has such a number.
+// Folded into the RNG key of a custom step's second call of the network; no layer has this number.
 constexpr uint32_t kLaterCalls = 0x61707000;
 
 // The user's own step instead of the targets' losses.
@@ -106,7 +106,8 @@ Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyO
                       .weights = batch.weights,
                       .mask = batch.mask,
                       .key = options.key};
-  // Each call goes on from what the calls before assigned, and draws random numbers of its own.
+  // Each call starts from the values assigned by the previous calls, and draws other random
+  // numbers.
   Values current = variables;
   nn::ApplyOptions next = options;
   uint32_t calls = 0;
@@ -122,7 +123,7 @@ Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyO
   try {
     result = objective.custom->function(context);
   } catch (const std::exception& e) {
-    // An error that came before is the cause.
+    // An earlier error is the cause.
     if (graph.status().ok()) {
       graph.Fail(
           absl::InternalError(absl::StrCat("the custom step threw an exception: ", e.what())));

@@ -33,7 +33,7 @@ bool IsOfTrainingOnly(absl::string_view key) {
          absl::EndsWith(key, "_constraint");
 }
 
-// Without what only training depends on, at any depth.
+// Removes the options that affect only training, at any depth.
 FingerprintJson Stripped(const FingerprintJson& json) {
   if (json.is_array()) {
     FingerprintJson out = FingerprintJson::array();
@@ -48,7 +48,7 @@ FingerprintJson Stripped(const FingerprintJson& json) {
   return out;
 }
 
-// http://www.isthe.com/chongo/tech/comp/fnv: the same in every program, as absl::Hash is not.
+// http://www.isthe.com/chongo/tech/comp/fnv: the same in every program, unlike absl::Hash.
 uint64_t Fnv1a(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -65,10 +65,10 @@ std::string LayerLine(const nn::Network::Use& use) {
                                   if (from.output > 0) absl::StrAppend(out, ":", from.output);
                                 }),
                   ")");
-  // A function of this program cannot be described.
+  // A user-defined function cannot be described.
   if (!use.layer.body().CheckSerializable().ok()) return line;
   absl::StrAppend(&line, " ", Stripped(nn::LayerConfig(use.layer)).dump());
-  // A vocabulary, a table of means.
+  // A longer line contains a vocabulary or a table of means.
   constexpr size_t kLongest = 400;
   if (line.size() > kLongest) {
     line = absl::StrCat(line.substr(0, kLongest), "... #", absl::Hex(Fnv1a(line)));
@@ -83,7 +83,7 @@ std::string Described(const FingerprintJson& model) {
                       model.at("optimizer").get<std::string>());
 }
 
-// The first few.
+// Lists the first few.
 std::string Some(const std::vector<std::string>& names) {
   constexpr size_t kMost = 5;
   const size_t shown = std::min(names.size(), kMost);

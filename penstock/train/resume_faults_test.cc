@@ -1,5 +1,5 @@
 // Faults of the file system under a training's checkpoints: the right numbers in the end, or an
-// error, and nothing that was saved is lost.
+// error, and no saved checkpoint is lost.
 #include <filesystem>
 #include <fstream>
 
@@ -24,7 +24,7 @@ using testing::SmallTrainer;
 
 namespace stdfs = std::filesystem;
 
-// Every call is asked for a fault before it is done.
+// Asks the test for a fault before every call.
 class FailingFileSystem : public io::ForwardingFileSystem {
  public:
   FailingFileSystem(std::shared_ptr<io::FileSystem> next, int64_t at, absl::StatusCode code)
@@ -97,7 +97,7 @@ class ResumeFaults : public ::testing::Test {
   base::NamedArrays first_, whole_;
 };
 
-TEST_F(ResumeFaults, AnErrorAtAnyCallIsToldOrDoesNoHarm) {
+TEST_F(ResumeFaults, AnErrorAtAnyCallIsReportedOrHarmless) {
   constexpr char kFolder[] = "memory://bucket/run";
   for (const absl::StatusCode code :
        {absl::StatusCode::kNotFound, absl::StatusCode::kDataLoss, absl::StatusCode::kUnavailable,
@@ -123,14 +123,14 @@ TEST_F(ResumeFaults, AnErrorAtAnyCallIsToldOrDoesNoHarm) {
   }
 }
 
-// What may lie in a folder on a disk. Each is resumed from: the right numbers, or an error.
-TEST_F(ResumeFaults, WhatStandsInTheFolderIsNeverTakenForNothing) {
+// Things that may be in a folder on a disk. Resuming from each gives the right numbers or an error.
+TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
   struct Accident {
     const char* name;
     std::function<void(const stdfs::path& newest, const stdfs::path& manifest,
                        const stdfs::path& arrays)>
         happen;
-    bool falls_back;  // to the older checkpoint, with a message; else the newest is resumed from
+    bool falls_back;  // to the older checkpoint, with a warning; else the newest is used
   };
   const auto write = [](const stdfs::path& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
@@ -145,7 +145,7 @@ TEST_F(ResumeFaults, WhatStandsInTheFolderIsNeverTakenForNothing) {
          stdfs::create_directory(a);
        },
        true},
-      {"arrays are a link to nowhere",
+      {"arrays are a dangling link",
        [](auto&, auto&, auto& a) {
          stdfs::remove(a);
          stdfs::create_symlink("/no/such/file", a);
@@ -187,7 +187,7 @@ TEST_F(ResumeFaults, WhatStandsInTheFolderIsNeverTakenForNothing) {
   }
 }
 
-TEST_F(ResumeFaults, AFolderThatCannotBeOneIsAnError) {
+TEST_F(ResumeFaults, AnUnusableFolderIsAnError) {
   const std::string base =
       absl::StrCat(::testing::TempDir(), "/nofolder_", getpid(), "_", base::EntropySeed());
   stdfs::create_directory(base);

@@ -1,4 +1,4 @@
-// A training of which loss scaling skips every step says so.
+// A training in which loss scaling skips every step warns about it.
 #include "penstock/train/skipped_steps.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(SkippedSteps, WarnsOncePerRowOfSkippedSteps) {
+TEST(SkippedSteps, WarnsOncePerSeriesOfSkippedSteps) {
   SkippedSteps skipped;
   std::vector<int64_t> warned;
   int64_t total = 0;
@@ -39,7 +39,7 @@ TEST(SkippedSteps, CountsExecutionsOfSeveralSteps) {
                               HasSubstr("0.25"), HasSubstr("TerminateOnNan")));
 }
 
-// Of a resumed training it is not known which of the earlier steps were skipped.
+// It is unknown which steps before a resume were skipped.
 TEST(SkippedSteps, StepsBeforeAResumeAreNotCounted) {
   SkippedSteps skipped;
   for (int64_t i = 0; i < 19; ++i) {
@@ -53,7 +53,7 @@ struct Notes : Callback {
   std::vector<std::string> notes;
 };
 
-// x + sqrt(w): at w = 0 its gradient is infinite whatever the loss scale, the loss is not.
+// x + sqrt(w): at w = 0 its gradient is infinite at any loss scale, but the loss is finite.
 nn::Network NetOfInfiniteGradients(const char* initializer) {
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
   const nn::Symbol y = nn::Lambda([=](nn::CallContext& ctx, const ir::Values& in) -> nn::Outputs {
@@ -62,7 +62,7 @@ nn::Network NetOfInfiniteGradients(const char* initializer) {
   return nn::Network({x}, {nn::Dense({.units = 3})(y)});
 }
 
-TEST(SkippedSteps, FitSaysThatNothingIsTrained) {
+TEST(SkippedSteps, FitReportsThatNothingIsTrained) {
   for (const int64_t steps_per_execution : {1, 4}) {
     for (const bool infinite : {true, false}) {
       const auto trainer = testing::SmallTrainer(
@@ -84,7 +84,7 @@ TEST(SkippedSteps, FitSaysThatNothingIsTrained) {
   }
 }
 
-// So many halvings would make a scale of 0, with which no later step could be taken.
+// This many halvings would make the scale 0, with which every later step would be skipped.
 TEST(SkippedSteps, TheScaleStaysUsable) {
   const auto trainer =
       testing::SmallTrainer({.network = NetOfInfiniteGradients("zeros"),

@@ -84,7 +84,7 @@ Values Add(const Values& a, const Values& b) {
   return sums;
 }
 
-// What ReportNames says, then `more`, then the halted step (invalid: -1).
+// The numbers of ReportNames, then `more`, then the halted step (invalid: -1).
 Value Report(const Objective& objective, const Values& metric_states, Value halted,
              const Values& more = {}) {
   Values numbers;
@@ -109,7 +109,7 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
   return ir::Concatenate(numbers, 0);
 }
 
-// Of an optimizer with loss scaling: how many steps it has skipped so far, and its scale.
+// With loss scaling: the number of steps skipped so far, and the scale.
 Values LossScalingReport(const Objective& objective, const StateLayout& layout,
                          const Values& state) {
   if (!objective.optimizer.has_loss_scaling()) return {};
@@ -174,12 +174,12 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
   return step;
 }
 
-// A variable that layers assigned, on several replicas: what each adds to the sum over replicas
-// from which Aggregated makes the value after the step. `share`: this replica's of the examples.
+// This replica's term, for an assigned variable, in the sum over replicas from which Aggregated
+// computes the value after the step. `share`: this replica's fraction of the examples.
 Value ToAggregate(ir::Graph& graph, nn::Aggregation aggregation, Value before, Value assigned,
                   Value share) {
   const DType dtype = assigned.dtype();
-  // Sums are of 32 bits at least; of bools there are none.
+  // Sums have at least 32 bits, and bools cannot be summed.
   if (dtype == DType::kBool || (base::IsFloat(dtype) && base::BitWidth(dtype) < 32)) {
     const DType wide = dtype == DType::kBool ? DType::kI32 : DType::kF32;
     assigned = ir::Convert(assigned, wide);
@@ -203,8 +203,8 @@ nn::Aggregation AggregationOf(const nn::VariableSpec& variable) {
                                             : nn::Aggregation::kOnlyFirstReplica;
 }
 
-// The values after the step of the variables that layers assigned (moving averages, counters), as
-// their aggregation says (nn::Aggregation). `which`: their indices.
+// The values after the step of variables assigned by layers (moving averages, counters), combined
+// by their aggregation (nn::Aggregation). `which`: their indices.
 Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const Step& step,
                          std::vector<int>& which) {
   Values assigned;

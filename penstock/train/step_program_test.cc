@@ -37,7 +37,7 @@ struct Checked {
   nn::Optimizer optimizer = nn::SGD({.momentum = 0.9});
 };
 
-// Lines of the training step as XLA runs it, after instruction fusion.
+// Number of lines of the training step after XLA's instruction fusion.
 int64_t LinesOfOptimizedStep(const Checked& step) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/step_", getpid(), "_", base::EntropySeed());
@@ -76,10 +76,10 @@ int64_t LinesOfOptimizedStep(const Checked& step) {
   return lines;
 }
 
-// Every entry of the state reads the outcome of the check. XLA fuses what is cheap into each
-// reader: a chain of scalars, one for each gradient, made the program grow with the square of the
+// Every entry of the state reads the result of the check. XLA fuses cheap operations into each
+// consumer: a chain of scalars, one per gradient, made the program grow with the square of the
 // number of layers, and a ResNet-101 compiled for a minute and a half.
-TEST(TrainStep, LooksForNanInAProgramThatGrowsWithTheNumberOfLayers) {
+TEST(TrainStep, ChecksForNanInAProgramThatGrowsLinearlyWithTheLayers) {
   const std::vector<Checked> steps{
       {},
       {.kernels = true, .replicas = 2, .depth = 4},

@@ -64,17 +64,17 @@ std::string ScalarEvent(base::Clock& clock, int64_t step,
   return event;
 }
 
-// One run's event file, of a growing number of events.
+// A run's event file, to which events are appended.
 class EventFile {
  public:
   virtual ~EventFile() = default;
   virtual absl::Status Append(absl::string_view event) = 0;
-  // Shows what was appended to those who read the file.
+  // Makes the appended events visible to readers of the file.
   virtual absl::Status Flush() = 0;
 };
 
-// Written in place: event files are read while they grow, and the streams of room io would show
-// them only at the end.
+// Writes in place: event files are read while they grow, and streams of room io publish only at the
+// end.
 class LocalEventFile : public EventFile {
  public:
   static absl::StatusOr<std::unique_ptr<EventFile>> Open(const std::string& path) {
@@ -111,11 +111,11 @@ class LocalEventFile : public EventFile {
   }
 
   std::unique_ptr<record::TfRecordWriter> writer_;
-  GrowingFile* stream_ = nullptr;  // the writer's
+  GrowingFile* stream_ = nullptr;  // owned by the writer
 };
 
-// An object cannot grow: Flush writes a whole one, so it stays small, and others follow it. Names
-// sort by their number, the order in which TensorBoard reads a folder.
+// An object cannot grow: Flush rewrites it, so it is kept small and followed by others. Names sort
+// by their number, the order in which TensorBoard reads a folder.
 class ObjectEventFile : public EventFile {
  public:
   ObjectEventFile(io::FileSystem& fs, std::string name, std::string version)
@@ -175,9 +175,9 @@ class TensorBoardCallback : public Callback {
         CheckNotNegative(kWho, "update_every_steps", options_.update_every_steps));
     const auto [first, last] = options_.profile_steps;
     if (first < 0 || last < first || (last > 0 && first < 1)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kWho, "'s profile_steps are the first and the last step of the profile, ",
-                       "from 1, or {0, 0}; got {", first, ", ", last, "}"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          kWho, "'s profile_steps must be the first and the last step of the profile, ",
+          "from 1, or {0, 0}; got {", first, ", ", last, "}"));
     }
     return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), kWho);
   }
@@ -229,7 +229,7 @@ class TensorBoardCallback : public Callback {
     const std::string folder = io::JoinPath(options_.folder, run);
     PENSTOCK_RETURN_IF_ERROR(fs_->CreateFolder(folder));
     PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(folder));
-    // Unique: TensorBoard joins the files of a folder.
+    // A unique name: TensorBoard joins the files of a folder.
     const std::string name =
         absl::StrFormat("events.out.tfevents.%010d.penstock.%d",
                         static_cast<int64_t>(options_.clock->UnixSeconds()), getpid());
