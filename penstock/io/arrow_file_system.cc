@@ -290,7 +290,7 @@ class ArrowFileSystem : public FileSystem {
   // What is there; NotFound when nothing is.
   static absl::StatusOr<arrow::fs::FileInfo> Info(const Place& place) {
     auto info = place.fs->GetFileInfo(place.path);
-    PENSTOCK_RETURN_IF_ARROW_ERROR(info.status(), "look at", place.uri);
+    PENSTOCK_RETURN_IF_ARROW_ERROR(info.status(), "stat", place.uri);
     if (info->type() == arrow::fs::FileType::NotFound) {
       return absl::NotFoundError(
           absl::StrCat("'", DisplayUri(place.uri), "' does not exist, or its bucket does not"));

@@ -389,7 +389,7 @@ TEST_F(BrokenCaches, WithALockHeldByAnotherProcessGiveAWarning) {
             6);
 }
 
-TEST_F(BrokenCaches, WithDamagedBlocksGiveAWarning) {
+TEST_F(BrokenCaches, WithCorruptBlocksGiveAWarning) {
   const auto memory = MakeMemoryFileSystem();
   const std::string bytes = Pattern(5 * kMiB);
   ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
@@ -412,7 +412,7 @@ TEST_F(BrokenCaches, WithDamagedBlocksGiveAWarning) {
     }
   }
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_THAT(warnings_[0], testing::HasSubstr("damaged block"));
+  EXPECT_THAT(warnings_[0], testing::HasSubstr("corrupt block"));
 }
 
 TEST(CachedFiles, ThatBecomeShorterAreAnError) {

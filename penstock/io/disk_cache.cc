@@ -279,7 +279,7 @@ bool DiskCache::Waits(const std::atomic<double>& until) const {
 
 void DiskCache::ReportDamaged(absl::string_view file, int64_t block) {
   if (told_damage_.exchange(true)) return;
-  WarnOfCache(options_, absl::StrCat("has a damaged block, number ", block, " of ", file,
+  WarnOfCache(options_, absl::StrCat("has a corrupt block, number ", block, " of ", file,
                                      "; it is fetched again. Later ones will not be reported"));
 }
 

@@ -120,7 +120,7 @@ absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit
     };
     if (look(&info, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno == ENOENT) continue;  // removed since
-      return PosixError(errno, "look at", JoinPath(uri, name));
+      return PosixError(errno, "stat", JoinPath(uri, name));
     }
     const bool is_link = S_ISLNK(info.st_mode);
     // A dangling link is listed as a file. If its target is unknown (a disk or a server fails),
@@ -129,7 +129,7 @@ absl::Status ForEachEntry(const std::string& path, const std::string& uri, Visit
     if (is_link && look(&target, 0) == 0) {
       info = target;
     } else if (is_link && errno != ENOENT && errno != ELOOP && errno != ENOTDIR) {
-      return PosixError(errno, "look at", JoinPath(uri, name));
+      return PosixError(errno, "stat", JoinPath(uri, name));
     }
     FileInfo found = ToFileInfo(JoinPath(uri, name), info);
     found.is_link = is_link;
@@ -279,7 +279,7 @@ class LocalFileSystem : public FileSystem {
   static absl::StatusOr<struct stat> StatPath(const std::string& path, absl::string_view uri) {
     struct stat info;
     if (RetryInterrupted([&] { return ::stat(path.c_str(), &info); }) != 0) {
-      return PathError(errno, "look at", uri, path);
+      return PathError(errno, "stat", uri, path);
     }
     return info;
   }

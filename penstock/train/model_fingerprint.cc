@@ -93,7 +93,7 @@ std::string Some(const std::vector<std::string>& names) {
 }
 
 constexpr absl::string_view kWhatToDo =
-    "train the model of the checkpoint, or use another folder to start anew";
+    "train the model of the checkpoint, or use another folder to start over";
 
 }  // namespace
 
