@@ -50,7 +50,7 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
                      "; a folder of checkpoints is read by CheckpointManager"));
   }
   return absl::DataLossError(absl::StrCat(
-      io::DisplayName(uri), ": is not a weights file: it does not start like any of ", Names()));
+      io::DisplayName(uri), ": is not a weights file: its first bytes match none of ", Names()));
 }
 
 // By the extension.
