@@ -296,5 +296,18 @@ TEST(ControlFlow, CustomCallNamesKernelAndAttributes) {
   EXPECT_THAT(ErrorOf(graph), HasSubstr("custom_call: has no gradient"));
 }
 
+TEST(ControlFlow, CustomCallInPlaceSaysSo) {
+  Graph graph("call");
+  const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
+  graph.SetResults(CustomCall(graph, "penstock.same", {x}, {x.type()}, {}, /*in_place=*/true));
+  const auto program = PrintStableHlo(graph);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(program->text, HasSubstr("output_operand_aliases = [#stablehlo.output_operand_alias<"
+                                       "output_tuple_indices = [], operand_index = 0, "
+                                       "operand_tuple_indices = []>]"));
+  EXPECT_THAT(std::string(testing::Executable::Compile(*program).status().message()),
+              HasSubstr("penstock.same"));
+}
+
 }  // namespace control_flow_test
 }  // namespace penstock::ir

@@ -56,12 +56,18 @@ void PrintCustomCall(Printer& printer, const Node& node) {
   const std::string target = MlirString(node.attributes.Get<std::string>("target"));
   std::vector<TensorType> operands;
   for (const Value& operand : node.operands) operands.push_back(operand.type());
+  const char* const aliases =
+      node.attributes.Get<bool>("in_place")
+          ? ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [],"
+            " operand_index = 0, operand_tuple_indices = []>]"
+          : "";
   printer.Line(
-      node, absl::StrCat("\"stablehlo.custom_call\"(", printer.Names(node.operands),
-                         ") {api_version = 4 : i32, backend_config = {",
-                         absl::StrJoin(config, ", "), "}, call_target_name = ", target,
-                         ", has_side_effect = false, operand_layouts = ", Layouts(operands),
-                         ", result_layouts = ", Layouts(node.results), "} : ", FunctionType(node)));
+      node,
+      absl::StrCat("\"stablehlo.custom_call\"(", printer.Names(node.operands),
+                   ") {api_version = 4 : i32, backend_config = {", absl::StrJoin(config, ", "),
+                   "}, call_target_name = ", target,
+                   ", has_side_effect = false, operand_layouts = ", Layouts(operands), aliases,
+                   ", result_layouts = ", Layouts(node.results), "} : ", FunctionType(node)));
 }
 
 const OpDef kCustomCall = {.name = "stablehlo.custom_call",
@@ -72,14 +78,18 @@ const OpDef kCustomCall = {.name = "stablehlo.custom_call",
 }  // namespace
 
 Values CustomCall(Graph& graph, absl::string_view target, const Values& operands,
-                  const std::vector<TensorType>& results, const Attributes& attributes) {
+                  const std::vector<TensorType>& results, const Attributes& attributes,
+                  bool in_place) {
   Ints dtypes, dims;
   for (const TensorType& type : results) {
     dtypes.push_back(static_cast<int64_t>(type.dtype));
     dims.push_back(type.shape.rank());
     dims.insert(dims.end(), type.shape.begin(), type.shape.end());
   }
-  Attributes all{{"target", std::string(target)}, {"result_dtypes", dtypes}, {"result_dims", dims}};
+  Attributes all{{"target", std::string(target)},
+                 {"result_dtypes", dtypes},
+                 {"result_dims", dims},
+                 {"in_place", in_place}};
   for (const auto& [name, value] : attributes) all.Set(absl::StrCat(kOfKernel, name), value);
   const Values out = graph.Emit(kCustomCall, operands, all);
   return out.empty() ? Values(results.size()) : out;

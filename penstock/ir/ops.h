@@ -192,8 +192,8 @@ struct ConvolutionOptions {
   } dimensions = {};
 };
 Value Convolution(Value input, Value kernel, const ConvolutionOptions& options = {});
-// The linear map that transposes Convolution with these options, from its output to its input, whose
-// shape is `input`: its gradient by the input, a "deconvolution".
+// The linear map that transposes Convolution with these options, from its output to its input,
+// whose shape is `input`: its gradient by the input, a "deconvolution".
 Value ConvolutionTranspose(Value output, Value kernel, const Shape& input,
                            const ConvolutionOptions& options = {});
 
@@ -397,8 +397,10 @@ Value CollectivePermute(Value x, const std::vector<std::pair<int64_t, int64_t>>&
 
 // ---- Escape ----
 // A call of a kernel registered under `target` (typed FFI, api_version 4). Has no gradient of its
-// own.
+// own. `in_place`: result 0 is put into the memory of operand 0, which has its type; where another
+// operation still needs that operand, the compiler gives the call a copy.
 Values CustomCall(Graph& graph, absl::string_view target, const Values& operands,
-                  const std::vector<TensorType>& results, const Attributes& attributes = {});
+                  const std::vector<TensorType>& results, const Attributes& attributes = {},
+                  bool in_place = false);
 
 }  // namespace penstock::ir

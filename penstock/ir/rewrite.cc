@@ -12,6 +12,11 @@ namespace penstock::ir {
 
 absl::string_view OpName(const Node& node) { return node.op->name; }
 
+bool IsElementwise(const Node& node) {
+  const OpList all = ElementwiseOps();
+  return std::find(all.begin(), all.end(), node.op) != all.end();
+}
+
 Rewriting::Rewriting(const Graph& from, Graph& to)
     : from_(from), to_(to), needed_(from.num_nodes()), users_(from.num_nodes()) {
   for (int id = 0; id < from.num_nodes(); ++id) users_[id].resize(from.node(id).results.size());
@@ -71,6 +76,30 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
   const auto names = graph.result_names();
   to->SetResults(results, names);
   return to;
+}
+
+Value Substitute(const Value& of, const std::vector<Value>& from, const std::vector<Value>& to) {
+  if (!of.valid() || from.empty()) return of;
+  Graph& graph = *of.graph();
+  absl::flat_hash_map<int, std::vector<Value>> again;  // by node: its results, computed from `to`
+  const auto new_of = [&](const Value& value) {
+    const auto at = std::find(from.begin(), from.end(), value);
+    if (at != from.end()) return to[static_cast<size_t>(at - from.begin())];
+    const auto made = again.find(value.node_id());
+    return made == again.end() ? value : made->second[value.result()];
+  };
+  int first = of.node_id();
+  for (const Value& value : from) first = std::min(first, value.node_id());
+  for (int id = first + 1; id <= of.node_id(); ++id) {
+    const Node node = graph.node(id);  // a copy: emitting moves nodes
+    std::vector<Value> operands;
+    for (const Value& operand : node.operands) operands.push_back(new_of(operand));
+    if (operands == node.operands) continue;
+    std::vector<Value> results = graph.Emit(*node.op, operands, node.attributes, node.regions);
+    if (results.empty()) return Value();
+    again.emplace(id, std::move(results));
+  }
+  return new_of(of);
 }
 
 bool HasComposites(const Graph& graph) {

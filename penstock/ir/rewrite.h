@@ -23,6 +23,9 @@ namespace penstock::ir {
 // "stablehlo.add", "penstock.batch_norm_training": what a rule knows an operation by.
 absl::string_view OpName(const Node& node);
 
+// Whether each element of the result is computed from the operands' elements at the same place.
+bool IsElementwise(const Node& node);
+
 // What a rule sees: both graphs, and where a value of the one is in the other.
 class Rewriting {
  public:
@@ -60,6 +63,10 @@ using RewriteRule = std::function<std::vector<Value>(Rewriting& rewriting, int i
 // Bodies of loops and branches are rewritten by the same rule. Nodes that no result needs are left
 // out; new ones carry the origin of the node that they stand for.
 std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule);
+
+// `of`, computed from to[i] wherever it is computed from from[i], in the same graph: operations
+// between the two are emitted again. Types are those of `from`.
+Value Substitute(const Value& of, const std::vector<Value>& from, const std::vector<Value>& to);
 
 // Composites (op_def.h) taken apart, until none is left.
 bool HasComposites(const Graph& graph);

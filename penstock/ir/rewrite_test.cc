@@ -72,6 +72,23 @@ TEST(Rewrite, TellsWhoUsesAValue) {
   EXPECT_THAT(r.Users(x.node_id(), 0), ElementsAre(y.node_id()));
 }
 
+TEST(Rewrite, SubstituteComputesAgainWhatReadsAValue) {
+  testing::Checks checks;
+  const Value x = checks.Input(testing::Make(DType::kF32, {2}, {1, 2}));
+  const Value a = x * 3.0, b = a + 1.0;
+  const Value other = x * x;  // does not read it
+  const Value y = Cond(
+      Greater(ReduceSum(a), ReduceSum(x)), {b, other},
+      [](Graph&, const Values& s) { return Values{s[0] - s[1]}; },
+      [](Graph&, const Values& s) { return Values{s[0]}; })[0];
+  const Value z = Substitute(y * a, {a, other}, {x * 10.0, other});
+  checks.Expect("z", z, testing::Make(DType::kF32, {2}, {(11 - 1) * 10, (21 - 4) * 20}));
+  checks.Expect("y stays", y, testing::Make(DType::kF32, {2}, {4 - 1, 7 - 4}));
+  EXPECT_EQ(Substitute(other, {a}, {b}), other);
+  EXPECT_EQ(Substitute(a, {a}, {b}), b);
+  checks.Run();
+}
+
 TEST(Rewrite, RefusesAnotherType) {
   Graph graph("wrong");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");

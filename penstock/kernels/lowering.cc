@@ -16,6 +16,7 @@
 #include "penstock/kernels/calls_at_exit.h"
 #include "penstock/kernels/column_sum.h"
 #include "penstock/kernels/convolution.h"
+#include "penstock/kernels/fusion_limit.h"
 #include "penstock/kernels/kernels.h"
 #include "penstock/kernels/matmul.h"
 #include "penstock/kernels/pooling.h"
@@ -462,7 +463,7 @@ constexpr Row kTable[] = {
 std::vector<runtime::Kernel> AllKernels() {
   std::vector<runtime::Kernel> all = ConvolutionKernels();
   for (const auto& more : {BatchNormKernels(), PoolingKernels(), MatmulKernels(),
-                           ColumnSumKernels(), AllFiniteKernels()}) {
+                           ColumnSumKernels(), AllFiniteKernels(), InMemoryKernels()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -515,13 +516,14 @@ Lowering Lowering::For(runtime::Client& client) {
 }
 
 std::unique_ptr<ir::Graph> Lowering::Lower(const ir::Graph& graph) const {
-  return ir::Rewrite(graph, [&](Rewriting& r, int id) -> Values {
+  auto lowered = ir::Rewrite(graph, [&](Rewriting& r, int id) -> Values {
     const absl::string_view operation = OpName(r.from().node(id));
     for (const Row& row : kTable) {
       if (row.platform == platform_ && row.operation == operation) return row.lower(r, id);
     }
     return {};
   });
+  return platform_ == "cpu" ? LimitFusion(*lowered) : std::move(lowered);
 }
 
 absl::StatusOr<ir::Program> Lowering::Print(const ir::Graph& graph,

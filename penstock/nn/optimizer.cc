@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/ir/rewrite.h"
 #include "penstock/nn/constraints.h"
 #include "penstock/nn/optimizer_body.h"
 
@@ -42,12 +43,30 @@ Course Begin(const OptimizerStep::Variable& in, const OptimizerOptions& options)
   return course;
 }
 
-OptimizerResult::Variable End(const Course& course, const OptimizerStep::Variable& in) {
+// `which` ? yes : no, and yes where `which` is invalid.
+Value Choose(Value which, Value yes, Value no) {
+  return which.valid() ? ir::Select(which, yes, no) : yes;
+}
+
+Values Choose(Value which, Values yes, const Values& no) {
+  for (size_t i = 0; i < yes.size(); ++i) yes[i] = Choose(which, yes[i], no[i]);
+  return yes;
+}
+
+Value Both(Value a, Value b) { return !a.valid() ? b : !b.valid() ? a : ir::And(a, b); }
+
+OptimizerResult::Variable End(const Course& course, const Course& before,
+                              const OptimizerStep::Variable& in, Value applies) {
   Value value = course.variable;
   if (!in.constraint.empty()) value = Constrain(in.constraint, value);
-  OptimizerResult::Variable out{ir::Convert(value, in.value.dtype()), course.slots};
-  if (course.average.valid()) out.slots.push_back(course.average);
-  if (course.accumulated.valid()) out.slots.push_back(course.accumulated);
+  OptimizerResult::Variable out{Choose(applies, ir::Convert(value, in.value.dtype()), in.value),
+                                course.slots};
+  if (course.average.valid()) {
+    out.slots.push_back(Choose(applies, course.average, before.average));
+  }
+  if (course.accumulated.valid()) {
+    out.slots.push_back(Choose(applies, course.accumulated, before.accumulated));
+  }
   return out;
 }
 
@@ -96,14 +115,8 @@ void Average(Course& course, Value update, const OptimizerOptions& options) {
       ir::Select(ir::Equal(left, ir::SplatLike(left, 0)), course.average, course.variable);
 }
 
-Value Choose(Value which, Value yes, Value no) { return ir::Select(which, yes, no); }
-// 2^100: a dynamic loss scale stays between its inverse and it.
+// 2^100. A dynamic loss scale stays between its inverse and it.
 constexpr double kGreatestLossScale = 1.267650600228229401496703205376e30;
-
-Values Choose(Value which, Values yes, const Values& no) {
-  for (size_t i = 0; i < yes.size(); ++i) yes[i] = ir::Select(which, yes[i], no[i]);
-  return yes;
-}
 
 }  // namespace
 
@@ -167,18 +180,14 @@ OptimizerResult Optimizer::ApplyWithLossScaling(const OptimizerStep& in) const {
     gradients.push_back(v.gradient);
     v.gradient = v.gradient / ir::Convert(scale, v.gradient.dtype());
   }
-  OptimizerResult result = ApplyUnscaled(step);
   if (gradients.empty()) {
+    OptimizerResult result;
     result.shared = in.shared;
     return result;
   }
   const Value finite = ir::AllFinite(gradients);
-  for (size_t i = 0; i < result.variables.size(); ++i) {
-    OptimizerResult::Variable& v = result.variables[i];
-    v.value = Choose(finite, v.value, in.variables[i].value);
-    v.slots = Choose(finite, v.slots, in.variables[i].slots);
-  }
-  result.shared = Choose(finite, result.shared, step.shared);
+  step.applies = Both(in.applies, finite);
+  OptimizerResult result = ApplyUnscaled(step);
   const Value zero = ir::SplatLike(counter, 0);
   const Value last =
       ir::SplatLike(counter, static_cast<double>(loss_scaling_->dynamic_growth_steps - 1));
@@ -188,9 +197,12 @@ OptimizerResult Optimizer::ApplyWithLossScaling(const OptimizerStep& in) const {
               smallest = ir::SplatLike(scale, 1 / kGreatestLossScale);
   const Value grown = ir::Minimum(scale * 2.0, greatest),
               shrunk = ir::Maximum(scale * 0.5, smallest);
-  result.shared.push_back(Choose(finite, Choose(grows, grown, scale), shrunk));
-  result.shared.push_back(Choose(finite, Choose(grows, zero, counter + 1.0), zero));
-  result.shared.push_back(Choose(finite, updates + 1.0, updates));
+  const Values next{Choose(finite, Choose(grows, grown, scale), shrunk),
+                    Choose(finite, Choose(grows, zero, counter + 1.0), zero),
+                    Choose(finite, updates + 1.0, updates)};
+  for (const Value& value : Choose(in.applies, next, {scale, counter, updates})) {
+    result.shared.push_back(value);
+  }
   return result;
 }
 
@@ -215,6 +227,7 @@ OptimizerResult Optimizer::ApplyUnscaled(const OptimizerStep& in) const {
       c.gradient = sum / steps;
     }
   }
+  const Value changes = Both(in.applies, due);
 
   Clip(courses, options_);
   // Schedules count steps, formulas count updates.
@@ -230,27 +243,25 @@ OptimizerResult Optimizer::ApplyUnscaled(const OptimizerStep& in) const {
     const bool decays = Decays(name);
     const auto decay = body_->WeightDecay(name, c.variable.type(), options_.weight_decay);
     if (decays && decay.has_value()) c.variable = c.variable - c.variable * *decay * own_rate;
-    UpdatedVariable updated = body_->Apply({.name = name,
-                                            .decays = decays,
-                                            .variable = c.variable,
-                                            .gradient = c.gradient,
-                                            .slots = c.slots,
-                                            .shared = shared,
-                                            .learning_rate = own_rate,
-                                            .step = ir::Convert(step, c.variable.dtype())});
-    c.variable = updated.variable;
-    c.slots = std::move(updated.slots);
+    const UpdatedVariable updated = body_->Apply({.name = name,
+                                                  .decays = decays,
+                                                  .variable = c.variable,
+                                                  .gradient = c.gradient,
+                                                  .slots = c.slots,
+                                                  .shared = shared,
+                                                  .learning_rate = own_rate,
+                                                  .step = ir::Convert(step, c.variable.dtype())});
+    // The variable's update reads the slots that were chosen, so that nothing needs the old ones
+    // any more and each is updated in place: without that XLA copies every slot.
+    c.slots = Choose(changes, updated.slots, before[i].slots);
+    c.variable =
+        Choose(due, ir::Substitute(updated.variable, updated.slots, c.slots), before[i].variable);
   }
   OptimizerResult result;
-  result.shared = due.valid() ? Choose(due, shared, in.shared) : shared;
+  result.shared = Choose(changes, shared, in.shared);
   for (size_t i = 0; i < courses.size(); ++i) {
-    Course& c = courses[i];
-    if (due.valid()) {
-      c.variable = Choose(due, c.variable, before[i].variable);
-      c.slots = Choose(due, c.slots, before[i].slots);
-    }
-    if (options_.use_ema) Average(c, update, options_);
-    result.variables.push_back(End(c, in.variables[i]));
+    if (options_.use_ema) Average(courses[i], update, options_);
+    result.variables.push_back(End(courses[i], before[i], in.variables[i], in.applies));
   }
   return result;
 }

@@ -65,6 +65,7 @@ struct OptimizerStep {
   ir::Values shared = {};        // in the order of SharedSlots()
   ir::Value learning_rate = {};  // f32 scalar; invalid: what the schedule says
   ir::Value iteration = {};      // i32 scalar, finished steps
+  ir::Value applies = {};        // bool scalar: if false, all stays as it is; invalid: true
 };
 struct OptimizerResult {
   struct Variable {

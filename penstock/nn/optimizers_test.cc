@@ -196,6 +196,88 @@ TEST(LossScaleOptimizer, SkipsStepsThatOverflowAndFindsTheScale) {
   checks.Run();
 }
 
+ir::Values All(const OptimizerStep& step) {
+  ir::Values all = step.shared;
+  for (const auto& v : step.variables) {
+    all.push_back(v.value);
+    all.insert(all.end(), v.slots.begin(), v.slots.end());
+  }
+  return all;
+}
+
+// Three steps along multiples of `gradient`; each has effect only where `applies` says so, if there
+// is one.
+ir::Values ThreeSteps(Checks& checks, const Optimizer& optimizer, const Array& gradient,
+                      const ir::Values& applies) {
+  OptimizerStep step = FirstStep(
+      checks, optimizer,
+      {{"w", Make(DType::kF32, {2, 2}, {1, 2, 3, 4})}, {"b", Make(DType::kF32, {2}, {0.5, -0.5})}});
+  step.variables[1].constraint = "non_neg";
+  for (int t = 0; t < 3; ++t) {
+    const Value w = checks.Input(gradient);
+    step.variables[0].gradient = w * (t + 1.0);
+    step.variables[1].gradient = ir::ReduceSum(w, {0}) * (t - 1.0);
+    if (!applies.empty()) step.applies = applies[t];
+    Advance(step, optimizer.Apply(step));
+  }
+  return All(step);
+}
+
+std::vector<Optimizer> OptimizersWithOptions() {
+  const std::vector<OptimizerOptions> options = {
+      {},
+      {.global_clipnorm = 1.0, .use_ema = true, .gradient_accumulation_steps = 2},
+      {.use_ema = true, .ema_overwrite_frequency = 2}};
+  std::vector<Optimizer> all;
+  for (const std::string& name : OptimizerNames()) {
+    const auto plain = Optimizer::FromName(name);
+    EXPECT_TRUE(plain.ok()) << plain.status();
+    if (plain.ok()) all.insert(all.end(), {*plain, LossScaleOptimizer(*plain)});
+  }
+  for (const OptimizerOptions& o : options) {
+    all.insert(all.end(), {SGD({.momentum = 0.9, .nesterov = true}, o), Adam({.amsgrad = true}, o),
+                           RMSprop({.momentum = 0.5, .centered = true}, o)});
+  }
+  return all;
+}
+
+TEST(Optimizer, AStepThatDoesNotApplyChangesNothing) {
+  Checks checks;
+  for (const Optimizer& optimizer : OptimizersWithOptions()) {
+    const Value no = ir::Splat(checks.graph(), {DType::kBool, {}}, 0);
+    const Array bad = Make(DType::kF32, {2, 2}, {std::nan(""), 1, HUGE_VAL, -1});
+    const ir::Values after = ThreeSteps(checks, optimizer, bad, {no, no, no});
+    const ir::Values before = All(FirstStep(checks, optimizer,
+                                            {{"w", Make(DType::kF32, {2, 2}, {1, 2, 3, 4})},
+                                             {"b", Make(DType::kF32, {2}, {0.5, -0.5})}}));
+    ASSERT_EQ(after.size(), before.size());
+    for (size_t i = 0; i < after.size(); ++i) {
+      const Value same = ir::Convert(ir::Equal(after[i], before[i]), DType::kI32);
+      checks.Expect(absl::StrCat(optimizer.class_name(), ", value ", i), ir::ReduceMin(same),
+                    Make(DType::kI32, {}, {1}));
+    }
+  }
+  checks.Run();
+}
+
+TEST(Optimizer, AStepThatAppliesIsThePlainOne) {
+  Checks checks;
+  for (const Optimizer& optimizer : OptimizersWithOptions()) {
+    // A constant would be folded.
+    const Value yes = ir::Convert(checks.Input(Make(DType::kI32, {}, {1})), DType::kBool);
+    const Array gradient = Make(DType::kF32, {2, 2}, {0.5, -1, 2, 0.25});
+    const ir::Values with = ThreeSteps(checks, optimizer, gradient, {yes, yes, yes});
+    const ir::Values without = ThreeSteps(checks, optimizer, gradient, {});
+    ASSERT_EQ(with.size(), without.size());
+    for (size_t i = 0; i < with.size(); ++i) {
+      const Value far = ir::ReduceMax(ir::Abs(ir::Convert(with[i] - without[i], DType::kF32)));
+      checks.Expect(absl::StrCat(optimizer.class_name(), ", value ", i), far,
+                    Make(DType::kF32, {}, {0}), 1e-6);
+    }
+  }
+  checks.Run();
+}
+
 TEST(Optimizer, WrongOptionsAreRefused) {
   EXPECT_TRUE(SGD({.learning_rate = 0.0}).Check().ok());
   for (const Optimizer& wrong :

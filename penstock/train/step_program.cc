@@ -227,16 +227,35 @@ Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const Ste
   return assigned;
 }
 
-Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
-                 const Step& step) {
-  ir::Scope scope(graph, "optimizer");
-  Values next = step.state;
-  const Value iteration = step.state[layout.iteration];
+// Whether a step changes the state: not from the first one on whose numbers are not finite. Bool
+// scalars; invalid where no callback asks for it.
+struct Halting {
+  Value fine;     // this step's numbers are finite
+  Value running;  // no step has halted before
+  Value applies;  // both
+};
+
+Halting FindHalting(const nn::Optimizer& optimizer, const StateLayout& layout, const Step& step) {
+  Values found{step.metric_additions[0]};  // the sum of losses over all replicas
+  // Loss scaling skips steps with infinite gradients by itself.
+  if (!optimizer.has_loss_scaling()) {
+    found.insert(found.end(), step.gradients.begin(), step.gradients.end());
+  }
+  const Value fine = ir::AllFinite(found);
+  const Value halted = step.state[layout.halted],
+              running = ir::Less(halted, ir::SplatLike(halted, 0));
+  return {fine, running, ir::And(fine, running)};
+}
+
+// Puts the optimizer's entries into `next`.
+void ApplyOptimizer(const Objective& objective, const StateLayout& layout, const Step& step,
+                    const Value& applies, Values& next) {
   const auto entries = [&](int begin, int count) {
     return Values(step.state.begin() + begin, step.state.begin() + begin + count);
   };
   nn::OptimizerStep update{.shared = entries(layout.first_shared, layout.num_shared),
-                           .iteration = iteration};
+                           .iteration = step.state[layout.iteration],
+                           .applies = applies};
   if (layout.learning_rate >= 0) update.learning_rate = step.state[layout.learning_rate];
   for (size_t t = 0; t < step.trained.size(); ++t) {
     const int variable = step.trained[t];
@@ -248,7 +267,7 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
          .slots = entries(layout.first_slot[variable], layout.num_slots[variable])});
   }
   const nn::OptimizerResult updated = objective.optimizer.Apply(update);
-  if (!graph.status().ok()) return {};
+  if (updated.variables.size() != step.trained.size()) return;  // the graph has an error
   std::copy(updated.shared.begin(), updated.shared.end(), next.begin() + layout.first_shared);
   for (size_t t = 0; t < step.trained.size(); ++t) {
     const int variable = step.trained[t];
@@ -256,33 +275,33 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
     std::copy(updated.variables[t].slots.begin(), updated.variables[t].slots.end(),
               next.begin() + layout.first_slot[variable]);
   }
-  std::vector<int> which;
-  const Values assigned = AggregateAssigned(graph, objective, step, which);
-  for (size_t i = 0; i < which.size(); ++i) next[which[i]] = assigned[i];
-  next[layout.iteration] = iteration + 1.0;
-  const Values metrics = Add(Values(step.state.begin() + layout.first_metric, step.state.end()),
-                             step.metric_additions);
-  std::copy(metrics.begin(), metrics.end(), next.begin() + layout.first_metric);
-  return next;
 }
 
-// Leaves the state as it was from the first step on whose numbers are not finite.
-void HaltOnNan(const nn::Optimizer& optimizer, const StateLayout& layout, const Step& step,
-               Values& next) {
-  Values found{step.metric_additions[0]};  // the sum of losses over all replicas
-  // Loss scaling skips steps with infinite gradients by itself.
-  if (!optimizer.has_loss_scaling()) {
-    found.insert(found.end(), step.gradients.begin(), step.gradients.end());
+Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+                 const Step& step, const Halting& halting) {
+  ir::Scope scope(graph, "optimizer");
+  Values next = step.state;
+  ApplyOptimizer(objective, layout, step, halting.applies, next);
+  if (!graph.status().ok()) return {};
+  const Value iteration = step.state[layout.iteration];
+  std::vector<int> which;
+  const Values assigned = AggregateAssigned(graph, objective, step, which);
+  const auto set = [&](int entry, const Value& value) {
+    next[entry] =
+        halting.applies.valid() ? ir::Select(halting.applies, value, step.state[entry]) : value;
+  };
+  for (size_t i = 0; i < which.size(); ++i) set(which[i], assigned[i]);
+  set(layout.iteration, iteration + 1.0);
+  const Values metrics = Add(Values(step.state.begin() + layout.first_metric, step.state.end()),
+                             step.metric_additions);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    set(layout.first_metric + static_cast<int>(i), metrics[i]);
   }
-  const Value fine = ir::AllFinite(found);
-  const Value halted = step.state[layout.halted],
-              running = ir::Less(halted, ir::SplatLike(halted, 0));
-  const Value keep = ir::And(fine, running);
-  for (int i = 0; i < layout.size(); ++i) {
-    if (!(next[i] == step.state[i])) next[i] = ir::Select(keep, next[i], step.state[i]);
+  if (halting.fine.valid()) {
+    next[layout.halted] = ir::Select(ir::And(halting.running, ir::Not(halting.fine)), iteration,
+                                     step.state[layout.halted]);
   }
-  next[layout.halted] =
-      ir::Select(ir::And(running, ir::Not(fine)), step.state[layout.iteration], halted);
+  return next;
 }
 
 // Runs `step` for the first of the stacked batches, as many as the parameter that it adds says. The
@@ -329,10 +348,9 @@ absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const State
   const auto step = [&](ir::Graph& inside, const Values& before, const Values& one) -> Values {
     const Step step = BuildStep(inside, objective, layout, before, one);
     if (!inside.status().ok()) return {};
-    Values next = NextState(inside, objective, layout, step);
-    if (!inside.status().ok()) return {};
-    if (halt_on_nan) HaltOnNan(objective.optimizer, layout, step, next);
-    return next;
+    Halting halting;
+    if (halt_on_nan) halting = FindHalting(objective.optimizer, layout, step);
+    return NextState(inside, objective, layout, step, halting);
   };
   const Values next =
       types.depth == 1 ? step(graph, state, batch) : Loop(graph, state, batch, step);

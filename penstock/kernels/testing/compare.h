@@ -13,7 +13,8 @@
 namespace penstock::kernels {
 
 struct Comparison {
-  // How many calls of kernels the lowered program must hold; -1: at least one; -2: any number.
+  // How many calls of kernels the lowered program must hold, but for those that only keep a value
+  // in memory; -1: at least one; -2: any number.
   int calls = -1;
   // |with - without| <= tolerance * (largest |without| of the tensor, or 1).
   double tolerance = 1e-5;
