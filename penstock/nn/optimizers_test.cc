@@ -232,8 +232,10 @@ std::vector<Optimizer> OptimizersWithOptions() {
   for (const std::string& name : OptimizerNames()) {
     const auto plain = Optimizer::FromName(name);
     EXPECT_TRUE(plain.ok()) << plain.status();
-    if (plain.ok()) all.insert(all.end(), {*plain, LossScaleOptimizer(*plain)});
+    if (plain.ok()) all.push_back(*plain);
   }
+  all.push_back(LossScaleOptimizer(Adam()));
+  all.push_back(LossScaleOptimizer(Nadam()));
   for (const OptimizerOptions& o : options) {
     all.insert(all.end(), {SGD({.momentum = 0.9, .nesterov = true}, o), Adam({.amsgrad = true}, o),
                            RMSprop({.momentum = 0.5, .centered = true}, o)});
