@@ -167,3 +167,13 @@ function(penstock_test name label source)
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
   penstock_add_test(${name} ${label} ${name})
 endfunction()
+
+# Lets a test's system calls fail (penstock/io/testing/system_call_faults.h): the linker gives the program's own code
+# those of that file first.
+function(penstock_wrap_system_calls target)
+  set(calls open mkostemp close read pread write pwrite fsync fstat stat lstat fstatat fcntl fchmod ftruncate flock
+      futimens rename unlink mkdir opendir readdir realpath mmap)
+  list(TRANSFORM calls PREPEND "LINKER:--wrap=")
+  target_link_options(${target} PRIVATE ${calls})
+  target_link_libraries(${target} PRIVATE penstock_io_testing)
+endfunction()

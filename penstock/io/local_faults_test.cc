@@ -2,8 +2,6 @@
 // that an operation makes, once and from then on. Each cell must give the right bytes, or an error
 // that names the file with the code of that errno (posix_error.h); nothing else is deleted or
 // changed, nothing is left behind, and the cache never is an error at all.
-//
-// The calls are replaced by the linker (--wrap, see CMakeLists.txt), in the room's code only.
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -34,33 +32,14 @@
 #include "penstock/io/memory_file_system.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/testing/status_assertions.h"
+#include "penstock/io/testing/system_call_faults.h"
 
 namespace penstock::io {
 namespace local_faults_test {
 
-// Which calls fail. The tests have one thread.
-struct Failpoint {
-  bool armed = false;
-  std::string call = {};  // the name of the system call
-  int number = 0;         // the first one that fails
-  bool for_ever = false;  // and all after it
-  int error = 0;
-  bool one_byte = false;  // instead, no read or write moves more than one byte
-
-  std::map<std::string, int> made = {};  // calls, by name
-  bool hit = false;
-} failpoint;
-
-bool Fails(const char* call) {
-  if (!failpoint.armed) return false;
-  const int number = failpoint.made[call]++;
-  if (failpoint.call != call || failpoint.error == 0) return false;
-  if (number != failpoint.number && !(failpoint.for_ever && number > failpoint.number))
-    return false;
-  failpoint.hit = true;
-  errno = failpoint.error;
-  return true;
-}
+// What the last Run let fail, and the calls that it made.
+SystemCallFault failpoint;
+SystemCalls calls;
 
 std::vector<int> AllErrors() {
   std::vector<int> errors(EHWPOISON);
@@ -78,53 +57,6 @@ std::vector<int> SomeErrors() {
   return {EIO, ESTALE, ETIMEDOUT, EINTR, ENOENT, EACCES, ENOSPC, ENOTDIR};
 }
 
-size_t AtMost(size_t size) { return failpoint.armed && failpoint.one_byte && size > 1 ? 1 : size; }
-
-#define PENSTOCK_WRAP(Return, name, parameters, arguments, failed)              \
-  extern "C" Return __real_##name parameters;  /* NOLINT: the linker's names */ \
-  extern "C" Return __wrap_##name parameters { /* NOLINT */                     \
-    if (Fails(#name)) return failed;                                            \
-    return __real_##name arguments;                                             \
-  }
-
-// open and fcntl take their third argument from the same place whether it is named or not.
-PENSTOCK_WRAP(int, open, (const char* path, int flags, mode_t mode), (path, flags, mode), -1)
-PENSTOCK_WRAP(int, fcntl, (int fd, int what, long value), (fd, what, value), -1)  // NOLINT
-PENSTOCK_WRAP(ssize_t, read, (int fd, void* p, size_t n), (fd, p, AtMost(n)), -1)
-PENSTOCK_WRAP(ssize_t, pread, (int fd, void* p, size_t n, off_t at), (fd, p, AtMost(n), at), -1)
-PENSTOCK_WRAP(ssize_t, write, (int fd, const void* p, size_t n), (fd, p, AtMost(n)), -1)
-PENSTOCK_WRAP(ssize_t, pwrite, (int fd, const void* p, size_t n, off_t at), (fd, p, AtMost(n), at),
-              -1)
-PENSTOCK_WRAP(int, fsync, (int fd), (fd), -1)
-PENSTOCK_WRAP(int, fstat, (int fd, struct stat* out), (fd, out), -1)
-PENSTOCK_WRAP(int, stat, (const char* path, struct stat* out), (path, out), -1)
-PENSTOCK_WRAP(int, lstat, (const char* path, struct stat* out), (path, out), -1)
-PENSTOCK_WRAP(int, fstatat, (int fd, const char* path, struct stat* out, int flags),
-              (fd, path, out, flags), -1)
-PENSTOCK_WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
-PENSTOCK_WRAP(int, ftruncate, (int fd, off_t size), (fd, size), -1)
-PENSTOCK_WRAP(int, flock, (int fd, int what), (fd, what), -1)
-PENSTOCK_WRAP(int, futimens, (int fd, const timespec* times), (fd, times), -1)
-PENSTOCK_WRAP(int, rename, (const char* from, const char* to), (from, to), -1)
-PENSTOCK_WRAP(int, unlink, (const char* path), (path), -1)
-PENSTOCK_WRAP(int, mkdir, (const char* path, mode_t mode), (path, mode), -1)
-PENSTOCK_WRAP(DIR*, opendir, (const char* path), (path), nullptr)
-PENSTOCK_WRAP(dirent*, readdir, (DIR * folder), (folder), nullptr)
-PENSTOCK_WRAP(char*, realpath, (const char* path, char* out), (path, out), nullptr)
-PENSTOCK_WRAP(void*, mmap, (void* at, size_t size, int protect, int flags, int fd, off_t offset),
-              (at, size, protect, flags, fd, offset), MAP_FAILED)
-
-// Linux closes a file also when close reports an error.
-extern "C" int __real_close(int fd);
-extern "C" int __wrap_close(int fd) {
-  const bool fails = Fails("close");
-  const int error = errno;
-  const int result = __real_close(fd);
-  if (!fails) return result;
-  errno = error;
-  return -1;
-}
-
 const std::string kOld(5000, 'o');
 const std::string kNew(300'000, 'n');  // more than one write
 
@@ -137,10 +69,7 @@ std::string NewRoot() {
 
 class LocalFaults : public testing::Test {
  protected:
-  ~LocalFaults() override {
-    failpoint = {};
-    std::filesystem::remove_all(root_);
-  }
+  ~LocalFaults() override { std::filesystem::remove_all(root_); }
 
   std::string At(const std::string& name) const { return absl::StrCat(root_, "/", name); }
 
@@ -188,13 +117,13 @@ class LocalFaults : public testing::Test {
   };
 
   // Runs it with the failpoint; the calls that were made.
-  absl::Status Run(const Case& c, Failpoint with) {
+  absl::Status Run(const Case& c, SystemCallFault with) {
     if (c.kind == Case::kChanges) MakeTree();
     if (c.before) c.before();
     failpoint = std::move(with);
-    failpoint.armed = true;
+    ArmSystemCalls(failpoint);
     absl::Status status = c.run();
-    failpoint.armed = false;
+    calls = DisarmSystemCalls();
     return status;
   }
 
@@ -234,7 +163,7 @@ class LocalFaults : public testing::Test {
     MakeTree();
     ASSERT_OK(Run(c, {})) << c.name;
     ASSERT_TRUE(c.tree_is_right(Tree(), false)) << c.name;
-    const std::map<std::string, int> made = failpoint.made;
+    const std::map<std::string, int> made = calls.made;
     int64_t cells = 0;
     for (const auto& [call, count] : made) {
       for (int number = 0; number < std::min(count, c.kind == Case::kCached ? 3 : 5); ++number) {
@@ -251,7 +180,7 @@ class LocalFaults : public testing::Test {
                 Run(c, {.call = call, .number = number, .for_ever = for_ever, .error = error});
             Judge(c, status);
             if (HasFatalFailure()) return;
-            ASSERT_TRUE(failpoint.hit) << call << " " << number;
+            ASSERT_TRUE(calls.hit) << call << " " << number;
             ++cells;
           }
         }
