@@ -106,9 +106,9 @@ absl::Status CheckOptions(const Uri& uri) {
 
 absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(const Uri& uri) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(uri));
-  const std::string key =
-      absl::StrCat(uri.scheme, "://", uri.user, "@", uri.bucket, "?", uri.options);
   std::lock_guard lock(mutex_);
+  // Names who asks, which changes when credentials are found later.
+  const std::string key = ArrowUri(uri);
   if (const auto it = open_.find(key); it != open_.end()) return it->second;
   const bool first_s3 = uri.scheme == "s3" && !s3_loaded_;
   if (first_s3) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::shared_ptr<arrow::fs::FileSystem>> ArrowConnections::For(con
     s3_loaded_ = true;
   }
   if (uri.scheme == "gs") PENSTOCK_RETURN_IF_ERROR(CheckGoogleCredentials(uri));
-  auto made = arrow::fs::FileSystemFromUriAndOptions(ArrowUri(uri), OptionsOf(uri));
+  auto made = arrow::fs::FileSystemFromUriAndOptions(key, OptionsOf(uri));
   // The client of AWS may crash when the process ends, unless it is shut down first: so this must
   // be said after the client has made what the process's end destroys.
   if (first_s3) std::atexit([] { arrow::fs::EnsureFinalized(); });
@@ -136,7 +136,8 @@ std::string ArrowConnections::ArrowUri(Uri uri) {
     set_default("retry_limit_seconds", absl::StrCat(kRetryLimitSeconds));
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     if (endpoint.from_environment) set_default("endpoint_override", endpoint.host);
-    if (endpoint.anonymous || (uri.user.empty() && !HasGoogleCredentials())) uri.user = "anonymous";
+    if (endpoint.anonymous || (uri.user.empty() && !google_credentials_.Found()))
+      uri.user = "anonymous";
     // Arrow takes http for anonymous users.
     set_default("scheme", endpoint.scheme);
   } else {
@@ -144,11 +145,6 @@ std::string ArrowConnections::ArrowUri(Uri uri) {
     set_default("allow_delayed_open", "true");
   }
   return FormatUri(uri);
-}
-
-bool ArrowConnections::HasGoogleCredentials() {
-  if (!google_credentials_) google_credentials_ = GoogleCredentialsExist();
-  return *google_credentials_;
 }
 
 }  // namespace penstock::io

@@ -5,12 +5,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/io/google_credentials.h"
 #include "penstock/io/uri.h"
 
 namespace arrow::fs {
@@ -33,11 +33,9 @@ class ArrowConnections {
 
  private:
   std::string ArrowUri(Uri uri);
-  bool HasGoogleCredentials();
-
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<arrow::fs::FileSystem>> open_;
-  std::optional<bool> google_credentials_;
+  GoogleCredentialsSearch google_credentials_;
   bool s3_loaded_ = false;
 };
 

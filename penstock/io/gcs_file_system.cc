@@ -1,6 +1,7 @@
 #include "penstock/io/gcs_file_system.h"
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <tuple>
@@ -25,7 +26,10 @@ class GcsFileSystem : public ObjectFileSystem {
   absl::StatusOr<std::shared_ptr<ObjectReader>> ReaderFor(const Uri& uri) override {
     const GcsEndpoint endpoint = FindGcsEndpoint(uri);
     std::lock_guard lock(mutex_);
-    if (http_ == nullptr) http_ = std::make_shared<HttpClient>(options_.http);
+    if (http_ == nullptr) {
+      http_ = std::make_shared<HttpClient>(options_.http);
+      search_ = std::make_unique<GoogleCredentialsSearch>(http_->clock());
+    }
     std::shared_ptr<HttpAuthorizer> authorizer;
     if (!endpoint.anonymous) {
       PENSTOCK_RETURN_IF_ERROR(FindCredentials());
@@ -41,18 +45,15 @@ class GcsFileSystem : public ObjectFileSystem {
     return reader;
   }
 
-  // Once; an error is looked at again the next time.
+  // Until there are some; an error is looked at again the next time.
   absl::Status FindCredentials() {
-    if (looked_for_credentials_) return absl::OkStatus();
-    if (GoogleCredentialsExist()) {
-      auto token = GoogleAccessToken::FromDefaultChain(http_);
-      others_have_credentials_ = absl::IsUnimplemented(token.status());
-      if (!others_have_credentials_) {
-        PENSTOCK_RETURN_IF_ERROR(token.status());
-        token_ = *std::move(token);
-      }
-    }
-    looked_for_credentials_ = true;
+    if (token_ != nullptr || others_have_credentials_ || !search_->Found()) return absl::OkStatus();
+    auto token = GoogleAccessToken::FromDefaultChain(http_);
+    others_have_credentials_ = absl::IsUnimplemented(token.status());
+    if (others_have_credentials_) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(token.status());
+    token_ = *std::move(token);
+    readers_.clear();  // those that ask without credentials
     return absl::OkStatus();
   }
 
@@ -60,7 +61,7 @@ class GcsFileSystem : public ObjectFileSystem {
 
   std::mutex mutex_;
   std::shared_ptr<HttpClient> http_;
-  bool looked_for_credentials_ = false;
+  std::unique_ptr<GoogleCredentialsSearch> search_;
   bool others_have_credentials_ = false;
   std::shared_ptr<GoogleAccessToken> token_;  // null: anonymous
   std::map<std::tuple<std::string, bool, double>, std::shared_ptr<GcsReader>> readers_;

@@ -314,6 +314,11 @@ bool HasWildcard(absl::string_view pattern) {
   return pattern.find_first_of("*?[") != absl::string_view::npos;
 }
 
+bool IsPattern(absl::string_view uri) {
+  const absl::StatusOr<Uri> parsed = ParseUri(uri);
+  return parsed.ok() && HasWildcard(parsed->path);
+}
+
 bool StepMatches(absl::string_view pattern, absl::string_view name) {
   if (absl::StartsWith(name, ".") && !absl::StartsWith(pattern, ".")) return false;
   // Where to go on when the last '*' must take one more character; earlier ones never need to.

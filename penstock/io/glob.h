@@ -46,4 +46,8 @@ bool PathMatches(absl::string_view pattern, absl::string_view path);
 
 bool HasWildcard(absl::string_view pattern);
 
+// Whether a URI or a local path is a pattern: has a wildcard in its path, and not only the '?' that
+// begins its options.
+bool IsPattern(absl::string_view uri);
+
 }  // namespace penstock::io

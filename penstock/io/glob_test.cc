@@ -116,5 +116,15 @@ TEST(Glob, KnowsAPatternFromAName) {
   for (const char* name : {"", "a", "a]", "{a,b}", "a\\b"}) EXPECT_FALSE(HasWildcard(name)) << name;
 }
 
+TEST(IsPattern, IsAboutThePathAndNotTheOptions) {
+  for (const char* pattern :
+       {"a?", "/data/*.jpg", "gs://b/a?", "gs://b/*.jpg?project_id=p", "[ab]"}) {
+    EXPECT_TRUE(IsPattern(pattern)) << pattern;
+  }
+  for (const char* name : {"a", "/data/a.jpg", "gs://b/a?project_id=p", "s3://b/d?region=eu", ""}) {
+    EXPECT_FALSE(IsPattern(name)) << name;
+  }
+}
+
 }  // namespace glob_test
 }  // namespace penstock::io

@@ -113,4 +113,17 @@ bool GoogleCredentialsExist(absl::Duration patience) {
   return !GoogleCredentialsFile().empty() || MetadataServerAnswers(absl::Now() + patience);
 }
 
+bool GoogleCredentialsSearch::Found() {
+  constexpr double kFileSeconds = 5, kServerSeconds = 60;
+  std::lock_guard lock(mutex_);
+  const double now = clock_->Seconds();
+  if (found_ || now < file_at_) return found_;
+  const bool with_server = now >= server_at_;
+  found_ = with_server ? GoogleCredentialsExist() : !GoogleCredentialsFile().empty();
+  // From the end of the look on, which may have taken a while.
+  file_at_ = clock_->Seconds() + kFileSeconds;
+  if (with_server) server_at_ = clock_->Seconds() + kServerSeconds;
+  return found_;
+}
+
 }  // namespace penstock::io

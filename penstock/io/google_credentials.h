@@ -2,12 +2,16 @@
 // the metadata server of its machines with retries that last many minutes on any other machine.
 #pragma once
 
+#include <limits>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+
+#include "penstock/base/clock.h"
 
 namespace penstock::io {
 
@@ -28,5 +32,22 @@ std::string GoogleMetadataHost();
 // True when GOOGLE_APPLICATION_CREDENTIALS is set, gcloud's file of default credentials exists, or
 // a metadata server answers in time.
 bool GoogleCredentialsExist(absl::Duration patience = absl::Milliseconds(500));
+
+// Remembers whether credentials exist. Once found they stay found. While there are none it looks
+// again, because a file may be mounted later: for a file every 5 seconds, for a metadata server,
+// which takes longer, every 60; so it can be asked at each request. Any thread may use it.
+class GoogleCredentialsSearch {
+ public:
+  explicit GoogleCredentialsSearch(base::Clock* clock = base::Clock::Real()) : clock_(clock) {}
+  bool Found();
+
+ private:
+  base::Clock* const clock_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  bool found_ = false;
+  double file_at_ = -std::numeric_limits<double>::infinity();  // of the next look
+  double server_at_ = -std::numeric_limits<double>::infinity();
+};
 
 }  // namespace penstock::io

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include <gtest/gtest.h>
 
+#include "penstock/base/clock.h"
 #include "penstock/base/random.h"
 #include "penstock/io/local_file_system.h"
 #include "penstock/io/testing/canned_server.h"
@@ -63,6 +64,37 @@ TEST_F(GoogleCredentials, DoNotComeFromAnotherCloud) {
   const CannedServer server(CannedHttp("401 Unauthorized", "no", "Server: EC2ws\r\n"));
   AskMetadataAt(server);
   EXPECT_FALSE(GoogleCredentialsExist(kLong));
+}
+
+TEST_F(GoogleCredentials, AreLookedForAgainWhileThereAreNone) {
+  const CannedServer silent(CannedHttp("404 Not Found", ""));
+  AskMetadataAt(silent);
+  base::FakeClock clock;
+  GoogleCredentialsSearch search(&clock);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(search.Found());
+  EXPECT_EQ(silent.questions().size(), 1u) << "not at each request";
+  const std::string file = JoinPath(home_, ".config/gcloud/application_default_credentials.json");
+  ASSERT_OK(WriteFile(*MakeLocalFileSystem(), file, "{}"));
+  clock.Advance(4);
+  EXPECT_FALSE(search.Found());
+  clock.Advance(1);
+  EXPECT_TRUE(search.Found());
+  EXPECT_EQ(silent.questions().size(), 1u);
+  std::filesystem::remove(file);
+  clock.Advance(1000);
+  EXPECT_TRUE(search.Found()) << "those that were found stay";
+}
+
+TEST_F(GoogleCredentials, OfAMetadataServerThatWasSlowAreFoundAMinuteLater) {
+  base::FakeClock clock;
+  GoogleCredentialsSearch search(&clock);
+  EXPECT_FALSE(search.Found());
+  const CannedServer server(CannedHttp("200 OK", "0.1/\n", "Metadata-Flavor: Google\r\n"));
+  AskMetadataAt(server);
+  clock.Advance(59);
+  EXPECT_FALSE(search.Found());
+  clock.Advance(6);
+  EXPECT_TRUE(search.Found());
 }
 
 TEST_F(GoogleCredentials, AreNotWaitedForLongerThanPatienceLasts) {
