@@ -9,6 +9,7 @@
 #include <arrow/status.h>
 #include <arrow/util/io_util.h>
 
+#include "penstock/io/json_text.h"
 #include "penstock/io/service_error.h"
 
 namespace penstock::io {
@@ -67,13 +68,27 @@ absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
   return absl::StatusCode::kUnavailable;
 }
 
+// Whether the text of a NOT_FOUND holds the service's own error. Of gs:// that is
+// {"error": {"code": 404, ...}}, which the client leaves as it came, or takes apart and then notes
+// the status; of s3:// an error code of its own, which no page has.
+bool HasOwnNotFound(absl::string_view text, absl::string_view scheme) {
+  if (scheme != "gs") return absl::StrContains(text, "AWS Error NO_SUCH_");
+  if (absl::StrContains(text, "http_status_code=404")) return true;
+  const size_t begin = text.find('{');
+  if (begin == absl::string_view::npos) return false;
+  const absl::string_view body = text.substr(begin);
+  const nlohmann::json json = ParseJson(body.substr(0, body.find(" error_info=")));
+  if (!json.is_object() || !json.contains("error") || !json["error"].is_object()) return false;
+  const auto code = json["error"].find("code");
+  return code != json["error"].end() && *code == 404;
+}
+
 absl::StatusCode CodeOf(const arrow::Status& status) {
   const absl::string_view text = status.message();
   if (const absl::string_view code = WordBehind(text, "google::cloud::Status("); !code.empty()) {
     // A proxy's page, which the client takes for the service's message.
     const std::string lower = absl::AsciiStrToLower(text);
-    if (code == "NOT_FOUND" &&
-        (absl::StrContains(lower, "<html") || absl::StrContains(lower, "<!doctype"))) {
+    if (absl::StrContains(lower, "<html") || absl::StrContains(lower, "<!doctype")) {
       return absl::StatusCode::kUnavailable;
     }
     return Lookup(kGoogleErrors, code);
@@ -102,6 +117,13 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri) {
   if (status.ok()) return absl::OkStatus();
   return ServiceError(CodeOf(status), status.message(), doing, uri);
+}
+
+absl::Status FromArrowWriting(const arrow::Status& status, absl::string_view doing,
+                              const Uri& uri) {
+  const absl::Status error = FromArrow(status, doing, uri);
+  if (!absl::IsNotFound(error) || HasOwnNotFound(status.message(), uri.scheme)) return error;
+  return ServiceError(absl::StatusCode::kUnavailable, status.message(), doing, uri);
 }
 
 absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,

@@ -18,6 +18,10 @@ namespace penstock::io {
 // "cannot open 'gs://b/x': permission denied; ...".
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri);
 
+// An error of writing, where no second look can tell whether a 404 is the service's: it is NotFound
+// (of the bucket) only with the service's own error, JSON of GCS or XML of S3.
+absl::Status FromArrowWriting(const arrow::Status& status, absl::string_view doing, const Uri& uri);
+
 // An error of connecting, before any object was asked for: what is not found then is something
 // else, such as a file of credentials or a library.
 absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,

@@ -1,7 +1,8 @@
 // Faults of a service, of the network in front of it and of credentials, crossed with the
 // operations that meet them. In every cell: the right result, or an error with the code that
 // callers act on; never NotFound or DataLoss for a fault; an end within a bound; and a wait of more
-// than 5 seconds is reported.
+// than 5 seconds is reported. The same faults in a conversion: cli/pack_service_test.cc; in a resume:
+// save/checkpoint_service_test.cc.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -577,6 +578,15 @@ TEST_F(CredentialFaults, OfGoogleAreTheSameForOperationsOfArrow) {
   }
 }
 
+// A secret that is mounted while the program runs: the file is looked at, as its error shows.
+TEST_F(CredentialFaults, OfGoogleThatComeLateAreFound) {
+  const std::string uri = "gs://bucket/d/file?endpoint_override=127.0.0.1:1";
+  const auto fs = MakeGcsFileSystem(MakeMemoryFileSystem(), {.http = Http()});
+  EXPECT_THAT(ReadFile(*fs, uri), IsStatus(Code::kUnavailable, "gs://bucket/d/file"));
+  const std::string file = Put(".config/gcloud/application_default_credentials.json", "");
+  EXPECT_THAT(ReadFile(*fs, uri), IsStatus(Code::kUnauthenticated, file));
+}
+
 // Expired keys in a file are replaced there by the program that made them.
 TEST_F(CredentialFaults, OfS3AreRetriedWithTheKeysNowInTheFile) {
   const auto keys = [](absl::string_view id) {
@@ -642,7 +652,12 @@ TEST(WriteFaults, AreClearErrorsAndEnd) {
        Code::kPermissionDenied},
       {"404", CannedHttp("404 Not Found", R"({"error": {"code": 404, "message": "no bucket"}})"),
        Code::kNotFound},
+      {"403 page", CannedHttp("403 Forbidden", kPage), Code::kUnavailable},
       {"404 page", CannedHttp("404 Not Found", kPage), Code::kUnavailable},
+      {"404 text", CannedHttp("404 Not Found", "default backend - 404"), Code::kUnavailable},
+      {"404 of nothing", CannedHttp("404 Not Found", ""), Code::kUnavailable},
+      {"404 JSON of another", CannedHttp("404 Not Found", R"({"error": "no such route"})"),
+       Code::kUnavailable},
       {"page", CannedHttp("200 OK", kPage), Code::kUnavailable},
       {"cut", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", Code::kUnavailable},
       {"garbage", std::string("\x16\x03\x01 garbage\r\n\r\n"), Code::kUnavailable},

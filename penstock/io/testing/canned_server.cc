@@ -15,11 +15,18 @@ CannedServer::CannedServer(std::string answer)
     : CannedServer(std::vector<std::string>{std::move(answer)}) {}
 
 CannedServer::CannedServer(std::vector<std::string> answers)
-    : CannedServer([answers = std::move(answers), next = size_t{0}](const std::string&) mutable {
-        return answers[std::min(next++, answers.size() - 1)];
-      }) {}
+    : CannedServer(std::function<std::string(const std::string&)>(
+          [answers = std::move(answers), next = size_t{0}](const std::string&) mutable {
+            return answers[std::min(next++, answers.size() - 1)];
+          })) {}
 
 CannedServer::CannedServer(std::function<std::string(const std::string& question)> answer)
+    : CannedServer(std::function<CannedAnswer(const std::string&)>(
+          [answer = std::move(answer)](const std::string& question) {
+            return CannedAnswer{answer(question)};
+          })) {}
+
+CannedServer::CannedServer(std::function<CannedAnswer(const std::string& question)> answer)
     : answer_(std::move(answer)),
       listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       thread_(1, "canned-server") {
@@ -59,12 +66,11 @@ void CannedServer::Serve() {
       std::lock_guard lock(mutex_);
       questions_.push_back(text);
     }
-    const std::string answer = answer_(text);
-    if (answer.empty()) {
-      silent.push_back(std::move(client));
-      continue;
-    }
-    ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    const CannedAnswer answer = answer_(text);
+    ::send(client.get(), answer.bytes.data(), answer.bytes.size(), MSG_NOSIGNAL);
+    if (!answer.stays_open && !answer.bytes.empty()) continue;
+    silent.push_back(std::move(client));
+    ++held_;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -13,6 +14,11 @@
 
 namespace penstock::io {
 
+struct CannedAnswer {
+  std::string bytes = {};
+  bool stays_open = false;  // says nothing more, instead of closing the connection
+};
+
 class CannedServer {
  public:
   // With an empty answer it takes connections and stays silent.
@@ -21,19 +27,23 @@ class CannedServer {
   explicit CannedServer(std::vector<std::string> answers);
   // The answer to each question, its head and body.
   explicit CannedServer(std::function<std::string(const std::string& question)> answer);
+  explicit CannedServer(std::function<CannedAnswer(const std::string& question)> answer);
   ~CannedServer();
 
   int port() const { return port_; }
   // What it was asked so far, head and body.
   std::vector<std::string> questions() const;
+  // How many connections were left open, with a part of an answer or none.
+  int64_t held() const { return held_; }
 
  private:
   void Serve();
 
-  const std::function<std::string(const std::string& question)> answer_;
+  const std::function<CannedAnswer(const std::string& question)> answer_;
   FileDescriptor listening_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;
+  std::atomic<int64_t> held_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::string> questions_;
   base::ThreadPool thread_;

@@ -47,7 +47,11 @@ class Flow {
   Flow(int from, int to, double delay) : from_(from), to_(to), delay_(delay) {}
 
   void SetNotBefore(double not_before) { not_before_ = not_before; }
-  void SetMost(int64_t bytes) { left_ = bytes; }
+  // Ends behind so many bytes; or, if it `stalls`, passes nothing more on and does not end.
+  void SetMost(int64_t bytes, bool stalls) {
+    left_ = bytes;
+    stalls_ = stalls;
+  }
 
   // Takes some of what has come. False when nothing more will be.
   bool Take(double now) {
@@ -63,7 +67,10 @@ class Flow {
         left_ -= piece.size;
         pieces_.push_back(std::move(piece));
       }
-      if (n <= 0 || left_ == 0) End(now);
+      if (n <= 0 || left_ == 0) {
+        ended_ = true;
+        if (n <= 0 || !stalls_) End(now);
+      }
       if (n < static_cast<ssize_t>(kPieceBytes)) break;
     }
     return !ended_;
@@ -98,6 +105,7 @@ class Flow {
   }
 
   bool ended() const { return ended_; }
+  bool stalls() const { return stalls_; }
   bool full() const { return full_; }
   double next_due() const { return pieces_.empty() || full_ ? kForever : pieces_.front().due; }
 
@@ -118,6 +126,7 @@ class Flow {
   const double delay_;
   double not_before_ = 0;
   int64_t left_ = std::numeric_limits<int64_t>::max();
+  bool stalls_ = false;
   bool ended_ = false;
   bool full_ = false;
   std::deque<Piece> pieces_;
@@ -130,12 +139,13 @@ class LatencyProxy::Connection {
   Connection(FileDescriptor client, FileDescriptor server, double one_way, double now, Fault fault)
       : client_(std::move(client)),
         server_(std::move(server)),
-        unavailable_(fault.unavailable),
+        answer_(fault.unavailable ? std::string(kUnavailable) : fault.answer),
         up_(client_.get(), server_.get(), one_way),
         down_(server_.get(), client_.get(), one_way) {
     // The handshake is answered at once, by this machine: its round trip is made up for.
     up_.SetNotBefore(now + 3 * one_way);
-    if (fault.cut_after >= 0) down_.SetMost(fault.cut_after);
+    if (fault.cut_after >= 0) down_.SetMost(fault.cut_after, fault.stalls);
+    if (fault.cut_request_after >= 0) up_.SetMost(fault.cut_request_after, fault.stalls);
   }
 
   void AddTo(std::vector<pollfd>& polled) const {
@@ -149,23 +159,27 @@ class LatencyProxy::Connection {
   // False when it is over.
   bool Step(short client_events, short server_events, double now) {
     constexpr short kSomething = POLLIN | POLLHUP | POLLERR;
+    const bool is_gone = ((client_events | server_events) & (POLLHUP | POLLERR)) != 0;
+    if (is_gone && (up_.stalls() || down_.stalls())) return false;
     if ((client_events & kSomething) != 0 && !up_.ended()) {
       const bool more = up_.Take(now);
-      if (unavailable_ && more && !down_.ended()) down_.Add(kUnavailable, now + 1e-3);
+      if (answers() && more && !down_.ended()) down_.Add(answer_, now + 1e-3);
     }
     if ((server_events & kSomething) != 0 && !down_.ended()) down_.Take(now);
     // A client that is gone takes no more answers.
-    return (unavailable_ || up_.Give(now)) && down_.Give(now);
+    return (answers() || up_.Give(now)) && down_.Give(now);
   }
 
   double next_due() const {
-    return std::min(unavailable_ ? kForever : up_.next_due(), down_.next_due());
+    return std::min(answers() ? kForever : up_.next_due(), down_.next_due());
   }
 
  private:
   const FileDescriptor client_;
   const FileDescriptor server_;
-  const bool unavailable_;
+  bool answers() const { return !answer_.empty(); }
+
+  const std::string answer_;
   Flow up_, down_;
 };
 

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "penstock/base/thread_pool.h"
@@ -31,8 +32,11 @@ class LatencyProxy {
  public:
   // Of one connection.
   struct Fault {
-    bool unavailable = false;  // answers 503 itself, and closes
-    int64_t cut_after = -1;    // closes after so many bytes of answers, wherever that is
+    bool unavailable = false;        // answers 503 itself, and closes
+    int64_t cut_after = -1;          // closes after so many bytes of answers, wherever that is
+    int64_t cut_request_after = -1;  // lets so many bytes of requests through, and closes
+    bool stalls = false;             // does not close there, but says nothing more
+    std::string answer = {};         // answers this itself, and closes
   };
 
   explicit LatencyProxy(LatencyProxyOptions options);
