@@ -34,9 +34,9 @@ constexpr Kind kKinds[] = {
 absl::StatusOr<std::vector<std::string>> ClassNames(io::FileSystem& fs, const std::string& folder,
                                                     const Kind& kind) {
   std::vector<std::string> names;
-  const absl::StatusOr<std::string> text = io::ReadFile(fs, io::JoinPath(folder, kind.names));
-  if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
-  if (text.ok()) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                            ReadOptional(fs, io::JoinPath(folder, kind.names)));
+  if (text) {
     for (absl::string_view line : absl::StrSplit(*text, '\n')) {
       absl::ConsumeSuffix(&line, "\r");
       if (!line.empty()) names.emplace_back(line);

@@ -25,13 +25,6 @@ namespace {
 
 constexpr int kNetworkThreads = 32;
 
-// Errors that are the storage's or the machine's and not the input's: another run may read it.
-bool StopsTheConversion(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsUnauthenticated(status) || absl::IsCancelled(status) ||
-         absl::IsResourceExhausted(status);
-}
-
 std::string CsvField(absl::string_view text) {
   if (text.find_first_of(",\"\r\n") == absl::string_view::npos) return std::string(text);
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
@@ -93,11 +86,19 @@ class Conversion {
           ". Give what was given then to go on with them, another --out, or --overwrite to remove "
           "them and start over"));
     }
+    const int64_t known = earlier.records() + static_cast<int64_t>(earlier.unreadable.size());
+    if (earlier.next() > source_.size() || (earlier.finished && known != source_.size())) {
+      return absl::DataLossError(absl::StrCat(
+          io::JoinPath(options_.out, kShardPlanFile), " is corrupt: it knows of ", known, " ",
+          source_.noun(), ", and there are ", source_.size(), "; start over with --overwrite"));
+    }
     plan_ = std::move(earlier);
     PENSTOCK_ASSIGN_OR_RETURN(const std::string gone, KeepWholeShards(fs_, options_.out, plan_));
     if (!gone.empty()) {
       std::fprintf(log_, "%s is not there as it was written; it is made again\n",
                    io::JoinPath(options_.out, gone).c_str());
+      // From now on the folder counts as unfinished, also if this run is stopped.
+      PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, plan_));
     }
     if (plan_.finished) {
       std::fprintf(log_, "%s was finished by an earlier run; there is nothing to do\n",
@@ -115,6 +116,8 @@ class Conversion {
 
   absl::StatusOr<std::vector<std::string>> EarlierShards() {
     absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(options_.out);
+    // A folder counts as missing when two listings agree.
+    if (absl::IsNotFound(files.status())) files = fs_.List(options_.out);
     std::vector<std::string> shards;
     if (absl::IsNotFound(files.status())) return shards;
     PENSTOCK_RETURN_IF_ERROR(files.status());
@@ -134,19 +137,35 @@ class Conversion {
                      "--overwrite to remove them"));
   }
 
-  // Shards, their indices, and what stands beside them.
+  // Shards, their indices, and what is written beside them. The plan is removed last and says until
+  // then that the folder is unfinished: stopped in between, the rest is not taken for the data set.
   absl::Status RemoveEarlierShards() {
+    absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs_, options_.out);
+    if (!earlier.ok() && !absl::IsDataLoss(earlier.status())) return earlier.status();
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    if (!shards.empty()) {
+      ShardPlan removed;
+      if (earlier.ok() && earlier->has_value()) removed.job = (*earlier)->job;
+      PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, removed));
+    }
     std::vector<std::string> files = shards;
     for (const std::string& shard : shards)
       files.push_back(io::JoinPath(options_.out, record::TfRecordIndexUri(io::Basename(shard))));
-    for (const char* name : {kUnreadableFile, kClassesFile, kShardPlanFile})
+    for (const char* name : {kUnreadableFile, kClassesFile})
       files.push_back(io::JoinPath(options_.out, name));
-    for (const std::string& file : files) {
-      const absl::Status status = fs_.Remove(file);
-      if (!status.ok() && !absl::IsNotFound(status)) return status;
+    for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(RemoveIfThere(file));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> left, EarlierShards());
+    if (!left.empty()) {
+      return absl::UnavailableError(absl::StrCat(io::DisplayName(left[0]),
+                                                 " is still listed after it was removed; is its "
+                                                 "disk or network down? Run the command again"));
     }
-    return absl::OkStatus();
+    return RemoveIfThere(io::JoinPath(options_.out, kShardPlanFile));
+  }
+
+  absl::Status RemoveIfThere(const std::string& file) {
+    absl::Status status = fs_.Remove(file);
+    return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
 
   // What a killed run left unpublished: a local file system has no other way to lose it.
@@ -217,7 +236,7 @@ class Conversion {
   }
 
   absl::Status LeaveOut(int64_t position, std::string name, const absl::Status& why) {
-    if (StopsTheConversion(why)) {
+    if (!IsBadInput(why)) {
       return absl::Status(why.code(), absl::StrCat(name, ": ", why.message(), ". Stopped after ",
                                                    plan_.shards.size(),
                                                    " shards; the same command goes on from there"));
@@ -227,7 +246,28 @@ class Conversion {
     return absl::OkStatus();
   }
 
+  // Another shard in the folder would be read with these: one of a run that was stopped between
+  // publishing it and noting it, whose inputs changed since, or a file that is not ours.
+  absl::Status RefuseOtherShards() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    for (const std::string& shard : shards) {
+      const std::string name = io::Basename(shard);
+      const bool is_planned =
+          std::any_of(plan_.shards.begin(), plan_.shards.end(),
+                      [&](const PlannedShard& s) { return s.shard.file == name; });
+      if (is_planned) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          io::DisplayName(shard), " is not one of the ", plan_.shards.size(),
+          " shards that this conversion made, and would be read with them, perhaps as the same ",
+          source_.noun(),
+          " twice. Move it away and run the same command again, or start over with "
+          "--overwrite"));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Finish() {
+    PENSTOCK_RETURN_IF_ERROR(RefuseOtherShards());
     if (!plan_.unreadable.empty()) {
       std::string csv = "path,why\n";
       for (const UnreadableInput& u : plan_.unreadable)

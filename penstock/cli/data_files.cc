@@ -10,6 +10,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/cli/record_source.h"
+#include "penstock/cli/shard_plan.h"
 #include "penstock/image/image.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
@@ -148,7 +149,7 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
   for (const std::string& one : what) {
     const size_t before = found.files.size();
     const absl::StatusOr<io::FileInfo> info =
-        io::HasWildcard(one) ? absl::StatusOr<io::FileInfo>(absl::NotFoundError("")) : fs.Stat(one);
+        io::IsPattern(one) ? absl::StatusOr<io::FileInfo>(absl::NotFoundError("")) : fs.Stat(one);
     if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
     if (info.ok() && info->is_directory) {
       PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, one, format, found));
@@ -168,6 +169,8 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
     }
     kind = found.format;
   }
+  if (found.format == DataFormat::kShards)
+    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(fs, found.files));
   found.remote = IsRemote(found.files[0]);
   return found;
 }

@@ -22,7 +22,7 @@ class ImageFileSource : public RecordSource {
   }
 
   absl::StatusOr<std::string> Make(int64_t i) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::string file, io::ReadFile(fs_, list_.images[i].uri));
+    PENSTOCK_ASSIGN_OR_RETURN(std::string file, ReadInput(fs_, list_.images[i].uri));
     PENSTOCK_ASSIGN_OR_RETURN(const RecompressedImage image,
                               Recompress(std::move(file), recompress_));
     return ImageRecord(image, list_.images[i].class_index, list_.classes);

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListReque
   std::vector<Found> found;
   for (const std::string& what : request.images) {
     const size_t before = found.size();
-    if (io::HasWildcard(what)) {
+    if (io::IsPattern(what)) {
       PENSTOCK_RETURN_IF_ERROR(AddPattern(fs, what, found));
     } else {
       PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(what));

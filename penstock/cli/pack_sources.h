@@ -1,4 +1,5 @@
-// What `penstock pack` packs: image files, and the formats data sets are handed around in.
+// What `penstock pack` and `penstock reshard` convert: image files, shards, and the formats data
+// sets are handed around in.
 #pragma once
 
 #include <memory>
@@ -38,6 +39,14 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
                                                           const std::string& folder,
                                                           const std::string& split,
                                                           const RecompressOptions& recompress);
+
+// The records of shards, as they are or, with options of `recompress`, with another image in the
+// feature of that name. Labels come from the classes.txt beside the first shard. Shards of a
+// conversion that is not finished are refused.
+absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
+                                                           const std::vector<std::string>& shards,
+                                                           const std::string& image_feature,
+                                                           const RecompressOptions& recompress);
 
 struct TfdsOptions {
   std::string split = {};          // "" when there is only one

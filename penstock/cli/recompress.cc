@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/cli/record_source.h"
 #include "penstock/image/encode.h"
 
 namespace penstock::cli {
@@ -47,7 +48,9 @@ void RecompressOptions::AddTo(Job& job) const {
 }
 
 absl::StatusOr<RecompressedImage> Recompress(std::string file, const RecompressOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const image::ImageInfo info, image::ReadInfo(file));
+  const absl::StatusOr<image::ImageInfo> read = image::ReadInfo(file);
+  if (!read.ok()) return ContentError(read.status());
+  const image::ImageInfo& info = *read;
   image::DecodeOptions decode{.channels = 0, .apply_orientation = !options.untouched()};
   if (!options.size.empty()) {
     decode.resize = image::Resize{.height = options.size[0],
@@ -56,9 +59,10 @@ absl::StatusOr<RecompressedImage> Recompress(std::string file, const RecompressO
                                   .antialias = true,
                                   .fit = image::Fit::kCentreCrop};
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const base::Array pixels, image::Decode(file, decode));
+  const absl::StatusOr<base::Array> pixels = image::Decode(file, decode);
+  if (!pixels.ok()) return ContentError(pixels.status());
   if (options.untouched()) return RecompressedImage{std::move(file), info.size()};
-  PENSTOCK_ASSIGN_OR_RETURN(const image::ImageView view, image::ViewOf(pixels));
+  PENSTOCK_ASSIGN_OR_RETURN(const image::ImageView view, image::ViewOf(*pixels));
   return Encode(view, info.format, options.quality);
 }
 

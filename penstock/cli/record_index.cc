@@ -9,6 +9,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/record_source.h"
 #include "penstock/cli/shard_plan.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/compression.h"
 #include "penstock/record/tfrecord.h"
 
@@ -16,6 +17,11 @@ namespace penstock::cli {
 namespace {
 
 constexpr int64_t kFrameBytes = record::kTfRecordHeaderBytes + record::kTfRecordFooterBytes;
+
+absl::Status ChangedError(const std::string& uri) {
+  return absl::AbortedError(absl::StrCat(
+      io::DisplayName(uri), " changed while it was read; begin again when it is complete"));
+}
 
 // Appends the file's bytes, inflated. Damage ends it and goes to `damage`; other errors are errors.
 absl::Status CopyInflated(io::FileSystem& fs, const std::string& uri,
@@ -62,7 +68,7 @@ absl::StatusOr<std::string> ReadRecord(std::shared_ptr<io::RandomAccessFile> fil
                                                          .first_index = number,
                                                          .block_bytes = bytes}));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
-  if (block.empty()) return absl::OutOfRangeError("the file ends here");
+  if (block.empty()) return absl::AbortedError("the file became shorter while it was read");
   return std::string(block.records[0]);
 }
 
@@ -74,7 +80,12 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
   RecordIndex index(fs);
   const auto scratch = std::make_shared<ScratchFile>(std::move(scratch_options));
   for (const std::string& uri : files) {
-    File file{.uri = uri, .first = index.size(), .offsets = {}, .damage = {}, .copy = nullptr};
+    File file{.uri = uri,
+              .first = index.size(),
+              .bytes = 0,
+              .offsets = {},
+              .damage = {},
+              .copy = nullptr};
     PENSTOCK_ASSIGN_OR_RETURN(const auto reader, record::TfRecordReader::Open(fs, uri));
     const record::Compression compression = reader->compression();
     file.compressed = compression != record::Compression::kNone;
@@ -86,12 +97,14 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
     } else {
       PENSTOCK_ASSIGN_OR_RETURN(bytes, fs.OpenRandomAccess(uri));
     }
+    file.bytes = bytes->size();
     PENSTOCK_ASSIGN_OR_RETURN(file.offsets, FindRecords(*bytes));
     if (file.damage.ok() && file.offsets.back() != bytes->size()) {
       const auto rest = ReadRecord(bytes, file.offsets.back(),
                                    static_cast<int64_t>(file.offsets.size()) - 1, kFrameBytes);
-      file.damage =
-          rest.ok() ? absl::DataLossError("the file changed while it was read") : rest.status();
+      if (rest.ok()) return ChangedError(uri);
+      if (!absl::IsDataLoss(rest.status())) return base::WithContext(rest.status(), uri);
+      file.damage = rest.status();
     }
     index.files_.push_back(std::move(file));
   }
@@ -117,10 +130,15 @@ absl::StatusOr<std::string> RecordIndex::Read(int64_t i) const {
   if (number + 1 == file.offsets.size()) return file.damage;
   std::shared_ptr<io::RandomAccessFile> bytes = file.copy;
   if (bytes == nullptr) {
-    PENSTOCK_ASSIGN_OR_RETURN(bytes, fs_->OpenRandomAccess(file.uri));
+    absl::StatusOr<std::shared_ptr<io::RandomAccessFile>> opened = fs_->OpenRandomAccess(file.uri);
+    if (!opened.ok()) return StorageError(opened.status());
+    bytes = *std::move(opened);
   }
-  return ReadRecord(std::move(bytes), file.offsets[number], i - file.first,
-                    file.offsets[number + 1] - file.offsets[number]);
+  if (bytes->size() != file.bytes) return ChangedError(file.uri);
+  absl::StatusOr<std::string> record =
+      ReadRecord(std::move(bytes), file.offsets[number], i - file.first,
+                 file.offsets[number + 1] - file.offsets[number]);
+  return record.ok() ? std::move(record) : StorageError(record.status());
 }
 
 std::string RecordIndex::Fingerprint() const {

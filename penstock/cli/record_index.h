@@ -9,6 +9,11 @@
 // other could not be read from them: so each byte is fetched once, and the disk needs room for
 // them.
 //
+// Only damage (DATA_LOSS: a checksum, bad compressed data) counts as a record that cannot be read.
+// A file that cannot be read, or that changed since Build, is an error of Build or Read with
+// another code (ABORTED for a change), so that a conversion stops instead of leaving out good
+// records.
+//
 // Threads: Read from any number of them.
 #pragma once
 
@@ -44,6 +49,7 @@ class RecordIndex {
     std::string uri;
     bool compressed = false;
     int64_t first = 0;                           // number of its first record in the index
+    int64_t bytes = 0;                           // of the file, or of its copy
     std::vector<int64_t> offsets;                // of its records, and where the last one ends
     absl::Status damage;                         // what hides the rest of it
     std::shared_ptr<io::RandomAccessFile> copy;  // in the scratch file; nullptr: read the file

@@ -4,81 +4,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/convert.h"
+#include "penstock/cli/pack_sources.h"
 #include "penstock/cli/recompress.h"
-#include "penstock/cli/record_index.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
-#include "penstock/record/example.h"
 
 namespace penstock::cli {
 namespace {
-
-// The records of shards: as they are, or with another image in them.
-class ShardRecords : public RecordSource {
- public:
-  ShardRecords(RecordIndex index, std::vector<std::string> classes, std::string image_feature,
-               RecompressOptions recompress)
-      : index_(std::move(index)),
-        classes_(std::move(classes)),
-        image_feature_(std::move(image_feature)),
-        recompress_(std::move(recompress)) {}
-
-  int64_t size() const override { return index_.size(); }
-  std::string Name(int64_t i) const override { return index_.Where(i); }
-  std::vector<std::string> classes() const override { return classes_; }
-  const char* noun() const override { return "records"; }
-
-  absl::StatusOr<std::string> Make(int64_t i) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::string record, index_.Read(i));
-    if (recompress_.untouched()) return record;
-    return Recompressed(record);
-  }
-
-  Job job() const override {
-    Job job{{"the list of records", absl::StrCat(size(), " (", index_.Fingerprint(), ")")}};
-    recompress_.AddTo(job);
-    if (!recompress_.untouched()) job.emplace_back("--image-feature", image_feature_);
-    return job;
-  }
-
- private:
-  absl::StatusOr<std::string> Recompressed(absl::string_view record) const {
-    PENSTOCK_ASSIGN_OR_RETURN(const record::FeatureMap features, record::ReadExample(record));
-    const auto found = features.find(image_feature_);
-    if (found == features.end() || found->second.dtype() != base::DType::kString ||
-        found->second.num_elements() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no feature '", image_feature_,
-                       "' with the bytes of one image; say which one has them with "
-                       "--image-feature. The record has: ",
-                       record::DescribeExample(record)));
-    }
-    const absl::string_view bytes = found->second.data<absl::string_view>()[0];
-    PENSTOCK_ASSIGN_OR_RETURN(const image::ImageInfo before, image::ReadInfo(bytes));
-    PENSTOCK_ASSIGN_OR_RETURN(const RecompressedImage image,
-                              Recompress(std::string(bytes), recompress_));
-    record::ExampleBuilder example;
-    for (const auto& [name, values] : features) example.SetArray(name, values);
-    example.SetBytes(image_feature_, image.bytes);
-    // Where `size` said the image's height and width, it says them still.
-    const auto size = features.find("size");
-    if (size != features.end() && size->second.dtype() == base::DType::kI64 &&
-        size->second.values<int64_t>() ==
-            absl::Span<const int64_t>({int64_t{before.height}, int64_t{before.width}})) {
-      example.SetInt64List("size", {image.size.height, image.size.width});
-    }
-    return example.Serialize();
-  }
-
-  const RecordIndex index_;
-  const std::vector<std::string> classes_;
-  const std::string image_feature_;
-  const RecompressOptions recompress_;
-};
 
 class Reshard : public Command {
  public:
@@ -97,12 +32,11 @@ class Reshard : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, Files());
     PENSTOCK_RETURN_IF_ERROR(RefuseTheSameFolder(files));
     PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs_, convert_));
-    PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(*fs_, files));
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, Classes(files[0]));
-    const ShardRecords source(std::move(index), std::move(classes), image_feature_, recompress_);
-    PENSTOCK_RETURN_IF_ERROR(TryTheFirst(source));
-    PENSTOCK_ASSIGN_OR_RETURN(const ShardPlan made, Convert(*fs_, source, convert_, stderr));
-    return PrintConversion(made, source, convert_, "rewrote");
+    PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
+                              ShardRecords(*fs_, files, image_feature_, recompress_));
+    PENSTOCK_RETURN_IF_ERROR(TryTheFirst(*source));
+    PENSTOCK_ASSIGN_OR_RETURN(const ShardPlan made, Convert(*fs_, *source, convert_, stderr));
+    return PrintConversion(made, *source, convert_, "rewrote");
   }
 
  private:
@@ -135,23 +69,13 @@ class Reshard : public Command {
   }
 
   // A wrong --image-feature shows in the first record already.
-  static absl::Status TryTheFirst(const ShardRecords& source) {
+  static absl::Status TryTheFirst(const RecordSource& source) {
     if (source.size() == 0) return absl::OkStatus();
     const absl::StatusOr<std::string> first = source.Make(0);
     if (absl::IsInvalidArgument(first.status()) &&
         absl::StrContains(first.status().message(), "--image-feature"))
       return base::WithContext(first.status(), source.Name(0));
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::vector<std::string>> Classes(const std::string& file) const {
-    const absl::StatusOr<std::string> text =
-        io::ReadFile(*fs_, io::JoinPath(io::Dirname(file), kClassesFile));
-    if (absl::IsNotFound(text.status())) return std::vector<std::string>();
-    PENSTOCK_RETURN_IF_ERROR(text.status());
-    std::vector<std::string> classes = absl::StrSplit(*text, '\n');
-    if (!classes.empty() && classes.back().empty()) classes.pop_back();
-    return classes;
   }
 
   std::vector<std::string> in_;

@@ -62,8 +62,12 @@ absl::Status ScratchFile::Append(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+std::string ScratchFile::Folder() const {
+  return options_.folder.empty() ? TemporaryFolder() : options_.folder;
+}
+
 absl::Status ScratchFile::MoveToDisk() {
-  const std::string folder = options_.folder.empty() ? TemporaryFolder() : options_.folder;
+  const std::string folder = Folder();
   std::string path = absl::StrCat(folder, "/.penstock-XXXXXX");
   file_ = io::FileDescriptor(::mkostemp(path.data(), O_CLOEXEC));
   if (!file_.valid()) return io::PosixError(errno, "make a scratch file in", folder);
@@ -78,8 +82,7 @@ absl::Status ScratchFile::WriteToDisk(absl::string_view bytes) {
     const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      return io::PosixError(errno, "write to a scratch file in",
-                            options_.folder.empty() ? TemporaryFolder() : options_.folder);
+      return io::PosixError(errno, "write to a scratch file in", Folder());
     }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -97,7 +100,7 @@ absl::StatusOr<int64_t> ScratchFile::Read(int64_t offset, absl::Span<char> out) 
     const ssize_t n =
         ::pread(file_.get(), out.data() + done, static_cast<size_t>(wanted - done), offset + done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return io::PosixError(n < 0 ? errno : EIO, "read", "a scratch file");
+    if (n <= 0) return io::PosixError(n < 0 ? errno : EIO, "read a scratch file in", Folder());
     done += n;
   }
   return wanted;

@@ -36,6 +36,7 @@ class ScratchFile {
   void Clear();
 
  private:
+  std::string Folder() const;
   absl::Status MoveToDisk();
   absl::Status WriteToDisk(absl::string_view bytes);
 

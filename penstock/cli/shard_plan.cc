@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/cli/record_source.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::cli {
@@ -32,14 +34,20 @@ absl::StatusOr<ShardPlan> FromJson(const Json& json) {
     plan.shards.push_back(
         {.shard = {.file = s.at("file"), .records = s.at("records"), .bytes = s.at("bytes")},
          .end = s.at("end")});
-    if (!IsShardName(plan.shards.back().shard.file) || plan.next() <= before)
-      return absl::InvalidArgumentError("a shard has no name or no inputs");
+    const Shard& shard = plan.shards.back().shard;
+    if (!IsShardName(shard.file) || plan.next() <= before || shard.records <= 0 ||
+        shard.records > plan.next() - before)
+      return absl::InvalidArgumentError("a shard has no name, no inputs or no records");
   }
   for (const Json& u : json.at("unreadable")) {
     plan.unreadable.push_back(
         {.position = u.at("position"), .name = u.at("name"), .why = u.at("why")});
   }
   plan.finished = json.at("finished");
+  int64_t unreadable = 0;
+  for (const UnreadableInput& u : plan.unreadable) unreadable += u.position < plan.next();
+  if (plan.records() + unreadable != plan.next())
+    return absl::InvalidArgumentError("its numbers of records contradict each other");
   return plan;
 }
 
@@ -87,9 +95,8 @@ void ShardPlan::KeepShards(size_t count) {
 absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
                                                        absl::string_view folder) {
   const std::string uri = PlanUri(folder);
-  const absl::StatusOr<std::string> text = io::ReadFile(fs, uri);
-  if (absl::IsNotFound(text.status())) return std::nullopt;
-  PENSTOCK_RETURN_IF_ERROR(text.status());
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadOptional(fs, uri));
+  if (!text) return std::nullopt;
   std::string why;
   try {
     absl::StatusOr<ShardPlan> plan = FromJson(Json::parse(*text));
@@ -122,6 +129,23 @@ absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_vie
     }
   }
   return "";
+}
+
+absl::Status RefuseUnfinished(io::FileSystem& fs, absl::Span<const std::string> shards) {
+  std::set<std::string> folders;
+  for (const std::string& shard : shards) {
+    std::string folder = io::Dirname(shard);
+    if (!IsShardName(io::Basename(shard)) || !folders.insert(folder).second) continue;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<ShardPlan> plan, ReadShardPlan(fs, folder));
+    if (!plan || plan->finished) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the shards in ", io::DisplayName(folder),
+        " are not complete: the conversion that writes "
+        "them was stopped after ",
+        plan->shards.size(), " shards of ", plan->records(), " records, or is still running (",
+        kShardPlanFile, " there says so). Run its command again, which goes on from there"));
+  }
+  return absl::OkStatus();
 }
 
 std::string JobDifference(const Job& then, const Job& now) {

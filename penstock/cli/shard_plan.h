@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "penstock/cli/shard_writer.h"
 #include "penstock/io/file_system.h"
@@ -53,7 +54,7 @@ struct ShardPlan {
   void KeepShards(size_t count);
 };
 
-// Nothing when there is none; DataLoss when it is damaged.
+// Nothing when there is none; DataLoss when it is corrupt: no JSON, or it contradicts itself.
 absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
                                                        absl::string_view folder);
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan);
@@ -62,6 +63,10 @@ absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const 
 // one, or "".
 absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,
                                             ShardPlan& plan);
+
+// FailedPrecondition when one of `shards` is beside the plan of a conversion that is not finished:
+// each shard is whole, but others are missing. For readers of data sets.
+absl::Status RefuseUnfinished(io::FileSystem& fs, absl::Span<const std::string> shards);
 
 // "--seed was 5 and is 6; images was 1000 (8a..) and is 1001 (3c..)"; "" when they are the same.
 std::string JobDifference(const Job& then, const Job& now);

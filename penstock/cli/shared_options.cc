@@ -5,6 +5,8 @@
 #include "absl/strings/str_format.h"
 
 #include "penstock/base/available_memory.h"
+#include "penstock/base/status.h"
+#include "penstock/cli/shard_plan.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
@@ -70,6 +72,15 @@ absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape) {
                       room.limited_by, base::PrintBytes(room.bytes)));
 }
 
+absl::Status CheckComplete(const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  for (const std::string& pattern : patterns) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
+    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(*fs, files));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   std::vector<std::string> all;
@@ -77,6 +88,7 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
     all.insert(all.end(), files.begin(), files.end());
   }
+  PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(*fs, all));
   for (const std::string& file : all) {
     PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, file));
     PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
@@ -88,6 +100,7 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
 }
 
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files) {
+  PENSTOCK_RETURN_IF_ERROR(CheckComplete(files));
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, io::Glob(*fs, files[0]));
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, found[0]));

@@ -52,14 +52,19 @@ absl::StatusOr<ImageShape> InputShape(const nn::Network& network);
 // read.
 absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& files);
 
-// The shape of the first image of the shards, and how many classes they were packed with.
+// An error when shards that match are those of a conversion that is not finished (shard_plan.h).
+absl::Status CheckComplete(const std::vector<std::string>& patterns);
+
+// The shape of the first image of the shards, and how many classes they were packed with. They must
+// be complete.
 struct ShardFacts {
   ImageShape image;
   int64_t classes = 0;
 };
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files);
 
-// Checks that each pattern matches a file and that at least one of the files contains a record.
+// Checks that each pattern matches a file, that the shards are complete, and that at least one of
+// the files contains a record.
 absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns);
 
 }  // namespace penstock::cli

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -72,6 +73,21 @@ class TfdsSource : public RecordSource {
   const RecompressOptions recompress_;
 };
 
+// TensorFlow Datasets names its files ...-00003-of-00010: each of the ten has to be there.
+absl::Status CheckAllShards(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    const std::string name = io::Basename(file);
+    const size_t of = name.rfind("-of-");
+    size_t count = 0;
+    if (of == std::string::npos || !absl::SimpleAtoi(name.substr(of + 4), &count)) continue;
+    if (files.size() == count) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(io::Dirname(file), " holds ", files.size(), " of the ", count,
+                     " files of this split; copy the others, or prepare the data set again"));
+  }
+  return absl::OkStatus();
+}
+
 // DATASET-SPLIT.tfrecord...: the files of each split, sorted.
 absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const std::string& folder,
                                                       const std::string& split) {
@@ -123,13 +139,12 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(io::FileSystem& fs, const std
   // A name with a '/' stands in the file's name with a '-'.
   const std::string file = io::JoinPath(
       folder, absl::StrCat(absl::StrJoin(absl::StrSplit(label.name, '/'), "-"), ".labels.txt"));
-  const absl::StatusOr<std::string> text = io::ReadFile(fs, file);
-  if (text.ok()) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadOptional(fs, file));
+  if (text) {
     classes = absl::StrSplit(*text, '\n');
     if (classes.back().empty()) classes.pop_back();
     return classes;
   }
-  if (!absl::IsNotFound(text.status())) return text.status();
   if (label.classes <= 0 || label.classes > kMostClasses) {
     return absl::InvalidArgumentError(absl::StrCat("features.json does not say how many classes '",
                                                    label.name, "' has, and there is no ", file));
@@ -156,6 +171,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> TfdsImages(io::FileSystem& fs,
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesOf(fs, folder, *label));
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                             FilesOfSplit(fs, folder, options.split));
+  PENSTOCK_RETURN_IF_ERROR(CheckAllShards(files));
   PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, files));
   return std::make_unique<TfdsSource>(std::move(index), image->name, label->name,
                                       std::move(classes), recompress);

@@ -40,10 +40,14 @@ int CountShards(const std::filesystem::path& folder) {
 
 }  // namespace
 
-CommandResult Penstock(std::vector<std::string> arguments) {
+CommandResult Penstock(std::vector<std::string> arguments, const std::function<void()>& before,
+                       const std::function<void()>& after) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  CommandResult result{.code = Run(std::move(arguments)), .out = "", .err = ""};
+  CommandResult result{.code = 0, .out = "", .err = ""};
+  if (before) before();
+  result.code = Run(std::move(arguments));
+  if (after) after();
   std::fflush(stdout);
   result.out = ::testing::internal::GetCapturedStdout();
   result.err = ::testing::internal::GetCapturedStderr();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,8 +18,10 @@ struct CommandResult {
   std::string out, err;
 };
 
-// Runs `penstock ARGUMENTS...` and returns what it printed.
-CommandResult Penstock(std::vector<std::string> arguments);
+// Runs `penstock ARGUMENTS...` and returns what it printed. `before` and `after` are called right
+// around it, while the output is caught.
+CommandResult Penstock(std::vector<std::string> arguments, const std::function<void()>& before = {},
+                       const std::function<void()>& after = {});
 
 std::string Bytes(const std::filesystem::path& path);
 

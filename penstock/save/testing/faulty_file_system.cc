@@ -44,6 +44,22 @@ class FaultyFile : public io::RandomAccessFile {
   std::unique_ptr<io::RandomAccessFile> inner_;
 };
 
+class FaultyInput : public io::InputStream {
+ public:
+  FaultyInput(FaultyFileSystem& fs, std::unique_ptr<io::InputStream> inner)
+      : InputStream(inner->full_uri()), fs_(fs), inner_(std::move(inner)) {}
+
+  absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
+    PENSTOCK_RETURN_IF_ERROR(fs_.Look());
+    return inner_->Read(out);
+  }
+  std::string version() const override { return inner_->version(); }
+
+ private:
+  FaultyFileSystem& fs_;
+  std::unique_ptr<io::InputStream> inner_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> FaultyFileSystem::OpenRandomAccess(
@@ -57,7 +73,8 @@ absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> FaultyFileSystem::OpenRand
 absl::StatusOr<std::unique_ptr<io::InputStream>> FaultyFileSystem::OpenInput(
     absl::string_view uri) {
   PENSTOCK_RETURN_IF_ERROR(Look());
-  return next().OpenInput(uri);
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::InputStream> inner, next().OpenInput(uri));
+  return std::make_unique<FaultyInput>(*this, std::move(inner));
 }
 
 absl::StatusOr<io::FileInfo> FaultyFileSystem::Stat(absl::string_view uri) {

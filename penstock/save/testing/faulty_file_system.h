@@ -9,9 +9,12 @@
 // time when half of the bytes are with the inner file system), a Close (twice: before the file is
 // published and after), a Remove (twice: before the file is gone and after), and every file and the
 // folder of a RemoveRecursively. Reading is not a change; Counts::kEveryCall numbers it as well:
-// opening, every Read, Stat, List, ListRecursive.
+// opening, every Read (of streams too), Stat, List, ListRecursive.
+//
+// Any thread may use it; the fault is called on the thread that makes the call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,7 +52,7 @@ class FaultyFileSystem : public io::ForwardingFileSystem {
  private:
   Fault fault_;
   Counts counts_;
-  int64_t next_change_ = 0;
+  std::atomic<int64_t> next_change_ = 0;
 };
 
 }  // namespace penstock::save
