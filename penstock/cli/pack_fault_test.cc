@@ -1,10 +1,10 @@
-// The fault table of conversions into shards: every status code, at every call of the file system
-// that is read and of the one that is written, once and from then on; for every kind of source.
+// The fault table of conversions into shards: status codes injected at every call of the file
+// system that is read and of the one that is written, once and persistently, for every kind of
+// source.
 //
-// Each cell gives the shards that an undisturbed run gives, byte by byte, or an error; never a
-// record less. After an error the same command, run again without the fault, completes them, and
-// until then the folder is not taken for a complete one. A run that was killed at that call leaves
-// the same as one whose every later call fails.
+// Each cell ends with the bytes of an uninterrupted run, or with an error; never with fewer
+// records. After an error the same command completes the shards, and until then the folder is
+// rejected as incomplete. A persistent fault from a call on leaves what a kill at that call leaves.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -243,7 +243,7 @@ class PackFaults : public ::testing::TestWithParam<size_t> {
                 ::testing::AnyOf(HasSubstr("injected"), HasSubstr("memory://")));
   }
 
-  // What a store goes on saying is believed: names of classes that it calls missing are numbers.
+  // A persistent NOT_FOUND is believed: without a file of class names the classes are numbers.
   static bool IsBelieved(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
     return fault.code == Code::kNotFound && fault.of_input && fault.lasts && made.ok() &&
            made->unreadable.empty();

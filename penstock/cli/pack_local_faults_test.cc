@@ -1,7 +1,7 @@
-// `penstock pack` and `penstock reshard` on a disk that fails: errnos of Linux at every system call
-// that the command makes. Each cell ends with the shards of an undisturbed run, byte by byte, or
-// with exit code 1 and a message that names the place and the error; nothing else is changed, what
-// is unfinished does not pass for finished, and the same command then completes it.
+// `penstock pack` and `penstock reshard` on a failing disk: errnos injected into every system call
+// of the command. Each cell ends with the bytes of an uninterrupted run, or with exit code 1 and a
+// message that names the path and the error; nothing else changes, an incomplete folder is
+// rejected, and the same command then completes it.
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
-// Conversions from and to object storage that misbehaves: faults of a gs:// service at each request
-// of `pack`. A fault that passes costs time and no record; one that stays is an error that says
-// which object and why, after which the same command goes on. No input is left out because of it.
+// Faults of a gs:// service at each request of `pack`. A transient fault costs time and no record;
+// a persistent one is an error that names the object, and the same command then resumes. No input
+// is skipped because of it.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

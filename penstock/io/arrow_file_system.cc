@@ -127,8 +127,8 @@ class ArrowOutputStream : public OutputStream {
   }
 
  private:
-  // The client of AWS takes a page, and an answer that is cut in its head, for success. So the
-  // object is looked at. Keys that may only write cannot; for them the answer has to do.
+  // AWS's client takes a page with status 200, and an answer that is cut in its head, for success.
+  // So the object's size is checked. With a key that may only write, the acknowledgment is trusted.
   absl::Status Confirm() {
     const auto info = fs_->GetFileInfo(path_);
     const absl::Status looked = FromArrow(info.status(), "confirm", uri_);

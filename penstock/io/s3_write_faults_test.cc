@@ -1,9 +1,9 @@
-// Writing to s3:// by way of a network that misbehaves: the client of AWS writes, a real server on
-// loopback stores. Each fault once, of small objects (one request) and of large ones (in parts),
-// with an object of that name before and without. Whatever happens, there is the old object or the
-// new one; the new one, when the write succeeded; and an error has a code by which callers can act.
+// Faults of the network between AWS's client, which writes to s3://, and a real server on loopback;
+// crossed with small objects (one request) and large ones (multipart), new and replaced. Each cell
+// ends with the old object or the new one, with the new one if the write succeeded, and otherwise
+// with an error whose code callers can act on.
 //
-// The client's clock is the real one, so what it retries takes a moment, and all cells run at once.
+// The client retries on the real clock, so all cells run at once.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -101,7 +101,7 @@ TEST(S3WriteFaults, LeaveTheOldObjectOrTheNewOne) {
   ASSERT_OK_AND_ASSIGN(const std::string bucket, s3->MakeBucket(*direct));
   const std::vector<Cell> cells = Cells();
   const int64_t count = 4 * static_cast<int64_t>(cells.size());
-  base::ThreadPool pool(16);
+  base::ThreadPool pool(static_cast<int>(count));
   const std::string old_bytes = Content(5000, 1);
   base::ParallelFor(pool, 0, count, [&](int64_t i) {
     const Cell& cell = cells[i / 4];
@@ -113,8 +113,10 @@ TEST(S3WriteFaults, LeaveTheOldObjectOrTheNewOne) {
       EXPECT_OK(WriteFile(*direct, uri, old_bytes)) << what;
     }
     LatencyProxy proxy({.upstream_port = s3->port()});
+    // The client gives up a stalled connection after seconds: one has to do.
+    const int faulty = cell.fault.stalls ? 1 : 2;
     proxy.SetFaults(
-        [&](int connection) { return cell.stays || connection < 2 ? cell.fault : Fault{}; });
+        [&](int connection) { return cell.stays || connection < faulty ? cell.fault : Fault{}; });
     const std::string bytes = Content(is_large ? 7 << 20 : 200'000, 2);
     const absl::Status status =
         WriteFile(*MakeArrowFileSystem(),

@@ -1,6 +1,6 @@
-// Faults of an S3 service and of credentials, crossed with resuming, reading, listing and saving
-// checkpoints: the newest checkpoint or an error, never an older one and never "there is none"; no
-// whole checkpoint is removed.
+// Faults of an S3 service and of credentials, crossed with restoring, listing and saving
+// checkpoints: the newest checkpoint or an error, never an older one and never NOT_FOUND; no
+// complete checkpoint is removed.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
