@@ -82,27 +82,29 @@ class Conversion {
     const std::string difference = JobDifference(earlier.job, FullJob());
     if (!difference.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          options_.out, " holds shards made from other inputs or with other options: ", difference,
+          io::DisplayName(options_.out),
+          " holds shards made from other inputs or with other options: ", difference,
           ". Give what was given then to go on with them, another --out, or --overwrite to remove "
           "them and start over"));
     }
     const int64_t known = earlier.records() + static_cast<int64_t>(earlier.unreadable.size());
     if (earlier.next() > source_.size() || (earlier.finished && known != source_.size())) {
-      return absl::DataLossError(absl::StrCat(
-          io::JoinPath(options_.out, kShardPlanFile), " is corrupt: it knows of ", known, " ",
-          source_.noun(), ", and there are ", source_.size(), "; start over with --overwrite"));
+      return absl::DataLossError(
+          absl::StrCat(io::DisplayName(io::JoinPath(options_.out, kShardPlanFile)),
+                       " is corrupt: it knows of ", known, " ", source_.noun(), ", and there are ",
+                       source_.size(), "; start over with --overwrite"));
     }
     plan_ = std::move(earlier);
     PENSTOCK_ASSIGN_OR_RETURN(const std::string gone, KeepWholeShards(fs_, options_.out, plan_));
     if (!gone.empty()) {
       std::fprintf(log_, "%s is not there as it was written; it is made again\n",
-                   io::JoinPath(options_.out, gone).c_str());
-      // From now on the folder counts as unfinished, also if this run is stopped.
+                   io::DisplayName(io::JoinPath(options_.out, gone)).c_str());
+      // From here on the folder is incomplete, even if this run is killed.
       PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, plan_));
     }
     if (plan_.finished) {
       std::fprintf(log_, "%s was finished by an earlier run; there is nothing to do\n",
-                   options_.out.c_str());
+                   io::DisplayName(options_.out).c_str());
       return absl::OkStatus();
     }
     RemoveUnpublished();
@@ -116,7 +118,7 @@ class Conversion {
 
   absl::StatusOr<std::vector<std::string>> EarlierShards() {
     absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(options_.out);
-    // A folder counts as missing when two listings agree.
+    // A folder is only believed to be missing if two listings say so.
     if (absl::IsNotFound(files.status())) files = fs_.List(options_.out);
     std::vector<std::string> shards;
     if (absl::IsNotFound(files.status())) return shards;
@@ -132,13 +134,15 @@ class Conversion {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
     if (shards.empty()) return absl::OkStatus();
     return absl::AlreadyExistsError(
-        absl::StrCat("there are shards in ", options_.out, " already (", io::Basename(shards[0]),
+        absl::StrCat("there are shards in ", io::DisplayName(options_.out), " already (",
+                     io::Basename(shards[0]),
                      "), and no plan that tells where they come from; give another --out, or "
                      "--overwrite to remove them"));
   }
 
-  // Shards, their indices, and what is written beside them. The plan is removed last and says until
-  // then that the folder is unfinished: stopped in between, the rest is not taken for the data set.
+  // Removes shards, their indices, and the files beside them. The plan is removed last, and marks
+  // the folder as incomplete until then: if this run is killed, the remaining shards are not
+  // mistaken for a data set.
   absl::Status RemoveEarlierShards() {
     absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs_, options_.out);
     if (!earlier.ok() && !absl::IsDataLoss(earlier.status())) return earlier.status();
@@ -246,8 +250,9 @@ class Conversion {
     return absl::OkStatus();
   }
 
-  // Another shard in the folder would be read with these: one of a run that was stopped between
-  // publishing it and noting it, whose inputs changed since, or a file that is not ours.
+  // Other shards in the folder would be read together with the ones just made: a shard of a run
+  // that was killed before it recorded it in the plan, and whose inputs have changed since; or a
+  // foreign file.
   absl::Status RefuseOtherShards() {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
     for (const std::string& shard : shards) {
@@ -351,10 +356,10 @@ absl::Status PrintConversion(const ShardPlan& made, const RecordSource& source,
     std::printf("%s %lld %s%s into %zu %s in %s\n", std::string(verb).c_str(),
                 static_cast<long long>(made.records()), source.noun(), classes.c_str(),
                 made.shards.size(), made.shards.size() == 1 ? "shard" : "shards",
-                options.out.c_str());
+                io::DisplayName(options.out).c_str());
   }
   if (made.unreadable.empty()) return absl::OkStatus();
-  const std::string report = io::JoinPath(options.out, kUnreadableFile);
+  const std::string report = io::DisplayName(io::JoinPath(options.out, kUnreadableFile));
   const std::string count =
       absl::StrCat(made.unreadable.size(), " of ", source.size(), " ", source.noun());
   if (options.skip_unreadable && !made.shards.empty()) {

@@ -5,6 +5,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/image_record.h"
 #include "penstock/cli/pack_sources.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::cli {
 namespace {
@@ -15,7 +16,7 @@ class ImageFileSource : public RecordSource {
       : fs_(fs), list_(std::move(list)), recompress_(std::move(recompress)) {}
 
   int64_t size() const override { return static_cast<int64_t>(list_.images.size()); }
-  std::string Name(int64_t i) const override { return list_.images[i].uri; }
+  std::string Name(int64_t i) const override { return io::DisplayName(list_.images[i].uri); }
   std::vector<std::string> classes() const override { return list_.classes; }
   bool waits_for_network() const override {
     return !list_.images.empty() && IsRemote(list_.images[0].uri);

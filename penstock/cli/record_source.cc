@@ -8,8 +8,8 @@
 namespace penstock::cli {
 namespace {
 
-// A second look at a file that was NOT_FOUND (`first`) when it was opened. NOT_FOUND again, or why
-// it cannot be said.
+// Checks a NOT_FOUND (`first`) of opening a file by Stat: NOT_FOUND if that agrees, else the reason
+// why nothing is known of the file.
 absl::Status LookAgain(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
   const absl::Status again = fs.Stat(uri).status();
   if (!again.ok()) return StorageError(again);

@@ -105,7 +105,7 @@ absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
   } catch (const Json::exception& e) {
     why = e.what();
   }
-  return absl::DataLossError(absl::StrCat(uri, " is no plan of shards (", why,
+  return absl::DataLossError(absl::StrCat(io::DisplayName(uri), " is no plan of shards (", why,
                                           "); remove it, or start over with --overwrite"));
 }
 
