@@ -11,15 +11,15 @@
 
 namespace penstock::base {
 
-// The exception that is being handled; call it in a catch block only. Internal with the exception's
-// type and message, or ResourceExhausted for std::bad_alloc.
+// Converts the exception being handled; call it only in a catch block. Internal with the
+// exception's type and message, or ResourceExhausted for std::bad_alloc.
 absl::Status StatusOfException();
 
-// Whether StatusOfException made it (or a status that only added context) from std::bad_alloc:
-// memory ran out, which is rarely the fault of the one element that was being computed.
+// Whether the status comes from StatusOfException for std::bad_alloc (possibly with added context):
+// exhausted memory is rarely the fault of the one element that was being computed.
 bool IsOutOfMemory(const absl::Status& status);
 
-// What `function` returns (absl::Status or absl::StatusOr), or StatusOfException for what it
+// Calls `function` and returns its absl::Status or absl::StatusOr, or StatusOfException if it
 // throws.
 template <typename Function>
 auto CatchExceptions(Function&& function) -> decltype(function()) {

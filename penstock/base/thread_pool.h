@@ -10,10 +10,9 @@
 // works along and so always makes progress, also from inside a task. A task must not throw; the
 // body of a ParallelFor may.
 //
-// The system may refuse to start a thread (limits of a container, of a user, of address space). A
-// pool then has fewer threads than asked for and says so on stderr; when not even one can be
-// started, Make returns the error. Only code that may abort (tests, examples) calls the
-// constructor.
+// The system may refuse to start a thread (limits of a container, a user, the address space). A
+// pool then has fewer threads than requested and says so on stderr; if not even one can be started,
+// Make returns the error. Only code that may abort (tests, examples) calls the constructor.
 #pragma once
 
 #include <condition_variable>
@@ -46,7 +45,7 @@ class ThreadPool {
   // started.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, const char* name,
                                                           Priority priority = Priority::kNormal);
-  // The same; aborts when no thread can be started.
+  // As Make; aborts if no thread can be started.
   explicit ThreadPool(int num_threads = NumCores(), const char* name = "penstock",
                       Priority priority = Priority::kNormal);
   // Runs what was scheduled, then joins.
@@ -54,14 +53,14 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Threads that run; at least 1, at most as many as were asked for.
+  // Number of running threads; at least 1, at most the number requested.
   int num_threads() const { return static_cast<int>(threads_.size()); }
   // Any thread may call this, tasks of the pool included.
   void Schedule(std::function<void()> task);
 
  private:
   friend class ThreadPoolPeer;
-  // Starts one thread; throws std::system_error as std::thread does. A test makes it fail.
+  // Starts one thread; throws std::system_error like std::thread. Tests replace it to fail.
   using StartThread = std::function<std::thread(std::function<void()>)>;
   struct Unstarted {};
   explicit ThreadPool(Unstarted) {}
@@ -78,7 +77,7 @@ class ThreadPool {
 };
 
 // Calls body(i) for every i in [begin, end), spread over the pool and the calling thread; returns
-// when all calls have returned. Calls happen in no particular order. When calls throw, the caller
+// when all calls have returned. Calls happen in no particular order. If calls throw, the caller
 // gets the first exception, after all calls have ended.
 void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
                  absl::FunctionRef<void(int64_t)> body);

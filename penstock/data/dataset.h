@@ -168,8 +168,8 @@ struct GeneratorContext {
   std::function<bool()> cancelled = {};
 };
 
-// Makes the next element; false at the end. It may wait. The arrays belong to the dataset then and
-// must not be written to any more. An error, or an exception, ends the dataset.
+// Makes the next element; returns false at the end. It may block. The arrays then belong to the
+// dataset and must not be written to any more. An error, or an exception, ends the dataset.
 using ElementGenerator = std::function<absl::StatusOr<bool>(base::NamedArrays* element)>;
 // Makes the generator of one pass. Both are called by a thread of the I/O pool, one call at a time
 // for each pass; passes of several iterators at once.
@@ -283,10 +283,10 @@ struct IgnoreErrorsOptions {
   int64_t max_errors = -1;  // in one pass over the data; -1: any number
 };
 
-// Computes one element of one: `in` has the columns it reads, `out` gets those it makes. Called
-// from several threads at once (the reader's among them, while it waits), in any order, and not
-// only for elements that reach the reader. After Batch an element is a whole batch. It must not
-// write to the memory of `in`.
+// Computes one element from one: `in` has the columns it reads, `out` gets those it makes. Called
+// from several threads at once (including the reader's, while it waits), in any order, and also for
+// elements that do not reach the reader. After Batch an element is a whole batch. It must not write
+// to the memory of `in`.
 //
 // All user-defined functions of this header may throw. An exception is a recoverable error of the
 // element: Internal, with the element's origin, the stage, and the exception's type and message.
@@ -316,9 +316,9 @@ struct FilterOptions {
   std::vector<std::string> reads = {};
 };
 
-// As a MapFunction, with a state that it may change. Called for one element after the other, in
-// their order, by one thread at a time. A call that fails leaves the state as it was, unless the
-// function wrote into the memory of the state's arrays instead of setting new arrays.
+// Like MapFunction, with a state that it may change. Called for one element after the other, in
+// order, by one thread at a time. A call that fails leaves the state unchanged, unless the function
+// wrote into the memory of the state's arrays instead of setting new arrays.
 using ScanFunction = std::function<absl::Status(const base::NamedArrays& in,
                                                 base::NamedArrays* state, base::NamedArrays* out)>;
 
@@ -356,7 +356,7 @@ class Dataset {
 
   // Rows of arrays that have the same first extent: element i is row i of each. Shares their
   // memory, which must not change as long as an iterator lives; readers get copies, so they cannot
-  // write to it. `name` stands for them in errors.
+  // write to it. Errors refer to the arrays as `name`.
   static Dataset FromArrays(base::NamedArrays arrays, std::string name = "arrays");
 
   // Rows of the arrays of a NumPy file: columns of the names that they have in an .npz file; of a
@@ -411,8 +411,8 @@ class Dataset {
   // large as the data set makes every order equally likely. References wait in it, not elements.
   Dataset Shuffle(int64_t buffer, ShuffleOptions options = {}) const;
   // The elements again and again, `count` times (-1: for ever). Shuffle before it draws another
-  // order each time. A round without elements ends Repeat() for ever; Repeat(count) goes on with
-  // the next round, and ends after 100,000 rounds in a row without elements.
+  // order each time. A round without elements ends Repeat() for good; Repeat(count) continues with
+  // the next round, and ends after 100,000 consecutive rounds without elements.
   Dataset Repeat(int64_t count = -1) const;
   // Stacks `size` elements to one: columns [size, ...]. The last may be smaller, or is dropped.
   // Elements of different shapes are an error.
@@ -432,8 +432,9 @@ class Dataset {
   Dataset Window(int64_t size, WindowOptions options = {}) const;
   Dataset Take(int64_t count) const;  // the first `count` elements
   Dataset Skip(int64_t count) const;  // all but these
-  // Of every `count` elements the one at `index`: a part for each of `count` hosts. Stages before
-  // it that make one element of each (ParseExample, DecodeImage, Map) do not compute the others.
+  // The element at `index` of every `count` elements: one part for each of `count` hosts. Stages
+  // before it that map one element to one (ParseExample, DecodeImage, Map) do not compute the
+  // others.
   Dataset Shard(int64_t count, int64_t index) const;
   // These elements, then those of `other`, which has the same columns.
   Dataset Concatenate(const Dataset& other) const;
@@ -465,10 +466,10 @@ class Dataset {
   // dataset and its copies. Iterators made before that read the input themselves. What is kept is
   // charged to IteratorOptions::memory_bytes; more than that is an error.
   //
-  // An element that failed is kept as its error, in its place: every later pass gives the same
+  // A failed element is stored as its error, in its position: every later pass returns the same
   // elements and the same errors as the first, and IgnoreErrors skips the same ones. It is not
   // computed again. A cache in a folder and a Snapshot do the same, and FromSnapshot returns these
-  // errors too. (Only IgnoreErrors after the cache lets a pass with errors reach its end.)
+  // errors too. (A pass with errors reaches its end only with IgnoreErrors after the cache.)
   //
   // With a folder they are kept on a local disk, for later runs too: the first pass to the end
   // writes the elements into `folder` (cache.manifest and cache-*.tfrec, checksummed); they are
@@ -534,8 +535,7 @@ class Dataset {
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
   // What one of several machines runs (IteratorOptions.host).
   absl::StatusOr<Dataset> OfHost(const HostShard& host) const;
-  // Whether the state was saved on a number of machines on which batches are the same as on the
-  // options' number.
+  // Checks that the batches are the same on the number of machines of the state and of the options.
   absl::Status CheckSameBatches(const IteratorOptions& options) const;
 
   std::shared_ptr<const Description> description_;

@@ -39,7 +39,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::shared_ptr<MemoryBudget> memory = {};
     bool deterministic = true;
     int64_t skip = 0;            // elements that are skipped before the first
-    bool skip_is_state = false;  // an earlier run has given them: it is an error if there are fewer
+    bool skip_is_state = false;  // `skip` is from a state: an error if there are fewer elements
     int64_t max_errors = -1;
     OnSkipped on_skipped = {};
     base::Trace* trace = nullptr;
@@ -54,12 +54,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // When it returns, no job runs and none will start. Waits for running ones. Nodes are gone.
   void Cancel();
 
-  // Jobs, given by nodes. They hold what they touch by shared pointers (their node may be gone when
-  // they run), and call Wake when a node has reason to look. A job or a node that throws ends the
-  // iterator with that error. User-defined functions are guarded where they are called, so that the
-  // error names the element. Those that compute are run by the pool
+  // Jobs, scheduled by nodes. They hold what they touch by shared pointers (their node may be gone
+  // when they run), and call Wake when a node has reason to look. Compute jobs are run by the pool
   // and by the reader while it waits, so that they get done even when the pool is busy with other
-  // things.
+  // things. A job or a node that throws ends the iterator with that error; user-defined functions
+  // are guarded where they are called, so that the error names the element.
   void Compute(std::function<void()> job);
   void Io(std::function<void()> job);
   void Wake();
@@ -147,7 +146,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::condition_variable changed_;
   // Guarded by mutex_.
   int active_ = 0;           // jobs and drivers inside
-  std::deque<Job> jobs_;     // to compute
+  std::deque<Job> jobs_;     // compute jobs not yet started
   absl::Status job_status_;  // of the first job that threw
   bool reader_waits_ = false;
   Rows output_;

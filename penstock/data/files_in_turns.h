@@ -19,7 +19,7 @@ namespace penstock::data {
 struct FileBlock {
   BlockPtr block;  // null at the end of the file
   int64_t bytes = 0;
-  // Without a block: an element that is an error (OfOneElement), in its place.
+  // Set instead of `block` for an element that failed (OfOneElement), in its position.
   absl::Status error = {};
   // Elements before it that were left out: an error OfOneElement for each.
   std::vector<absl::Status> left_out = {};

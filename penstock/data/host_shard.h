@@ -11,11 +11,11 @@
 
 namespace penstock::data {
 
-// A batch has between 1 and 2^31 rows, and some for every machine.
+// A batch has from 1 to 2^31 rows, and at least one for each machine.
 absl::Status CheckBatch(int64_t size, const HostShard& host);
 // Rows of a whole batch on every machine; -1 where they have not all the same number.
 int64_t KnownRows(const HostShard& host, int64_t size);
-// Whether the rows of these batches have the same shape on every machine, whichever rows it has.
+// Checks that these batches have the same shape on every machine, whichever rows it has.
 absl::Status CheckSameShapes(const ElementSpec& batches);
 // As parameters are printed: "", or ", machine 1 of 4".
 std::string PrintHost(const HostShard& host);

@@ -36,8 +36,8 @@ class Engine;
 class Plan;
 struct PipelineReport;
 
-// Where an iterator stands: enough to go on there in a new process, a few numbers whatever the size
-// of the data or of a shuffle buffer.
+// Position of an iterator: enough to resume from there in a new process; a few numbers, whatever
+// the size of the data or of a shuffle buffer.
 struct IteratorState {
   uint64_t seed = 0;
   int64_t epoch = 0;
@@ -57,15 +57,15 @@ struct IteratorState {
 // and the state of an iterator is the same on each of them and holds for another number of them.
 //
 // A last batch of fewer rows is shared alike: it is smaller on all machines; one of fewer rows than
-// there are machines is left out by all. Dataset::Cardinality tells the number of batches. Where
-// that makes the batches of another number of machines different ones (Repeat or Shuffle stands
-// behind the Batch, and there is a last batch that only one of the numbers leaves out), a state is
-// rejected on another number; `drop_remainder` makes it hold for any.
+// there are machines is dropped on all. Dataset::Cardinality tells the number of batches. If
+// another number of machines would have different batches because of that (Repeat or Shuffle comes
+// after the Batch, and only one of the numbers drops the last batch), a state is rejected on the
+// other number; `drop_remainder` makes it valid on any.
 //
 // The numbers of rows of the machines differ by at most one, and not at all where `size` is a
 // multiple of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
 //
-// Nothing else about the shape of a batch may depend on the rows of a machine, or machines would
+// Nothing else about the shape of a batch may depend on which rows a machine has, or machines would
 // run programs of different shapes: MakeIterator rejects numeric columns whose rows have no fixed
 // shape (PaddedBatch without padded_shapes, ragged columns, images without .height, .width).
 struct HostShard {
@@ -114,9 +114,9 @@ struct IteratorOptions {
   // before their turn come again. There are no more of them than may overtake (see above), and
   // stand in shuffle buffers.
   int64_t skip = 0;
-  // Goes on after an iterator whose State this was, in place of seed, epoch and skip. The dataset
-  // must be described as it was then; `host` may be another (see HostShard). Data that ends before
-  // the state's position is an error, unless `deterministic` is false.
+  // Resumes from the State of another iterator, in place of seed, epoch and skip. The dataset must
+  // be described as it was then; `host` may be another (see HostShard). Data that ends before the
+  // state's position is an error, unless `deterministic` is false.
   std::optional<IteratorState> state = {};
   // With a count of more than 1 the dataset has to end in Batch, PaddedBatch or Rebatch, behind
   // which may stand what makes a batch of each, chooses batches or repeats them. Every machine has
@@ -179,10 +179,10 @@ class Iterator {
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
 
-  // The next element; false at the end. It belongs to the caller, who may write to its arrays:
-  // nobody else reads that memory. Arrays are handed out without a copy, except those whose memory
-  // is read again (arrays of FromArrays and FromNpy, a Cache in memory), which are copied. Memory
-  // of batches is reused once nobody holds it. After an error the same error comes again.
+  // The next element; false at the end. It belongs to the caller, who may write to its arrays: no
+  // other code reads that memory. Arrays are returned without a copy, except those whose memory is
+  // read again (arrays of FromArrays and FromNpy, an in-memory Cache), which are copied. Memory of
+  // batches is reused once the caller releases it. After an error the same error is returned again.
   // While it waits it computes along with the pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 

@@ -29,7 +29,7 @@ struct LineReaderOptions {
   // A line does not end within a quoted field. A double quote opens a field only as its first
   // character and is an ordinary character elsewhere, so a stray quote affects its own row only.
   bool quotes = false;
-  char delimiter = ',';  // where a field begins
+  char delimiter = ',';  // separates fields
 };
 
 // Lines that stand one after the other in a file and share memory.

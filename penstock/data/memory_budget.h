@@ -87,7 +87,7 @@ class MemoryAccount {
   std::atomic<int64_t> charged_ = 0;
   std::atomic<int64_t> needed_ = 0;
   std::atomic<int64_t> peak_ = 0;
-  // Touched only by the thread that drives the nodes.
+  // Accessed only by the thread that drives the nodes.
   int num_needs_of_charged_ = 0;
   int64_t needed_of_charged_ = 0;
 };
@@ -136,8 +136,8 @@ class MemoryCharge {
   bool kept_ = false;
 };
 
-// What a node cannot do without, until it goes. Nodes of one account (several passes, the datasets
-// of an Interleave) add up. By the thread that drives the nodes.
+// A node's minimum working set, for its lifetime. Nodes of one account (several passes, the
+// datasets of an Interleave) add up. Used by the thread that drives the nodes.
 class MemoryNeed {
  public:
   explicit MemoryNeed(MemoryAccount* account) : account_(account) {}
@@ -153,8 +153,8 @@ class MemoryNeed {
     bytes_ = bytes;
     return account_->budget().Check();
   }
-  // The same for a node that needs all that its account is charged (a shuffle buffer). Nodes of one
-  // account share that: it counts once.
+  // As Set, for a node that needs everything charged to its account (a shuffle buffer). Nodes of
+  // one account share that amount: it counts once.
   absl::Status SetToCharged();
   void Clear();
 

@@ -34,7 +34,7 @@ class RowJoin {
   // Appends to `out` an array for each column. For an error that is one row's, `*failed_row`.
   virtual absl::Status Join(absl::Span<const base::Array> rows, BufferPool& buffers,
                             int64_t* failed_row, std::vector<base::Array>* out) const = 0;
-  // Of a row in the batch, where that is known beforehand; else 0.
+  // Size of a row in the batch, if known in advance; else 0.
   virtual int64_t RowBytes() const { return 0; }
 };
 
@@ -68,9 +68,9 @@ class RowChain {
 
   const ElementSpec& output() const { return output_; }
   bool empty() const { return links_.empty(); }
-  // Whether column `i` of the output, of rows [begin, end) that stay rows, is a view of a source's.
+  // Whether column `i` of the output, for unbatched rows [begin, end), is a view of a source's.
   bool IsView(const Rows& source, int64_t begin, int64_t end, int i) const;
-  // Whether it holds strings whose bytes may be the source's.
+  // Whether the column has strings whose bytes may belong to the source.
   bool PointsIntoSource(int i) const { return values_[output_values_[i]].points_into_source; }
 
   // Computes rows [begin, end) of the group.
@@ -83,7 +83,7 @@ class RowChain {
     int source = -1;  // the column of the source that it is; -1 when a kernel makes it
     int output = -1;  // the column of the output that it is; -1 when it is of passing use
     bool read = false;
-    // Strings that point, or may point, into the bytes of strings of the source.
+    // Strings that point, or may point, into the bytes of the source's strings.
     bool points_into_source = false;
   };
   struct Link {
@@ -124,7 +124,7 @@ class StackedColumn {
   base::Array Slice(int64_t begin, int64_t end) const { return array_.Slice(begin, end); }
   void KeepAlive(std::shared_ptr<const void> owner);
   base::Array Finish();  // [rows, shape]
-  // After Finish: strings in it point into memory that is not its own.
+  // After Finish: whether strings in it point into other memory.
   bool has_owners() const { return has_owners_; }
 
  private:
@@ -198,12 +198,12 @@ class RowGroup {
   void Compute(int64_t begin, int64_t end);
   void Fail(int64_t row, const absl::Status& status, absl::string_view stage,
             absl::string_view place = "");
-  // An exception was thrown while rows from `row` on were computed. It is not known which row is at
-  // fault, so the error is not recoverable.
+  // Reports an exception that was thrown while rows from `row` on were computed. It is unknown
+  // which row is at fault, so the error is not recoverable.
   void FailWhole(int64_t row, const absl::Status& status, absl::string_view stage);
   bool stack() const { return options_->batch > 0; }
   const RowJoin* Join(int output) const;
-  // What a block made of rows [begin, end) takes, and what it views.
+  // Sets the memory of a block made of rows [begin, end), and the blocks that it views.
   void Account(int64_t begin, int64_t end, Block* block) const;
   void Done(int64_t begin, int64_t end, std::vector<Column> columns);
   // What is kept of the rows since the last that failed: they begin with the group's row `begin`.

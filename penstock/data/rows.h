@@ -82,38 +82,38 @@ class Column {
 struct Block;
 using BlockPtr = std::shared_ptr<const Block>;
 
-// The order of the members matters: members are destroyed in reverse order, so memory stays charged
+// The order of the members matters: they are destroyed in reverse order, so memory stays charged
 // until it is freed.
 struct Block {
-  // For as long as somebody has a row of it. Empty when its memory was there before (FromArrays),
-  // or is charged elsewhere. Which stage it stands for is changed by the driving thread.
+  // Held while any of its rows is in use. Empty if its memory existed before (FromArrays), or is
+  // charged elsewhere. Only the driving thread changes the account that it is charged to.
   mutable MemoryCharge charge = {};
-  // Blocks whose memory its columns view. They live, and stay charged, as long as this one: a stage
-  // that makes views of what it was given lists it here.
+  // Blocks whose memory its columns view. They stay alive, and charged, as long as this one: a
+  // stage that makes views of its input lists it here.
   std::vector<BlockPtr> views = {};
-  // Memory of its own, without that of `views`. The stage that made it charges it.
+  // Size of its own memory, without that of `views`. The stage that made it charges it.
   int64_t own_bytes = 0;
   int64_t rows = 0;
   std::vector<Column> columns;
   Origins origins;
 };
 
-// Charges a block, and all that it views, to `account` from now on: the stage that holds it now.
+// Charges a block, and all that it views, to `account`, the stage that holds it now.
 void ChargeTo(const Block& block, MemoryAccount* account);
-// As ChargeTo, and it stays there, whoever else gets rows of it (Cache).
+// As ChargeTo, but later calls of ChargeTo do not move the charge (Cache).
 void KeepCharged(const Block& block, MemoryAccount* account);
-// Whether memory of it or of what it views is charged anywhere.
+// Whether any memory of the block or of its views is charged.
 bool IsCharged(const Block& block);
 
 // ---- Memory that is read again later ----
 //
 // A reader may write to the elements that it receives (iterator.h). Arrays whose memory is read
 // again (the user's own arrays, elements that a Cache keeps) are marked as shared. Row, Slice and
-// Reshape keep the mark, and an iterator hands out copies of marked arrays.
+// Reshape keep the mark, and an iterator returns copies of marked arrays.
 
 base::Array MarkShared(const base::Array& array);
 bool IsShared(const base::Array& array);
-// The same rows, their columns marked as shared.
+// The same rows, with their columns marked as shared.
 BlockPtr MarkShared(const BlockPtr& block);
 
 class Rows {
@@ -155,8 +155,8 @@ class Rows {
 
 // Bytes of the elements of rows [begin, begin + count) of a column of `rows` rows.
 int64_t BytesOf(const Column& column, int64_t rows, int64_t begin, int64_t count);
-// The same rows in memory of their own (Block::own_bytes), bytes of strings included: for few rows
-// out of large blocks.
+// Copies the rows to new memory (Block::own_bytes), including bytes of strings: for a few rows out
+// of large blocks.
 BlockPtr CopyRows(const Rows& rows);
 // Rows as a column: dense where they have one shape. They are copied, the bytes of strings are not.
 Column ColumnOfRows(const std::vector<base::Array>& rows);

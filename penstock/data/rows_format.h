@@ -6,9 +6,9 @@
 //     0, then a shape that all rows have; or 1, then a shape for each row (rank, extents)
 //     numbers: the elements of all rows; strings: the lengths of all, then their bytes
 //
-// Or, in the place of an element that failed, its error:
+// Or, in the position of an element that failed, its error:
 //
-//   0 | status code | origin, stage and message, each behind its length
+//   0 | status code | origin, stage and message, each preceded by its length
 //
 // Names and types are not in it: the reader knows the spec.
 #pragma once
@@ -33,10 +33,10 @@ std::string SerializeRows(const Rows& rows, const ElementSpec& spec);
 absl::StatusOr<BlockPtr> ParseRows(absl::string_view bytes, std::shared_ptr<const void> owner,
                                    const ElementSpec& spec);
 
-// An error OfOneElement.
+// `error` is an error OfOneElement.
 std::string SerializeError(const absl::Status& error);
 bool IsError(absl::string_view bytes);
-// `*error` is OfOneElement; DataLoss when the bytes are none.
+// Sets `*error` to an error OfOneElement; DATA_LOSS if the bytes are not one.
 absl::Status ParseError(absl::string_view bytes, absl::Status* error);
 
 }  // namespace penstock::data

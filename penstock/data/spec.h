@@ -55,8 +55,8 @@ class ElementSpec {
   std::vector<ColumnSpec> columns_;
 };
 
-// Every name is there once, a dimension is left for the batch, no extent is below -1, and what is
-// known of an element's size can be counted in bytes. Dataset checks it of every stage's elements.
+// Checks that names are unique, each rank leaves a dimension for the batch, no extent is below -1,
+// and the known part of an element's size in bytes does not overflow. Dataset checks every stage.
 absl::Status CheckColumns(const ElementSpec& spec);
 
 // Of elements that come from any of several datasets (at least one), as in tf.data: the same

@@ -94,10 +94,10 @@ struct StageCounters {
   std::string hint_;
 };
 
-// An error of one element, "origin: stage: " before its message: the node that gave it goes on with
-// the next one when it is asked again. IgnoreErrors leaves such elements out; every other error
-// ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one element: the
-// status gets the text, but does not count as an error of one element.
+// An error of one element, "origin: stage: " before its message: the node that returned it
+// continues with the next element when called again. IgnoreErrors drops such elements; every other
+// error ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one
+// element: the status gets the text, but does not count as an error of one element.
 absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
                           absl::string_view stage);
 bool IsOfOneElement(const absl::Status& status);
@@ -132,8 +132,8 @@ class Stage {
   // Whether it does the same to a machine's rows of batches as it does to the batches: how many
   // elements there are, and which, does not depend on what is in them.
   virtual bool may_follow_shared() const { return only_selects(); }
-  // What it gives first depends on how many elements its input has: Repeat goes on behind them,
-  // Shuffle draws from all that are left. Of stages that may follow shared batches.
+  // Whether its output depends on the number of its input's elements: Repeat continues after them,
+  // Shuffle draws from all that are left. Only for stages that may follow shared batches.
   virtual bool depends_on_length() const { return false; }
   // How many elements one pass gives, given that of its inputs; or kInfiniteCardinality, or
   // kUnknownCardinality, which no arithmetic takes (Dataset::Cardinality).
@@ -203,20 +203,20 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // Appends at least 1 and at most `max_rows` rows to `out`, or says kPending (then something under
-  // way will wake the engine), or kEnd (then again and again). With an error nothing is appended;
-  // one of a single element (IsOfOneElement) comes in that element's place, and then it goes on
-  // behind it. Stages that count elements count it. What DoNext throws becomes an error that names
+  // Appends at least 1 and at most `max_rows` rows to `out`, or returns kPending (then a job in
+  // flight will wake the engine), or kEnd (then again and again). On error nothing is appended. An
+  // error of a single element (IsOfOneElement) is returned in that element's position, and the next
+  // call continues after it. Stages that count elements count it. If DoNext throws, the error names
   // the stage.
   absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
   // Skips rows as if Next had returned them, and subtracts them from `*rows`; kReady when it is 0.
-  // An element that fails has its place like others: it is one of the rows, and its error is not
-  // told, since nobody wanted it (and nodes that skip without computing do not even meet it).
+  // A failed element counts as one of the rows, and its error is not returned: no reader asked for
+  // it (and nodes that skip without computing do not even detect it).
   //
-  // A skip that said kPending is not finished: another Skip of at least the rows that are left has
-  // to follow. Until then the node may be in the middle of an element (a batch of which some rows
-  // have been skipped, a Zip whose inputs are at different elements), so Advance does nothing and
-  // Next is an error.
+  // After kPending a skip is unfinished: another Skip of at least the remaining rows must follow.
+  // Until then the node may be in the middle of an element (a batch of which some rows have been
+  // skipped, a Zip whose inputs are at different elements), so Advance does nothing and Next is an
+  // error.
   absl::StatusOr<Poll> Skip(int64_t* rows);
   // Said by a Batch before all else: of every `batch` rows in turn it will look at those of `host`
   // only, so that a source which knows its number of rows need not read the others. It gives rows
@@ -225,7 +225,7 @@ class Node {
     (void)batch;
     (void)host;
   }
-  // Prefetches as far as there is room. An error met is kept for Next. No effect in the middle of a
+  // Prefetches as far as there is room. An error is stored for Next. No effect in the middle of a
   // skip.
   void Advance() {
     if (unfinished_skip_ == 0) DoAdvance();
@@ -241,8 +241,8 @@ class Node {
 
  protected:
   virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) = 0;
-  // Nodes that can do it without computing the rows override this. An error here is never that of
-  // one element.
+  // Overridden by nodes that can skip without computing the rows. An error is never one of a single
+  // element.
   virtual absl::StatusOr<Poll> DoSkip(int64_t* rows);
   virtual void DoAdvance() {
     if (input_ != nullptr) input_->Advance();
@@ -259,7 +259,7 @@ class Node {
  private:
   absl::StatusOr<Poll> NextCounted(int64_t max_rows, Rows* out);
 
-  int64_t unfinished_skip_ = 0;  // rows that are left of it
+  int64_t unfinished_skip_ = 0;  // rows still to be skipped
 };
 
 // Measures for what a node waits.

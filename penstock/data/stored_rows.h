@@ -3,10 +3,10 @@
 //
 //   KIND.manifest             one record (TFRecord, so with a checksum): what is stored, of which
 //                             pipeline, in which files
-//   KIND-<random>-<n>.tfrec   the elements in their order, some in each record (rows_format.h), and
-//                             the errors of those that failed, in their places
-//   KIND.lock                 locked (flock) by the one that writes; the kernel unlocks it when he
-//                             dies. Only on a local disk.
+//   KIND-<random>-<n>.tfrec   the elements in order, several per record (rows_format.h), with the
+//                             errors of failed elements in their positions
+//   KIND.lock                 locked (flock) by the writing process; the kernel unlocks it when the
+//                             process dies. Only on a local disk.
 //
 // The manifest is published last, whole or not at all. Without it, or with one that cannot be read
 // or names a file of another size, nothing is stored.
@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileS
 struct StoredRows {
   ElementSpec spec;
   std::vector<std::string> files;  // in order
-  int64_t elements = 0;            // those that are errors included
+  int64_t elements = 0;            // including errors
 };
 // NotFound: nothing, or nothing whole.
 absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string& kind,

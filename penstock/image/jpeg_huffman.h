@@ -8,9 +8,9 @@
 // branch; one look at a table often gives two coefficients, and there is no branch that depends on
 // a code's length or a coefficient's sign; blocks outside a crop are run through but not written.
 //
-// The coefficients are those of libjpeg-turbo, bit for bit; damage is an error of the same code,
-// and found always: libjpeg-turbo's own fast loop takes a code that is in no table for another one.
-// It uses libjpeg's internal interface (jpegint.h), which libjpeg-turbo has kept since 1.0.
+// The coefficients are those of libjpeg-turbo, bit for bit. Corruption is an error of the same
+// code, and is always detected: libjpeg-turbo's own fast loop takes an invalid code for a valid
+// one. It uses libjpeg's internal interface (jpegint.h), which libjpeg-turbo has kept since 1.0.
 #pragma once
 
 #include <array>

@@ -19,7 +19,7 @@ class FileSystem;
 
 namespace penstock::io {
 
-// How long the client of AWS tries a request that fails at once.
+// How long the AWS client retries a request that fails immediately.
 inline constexpr double kLongestS3RetrySeconds = 80;
 
 // An InvalidArgument error that lists the known options, if one of the URI's is not.

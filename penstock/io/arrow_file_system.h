@@ -9,9 +9,9 @@
 // Credentials of s3://: the default chain of AWS, or "s3://KEY:SECRET@BUCKET/...".
 //
 // Options stand behind the URI: "gs://b/x?endpoint_override=127.0.0.1:4443&scheme=http". The table
-// in arrow_connections.cc lists them; an unknown one is an error that lists the known.
+// in arrow_connections.cc lists them; an unknown one is an error that lists the known ones.
 //
-// Retries are those of the services' clients, told to follow http_retry.h: unless
+// Retries are those of the services' clients, configured to follow http_retry.h: unless
 // retry_limit_seconds says otherwise, gs:// gives up after 60 seconds without success, s3:// after
 // 10 more attempts within 64 to 80 seconds. Every call that waits for more than 5 seconds is
 // reported on stderr (network_wait.h).

@@ -1,6 +1,6 @@
-// Arrow's errors as ours. What the services' clients report, and only that, is NotFound: no text
-// that happens to say so. Errors of the network, and answers that are not the service's own, are
-// Unavailable.
+// Converts Arrow's errors. NotFound comes only from an error that the services' clients report as
+// such, never from the text of a message. Network errors, and answers that are not the service's
+// own, are Unavailable.
 #pragma once
 
 #include "absl/status/status.h"

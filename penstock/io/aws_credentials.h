@@ -34,18 +34,18 @@ struct AwsCredentials {
 
 absl::StatusOr<AwsCredentials> FindAwsCredentials(const Uri& uri);
 
-// The key of requests, looked for again every 5 minutes and when the service refuses it: programs
-// that renew keys for a while write them into the files. Any thread may use it.
+// The key that signs requests, read again every 5 minutes and when the service rejects it: programs
+// that renew temporary keys write them into the files. Any thread may use it.
 class AwsKeys {
  public:
   static constexpr double kRereadSeconds = 300;
 
-  // `found` is what FindAwsCredentials found for `uri` just now.
+  // `found` is what FindAwsCredentials has just returned for `uri`.
   AwsKeys(Uri uri, AwsCredentials found, base::Clock* clock);
 
-  // None: anonymous.
+  // No value: requests are anonymous.
   std::optional<AwsKey> Get();
-  // The service refused a request signed with the key of that id. Whether there is another key now.
+  // The service rejected a request signed with the key of that id. True if there is a new key.
   bool Reread(absl::string_view refused_id);
 
  private:

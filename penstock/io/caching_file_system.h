@@ -11,9 +11,9 @@
 //
 // Everything but reading is the other file system's.
 //
-// A cache that does not work (its folder is missing, not mounted, full, read-only, failing, or not
-// this user's) is never an error of a file: there is one warning (disk_cache.h), and the file is
-// read from the other file system. Only options that make no sense are an error of opening.
+// A broken cache (its folder is missing, not mounted, full, read-only, failing, or not this user's)
+// is never an error for a file: there is one warning (disk_cache.h), and the file is read from the
+// other file system. Only invalid options make opening a file an error.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,13 @@
 
 namespace penstock::io {
 
-// A cache that several file systems share. Its folder is made and opened when the first file is.
+// A cache shared by several file systems. Its folder is created and opened with the first file.
 class SharedDiskCache {
  public:
   explicit SharedDiskCache(DiskCacheOptions options);
 
-  // Null as long as it does not work; it is tried again after a minute. InvalidArgument: the
-  // options make no sense.
+  // Null while it does not work; it is tried again after a minute. InvalidArgument: the options are
+  // invalid.
   absl::StatusOr<std::shared_ptr<DiskCache>> Get();
 
  private:
@@ -45,12 +45,12 @@ class SharedDiskCache {
 };
 
 std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs, DiskCacheOptions options);
-// `fs` itself when there is no cache.
+// Returns `fs` itself if there is no cache.
 std::shared_ptr<FileSystem> WithDiskCache(std::shared_ptr<FileSystem> fs,
                                           std::shared_ptr<SharedDiskCache> cache);
 
-// Of the folder that PENSTOCK_CACHE_DIR names, of PENSTOCK_CACHE_GB gigabytes; null when none is
-// named.
+// The cache in the folder PENSTOCK_CACHE_DIR, of PENSTOCK_CACHE_GB gigabytes; null if the variable
+// is not set.
 std::shared_ptr<SharedDiskCache> CacheOfEnvironment();
 
 }  // namespace penstock::io

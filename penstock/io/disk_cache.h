@@ -7,15 +7,14 @@
 //
 // Several processes may use one folder. A block appears whole, by rename; its header names the
 // file, the file's version and the block's place, and holds a checksum of itself and of each 64
-// KiB. One that is damaged is as good as none. A process that is killed leaves at most a .part
-// file, which its lock tells from one that is still being written. The folder holds at most
-// max_bytes: those blocks go first that were not read for longest (to the minute). Other files in
-// it are left alone.
+// KiB. A corrupt one is ignored. A process that is killed leaves at most a .part file, whose lock
+// distinguishes it from one that is still being written. The folder holds at most max_bytes: the
+// least recently read blocks are evicted first (to the minute). Other files in it are left alone.
 //
 // A cache is only ever a faster way to the same bytes. When the folder fails (a full or failing
-// disk, rights, a lock that another process does not give back) nothing is kept, or found, for a
-// minute; then it is tried again. The first failure and the first damaged block are told as a
-// warning, later ones are not.
+// disk, permissions, a lock that another process does not release) nothing is stored or found for a
+// minute; then it is tried again. A warning reports the first failure and the first corrupt block,
+// not later ones.
 #pragma once
 
 #include <atomic>
@@ -57,9 +56,9 @@ class CachedBlock {
 struct DiskCacheOptions {
   std::string folder;  // made when it is missing, for this user alone
   int64_t max_bytes = int64_t{20} << 30;
-  // Called with a line of text, by any thread. None: it goes to stderr.
+  // Called with a line of text, on any thread. Default: print to stderr.
   std::function<void(const std::string& line)> warn = {};
-  base::Clock* clock = nullptr;  // none: the machine's
+  base::Clock* clock = nullptr;  // null: the system clock
 };
 
 // Any thread may use it.
@@ -71,7 +70,7 @@ class DiskCache {
 
   // What is kept of block number `block` of a file, of whichever version; null when nothing is.
   std::unique_ptr<CachedBlock> Find(absl::string_view file, int64_t block);
-  // To be called when CachedBlock::Read returned false: the warning.
+  // Call this when CachedBlock::Read returns false; it prints the warning.
   void ReportDamaged(absl::string_view file, int64_t block);
   // Keeps a block, in place of another version's: kBlockBytes, fewer at the end of the file.
   void Keep(absl::string_view file, int64_t block, absl::string_view version,
@@ -92,14 +91,14 @@ class DiskCache {
   std::mutex mutex_;     // of this process; lock_ is held between processes
   FileDescriptor lock_;  // FOLDER/lock
 
-  // Seconds of the clock before which nothing is tried again after a failure.
+  // Clock time in seconds until which nothing is retried after a failure.
   std::atomic<double> read_again_at_ = 0;
   std::atomic<double> write_again_at_ = 0;
   std::atomic<bool> told_failure_ = false;
   std::atomic<bool> told_damage_ = false;
 };
 
-// Tells the user: options.warn, or stderr.
+// Prints a warning for the user to options.warn, or stderr.
 void WarnOfCache(const DiskCacheOptions& options, absl::string_view text);
 
 }  // namespace penstock::io

@@ -25,8 +25,8 @@ class FileDescriptor {
 
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // For what was written: network file systems tell of a full disk only here. 0, or an errno; the
-  // file is closed in any case.
+  // For a file that was written: network file systems report a full disk only here. Returns 0 or an
+  // errno; the file is closed in any case.
   int Close() {
     if (::close(std::exchange(fd_, -1)) == 0) return 0;
     return errno == EINTR ? 0 : errno;  // Linux has closed it
@@ -36,7 +36,7 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// What a system call returns that a signal does not interrupt: it is made again.
+// Repeats a system call until no signal interrupts it; returns its result.
 template <typename Call>
 auto RetryInterrupted(Call call) {
   auto result = call();

@@ -3,12 +3,12 @@
 //   uri.h                  names: taken apart, joined
 //   file_system.h          the interface, whole files, what a program uses by default
 //   glob.h                 patterns
-//   write_check.h          whether a file could be written, before the work that it is for
+//   write_check.h          checks that a file can be written before the work for it starts
 //   scheme_router.h        which file system serves which scheme
 //   local_file_system.h    local paths and file://; mapped_file.h maps one into memory
 //   memory_file_system.h   memory://, for tests
 //   arrow_file_system.h    gs:// and s3://, by Arrow C++
-//   gcs_file_system.h      gs://, read and listed by requests of our own; s3_file_system.h likewise
+//   gcs_file_system.h      gs://, read and listed by our own requests; s3_file_system.h likewise
 //   caching_file_system.h  what was read from one of these, kept on a local disk
 //
 //   auto fs = FileSystem::Default();
@@ -22,20 +22,20 @@
 // the folder that was listed.
 //
 // Errors say what, which URI, and what the file system said:
-//   NotFound            the file, folder or bucket does not exist: the disk says so, or the store
-//                       itself, on a second look too; never anything else that is missing
-//                       (credentials, a name in DNS, a library, a proxy's backend)
+//   NotFound            the disk, or twice in a row the store itself, reports that the file, folder
+//                       or bucket does not exist; never for anything else that is missing
+//                       (credentials, a DNS name, a library, a proxy's backend)
 //   InvalidArgument     the name cannot be a name, or its scheme or an option of it is unknown
 //   FailedPrecondition  a folder where a file was wanted, or a file where a folder was
 //   PermissionDenied    permission denied
-//   Unauthenticated     the credentials are missing, unreadable, expired or refused
+//   Unauthenticated     the credentials are missing, unreadable, expired or rejected
 //   ResourceExhausted   the disk or a quota is full
 //   Unavailable         the service did not answer, or something else answered in its place, after
-//                       retries (http_retry.h); a disk or a network mount failed
+//                       retries (http_retry.h); or a disk or a network mount failed
 //   Aborted             gs://, s3://: the file was replaced or removed since it was opened; local:
 //                       it became shorter
 //
-// No message holds what stands before '@' in a URI, or its options: both may be secrets. Code that
+// No message contains the part of a URI before '@' or its options: both may be secrets. Code that
 // prints a URI passes it through DisplayName (uri.h).
 //
 // Threads: many may use a FileSystem and a RandomAccessFile at once, a stream one at a time.
@@ -61,10 +61,10 @@ struct FileInfo {
   bool is_directory = false;
   int64_t size = 0;                  // bytes; 0 for a folder
   double modified_unix_seconds = 0;  // 0 where it is not known, as for folders of object stores
-  // As RandomAccessFile::version; empty where a listing does not tell it (all but gs:// and s3://).
+  // As RandomAccessFile::version; empty if the listing does not report it (all but gs://, s3://).
   std::string version = {};
-  // Local file systems only. List tells of a symbolic link what it points to, and that it is one;
-  // device and inode tell a folder from others of other names. 0 elsewhere.
+  // Local file systems only. List describes the target of a symbolic link, with is_link set; device
+  // and inode identify a folder under any name. 0 elsewhere.
   bool is_link = false;
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -82,7 +82,7 @@ class RandomAccessFile {
 
   const std::string& uri() const { return uri_; }            // for messages: without secrets
   const std::string& full_uri() const { return full_uri_; }  // as it was opened
-  int64_t size() const { return size_; }                     // when it was opened
+  int64_t size() const { return size_; }                     // at the time of opening
   // Tells this version from others of the same name: a generation, an ETag. Empty where the file
   // system knows none, and then another version's bytes may be read.
   virtual std::string version() const { return ""; }
@@ -156,8 +156,8 @@ class FileSystem {
   virtual absl::StatusOr<FileInfo> Stat(absl::string_view uri) = 0;
   // The files and folders right inside a folder, sorted by name. A missing folder is NotFound.
   virtual absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) = 0;
-  // All files below a folder at any depth, sorted by path; folders are left out. Each folder is
-  // entered once, however many links lead to it (local_file_system.h).
+  // All files below a folder at any depth, sorted by path, without folders. Each folder is entered
+  // once, however many links lead to it (local_file_system.h).
   virtual absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) = 0;
 
   // Removes one file.
@@ -186,8 +186,8 @@ absl::StatusOr<std::unique_ptr<InputStream>> OpenInputOfVersion(FileSystem& fs,
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
     FileSystem& fs, absl::string_view uri, absl::string_view version);
 
-// What a file's Read returns when the file had `size` bytes as it was opened, and ends at byte
-// `end` now: Aborted.
+// The error of a file's Read if the file had `size` bytes when it was opened, and now ends at byte
+// `end`: Aborted.
 absl::Status BecameShorterError(absl::string_view uri, int64_t size, int64_t end);
 
 // All that a stream still has.

@@ -1,7 +1,7 @@
-// gs:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and
-// everything else as another file system does it (arrow_file_system.h): Arrow keeps one request in
-// flight for each stream, and has no limit for a connection that stalls. Credentials, options and
-// the emulator: as in arrow_file_system.h and gcs_endpoint.h.
+// gs:// with our own reads, listings and Stat over libcurl (object_file_system.h); another file
+// system does everything else (arrow_file_system.h): Arrow keeps one request in flight for each
+// stream, and has no limit for a connection that stalls. Credentials, options and the emulator: as
+// in arrow_file_system.h and gcs_endpoint.h.
 #pragma once
 
 #include <memory>

@@ -15,9 +15,9 @@
 //
 // Symbolic links (local paths). A link to a file is a file. A link to a folder is followed where
 // the pattern names it (/data/link/**) and, in a pattern without **, where * or ? matches it. With
-// **, a folder that can be reached under its own name is found under that name alone; one that
-// cannot is found under the first link to it by name (links behind other links last). So no file of
-// a linked folder is found twice, none is missed, and folders may link to each other.
+// **, a folder that can be reached under its own name is found only under that name; any other
+// folder is found under the first link to it in name order (links inside linked folders last). So
+// each file of a linked folder is found exactly once, and folders may link to each other.
 #pragma once
 
 #include <string>

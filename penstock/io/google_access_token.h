@@ -6,9 +6,9 @@
 //
 // Other kinds of files (federation, impersonation) are Unimplemented.
 //
-// Errors are about credentials and never NotFound: a file that is missing, cannot be used or was
-// revoked is Unauthenticated, one that may not be read PermissionDenied; a token server that does
-// not answer is Unavailable, after the retries of http_retry.h.
+// Errors are about credentials and never NotFound: a file that is missing, malformed or revoked is
+// Unauthenticated, a file without read permission is PermissionDenied; a token server that does not
+// answer is Unavailable, after the retries of http_retry.h.
 #pragma once
 
 #include <condition_variable>
@@ -30,10 +30,10 @@ class GoogleAccessToken : public HttpAuthorizer {
   static absl::StatusOr<std::unique_ptr<GoogleAccessToken>> FromDefaultChain(
       std::shared_ptr<HttpClient> http);
 
-  // "Bearer ya29...". A token is renewed from five minutes before its end on (or half its
-  // lifetime), by one thread, while the others go on with it; when that fails it serves until its
-  // end, and the next attempt to renew it is made 30 seconds later. Without a valid token one
-  // thread gets one, and those that wait for it share its success or failure.
+  // "Bearer ya29...". One thread renews the token in the last five minutes (or half) of its
+  // lifetime while the others keep using it. If that fails, the token is used until it expires, and
+  // renewal is tried again 30 seconds later. Without a valid token one thread fetches one, and the
+  // threads that wait for it share its success or failure.
   absl::StatusOr<std::string> Authorization() override;
   void Refused(const std::string& authorization) override;
 
@@ -52,7 +52,7 @@ class GoogleAccessToken : public HttpAuthorizer {
   const std::shared_ptr<HttpClient> http_;
 
  private:
-  // A token being fetched, and what became of it.
+  // A fetch of a token, and its result.
   struct Flight {
     bool ended = false;
     absl::Status status;
@@ -67,7 +67,7 @@ class GoogleAccessToken : public HttpAuthorizer {
   std::string token_;
   double renew_at_ = 0;
   double expires_at_ = 0;
-  std::shared_ptr<Flight> flight_;  // null when none is under way
+  std::shared_ptr<Flight> flight_;  // null if none is in flight
 };
 
 }  // namespace penstock::io

@@ -19,10 +19,10 @@ namespace penstock::io {
 // exists; "" when there is none.
 std::string GoogleCredentialsFile();
 
-// Its bytes. What is missing or no file is Unauthenticated, and never NotFound: it says nothing
-// about any object.
+// Returns the file's bytes. A missing file, or one that is not a file, is Unauthenticated and never
+// NotFound: it says nothing about any object.
 absl::StatusOr<std::string> ReadGoogleCredentialsFile(const std::string& file);
-// That it can be read.
+// Checks that the file can be read.
 absl::Status CheckGoogleCredentialsFile(const std::string& file);
 
 // Where the metadata server is on a Google machine: GCE_METADATA_ROOT, or the address they all

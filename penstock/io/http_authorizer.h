@@ -1,4 +1,4 @@
-// Who asks, for services that want it said in the header field Authorization.
+// Credentials for services that expect them in the header field Authorization.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class HttpAuthorizer {
   virtual ~HttpAuthorizer() = default;
   // The value of the header field, "Bearer ya29..."; "" for none. May wait for the network.
   virtual absl::StatusOr<std::string> Authorization() = 0;
-  // The service refused that value (HTTP status 401): Authorization then gives another, if it can.
+  // The service rejected that value (HTTP status 401): the next Authorization differs if possible.
   virtual void Refused(const std::string& authorization) = 0;
 };
 

@@ -11,13 +11,13 @@
 //
 // It makes one attempt; http_retry.h says when to make another. An attempt that brings fewer than
 // `stall_bytes` in `stall_seconds`, connecting included, is ended as stalled. Redirects are not
-// followed: a storage service sends none, but a hotel's network does.
+// followed: a storage service sends none, but a captive portal does.
 //
-// Guarantees: every attempt ends, whatever is sent. Response headers of more than kMaxHead bytes
-// and bodies of more than kMaxBody (where there is no on_body) end it as broken; of an error's body
-// (status other than 2xx) kMaxErrorBody bytes are kept and the rest is not waited for. Whatever
-// libcurl refuses or runs out of is reported as the end of an attempt; nothing stops the program. A
-// request that waits for more than 5 seconds is reported on stderr (network_wait.h).
+// Guarantees: every attempt ends, whatever the server sends. Response headers of more than kMaxHead
+// bytes and bodies of more than kMaxBody (without on_body) end it as broken; of an error's body
+// (status other than 2xx) kMaxErrorBody bytes are kept and the rest is not read. Any failure of
+// libcurl is reported as the end of an attempt and never aborts the process. A request that waits
+// for more than 5 seconds is reported on stderr (network_wait.h).
 #pragma once
 
 #include <atomic>
@@ -42,22 +42,22 @@ struct HttpAnswer {
     kImpossible,  // no connection, and none to be hoped for: a bad certificate or URL
     kStalled,     // too few bytes for too long
     kRefused,     // on_body returned false
-    kForeign,     // for callers: an answer, but not that of the service; `error` says why
+    kForeign,     // set by callers: an answer, but not the service's; `error` says why
     kCancelled,   // by the caller, or because the client is being destroyed
   };
   End end = End::kBroken;
-  int status = 0;                    // 206; 0 when none arrived
+  int status = 0;                    // 206; 0 if none arrived
   std::string error = {};            // of the connection
-  std::string body = {};             // of errors, and where there is no on_body; see kMaxBody
-  int64_t length = -1;               // Content-Length; -1 when there is none
-  int64_t generation = 0;            // x-goog-generation; 0 when there is none
+  std::string body = {};             // of errors, and without on_body; see kMaxBody
+  int64_t length = -1;               // Content-Length; -1 if absent
+  int64_t generation = 0;            // x-goog-generation; 0 if absent
   std::string etag = {};             // with its quotes
   std::string bucket_region = {};    // x-amz-bucket-region
-  std::string request_id = {};       // x-guploader-uploadid or x-amz-request-id: the service's own
-  double modified_unix_seconds = 0;  // Last-Modified; 0 when there is none
-  int64_t range_begin = -1;          // Content-Range: bytes begin-last/total; -1 when there is none
+  std::string request_id = {};       // x-guploader-uploadid or x-amz-request-id: set by the service
+  double modified_unix_seconds = 0;  // Last-Modified; 0 if absent
+  int64_t range_begin = -1;          // Content-Range: bytes begin-last/total; -1 if absent
   int64_t range_total = -1;
-  double retry_after_seconds = 0;  // Retry-After, a number or a date; 0 when there is none
+  double retry_after_seconds = 0;  // Retry-After, a number or a date; 0 if absent
   double first_byte_seconds = 0;   // from the request's last byte to the answer's first
   double transfer_seconds = 0;     // from the answer's first byte to its last
 };
@@ -73,7 +73,7 @@ struct HttpRequest {
   std::function<bool(const HttpAnswer&, absl::string_view)> on_body = nullptr;
   // Set it, then call Wake, and the attempt ends.
   std::shared_ptr<const std::atomic<bool>> cancelled = nullptr;
-  // The operation this attempt belongs to. Null: the attempt is reported by itself.
+  // The operation that this attempt belongs to. Null: the attempt reports itself.
   std::shared_ptr<NetworkWait> wait = nullptr;
 };
 
@@ -98,7 +98,7 @@ struct HttpClientOptions {
 class HttpClient {
  public:
   static constexpr int64_t kMaxHead = 1 << 20;
-  static constexpr int64_t kMaxBody = 16 << 20;  // a page of a listing is at most some 7 MiB
+  static constexpr int64_t kMaxBody = 16 << 20;  // a listing page has at most some 7 MiB
   static constexpr int64_t kMaxErrorBody = 64 << 10;
 
   explicit HttpClient(HttpClientOptions options = {});

@@ -1,14 +1,14 @@
-// Which attempts of a request are worth another, and when: the one policy of all operations of
+// Decides which failed requests are retried, and when: the one retry policy of all operations of
 // gs:// and s3://, for reads, writes, listings and credentials alike.
 //
-// Tried again: 408, 429, 5xx, connections that cannot be made, break or stall, bodies that end too
+// Retried: 408, 429, 5xx, connections that cannot be made, break or stall, bodies that end too
 // soon, and answers that are not the service's own (object_reader.h). Delays double from 0.25 to 16
-// seconds, each drawn from the upper half (so that many readers do not come back together), or are
-// what the service asks for (Retry-After), if longer.
+// seconds, each drawn from the upper half (so that many readers do not retry at the same time), or
+// are what the service asks for (Retry-After), if longer.
 //
-// Given up when `limit_seconds` (60 by default) have gone by without progress: the last attempt
-// begins no sooner than that. An attempt that made progress starts limit and delays anew. A
-// Retry-After beyond the limit is obeyed and followed by one more attempt; it counts as at most
+// Given up after `limit_seconds` (60 by default) without progress: the last attempt starts no
+// earlier than that. An attempt that made progress resets the limit and the delays. A Retry-After
+// beyond the limit is obeyed and followed by one more attempt; it is capped at
 // kLongestRetryAfterLimits times the limit (5 minutes), so that an operation without progress ends
 // within limit_seconds, or one such delay more, and one attempt, which is bounded by http_client.h.
 #pragma once
@@ -48,7 +48,7 @@ class HttpRetry {
         random_(seed),
         since_(clock->Seconds()),
         wait_(std::move(wait)) {}
-  // Reports itself while it takes long, as `doing` ("open 'gs://b/x'").
+  // Reports a long wait as `doing` ("open 'gs://b/x'").
   HttpRetry(const HttpClient& http, double limit_seconds, uint64_t seed, std::string doing);
 
   // The attempt brought something that need not be brought again.
@@ -57,7 +57,7 @@ class HttpRetry {
   // After a failure: how long to wait before the next attempt; nothing when it is to be given up.
   std::optional<double> NextDelay(const HttpAnswer& answer);
 
-  // To be named by each of its requests (HttpRequest::wait).
+  // Each request of the operation names it (HttpRequest::wait).
   const std::shared_ptr<NetworkWait>& wait() const { return wait_; }
   int attempts() const { return attempts_; }
 

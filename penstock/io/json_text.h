@@ -1,4 +1,4 @@
-// JSON from outside: answers of services, files of credentials.
+// Untrusted JSON: answers of services, credentials files.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 
 namespace penstock::io {
 
-// What services send is nested some 5 deep; a parser's stack ends somewhere in the ten thousands.
+// Services send JSON about 5 levels deep; a parser's stack ends at some ten thousand levels.
 inline constexpr int kMaxJsonDepth = 64;
 
-// A discarded value (is_discarded) when `text` is no JSON or nested deeper than kMaxJsonDepth.
+// Returns a discarded value (is_discarded) if `text` is not JSON, or deeper than kMaxJsonDepth.
 nlohmann::json ParseJson(absl::string_view text);
 
-// A field of an object; `otherwise` when it is missing or no string.
+// A string field of an object; `otherwise` if it is missing or not a string.
 std::string JsonString(const nlohmann::json& json, const char* field,
                        absl::string_view otherwise = "");
 
-// "size": "123", as Google's JSON APIs write 64-bit numbers. Nothing when it is missing, no such
+// "size": "123", as Google's JSON APIs write 64-bit numbers. No value if it is missing, not such a
 // text, or negative.
 std::optional<int64_t> JsonCount(const nlohmann::json& json, const char* field);
 

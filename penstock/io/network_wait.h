@@ -1,14 +1,14 @@
-// Reports waits on the network: whatever waits longer than 5 seconds says on stderr what it waits
-// for, at which attempt, and when it gives up; then again every 30 seconds, and once when it is
-// over or bytes come again.
+// Reports network waits: a wait longer than 5 seconds prints on stderr what it waits for, the
+// attempt, and the deadline; then again every 30 seconds, and once when it is over or bytes arrive
+// again.
 //
 //   NetworkWait wait(NetworkWaits::Default(), "open 'gs://b/x'");  // begins
 //   wait.SetAttempt(2, "HTTP status 503", /*gives_up_in_seconds=*/47);
 //   wait.Received(bytes);                                          // 64 KiB count as progress
 //   // ends when it is destroyed
 //
-// No caller has to remember it: HttpClient registers every request that does not bring a wait of
-// its own, HttpRetry one for each operation, and arrow_file_system.cc one for each call of Arrow.
+// No caller can forget it: HttpClient registers every request that does not name a wait, HttpRetry
+// one for each operation, and arrow_file_system.cc one for each call of Arrow.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class NetworkWaits {
   // Receives one line, without a line break. Called on any thread, one at a time.
   using Sink = std::function<void(absl::string_view line)>;
 
-  // Reports when Poll is called: a test moves its FakeClock and calls it.
+  // Reports when Poll is called; a test advances its FakeClock and calls it.
   NetworkWaits(base::Clock* clock, Sink sink);
-  // On stderr, polled once a second by a thread of its own while there are waits.
+  // Prints to stderr, polled once a second by its own thread while there are waits.
   static NetworkWaits* Default();
 
-  // Reports what is due. Of several waits that are due, the longest is reported, with the number of
-  // the others, so that 64 ranges in flight are one line.
+  // Reports waits that are due. If several are, it reports the longest, with the number of the
+  // others, so that 64 ranges in flight are one line.
   void Poll();
 
  private:
@@ -60,7 +60,7 @@ class NetworkWaits {
   void End(uint64_t id);
   void Received(uint64_t id, int64_t bytes);
   void Say(absl::string_view line);
-  // That a wait which was reported is over; "" when it was not.
+  // The line that ends a reported wait; "" if it was not reported.
   static std::string EndOf(Entry& entry, double now);
   std::string Describe(const Entry& entry, double now, int others) const;
   void StartThread();
@@ -81,17 +81,17 @@ class NetworkWait {
   // `what` completes "cannot ...": "open 'gs://b/x'". Names no secrets.
   NetworkWait(NetworkWaits* waits, std::string what,
               double gives_up_in_seconds = std::numeric_limits<double>::infinity());
-  // Of something that retries by itself: `retries` says how, in place of attempts.
+  // For something that retries by itself: `retries` describes its policy, in place of attempts.
   NetworkWait(NetworkWaits* waits, std::string what, std::string retries);
   ~NetworkWait();
   NetworkWait(const NetworkWait&) = delete;
   NetworkWait& operator=(const NetworkWait&) = delete;
 
-  // Attempt `number` (from 1) is next, because the one before ended with `last_error`.
+  // Attempt `number` (from 1) starts, because the previous one ended with `last_error`.
   void SetAttempt(int number, std::string last_error, double gives_up_in_seconds);
-  // Bytes arrived; 64 KiB since the last progress begin the wait anew.
+  // Bytes arrived; 64 KiB since the last progress restart the wait.
   void Received(int64_t bytes);
-  // Begins the wait anew.
+  // Restarts the wait.
   void MadeProgress();
 
  private:

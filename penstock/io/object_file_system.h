@@ -1,14 +1,15 @@
-// What gs:// and s3:// have in common: files are opened, read, listed and looked at by requests of
-// our own, and everything else (writing, removing) is another file system's.
+// Shared implementation of gs:// and s3://: files are opened, read, listed and described by our own
+// requests; another file system does everything else (writing, removing).
 //
 //   Opening pins the object's version: all ranges are of it, and when it was replaced or removed a
 //   read fails as Aborted.
 //   A stream keeps several ranges in flight; read_window.h says how many and how large.
 //   A Read of a RandomAccessFile is one request for each 8 MiB, all at once; many threads may read.
 //   Failures are met with retries, from the byte where it broke; http_retry.h says which and when.
-//   What is believed of an answer, NotFound above all, object_reader.h says.
-//   A listing that names a page twice, or that goes on without names, is Unavailable. Objects whose
-//   names no URI can hold (uri.h: IsAddressable) are left out of listings, which is said on stderr.
+//   object_reader.h says which answers are believed, NotFound above all.
+//   A listing that repeats a page token, or continues without names, is Unavailable. Objects whose
+//   names no URI can express (uri.h: IsAddressable) are left out of listings, with a line on
+//   stderr.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ class ObjectFileSystem : public ForwardingFileSystem {
       absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override;
   absl::StatusOr<FileInfo> Stat(absl::string_view uri) override;
-  // One level is one level, whatever is below it, and versions are told.
+  // Lists exactly one level, and reports versions.
   absl::StatusOr<std::vector<FileInfo>> List(absl::string_view folder_uri) override;
   absl::StatusOr<std::vector<FileInfo>> ListRecursive(absl::string_view folder_uri) override;
 

@@ -1,4 +1,4 @@
-// Answers of storage services to the question which objects there are: one page of a listing.
+// Parses listings of storage services, one page at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace penstock::io {
 struct ObjectPage {
   struct Object {
     std::string path;
-    std::string version;  // a generation or an ETag
+    std::string version;  // generation or ETag
     int64_t size = 0;
-    double modified_unix_seconds = 0;  // 0 where it is not told
+    double modified_unix_seconds = 0;  // 0 if unknown
   };
   std::vector<Object> objects;
-  std::vector<std::string> folders;  // "a/b/", of one level only
-  std::string next;                  // asks for the next page; empty on the last
+  std::vector<std::string> folders;  // "a/b/"; empty for listings of all levels
+  std::string next;                  // token of the next page; empty on the last
 };
 
-// Nothing when `body` is no such listing as a whole, or lists names that do not begin with
-// `prefix`, negative sizes or empty names: then something else answered than the service. Never
-// fails otherwise, whatever the bytes are.
+// No value if `body` is not a complete listing, or contains names that do not begin with `prefix`,
+// negative sizes or empty names: then something other than the service answered. Never fails in
+// another way, whatever the bytes are.
 //
 // https://cloud.google.com/storage/docs/json_api/v1/objects/list
 std::optional<ObjectPage> ParseGcsListing(absl::string_view body, absl::string_view prefix);
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 std::optional<ObjectPage> ParseS3Listing(absl::string_view body, absl::string_view prefix);
 
-// The text of the first element <name>...</name> of `xml`, its entities decoded. Nothing when there
+// The text of the first element <name>...</name> of `xml`, with entities decoded; no value if there
 // is none.
 std::optional<std::string> XmlText(absl::string_view xml, absl::string_view name);
 

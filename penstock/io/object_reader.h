@@ -1,21 +1,21 @@
-// Objects of a storage service, looked at, listed and read over HttpClient. What is particular to a
-// service is in a subclass (gcs_reader.h, s3_reader.h): how a request looks, and how an answer
-// tells the version.
+// Describes, lists and reads objects of a storage service over HttpClient. Subclasses
+// (gcs_reader.h, s3_reader.h) implement what is specific to a service: the form of a request, and
+// where an answer has the version.
 //
 // Every range names the version it wants, so that bytes of two versions never mix. Every operation
-// is tried again as http_retry.h says, a range from the byte where it broke; a range of which all
-// bytes came is whole, however its connection ended.
+// is retried per http_retry.h, a range from the byte where it broke; a range whose bytes have all
+// arrived is complete, however its connection ended.
 //
-// An answer is only believed when it is the service's own:
-//   - A good status (2xx) whose head and body are not the answer to the question (a login page, a
-//     proxy's page, another range, a listing of other names) is Unavailable, and tried again.
-//   - An error status whose answer is not an error of the service (neither its body nor its header
-//     fields are) is Unavailable, and tried again.
-//   - NotFound is said only after a second look: the service itself said 404, and its listing of
-//     names, asked then, does not have the name. (Where the listing is forbidden, the service's own
-//     404 is believed.) A missing bucket is asked for twice.
-//   - Credentials that are refused (401; S3's codes for expired or unknown keys) are renewed and
-//     the operation tried once more; then it is Unauthenticated. 403 is PermissionDenied.
+// Only the service's own answers are believed:
+//   - A success status (2xx) whose headers and body do not answer the request (a login page, a
+//     proxy's page, another range, a listing of other names) is Unavailable, and retried.
+//   - An error status without an error of the service in its body or header fields is Unavailable,
+//     and retried.
+//   - NotFound needs two answers: the service itself said 404, and its listing of names, requested
+//     after that, does not contain the name. (If the listing is forbidden, the service's own 404 is
+//     accepted.) A missing bucket is requested twice.
+//   - Rejected credentials (401; S3's codes for expired or unknown keys) are renewed and the
+//     operation is retried once; then it is Unauthenticated. 403 is PermissionDenied.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct StoredObject {
   Uri uri;
   std::string version = {};  // empty: whichever is there when it is first read
   int64_t size = 0;
-  double modified_unix_seconds = 0;  // 0 where it is not known
+  double modified_unix_seconds = 0;  // 0 if unknown
 };
 
 struct ObjectRange {
@@ -59,7 +59,7 @@ struct ObjectRangeEnd {
   // Of the one attempt; negative when there were more.
   double first_byte_seconds = -1;
   double transfer_seconds = -1;
-  // When the service refused the credentials: what was sent as Authorization, for Reauthorize.
+  // If the service rejected the credentials: the Authorization that was sent, for Reauthorize.
   std::string refused_authorization = {};
 };
 
@@ -70,9 +70,9 @@ struct ObjectService {
   std::string (*message_of)(const std::string& body);   // of a refusal; empty when there is none
   // Whether an answer with an error status comes from the service.
   bool (*is_own_error)(const HttpAnswer& answer);
-  // Whether it says that the credentials are too old or unknown: others may do.
+  // Whether it says that the credentials are expired or unknown, so that new ones may work.
   bool (*refuses_credentials)(const HttpAnswer& answer);
-  // Whether it is an error that passes, besides what IsWorthRetrying knows.
+  // Whether it is a transient error, besides those that IsWorthRetrying knows.
   bool (*passes)(const HttpAnswer& answer);
 };
 
@@ -81,21 +81,21 @@ class ObjectReader {
  public:
   virtual ~ObjectReader() = default;
 
-  // What is there now; NotFound when nothing is, after a second look. Waits.
+  // The object as it is now; NotFound only after a second answer. Blocks.
   absl::StatusOr<StoredObject> Find(const Uri& uri);
 
   // Objects whose path begins with `prefix.path`: all of them, or those without another '/' behind
-  // it and the folders at which the others begin. `page` is empty for the first. Waits.
+  // it and the folders at which the others begin. `page` is empty for the first page. Blocks.
   absl::StatusOr<ObjectPage> ListPage(const Uri& prefix, bool all_levels, const std::string& page);
 
-  // Whether there are credentials other than those that were refused (ObjectRangeEnd), so that the
-  // operation is worth another attempt. Waits.
+  // Whether there are credentials other than the rejected ones (ObjectRangeEnd), so that the
+  // operation is worth another attempt. Blocks.
   virtual bool Reauthorize(const std::string& refused_authorization) = 0;
 
   // Fills range.out. `done` is called once, on a thread of the client, and must not wait. Errors:
-  // those of file_system.h; OutOfRange when the range begins at the end or behind it. NotFound,
-  // which comes only where the object's version is empty, is a 404 of whatever answered: Find looks
-  // again.
+  // those of file_system.h; OutOfRange if the range begins at or after the end of the object.
+  // NotFound comes only if the object's version is empty, and may be the 404 of a proxy: Find
+  // verifies it.
   void Read(const StoredObject& object, ObjectRange range,
             std::function<void(ObjectRangeEnd)> done);
 
@@ -115,8 +115,8 @@ class ObjectReader {
       std::function<HttpRequest(const StoredObject& object, int64_t begin, int64_t end)>;
   // May wait for the network, for whoever has to be asked for credentials.
   virtual absl::StatusOr<RangeRequest> MakeRangeRequest() = 0;
-  // The request that Find makes, called for each attempt, and what its good answer says; nothing
-  // when it is no answer of the service.
+  // The request of Find, built for each attempt, and the parser of its success answer; no value if
+  // it is not an answer of the service.
   virtual absl::StatusOr<HttpRequest> FindRequest(const Uri& uri) = 0;
   virtual std::optional<StoredObject> Found(const Uri& uri, const HttpAnswer& answer) = 0;
   // The same of ListPage.
@@ -127,8 +127,8 @@ class ObjectReader {
   const std::shared_ptr<HttpClient> http_;
 
  private:
-  // What `read` makes of the good answer to a small question, asked after `delay` seconds and again
-  // as `retry` says. `is_own`: whether it was the service itself that refused it.
+  // Sends a small request after `delay` seconds, retries it per `retry`, and returns what `read`
+  // makes of its success answer. `is_own`: whether the service itself rejected it.
   template <typename T>
   absl::StatusOr<T> Ask(HttpRetry& retry, double delay, absl::string_view doing, const Uri& uri,
                         const std::function<absl::StatusOr<HttpRequest>()>& request,

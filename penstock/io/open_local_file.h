@@ -1,5 +1,5 @@
-// Opening local files for reading without ever waiting for one that is no file: a pipe nobody
-// writes to, a device without end.
+// Opens local files for reading without ever blocking on something that is not a file: a pipe
+// without a writer, a device without an end.
 #pragma once
 
 #include <string>
@@ -15,26 +15,26 @@ namespace penstock::io {
 
 struct OpenedFile {
   FileDescriptor fd;
-  struct stat info = {};        // as of opening
-  std::string read_ahead = {};  // bytes of a pipe that were read already
+  struct stat info = {};        // at the time of opening
+  std::string read_ahead = {};  // bytes already read from a pipe
 };
 
-// A regular file. Anything else is FailedPrecondition and named ("is a pipe (FIFO)").
+// Opens a regular file. Anything else is a FailedPrecondition that names it ("is a pipe (FIFO)").
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, absl::string_view uri);
 
-// What can be read from its beginning to its end: a regular file, a pipe that some process has
-// opened for writing (so /dev/stdin and <(process substitution) too), a terminal, /dev/null. Other
-// things, a named pipe without a writer among them, are FailedPrecondition and named.
+// Opens what can be read from beginning to end: a regular file, a pipe that has a writer (including
+// /dev/stdin and <(process substitution)), a terminal, /dev/null. Anything else, including a named
+// pipe without a writer, is a FailedPrecondition that names it.
 absl::StatusOr<OpenedFile> OpenStreamable(const std::string& path, absl::string_view uri);
 
-// OK where a file that had `size` bytes when it was opened may end at byte `end`; Aborted when it
-// became shorter since. `fd` is the open file.
+// OK if a file that had `size` bytes when it was opened may end at byte `end`; Aborted if it became
+// shorter since. `fd` is the open file.
 absl::Status CheckEnd(int fd, int64_t end, int64_t size, absl::string_view uri);
 
-// Of a file that was opened with O_NONBLOCK: from here on reads and writes wait.
+// For a file that was opened with O_NONBLOCK: makes further reads and writes block.
 absl::Status SetBlocking(const FileDescriptor& fd, absl::string_view uri);
 
-// "a pipe (FIFO)", of the mode of a struct stat.
+// "a pipe (FIFO)", from the mode in a struct stat.
 const char* NameOfFileType(mode_t mode);
 
 }  // namespace penstock::io

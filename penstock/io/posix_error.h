@@ -1,17 +1,17 @@
 // errno as absl::Status.
 //
-// Callers act on codes (a checkpoint that is corrupt is skipped, a missing one means a new run), so
-// each errno has its code in one table:
+// Callers act on codes (a corrupt checkpoint is skipped, a missing one starts a new run), so one
+// table maps each errno to its code:
 //
-//   NotFound            ENOENT alone: the file system says that the file does not exist
+//   NotFound            ENOENT only: the file system says that the file does not exist
 //   Unavailable         the disk, the network mount or the device failed (EIO, ESTALE, ETIMEDOUT,
-//                       ...): the bytes may be whole, and nothing is known of them
+//                       ...): the file may be intact, and nothing is known about it
 //   ResourceExhausted   disk, quota, memory, open files
-//   PermissionDenied, Unauthenticated   rights
-//   FailedPrecondition, AlreadyExists, InvalidArgument, Unimplemented   the name, or the call, does
-//                       not fit what the name is of
+//   PermissionDenied, Unauthenticated   permissions, credentials
+//   FailedPrecondition, AlreadyExists, InvalidArgument, Unimplemented   the name is invalid, or the
+//                       call does not apply to the kind of file
 //
-// Never DataLoss: that is for bytes that were read and are wrong.
+// Never DataLoss, which is for bytes that were read and are wrong.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ namespace penstock::io {
 // "cannot open '/data/x': No space left on device; free some space on that disk".
 absl::Status PosixError(int error_number, absl::string_view doing, absl::string_view uri);
 
-// The same for a call that was given `path`, right after it. A file that is missing because a
-// symbolic link on the way leads nowhere (a disk that is not mounted) is FailedPrecondition, and
-// names the link: it must not pass for a file that was never written.
+// As above, for a call on `path`; must be called right after it. A file that is missing because of
+// a dangling symbolic link in its path (a disk that is not mounted) is FailedPrecondition, and the
+// error names the link: it must not look like a file that was never written.
 absl::Status PathError(int error_number, absl::string_view doing, absl::string_view uri,
                        const std::string& path);
 

@@ -1,14 +1,14 @@
-// s3:// with reads, listings and Stat of our own over libcurl (object_file_system.h), and
-// everything else as another file system does it (arrow_file_system.h).
+// s3:// with our own reads, listings and Stat over libcurl (object_file_system.h); another file
+// system does everything else (arrow_file_system.h).
 //
 //   Options: region, endpoint_override and scheme are heeded; a URI with an option of TLS
 //   (tls_ca_file_path, ...) is read by the other file system.
 //   Credentials: aws_credentials.h. Where they are of a kind that only AWS's client can get, the
 //   other file system reads.
 //   AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another server, as endpoint_override does.
-//   A region that nothing names is asked for, once for each bucket, as long as http_retry.h says;
-//   without an answer the operation is Unavailable, and the next one asks again.
-//   Keys of files are read again every 5 minutes and when the service refuses them.
+//   If nothing names a bucket's region, it is requested once per bucket, with the retries of
+//   http_retry.h; without an answer the operation is Unavailable, and the next one asks again.
+//   Keys from files are read again every 5 minutes and when the service rejects them.
 #pragma once
 
 #include <memory>

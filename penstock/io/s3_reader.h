@@ -23,7 +23,7 @@ struct S3Server {
 
 class S3Reader : public ObjectReader {
  public:
-  // Each request is signed with what `keys` gives then; without a key it is anonymous.
+  // Signs each request with the current key of `keys`; without a key the request is anonymous.
   S3Reader(std::shared_ptr<HttpClient> http, S3Server server, std::shared_ptr<AwsKeys> keys,
            double retry_limit_seconds, uint64_t seed);
 

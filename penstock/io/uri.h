@@ -47,12 +47,12 @@ std::string FormatUri(const Uri& uri);
 // As FormatUri, without options and secrets: for messages.
 std::string DisplayUri(const Uri& uri);
 
-// The same of any text, well-formed or not: what stands before '@' in "SCHEME://KEY:SECRET@BUCKET",
-// and options, are left out. A local path stays as it is.
+// As above for any text, well-formed or not: omits the part before '@' in
+// "SCHEME://KEY:SECRET@BUCKET" and the options. A local path is returned unchanged.
 std::string DisplayName(absl::string_view name);
 
-// Whether an object of this name can be addressed by a URI: a store may hold names with empty, "."
-// and ".." steps and NUL bytes, which ParseUri refuses. Listings leave these out.
+// Whether a URI can address an object of this name: a store may have names with empty, "." and ".."
+// segments or NUL bytes, which ParseUri rejects. Listings leave these out.
 bool IsAddressable(absl::string_view path);
 
 // The value of one of its options.

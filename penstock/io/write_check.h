@@ -1,4 +1,4 @@
-// Whether a file could be written, tried out before the work whose result it will hold.
+// Checks that a file can be written, before the work whose result it will hold.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,14 +8,15 @@
 
 namespace penstock::io {
 
-// OK if a file could be published under `uri` now. Nothing that exists is touched or truncated. On
-// a local disk an unpublished file is begun and dropped, and so are the missing folders above it.
-// Elsewhere a file of a few bytes and a random name is written beside it and removed again.
+// OK if a file could be published under `uri` now. Existing files are neither changed nor
+// truncated. On a local disk it starts an unpublished file and drops it, and likewise creates and
+// removes the missing folders above it. Elsewhere it writes a file of a few bytes and a random name
+// beside it and removes it again.
 //   FAILED_PRECONDITION  a folder, a FIFO or a device has that name
-//   otherwise            what the file system says: PERMISSION_DENIED, NOT_FOUND (the bucket), ...
+//   otherwise            the file system's error: PERMISSION_DENIED, NOT_FOUND (the bucket), ...
 absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri);
 
-// The same for files right inside a folder, which need not be there yet.
+// As above for files directly inside a folder, which may not exist yet.
 absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri);
 
 }  // namespace penstock::io

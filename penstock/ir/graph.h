@@ -66,8 +66,8 @@ class Value {
 
   bool valid() const { return graph_ != nullptr; }
   explicit operator bool() const { return valid(); }
-  // The following need a valid value; of an invalid one they throw std::logic_error, which whoever
-  // calls a user's function (a layer, a step) turns into an error of the graph.
+  // The following need a valid value; for an invalid one they throw std::logic_error, which the
+  // caller of a user-defined function (a layer, a step) turns into an error of the graph.
   Graph* graph() const;
   const Node& node() const;
   int node_id() const { return node_; }

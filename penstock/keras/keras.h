@@ -299,10 +299,10 @@ class Model {
   absl::StatusOr<std::vector<base::Array>> PredictAll(const data::Dataset& dataset);
   absl::StatusOr<std::vector<base::Array>> PredictAll(const ArraysArg& x, int64_t batch_size = 32);
 
-  // The model as a layer of another: its variables are "<name>/<layer>/...". The other model draws
-  // its weights anew; SetWeights gives it these. Layers that both models call are one layer of the
-  // other model, with one set of variables (nn/network.h). SetTrainable(false) on what it returns
-  // freezes the layers in models that are compiled with it afterwards, and in no other.
+  // The model as a layer of another: its variables are "<name>/<layer>/...". The other model
+  // initializes new weights; SetWeights copies these into it. Layers that both models call are one
+  // layer of the other model, with one set of variables (nn/network.h). SetTrainable(false) on the
+  // result freezes the layers only in models that are compiled with it afterwards.
   nn::Layer AsLayer() const { return nn::Nested(network_); }
   // The same layers anew, with no weights: keras.models.clone_model.
   absl::StatusOr<Model> Clone() const;
@@ -310,10 +310,9 @@ class Model {
   absl::StatusOr<base::NamedArrays> GetWeights() const;
   absl::Status SetWeights(const base::NamedArrays& weights);
 
-  // One safetensors file: the weights by name, and in its metadata the layers and what Compile was
-  // told, as JSON. Any file system; the file appears whole or not at all. Of losses and metrics
-  // that are functions of the program the file holds the names: Load needs them again
-  // (LoadOptions.custom_losses, custom_metrics).
+  // One safetensors file: the weights by name, and in its metadata the layers and the arguments of
+  // Compile, as JSON. Any file system; the file is published atomically. User-defined losses and
+  // metrics are saved by name: Load needs them again (LoadOptions.custom_losses, custom_metrics).
   absl::Status Save(absl::string_view uri) const;
   // Whether Save can describe this model: a Lambda layer has no description.
   absl::Status CheckSavable() const;
@@ -335,7 +334,7 @@ class Model {
     train::Columns columns = {};
     // Layer classes of the program's own, by class name.
     nn::CustomLayers custom_layers = {};
-    // CustomLoss and CustomMean functions, found by their names.
+    // CustomLoss and CustomMean functions, looked up by name.
     std::vector<nn::Loss> custom_losses = {};
     std::vector<nn::Metric> custom_metrics = {};
   };

@@ -1,8 +1,8 @@
-// Whether every element of many tensors is finite: the check of all gradients that loss scaling and
-// TerminateOnNan make in each step.
+// Tests whether every element of many tensors is finite: the check of all gradients that loss
+// scaling and TerminateOnNan make in each step.
 //
-// As one call it costs one read of the gradients and no time to compile. XLA compiles a reduction
-// for each tensor, which takes as long as compiling the update of that variable.
+// One call costs one read of the gradients and no compile time. XLA compiles a reduction for each
+// tensor, which takes as long as compiling the update of that variable.
 //
 // Internal to room kernels.
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace penstock::kernels {
 
-// Operands: tensors of f16, bf16, f32 or f64. Attribute "ranges": which elements to look at, as
-// triples (operand, begin, end). Result: bool scalar.
+// Operands: tensors of f16, bf16, f32 or f64. Attribute "ranges": the elements to test, as triples
+// (operand, begin, end). Result: bool scalar.
 inline constexpr char kAllFiniteTarget[] = "penstock.all_finite";
 
 std::vector<runtime::Kernel> AllFiniteKernels();

@@ -88,7 +88,7 @@ class Config {
 
   nlohmann::ordered_json* out_;
   const nlohmann::ordered_json* in_;
-  // For layers within layers.
+  // Custom layers, for layers within layers.
   const CustomLayers* custom_ = nullptr;
   internal::SharedLayerWriter* shared_writer_ = nullptr;
   internal::SharedLayerReader* shared_reader_ = nullptr;

@@ -1,5 +1,5 @@
-// JSON of a file that anyone may have written. Layers, optimizers and schedules hold others of
-// their kind and are read, called and written by recursion: a limit on the depth keeps the stack.
+// Parses JSON of untrusted files. Layers, optimizers and schedules contain others of their kind and
+// are read, called and written recursively: a depth limit protects the stack.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,12 +9,12 @@
 
 namespace penstock::nn {
 
-// Objects and lists within one another; a nested model adds five, a wrapped layer two.
+// Objects and lists inside one another; a nested model adds five levels, a wrapped layer two.
 inline constexpr int kMaxJsonDepth = 200;
 
 absl::Status CheckJsonDepth(const nlohmann::ordered_json& json);
 
-// INVALID_ARGUMENT when the text is not JSON, or deeper than kMaxJsonDepth.
+// INVALID_ARGUMENT if the text is not JSON, or deeper than kMaxJsonDepth.
 absl::StatusOr<nlohmann::ordered_json> ParseModelJson(absl::string_view text);
 
 }  // namespace penstock::nn

@@ -54,9 +54,9 @@ enum class Aggregation {
   // The mean of the values, weighted by each replica's number of real examples. Floats only.
   kMean,
   // The value before the step, plus the sum of the replicas' changes to it: a counter to which each
-  // replica adds what it has seen. Not for bools.
+  // replica adds its own count. Not for bools.
   kSum,
-  // The value of replica 0: what replicas compute alike, such as a count of steps.
+  // The value of replica 0: for values that all replicas compute alike, such as a step counter.
   kOnlyFirstReplica,
 };
 
@@ -90,8 +90,8 @@ class VariableScope {
   virtual Value Get(ir::Graph& graph, const VariableSpec& spec) = 0;
   virtual void Set(ir::Graph& graph, absl::string_view name, Value value) = 0;
 
-  // A layer's variables belong to the layer, not to the place where it is called: they are
-  // "<path>/<name>" with the path by which the network reaches the layer first, and they are
+  // A layer's variables belong to the layer, not to the place where it is called: they are named
+  // "<path>/<name>" by the path on which the network reaches the layer first, and they are
   // trainable only if no path to the layer is frozen.
   struct Placed {
     std::string path;
@@ -152,8 +152,8 @@ class CallContext {
     bool autocast = true;
     std::string regularizer = "";  // by name, see regularizers.h
     std::string constraint = "";   // by name, see constraints.h
-    // Of values that replicas assign. An integer or bool variable that replicas do not assign alike
-    // needs one: by default replica 0's value is kept.
+    // How values assigned by several replicas are combined. Must be set for an integer or bool
+    // variable to which replicas assign different values: by default replica 0's value is used.
     Aggregation aggregation = Aggregation::kAuto;
   };
   // The variable `name` of this layer; the first call declares it.
@@ -162,8 +162,8 @@ class CallContext {
   Value Variable(absl::string_view name, const Shape& shape, absl::string_view initializer) {
     return Variable(name, shape, initializer, VariableOptions());
   }
-  // The value that the variable has after this step, of the variable's type; on more than one
-  // replica, what VariableOptions::aggregation makes of the replicas' values.
+  // Sets the variable's value after this step, of the variable's type. With several replicas their
+  // values are combined by VariableOptions::aggregation.
   void Assign(absl::string_view name, Value value);
   // A key of this layer's own; each call gives another.
   Value NextKey();
@@ -173,8 +173,8 @@ class CallContext {
   // AddLoss of `regularizer` (by name; empty: nothing) of `y`, divided by the number of examples
   // as Keras does; padding does not count.
   void RegularizeActivity(absl::string_view regularizer, Value y);
-  // Calls another layer as a part of this one: its variables are "<this layer>/<name>/..." (of a
-  // layer that the network has reached before: those it has), its penalties count, its policy is
+  // Calls another layer as a part of this one: its variables are "<this layer>/<name>/..." (a layer
+  // that the network has reached before keeps its names), its penalties count, its policy is
   // this layer's unless it has its own. `masks` are of its inputs;
   // the masks of the outputs come back in *output_masks, if given.
   Outputs Call(const Layer& layer, absl::string_view name, const Values& inputs,
@@ -258,7 +258,7 @@ class Symbol {
 };
 
 // A handle to one layer: copies are the same layer. All its uses in a network share its variables,
-// also those inside networks and layers that are layers of the network.
+// including those inside nested networks and layers.
 class Layer {
  public:
   Layer() = default;
@@ -271,10 +271,10 @@ class Layer {
   // All outputs. After an error there is one, which carries it.
   std::vector<Symbol> Outputs(const std::vector<Symbol>& inputs) const;
 
-  // False: its variables stay as they are in training, and batch normalization normalizes by its
-  // moving averages. Networks read it when they are made and when a model is compiled, and keep
-  // that until then: a model that is compiled before its layer is frozen for another model trains
-  // the layer all the same.
+  // False: training does not change its variables, and batch normalization uses its moving
+  // averages. Networks read the flag when they are made and when a model is compiled, and use that
+  // value until then: a model that is compiled before its layer is frozen for another model still
+  // trains the layer.
   const Layer& SetTrainable(bool trainable) const;
   bool trainable() const;
 

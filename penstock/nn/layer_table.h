@@ -38,7 +38,7 @@ absl::Span<const LayerRow> RecurrentLayers();
 absl::Span<const LayerRow> WrapperLayers();
 absl::Span<const LayerRow> CompositionLayers();
 
-// As in layers.h, of a layer that stands in a larger description (null: alone).
+// As in layers.h, for a layer inside a larger description (null: alone).
 class SharedLayerReader;
 class SharedLayerWriter;
 nlohmann::ordered_json LayerConfig(const Layer& layer, SharedLayerWriter* shared);

@@ -52,7 +52,7 @@ class LossBody {
   virtual std::optional<bool> wants_probabilities() const { return std::nullopt; }
   // A class number that is no mistake.
   virtual std::optional<int64_t> ignored_class() const { return std::nullopt; }
-  // A function of the program: a file holds its name alone.
+  // A function of the program: a file contains only its name.
   virtual bool is_custom() const { return false; }
 };
 
@@ -82,7 +82,7 @@ class Loss {
   explicit Loss(std::shared_ptr<LossBody> body) : body_(std::move(body)) {}
 
   absl::string_view name() const { return body_->name(); }
-  // Made by CustomLoss: ToJson holds its name alone, and FromJson refuses that.
+  // Made by CustomLoss: ToJson writes only its name, and FromJson rejects that.
   bool is_custom() const { return body_->is_custom(); }
   // The mean loss of each example, f32[batch]. With a mask, or a class that is ignored, values that
   // do not count are zeros and the others are scaled by all / counted, so that the mean over the

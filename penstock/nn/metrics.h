@@ -28,8 +28,8 @@
 
 namespace penstock::nn {
 
-// Which way a metric improves (Keras's `_direction`). kUnknown: the number alone does not say, and
-// a callback that monitors it needs an explicit mode.
+// In which direction a metric improves (Keras's `_direction`). kUnknown: a callback that monitors
+// it needs an explicit mode.
 enum class MetricDirection { kUnknown, kUp, kDown };
 
 class MetricBody {
@@ -47,7 +47,7 @@ class MetricBody {
   virtual ir::Value Result(const ir::Values& states) const = 0;
   virtual void Fields(Config&) {}
   virtual absl::Status Check() const { return absl::OkStatus(); }  // the options
-  // A function of the program: a file holds its name alone.
+  // A function of the program: a file contains only its name.
   virtual bool is_custom() const { return false; }
 };
 
@@ -59,10 +59,11 @@ class Metric {
   // What logs call it. Two metrics of one model need two names.
   absl::string_view name() const { return name_; }
   Metric Named(absl::string_view name) const;
-  // As Keras 3 has it; kUnknown for counts, means and sums of predictions, and functions of the
-  // user's whose direction was not given.
+  // As in Keras 3; kUnknown for counts, means and sums of predictions, and user-defined functions
+  // without a direction.
   MetricDirection direction() const { return body_->direction(); }
-  // Made by CustomMean, or of a CustomLoss: ToJson holds its name alone, and FromJson refuses that.
+  // Made by CustomMean, or from a CustomLoss: ToJson writes only its name, and FromJson rejects
+  // that.
   bool is_custom() const { return body_->is_custom(); }
 
   std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const;
@@ -128,7 +129,7 @@ Metric ConcordanceCorrelation(const CorrelationOptions& options = {});
 Metric Mean();
 Metric Sum();
 // The weighted mean of a function's [batch, ...] values. `direction` is for callbacks that monitor
-// it. It has no JSON that can be read back.
+// it. Its JSON cannot be read back.
 Metric CustomMean(absl::string_view name,
                   std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function,
                   MetricDirection direction = MetricDirection::kUnknown);

@@ -16,7 +16,7 @@
 namespace penstock::nn {
 
 namespace internal {
-// Where a network has its layers, by Layer::id(). It holds the layers, so that no id is reused.
+// Maps Layer::id() to the layer's place in a network. It holds the layers, so that no id is reused.
 struct PlacedLayer {
   Layer layer;
   VariableScope::Placed placed;
@@ -59,15 +59,15 @@ class Network {
   };
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
-  // In the order of uses(), each layer's in the order of declaration. A layer has one set of
-  // variables, however often and by whatever paths the network reaches it: directly, inside
-  // networks that are layers, as a part of other layers. They have the names of the first path.
+  // In the order of uses(), and for each layer in the order of declaration. A layer has one set of
+  // variables, however often and on whatever paths the network reaches it: directly, inside nested
+  // networks, as a part of other layers. They are named by the first path.
   const std::vector<VariableSpec>& variables() const { return variables_; }
   // The variables of the layer at `path` ("encoder", "encoder/dense") and of the layers in it, as
-  // indices into variables(): also those that have the name of another path.
+  // indices into variables(), including those that are named by another path.
   std::vector<int> VariablesUnder(const std::string& path) const;
-  // The name, in variables(), of what is called `name` by another path to a shared layer:
-  // "encoder/dense/kernel" for "dense/kernel". `name` itself, if there is no such path.
+  // The name in variables() for `name` on another path to a shared layer: "encoder/dense/kernel"
+  // for "dense/kernel". Returns `name` itself if there is no such path.
   std::string VariableName(absl::string_view name) const;
   int64_t CountParameters(bool trainable_only = false) const;
 
@@ -119,8 +119,8 @@ class Network {
   bool sequential() const { return sequential_; }
   Network AsSequential() const;
 
-  // A layer that stands in several networks of it, or in other layers as well, comes back from JSON
-  // as one layer. Of a network with an error: {"error": its message}.
+  // A layer that occurs in several of its networks, or in other layers as well, is restored from
+  // JSON as one layer. A network with an error gives {"error": its message}.
   nlohmann::ordered_json ToJson() const;
   // `custom`: layer classes of the program's own that may stand in it.
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
@@ -128,7 +128,7 @@ class Network {
 
  private:
   std::vector<int> Collect(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs);
-  // Names in this network that go before those given to the layers, by Layer::id().
+  // Names in this network, by Layer::id(), that override the layers' own names.
   using LayerNames = absl::flat_hash_map<const void*, std::string>;
   Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs, std::string name,
           const LayerNames& layer_names);
@@ -137,7 +137,7 @@ class Network {
   absl::Status Declare();
   friend class CallContext;
   friend class Config;
-  // Of a network that stands in a larger description; null: in none.
+  // For a network inside a larger description; null if it is not.
   nlohmann::ordered_json ToJson(internal::SharedLayerWriter* shared) const;
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom,
@@ -160,8 +160,8 @@ class Network {
   std::vector<Port> inputs_, outputs_;
   std::vector<VariableSpec> variables_;
   absl::flat_hash_map<std::string, int> variable_index_;
-  internal::LayerPlaceMap places_;                  // of all layers, also inside others
-  std::map<std::string, std::string> other_paths_;  // further paths of layers: the first one
+  internal::LayerPlaceMap places_;                  // of all layers, including nested ones
+  std::map<std::string, std::string> other_paths_;  // additional path of a layer -> first path
 };
 
 namespace internal {

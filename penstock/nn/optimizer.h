@@ -102,7 +102,8 @@ class Optimizer {
   static ir::TensorType SlotType(const ir::TensorType& variable);
   // Of Slots(): the average that takes the variable's place when training ends. Needs use_ema.
   static constexpr char kAverage[] = "average";
-  // Of SharedSlots() with loss scaling: the scale, f32, and the steps that were not skipped, i32.
+  // Names in SharedSlots() with loss scaling: the scale, f32, and the number of steps not skipped,
+  // i32.
   static constexpr char kDynamicScale[] = "dynamic_scale", kUpdates[] = "updates";
 
   // What the loss is multiplied by before it is differentiated, an f32 scalar; invalid: nothing.

@@ -1,10 +1,10 @@
-// Layers that stand at several places of a description: one layer in two networks, or within other
-// layers and beside them. In JSON each place has the layer's whole description and, to tell them
-// apart from layers that are merely alike, its number:
+// Layers that occur at several places of a description: one layer in two networks, or both within
+// other layers and beside them. In JSON each place has the layer's full description and, to
+// distinguish one layer from several equal ones, its number:
 //
 //   {"name": "dense", "class_name": "Dense", "config": {..}, "inputs": [0], "shared": 1}
 //
-// Layers at one place have no number. Internal to room nn.
+// Layers with one place have no number. Internal to room nn.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace penstock::nn::internal {
 
-// Writes the numbers. A description is made twice: which layers are shared is known when it has
-// been made once.
+// Writes the numbers. A description is built twice, because which layers are shared is known only
+// after the first pass.
 class SharedLayerWriter {
  public:
-  // To be called for each place, in the order of the description, with what is written of it.
+  // Call this for each place, in the order of the description, with the JSON of the place.
   void Write(const Layer& layer, nlohmann::ordered_json& row) {
     if (!counted_) {
       ++places_[layer.id()];
@@ -30,7 +30,7 @@ class SharedLayerWriter {
       row["shared"] = numbers_.try_emplace(layer.id(), next).first->second;
     }
   }
-  // The first description is made; the second follows.
+  // Call this between the first and the second pass.
   void Counted() { counted_ = true; }
 
  private:
@@ -38,21 +38,21 @@ class SharedLayerWriter {
   absl::flat_hash_map<const void*, int> places_, numbers_;
 };
 
-// Gives places of one number the same layer.
+// Returns the same layer for places with the same number.
 class SharedLayerReader {
  public:
-  // The layer at the place `row`, {"class_name", "config", ..}: that of an earlier place of its
-  // number, or what `make` gives. An error if the two places describe different layers.
+  // The layer at the place `row`, {"class_name", "config", ..}: the one of an earlier place with
+  // the same number, or the result of `make`. An error if the two places describe different layers.
   template <typename Make>
   absl::StatusOr<Layer> Read(const nlohmann::ordered_json& row, Make make) {
     const auto shared = row.find("shared");
     if (shared == row.end()) return make();
     if (!shared->is_number_integer()) {
-      return absl::InvalidArgumentError("the number of a shared layer is a whole number");
+      return absl::InvalidArgumentError("the number of a shared layer must be an integer");
     }
     const auto number = shared->get<int64_t>();
     nlohmann::ordered_json described = {row.at("class_name"), row.at("config")};
-    // The name may be another one in each network.
+    // The name may differ between networks.
     if (described[1].is_object()) described[1].erase("name");
     const auto found = layers_.find(number);
     if (found == layers_.end()) {

@@ -35,8 +35,8 @@
 // for, so skip_damaged ends the file there and says so in damage().
 //
 // A file that cannot be read (storage or network errors), or that became shorter since it was
-// opened (Aborted), is not damage: it is an error with skip_damaged too, and reading may be tried
-// again.
+// opened (Aborted), is not corrupt: it is an error even with skip_damaged, and the read may be
+// retried.
 #pragma once
 
 #include <cstdint>
@@ -128,8 +128,8 @@ struct TfRecordReaderOptions {
   int64_t max_record_bytes = int64_t{1} << 30;
   // False leaves the CRC of the data unchecked (lengths are always checked).
   bool verify = true;
-  // Passes over damaged records, counting them, instead of returning an error. Bytes that could not
-  // be read are an error all the same.
+  // Skips and counts corrupt records instead of returning an error. Bytes that cannot be read are
+  // an error nevertheless.
   bool skip_damaged = false;
   // None: its own. To be of use its blocks have block_bytes.
   std::shared_ptr<TfRecordBuffers> buffers = {};
@@ -198,7 +198,7 @@ class TfRecordReader {
   std::unique_ptr<io::InputStream> source_;     // uncompressed; goes on where the buffer ends
   int64_t source_end_;                          // offset of the end, a huge one if not known
   absl::Status source_status_;                  // why the source ended, when not by its end
-  absl::Status file_status_;                    // the same for the file below it, not inflated
+  absl::Status file_status_;                    // as above for the file below it, not inflated
 
   const std::shared_ptr<TfRecordBuffers> buffers_;
   std::shared_ptr<char> buffer_;  // shared with the blocks made of it

@@ -26,8 +26,8 @@ class CompileCache;
 
 constexpr size_t kKeyDigits = 64;
 
-// Whether SHA-256 is there: OpenSSL's configuration, which the environment names, can leave it out.
-// The functions below need it (contract; CompileCache::Open asks).
+// Checks that SHA-256 is available: OpenSSL's configuration, named by the environment, may exclude
+// it. The functions below need it (contract; CompileCache::Open checks).
 absl::Status CheckSha256();
 
 // In hexadecimal digits.

@@ -1,4 +1,4 @@
-// Random tests: each case is made from a seed, and compared with a reference.
+// Random tests: each case is generated from a seed and compared with a reference.
 //
 //   for (base::RandomCases cases(200); cases.Next();) {
 //     SCOPED_TRACE(cases.Describe());             // "random case 17 (PENSTOCK_RANDOM_SEED=17)"
@@ -7,9 +7,9 @@
 //     if (testing::Test::HasFailure()) break;
 //   }
 //
-// Without more ado these are the cases of the seeds 0, 1, 2, ...: the same few in every run of the
-// tests. With PENSTOCK_FUZZ_SECONDS it goes on with new seeds for as long as that; tools/fuzz
-// sets it for the random tests in its list. With PENSTOCK_RANDOM_SEED it is that one case.
+// By default these are the seeds 0, 1, 2, ..., the same few in every run of the tests. With
+// PENSTOCK_FUZZ_SECONDS new seeds are used for that long; tools/fuzz sets it for the random tests
+// in its list. With PENSTOCK_RANDOM_SEED only that case runs.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,11 @@ class RandomCases {
       count_ = 1;
     } else if (seconds != nullptr) {
       PENSTOCK_CHECK(absl::SimpleAtod(seconds, &seconds_));
-      first_ = EntropySeed() >> 1;  // room to count on
+      first_ = EntropySeed() >> 1;  // so that counting on does not overflow
     }
   }
 
-  // To the next case; false when that was the last.
+  // Advances to the next case; false after the last.
   bool Next() {
     ++number_;
     if (seconds_ <= 0) return number_ < count_;

@@ -1,4 +1,4 @@
-// JPEGs of every kind that libjpeg can write, chosen at random.
+// Random JPEGs of every kind that libjpeg can write.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@ namespace penstock::image {
 
 struct RandomJpeg {
   std::string bytes;
-  std::string what;  // how it was made
+  std::string what;  // how it was generated
 };
 
 // Gray, YCbCr, RGB, CMYK or YCCK; any sampling factors; sequential in one scan or several, or
-// progressive; Huffman or arithmetic; with restarts and odd markers. From 1x1 up to some 200 rows
-// or columns, now and then some thousands.
+// progressive; Huffman or arithmetic; with restarts and unusual markers. From 1x1 up to some 200
+// rows or columns, occasionally some thousands.
 RandomJpeg MakeRandomJpeg(base::Random& random);
 
-// The file with only its first scans, as an encoder that was stopped leaves it; unchanged when it
-// has one.
+// The file with only its first scans, as an interrupted encoder leaves it; unchanged if it has one
+// scan.
 std::string DropLastScans(absl::string_view jpeg, base::Random& random);
 
-// With some bits or bytes changed, removed or added, or cut off.
+// The file with some bits or bytes changed, removed or added, or truncated.
 std::string Damage(absl::string_view file, base::Random& random);
 
 }  // namespace penstock::image

@@ -1,5 +1,5 @@
-// A server on a loopback port that answers whatever it is asked with texts given before, for the
-// answers that a real emulator never gives: no right, overload, silence.
+// A server on a loopback port that answers every request with predefined texts, for answers that a
+// real emulator never gives: permission denied, overload, silence.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ class CannedServer {
  public:
   // With an empty answer it takes connections and stays silent.
   explicit CannedServer(std::string answer);
-  // One answer after the other, then the last one for ever.
+  // Sends the answers in order, then repeats the last one.
   explicit CannedServer(std::vector<std::string> answers);
-  // The answer to each question, its head and body.
+  // Computes the answer to each request from the request's headers and body.
   explicit CannedServer(std::function<std::string(const std::string& question)> answer);
   explicit CannedServer(std::function<CannedAnswer(const std::string& question)> answer);
   ~CannedServer();

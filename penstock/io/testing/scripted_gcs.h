@@ -1,6 +1,6 @@
-// A storage service of a test's own on a loopback port: it serves and lists objects as the JSON API
-// of Google Cloud Storage does, for reading only, and does wrong what the test's script says, which
-// a real emulator never does. It counts what it was asked.
+// A storage service on a loopback port for tests: it serves and lists objects like the JSON API of
+// Google Cloud Storage, read-only, and injects the faults of the test's script, which a real
+// emulator cannot do. It counts the requests.
 //
 //   ScriptedGcs gcs;
 //   gcs.Put("file", bytes);
@@ -30,9 +30,9 @@ namespace penstock::io {
 class ScriptedGcs {
  public:
   struct Request {
-    int number = 0;          // from 0, in the order of their arrival
-    std::string object;      // of a listing: its prefix
-    bool is_list = false;    // a listing; all of it is one page
+    int number = 0;          // from 0, in order of arrival
+    std::string object;      // for a listing: its prefix
+    bool is_list = false;    // a listing, always sent as one page
     bool one_level = false;  // with the delimiter '/'
     bool is_media = false;   // bytes, not the description
     int64_t begin = 0;       // of the range asked for
@@ -41,21 +41,21 @@ class ScriptedGcs {
     std::string authorization;
   };
 
-  // What to do instead of answering well.
+  // What to send instead of the normal answer.
   struct Fault {
-    int status = 0;           // answer with this one, and with `page` or an error of the service
-    std::string header = {};  // and with these lines besides
-    int64_t cut_after = -1;   // send so many bytes of the body, then
+    int status = 0;           // answer with this status, and with `page` or an error of the service
+    std::string header = {};  // and with these additional lines
+    int64_t cut_after = -1;   // send this many bytes of the body, then
     enum {
       kClose,
       kHang,
       kTrickle
-    } then = kClose;         // close; or say nothing more, or a byte a while
-    bool says_less = false;  // the answer's length is that of the cut body
-    bool says_more = false;  // the answer's length is more than its body, behind which it closes
-    std::string page = {};   // answer with 200, or `status`, and this
+    } then = kClose;         // close; or send nothing more, or a byte now and then
+    bool says_less = false;  // Content-Length is that of the cut body
+    bool says_more = false;  // Content-Length exceeds the body, after which the server closes
+    std::string page = {};   // answer with 200, or `status`, and this body
     std::string raw = {};    // send this instead of an answer, and close
-    bool endless = false;    // repeat the body (`page`) until the client leaves
+    bool endless = false;    // repeat the body (`page`) until the client disconnects
   };
   using Script = std::function<Fault(const Request&)>;
 

@@ -28,7 +28,7 @@ void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparis
 void ExpectSame(const ir::Graph& graph, const ir::Graph& reference,
                 const Comparison& comparison = {});
 
-// Results of a program's first replica; all replicas are given the same arguments.
+// Results of a program's first replica; all replicas get the same arguments.
 absl::StatusOr<std::vector<base::Array>> RunProgram(const ir::Program& program,
                                                     const std::vector<base::Array>& arguments);
 // TestClient's kernels.

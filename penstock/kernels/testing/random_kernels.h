@@ -1,6 +1,6 @@
-// Random operations that kernels take the place of: convolutions with their gradients, pooling,
-// batch normalization, matrix products, bias gradients, of shapes and options that nobody would
-// write down.
+// Random operations that kernels replace: convolutions with their gradients, pooling, batch
+// normalization, matrix products, bias gradients, with shapes and options that nobody would think
+// of.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,21 @@
 namespace penstock::kernels {
 
 struct RandomKernel {
-  std::string text;  // what it is, for a message
+  std::string text;  // description, for messages
   std::vector<base::Array> arguments;
   // Adds the operation and its gradients to the graph of these values, which are the arguments in
-  // their own type or converted to f32 or f64; the results.
+  // their own type or converted to f32 or f64. Returns the results.
   std::function<std::vector<ir::Value>(const std::vector<ir::Value>&)> build;
-  // Greatest error that is allowed, relative to the largest element of a result.
+  // Maximum error, relative to the maximum element of a result.
   double tolerance = 0;
 };
 
-// The same for the same state of `random`.
+// Equal states of `random` give equal kernels.
 RandomKernel DrawRandomKernel(base::Random& random);
 
-// What is wrong with the results of `kernel`, run with kernels, beside XLA's in f64; empty when
-// nothing is. Errors no larger than a few times those of XLA's own code in f32 (by overflow,
-// cancellation, denormal numbers) are accepted.
+// Compares the results of `kernel` with those of XLA in f64; "" if they agree. Errors of at most a
+// few times those of XLA's own code in f32 (from overflow, cancellation, denormal numbers) are
+// accepted.
 std::string CompareWithXla(const RandomKernel& kernel);
 
 }  // namespace penstock::kernels
