@@ -3,11 +3,11 @@
 //
 // Order within Fit:
 //   Check  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
-// Every callback's Check comes before the first TrainBegin; after an error of one there is neither
-// TrainBegin nor TrainEnd.
-// Validation is between EpochTrained and EpochEnd. A training that is resumed within an epoch calls
-// EpochBegin for it again, with the steps that were done; one that is resumed where an epoch's
-// steps were done goes on with its validation and EpochEnd.
+// Every callback's Check runs before the first TrainBegin; if one returns an error, neither
+// TrainBegin nor TrainEnd is called.
+// Validation runs between EpochTrained and EpochEnd. A run resumed mid-epoch calls EpochBegin for
+// that epoch again, with the number of finished steps; a run resumed after an epoch's last step
+// continues with its validation and EpochEnd.
 // Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
 // later steps are already on the device. With several steps in an execution it is called for the
 // last of them.
@@ -46,12 +46,12 @@ class Logs {
   std::vector<std::pair<std::string, double>> entries_;
 };
 
-// Which way is better for a number.
-enum class Mode { kAuto, kMin, kMax };  // kAuto: as the metric of that name says
+// Which direction of a number is better.
+enum class Mode { kAuto, kMin, kMax };  // kAuto: the direction of the metric of that name
 
 // A number that a run measures.
 struct MonitorInfo {
-  Mode better = Mode::kAuto;  // kAuto: the name alone does not say
+  Mode better = Mode::kAuto;  // kAuto: unknown direction
   int every_epochs = 1;       // "val_...": FitOptions.validation_freq
 };
 
@@ -68,8 +68,8 @@ class Run {
   virtual ~Run() = default;
   // Ends the training after this callback; the first reason is kept for the History.
   virtual void Stop(std::string reason) = 0;
-  // The whole state by name, as of the last finished step; waits for the device. Under "run/" are
-  // the arrays of callbacks (SaveArrays) and the history.
+  // The whole state by name, as of the last finished step; blocks on the device. Names under "run/"
+  // are the arrays of callbacks (SaveArrays) and the history.
   virtual absl::StatusOr<base::NamedArrays> State() = 0;
   // Only variables of the network, or back again.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
@@ -82,23 +82,23 @@ class Run {
   // What a checkpoint must hold besides the state, to go on from here: the position in the data,
   // the state of every callback, a description of the model. JSON.
   virtual std::string Progress() = 0;
-  // Goes on from there; only in TrainBegin. FAILED_PRECONDITION when it is the state of another
-  // model, optimizer, seed or, within a pass, pipeline. Callbacks are matched by their state_name;
-  // those that the checkpoint does not know begin anew.
+  // Resumes from that state; only in TrainBegin. FAILED_PRECONDITION if it is the state of another
+  // model, optimizer, seed or, mid-epoch, pipeline. Callbacks are matched by their state_name;
+  // those that are not in the checkpoint start fresh.
   virtual absl::Status Resume(const base::NamedArrays& state, absl::string_view progress) = 0;
   virtual int64_t examples_per_step() const = 0;
   // Steps of one epoch; -1 while the first epoch has not shown it.
   virtual int64_t steps_per_epoch() const = 0;
   virtual int epochs() const = 0;
-  // What logs will hold under this name: the network's losses and metrics, with "val_" before them
-  // when there is validation data. The error lists the names there are.
+  // The number that logs will contain under this name: the network's losses and metrics, prefixed
+  // with "val_" for validation data. The error lists the existing names.
   virtual absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const {
     const bool loss = name == "loss" || name == "val_loss";
     return MonitorInfo{.better = loss ? Mode::kMin : Mode::kAuto};
   }
-  // Whether SetLearningRate can work: the optimizer's rate is a constant.
+  // Whether SetLearningRate can succeed: the optimizer's learning rate is a constant.
   virtual bool learning_rate_is_constant() const { return true; }
-  // For the user's eyes, as Callback::Note.
+  // Shows the user a note, like Callback::Note.
   virtual void Note(absl::string_view text) { (void)text; }
   // Where the time of the epoch went that has just ended; only in EpochEnd.
   virtual FitStats stats() const { return {}; }
@@ -109,8 +109,8 @@ class Callback {
   virtual ~Callback() = default;
   // In traces. By default that of its class: "EarlyStopping" of EarlyStoppingCallback.
   virtual std::string name() const;
-  // Under which a checkpoint keeps what Save and SaveArrays return. Callbacks of the same name are
-  // told apart by their order.
+  // Key of the results of Save and SaveArrays in a checkpoint. Callbacks of the same name are
+  // distinguished by their order.
   virtual std::string state_name() const { return name(); }
   // The profile that it asks for (profile_options.h); null: none. FitOptions.profile goes first.
   virtual const ProfileOptions* profile() const { return nullptr; }
@@ -127,11 +127,11 @@ class Callback {
   }
   // Something that the user can act on, once: the data come slower than they could.
   virtual void Note(absl::string_view text) { (void)text; }
-  // Whether it shows notes to the user. Where no callback does, warnings go to stderr.
+  // Whether it shows notes to the user. If no callback does, warnings are printed to stderr.
   virtual bool ShowsNotes() const { return false; }
-  // What can be known before the first step: options that make no sense, a destination that cannot
-  // be written (io/write_check.h), a name that is not measured. Changes neither files that exist
-  // nor the run. `run` answers questions about itself: measures, epochs.
+  // Everything that can be checked before the first step: invalid options, a destination that
+  // cannot be written (io/write_check.h), a name that is not measured. Changes neither existing
+  // files nor the run. `run` can be asked for its metrics and its epochs.
   virtual absl::Status Check(const Run& run) const {
     (void)run;
     return absl::OkStatus();
@@ -140,8 +140,8 @@ class Callback {
   virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
   // `logs` are the running means of this epoch.
   virtual absl::Status BatchEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
-  // The epoch's last step is done, nothing has been validated. What a checkpoint made here cannot
-  // lose is the epoch's work.
+  // Called when the epoch's last step is done, before validation. A checkpoint saved here keeps the
+  // epoch even if validation or another callback fails.
   virtual absl::Status EpochTrained(Run&, const Position&) { return absl::OkStatus(); }
   virtual absl::Status EpochEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
   // Also after an error or a stop.
@@ -153,10 +153,10 @@ class Callback {
   // Whether the training must stop at the first number that is not finite, with the state still
   // good.
   virtual bool StopsOnNan() const { return false; }
-  // Whether it only writes a log: an error of its BatchEnd, EpochEnd or TrainEnd is a warning on
-  // stderr, once, and the training continues.
+  // Whether it only writes a log: an error of its BatchEnd, EpochEnd or TrainEnd is a single
+  // warning on stderr, and the training continues.
   virtual bool IsLog() const { return false; }
-  // Called after the others in each step: its checkpoint then holds what they have become.
+  // Called after the other callbacks at each step, so that its checkpoint contains their new state.
   virtual bool GoesLast() const { return false; }
   // What it must know again when the training is resumed. JSON; empty: nothing.
   virtual std::string Save() const { return ""; }
@@ -164,7 +164,7 @@ class Callback {
     (void)saved;
     return absl::OkStatus();
   }
-  // Arrays among it. They are restored before Restore is called; none when none were saved.
+  // Arrays of the state. They are restored before Restore is called; empty if none were saved.
   virtual base::NamedArrays SaveArrays() const { return {}; }
   virtual absl::Status RestoreArrays(const base::NamedArrays& arrays) {
     (void)arrays;

@@ -18,7 +18,7 @@ namespace penstock::train {
 // functions without one) is an error that asks for a mode. A name that is never measured is an
 // error before the first step; with validation_freq > 1, epochs without validation are passed over.
 //
-// Options are checked before the first step, and so is whether files can be written.
+// Before the first step options are checked, and whether files can be written.
 
 // Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
 // at the ends of epochs before their validation, which a resumed run does again. Nothing is resumed
@@ -29,7 +29,8 @@ struct CheckpointOptions {
   int every_epochs = 1;     // 0: not at the ends of epochs
   int64_t every_steps = 0;  // 0: only at the ends of epochs
   int keep = 3;             // number of newest checkpoints to keep, at least 1
-  // From the newest whole checkpoint in `folder`, if there is one. False: an error if there is one.
+  // Resume from the newest complete checkpoint in `folder`, if any. False: an error if there is
+  // one.
   bool resume = true;
   std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"
   Mode mode = Mode::kAuto;
@@ -39,7 +40,7 @@ struct CheckpointOptions {
 };
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options);
 
-// Stops when `monitor` has not become better by more than |min_delta| for `patience` epochs.
+// Stops when `monitor` has not improved by more than |min_delta| for `patience` epochs.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   double min_delta = 0;
@@ -50,9 +51,9 @@ struct EarlyStoppingOptions {
 };
 std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {});
 
-// Keras's BackupAndRestore: a Checkpoint that is only there while the training runs. What other
-// callbacks know (the best number and weights of EarlyStopping, the epochs ReduceLROnPlateau
-// waited) is in it and comes back with it, by the callback's name.
+// Keras's BackupAndRestore: a Checkpoint that exists only while the training runs. It includes the
+// state of other callbacks (the best number and weights of EarlyStopping, the epochs that
+// ReduceLROnPlateau has waited), restored by the callback's name.
 struct BackupAndRestoreOptions {
   std::string backup_dir;         // any file system
   int64_t save_freq = 0;          // so many steps; 0: at the ends of epochs
@@ -65,9 +66,9 @@ std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& option
 using EpochSchedule = std::function<double(int epoch, double rate)>;
 std::shared_ptr<Callback> LearningRateScheduler(EpochSchedule schedule);
 
-// Multiplies the learning rate by `factor`, above 0 and below 1, when `monitor` has not become
-// better by more than |min_delta| for `patience` epochs; then waits `cooldown` epochs before it
-// counts again. An optimizer whose rate is a schedule is refused before the first step.
+// Multiplies the learning rate by `factor`, above 0 and below 1, when `monitor` has not improved by
+// more than |min_delta| for `patience` epochs; then waits `cooldown` epochs before it counts again.
+// An optimizer with a learning rate schedule is rejected before the first step.
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
   double factor = 0.1;
@@ -89,10 +90,10 @@ struct LambdaCallbackOptions {
 };
 std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
-// One row for each epoch: "epoch,loss,accuracy,...". Appending goes on in a file of the same
-// columns. The file is first written when the first epoch begins. A resumed training keeps the rows
-// of the epochs before it and replaces the later ones. A row that cannot be written (a full disk)
-// is a warning on stderr; it is written with the next one.
+// One row for each epoch: "epoch,loss,accuracy,...". Appending continues a file with the same
+// columns. The file is first written when the first epoch begins. A resumed run keeps the rows of
+// earlier epochs and replaces later ones. A row that cannot be written (a full disk) is a warning
+// on stderr; it is written with the next one.
 struct CsvLoggerOptions {
   std::string path;  // local
   bool append = false;
@@ -101,9 +102,9 @@ std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options);
 
 // Event files that TensorBoard reads: train/ and validation/ under `folder`, one scalar
 // "epoch_loss" for each number, as Keras names them; with update_every_steps also "batch_loss".
-// Local files grow event by event. An object store has no such files: there one is written anew at
-// the end of each epoch, and within an epoch at most every 30 seconds; after 256 KiB another is
-// begun.
+// Local files grow event by event. Objects cannot grow: on an object store an object is rewritten
+// at the end of each epoch, and within an epoch at most every 30 seconds; after 256 KiB a new one
+// is started.
 struct TensorBoardOptions {
   std::string folder;  // any file system
   int64_t update_every_steps = 0;

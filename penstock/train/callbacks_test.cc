@@ -142,8 +142,8 @@ TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
   EXPECT_FALSE(after->Restore("{}").ok());
 }
 
-// Keras takes the absolute value.
-TEST(EarlyStopping, TheSignOfMinDeltaDoesNotCount) {
+// As in Keras, which takes the absolute value.
+TEST(EarlyStopping, IgnoresTheSignOfMinDelta) {
   for (const double min_delta : {0.5, -0.5}) {
     auto callback = EarlyStopping({.min_delta = min_delta, .patience = 1});
     FakeRun run;
@@ -155,8 +155,8 @@ TEST(EarlyStopping, TheSignOfMinDeltaDoesNotCount) {
   }
 }
 
-// A training on the points with a metric that rises, one that falls and one that does not tell,
-// and no validation unless it is given.
+// The error of a training with one maximized metric, one minimized and one without a direction;
+// without validation data unless it is given.
 absl::Status FitError(std::vector<std::shared_ptr<Callback>> callbacks, FitOptions options = {},
                       nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1})) {
   auto trainer = Trainer::Create(
@@ -173,9 +173,9 @@ std::string FitMessage(std::shared_ptr<Callback> callback, const FitOptions& opt
   return std::string(FitError({std::move(callback)}, options).message());
 }
 
-// Where it is better, by the best epoch of a checkpoint folder that keeps it: the last of a
-// training that gets better.
-TEST(Monitors, TheMetricSaysWhichWayIsBetterAndNotItsName) {
+// Which direction is better shows in the best epoch that a checkpoint folder keeps: the last one of
+// a training that improves.
+TEST(Monitors, UseTheDirectionOfTheMetricAndNotItsName) {
   const data::Dataset points = data::Dataset::FromArrays(Points(64)).Batch(16);
   for (const auto& [name, best] :
        {std::pair("loss_like", "max"), std::pair("loss", "min"), std::pair("val_loss_like", "max"),
@@ -231,7 +231,7 @@ TEST(Monitors, EpochsWithoutValidationArePassedOver) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Options, NumbersThatMakeNoSenseAreNamedBeforeTheFirstStep) {
+TEST(Options, InvalidNumbersAreNamedBeforeTheFirstStep) {
   const double nan = std::nan("");
   const std::string folder = NewPath("_never");
   const auto error = [](std::shared_ptr<Callback> callback) {
@@ -278,7 +278,7 @@ TEST(Options, ACallbackThatSetsTheRateRefusesAScheduleBeforeTheFirstStep) {
       HasSubstr("ReduceLROnPlateau cannot set the learning rate, which is a schedule's"));
 }
 
-// A stack of a million batches of 1.5 MB, and more steps than there may be at all.
+// A stack of a million batches of 1.5 MB, and a number of steps above the maximum.
 TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
   auto trainer = SmallTrainer({.steps_per_execution = kMostStepsPerExecution});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -292,8 +292,8 @@ TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
       HasSubstr("steps_per_execution must be from 1 to 1048576"));
 }
 
-// A file stands where folders would have to be made. What is there stays as it is.
-TEST(Destinations, WhatCannotBeWrittenIsKnownBeforeTheFirstStep) {
+// A file is in the place of folders that would be needed. Existing files stay unchanged.
+TEST(Destinations, UnwritableOnesAreErrorsBeforeTheFirstStep) {
   const std::string file = NewPath("_in_the_way"), log = NewPath(".csv");
   std::ofstream(file) << "kept";
   std::ofstream(log) << "the log of last week";
@@ -304,7 +304,7 @@ TEST(Destinations, WhatCannotBeWrittenIsKnownBeforeTheFirstStep) {
     EXPECT_FALSE(FitError({callback}).ok());
   }
   EXPECT_FALSE(FitError({}, {.profile = ProfileOptions{.folder = below, .out = nullptr}}).ok());
-  // Refused by another callback, after the logger's own check.
+  // Another callback is rejected, after the logger's own check.
   EXPECT_FALSE(FitError({CsvLogger({.path = log}), Checkpoint({.folder = below})}).ok());
   EXPECT_EQ(Contents(file), "kept");
   EXPECT_EQ(Contents(log), "the log of last week");
@@ -312,7 +312,7 @@ TEST(Destinations, WhatCannotBeWrittenIsKnownBeforeTheFirstStep) {
   std::filesystem::remove(log);
 }
 
-// An object cannot grow: what is flushed is a whole one, and after 256 KiB there is a second.
+// An object cannot grow: each flush rewrites it, and after 256 KiB a second one is started.
 TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
   const auto memory = io::MakeMemoryFileSystem();
   base::FakeClock clock;
@@ -399,7 +399,7 @@ TEST(LambdaCallback, CallsWhatItWasGiven) {
   EXPECT_EQ(calls, "([..][..])");
 }
 
-TEST(LambdaCallback, EndsTheTrainingWithWhatItThrows) {
+TEST(LambdaCallback, EndsTheTrainingWithItsException) {
   auto trainer = testing::SmallTrainer();
   const auto throws = LambdaCallback(
       {.on_epoch_end = [](train::Run&, const Position&, const Logs&) -> absl::Status {
@@ -436,7 +436,7 @@ TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehin
     EXPECT_EQ(history.ok(), !fails) << history.status();
     EXPECT_EQ(std::filesystem::is_empty(folder), !fails);
   }
-  // The checkpoint of epoch 1 was made before its end, which is done again.
+  // The checkpoint of epoch 1 was saved before its EpochEnd, which runs again.
   EXPECT_THAT(epochs, ::testing::ElementsAre(0, 1, 2, 1, 2, 3));
   EXPECT_EQ(best_after, 1);
   std::filesystem::remove_all(folder);
@@ -456,7 +456,7 @@ TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
   std::filesystem::remove(path);
 }
 
-// A resumed run (Position::total_steps > 0) that begins with `epoch`.
+// A resumed run (Position::total_steps > 0) that starts with `epoch`.
 std::string ResumeCsv(const std::string& path, int epoch, bool append,
                       absl::string_view restored = "") {
   FakeRun run;
@@ -476,7 +476,7 @@ void WriteText(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-TEST(CsvLogger, ARefusedResumeLeavesTheFile) {
+TEST(CsvLogger, ARejectedResumeLeavesTheFile) {
   const std::string path = NewPath(".csv");
   WriteText(path, "epoch,loss\n0,1\n");
   FakeRun run;
@@ -494,18 +494,18 @@ TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
     SCOPED_TRACE(append);
     WriteText(path, rows);
     EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n0,1\n1,9\n");
-    // A checkpoint that does not know the file, and a row that a kill cut off.
+    // A checkpoint without the logger's state, and a row truncated by a kill.
     WriteText(path, rows + "3,");
     EXPECT_EQ(ResumeCsv(path, 2, append), "epoch,loss\n0,1\n1,2\n2,9\n");
     EXPECT_EQ(ResumeCsv(path, 0, append), "epoch,loss\n0,9\n");
-    // An earlier training in the same file stays.
+    // Rows of an earlier training in the same file stay.
     WriteText(path, rows + "0,4\n1,5\n");
     EXPECT_EQ(ResumeCsv(path, 1, append), rows + "0,4\n1,9\n");
-    // Rows that could not be written before the checkpoint.
+    // Rows that could not be written before the checkpoint was saved.
     WriteText(path, rows);
     EXPECT_EQ(ResumeCsv(path, 2, append, R"({"bytes":15,"pending":"1,7\n"})"),
               "epoch,loss\n0,1\n1,7\n2,9\n");
-    // The file is gone.
+    // The file was deleted.
     WriteText(path, "");
     EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n1,9\n");
   }
@@ -522,7 +522,7 @@ TEST(CsvLogger, AFullDiskIsAWarningAndNoRowIsLostAfterwards) {
   EXPECT_TRUE(callback->TrainEnd(run).ok());
 }
 
-TEST(EarlyStopping, TheBestWeightsComeBackWithTheBestNumber) {
+TEST(EarlyStopping, RestoresTheBestWeightsWithTheBestNumber) {
   const EarlyStoppingOptions options{
       .monitor = "loss", .patience = 3, .restore_best_weights = true};
   FakeRun run;
@@ -540,7 +540,7 @@ TEST(EarlyStopping, TheBestWeightsComeBackWithTheBestNumber) {
   ASSERT_TRUE(second->TrainEnd(run).ok());
   EXPECT_EQ(run.weights.Find("w")->item<float>(), 7.0f);
 
-  // A run before that did not keep them has no best number either.
+  // If the earlier run did not save them, the best number is dropped as well.
   auto third = EarlyStopping(options);
   ASSERT_TRUE(third->TrainBegin(run).ok());
   ASSERT_TRUE(third->Restore(first->Save()).ok());
@@ -552,8 +552,8 @@ TEST(EarlyStopping, TheBestWeightsComeBackWithTheBestNumber) {
   EXPECT_EQ(run.weights.Find("w")->item<float>(), 9.0f);
 }
 
-// A schedule that multiplies the rate would otherwise do so once more at every restart.
-TEST(LearningRateScheduler, AnEpochThatIsResumedKeepsItsRate) {
+// Otherwise a schedule that multiplies the rate would do so again at every restart.
+TEST(LearningRateScheduler, AResumedEpochKeepsItsRate) {
   FakeRun run;
   const auto callback = LearningRateScheduler([](int, double rate) { return rate / 2; });
   ASSERT_TRUE(callback->EpochBegin(run, {.epoch = 1, .step = 0, .total_steps = 7}).ok());

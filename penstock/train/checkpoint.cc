@@ -49,7 +49,7 @@ class CheckpointCallback : public Callback {
     }
     if (!options_.resume) return CheckThatNoneIsThere();
     absl::StatusOr<save::Restored> newest = manager_.ReadLatest();
-    // The manager says so only when the folder's own listing does.
+    // NOT_FOUND: the folder's own listing shows no checkpoint.
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
     if (!newest.ok()) return newest.status();
     for (const save::DamagedCheckpoint& skipped : newest->skipped) {
@@ -78,7 +78,7 @@ class CheckpointCallback : public Callback {
   absl::Status EpochTrained(Run& run, const Position& position) override {
     if (!IsDue(position)) return absl::OkStatus();
     if (saved_step_ != position.total_steps) return SaveState(run, position.total_steps);
-    // The last step saved it; what is new is that the epoch has no more steps.
+    // The last step was saved already; only the position changes: the epoch has no more steps.
     if (!resumed_) {
       saved_state_ = run.Progress();
       Annotate(std::nullopt);
@@ -112,8 +112,8 @@ class CheckpointCallback : public Callback {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager_.List());
     if (list.whole.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
-        io::DisplayName(options_.folder), " holds checkpoints of an earlier run, up to step ",
-        list.whole.back().step, ", and `resume` is false; use another folder, or remove them"));
+        io::DisplayName(options_.folder), " has checkpoints of an earlier run, up to step ",
+        list.whole.back().step, ", but `resume` is false; use another folder, or remove them"));
   }
 
   absl::Status SaveState(Run& run, int64_t step) {
@@ -130,7 +130,7 @@ class CheckpointCallback : public Callback {
     return absl::OkStatus();
   }
 
-  // The arrays are safe; without what is added they are still what a run resumes from.
+  // Failing here is only a warning: the arrays are safe, and a run can resume from the checkpoint.
   void Annotate(std::optional<double> score) {
     const absl::StatusOr<save::Saved> saved = manager_.Annotate(saved_step_, saved_state_, score);
     if (saved.ok()) return TellCleanup(saved->cleanup);

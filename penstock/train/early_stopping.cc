@@ -80,7 +80,7 @@ class EarlyStoppingCallback : public Callback {
     best_epoch_ = json["best_epoch"];
     waited_ = json["waited"];
     if (options_.restore_best_weights && best_weights_.empty()) {
-      // The run before did not keep them: the best of the epochs to come is restored.
+      // The earlier run did not save them: restart the search for the best epoch.
       best_ = monitored_.Worst();
       best_epoch_ = -1;
     }

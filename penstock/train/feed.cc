@@ -339,8 +339,8 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "steps_per_execution = %d stacks as many batches of %.3g MB, and %s has %s free; take fewer "
-      "steps, or kAutoSteps",
+      "steps_per_execution = %d stacks as many batches of %.3g MB, but %s has only %s free; take "
+      "fewer steps, or kAutoSteps",
       depth, bytes / 1e6, room.limited_by, base::PrintBytes(room.bytes)));
 }
 

@@ -61,8 +61,8 @@ class Feed {
     // error there. Null: they are not.
     const std::vector<Target>* targets = nullptr;
     base::Trace* trace = nullptr;
-    // Rows of a whole batch, where the iterator begins in the middle of a pass, so that the first
-    // batch may be the smaller last one. 0: as many as the first batch has.
+    // Rows of a whole batch, if the iterator starts in the middle of a pass, where the first batch
+    // may be the smaller last one. 0: as many as the first batch has.
     int64_t batch_rows = 0;
   };
   // `strategy` and `network` outlive the feed.
@@ -79,7 +79,7 @@ class Feed {
   absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1);
   // Of the data, behind the last batch that Next gave.
   data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
-  // Rows of a whole batch; 0 before the first one.
+  // Rows of a whole batch; 0 before the first batch.
   int64_t batch_rows() const { return options_.batch_rows; }
   // What would make the data come faster, as far as that is known by now.
   std::vector<std::string> Hints() const;
@@ -111,7 +111,7 @@ class Feed {
   int32_t ExamplesOf(int replica) const;
   BatchTypes TypesOfRead() const;
   absl::StatusOr<DeviceBatch> Place();
-  // That a stack is not larger than the memory that is free.
+  // Checks that a stack fits into the free memory.
   absl::Status CheckStackFits(int64_t depth) const;
   absl::StatusOr<DeviceBatch> PlaceStack(int64_t depth, int64_t steps);
   absl::StatusOr<runtime::Buffer> PutNumbers(int replica, std::vector<int32_t> numbers, Sent& sent);

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Arrays of a checkpoint: the history and what callbacks keep. Of no fixed size, so they are not
+// Arrays of a checkpoint: the history and callback state. They have no fixed size, so they are not
 // in the manifest.
 constexpr absl::string_view kHistory = "run/history/";
 constexpr absl::string_view kHistoryHas = "run/history_has/";
@@ -42,7 +42,7 @@ Logs LogsFromJson(const Json& json) {
   return logs;
 }
 
-// In the order of their first appearance.
+// In order of first appearance.
 std::vector<std::string> HistoryNames(const std::vector<Logs>& epochs) {
   std::vector<std::string> names;
   for (const Logs& logs : epochs) {
@@ -53,7 +53,7 @@ std::vector<std::string> HistoryNames(const std::vector<Logs>& epochs) {
   return names;
 }
 
-// A column for each name, and one that tells in which epochs it was measured.
+// One column per name, and one with the epochs in which it was measured.
 void AppendHistory(const std::vector<Logs>& epochs, NamedArrays& out) {
   const auto rows = static_cast<int64_t>(epochs.size());
   for (const std::string& name : HistoryNames(epochs)) {
@@ -151,7 +151,7 @@ std::string FitRun::Progress() {
 
 absl::Status FitRun::RestoreHistory(const Json& saved, const NamedArrays& state) {
   std::vector<Logs> epochs;
-  if (saved.is_array()) {  // of checkpoints that had it in the manifest
+  if (saved.is_array()) {  // checkpoints of older versions have it in the manifest
     for (const Json& epoch : saved) epochs.push_back(LogsFromJson(epoch));
   } else {
     const int64_t rows = saved.at("epochs");
@@ -177,7 +177,7 @@ absl::Status FitRun::RestoreHistory(const Json& saved, const NamedArrays& state)
 
 absl::Status FitRun::RestoreCallbacks(const Json& saved, const NamedArrays& state) {
   const std::vector<std::string> keys = CallbackKeys();
-  // Older checkpoints had the states in the order of the callbacks, and no names.
+  // Older checkpoints have the states in the order of the callbacks, without names.
   std::vector<std::string> unnamed;
   if (saved.is_array()) {
     for (const Json& json : saved) {
@@ -235,14 +235,14 @@ absl::Status FitRun::Resume(const NamedArrays& state, absl::string_view progress
     if (const uint64_t seed = json.at("seed"); seed != trainer_.options_.seed) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint was made with seed ", seed, ", this run has ", trainer_.options_.seed,
-          "; use the same seed, or another folder to start anew"));
+          "; use the same seed, or another folder to start over"));
     }
-    // Of an epoch that has begun the end is asked for as well.
+    // An epoch that has begun must also be finished.
     if (position.epoch + (position.step > 0 ? 1 : 0) > options_.epochs) {
       return absl::FailedPreconditionError(
           absl::StrCat("the checkpoint is of epoch ", position.epoch + (position.step > 0 ? 1 : 0),
                        ", and this run ends with epoch ", options_.epochs,
-                       "; ask for more epochs, or train in another folder to start anew"));
+                       "; ask for more epochs, or train in another folder to start over"));
     }
     if (const int64_t steps = json.at("steps_per_epoch"); steps != options_.steps_per_epoch) {
       return absl::FailedPreconditionError(

@@ -54,7 +54,7 @@ FitRun::FitRun(Trainer& trainer, const data::Dataset& dataset, const FitOptions&
 template <typename Call>
 absl::Status FitRun::ForEachCallback(const char* what, Call call) {
   const IdleMeter::Doing callbacks(meter_, HostWork::kCallback);
-  // A callback is the user's code: what it throws ends the training as an error would.
+  // A callback is user-defined: an exception ends the training like an error.
   const auto guarded = [&](Callback& callback) -> absl::Status {
     absl::Status status;
     try {
@@ -112,7 +112,7 @@ absl::Status FitRun::Train() {
       ForEachCallback("TrainBegin", [&](Callback& c) { return c.TrainBegin(*this); }));
   first_step_ = dispatched_.total_steps;
   for (const std::string& advice : trainer_.Advice()) Note(advice);
-  // The last epoch's end may be what is left: its validation and what callbacks do behind it.
+  // Only the end of the last epoch may be left: its validation and EpochEnd.
   if (dispatched_.epoch + (epoch_trained_ ? 1 : 0) >= options_.epochs) {
     Note(absl::StrCat("all ", options_.epochs, options_.epochs == 1 ? " epoch is" : " epochs are",
                       " done already; there is nothing to train"));
@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> FitRun::MakeIterator(int epoch) 
 // own.
 absl::Status FitRun::OpenFeed() {
   if (endless() && feed_ != nullptr) return absl::OkStatus();
-  if (!endless() && epoch_trained_) return absl::OkStatus();  // nothing more is read in this epoch
+  if (!endless() && epoch_trained_) return absl::OkStatus();  // this epoch reads no more data
   const IdleMeter::Doing data(meter_, HostWork::kData, "open the data");
   feed_ = nullptr;  // what it holds is free before more is needed
   const bool within_a_pass = resume_at_.has_value();
@@ -403,7 +403,7 @@ void FitRun::Measure(const InFlight::Step& step) {
 
 absl::Status FitRun::EndEpoch() {
   if (!std::exchange(epoch_trained_, true)) ++whole_passes_;
-  // Before anything that may fail: a validation, a full disk under a log.
+  // Runs before anything that may fail: validation, a full disk under a log.
   PENSTOCK_RETURN_IF_ERROR(ForEachCallback(
       "EpochTrained", [&](Callback& c) { return c.EpochTrained(*this, settled_); }));
   FitStats stats = meter_.Take();

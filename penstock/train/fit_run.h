@@ -16,7 +16,7 @@
 
 namespace penstock::train {
 
-// The first option that makes no sense, and callbacks that are null. Before a FitRun is made.
+// Checks for invalid options and null callbacks, before a FitRun is made.
 absl::Status CheckFitOptions(const FitOptions& options);
 
 class FitRun : public Run {
@@ -50,7 +50,7 @@ class FitRun : public Run {
   }
 
  private:
-  // Everything that can be known before the first step.
+  // Checks everything that can be checked before the first step.
   absl::Status Check();
   absl::Status Train();
   absl::Status OpenFeed();
@@ -65,9 +65,9 @@ class FitRun : public Run {
   // Where the data goes on behind the last step given to the devices.
   data::IteratorState DataState() const;
   absl::Status CheckPipeline(absl::string_view saved) const;
-  // Of each callback, the key of its state in a checkpoint: state_name, and "#2" for the second.
+  // For each callback, the key of its state in a checkpoint: state_name, with "#2" for the second.
   std::vector<std::string> CallbackKeys() const;
-  // Gives callbacks what a checkpoint holds of them.
+  // Restores the callbacks' state from a checkpoint.
   absl::Status RestoreCallbacks(const nlohmann::ordered_json& saved, const NamedArrays& state);
   absl::Status RestoreHistory(const nlohmann::ordered_json& saved, const NamedArrays& state);
   void RestoreSteps(const nlohmann::ordered_json& saved);
@@ -88,7 +88,7 @@ class FitRun : public Run {
   absl::StatusOr<std::string> FindNan(const DeviceBatch& batch, int64_t step);
   // What the labels of a batch that gave a NaN say about it; "" when nothing.
   std::string LabelsOf(const DeviceBatch& batch, int64_t step) const;
-  // Says so where loss scaling skips many steps in a row.
+  // Warns if loss scaling skips many steps in a row.
   void WarnOfSkippedSteps(const InFlight::Step& step);
   // Tells the callbacks what would make the data come faster, each thing once.
   void TellHints();
@@ -126,10 +126,10 @@ class FitRun : public Run {
   Position dispatched_;       // where the devices are
   Position settled_;          // what has been looked at
   bool resumed_mid_epoch_ = false;
-  // All steps of the epoch are done; its validation and EpochEnd are not.
+  // All steps of the epoch are done, but not its validation and EpochEnd.
   bool epoch_trained_ = false;
-  Logs resumed_logs_;                             // of the epoch that was resumed, up to its step
-  int64_t batch_rows_ = 0;                        // of a whole batch
+  Logs resumed_logs_;                             // of the resumed epoch, up to its step
+  int64_t batch_rows_ = 0;                        // rows of a whole batch
   int64_t epoch_first_step_ = 0;                  // of this run; more than 0 in a resumed epoch
   std::optional<data::IteratorState> resume_at_;  // until the data is opened there
   std::set<std::string> told_;

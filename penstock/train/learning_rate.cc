@@ -18,7 +18,7 @@ absl::Status CheckRateCanBeSet(const Run& run, absl::string_view who) {
   if (run.learning_rate_is_constant()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(who, " cannot set the learning rate, which is a schedule's: give the optimizer ",
-                   "a constant one, or leave the callback out"));
+                   "a constant one, or remove the callback"));
 }
 
 class LearningRateSchedulerCallback : public Callback {
@@ -32,7 +32,7 @@ class LearningRateSchedulerCallback : public Callback {
   }
 
   absl::Status EpochBegin(Run& run, const Position& position) override {
-    // Resumed within the epoch: its rate came with the state.
+    // Resumed mid-epoch: the state contains the epoch's rate.
     if (position.step > 0) return absl::OkStatus();
     PENSTOCK_ASSIGN_OR_RETURN(const double rate, run.LearningRate());
     return base::WithContext(

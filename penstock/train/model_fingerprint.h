@@ -1,5 +1,5 @@
-// What a checkpoint tells of the model it is of, so that another one's is refused with both named.
-// Internal to room train.
+// Describes the model of a checkpoint, so that a checkpoint of another model is rejected with an
+// error that names both. Internal to room train.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,19 +12,19 @@
 namespace penstock::train {
 
 // {"network": "resnet20", "parameters": 272474, "optimizer": "SGD", "layers": ["Conv2D(0) {...}"]}.
-// A layer's line has its class, the layers before it and the options that its outputs depend on.
-// Options of training alone are left out: initializers, regularizers, rates of dropout, names.
+// A layer's line has its class, the layers before it and the options that affect its outputs.
+// Options that only affect training are left out: initializers, regularizers, dropout rates, names.
 nlohmann::ordered_json ModelFingerprint(const Objective& objective);
 
-// FAILED_PRECONDITION, with both models named, when `saved` is another network or optimizer.
+// FAILED_PRECONDITION, naming both models, if `saved` is another network or optimizer.
 absl::Status CheckFingerprint(const nlohmann::ordered_json& saved,
                               const nlohmann::ordered_json& own);
 
-// FAILED_PRECONDITION when `state` lacks entries of the layout, has others or of other types. Names
-// that begin with kRunArrays do not count.
+// FAILED_PRECONDITION if `state` lacks entries of the layout, or has others or other types. Names
+// that begin with kRunArrays are ignored.
 absl::Status CheckStateFits(const StateLayout& layout, const base::NamedArrays& state);
 
-// What a run keeps among the arrays of a checkpoint besides the state.
+// Prefix of a run's arrays in a checkpoint other than the state.
 inline constexpr absl::string_view kRunArrays = "run/";
 
 }  // namespace penstock::train

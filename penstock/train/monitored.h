@@ -20,8 +20,8 @@ class Monitored {
   explicit Monitored(absl::string_view name, Mode mode)
       : name_(name), sign_(mode == Mode::kMax ? 1 : -1) {}
 
-  // What the run knows of the name. Errors: it is not measured; `mode` is kAuto and the metric has
-  // no direction. `who` is the callback, for errors.
+  // Looks up what the run knows about the name. Errors: it is not measured; `mode` is kAuto and the
+  // metric has no direction. `who` is the callback, for errors.
   static absl::StatusOr<Monitored> Resolve(const Run& run, absl::string_view who,
                                            absl::string_view name, Mode mode) {
     const absl::StatusOr<MonitorInfo> measure = run.FindMonitor(name);

@@ -40,9 +40,9 @@ struct StepContext {
   ir::Values weights;  // f32[rows] for each target; 0 for padding
   ir::Value mask;      // f32[rows], 1 for real rows, 0 for padding
   ir::Value key;       // this step's and replica's own; invalid in evaluation
-  // The network's outputs for these inputs. Weights are the same in every call; state that layers
-  // assign (moving averages) goes on from one call to the next, as of a layer that is called twice.
-  // Each call draws random numbers of its own.
+  // The network's outputs for these inputs. Weights are the same in every call; state assigned by
+  // layers (moving averages) carries over from one call to the next, as for a layer that is called
+  // twice. Each call draws different random numbers.
   std::function<ir::Values(const ir::Values& inputs)> apply = nullptr;
 };
 struct StepResult {
@@ -76,14 +76,14 @@ struct Objective {
 // custom step.
 size_t NumMeans(const Objective& objective);
 
-// One number of the report, and which way it improves: losses fall, metrics know (nn/metrics.h),
-// the measures of a custom step do not tell.
+// One number of the report, and its better direction: losses decrease, metrics know theirs
+// (nn/metrics.h), a custom step's numbers have none.
 struct ReportEntry {
   std::string name;
   nn::MetricDirection direction = nn::MetricDirection::kUnknown;
 };
-// What is measured, in the order of the report, under Keras's names: "loss"; with several outputs
-// the loss of each, "<output>_loss"; then their metrics, "accuracy" or "<output>_accuracy".
+// The measured numbers, in the order of the report, with Keras's names: "loss"; with several
+// outputs the loss of each, "<output>_loss"; then their metrics, "accuracy" or "<output>_accuracy".
 std::vector<ReportEntry> ReportEntries(const Objective& objective);
 std::vector<std::string> ReportNames(const Objective& objective);
 

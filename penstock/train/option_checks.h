@@ -1,5 +1,5 @@
-// What is wrong with a number among the options of a callback or of Fit, as an error that names it.
-// Internal to rooms train and keras.
+// Checks numeric options of callbacks and of Fit; the error names the option. Internal to rooms
+// train and keras.
 #pragma once
 
 #include <cmath>

@@ -27,7 +27,7 @@ class CompileTicker {
     try {
       thread_ = std::thread([this] { Tick(); });
     } catch (const std::system_error&) {
-      // No thread to be had: the program compiles all the same, without a word.
+      // No thread could be started: the program compiles without progress messages.
     }
   }
   ~CompileTicker() {

@@ -1,5 +1,5 @@
-// A training that ends at any moment and is started again gives the weights, the history and the
-// log of one that was not disturbed; checkpoints of other trainings are refused.
+// A training that ends at any point and is restarted has the same weights, history and log as an
+// uninterrupted one; checkpoints of other trainings are rejected.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -33,7 +33,7 @@ constexpr int kEpochs = 4;
 
 data::Dataset Rows(int64_t points = kPoints) { return data::Dataset::FromArrays(Points(points)); }
 
-// Ends the training at one of the moments at which callbacks are called.
+// Ends the training at a chosen call of a callback hook.
 class Ends : public Callback {
  public:
   explicit Ends(int at) : at_(at) {}
@@ -88,7 +88,8 @@ class ResumeAnywhere : public ::testing::TestWithParam<Scenario> {
   }
   void TearDown() override { std::filesystem::remove(log_); }
 
-  // Begins anew or from what is in `fs`; ends at the moment `end`, -1: when it is done.
+  // Starts a new run or resumes from `fs`; ends at the call number `end`, or, if -1, when it is
+  // done.
   absl::StatusOr<Result> Train(const std::shared_ptr<io::FileSystem>& fs, int end,
                                bool ends_before_saving = false) {
     PENSTOCK_RETURN_IF_ERROR(trainer_->SetState(first_));
@@ -148,11 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Trainings, ResumeAnywhere,
                                                s.endless ? "Endless" : "");
                          });
 
-TEST_P(ResumeAnywhere, EndedAtAnyMomentItGivesTheSameNumbers) {
+TEST_P(ResumeAnywhere, EndedAtAnyPointItGivesTheSameNumbers) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.status();
   for (const bool before_saving : {false, true}) {
-    if (before_saving && GetParam().every_steps == 1) break;  // every step is a moment anyway
+    if (before_saving && GetParam().every_steps == 1) break;  // the same points as after saving
     bool ended = true;
     int moments = 0;
     for (; ended && !HasFailure(); ++moments) {
@@ -171,7 +172,7 @@ TEST_P(ResumeAnywhere, EndedAtAnyMomentItGivesTheSameNumbers) {
   }
 }
 
-// Every run gets a few moments further than the one before.
+// Every run gets a few calls further than the one before.
 TEST_P(ResumeAnywhere, EndedAgainAndAgainItGivesTheSameNumbers) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -184,7 +185,7 @@ TEST_P(ResumeAnywhere, EndedAgainAndAgainItGivesTheSameNumbers) {
   ExpectSame(*whole, *result);
 }
 
-// A training of `network` into the folder, or from it.
+// Trains `network`, saving to the folder, or resuming from it.
 absl::Status TrainInto(const std::shared_ptr<io::FileSystem>& fs, const nn::Network& network,
                        const nn::Optimizer& optimizer,
                        std::vector<std::shared_ptr<Callback>> callbacks = {}, int epochs = 1) {
@@ -212,17 +213,17 @@ std::string Refusal(const nn::Network& saved, const nn::Optimizer& saved_by,
   EXPECT_TRUE(TrainInto(fs, saved, saved_by).ok());
   const absl::Status status = TrainInto(fs, resumed, resumed_by, {}, 2);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  // Nothing was touched.
+  // The checkpoint is unchanged.
   EXPECT_TRUE(TrainInto(fs, saved, saved_by, {}, 2).ok());
   return std::string(status.message());
 }
 
 TEST(ResumeRefuses, AnotherArchitectureAndBothAreNamed) {
-  // The larger network has every array of the smaller one.
+  // The larger network has all arrays of the smaller one.
   EXPECT_THAT(Refusal(Net("deep", {"tanh", "tanh"}), kSgd, Net("flat", {"tanh"}), kSgd),
               AllOf(HasSubstr("network 'deep' with 4 layers"),
                     HasSubstr("network 'flat' with 3 layers"), HasSubstr("another folder")));
-  // The same arrays, other numbers.
+  // The same arrays with another activation.
   EXPECT_THAT(Refusal(Net("a", {"tanh"}), kSgd, Net("a", {"relu"}), kSgd),
               AllOf(HasSubstr("layer 1"), HasSubstr("tanh"), HasSubstr("relu")));
 }
@@ -250,7 +251,7 @@ TEST(ResumeAccepts, OtherOptionsOfTraining) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Changes what a checkpoint's progress says, as older versions wrote it.
+// Rewrites a checkpoint's progress in the form of older versions.
 void Rewrite(io::FileSystem& fs, const std::function<void(nlohmann::ordered_json&)>& change) {
   save::CheckpointManager manager(fs, kFolder);
   save::Checkpoint checkpoint = manager.ReadLatest()->checkpoint;
@@ -312,7 +313,7 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
   const auto second_loss = loss(), second_accuracy = accuracy();
   bool checked = false;
   const auto check = LambdaCallback({.on_epoch_begin = [&](train::Run&, const Position&) {
-    // What was saved before the end of the second epoch is what one had before it.
+    // The state saved before the end of the second epoch is that of the first.
     if (!checked) {
       const auto best = [](const Callback& c) {
         return std::stod(nlohmann::json::parse(c.Save())["best"].get<std::string>());
@@ -333,8 +334,8 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
   std::filesystem::remove(log);
 }
 
-// The epoch's work is in the checkpoint before validation and the other callbacks may fail.
-TEST(ResumeAfterAnError, AnEpochThatWasTrainedIsNotTrainedAgain) {
+// The epoch is in the checkpoint before validation and the other callbacks can fail.
+TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const auto trainer = *SmallTrainer();
   const data::Dataset missing = data::Dataset::FromTfRecords({"/no/such/file.tfrec"}).Batch(8);
@@ -369,7 +370,7 @@ TEST(ResumeAfterAnError, AnEpochThatWasTrainedIsNotTrainedAgain) {
 }
 
 // A full disk under TensorBoard's files.
-TEST(ResumeAfterAnError, ALogThatCannotBeWrittenEndsNoTraining) {
+TEST(ResumeAfterAnError, AnUnwritableLogDoesNotEndTheTraining) {
   class Log : public Callback {
    public:
     bool IsLog() const override { return true; }
@@ -391,7 +392,7 @@ TEST(ResumeAfterAnError, ALogThatCannotBeWrittenEndsNoTraining) {
   EXPECT_TRUE(TensorBoard({.folder = "f"})->IsLog());
 }
 
-TEST(ResumeRefuses, ToStartAnewAmongAnotherRunsCheckpoints) {
+TEST(ResumeRefuses, ANewRunAmongAnotherRunsCheckpoints) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());
   const auto trainer = *SmallTrainer();
@@ -402,8 +403,8 @@ TEST(ResumeRefuses, ToStartAnewAmongAnotherRunsCheckpoints) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("checkpoints of an earlier run"));
 }
 
-// The manifest has a limit; the history has none.
-TEST(Resume, AHistoryOfManyEpochsIsNoObstacle) {
+// The manifest has a size limit; the history must not run into it.
+TEST(Resume, RestoresAHistoryOfManyEpochs) {
   constexpr int kMany = 100'000;
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());

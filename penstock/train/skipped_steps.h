@@ -1,5 +1,5 @@
-// Notices a training that loss scaling keeps from training: step after step is skipped. Internal to
-// room train.
+// Detects a training in which loss scaling skips step after step, so that nothing is trained.
+// Internal to room train.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace penstock::train {
 
 class SkippedSteps {
  public:
-  // A scale that fits is found by halving it from 32768: more halvings in a row than this leave it
-  // at 0.03, where no scaling makes a finite gradient infinite.
+  // A working scale is found by halving from 32768: after more halvings in a row than this it is
+  // 0.03, where the scaling itself makes no finite gradient infinite.
   static constexpr int64_t kMany = 20;
 
-  // After `steps` steps, the last of them step number `last` (from 1): `skipped` of all steps were
-  // skipped so far, and the scale is now `scale`. Gives a warning, once for each row of kMany
-  // skipped steps or more.
+  // Call after `steps` more steps, the last of them step number `last` (from 1), with the total
+  // number of steps skipped so far and the current scale. Returns a warning, once for each series
+  // of at least kMany skipped steps.
   std::optional<std::string> After(int64_t steps, int64_t last, int64_t skipped, double scale) {
     const int64_t before = skipped_.value_or(skipped == last ? last - steps : skipped);
     const bool all = skipped - before == steps;

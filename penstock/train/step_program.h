@@ -10,8 +10,9 @@
 //                 its loss), and the layers' penalties
 //   gradients   = all_reduce(d loss / d variables)   one collective, with the metrics' sums
 //   variables   = optimizer(variables, gradients, slots, rate)
-//   assigned    = what layers assigned (batch norm's averages, counters), made the same on all
-//                 replicas as nn::Aggregation says: floats are averaged by the replicas' counts
+//   assigned    = values assigned by layers (batch norm's averages, counters), combined over
+//   replicas
+//                 by nn::Aggregation: floats are averaged by the replicas' counts
 //
 // What a step changes of the state comes in donated and goes out in the same order. Beside it goes
 // out the report: a few numbers the host reads while later steps run.
@@ -57,10 +58,9 @@ struct BatchTypes {
 // entry i, and its memory; -1: the entry stays as it is (a constant learning rate, the random key,
 // variables that are not trained), and so does its buffer.
 //
-// The report is f32: running means, in the order of ReportNames; of an optimizer with loss scaling
-// two more, the number of steps that it has skipped since training began and its scale (of
-// TrainStep only); and last, which step of this execution, from 0, was the first whose numbers were
-// not finite (-1: none; halt_on_nan only).
+// The report is f32: running means, in the order of ReportNames; with loss scaling (TrainStep only)
+// two more, the number of steps skipped since training began and the scale; and last, the first
+// step of this execution, from 0, whose numbers were not finite (-1: none; halt_on_nan only).
 //
 // With a depth of more than 1 the inputs, labels and weights are stacks, count is i32[depth], and
 // one more parameter, `steps` (i32), says how many of them are run.

@@ -22,7 +22,7 @@ int64_t StepsThatHide(double host, double step, double room, int64_t most) {
                                            : most;
 }
 
-// The next power of two, or the last one that is not above `most`.
+// The next power of two, or the greatest one that is at most `most`.
 int64_t PowerOfTwo(int64_t depth, int64_t most) {
   return static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(depth)),
                                        std::bit_floor(static_cast<uint64_t>(most))));

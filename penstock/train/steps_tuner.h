@@ -40,7 +40,7 @@ class StepsTuner {
   };
   // Nothing before a program of that depth has run, and of a fixed number.
   std::optional<Found> found() const;
-  // Goes on from there. Ignored where the number is fixed, and where `found` makes no sense.
+  // Continues from `found`. Ignored if the number is fixed or `found` is invalid.
   void Restore(const Found& found);
   // While held, nothing new is tried: no other program is compiled.
   void Hold(bool hold) { held_ = hold; }

@@ -59,8 +59,8 @@ TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
   EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMostDepth);
 }
 
-// A restarted job whose machine is a little faster or slower takes the program of the first run.
-TEST(StepsTuner, TimingsThatVaryALittleGiveFewDepths) {
+// A restarted job on a slightly faster or slower machine uses the program of the first run.
+TEST(StepsTuner, SimilarTimingsGiveTheSameDepth) {
   std::set<int64_t> depths;
   for (int percent = 80; percent <= 120; ++percent) {
     StepsTuner tuner(0);
@@ -71,7 +71,7 @@ TEST(StepsTuner, TimingsThatVaryALittleGiveFewDepths) {
   EXPECT_LE(depths.size(), 2u);
 }
 
-TEST(StepsTuner, AResumedRunTakesWhatWasFoundAndMeasuresNothing) {
+TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
   StepsTuner first(0);
   EXPECT_FALSE(first.found().has_value());
   Train(first, 50e-6, 100e-6, 200e-6);

@@ -19,8 +19,8 @@ namespace penstock::train {
 
 namespace {
 
-// Before values are drawn: variables, what the optimizer keeps of them and sums of metrics are made
-// on the host first.
+// Runs before variables are initialized: variables, slots and metric sums are first created on the
+// host.
 absl::Status CheckStateFits(const StateLayout& layout) {
   constexpr double kGiga = 1e9;
   double bytes = 0, largest_bytes = -1;
@@ -30,7 +30,7 @@ absl::Status CheckStateFits(const StateLayout& layout) {
     if (!size.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("'", entry.name, "' would be ",
                                                      entry.type.ToString(),
-                                                     ", which has more bytes than can be counted"));
+                                                     ", whose number of bytes overflows"));
     }
     bytes += static_cast<double>(*size);
     if (static_cast<double>(*size) > largest_bytes) {
@@ -40,11 +40,12 @@ absl::Status CheckStateFits(const StateLayout& layout) {
   }
   const base::MemoryRoom room = base::AvailableMemory();
   if (largest == nullptr || bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "the model with its optimizer is %.3g GB, the largest of it '%s', %s, with %.3g GB; %s has "
-      "%s free",
-      bytes / kGiga, largest->name, largest->type.ToString(), largest_bytes / kGiga,
-      room.limited_by, base::PrintBytes(room.bytes)));
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("the model with its optimizer is %.3g GB, the largest array '%s', %s, has "
+                      "%.3g GB; %s has only "
+                      "%s free",
+                      bytes / kGiga, largest->name, largest->type.ToString(), largest_bytes / kGiga,
+                      room.limited_by, base::PrintBytes(room.bytes)));
 }
 
 }  // namespace
@@ -370,8 +371,8 @@ bool SameBytes(const Array& a, const Array& b) {
          std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
 }
 
-// Weights under the names of the network's variables. A shared layer's may be there under the names
-// of its other paths, too, or instead: there was a time when each path had variables of its own.
+// Maps weights to the names of the network's variables. A shared layer's weights may come under the
+// names of its other paths, too, or instead: in older versions each path had its own variables.
 absl::StatusOr<NamedArrays> ByVariable(const nn::Network& network, const NamedArrays& given) {
   const auto is_variable = [&](const auto& entry) {
     return network.VariableName(entry.first) == entry.first;
@@ -387,8 +388,8 @@ absl::StatusOr<NamedArrays> ByVariable(const nn::Network& network, const NamedAr
       return absl::InvalidArgumentError(absl::StrCat(
           "the weights have two different arrays for the variable '", variable,
           "', one of them as '", name,
-          "': in this network the layer is shared, so that both are one variable. They are of "
-          "a network in which two layers stood there: build that one, or drop one of the two"));
+          "': in this network the layer is shared, so both are one variable. They come from a "
+          "network with two separate layers: build that one, or drop one of the two"));
     }
   }
   return weights;
