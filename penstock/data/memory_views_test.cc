@@ -236,7 +236,7 @@ class RandomPipeline {
 
 // Maximum held beyond the budget: an element of each source while it is made, the rows of the
 // batches and windows being formed, and the elements on their way to the reader.
-constexpr int64_t kWorkingSet = 2 * kMiB;
+constexpr int64_t kWorkingSet = 3 * kMiB;
 // A few elements are made or released between two measurements.
 constexpr int64_t kBetweenLooks = 400'000;
 
