@@ -61,6 +61,12 @@ TEST(Cumulative, ComputesWhatTheFormulaSays) {
                     Running(n, f.combine, reverse));
     }
   }
+  for (DType dtype : {DType::kI64, DType::kU64, DType::kU8}) {
+    const Array n = Make(dtype, {4}, {5, 7, 3, 4});
+    checks.Expect("minimum of positive numbers", CumMin(checks.Input(n), 0),
+                  Make(dtype, {4}, {5, 5, 3, 3}));
+    checks.Expect("maximum", CumMax(checks.Input(n), 0), Make(dtype, {4}, {5, 7, 7, 7}));
+  }
   // In bf16, 256 + 1 is 256.
   const Value ones = checks.Input(Make(DType::kBF16, {512}, std::vector<double>(512, 1)));
   checks.Expect("of 16 bits", SliceAxis(CumSum(ones, 0), 0, 511, 512),

@@ -112,8 +112,9 @@ PENSTOCK_UNARY_(kCbrt, Cbrt, "cbrt", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() / (3.0 * Square(g.result()))))
 PENSTOCK_UNARY_(kRsqrt, Rsqrt, "rsqrt", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * -0.5 * g.result() / g.operand(0)))
+// 1 - y is exact where y is near 1; the rounding of a square would be as large as the difference.
 PENSTOCK_UNARY_(kTanh, Tanh, "tanh", base::IsFloat,
-                PENSTOCK_GRADIENT_(g.cotangent() * (1.0 - Square(g.result()))))
+                PENSTOCK_GRADIENT_(g.cotangent() * ((1.0 - g.result()) * (1.0 + g.result()))))
 PENSTOCK_UNARY_(kLogistic, Sigmoid, "logistic", base::IsFloat,
                 PENSTOCK_GRADIENT_(g.cotangent() * g.result() * (1.0 - g.result())))
 PENSTOCK_UNARY_(kSine, Sin, "sine", base::IsFloat,
@@ -207,16 +208,16 @@ PENSTOCK_BINARY_(kDivide, Divide, "divide", IsArithmetic,
 PENSTOCK_BINARY_(kRemainder, Remainder, "remainder", IsArithmetic,
                  PENSTOCK_GRADIENT_(g.cotangent(),
                                     -g.cotangent() * ((g.operand(0) - g.result()) / g.operand(1))))
-// With respect to the exponent the base must not be 0; the slope at 0 is then taken as 0, as in
-// JAX.
+// With respect to the exponent the slope at base 0 is taken as 0, as in JAX; with respect to the
+// base the slope of x^0 is 0, at 0 as well. Elsewhere an exponent of 0 is none of its own: the
+// slope by the base changes with the exponent there.
 PENSTOCK_BINARY_(
     kPower, Power, "power", IsArithmetic, .gradient = [](G g) -> Values {
       const Value x = g.operand(0), y = g.operand(1), zero = SplatLike(x, 0), one = SplatLike(x, 1);
-      const Value to_base =
-          Select(Equal(y, zero), zero, y * Power(x, Select(Equal(y, zero), one, y - 1.0)));
-      const Value to_exponent =
-          Select(Equal(x, zero), zero, Log(Select(Equal(x, zero), one, x)) * g.result());
-      return {g.cotangent() * to_base, g.cotangent() * to_exponent};
+      const Value at_zero = Equal(x, zero);
+      const Value exponent = Select(And(at_zero, Equal(y, zero)), one, y - 1.0);
+      const Value to_exponent = Log(Select(at_zero, one, x)) * g.result();
+      return {g.cotangent() * (y * Power(x, exponent)), g.cotangent() * to_exponent};
     })
 PENSTOCK_BINARY_(kMaximum, Maximum, "maximum", IsComputable,
                  PENSTOCK_GRADIENT_(Share(g, 0), Share(g, 1)))
@@ -225,7 +226,9 @@ PENSTOCK_BINARY_(kMinimum, Minimum, "minimum", IsComputable,
 PENSTOCK_BINARY_(
     kAtan2, Atan2, "atan2", base::IsFloat, .gradient = [](G g) -> Values {
       const Value y = g.operand(0), x = g.operand(1), square = Square(x) + Square(y);
-      return {g.cotangent() * x / square, -g.cotangent() * y / square};
+      // The quotients first: a cotangent of 0 or a product that underflows would make 0 / 0 of a
+      // slope that is only too large.
+      return {g.cotangent() * (x / square), -g.cotangent() * (y / square)};
     })
 PENSTOCK_BINARY_(kAnd, And, "and", IsBoolOrInteger, .zero_gradient = true)
 PENSTOCK_BINARY_(kOr, Or, "or", IsBoolOrInteger, .zero_gradient = true)

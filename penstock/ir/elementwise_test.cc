@@ -288,6 +288,39 @@ TEST(Elementwise, PowerHasGradientsAtTheEdges) {
   checks.Run();
 }
 
+TEST(Elementwise, SlopeOfPowerChangesWithAnExponentOfZero) {
+  Checks checks;
+  const Value x = checks.Input(Make(DType::kF64, {2}, {2, -4}));
+  const Value y = checks.Input(Make(DType::kF64, {2}, {0, 0}));
+  const Value by_base = Gradients(ReduceSum(Power(x, y)), {x})[0];
+  // d/dy of y x^(y - 1) is 1 / x at y = 0.
+  checks.Expect("1 / x", Gradients(ReduceSum(by_base * by_base + by_base), {y})[0],
+                Make(DType::kF64, {2}, {0.5, kNaN}), 1e-12);
+  checks.Run();
+}
+
+TEST(Elementwise, SlopeOfTanhIsThatOfItsResult) {
+  Checks checks;
+  const Value x = checks.Input(Make(DType::kF32, {4}, {4, 5, 6, -7}));
+  const Value y = Tanh(x), exact = Convert(y, DType::kF64);
+  const Value slope = Convert(Gradients(ReduceSum(y), {x})[0], DType::kF64);
+  // The rounding of a square would be as large as its distance from 1.
+  checks.Expect("as (1 - y) (1 + y)", slope / ((1.0 - exact) * (1.0 + exact)),
+                Make(DType::kF64, {4}, {1, 1, 1, 1}), 1e-6);
+  checks.Run();
+}
+
+TEST(Elementwise, SlopeOfAtan2IsNoNanNearZero) {
+  Checks checks;
+  const Value y = checks.Input(Make(DType::kF32, {}, {0}));
+  const Value x = checks.Input(Make(DType::kF32, {}, {1e-30}));
+  const Value cotangent = checks.Input(Make(DType::kF32, {}, {1e-12}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  checks.Expect("by y", Gradients(Atan2(y, x), {y}, cotangent)[0],
+                Make(DType::kF32, {}, {infinity}));
+  checks.Run();
+}
+
 TEST(Elementwise, RoundingStopsTheGradient) {
   Checks checks;
   const Value x = checks.Input(Make(DType::kF32, {2}, {0.3, 1.7}));

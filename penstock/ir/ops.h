@@ -19,10 +19,11 @@ using Values = std::vector<Value>;
 using Axes = std::vector<int64_t>;
 
 // ---- Constants ----
-Value Constant(Graph& graph, const Array& array);                 // any numeric dtype
-Value Splat(Graph& graph, const TensorType& type, double value);  // every element is `value`
-Value SplatLike(Value like, double value);                        // of like's type
-Value Iota(Graph& graph, const TensorType& type, int64_t axis);   // 0, 1, 2... along `axis`
+Value Constant(Graph& graph, const Array& array);  // any numeric dtype
+// Every element is `value`, or the nearest number that the type holds.
+Value Splat(Graph& graph, const TensorType& type, double value);
+Value SplatLike(Value like, double value);                       // of like's type
+Value Iota(Graph& graph, const TensorType& type, int64_t axis);  // 0, 1, 2... along `axis`
 
 // ---- Elementwise, one operand ----
 Value Negate(Value x);

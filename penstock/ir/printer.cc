@@ -173,24 +173,29 @@ void Printer::CloseLine(const std::string& closing) { Write(closing, true); }
 
 void Printer::PlainLine(const std::string& text) { Write(text, false); }
 
-std::string Printer::Splat(const TensorType& type, double value) {
-  const std::string literal = base::VisitNumeric(type.dtype, [&](auto zero) {
+Array NearestScalar(DType dtype, double value) {
+  if (!base::IsInteger(dtype)) return *Array::Scalar(value).Cast(dtype);
+  return base::VisitNumeric(dtype, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (std::is_same_v<T, bool>) {
-      return Literal(value != 0);
-    } else if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>) {
       using Limits = std::numeric_limits<T>;
-      if (value >= static_cast<double>(Limits::max())) return Literal(Limits::max());
-      if (value <= static_cast<double>(Limits::min())) return Literal(Limits::min());
-      return Literal(static_cast<T>(value));
-    } else if constexpr (std::is_same_v<T, double>) {
-      return Literal(value);
+      // C++ does not define the conversion of what the type does not hold. The largest number of 64
+      // bits becomes one more as a double, so the end of the range is one of those.
+      if (std::isnan(value)) return Array::Scalar(T{0});
+      if (value >= static_cast<double>(Limits::max())) return Array::Scalar(Limits::max());
+      if (value <= static_cast<double>(Limits::min())) return Array::Scalar(Limits::min());
+      return Array::Scalar(static_cast<T>(value));
     } else {
-      return Literal(T(static_cast<float>(value)));
+      return Array();  // no integer type
     }
   });
+}
+
+std::string Printer::Splat(const TensorType& type, double value) {
   const std::string name = FreshName();
-  Write(absl::StrCat(name, " = stablehlo.constant dense<", literal, "> : ", MlirType(type)), true);
+  Write(absl::StrCat(name, " = stablehlo.constant ", MlirDense(NearestScalar(type.dtype, value)),
+                     " : ", MlirType(type)),
+        true);
   return name;
 }
 

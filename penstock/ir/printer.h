@@ -85,6 +85,10 @@ class Printer {
   LargeValues large_values_;
 };
 
+// The number of a numeric type that is nearest to `value`: an integer type's smallest and largest
+// stand for all beyond them; NaN becomes 0 there.
+Array NearestScalar(DType dtype, double value);
+
 // "tensor<2x3xf32>".
 std::string MlirType(const TensorType& type);
 // "(tensor<f32>, tensor<i32>) -> tensor<f32>".

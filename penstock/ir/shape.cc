@@ -358,8 +358,8 @@ Value Constant(Graph& graph, const Array& array) {
 }
 
 Value Splat(Graph& graph, const TensorType& type, double value) {
-  Array scalar = Array::Scalar(value);
-  if (base::IsNumeric(type.dtype)) scalar = *scalar.Cast(type.dtype);
+  const Array scalar =
+      base::IsNumeric(type.dtype) ? NearestScalar(type.dtype, value) : Array::Scalar(value);
   const Values results = graph.Emit(
       kSplat, {}, {{"dtype", type.dtype}, {"shape", ListOf(type.shape)}, {"value", scalar}});
   return results.empty() ? Value() : results[0];

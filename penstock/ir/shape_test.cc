@@ -60,6 +60,24 @@ TEST(Shape, KeepsEveryBitOfAConstant) {
   checks.Run();
 }
 
+TEST(Shape, SplatsTheNearestNumberOfTheType) {
+  Checks checks;
+  const auto expect = [&](DType dtype, double value, const Array& want) {
+    checks.Expect(base::DTypeName(dtype), Splat(checks.graph(), {dtype, {}}, value), want);
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  // 2^63 - 1 and 2^64 - 1 are no doubles: the nearest ones are beyond the range.
+  for (const double above : {0x1p63, 0x1p80, infinity}) {
+    expect(DType::kI64, above, Array::Scalar(std::numeric_limits<int64_t>::max()));
+    expect(DType::kI64, -above, Array::Scalar(std::numeric_limits<int64_t>::min()));
+  }
+  expect(DType::kU64, 0x1p64, Array::Scalar(std::numeric_limits<uint64_t>::max()));
+  expect(DType::kU64, -1, Array::Scalar(uint64_t{0}));
+  expect(DType::kI8, 1000, Array::Scalar(int8_t{127}));
+  expect(DType::kI32, std::nan(""), Array::Scalar(int32_t{0}));
+  checks.Run();
+}
+
 TEST(Shape, CountsAlongAnAxis) {
   Checks checks;
   checks.Expect("rows", Iota(checks.graph(), {DType::kI32, {2, 3}}, 0),

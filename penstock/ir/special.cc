@@ -30,17 +30,28 @@ Values DecomposeUnary(Graph&, const Node&, const Values& in) {
   return {Convert(kFunction(Convert(in[0], DType::kF32)), dtype)};
 }
 
-#define PENSTOCK_SPECIAL_(constant, function, formula, ...)               \
-  const OpDef constant = {.name = "penstock." formula,                    \
-                          .infer = InferFloat,                            \
-                          .gradient = [](G g) -> Values {                 \
-                            const Value x = g.operand(0), y = g.result(); \
-                            static_cast<void>(x), static_cast<void>(y);   \
-                            return {g.cotangent() * (__VA_ARGS__)};       \
-                          },                                              \
-                          .decompose = DecomposeUnary<Make##function>};   \
-  }                                                                       \
-  Value function(Value x) { return EmitOne(constant, {x}); }              \
+using Slope = Value (*)(Value x, Value y);
+
+// The slope is a formula of x and of the result y; like the function it is computed in f32 at
+// least.
+template <Slope kSlope>
+Values GradientBySlope(G g) {
+  const Value x = g.operand(0);
+  if (base::ByteWidth(x.dtype()) >= 4) return {g.cotangent() * kSlope(x, g.result())};
+  const auto wide = [](Value value) { return Convert(value, DType::kF32); };
+  return {Convert(wide(g.cotangent()) * kSlope(wide(x), wide(g.result())), x.dtype())};
+}
+
+#define PENSTOCK_SPECIAL_(constant, function, formula, ...)                     \
+  Value SlopeOf##function([[maybe_unused]] Value x, [[maybe_unused]] Value y) { \
+    return __VA_ARGS__;                                                         \
+  }                                                                             \
+  const OpDef constant = {.name = "penstock." formula,                          \
+                          .infer = InferFloat,                                  \
+                          .gradient = GradientBySlope<SlopeOf##function>,       \
+                          .decompose = DecomposeUnary<Make##function>};         \
+  }                                                                             \
+  Value function(Value x) { return EmitOne(constant, {x}); }                    \
   namespace {
 
 // ---- Error functions ----
