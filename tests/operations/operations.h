@@ -1,0 +1,47 @@
+// Every operation of penstock/ir/ops.h by its name, for random cases that expect.py describes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/array.h"
+#include "penstock/ir/ops.h"
+
+namespace penstock::tests {
+
+// One call: what the operation is given.
+struct Call {
+  ir::Graph& graph;
+  ir::Values x;
+  std::vector<base::Array> arrays;  // what the xs hold
+  const nlohmann::json& options;    // named as the operation's parameters
+
+  int64_t Int(const char* name) const { return options.at(name).get<int64_t>(); }
+  double Number(const char* name) const { return options.at(name).get<double>(); }
+  bool Flag(const char* name) const { return options.value(name, false); }
+  std::string Text(const char* name) const { return options.at(name).get<std::string>(); }
+  std::vector<int64_t> Ints(const char* name) const {
+    return options.at(name).get<std::vector<int64_t>>();
+  }
+  base::DType Type(const char* name) const { return *base::DTypeFromName(Text(name)); }
+  base::Shape ShapeOf(const char* name) const { return base::Shape(Ints(name)); }
+  ir::TensorType TypeAndShape() const { return {Type("dtype"), ShapeOf("shape")}; }
+};
+
+using BuildCall = std::function<ir::Values(const Call& call)>;
+using OperationTable = std::map<std::string, BuildCall>;
+
+// A family each, as the Python file of the same name.
+OperationTable ElementwiseCalls();
+OperationTable ShapeCalls();
+OperationTable ContractionCalls();
+OperationTable ReductionCalls();
+OperationTable IndexingCalls();
+OperationTable RandomNumberCalls();
+OperationTable ControlFlowCalls();
+
+}  // namespace penstock::tests
