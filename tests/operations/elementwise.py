@@ -58,7 +58,7 @@ def predicate(function, draw):
 
 
 def absolute(x):
-    """The slope at NaN is NaN, where JAX takes 1."""
+    """The slope is 0 at 0 and NaN at NaN, where JAX takes 1."""
     return x * lax.stop_gradient(lax.sign(x)) if is_float(x.dtype) else lax.abs(x)
 
 

@@ -85,8 +85,20 @@ class PositionEmbedding(keras.layers.Layer):
         return jnp.broadcast_to(keras.ops.convert_to_tensor(self.embeddings)[:x.shape[-2]], x.shape)
 
 
-# Layers that Keras itself does not have.
-OWN = {"PositionEmbedding": PositionEmbedding}
+class RMSNormalization(keras.layers.RMSNormalization):
+    """Keras 3.15 has a scale for each element of the axis that it normalizes, and multiplies along the last axis."""
+
+    def call(self, x):
+        axes = [axis % x.ndim for axis in self.axis]
+        if axes == list(range(x.ndim - len(axes), x.ndim)):
+            return super().call(x)
+        wide, along = x.astype("float32"), [n if i in axes else 1 for i, n in enumerate(x.shape)]
+        normalized = wide * jax.lax.rsqrt(jnp.mean(jnp.square(wide), axes, keepdims=True) + self.epsilon)
+        return (normalized * jnp.reshape(self.scale, along)).astype(x.dtype)
+
+
+# Layers that Keras itself does not have, or not as it documents them.
+OWN = {"PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization}
 
 
 def keras_option(key, value):
