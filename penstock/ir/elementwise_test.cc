@@ -299,17 +299,6 @@ TEST(Elementwise, SlopeOfPowerChangesWithAnExponentOfZero) {
   checks.Run();
 }
 
-TEST(Elementwise, SlopeOfTanhIsThatOfItsResult) {
-  Checks checks;
-  const Value x = checks.Input(Make(DType::kF32, {4}, {4, 5, 6, -7}));
-  const Value y = Tanh(x), exact = Convert(y, DType::kF64);
-  const Value slope = Convert(Gradients(ReduceSum(y), {x})[0], DType::kF64);
-  // The rounding of a square would be as large as its distance from 1.
-  checks.Expect("as (1 - y) (1 + y)", slope / ((1.0 - exact) * (1.0 + exact)),
-                Make(DType::kF64, {4}, {1, 1, 1, 1}), 1e-6);
-  checks.Run();
-}
-
 TEST(Elementwise, SlopeOfAtan2IsNoNanNearZero) {
   Checks checks;
   const Value y = checks.Input(Make(DType::kF32, {}, {0}));

@@ -217,19 +217,6 @@ TEST(Special, GradientsAgreeWithDifferences) {
   testing::ExpectAllCovered(SpecialOps(), checks.ops());
 }
 
-// The slopes of functions that are computed in f32 are, too: their terms cancel, and 16 bits would
-// leave no digit of the difference.
-TEST(Special, SecondDerivativesOf16BitsAreRoundedOnce) {
-  Checks checks;
-  const double x = 0.0078125;  // 2^-7
-  const Value of = checks.Input(Make(DType::kBF16, {}, {x}));
-  const auto second = [&](Value y) { return Gradients(Gradients(y, {of})[0], {of})[0]; };
-  const double asin = x / std::pow(1 - x * x, 1.5);
-  checks.Expect("asin", second(Asin(of)) * 100.0, Make(DType::kBF16, {}, {asin * 100}), 1.0 / 128);
-  checks.Expect("acos", second(Acos(of)) * 100.0, Make(DType::kBF16, {}, {-asin * 100}), 1.0 / 128);
-  checks.Run();
-}
-
 TEST(Special, ErrorsSayWhatWasMetAndWanted) {
   const auto message = [](const std::function<Value(Value)>& build) {
     Graph graph("wrong");
