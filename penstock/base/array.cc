@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/checked_size.h"
+#include "penstock/base/contract_error.h"
 
 namespace penstock::base {
 namespace {
@@ -33,9 +34,30 @@ int64_t BytesFor(DType dtype, int64_t elements) {
 
 }  // namespace
 
+void Array::ThrowWrongType(DType asked) const {
+  throw ContractError(absl::StrCat(TypeString(), " was accessed as ", DTypeName(asked),
+                                   "; access it as ", DTypeName(dtype_),
+                                   ", or convert it by Cast"));
+}
+
+void Array::ThrowNoItem() const {
+  throw ContractError(
+      absl::StrCat("item() wants an array of one number, and this is ", TypeString()));
+}
+
+void Array::ThrowWrongCount(const Shape& shape, size_t values) {
+  throw ContractError(absl::StrCat("an array of shape ", shape.ToString(), " has ",
+                                   shape.num_elements(), " elements, and ", values,
+                                   " values were given"));
+}
+
 Array Array::Uninitialized(DType dtype, Shape shape) {
-  PENSTOCK_CHECK(dtype != DType::kInvalid);
-  for (int64_t d : shape) PENSTOCK_CHECK(d >= 0);
+  if (dtype == DType::kInvalid) throw ContractError("an array needs an element type");
+  for (int64_t d : shape) {
+    if (d >= 0) continue;
+    throw ContractError(absl::StrCat("an array needs extents of at least 0, and got ", d, " in ",
+                                     shape.ToString()));
+  }
   // A size that cannot be counted does not fit into memory either.
   const std::optional<int64_t> bytes = CheckedBytes(dtype, shape);
   if (!bytes.has_value()) throw std::bad_alloc();
@@ -55,7 +77,9 @@ Array Array::Zeros(DType dtype, Shape shape) {
 }
 
 Array Array::Strings(Shape shape, absl::Span<const std::string> values) {
-  PENSTOCK_CHECK(shape.num_elements() == static_cast<int64_t>(values.size()));
+  if (shape.num_elements() != static_cast<int64_t>(values.size())) {
+    ThrowWrongCount(shape, values.size());
+  }
   auto copies = std::make_shared<std::vector<std::string>>(values.begin(), values.end());
   Array out = Uninitialized(DType::kString, std::move(shape));
   absl::string_view* views = out.mutable_data<absl::string_view>();
@@ -76,10 +100,16 @@ Array Array::View(DType dtype, Shape shape, const void* data, std::shared_ptr<co
 int64_t Array::num_bytes() const { return BytesFor(dtype_, num_elements()); }
 
 Array Array::Slice(int64_t begin, int64_t end) const {
-  PENSTOCK_CHECK(rank() > 0 && begin >= 0 && begin <= end && end <= dim(0));
+  if (rank() == 0 || begin < 0 || begin > end || end > dim(0)) {
+    throw ContractError(
+        absl::StrCat("rows ", begin, " to ", end, " of ", TypeString(), " do not exist"));
+  }
   const int64_t row_elements = shape_.RowShape().num_elements();
   const int64_t bits = begin * row_elements * BitWidth(dtype_);
-  PENSTOCK_CHECK(bits % 8 == 0);
+  if (bits % 8 != 0) {
+    throw ContractError(
+        absl::StrCat("row ", begin, " of ", TypeString(), " does not begin at a whole byte"));
+  }
   Array out = *this;
   out.shape_.set_dim(0, end - begin);
   out.data_ = static_cast<const char*>(data_) + bits / 8;
@@ -87,16 +117,21 @@ Array Array::Slice(int64_t begin, int64_t end) const {
 }
 
 Array Array::Row(int64_t i) const {
+  if (rank() == 0 || i < 0 || i >= dim(0)) {
+    throw ContractError(absl::StrCat("row ", i, " of ", TypeString(), " does not exist"));
+  }
   Array out = Slice(i, i + 1);
   out.shape_ = shape_.RowShape();
   return out;
 }
 
 absl::StatusOr<Array> Array::Reshape(Shape shape) const {
-  if (shape.num_elements() != num_elements()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot reshape ", TypeString(), " (", num_elements(), " elements) to ",
-                     shape.ToString(), " (", shape.num_elements(), " elements)"));
+  const std::optional<int64_t> elements = CheckedElements(shape);
+  if (elements != num_elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot reshape ", TypeString(), " (", num_elements(), " elements) to ", shape.ToString(),
+        " (", elements.has_value() ? absl::StrCat(*elements) : "no countable number of",
+        " elements)"));
   }
   Array out = *this;
   out.shape_ = std::move(shape);

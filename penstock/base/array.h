@@ -9,6 +9,10 @@
 //   Array labels = Array::Of<int64_t>({2}, {3, 7});
 //   Array names = Array::Strings({2}, {"cat", "dog"});
 //
+// Wrong use throws ContractError (contract_error.h) and changes nothing: another element type than
+// dtype(), an index out of range, values that do not fill the shape. Sizes that do not fit into
+// memory throw std::bad_alloc.
+//
 // Threads: as an ordinary value; the shared elements are not guarded.
 #pragma once
 
@@ -37,7 +41,7 @@ class Array {
 
   static Array Uninitialized(DType dtype, Shape shape);  // kString elements start as empty views
   static Array Zeros(DType dtype, Shape shape);
-  // Copies `values`, as many as the shape has elements (contract).
+  // Copies `values`, as many as the shape has elements.
   template <typename T>
   static Array Of(Shape shape, absl::Span<const T> values);
   template <typename T>
@@ -66,15 +70,15 @@ class Array {
 
   const void* raw() const { return data_; }
   void* mutable_raw() { return const_cast<void*>(data_); }
-  // T must be the C++ type of dtype() (contract).
+  // T must be the C++ type of dtype(): see DTypeOf.
   template <typename T>
   const T* data() const {
-    PENSTOCK_CHECK(DTypeOf<T>() == dtype_);
+    if (DTypeOf<T>() != dtype_) ThrowWrongType(DTypeOf<T>());
     return static_cast<const T*>(data_);
   }
   template <typename T>
   T* mutable_data() {
-    PENSTOCK_CHECK(DTypeOf<T>() == dtype_);
+    if (DTypeOf<T>() != dtype_) ThrowWrongType(DTypeOf<T>());
     return static_cast<T*>(mutable_raw());
   }
   template <typename T>
@@ -108,6 +112,10 @@ class Array {
   std::string ToString(int64_t max_elements = 16) const;
 
  private:
+  [[noreturn]] void ThrowWrongType(DType asked) const;
+  [[noreturn]] void ThrowNoItem() const;
+  [[noreturn]] static void ThrowWrongCount(const Shape& shape, size_t values);
+
   DType dtype_ = DType::kInvalid;
   Shape shape_;
   const void* data_ = nullptr;
@@ -141,7 +149,7 @@ class NamedArrays {
   size_t size() const { return entries_.size(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
-  const Entry& operator[](size_t i) const { return entries_[i]; }
+  const Entry& operator[](size_t i) const { return entries_.at(i); }  // may throw out_of_range
 
   std::string ToString() const;  // "{image: uint8[2,8,8,3], class: int64[2]}"
 
@@ -151,7 +159,9 @@ class NamedArrays {
 
 template <typename T>
 Array Array::Of(Shape shape, absl::Span<const T> values) {
-  PENSTOCK_CHECK(shape.num_elements() == static_cast<int64_t>(values.size()));
+  if (shape.num_elements() != static_cast<int64_t>(values.size())) {
+    ThrowWrongCount(shape, values.size());
+  }
   Array out = Uninitialized(DTypeOf<T>(), std::move(shape));
   T* p = out.mutable_data<T>();
   for (size_t i = 0; i < values.size(); ++i) p[i] = values[i];
@@ -160,7 +170,7 @@ Array Array::Of(Shape shape, absl::Span<const T> values) {
 
 template <typename T>
 T Array::item() const {
-  PENSTOCK_CHECK(num_elements() == 1);
+  if (num_elements() != 1 || !IsNumeric(dtype_)) ThrowNoItem();
   return VisitNumeric(dtype_, [&](auto zero) {
     return static_cast<T>(*static_cast<const decltype(zero)*>(data_));
   });

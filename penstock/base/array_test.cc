@@ -3,8 +3,11 @@
 #include <limits>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "penstock/base/contract_error.h"
 
 namespace penstock::base {
 namespace array_test {
@@ -98,9 +101,60 @@ TEST(Array, PrintsTypeAndFirstElements) {
   EXPECT_EQ(Array::Of<uint8_t>({3}, {1, 2, 255}).ToString(2), "uint8[3] {1, 2, ... 1 more}");
 }
 
-TEST(ArrayDeathTest, ReadingAsTheWrongTypeStops) {
-  Array a = Array::Zeros(DType::kF32, {1});
-  EXPECT_DEATH(a.data<double>(), "broken contract");
+// What wrong use of an array in a user's function says; "" when it says nothing.
+std::string Misuse(absl::FunctionRef<void()> use) {
+  try {
+    use();
+  } catch (const ContractError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Array, WrongUseThrowsAndNamesTheArray) {
+  Array a = Array::Zeros(DType::kF32, {2, 3});
+  EXPECT_EQ(Misuse([&] { a.data<double>(); }),
+            "float32[2,3] was accessed as float64; access it as float32, or convert it by Cast");
+  EXPECT_THAT(Misuse([&] { a.mutable_data<int64_t>(); }), HasSubstr("accessed as int64"));
+  EXPECT_THAT(Misuse([&] { a.values<bool>(); }), HasSubstr("accessed as bool"));
+  EXPECT_EQ(Misuse([&] { a.item<float>(); }),
+            "item() wants an array of one number, and this is float32[2,3]");
+  EXPECT_THAT(Misuse([] { Array::Strings({}, {"x"}).item<int>(); }), HasSubstr("string[]"));
+  EXPECT_THAT(Misuse([] { Array().item<int>(); }), HasSubstr("item()"));
+  EXPECT_THAT(Misuse([] { Array().data<int>(); }), HasSubstr("accessed as int32"));
+  EXPECT_EQ(Misuse([&] { a.Row(2); }), "row 2 of float32[2,3] does not exist");
+  EXPECT_THAT(Misuse([&] { a.Row(-1); }), HasSubstr("row -1"));
+  EXPECT_THAT(Misuse([&] { a.Row(std::numeric_limits<int64_t>::max()); }), HasSubstr("row 922"));
+  EXPECT_EQ(Misuse([&] { a.Slice(1, 3); }), "rows 1 to 3 of float32[2,3] do not exist");
+  EXPECT_THAT(Misuse([&] { a.Slice(2, 1); }), HasSubstr("rows 2 to 1"));
+  EXPECT_THAT(Misuse([] { Array::Scalar(1).Row(0); }), HasSubstr("row 0 of int32[]"));
+  EXPECT_THAT(Misuse([] { Array::Zeros(DType::kF4, {3, 1}).Row(1); }), HasSubstr("whole byte"));
+  EXPECT_THAT(Misuse([&] { a.dim(2); }), HasSubstr("axis 2 of the shape [2,3] of rank 2"));
+  EXPECT_THAT(Misuse([] { Array::Of<int>({3}, {1, 2}); }), HasSubstr("3 elements, and 2 values"));
+  EXPECT_THAT(Misuse([] { Array::Strings({}, {}); }), HasSubstr("1 elements, and 0 values"));
+  EXPECT_THAT(Misuse([] { Array::Zeros(DType::kInvalid, {}); }), HasSubstr("element type"));
+  EXPECT_THAT(Misuse([] { Array::Zeros(DType::kI8, {3, -1}); }), HasSubstr("got -1"));
+  EXPECT_THAT(Misuse([] { Array().Clone(); }), HasSubstr("element type"));
+  EXPECT_EQ(a.values<float>().size(), 6u);  // as it was
+}
+
+TEST(Array, WrongUseOfAShapeThrows) {
+  EXPECT_EQ(Misuse([] {
+              Shape({1, 2, 3, 4, 5, 6, 7, 8, 9});
+            }),
+            "a shape has at most 8 axes, and 9 were given");
+  const Shape eight({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_THAT(Misuse([&] { eight.Prepend(1); }), HasSubstr("at most 8 axes, and 9"));
+  EXPECT_THAT(Misuse([&] { eight.dim(-9); }), HasSubstr("axis -9"));
+  EXPECT_THAT(Misuse([&] { Shape(eight).set_dim(8, 1); }), HasSubstr("axis 8"));
+  EXPECT_THAT(Misuse([] { Shape().RowShape(); }), HasSubstr("no rows"));
+  EXPECT_THAT(Misuse([] { ByteWidth(DType::kF4); }), HasSubstr("float4_e2m1fn"));
+}
+
+TEST(Array, ReshapeRejectsExtentsThatCannotBeCounted) {
+  const Array six = Array::Zeros(DType::kF32, {6}), none = Array::Zeros(DType::kF32, {0});
+  EXPECT_FALSE(six.Reshape({-2, -3}).ok());
+  EXPECT_FALSE(none.Reshape({int64_t{1} << 32, int64_t{1} << 32}).ok());
 }
 
 TEST(NamedArrays, ReplacesInPlaceAndListsNamesOnAMiss) {
@@ -108,6 +162,7 @@ TEST(NamedArrays, ReplacesInPlaceAndListsNamesOnAMiss) {
   batch.Set("image", Array::Scalar(3));
   EXPECT_EQ(batch.size(), 2u);
   EXPECT_EQ(batch.Find("image")->item<int>(), 3);
+  EXPECT_THROW(batch[2], std::out_of_range);
   EXPECT_THAT(std::string(batch.Get("label").status().message()),
               HasSubstr("no array is named 'label'; there are: image, class"));
 }

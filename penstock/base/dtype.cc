@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/contract_error.h"
 #include "penstock/base/status.h"
 
 namespace penstock::base {
@@ -73,7 +74,10 @@ int BitWidth(DType dtype) { return RowOf(dtype).bits; }
 
 int ByteWidth(DType dtype) {
   const int bits = RowOf(dtype).bits;
-  PENSTOCK_CHECK(bits % 8 == 0);
+  if (bits % 8 != 0) {
+    throw ContractError(
+        absl::StrCat("an element of ", RowOf(dtype).name, " is not a whole number of bytes"));
+  }
   return bits / 8;
 }
 
@@ -92,8 +96,8 @@ bool IsSigned(DType dtype) {
 bool IsNumeric(DType dtype) { return RowOf(dtype).kind != kOther; }
 
 void NotNumeric(DType dtype) {
-  std::fprintf(stderr, "VisitNumeric met %s\n", RowOf(dtype).name);
-  std::abort();
+  throw ContractError(
+      absl::StrCat("a number was asked for, and the element type is ", DTypeName(dtype)));
 }
 
 }  // namespace penstock::base

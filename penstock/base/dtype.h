@@ -52,7 +52,7 @@ absl::StatusOr<DType> DTypeFromName(absl::string_view name);
 
 // Bits of one element: 8 for kBool, 4 for kF4, 128 for kString (a string_view).
 int BitWidth(DType dtype);
-// Bytes of one element; a type of less than a byte has none (contract).
+// Bytes of one element; a type of less than a byte has none: ContractError.
 int ByteWidth(DType dtype);
 
 bool IsFloat(DType dtype);    // kF16, kBF16, kF32, kF64
@@ -92,7 +92,7 @@ constexpr DType DTypeOf() {
 }
 
 // Calls visitor(T{}) with the C++ type of a numeric dtype (kBool to kF64). The result is the
-// visitor's. Any other dtype breaks the contract; ask IsNumeric first.
+// visitor's. Any other dtype is a ContractError (contract_error.h); ask IsNumeric first.
 bool IsNumeric(DType dtype);
 [[noreturn]] void NotNumeric(DType dtype);
 template <typename Visitor>

@@ -1,5 +1,5 @@
-// Exceptions as absl::Status. Penstock's own code throws none, but the code it calls may: a user's
-// function, an allocation.
+// Exceptions as absl::Status. Penstock's own code throws nothing but ContractError
+// (contract_error.h), but the code it calls may: a user's function, an allocation.
 //
 //   absl::Status status = base::CatchExceptions([&] { return function(in, &out); });
 #pragma once

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "penstock/base/status.h"
+#include "penstock/base/contract_error.h"
 
 namespace penstock::base {
 namespace {
@@ -26,7 +26,7 @@ uint64_t Random::Next() { return Finalize(state_ += kGolden); }
 // Lemire's method: the high half of a 64x64-bit product, redrawn in the few cases that would bias
 // it.
 uint64_t Random::Below(uint64_t bound) {
-  PENSTOCK_CHECK(bound > 0);
+  if (bound == 0) throw ContractError("Random::Below(0): there is no number below 0");
   const uint64_t threshold = -bound % bound;
   for (;;) {
     const unsigned __int128 product = static_cast<unsigned __int128>(Next()) * bound;

@@ -17,7 +17,7 @@ class Random {
   explicit Random(uint64_t seed) : state_(seed) {}
 
   uint64_t Next();
-  // Uniform in [0, bound), without bias; bound > 0 (contract).
+  // Uniform in [0, bound), without bias; bound 0 is a ContractError.
   uint64_t Below(uint64_t bound);
   // Uniform in [0, 1), 53 bits.
   double Uniform();

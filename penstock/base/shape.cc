@@ -4,25 +4,39 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "penstock/base/status.h"
+#include "penstock/base/contract_error.h"
 
 namespace penstock::base {
+namespace {
 
-Shape::Shape(absl::Span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
-  PENSTOCK_CHECK(dims.size() <= kMaxRank);
+[[noreturn]] void ThrowTooManyAxes(size_t axes) {
+  throw ContractError(
+      absl::StrCat("a shape has at most ", kMaxRank, " axes, and ", axes, " were given"));
+}
+
+[[noreturn]] void ThrowNoAxis(int i, const Shape& shape) {
+  throw ContractError(absl::StrCat("axis ", i, " of the shape ", shape.ToString(), " of rank ",
+                                   shape.rank(), " does not exist"));
+}
+
+}  // namespace
+
+Shape::Shape(absl::Span<const int64_t> dims) {
+  if (dims.size() > kMaxRank) ThrowTooManyAxes(dims.size());
+  rank_ = static_cast<int>(dims.size());
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }
 
 int64_t Shape::dim(int i) const {
-  if (i < 0) i += rank();
-  PENSTOCK_CHECK(i >= 0 && i < rank());
-  return dims_[i];
+  const int axis = i < 0 ? i + rank() : i;
+  if (axis < 0 || axis >= rank()) ThrowNoAxis(i, *this);
+  return dims_[axis];
 }
 
 void Shape::set_dim(int i, int64_t extent) {
-  if (i < 0) i += rank();
-  PENSTOCK_CHECK(i >= 0 && i < rank());
-  dims_[i] = extent;
+  const int axis = i < 0 ? i + rank() : i;
+  if (axis < 0 || axis >= rank()) ThrowNoAxis(i, *this);
+  dims_[axis] = extent;
 }
 
 int64_t Shape::num_elements() const {
@@ -32,12 +46,12 @@ int64_t Shape::num_elements() const {
 }
 
 Shape Shape::RowShape() const {
-  PENSTOCK_CHECK(rank() > 0);
+  if (rank() == 0) throw ContractError("a scalar has no rows");
   return Shape(dims().subspan(1));
 }
 
 Shape Shape::Prepend(int64_t count) const {
-  PENSTOCK_CHECK(rank_ < kMaxRank);
+  if (rank_ == kMaxRank) ThrowTooManyAxes(kMaxRank + 1);
   Shape out;
   out.rank_ = rank_ + 1;
   out.dims_[0] = count;

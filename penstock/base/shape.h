@@ -14,7 +14,8 @@ namespace penstock::base {
 
 inline constexpr int kMaxRank = 8;
 
-// No allocation: copying one costs as much as copying 9 integers.
+// No allocation: copying one costs as much as copying 9 integers. Wrong use (more than kMaxRank
+// extents, an index out of range) throws ContractError (contract_error.h).
 class Shape {
  public:
   Shape() = default;
@@ -23,7 +24,7 @@ class Shape {
   explicit Shape(absl::Span<const int64_t> dims);
 
   int rank() const { return rank_; }
-  // `i` counts from the end when negative, as in NumPy; out of range breaks the contract.
+  // `i` counts from the end when negative, as in NumPy.
   int64_t dim(int i) const;
   void set_dim(int i, int64_t extent);
   absl::Span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
@@ -31,7 +32,7 @@ class Shape {
   // int64.
   int64_t num_elements() const;
 
-  // The rows' shape: everything but the outermost extent. Rank 0 breaks the contract.
+  // The rows' shape: everything but the outermost extent. Rank 0 has none.
   Shape RowShape() const;
   // `count` before the extents: the shape of `count` such rows.
   Shape Prepend(int64_t count) const;

@@ -1,6 +1,7 @@
 // Room base: what every other room stands on. It may use nothing of Penstock.
 //
-//   status.h       early returns for absl::Status, context, contracts; exceptions.h: as a Status
+//   status.h       early returns for absl::Status, context, contracts; exceptions.h: as a Status;
+//                  contract_error.h: wrong use of Shape, Array and Random
 //   dtype.h        element types, one table
 //   float16.h      bfloat16 and float16 as C++ types
 //   shape.h        the extents of an array
@@ -19,8 +20,9 @@
 //
 // Errors. Whatever can fail through no fault of the caller's code returns absl::Status. A message
 // says what, where and what to do; the code that knows writes it, callers add context with
-// WithContext. A broken contract of the calling code itself (an index beyond a rank) stops the
-// program: PENSTOCK_CHECK.
+// WithContext. Wrong use of the value types that user functions handle (Shape, Array, Random)
+// throws ContractError (contract_error.h), which becomes a Status where the user function was
+// called. Any other broken contract of the calling code itself stops the program: PENSTOCK_CHECK.
 #pragma once
 
 #include <string>

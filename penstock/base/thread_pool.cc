@@ -43,7 +43,10 @@ absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Make(int num_threads, co
 
 absl::Status ThreadPool::Start(int num_threads, const char* name, Priority priority,
                                const StartThread& start) {
-  PENSTOCK_CHECK(num_threads > 0);
+  if (num_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pool of threads needs at least 1 thread, got ", num_threads));
+  }
   threads_.reserve(num_threads);
   for (int i = 0; i < num_threads; ++i) {
     try {

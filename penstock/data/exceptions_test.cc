@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/base/random.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
@@ -25,8 +26,10 @@ namespace exceptions_test {
 using base::Array;
 using base::DType;
 using base::NamedArrays;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::ReadAll;
+using ::testing::StartsWith;
 using testing::TestSource;
 
 // Throws, for element 17, something that user-defined code may throw.
@@ -120,6 +123,29 @@ TEST(Exceptions, LoseOneElementUnderIgnoreErrors) {
     const auto rows = ReadAll(c.add(TestSource({.rows = 100}), ThrowRuntimeError).IgnoreErrors());
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_EQ(rows->size(), 99);
+  }
+}
+
+// Mistakes with the arrays themselves are errors of the function, like any exception.
+TEST(Exceptions, OfWrongUseOfAnArrayNameElementAndStage) {
+  const std::vector<std::pair<Throw, std::string>> mistakes = {
+      {[] { Array::Scalar<int64_t>(3).data<float>(); }, "int64[] was accessed as float32"},
+      {[] { Array::Zeros(DType::kF32, {2}).item<float>(); }, "this is float32[2]"},
+      {[] { Array::Strings({}, {"x"}).item<int>(); }, "this is string[]"},
+      {[] { Array::Zeros(DType::kF32, {2}).Row(2); }, "row 2 of float32[2] does not exist"},
+      {[] { base::Shape().dim(0); }, "axis 0"},
+      {[] { base::Random(1).Below(0); }, "Below(0)"}};
+  for (const Case& c : kPerElement) {
+    for (const auto& [mistake, message] : mistakes) {
+      SCOPED_TRACE(c.stage + " " + message);
+      const Dataset dataset = c.add(TestSource({.rows = 100}), mistake);
+      const absl::Status status = ReadAll(dataset).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(StartsWith("source:17: " + c.stage + ": threw penstock::base::Contract"),
+                        HasSubstr(message)));
+      EXPECT_EQ(ReadAll(dataset.IgnoreErrors())->size(), 99);
+    }
   }
 }
 
