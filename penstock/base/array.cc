@@ -32,6 +32,16 @@ int64_t BytesFor(DType dtype, int64_t elements) {
   return (elements * BitWidth(dtype) + 7) / 8;
 }
 
+// Where row `i` of the array, of the shape `row`, begins.
+const void* RowData(const Array& array, int64_t i, const Shape& row) {
+  const int64_t bits = i * row.num_elements() * BitWidth(array.dtype());
+  if (bits % 8 != 0) {
+    throw ContractError(
+        absl::StrCat("row ", i, " of ", array.TypeString(), " does not begin at a whole byte"));
+  }
+  return static_cast<const char*>(array.raw()) + bits / 8;
+}
+
 }  // namespace
 
 void Array::ThrowWrongType(DType asked) const {
@@ -104,15 +114,9 @@ Array Array::Slice(int64_t begin, int64_t end) const {
     throw ContractError(
         absl::StrCat("rows ", begin, " to ", end, " of ", TypeString(), " do not exist"));
   }
-  const int64_t row_elements = shape_.RowShape().num_elements();
-  const int64_t bits = begin * row_elements * BitWidth(dtype_);
-  if (bits % 8 != 0) {
-    throw ContractError(
-        absl::StrCat("row ", begin, " of ", TypeString(), " does not begin at a whole byte"));
-  }
   Array out = *this;
   out.shape_.set_dim(0, end - begin);
-  out.data_ = static_cast<const char*>(data_) + bits / 8;
+  out.data_ = RowData(*this, begin, shape_.RowShape());
   return out;
 }
 
@@ -120,8 +124,9 @@ Array Array::Row(int64_t i) const {
   if (rank() == 0 || i < 0 || i >= dim(0)) {
     throw ContractError(absl::StrCat("row ", i, " of ", TypeString(), " does not exist"));
   }
-  Array out = Slice(i, i + 1);
+  Array out = *this;
   out.shape_ = shape_.RowShape();
+  out.data_ = RowData(*this, i, out.shape_);
   return out;
 }
 

@@ -42,7 +42,7 @@ class ThreadPool {
   };
 
   // `name` shows in top and debuggers (15 characters). ResourceExhausted when no thread can be
-  // started.
+  // started, InvalidArgument when fewer than 1 is asked for.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, const char* name,
                                                           Priority priority = Priority::kNormal);
   // As Make; aborts if no thread can be started.

@@ -47,6 +47,13 @@ TEST(ThreadPool, HasFewerThreadsIfTheSystemRefusesMore) {
   EXPECT_EQ(ran, 100);
 }
 
+TEST(ThreadPool, RejectsANumberOfThreadsBelowOne) {
+  for (const int threads : {0, -1}) {
+    const auto pool = ThreadPool::Make(threads, "none");
+    EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument) << pool.status();
+  }
+}
+
 TEST(ThreadPool, IsAnErrorIfTheSystemRefusesEveryThread) {
   const auto pool = ThreadPoolPeer::Make(8, 0);
   EXPECT_EQ(pool.status().code(), absl::StatusCode::kResourceExhausted) << pool.status();
