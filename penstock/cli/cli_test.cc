@@ -144,8 +144,8 @@ TEST_F(CliTest, TrainWritesAProfile) {
 
   const CommandResult wrong = Penstock({"train", "--data", Path("shards/*.tfrec"), "--profile",
                                         Path("profile"), "--profile-steps", "6"});
-  EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("--profile-steps is two numbers, FIRST-LAST, not '6'"));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--profile-steps: '6' is not FIRST-LAST, two whole numbers"));
 }
 
 TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {

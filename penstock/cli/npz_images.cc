@@ -51,9 +51,9 @@ absl::StatusOr<std::vector<int64_t>> NumberLabels(const Array& array,
   std::vector<int64_t> labels(values.begin(), values.end());
   const int64_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
   constexpr int64_t kMostClasses = 1'000'000;
-  const int64_t count = classes.empty() ? most + 1 : static_cast<int64_t>(classes.size());
-  if (count > kMostClasses)
+  if (most >= kMostClasses)
     return absl::InvalidArgumentError(absl::StrCat("label ", most, " is too large for a class"));
+  const int64_t count = classes.empty() ? most + 1 : static_cast<int64_t>(classes.size());
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= count) {
       return absl::InvalidArgumentError(absl::StrCat("image ", i, " has the label ", labels[i],

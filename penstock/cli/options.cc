@@ -1,14 +1,27 @@
 #include "penstock/cli/options.h"
 
 #include <cmath>
+#include <istream>
 #include <limits>
+#include <ostream>
 #include <type_traits>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace penstock::cli {
+
+// For CLI11, which finds them by the type.
+static std::ostream& operator<<(std::ostream& out, const WholeRange& range) {
+  return out << range.first << '-' << range.last;
+}
+static std::istream& operator>>(std::istream& in, WholeRange& range) {
+  char between = 0;
+  return in >> range.first >> between >> range.last;
+}
+
 namespace {
 
 constexpr int kWrongUsage = 2;
@@ -26,6 +39,19 @@ std::string CheckWhole(absl::string_view text, int64_t least, uint64_t most) {
     return "";
   }
   return absl::StrCat("'", text, "' is not a whole number from ", least, " to ", most);
+}
+
+std::string CheckWholeRange(absl::string_view text, int64_t least, uint64_t most) {
+  const std::pair<absl::string_view, absl::string_view> ends =
+      absl::StrSplit(text, absl::MaxSplits('-', 1));
+  uint64_t first = 0, last = 0;
+  if (CheckWhole(ends.first, least, most).empty() && CheckWhole(ends.second, least, most).empty() &&
+      absl::SimpleAtoi(ends.first, &first) && absl::SimpleAtoi(ends.second, &last) &&
+      first <= last) {
+    return "";
+  }
+  return absl::StrCat("'", text, "' is not FIRST-LAST, two whole numbers from ", least, " to ",
+                      most, " of which the first is not above the last");
 }
 
 std::string CheckNumber(absl::string_view text, double least, bool allow_least, double most) {
@@ -47,6 +73,10 @@ OptionFacts FactsOf(const T*) {
   } else {
     return {.kind = std::is_floating_point_v<T> ? Kind::kNumber : Kind::kText};
   }
+}
+OptionFacts FactsOf(const WholeRange*) {
+  return {.kind = OptionFacts::Kind::kWholeRange,
+          .variable_most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max())};
 }
 template <typename T>
 OptionFacts FactsOf(const std::vector<T>*) {
@@ -73,7 +103,8 @@ Option& Option::ShowDefault(const std::string& text) {
 
 Option& Option::Range(int64_t least, uint64_t most) {
   facts_->whole = {least, most};
-  option_->check([=](const std::string& text) { return CheckWhole(text, least, most); },
+  const auto check = facts_->kind == OptionFacts::Kind::kWholeRange ? CheckWholeRange : CheckWhole;
+  option_->check([=](const std::string& text) { return check(text, least, most); },
                  absl::StrCat(least, " to ", most));
   return *this;
 }

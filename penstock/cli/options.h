@@ -26,9 +26,15 @@ class Option;
 
 namespace penstock::cli {
 
+// "FIRST-LAST", both ends included.
+struct WholeRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
 // Description of an option, for the tests that walk all of them.
 struct OptionFacts {
-  enum class Kind { kFlag, kText, kWhole, kNumber };
+  enum class Kind { kFlag, kText, kWhole, kWholeRange, kNumber };
   std::string command = {};  // "bench data"; empty for the program itself
   std::string name = {};     // the first name: "--seed"
   Kind kind = Kind::kText;
@@ -37,7 +43,7 @@ struct OptionFacts {
   // Minimum and maximum. A text option with a range also accepts a word.
   std::optional<std::pair<int64_t, uint64_t>> whole = {};
   std::optional<std::pair<double, double>> number = {};
-  uint64_t variable_most = 0;  // of kWhole: maximum of the variable's type
+  uint64_t variable_most = 0;  // of whole numbers: maximum of the variable's type
 };
 
 // One option, to say more of it.
@@ -49,8 +55,9 @@ class Option {
   Option& ShowDefault();                         // what the variable holds now, in the help
   Option& ShowDefault(const std::string& text);  // or this
   // Every numeric option has one of these. Both ends are inclusive, and the range holds for each of
-  // several values. Text, a number that does not fit the variable's type and a number that is not
-  // finite are errors that name the range.
+  // several values and for both ends of a WholeRange, whose first must not exceed its last. Text, a
+  // number that does not fit the variable's type and a number that is not finite are errors that
+  // name the range.
   Option& Range(int64_t least, uint64_t most);
   Option& RangeOr(const std::string& word, int64_t least, uint64_t most);  // or this word
   Option& AnySeed();                                                       // 0 to 2^64 - 1
@@ -90,7 +97,7 @@ class Options {
 
  private:
   using Target = std::variant<int*, int64_t*, uint64_t*, double*, std::string*,
-                              std::vector<std::string>*, std::vector<int>*>;
+                              std::vector<std::string>*, std::vector<int>*, WholeRange*>;
   Option AddTarget(const std::string& names, Target variable, const std::string& help);
   Option Known(CLI::Option* option, OptionFacts facts);
 

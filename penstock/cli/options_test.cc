@@ -132,12 +132,14 @@ std::string Error(const OptionFacts& option, const std::string& value) {
     if (example[0] != option.name) continue;
     words = {option.name};
     for (size_t i = 1; i < example.size(); ++i) words.push_back(value);
+    if (parts.size() < 2) continue;
+    for (const absl::string_view beside : absl::StrSplit(parts[1], ' ')) words.emplace_back(beside);
   }
   return std::string(CheckArguments(Line(option.command, option.name, words)).message());
 }
 
 TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
-  int whole = 0, numbers = 0;
+  int whole = 0, ranges = 0, numbers = 0;
   for (const OptionFacts& option : AllOptions()) {
     SCOPED_TRACE(absl::StrCat(option.command, " ", option.name));
     if (option.kind == Kind::kWhole || (option.kind == Kind::kText && option.whole.has_value())) {
@@ -164,6 +166,29 @@ TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
       if (most < std::numeric_limits<uint64_t>::max()) wrong.push_back(absl::StrCat(most + 1));
       for (const std::string& value : wrong) EXPECT_NE(Error(option, value), "") << value;
       EXPECT_THAT(Error(option, "x"), HasSubstr(option.name));
+    } else if (option.kind == Kind::kWholeRange) {
+      ++ranges;
+      ASSERT_TRUE(option.whole.has_value()) << "give it a Range";
+      const auto [least, most] = *option.whole;
+      EXPECT_LE(most, option.variable_most);
+      for (const auto& [first, last] :
+           {std::pair<uint64_t, uint64_t>(least, least), {least, most}, {most, most}}) {
+        EXPECT_EQ(Error(option, absl::StrCat(first, "-", last)), "");
+      }
+      for (const std::string& wrong :
+           {absl::StrCat(least - 1), absl::StrCat(most + 1), std::string("-1"), std::string("0"),
+            std::string("x"), std::string(), std::string("1.5"), std::string("1e3"),
+            std::string("999999999999999999999999")}) {
+        EXPECT_NE(Error(option, absl::StrCat(wrong, "-", most)), "") << wrong;
+        EXPECT_NE(Error(option, absl::StrCat(least, "-", wrong)), "") << wrong;
+        EXPECT_NE(Error(option, wrong), "") << wrong;
+      }
+      for (const std::string& wrong :
+           {absl::StrCat(least), absl::StrCat(least + 1, "-", least),
+            absl::StrCat(least, "-", least, "-", least), absl::StrCat(least, ":", most),
+            absl::StrCat(least, "--", most), std::string("-")}) {
+        EXPECT_NE(Error(option, wrong), "") << wrong;
+      }
     } else if (option.kind == Kind::kNumber) {
       ++numbers;
       ASSERT_TRUE(option.number.has_value()) << "give it Between or AboveZero";
@@ -179,6 +204,7 @@ TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
     }
   }
   EXPECT_GT(whole, 30);
+  EXPECT_EQ(ranges, 1);
   EXPECT_GT(numbers, 4);
 }
 
@@ -193,6 +219,10 @@ TEST(AllOptionsOfAllCommands, NameTheOptionTheValueAndTheRangeInErrors) {
   EXPECT_THAT(
       std::string(CheckArguments({"train", "--data", "d", "--learning-rate", "0"}).message()),
       HasSubstr("'0' is not a number above 0 and up to"));
+  EXPECT_THAT(std::string(CheckArguments({"train", "--data", "d", "--profile", "p",
+                                          "--profile-steps", "20-10"})
+                              .message()),
+              AllOf(HasSubstr("--profile-steps"), HasSubstr("'20-10' is not FIRST-LAST")));
 }
 
 }  // namespace options_test

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,13 @@ class Pack : public Command {
     }
     if (!classes_.empty() && !(cifar_.empty() && tfds_.empty()))
       return absl::InvalidArgumentError("the data set names its classes; leave --classes out");
+    // The second of two equal names would have a number that no image gets.
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if (std::find(classes_.begin(), classes_.begin() + i, classes_[i]) != classes_.begin() + i) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--classes names '", classes_[i], "' twice"));
+      }
+    }
     if (!npz_.empty()) {
       NpzOptions options = npz_options_;
       options.classes = classes_;

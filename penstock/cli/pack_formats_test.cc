@@ -1,5 +1,6 @@
 // `penstock pack --from-npz`, `--from-cifar10` and `--from-tfds-folder` as a user gives them.
 #include <fstream>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -88,7 +89,8 @@ TEST_F(NpzTest, WhatCannotBePackedIsSaid) {
             {"u", images},
             {"y", base::Array::Of<int64_t>({2}, {0, 1})},
             {"three", base::Array::Of<int64_t>({3}, {0, 1, 2})},
-            {"negative", base::Array::Of<int64_t>({2}, {0, -1})}});
+            {"negative", base::Array::Of<int64_t>({2}, {0, -1})},
+            {"huge", base::Array::Of<int64_t>({2}, {0, std::numeric_limits<int64_t>::max()})}});
   const std::string file = Path("a.npz");
   EXPECT_THAT(Pack({"--from-npz", file}).err, HasSubstr("images are packed from uint8"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "none"}).err, HasSubstr("--x NAME"));
@@ -96,6 +98,8 @@ TEST_F(NpzTest, WhatCannotBePackedIsSaid) {
               HasSubstr("wanted are 2 labels"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--y", "negative"}).err,
               HasSubstr("image 1 has the label -1"));
+  EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--y", "huge"}).err,
+              HasSubstr("label 9223372036854775807 is too large for a class"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--classes", "only"}).err,
               HasSubstr("image 1 has the label 1, and there are 1 classes"));
 }

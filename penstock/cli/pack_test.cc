@@ -227,6 +227,7 @@ TEST_F(PackTest, BadOptionsGetASentenceThatSaysWhatToDo) {
       {{"pack", images, "--out", out, "--shards", "2", "--shard-size", "1MB"}, 2, "--shard"},
       {{"pack", images, "--out", out, "--x", "a"}, 2, "--from-npz"},
       {{"pack", images, "--out", out, "--split", "test"}, 1, "leave it out"},
+      {{"pack", images, "--out", out, "--classes", "a,b,a"}, 1, "names 'a' twice"},
       {{"pack", Path("none/*.jpg"), "--out", out}, 1, "none"},
       {{"pack", images, "--labels", Path("no.csv"), "--out", out}, 1, "no.csv"},
   };

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "penstock/base/exceptions.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -69,7 +71,8 @@ class InOrder {
         return;
       }
     }
-    Record record = make_(i);
+    // Memory may run out here, for one image; a thread of the pool must not end the process.
+    Record record = base::CatchExceptions([&] { return make_(i); });
     std::lock_guard lock(mutex_);
     waiting_bytes_ += Cost(record);
     slot.record = std::move(record);

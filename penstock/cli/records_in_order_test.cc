@@ -1,6 +1,7 @@
 #include "penstock/cli/records_in_order.h"
 
 #include <atomic>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -32,6 +33,24 @@ TEST(MakeInOrder, TakesEachRecordOnceInOrderWhateverTheThreads) {
     ASSERT_EQ(taken.size(), 497u);
     EXPECT_EQ(taken.front(), "3");
   }
+}
+
+TEST(MakeInOrder, ARecordWhoseMakerThrowsIsAnError) {
+  base::ThreadPool pool(2);
+  int failed = 0;
+  const absl::Status status = MakeInOrder(
+      pool, 0, 10, {},
+      [](int64_t i) -> absl::StatusOr<std::string> {
+        if (i == 3) throw std::bad_alloc();
+        return "x";
+      },
+      [&](int64_t i, absl::StatusOr<std::string> record) {
+        if (!record.ok()) ++failed;
+        EXPECT_EQ(absl::IsResourceExhausted(record.status()), i == 3);
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(failed, 1);
 }
 
 TEST(MakeInOrder, AnErrorOfTheTakerStopsTheMakers) {

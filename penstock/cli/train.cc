@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
@@ -86,13 +85,13 @@ class Train : public Command {
     options
         .Add("--profile-steps", profile_steps_,
              "Which steps of this run the trace shows: FIRST-LAST")
+        .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
     options.AddFlag("--json", json_, "Print the history as JSON");
   }
 
   absl::Status Run() override {
-    PENSTOCK_ASSIGN_OR_RETURN(const auto profile, Profile());
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
@@ -106,7 +105,7 @@ class Train : public Command {
     fit.epochs = epochs_;
     if (!validation_.empty()) fit.validation_data = &validation;
     fit.callbacks = Callbacks();
-    fit.profile = profile;
+    fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, setup.model.Fit(setup.dataset, fit));
     const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
     if (json_) PrintHistory(history);
@@ -212,16 +211,10 @@ class Train : public Command {
                         absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }
 
-  absl::StatusOr<std::optional<train::ProfileOptions>> Profile() const {
+  std::optional<train::ProfileOptions> Profile() const {
     if (profile_.empty()) return std::nullopt;
-    train::ProfileOptions profile{.folder = profile_};
-    const std::vector<std::string> ends = absl::StrSplit(profile_steps_, '-');
-    if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &profile.first_step) ||
-        !absl::SimpleAtoi(ends[1], &profile.last_step)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--profile-steps is two numbers, FIRST-LAST, not '", profile_steps_, "'"));
-    }
-    return profile;
+    return train::ProfileOptions{
+        .folder = profile_, .first_step = profile_steps_.first, .last_step = profile_steps_.last};
   }
 
   std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
@@ -259,7 +252,7 @@ class Train : public Command {
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
   std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
-  std::string profile_steps_ = "1-200";
+  WholeRange profile_steps_ = {.first = 1, .last = 200};
   bool json_ = false;
 };
 
