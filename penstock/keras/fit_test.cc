@@ -277,7 +277,8 @@ TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
   const auto error = [&](const ModelCheckpointOptions& options, int validation_freq = 1) {
     return Message(model
                        .Fit(x, x,
-                            {.verbose = 0,
+                            {.epochs = 2,
+                             .verbose = 0,
                              .callbacks = {count, ModelCheckpoint(model, options)},
                              .validation_data = {x, x},
                              .validation_freq = validation_freq})
@@ -294,6 +295,51 @@ TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
               HasSubstr("which is measured every 2 epochs"));
   EXPECT_EQ(steps, 0);
   EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST(ModelCheckpoint, WarnsOfEpochsThatAreNotValidated) {
+  class Notes : public Callback {
+   public:
+    bool ShowsNotes() const override { return true; }
+    void Note(absl::string_view text) override { texts.emplace_back(text); }
+    std::vector<std::string> texts;
+  };
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0);
+  const std::string file =
+      ::testing::TempDir() + "/mc_" + std::to_string(base::EntropySeed()) + ".safetensors";
+  const auto notes = std::make_shared<Notes>();
+  const auto history = model.Fit(
+      x, x,
+      {.epochs = 3,
+       .verbose = 0,
+       .callbacks = {notes, ModelCheckpoint(model, {.filepath = file, .save_best_only = true})},
+       .validation_data = {x, x},
+       .validation_freq = 2});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_THAT(notes->texts,
+              ElementsAre(HasSubstr("ModelCheckpoint: 'val_loss' is measured only every 2 epochs "
+                                    "(validation_freq)")));
+  EXPECT_TRUE(std::filesystem::remove(file));
+}
+
+TEST(Fit, ArraysWithoutRowsAreAnError) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0), one = Array::Scalar(1.0f), none = Numbers(0, 0);
+  EXPECT_THAT(Message(model.Fit(one, x, {.verbose = 0}).status()),
+              HasSubstr("x must have rows, got a scalar"));
+  EXPECT_THAT(Message(model.Fit(x, one, {.verbose = 0}).status()), HasSubstr("y must have rows"));
+  EXPECT_THAT(Message(model.Fit(x, x, {.verbose = 0, .sample_weight = one}).status()),
+              HasSubstr("sample_weight must have rows"));
+  EXPECT_THAT(Message(model.Evaluate(one, one).status()), HasSubstr("x must have rows"));
+  EXPECT_THAT(Message(model.Predict(one).status()), HasSubstr("x must have rows"));
+  EXPECT_THAT(Message(model.Predict(Array()).status()), HasSubstr("x must have rows"));
+  EXPECT_THAT(Message(model.Fit(x, x, {.verbose = 0, .validation_data = {none, none}}).status()),
+              HasSubstr("validation: there is nothing to evaluate"));
+  EXPECT_FALSE(model.Fit(none, none, {.verbose = 0}).ok());
+  EXPECT_FALSE(model.Predict(none).ok());
 }
 
 TEST(Fit, NamesInvalidNumbers) {

@@ -74,14 +74,18 @@ class ModelCheckpointCallback : public Callback {
       return absl::InvalidArgumentError(
           absl::StrCat(kWho, "'s initial_value_threshold is not a number"));
     }
-    if (options_.save_best_only) PENSTOCK_RETURN_IF_ERROR(Resolve(run).status());
+    if (options_.save_best_only) {
+      PENSTOCK_RETURN_IF_ERROR(
+          train::Monitored::Resolve(run, kWho, options_.monitor, options_.mode).status());
+    }
     if (!options_.save_weights_only) PENSTOCK_RETURN_IF_ERROR(model_.CheckSavable());
     return base::WithContext(CheckPath(run), kWho);
   }
 
   absl::Status TrainBegin(train::Run& run) override {
     if (options_.save_best_only) {
-      PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
+      PENSTOCK_ASSIGN_OR_RETURN(
+          monitored_, train::Monitored::Begin(run, kWho, options_.monitor, options_.mode));
     }
     return absl::OkStatus();
   }
@@ -118,10 +122,6 @@ class ModelCheckpointCallback : public Callback {
   using ValueOf = absl::FunctionRef<absl::StatusOr<double>(absl::string_view name)>;
 
   double best() const { return best_.value_or(monitored_.Worst()); }
-
-  absl::StatusOr<train::Monitored> Resolve(const train::Run& run) const {
-    return train::Monitored::Resolve(run, kWho, options_.monitor, options_.mode);
-  }
 
   // Checks for a name that is never measured, or not in every saved epoch; an unknown format; and
   // whether files can be written.

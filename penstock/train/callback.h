@@ -11,6 +11,7 @@
 // Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
 // later steps are already on the device. With several steps in an execution it is called for the
 // last of them.
+// With kAutoSteps BeforeCompiling may come between two BatchEnds.
 #pragma once
 
 #include <cstdint>
@@ -100,6 +101,8 @@ class Run {
   virtual bool learning_rate_is_constant() const { return true; }
   // Shows the user a note, like Callback::Note.
   virtual void Note(absl::string_view text) { (void)text; }
+  // The same, once for each text, and on stderr where no callback shows notes.
+  virtual void Warn(absl::string_view text) { (void)text; }
   // Where the time of the epoch went that has just ended; only in EpochEnd.
   virtual FitStats stats() const { return {}; }
 };
@@ -125,6 +128,10 @@ class Callback {
     (void)program;
     (void)begin;
   }
+  // Before a run with kAutoSteps compiles its loop of several steps. The job may be killed sooner
+  // than that ends, so a callback that saves the run (State, Progress) does it here: no later step
+  // is on the device.
+  virtual absl::Status BeforeCompiling(Run&, const Position&) { return absl::OkStatus(); }
   // Something that the user can act on, once: the data come slower than they could.
   virtual void Note(absl::string_view text) { (void)text; }
   // Whether it shows notes to the user. If no callback does, warnings are printed to stderr.

@@ -16,14 +16,16 @@ namespace penstock::train {
 // Numbers are monitored by the names of logs. With Mode::kAuto the metric of that name says which
 // way is better (nn/metrics.h), losses are minimized, and what has no direction (counts, means,
 // functions without one) is an error that asks for a mode. A name that is never measured is an
-// error before the first step; with validation_freq > 1, epochs without validation are passed over.
+// error before the first step; with validation_freq > 1, epochs without validation are skipped:
+// they count neither as better nor as worse, and a warning says so when training begins.
 //
 // Before the first step options are checked, and whether files can be written.
 
 // Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
-// at the ends of epochs before their validation, which a resumed run does again. Nothing is resumed
-// from another model's checkpoint (an error names both), and none is passed over but a corrupt one,
-// which stays where it is; save/checkpoint.h says what is removed.
+// at the ends of epochs before their validation, which a resumed run does again; and with
+// kAutoSteps once more, before the loop of several steps is compiled for the first time. Nothing is
+// resumed from another model's checkpoint (an error names both), and none is passed over but a
+// corrupt one, which stays where it is; save/checkpoint.h says what is removed.
 struct CheckpointOptions {
   std::string folder;       // any file system
   int every_epochs = 1;     // 0: not at the ends of epochs
@@ -56,7 +58,7 @@ std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {}
 // ReduceLROnPlateau has waited), restored by the callback's name.
 struct BackupAndRestoreOptions {
   std::string backup_dir;         // any file system
-  int64_t save_freq = 0;          // so many steps; 0: at the ends of epochs
+  int64_t save_freq = 0;          // every N steps; 0: at the ends of epochs
   bool delete_checkpoint = true;  // when the training has ended
 };
 std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options);

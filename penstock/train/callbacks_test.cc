@@ -221,14 +221,98 @@ TEST(Monitors, ANameThatIsNeverMeasuredIsAnErrorBeforeTheFirstStep) {
   EXPECT_EQ(steps, 0);
 }
 
-TEST(Monitors, EpochsWithoutValidationArePassedOver) {
+// Keeps what the user is told.
+class Notes : public Callback {
+ public:
+  bool ShowsNotes() const override { return true; }
+  void Note(absl::string_view text) override { texts.emplace_back(text); }
+  std::vector<std::string> texts;
+};
+
+TEST(Monitors, EpochsWithoutValidationAreSkippedWithAWarning) {
   const data::Dataset points = data::Dataset::FromArrays(Points(16)).Batch(8);
   const std::string folder = NewPath("_ck");
-  EXPECT_EQ(FitError({EarlyStopping({.patience = 9}), ReduceLROnPlateau(),
-                      Checkpoint({.folder = folder, .keep_best = "val_loss"})},
+  const auto notes = std::make_shared<Notes>();
+  const std::vector<std::shared_ptr<Callback>> callbacks = {
+      EarlyStopping({.patience = 9}), ReduceLROnPlateau(),
+      Checkpoint({.folder = folder, .keep_best = "val_loss"}), notes};
+  EXPECT_EQ(FitError(callbacks, {.epochs = 5, .validation = &points, .validation_freq = 2}),
+            absl::OkStatus());
+  EXPECT_THAT(notes->texts,
+              ::testing::UnorderedElementsAre(
+                  HasSubstr("EarlyStopping: 'val_loss' is measured only every 2 epochs"),
+                  HasSubstr("ReduceLROnPlateau: 'val_loss' is measured only every 2 epochs"),
+                  HasSubstr("Checkpoint's keep_best: 'val_loss' is measured only every 2")));
+  std::filesystem::remove_all(folder);
+  notes->texts.clear();
+  EXPECT_EQ(FitError({EarlyStopping({.patience = 9}), notes}, {.epochs = 5, .validation = &points}),
+            absl::OkStatus());
+  EXPECT_EQ(FitError({EarlyStopping({.monitor = "loss"}), notes},
                      {.epochs = 5, .validation = &points, .validation_freq = 2}),
             absl::OkStatus());
-  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(notes->texts.empty());
+}
+
+TEST(Monitors, AnEpochlessValidationIsAnErrorBeforeTheFirstStep) {
+  const data::Dataset points = data::Dataset::FromArrays(Points(16)).Batch(8);
+  const auto error = [&](int initial_epoch, int epochs) {
+    return std::string(FitError({EarlyStopping()}, {.epochs = epochs,
+                                                    .initial_epoch = initial_epoch,
+                                                    .validation = &points,
+                                                    .validation_freq = 5})
+                           .message());
+  };
+  EXPECT_THAT(error(0, 4), HasSubstr("'val_loss' is never measured: validation_freq is 5, and the "
+                                     "epochs are 1 to 4"));
+  EXPECT_THAT(error(5, 9), HasSubstr("epochs are 6 to 9"));
+  EXPECT_EQ(error(0, 5), "");
+  EXPECT_EQ(error(4, 5), "");
+}
+
+// What no epoch's work may be lost for.
+TEST(Validation, DataThatIsMissingEmptyOrEndlessIsAnErrorBeforeTheFirstStep) {
+  int steps = 0, generators = 0;
+  const auto count =
+      LambdaCallback({.on_train_batch_end = [&](train::Run&, const Position&, const Logs&) {
+        ++steps;
+        return absl::OkStatus();
+      }});
+  const auto error = [&](const data::Dataset& validation) {
+    return std::string(FitError({count}, {.validation = &validation}).message());
+  };
+  const auto points = [](int64_t rows) { return data::Dataset::FromArrays(Points(16)).Take(rows); };
+  EXPECT_THAT(error(points(0).Batch(8)), HasSubstr("validation: there is nothing to evaluate"));
+  EXPECT_THAT(error(points(7).Batch(8, {.drop_remainder = true})), HasSubstr("dataset is empty"));
+  EXPECT_THAT(error(points(8).Batch(8).Repeat()), HasSubstr("validation: the data has no end"));
+  EXPECT_THAT(error(points(8).Batch(0)), HasSubstr("validation: "));
+  const std::string file = NewPath(".tfrec");
+  const auto records = [&] {
+    return data::Dataset::FromTfRecords({file})
+        .ParseExample({.features = {{.name = "x", .dtype = DType::kF32, .shape = {4}},
+                                    {.name = "y", .dtype = DType::kI64}}})
+        .Batch(8);
+  };
+  EXPECT_THAT(error(records()), HasSubstr(file));  // missing
+  std::ofstream(file).close();
+  EXPECT_THAT(error(records()), HasSubstr("validation: there is nothing to evaluate"));
+  EXPECT_THAT(error(records().IgnoreErrors()), HasSubstr("there is nothing to evaluate"));
+  std::filesystem::remove(file);
+  EXPECT_EQ(steps, 0);
+
+  // Nobody can say of a generator what it gives, without consuming it.
+  const auto make = [&](const data::GeneratorContext&) -> data::ElementGenerator {
+    EXPECT_GT(steps, 0) << "the generator was begun before the first step";
+    ++generators;
+    return [given = false](base::NamedArrays* element) mutable -> absl::StatusOr<bool> {
+      if (std::exchange(given, true)) return false;
+      for (const auto& [name, array] : Points(1)) element->Set(name, array.Row(0));
+      return true;
+    };
+  };
+  const data::Dataset generated =
+      data::Dataset::FromGenerator(make, {{"x", DType::kF32, {4}}, {"y", DType::kI64, {}}});
+  EXPECT_EQ(error(generated.Batch(8)), "");
+  EXPECT_EQ(generators, 1);
 }
 
 TEST(Options, InvalidNumbersAreNamedBeforeTheFirstStep) {
@@ -255,11 +339,21 @@ TEST(Options, InvalidNumbersAreNamedBeforeTheFirstStep) {
               HasSubstr("every_epochs must be at least 0"));
   EXPECT_THAT(error(Checkpoint({.folder = folder, .every_epochs = 0})), HasSubstr("never save"));
   EXPECT_THAT(error(BackupAndRestore({.backup_dir = folder, .save_freq = -3})),
-              HasSubstr("every_steps must be at least 0, got -3"));
+              HasSubstr("BackupAndRestore's save_freq must be at least 0, got -3"));
+  EXPECT_THAT(error(BackupAndRestore({.backup_dir = ""})),
+              HasSubstr("BackupAndRestore's backup_dir is empty"));
+  EXPECT_THAT(error(BackupAndRestore({.backup_dir = "/proc/nowhere"})),
+              HasSubstr("BackupAndRestore's backup_dir: "));
   EXPECT_THAT(error(TensorBoard({.folder = folder, .update_every_steps = -1})),
               HasSubstr("update_every_steps"));
   EXPECT_THAT(error(TensorBoard({.folder = folder, .profile_steps = {5, 2}})),
-              HasSubstr("profile: the steps are 5 to 2"));
+              HasSubstr("TensorBoard's profile_steps"));
+  EXPECT_THAT(
+      std::string(
+          FitError({},
+                   {.profile = ProfileOptions{.folder = folder, .first_step = 5, .last_step = 2}})
+              .message()),
+      HasSubstr("profile: first_step is 5 and last_step 2"));
   EXPECT_THAT(error(LearningRateScheduler(nullptr)), HasSubstr("has no schedule"));
   EXPECT_THAT(error(nullptr), HasSubstr("callback 0 (from 0) is null"));
   EXPECT_FALSE(std::filesystem::exists(folder));

@@ -14,10 +14,16 @@
 namespace penstock::train {
 namespace {
 
+// The callback and its options as the user wrote them, for errors.
+struct OptionNames {
+  absl::string_view who = "Checkpoint", folder = "folder", every_steps = "every_steps";
+};
+
 class CheckpointCallback : public Callback {
  public:
-  explicit CheckpointCallback(const CheckpointOptions& options)
+  explicit CheckpointCallback(const CheckpointOptions& options, const OptionNames& names = {})
       : options_(options),
+        names_(names),
         fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
         manager_(*fs_, options.folder,
                  {.keep = std::max(options.keep, 1), .keep_best = !options.keep_best.empty()}),
@@ -29,23 +35,29 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status Check(const Run& run) const override {
-    constexpr absl::string_view kWho = "Checkpoint";
-    PENSTOCK_RETURN_IF_ERROR(CheckGiven(kWho, "folder", options_.folder));
-    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "every_epochs", options_.every_epochs));
-    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "every_steps", options_.every_steps));
-    PENSTOCK_RETURN_IF_ERROR(CheckAtLeast(kWho, "keep", options_.keep, 1));
+    const absl::string_view who = names_.who;
+    PENSTOCK_RETURN_IF_ERROR(CheckGiven(who, names_.folder, options_.folder));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, "every_epochs", options_.every_epochs));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, names_.every_steps, options_.every_steps));
+    PENSTOCK_RETURN_IF_ERROR(CheckAtLeast(who, "keep", options_.keep, 1));
     if (options_.every_epochs == 0 && options_.every_steps == 0) {
       return absl::InvalidArgumentError(
           "Checkpoint would never save: every_epochs and every_steps are both 0");
     }
-    if (!options_.keep_best.empty()) PENSTOCK_RETURN_IF_ERROR(Best(run).status());
-    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), "checkpoints");
+    if (!options_.keep_best.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          Monitored::Resolve(run, kKeepBest, options_.keep_best, options_.mode).status());
+    }
+    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder),
+                             absl::StrCat(who, "'s ", names_.folder));
   }
 
   absl::Status TrainBegin(Run& run) override {
     saved_step_ = -1;
+    score_ = std::nullopt;
     if (!options_.keep_best.empty()) {
-      PENSTOCK_ASSIGN_OR_RETURN(best_, Best(run));
+      PENSTOCK_ASSIGN_OR_RETURN(
+          best_, Monitored::Begin(run, kKeepBest, options_.keep_best, options_.mode));
     }
     if (!options_.resume) return CheckThatNoneIsThere();
     absl::StatusOr<save::Restored> newest = manager_.ReadLatest();
@@ -65,12 +77,21 @@ class CheckpointCallback : public Callback {
                                        ", step ", checkpoint.step)));
     saved_step_ = checkpoint.step;
     saved_state_ = checkpoint.state;
+    score_ = checkpoint.score;
     resumed_ = true;
     return absl::OkStatus();
   }
 
   absl::Status BatchEnd(Run& run, const Position& position, const Logs&) override {
     return WantsState(position) ? SaveState(run, position.total_steps) : absl::OkStatus();
+  }
+
+  // What has been done, and which loop is compiled now.
+  absl::Status BeforeCompiling(Run& run, const Position& position) override {
+    if (saved_step_ == position.total_steps && saved_state_ == run.Progress()) {
+      return absl::OkStatus();
+    }
+    return SaveState(run, position.total_steps);
   }
 
   // Before validation and what other callbacks do at the end of an epoch, which may fail. A run
@@ -99,12 +120,10 @@ class CheckpointCallback : public Callback {
   }
 
  private:
+  static constexpr absl::string_view kKeepBest = "Checkpoint's keep_best";
+
   bool IsDue(const Position& position) const {
     return options_.every_epochs > 0 && (position.epoch + 1) % options_.every_epochs == 0;
-  }
-
-  absl::StatusOr<Monitored> Best(const Run& run) const {
-    return Monitored::Resolve(run, "Checkpoint's keep_best", options_.keep_best, options_.mode);
   }
 
   // Another run's checkpoints would be taken for this one's, and removed as superfluous.
@@ -119,8 +138,10 @@ class CheckpointCallback : public Callback {
   absl::Status SaveState(Run& run, int64_t step) {
     PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, run.State());
     std::string progress = run.Progress();
-    const absl::StatusOr<save::Saved> saved =
-        manager_.Save({.step = step, .arrays = std::move(state), .state = progress});
+    // A second one of the same step is of the same weights.
+    if (saved_step_ != step) score_ = std::nullopt;
+    const absl::StatusOr<save::Saved> saved = manager_.Save(
+        {.step = step, .arrays = std::move(state), .state = progress, .score = score_});
     if (!saved.ok())
       return base::WithContext(saved.status(), absl::StrCat("saving a checkpoint of step ", step));
     TellCleanup(saved->cleanup);
@@ -132,6 +153,7 @@ class CheckpointCallback : public Callback {
 
   // Failing here is only a warning: the arrays are safe, and a run can resume from the checkpoint.
   void Annotate(std::optional<double> score) {
+    score_ = score;
     const absl::StatusOr<save::Saved> saved = manager_.Annotate(saved_step_, saved_state_, score);
     if (saved.ok()) return TellCleanup(saved->cleanup);
     std::fprintf(stderr, "warning: the checkpoint of step %lld is saved, but not its %s: %s\n",
@@ -148,22 +170,26 @@ class CheckpointCallback : public Callback {
   }
 
   CheckpointOptions options_;
+  OptionNames names_;
   std::shared_ptr<io::FileSystem> fs_;
   save::CheckpointManager manager_;
   int64_t saved_step_ = -1;  // of the newest checkpoint of this training
   std::string saved_state_;
-  bool resumed_ = false;  // it is the one that was resumed from
+  std::optional<double> score_;  // its
+  bool resumed_ = false;         // it is the one that was resumed from
   Monitored best_;
 };
 
 }  // namespace
 
 std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options) {
-  return Checkpoint({.folder = options.backup_dir,
-                     .every_epochs = options.save_freq == 0 ? 1 : 0,
-                     .every_steps = options.save_freq,
-                     .keep = 1,
-                     .remove_at_end = options.delete_checkpoint});
+  return std::make_shared<CheckpointCallback>(
+      CheckpointOptions{.folder = options.backup_dir,
+                        .every_epochs = options.save_freq == 0 ? 1 : 0,
+                        .every_steps = options.save_freq,
+                        .keep = 1,
+                        .remove_at_end = options.delete_checkpoint},
+      OptionNames{"BackupAndRestore", "backup_dir", "save_freq"});
 }
 
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options) {

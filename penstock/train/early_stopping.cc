@@ -15,16 +15,16 @@ class EarlyStoppingCallback : public Callback {
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
 
   absl::Status Check(const Run& run) const override {
-    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative("EarlyStopping", "patience", options_.patience));
-    PENSTOCK_RETURN_IF_ERROR(
-        CheckNotNegative("EarlyStopping", "start_from_epoch", options_.start_from_epoch));
-    PENSTOCK_RETURN_IF_ERROR(CheckFinite("EarlyStopping", "min_delta", options_.min_delta));
-    return Resolve(run).status();
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "patience", options_.patience));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "start_from_epoch", options_.start_from_epoch));
+    PENSTOCK_RETURN_IF_ERROR(CheckFinite(kWho, "min_delta", options_.min_delta));
+    return Monitored::Resolve(run, kWho, options_.monitor, options_.mode).status();
   }
 
   // Each training is judged by itself. A checkpoint that is resumed comes after this.
   absl::Status TrainBegin(Run& run) override {
-    PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
+    PENSTOCK_ASSIGN_OR_RETURN(monitored_,
+                              Monitored::Begin(run, kWho, options_.monitor, options_.mode));
     best_ = monitored_.Worst();
     best_epoch_ = -1;
     waited_ = 0;
@@ -88,9 +88,7 @@ class EarlyStoppingCallback : public Callback {
   }
 
  private:
-  absl::StatusOr<Monitored> Resolve(const Run& run) const {
-    return Monitored::Resolve(run, "EarlyStopping", options_.monitor, options_.mode);
-  }
+  static constexpr absl::string_view kWho = "EarlyStopping";
 
   EarlyStoppingOptions options_;
   Monitored monitored_;

@@ -77,6 +77,8 @@ class Feed {
   // batches, in a stack with room for `depth`; fewer at the end of the data, and before a batch
   // whose rows have other shapes.
   absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1);
+  // Whether Next will give a batch, which is read for it; false at the end of the data.
+  absl::StatusOr<bool> HasNext() { return Read(); }
   // Of the data, behind the last batch that Next gave.
   data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
   // Rows of a whole batch; 0 before the first batch.

@@ -1,10 +1,14 @@
 // What can be known before the first step of a training.
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
+#include "penstock/data/stage.h"
 #include "penstock/train/fit_run.h"
 #include "penstock/train/option_checks.h"
 
@@ -53,9 +57,54 @@ absl::Status CheckFitOptions(const FitOptions& options) {
 }
 
 absl::Status FitRun::Check() {
-  if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   for (const auto& callback : callbacks_) PENSTOCK_RETURN_IF_ERROR(callback->Check(*this));
-  return absl::OkStatus();
+  // After the callback that may have asked for the profile, and names its own options.
+  if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
+  return base::WithContext(CheckValidationData(), "validation");
+}
+
+namespace {
+
+// What gives the elements of a pipeline without branches, where it is files of records or lines,
+// which can be read any number of times; null otherwise. With the stage that leaves out elements.
+std::optional<data::Dataset> SourceOfFiles(const data::Dataset& dataset) {
+  const data::Dataset::Description* at = &dataset.description();
+  bool ignores_errors = false;
+  while (at->inputs.size() == 1) {
+    ignores_errors = ignores_errors || at->stage->name() == "IgnoreErrors";
+    at = at->inputs[0].get();
+  }
+  const absl::string_view name = at->stage->name();
+  if (name != "FromTfRecords" && name != "FromText" && name != "FromCsv") return std::nullopt;
+  const data::Dataset source = data::Dataset::From(at->stage);
+  return ignores_errors ? source.IgnoreErrors() : source;
+}
+
+}  // namespace
+
+absl::Status FitRun::CheckValidationData() const {
+  if (options_.validation == nullptr) return absl::OkStatus();
+  const data::Dataset& dataset = *options_.validation;
+  PENSTOCK_RETURN_IF_ERROR(dataset.status());
+  const data::IteratorOptions read = {.pool = options_.read.pool,
+                                      .file_system = options_.read.file_system,
+                                      .seed = trainer_.options_.seed};
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t batches, dataset.Cardinality(read));
+  if (batches == data::kInfiniteCardinality) {
+    return absl::InvalidArgumentError(
+        "the data has no end: take a number of batches, by Take(n) or validation_steps");
+  }
+  bool empty = batches == 0;
+  if (batches == data::kUnknownCardinality) {
+    if (const std::optional<data::Dataset> source = SourceOfFiles(dataset)) {
+      PENSTOCK_ASSIGN_OR_RETURN(auto iterator, source->Take(1).MakeIterator(read));
+      base::NamedArrays element;
+      PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&element));
+      empty = !more;
+    }
+  }
+  if (!empty) return absl::OkStatus();
+  return absl::InvalidArgumentError("there is nothing to evaluate: the dataset is empty");
 }
 
 absl::StatusOr<MonitorInfo> FitRun::FindMonitor(absl::string_view name) const {
@@ -72,7 +121,14 @@ absl::StatusOr<MonitorInfo> FitRun::FindMonitor(absl::string_view name) const {
           "'", name, "' is not measured, since there is no validation data; give some, or monitor ",
           "'", bare, "'"));
     }
-    return MonitorInfo{.better = ModeOf(entry.direction), .every_epochs = options_.validation_freq};
+    const int every = options_.validation_freq;
+    if (options_.epochs / every == options_.initial_epoch / every) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", name, "' is never measured: validation_freq is ", every, ", and the epochs are ",
+          options_.initial_epoch + 1, " to ", options_.epochs,
+          "; set validation_freq to at most the number of epochs, or monitor '", bare, "'"));
+    }
+    return MonitorInfo{.better = ModeOf(entry.direction), .every_epochs = every};
   }
   std::string names = absl::StrJoin(
       entries, ", ", [](std::string* out, const ReportEntry& e) { out->append(e.name); });
@@ -83,6 +139,16 @@ absl::StatusOr<MonitorInfo> FitRun::FindMonitor(absl::string_view name) const {
 
 void FitRun::Note(absl::string_view text) {
   for (const auto& callback : callbacks_) callback->Note(text);
+}
+
+void FitRun::Warn(absl::string_view text) {
+  if (!told_.insert(std::string(text)).second) return;
+  Note(text);
+  const bool shown = std::any_of(callbacks_.begin(), callbacks_.end(),
+                                 [](const auto& callback) { return callback->ShowsNotes(); });
+  if (!shown) {
+    std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(text.size()), text.data());
+  }
 }
 
 }  // namespace penstock::train

@@ -119,7 +119,7 @@ absl::StatusOr<NamedArrays> FitRun::State() {
 
 std::string FitRun::Progress() {
   // A checkpoint is made: what the next program's compilation may cost is no longer lost.
-  trainer_.steps_tuner_.Hold(false);
+  trainer_.steps_tuner_.Release();
   Json json;
   json["epoch"] = dispatched_.epoch;
   json["step"] = dispatched_.step;
@@ -134,7 +134,8 @@ std::string FitRun::Progress() {
                           {"replicas", trainer_.strategy().num_replicas()},
                           {"depth", found->depth},
                           {"steps", found->steps},
-                          {"settled", found->settled}};
+                          {"settled", found->settled},
+                          {"attempts", found->attempts}};
   }
   json["model"] = ModelFingerprint(trainer_.objective());
   json["data"] = {{"state", DataState().ToString()}, {"pipeline", dataset_.ToString()}};
@@ -219,11 +220,8 @@ void FitRun::RestoreSteps(const Json& saved) {
       found->at("platform") == std::string(trainer_.strategy().client().platform()) &&
       found->at("replicas") == trainer_.strategy().num_replicas() &&
       data->at("pipeline") == dataset_.ToString()) {
-    tuner.Restore({found->at("depth"), found->at("steps"), found->at("settled")});
-  } else {
-    // The run before ended first, perhaps while it compiled. This one saves a checkpoint before it
-    // tries again, so that each attempt gets further than the last.
-    tuner.Hold(true);
+    tuner.Restore({found->at("depth"), found->at("steps"), found->at("settled"),
+                   found->value("attempts", 0)});
   }
 }
 

@@ -95,14 +95,15 @@ void FitRun::Stop(std::string reason) {
 absl::StatusOr<History> FitRun::Go() {
   PENSTOCK_RETURN_IF_ERROR(Check());
   dispatched_.epoch = settled_.epoch = options_.initial_epoch;
-  absl::Status status = Train();
+  // The methods of callbacks that ForEachCallback does not call may throw as well.
+  absl::Status status = base::CatchExceptions([&] { return Train(); });
   failed_ = !status.ok();
   // Callbacks close their files whatever happened; the first error is the one to return.
   const absl::Status ended =
       ForEachCallback("TrainEnd", [&](Callback& c) { return c.TrainEnd(*this); });
   if (status.ok()) status = ended;
   if (profiler_ != nullptr) FinishProfile(status);
-  trainer_.steps_tuner_.Hold(false);
+  trainer_.steps_tuner_.Release();
   if (!status.ok()) return status;
   return std::move(history_);
 }
@@ -238,9 +239,25 @@ int64_t FitRun::StepsToGive() const {
   return steps;
 }
 
+absl::Status FitRun::PrepareLoop() {
+  if (loop_prepared_ || !trainer_.steps_tuner_.wants_checkpoint()) return absl::OkStatus();
+  {
+    const IdleMeter::Doing data(meter_, HostWork::kData);
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, feed_->HasNext());
+    if (!more) return absl::OkStatus();  // the epoch is over, and its end is saved
+  }
+  loop_prepared_ = true;
+  while (!stopping_ && !in_flight_.empty()) PENSTOCK_RETURN_IF_ERROR(Settle());
+  if (stopping_) return absl::OkStatus();
+  return ForEachCallback("BeforeCompiling",
+                         [&](Callback& c) { return c.BeforeCompiling(*this, settled_); });
+}
+
 absl::StatusOr<bool> FitRun::RunEpoch() {
   bool more = true;
   while (!stopping_ && (!endless() || dispatched_.step < options_.steps_per_epoch)) {
+    PENSTOCK_RETURN_IF_ERROR(PrepareLoop());
+    if (stopping_) break;
     std::optional<DeviceBatch> batch;
     {
       const int64_t steps = StepsToGive();
@@ -363,13 +380,7 @@ void FitRun::WarnOfSkippedSteps(const InFlight::Step& step) {
   const std::optional<std::string> warning =
       skipped_.After(step.batch.steps, settled_.total_steps, static_cast<int64_t>(report[first]),
                      report[first + 1]);
-  if (!warning.has_value()) return;
-  bool shown = false;
-  for (const auto& callback : callbacks_) {
-    callback->Note(*warning);
-    shown = shown || callback->ShowsNotes();
-  }
-  if (!shown) std::fprintf(stderr, "warning: %s\n", warning->c_str());
+  if (warning.has_value()) Warn(*warning);
 }
 
 void FitRun::TellHints() {

@@ -45,6 +45,7 @@ class FitRun : public Run {
     return trainer_.objective().optimizer.learning_rate().is_constant();
   }
   void Note(absl::string_view text) override;
+  void Warn(absl::string_view text) override;
   FitStats stats() const override {
     return history_.stats.empty() ? FitStats() : history_.stats.back();
   }
@@ -52,6 +53,8 @@ class FitRun : public Run {
  private:
   // Checks everything that can be checked before the first step.
   absl::Status Check();
+  // That there is validation data, and that it ends (FitOptions.validation).
+  absl::Status CheckValidationData() const;
   absl::Status Train();
   absl::Status OpenFeed();
   // The data of one epoch, or of all of them (endless).
@@ -74,6 +77,9 @@ class FitRun : public Run {
   absl::Status BeginEpoch();
   // Runs the rest of the epoch; false when the data ended before steps_per_epoch.
   absl::StatusOr<bool> RunEpoch();
+  // Before the loop of a depth that was found by measuring is compiled for the first time: a
+  // checkpoint of what would be lost if the job were killed meanwhile.
+  absl::Status PrepareLoop();
   // How many steps the next execution may take: no further than the end of the epoch, and than the
   // next position at which a callback wants the state.
   int64_t StepsToGive() const;
@@ -136,6 +142,7 @@ class FitRun : public Run {
   SkippedSteps skipped_;
   int64_t examples_per_step_ = 0;
   int64_t steps_per_epoch_ = -1;
+  bool loop_prepared_ = false;  // PrepareLoop has been through
   Logs logs_;
   bool stopping_ = false;
   bool failed_ = false;

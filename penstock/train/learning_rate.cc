@@ -50,7 +50,6 @@ class ReduceLROnPlateauCallback : public Callback {
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
 
   absl::Status Check(const Run& run) const override {
-    constexpr absl::string_view kWho = "ReduceLROnPlateau";
     if (!(options_.factor > 0 && options_.factor < 1)) {
       return absl::InvalidArgumentError(
           absl::StrCat(kWho, "'s factor must be above 0 and below 1, got ", options_.factor));
@@ -63,11 +62,12 @@ class ReduceLROnPlateauCallback : public Callback {
           absl::StrCat(kWho, "'s min_lr must be finite and not negative, got ", options_.min_lr));
     }
     PENSTOCK_RETURN_IF_ERROR(CheckRateCanBeSet(run, kWho));
-    return Resolve(run).status();
+    return Monitored::Resolve(run, kWho, options_.monitor, options_.mode).status();
   }
 
   absl::Status TrainBegin(Run& run) override {
-    PENSTOCK_ASSIGN_OR_RETURN(monitored_, Resolve(run));
+    PENSTOCK_ASSIGN_OR_RETURN(monitored_,
+                              Monitored::Begin(run, kWho, options_.monitor, options_.mode));
     best_ = monitored_.Worst();
     waited_ = cooldown_ = 0;
     return absl::OkStatus();
@@ -115,9 +115,7 @@ class ReduceLROnPlateauCallback : public Callback {
   }
 
  private:
-  absl::StatusOr<Monitored> Resolve(const Run& run) const {
-    return Monitored::Resolve(run, "ReduceLROnPlateau", options_.monitor, options_.mode);
-  }
+  static constexpr absl::string_view kWho = "ReduceLROnPlateau";
 
   ReduceLROnPlateauOptions options_;
   Monitored monitored_;

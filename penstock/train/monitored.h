@@ -38,6 +38,18 @@ class Monitored {
     return monitored;
   }
 
+  // The same when the training begins; warns when the number is not measured in every epoch.
+  static absl::StatusOr<Monitored> Begin(Run& run, absl::string_view who, absl::string_view name,
+                                         Mode mode) {
+    absl::StatusOr<Monitored> monitored = Resolve(run, who, name, mode);
+    if (monitored.ok() && monitored->every_epochs_ > 1) {
+      run.Warn(absl::StrCat(who, ": '", name, "' is measured only every ", monitored->every_epochs_,
+                            " epochs (validation_freq); the epochs in between are skipped, and ",
+                            "count neither as better nor as worse"));
+    }
+    return monitored;
+  }
+
   // Of the epoch that has just ended; nothing in an epoch without validation.
   absl::StatusOr<std::optional<double>> Value(const Logs& logs, int epoch) const {
     if (const double* value = logs.Find(name_)) return *value;

@@ -60,9 +60,9 @@ Profiler::Profiler(const ProfileOptions& options, const Strategy& strategy, base
 
 absl::Status Profiler::Check() const {
   if (options_.first_step < 1 || options_.last_step < options_.first_step) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("profile: the steps are ", options_.first_step, " to ", options_.last_step,
-                     "; they count from 1, and the last one must not stand before the first"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "profile: first_step is ", options_.first_step, " and last_step ", options_.last_step,
+        "; steps count from 1, and the first must not be above the last"));
   }
   if (options_.max_spans < 1) {
     return absl::InvalidArgumentError(

@@ -207,7 +207,8 @@ TEST_F(ProfilerTest, WrongStepsAreRefusedBeforeTheTraining) {
   const auto history =
       (*trainer)->Fit(data::Dataset::FromArrays(Points(64)).Batch(8), {.profile = options});
   EXPECT_EQ(history.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(history.status().message()), HasSubstr("the steps are 5 to 4"));
+  EXPECT_THAT(std::string(history.status().message()),
+              HasSubstr("first_step is 5 and last_step 4"));
 }
 
 TEST_F(ProfilerTest, WhatCannotBeWrittenDoesNotEndTheTraining) {

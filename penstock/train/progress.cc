@@ -137,6 +137,7 @@ class Line : public Callback {
   }
 
   absl::Status TrainEnd(Run&) override {
+    ticker_.reset();                              // after an exception in the compiler
     if (open_) std::fprintf(options_.out, "\n");  // the last numbers stay to be read
     open_ = false;
     return absl::OkStatus();

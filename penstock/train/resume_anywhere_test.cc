@@ -338,7 +338,11 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
 TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const auto trainer = *SmallTrainer();
-  const data::Dataset missing = data::Dataset::FromTfRecords({"/no/such/file.tfrec"}).Batch(8);
+  const data::Dataset missing = Rows(8)
+                                    .Map([](const base::NamedArrays&, base::NamedArrays*) {
+                                      return absl::UnavailableError("the disk does not answer");
+                                    })
+                                    .Batch(8);
   const data::Dataset there = Rows(8).Batch(8);
   std::vector<std::pair<int, int64_t>> steps;
   bool fails = true;

@@ -18,6 +18,7 @@
 namespace penstock::train {
 namespace steps_test {
 
+using ::testing::AllOf;
 using testing::ChangingBytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -204,6 +205,55 @@ TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
   for (const auto& [name, array] : points) good.Set(name, array.Slice(0, 48));
   ASSERT_TRUE((*other)->Fit(data::Dataset::FromArrays(good).Batch(8), {}).ok());
   EXPECT_EQ(LargestDifference(*(*trainer)->Weights(), *(*other)->Weights()), 0);
+}
+
+// Rows of x with `axes` axes.
+nn::Network NetOfAxes(int axes) {
+  std::vector<int64_t> shape(axes, 1);
+  shape.back() = 4;
+  const nn::Symbol x = nn::Input({.shape = shape, .name = "x"});
+  return nn::Network({x}, {nn::Dense({.units = 3, .name = "logits"})(nn::Flatten()(x))});
+}
+data::Dataset BatchesOfAxes(int axes) {
+  base::NamedArrays points = Points(61);
+  std::vector<int64_t> shape(axes + 1, 1);
+  shape.front() = 61;
+  shape.back() = 4;
+  points.Set("x", *points.Find("x")->Reshape(base::Shape(shape)));
+  return data::Dataset::FromArrays(points).Batch(8);
+}
+
+// Room data gives batches of at most 7 axes, so a stack has at most the 8 that there may be.
+TEST(StepsPerExecution, BatchesOfAsManyAxesAsThereMayBeAreStacked) {
+  std::vector<base::NamedArrays> states;
+  for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {
+    SlowClock clock;
+    auto trainer =
+        SmallTrainer({.network = NetOfAxes(6), .steps_per_execution = steps, .clock = &clock});
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const auto witness = std::make_shared<Witness>();
+    const auto history = (*trainer)->Fit(BatchesOfAxes(6), {.epochs = 4, .callbacks = {witness}});
+    ASSERT_TRUE(history.ok()) << history.status();
+    EXPECT_EQ(witness->compiled.back(), steps == 1 ? "train_step" : "train_steps");
+    states.push_back(*(*trainer)->State());
+    for (const auto& [name, array] : states[0]) {
+      EXPECT_TRUE(base::BitwiseEqual(array, *states.back().Find(name))) << name;
+    }
+  }
+}
+
+TEST(StepsPerExecution, BatchesOfMoreAxesAreAnErrorBeforeTheFirstStep) {
+  for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {
+    const auto trainer = SmallTrainer({.network = NetOfAxes(7), .steps_per_execution = steps});
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const auto witness = std::make_shared<Witness>();
+    const absl::Status status =
+        (*trainer)->Fit(BatchesOfAxes(7), {.callbacks = {witness}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("column x: float32[1,1,1,1,1,1,4] has too many dimensions"));
+    EXPECT_TRUE(witness->compiled.empty());
+  }
 }
 
 TEST(StepsPerExecution, ANegativeNumberIsRefused) {

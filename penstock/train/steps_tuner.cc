@@ -32,27 +32,31 @@ int64_t PowerOfTwo(int64_t depth, int64_t most) {
 
 std::optional<StepsTuner::Found> StepsTuner::found() const {
   if (!automatic_ || stage_ == Stage::kOneStep) return std::nullopt;
-  if (stage_ == Stage::kLoop && seen_ == 0) return std::nullopt;
-  return Found{.depth = depth_, .steps = steps_, .settled = stage_ == Stage::kSettled};
+  return Found{.depth = depth_,
+               .steps = steps_,
+               .settled = stage_ == Stage::kSettled,
+               .attempts = std::min(attempts_, kAttemptsAtOnce)};
 }
 
 void StepsTuner::Restore(const Found& found) {
   if (!automatic_ || found.depth < 1 || found.depth > kMostDepth || found.steps < 1 ||
-      found.steps > found.depth) {
+      found.steps > found.depth || found.attempts < 0 || found.attempts > kAttemptsAtOnce) {
     return;
   }
   depth_ = found.depth;
   steps_ = found.steps;
   stage_ = found.settled || depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+  attempts_ = found.attempts > 0 && depth_ > 1 ? found.attempts + 1 : 0;
+  held_ = attempts_ > kAttemptsAtOnce;
   seen_ = 0;
   host_.clear();
   step_.clear();
 }
 
 void StepsTuner::Measured(const Execution& execution) {
-  if (held_ || stage_ == Stage::kSettled || execution.depth != depth_ || ++seen_ <= kSkipped) {
-    return;
-  }
+  if (execution.depth != depth_) return;
+  if (stage_ != Stage::kOneStep) attempts_ = 0;  // it has run
+  if (stage_ == Stage::kSettled || ++seen_ <= kSkipped) return;
   host_.push_back(execution.host_seconds);
   step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
   if (static_cast<int>(host_.size()) < kSamples) return;
@@ -71,6 +75,7 @@ void StepsTuner::Measured(const Execution& execution) {
   const bool enough = StepsThatHide(host, step, 1, most) == 1;
   depth_ = steps_ = enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kRoom, most), most);
   stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+  attempts_ = depth_ == 1 ? 0 : 1;
 }
 
 }  // namespace penstock::train

@@ -19,6 +19,12 @@ namespace penstock::train {
 // Depths are powers of two: timings vary, and two runs that measured about the same compile the
 // same program, which a compile cache then has. What was found is kept in checkpoints (Found), so
 // that a resumed run neither measures nor compiles anew.
+//
+// A job may be killed sooner than the loop compiles. So a checkpoint is saved before the first
+// compilation (wants_checkpoint), the resumed run compiles that depth at once, and saves again,
+// that it is the second attempt. A run that resumes from a second attempt takes single steps until
+// its next checkpoint, and tries again only then (Release): every restart gets further than the
+// last.
 class StepsTuner {
  public:
   static constexpr int64_t kMostDepth = 512;
@@ -37,18 +43,23 @@ class StepsTuner {
     int64_t depth = 1;
     int64_t steps = 1;
     bool settled = false;
+    // Number of runs that were about to compile the loop, while it has not run yet; 0 once it has.
+    int attempts = 0;
   };
-  // Nothing before a program of that depth has run, and of a fixed number.
+  // Nothing before a depth has been chosen, and of a fixed number.
   std::optional<Found> found() const;
   // Continues from `found`. Ignored if the number is fixed or `found` is invalid.
   void Restore(const Found& found);
-  // While held, nothing new is tried: no other program is compiled.
-  void Hold(bool hold) { held_ = hold; }
+  // A checkpoint has been saved: the next attempt to compile the loop can lose nothing more.
+  void Release() { held_ = false; }
+  // Whether the next checkpoint should be saved before the loop is compiled: it has never run, and
+  // the attempt is not in a checkpoint yet.
+  bool wants_checkpoint() const { return attempts_ > 0 && attempts_ <= kAttemptsAtOnce; }
 
-  // How many batches are stacked: what the program is compiled for.
-  int64_t depth() const { return depth_; }
-  // How many steps the next execution shall take; at most depth().
-  int64_t steps() const { return steps_; }
+  // Number of batches in a stack: what the program is compiled for.
+  int64_t depth() const { return held_ ? 1 : depth_; }
+  // Number of steps of the next execution; at most depth().
+  int64_t steps() const { return held_ ? 1 : steps_; }
 
   struct Execution {
     int64_t depth = 1;  // of its stack
@@ -62,11 +73,13 @@ class StepsTuner {
 
  private:
   enum class Stage { kOneStep, kLoop, kSettled };
+  static constexpr int kAttemptsAtOnce = 2;
   // Fewer say little; the first ones of each stage are slow (memory, caches).
   static constexpr int kSkipped = 2, kSamples = 8;
 
   bool automatic_;
-  bool held_ = false;
+  bool held_ = false;  // single steps, although depth_ may be more
+  int attempts_ = 0;   // as in Found, this run's included
   Stage stage_ = Stage::kOneStep;
   int64_t depth_, steps_;
   int seen_ = 0;

@@ -87,23 +87,51 @@ TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
   fixed.Restore(*first.found());
   EXPECT_EQ(fixed.depth(), 3);
   EXPECT_FALSE(fixed.found().has_value());
-  for (const StepsTuner::Found& bad :
-       {StepsTuner::Found{0, 1, true}, {4, 5, true}, {4, 0, true}, {1 << 30, 1, true}}) {
+  for (const StepsTuner::Found& bad : {StepsTuner::Found{0, 1, true},
+                                       {4, 5, true},
+                                       {4, 0, true},
+                                       {1 << 30, 1, true},
+                                       {4, 4, false, -1},
+                                       {4, 4, false, 3}}) {
     StepsTuner tuner(0);
     tuner.Restore(bad);
     EXPECT_EQ(tuner.depth(), 1);
   }
 }
 
-// Compiling another program may take longer than the job lives: a checkpoint comes first.
-TEST(StepsTuner, WhileHeldNothingIsTried) {
-  StepsTuner tuner(0);
-  tuner.Hold(true);
-  Train(tuner, 50e-6, 0, 5e-6);
-  EXPECT_EQ(tuner.depth(), 1);
-  tuner.Hold(false);
-  Train(tuner, 50e-6, 0, 5e-6);
-  EXPECT_GT(tuner.depth(), 1);
+// Compiling the loop may take longer than the job lives: one run after the other is killed.
+TEST(StepsTuner, TriesAtOnceTwiceAndThenOnlyBehindACheckpoint) {
+  StepsTuner first(0);
+  while (first.depth() == 1) first.Measured({.host_seconds = 50e-6, .device_seconds = 5e-6});
+  const int64_t depth = first.depth();
+  EXPECT_TRUE(first.wants_checkpoint());
+  ASSERT_TRUE(first.found().has_value());
+  EXPECT_EQ(first.found()->attempts, 1);
+
+  StepsTuner second(0);
+  second.Restore(*first.found());
+  EXPECT_EQ(second.depth(), depth);
+  EXPECT_TRUE(second.wants_checkpoint());
+  EXPECT_EQ(second.found()->attempts, 2);
+
+  StepsTuner third(0);
+  third.Restore(*second.found());
+  EXPECT_EQ(third.depth(), 1);
+  Train(third, 50e-6, 0, 5e-6);
+  EXPECT_EQ(third.depth(), 1);
+  third.Release();
+  EXPECT_EQ(third.depth(), depth);
+  EXPECT_FALSE(third.wants_checkpoint()) << "the checkpoint that released it is enough";
+  EXPECT_EQ(third.found()->attempts, 2) << "the fourth is held as well";
+
+  // It runs at last.
+  Train(third, 50e-6, 0, 5e-6);
+  EXPECT_EQ(third.found()->attempts, 0);
+  EXPECT_FALSE(third.wants_checkpoint());
+  StepsTuner fourth(0);
+  fourth.Restore(*third.found());
+  EXPECT_EQ(fourth.depth(), depth);
+  EXPECT_FALSE(fourth.wants_checkpoint());
 }
 
 }  // namespace steps_tuner_test

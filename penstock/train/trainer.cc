@@ -11,6 +11,7 @@
 
 #include "penstock/base/available_memory.h"
 #include "penstock/base/checked_size.h"
+#include "penstock/base/exceptions.h"
 #include "penstock/train/fit_run.h"
 #include "penstock/train/in_flight.h"
 #include "penstock/train/profiler.h"
@@ -178,8 +179,10 @@ absl::StatusOr<std::vector<runtime::Buffers>> Trainer::ZeroMetrics() const {
 
 absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckFitOptions(options));
-  FitRun run(*this, dataset, options);
-  return run.Go();
+  return base::CatchExceptions([&]() -> absl::StatusOr<History> {
+    FitRun run(*this, dataset, options);
+    return run.Go();
+  });
 }
 
 absl::StatusOr<Logs> Trainer::Evaluate(const data::Dataset& dataset, const ReadOptions& read) {

@@ -62,9 +62,14 @@ struct FitOptions {
   // 0: an epoch is one pass over the dataset. Otherwise the dataset goes on from epoch to epoch,
   // and should have Repeat(); when it ends early, training stops and says so.
   int64_t steps_per_epoch = 0;
-  // Measured at the end of each epoch, as "val_...".
+  // Measured at the end of each epoch, as "val_...". Data that is missing, empty or without an end
+  // is an error before the first step. Whether it is empty is known from its number of batches
+  // (Dataset::Cardinality) or, where that is unknown, from the first record or line of its files.
+  // Nothing else is read for it: no user function is called, a generator is not begun, and what
+  // Filter or IgnoreErrors leaves is found out at the first validation.
   const data::Dataset* validation = nullptr;
-  // Only at the end of every so-manieth epoch.
+  // Run validation every N epochs. Callbacks that monitor its numbers skip the other epochs, and
+  // warn when training begins.
   int validation_freq = 1;
   // How much the examples of a class count, by its number; those of other classes count 1. For
   // networks with one output. Not in validation.
