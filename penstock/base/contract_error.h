@@ -1,7 +1,8 @@
-// What wrong use of the value types Shape, Array and Random throws: an element type that is not the
-// array's, an index out of range, a shape of too many axes. User functions (Map, callbacks, custom
-// layers) handle these types, and every call of a user function catches exceptions
-// (exceptions.h): the mistake is an error with its origin, and not the end of the process.
+// What wrong use of the value types Shape, Array and Random and of room image's functions throws:
+// an element type that is not the array's, an index out of range, a shape of too many axes, a crop
+// outside of an image. User functions (Map, callbacks, custom layers) call these, and every call of
+// a user function catches exceptions (exceptions.h): the mistake is an error with its origin, and
+// not the end of the process.
 #pragma once
 
 #include <stdexcept>
@@ -12,5 +13,10 @@ class ContractError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
+
+// Throws a ContractError with `message` unless `condition` holds.
+inline void Require(bool condition, const char* message) {
+  if (!condition) throw ContractError(message);
+}
 
 }  // namespace penstock::base

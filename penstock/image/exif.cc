@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "penstock/base/contract_error.h"
+
 namespace penstock::image {
 namespace {
 
@@ -123,9 +125,11 @@ Window OrientedWindow(const Window& window, Size stored, int orientation) {
 }
 
 void Orient(ImageView stored, int orientation, const MutableImageView& out) {
-  PENSTOCK_CHECK(orientation >= 1 && orientation <= 8);
-  PENSTOCK_CHECK(out.size() == OrientedSize(stored.size(), orientation));
-  PENSTOCK_CHECK(out.channels == stored.channels && (out.channels == 1 || out.channels == 3));
+  base::Require(orientation >= 1 && orientation <= 8, "EXIF orientations are 1 to 8");
+  base::Require(out.size() == OrientedSize(stored.size(), orientation),
+                "the result of Orient has the size that OrientedSize says");
+  base::Require(out.channels == stored.channels && (out.channels == 1 || out.channels == 3),
+                "Orient keeps the number of channels, which is 1 or 3");
   const Turn turn = kTurns[orientation];
   out.channels == 1 ? OrientPixels<1>(stored, turn, out) : OrientPixels<3>(stored, turn, out);
 }

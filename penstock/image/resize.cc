@@ -6,6 +6,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "penstock/base/contract_error.h"
+
 namespace penstock::image {
 namespace {
 
@@ -327,7 +329,7 @@ void Resizer::PrepareFixed(int channels) {
 }
 
 void Resizer::PrepareNormalize(const ResizeOptions& options, int channels, int width, float unit) {
-  PENSTOCK_CHECK(channels <= 3);
+  base::Require(channels <= 3, "resizing to floats takes images of at most 3 channels");
   gain_.resize(static_cast<size_t>(width) * channels);
   offset_.resize(gain_.size());
   for (size_t i = 0; i < gain_.size(); ++i) {
@@ -397,8 +399,10 @@ void Resizer::ResizeFloat(ImageView in, const BasicImageView<T>& out) {
 template <typename T>
 void Resizer::ResizeInto(ImageView in, const Window& window, const ResizeOptions& options,
                          const BasicImageView<T>& out) {
-  PENSTOCK_CHECK(in.height > 0 && in.width > 0 && out.height > 0 && out.width > 0);
-  PENSTOCK_CHECK(in.channels == out.channels && in.channels >= 1 && in.channels <= 4);
+  base::Require(in.height > 0 && in.width > 0 && out.height > 0 && out.width > 0,
+                "an image to resize, or the result, has no pixels");
+  base::Require(in.channels == out.channels && in.channels >= 1 && in.channels <= 4,
+                "resizing keeps the number of channels, which is 1 to 4");
   Axis axis;
   axis.filter = options.filter;
   axis.antialias = options.antialias;
@@ -428,7 +432,8 @@ void Resizer::ResizeInto(ImageView in, const Window& window, const ResizeOptions
 template <typename T>
 void Resizer::ConvertInto(ImageView in, const ResizeOptions& options,
                           const BasicImageView<T>& out) {
-  PENSTOCK_CHECK(in.size() == out.size() && in.channels == out.channels);
+  base::Require(in.size() == out.size() && in.channels == out.channels,
+                "converting an image keeps its size and number of channels");
   if (!std::is_same_v<T, uint8_t>) PrepareNormalize(options, in.channels, in.width, 1);
   std::vector<uint8_t> flipped(options.flip ? static_cast<size_t>(in.row_elements()) : 0);
   for (int y = 0; y < in.height; ++y) {

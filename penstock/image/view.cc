@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/contract_error.h"
+
 namespace penstock::image {
 namespace {
 
@@ -58,7 +60,8 @@ absl::StatusOr<ImageView> ViewOf(const base::Array& array) {
 }
 
 void CopyPixels(ImageView from, const MutableImageView& to) {
-  PENSTOCK_CHECK(from.size() == to.size() && from.channels == to.channels);
+  base::Require(from.size() == to.size() && from.channels == to.channels,
+                "pixels are copied to an image of another size or number of channels");
   for (int y = 0; y < from.height; ++y) {
     std::memcpy(to.row(y), from.row(y), static_cast<size_t>(from.row_elements()));
   }
@@ -99,7 +102,7 @@ absl::Status CheckRandomResizedCrop(const RandomResizedCrop& crop) {
 }
 
 Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random& random) {
-  PENSTOCK_CHECK(image.height > 0 && image.width > 0);
+  base::Require(image.height > 0 && image.width > 0, "an image to crop has no pixels");
   constexpr int kAttempts = 10;
   const double area = static_cast<double>(image.height) * image.width;
   const double least_log = std::log(crop.ratio[0]);
@@ -128,7 +131,8 @@ Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random
 }
 
 Box CoverBox(Size image, Size aspect) {
-  PENSTOCK_CHECK(image.height > 0 && image.width > 0 && aspect.height > 0 && aspect.width > 0);
+  base::Require(image.height > 0 && image.width > 0 && aspect.height > 0 && aspect.width > 0,
+                "an image to crop, or the aspect ratio, has no extent");
   Size size = image;
   if (int64_t{image.height} * aspect.width > int64_t{image.width} * aspect.height) {
     size.height = std::clamp(Scale(image.width, aspect.height, aspect.width), 1, image.height);

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/base/array.h"
+#include "penstock/base/contract_error.h"
 #include "penstock/base/random.h"
 
 namespace penstock::image {
@@ -52,9 +53,9 @@ struct BasicImageView {
   Size size() const { return {height, width}; }
   int64_t row_elements() const { return int64_t{width} * channels; }
   T* row(int y) const { return data + y * row_stride; }
-  // The same memory; `box` lies inside (contract).
+  // The same memory. A box that is not inside throws base::ContractError.
   BasicImageView Crop(const Box& box) const {
-    PENSTOCK_CHECK(box.Inside(size()));
+    base::Require(box.Inside(size()), "a crop is outside of its image");
     return {row(box.y) + int64_t{box.x} * channels, box.height, box.width, channels, row_stride};
   }
   operator BasicImageView<const T>() const  // NOLINT: converts like a pointer does

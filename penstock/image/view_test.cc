@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/image/exif.h"
 #include "penstock/image/testing/testdata.h"
 
 namespace penstock::image {
@@ -168,6 +169,19 @@ TEST(View, RefusesRandomCropsOfNoArea) {
         RandomResizedCrop{.scale = {std::nan(""), 1}}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckRandomResizedCrop(crop)));
   }
+}
+
+// As a user's Map function may: the mistake must not end the process.
+TEST(View, WrongUseThrows) {
+  base::Array pixels = base::Array::Zeros(base::DType::kU8, {4, 6, 3});
+  base::Array other = base::Array::Zeros(base::DType::kU8, {4, 6, 1});
+  const MutableImageView image = *MutableViewOf(pixels), narrow = *MutableViewOf(other);
+  EXPECT_THROW(image.Crop({1, 1, 4, 2}), base::ContractError);
+  EXPECT_THROW(image.Crop({-1, 0, 1, 1}), base::ContractError);
+  EXPECT_THROW(CopyPixels(image, narrow), base::ContractError);
+  EXPECT_THROW(CoverBox({0, 6}, {1, 1}), base::ContractError);
+  EXPECT_THROW(Orient(image, 9, image), base::ContractError);
+  EXPECT_THROW(Orient(image, 6, image), base::ContractError);
 }
 
 }  // namespace view_test
