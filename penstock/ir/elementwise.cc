@@ -215,7 +215,10 @@ PENSTOCK_BINARY_(
     kPower, Power, "power", IsArithmetic, .gradient = [](G g) -> Values {
       const Value x = g.operand(0), y = g.operand(1), zero = SplatLike(x, 0), one = SplatLike(x, 1);
       const Value at_zero = Equal(x, zero);
-      const Value exponent = Select(And(at_zero, Equal(y, zero)), one, y - 1.0);
+      // Of a float16 denormal 1 / x is infinite.
+      const double small = x.dtype() == DType::kF16 ? 0x1p-14 : 0;
+      const Value no_inverse = LessEqual(Abs(x), SplatLike(x, small));
+      const Value exponent = Select(And(no_inverse, Equal(y, zero)), one, y - 1.0);
       const Value to_exponent = Log(Select(at_zero, one, x)) * g.result();
       return {g.cotangent() * (y * Power(x, exponent)), g.cotangent() * to_exponent};
     })

@@ -285,6 +285,9 @@ TEST(Elementwise, PowerHasGradientsAtTheEdges) {
   const Values d = Gradients(ReduceSum(Power(x, y)), {x, y});
   checks.Expect("base", d[0], Make(DType::kF64, {4}, {0, 0, 12, 0}), 1e-12);
   checks.Expect("exponent", d[1], Make(DType::kF64, {4}, {0, 0, kNaN, std::log(3.0)}), 1e-12);
+  const Value small = checks.Input(Make(DType::kF16, {2}, {0x1p-24, -0x1p-20}));
+  checks.Expect("of denormals", Gradients(ReduceSum(Power(small, SplatLike(small, 0))), {small})[0],
+                Make(DType::kF16, {2}, {0, 0}));
   checks.Run();
 }
 
