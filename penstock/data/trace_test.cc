@@ -1,10 +1,10 @@
 #include "penstock/base/trace.h"
 
-#include <atomic>
 #include <map>
 
 #include "gtest/gtest.h"
 
+#include "penstock/base/testing/ticking_clock.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/source.h"
 
@@ -13,16 +13,6 @@ namespace trace_test {
 
 using base::NamedArrays;
 
-// Each look at it takes a millisecond, so that nothing is too short to be traced.
-class SlowClock : public base::Clock {
- public:
-  double Seconds() override { return 0.001 * static_cast<double>(++looks_); }
-  double UnixSeconds() override { return Seconds(); }
-
- private:
-  std::atomic<int64_t> looks_{0};
-};
-
 absl::Status Negate(const NamedArrays& in, NamedArrays* out) {
   out->Set("x", base::Array::Scalar(-in.Find("x")->item<int64_t>()));
   return absl::OkStatus();
@@ -30,7 +20,7 @@ absl::Status Negate(const NamedArrays& in, NamedArrays* out) {
 
 // How often each name stands in the trace of a whole pass.
 std::map<std::string, int> CountSpans(const Dataset& dataset) {
-  SlowClock clock;
+  base::TickingClock clock;
   base::Trace trace({.clock = &clock});
   {
     base::ThreadPool pool(2, "data");

@@ -1,12 +1,12 @@
 // A job that is killed while the loop of kAutoSteps compiles: every restart gets further, with the
 // numbers of a run that was not disturbed.
-#include <atomic>
 #include <stdexcept>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/base/testing/ticking_clock.h"
 #include "penstock/io/memory_file_system.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/train/callbacks.h"
@@ -24,17 +24,6 @@ using testing::SmallTrainer;
 constexpr char kFolder[] = "memory://bucket/run";
 constexpr int kEpochs = 3;
 constexpr int64_t kStepsPerEpoch = 25;
-
-// Each look at it takes a millisecond: the host's work is always far above a hundredth, so the
-// loop is chosen after the first ten executions.
-class SlowClock : public base::Clock {
- public:
-  double Seconds() override { return 0.001 * static_cast<double>(++looks_); }
-  double UnixSeconds() override { return Seconds(); }
-
- private:
-  std::atomic<int64_t> looks_{0};
-};
 
 class Witness : public Callback {
  public:
@@ -70,7 +59,8 @@ struct Ended {
 
 // A process of its own: a new trainer each time.
 Ended Train(const Job& job, const std::shared_ptr<io::FileSystem>& fs) {
-  SlowClock clock;
+  // The host's work is always far above a hundredth: the loop is chosen after ten executions.
+  base::TickingClock clock;
   Ended ended{.history = absl::UnknownError(""),
               .state = {},
               .witness = std::make_shared<Witness>(job.killed)};

@@ -1,6 +1,5 @@
 // Several steps in one execution: the numbers, the callbacks, the programs and the state are those
 // of single steps.
-#include <atomic>
 #include <filesystem>
 #include <limits>
 
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "penstock/base/random.h"
+#include "penstock/base/testing/ticking_clock.h"
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks.h"
@@ -125,18 +125,8 @@ TEST(StepsPerExecution, OneProgramRunsTheRemainderAndTheSmallerBatchToo) {
   EXPECT_EQ(trained->history.stats[1].executions, 3);
 }
 
-// Each look at it takes a millisecond: the host's work is always far above a hundredth.
-class SlowClock : public base::Clock {
- public:
-  double Seconds() override { return 0.001 * static_cast<double>(++looks_); }
-  double UnixSeconds() override { return Seconds(); }
-
- private:
-  std::atomic<int64_t> looks_{0};
-};
-
 TEST(StepsPerExecution, AutoSaysWhyItCompilesTheLoop) {
-  SlowClock clock;
+  base::TickingClock clock;  // the host's work is always far above a hundredth
   auto trainer = SmallTrainer({.steps_per_execution = kAutoSteps, .clock = &clock});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto witness = std::make_shared<Witness>();
@@ -227,7 +217,7 @@ data::Dataset BatchesOfAxes(int axes) {
 TEST(StepsPerExecution, BatchesOfAsManyAxesAsThereMayBeAreStacked) {
   std::vector<base::NamedArrays> states;
   for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {
-    SlowClock clock;
+    base::TickingClock clock;
     auto trainer =
         SmallTrainer({.network = NetOfAxes(6), .steps_per_execution = steps, .clock = &clock});
     ASSERT_TRUE(trainer.ok()) << trainer.status();
