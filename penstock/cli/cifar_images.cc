@@ -8,6 +8,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/pack_sources.h"
 #include "penstock/cli/pixel_source.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
 

@@ -14,6 +14,7 @@
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/cli/convert_progress.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/cli/records_in_order.h"
 #include "penstock/io/local_output_stream.h"
 #include "penstock/io/uri.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
-#include "penstock/cli/record_source.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/image/image.h"
 #include "penstock/io/glob.h"

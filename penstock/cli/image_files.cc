@@ -5,6 +5,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/image_record.h"
 #include "penstock/cli/pack_sources.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::cli {

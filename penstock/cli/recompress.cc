@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/cli/record_source.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/image/encode.h"
 
 namespace penstock::cli {

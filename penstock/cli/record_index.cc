@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/cli/record_source.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/cli/shard_plan.h"
 #include "penstock/io/uri.h"
 #include "penstock/record/compression.h"

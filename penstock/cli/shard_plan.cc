@@ -11,7 +11,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
-#include "penstock/cli/record_source.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::cli {

@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/convert.h"
 #include "penstock/cli/pack_sources.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/cli/record_index.h"
 #include "penstock/io/uri.h"
 #include "penstock/record/example.h"

@@ -11,6 +11,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/image_record.h"
 #include "penstock/cli/pack_sources.h"
+#include "penstock/cli/read_input.h"
 #include "penstock/cli/record_index.h"
 #include "penstock/cli/tfds_features.h"
 #include "penstock/io/uri.h"

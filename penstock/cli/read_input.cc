@@ -1,4 +1,4 @@
-#include "penstock/cli/record_source.h"
+#include "penstock/cli/read_input.h"
 
 #include "absl/strings/str_cat.h"
 
