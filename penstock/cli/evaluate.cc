@@ -20,7 +20,7 @@ class Evaluate : public Command {
   }
 
   absl::Status Run() override {
-    PENSTOCK_RETURN_IF_ERROR(CheckComplete(shards_.data));
+    PENSTOCK_RETURN_IF_ERROR(FindShards(shards_.data).status());
     PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
     PENSTOCK_ASSIGN_OR_RETURN(
         keras::Model model,

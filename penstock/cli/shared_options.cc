@@ -72,16 +72,7 @@ absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape) {
                       room.limited_by, base::PrintBytes(room.bytes)));
 }
 
-absl::Status CheckComplete(const std::vector<std::string>& patterns) {
-  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
-  for (const std::string& pattern : patterns) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
-    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(*fs, files));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
+absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   std::vector<std::string> all;
   for (const std::string& pattern : patterns) {
@@ -89,6 +80,12 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
     all.insert(all.end(), files.begin(), files.end());
   }
   PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(*fs, all));
+  return all;
+}
+
+absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> all, FindShards(patterns));
   for (const std::string& file : all) {
     PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, file));
     PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
@@ -99,10 +96,9 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
                    all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
-absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files) {
-  PENSTOCK_RETURN_IF_ERROR(CheckComplete(files));
+absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, io::Glob(*fs, files[0]));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, found[0]));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
   if (block.records.empty())

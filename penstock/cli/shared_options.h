@@ -52,8 +52,9 @@ absl::StatusOr<ImageShape> InputShape(const nn::Network& network);
 // read.
 absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& files);
 
-// An error when shards that match are those of a conversion that is not finished (shard_plan.h).
-absl::Status CheckComplete(const std::vector<std::string>& patterns);
+// The files that match. An error when a pattern matches none, or when they are shards of a
+// conversion that is not finished (shard_plan.h).
+absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::string>& patterns);
 
 // The shape of the first image of the shards, and how many classes they were packed with. They must
 // be complete.
@@ -61,7 +62,7 @@ struct ShardFacts {
   ImageShape image;
   int64_t classes = 0;
 };
-absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& files);
+absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns);
 
 // Checks that each pattern matches a file, that the shards are complete, and that at least one of
 // the files contains a record.
