@@ -174,7 +174,7 @@ Files FilesIn(io::FileSystem& fs, const std::string& folder) {
   return files;
 }
 
-// What a reader of the folder is told: shards that are all there, or why not.
+// What a reader of the folder gets: OK if all shards are there, else the reason.
 absl::Status AreComplete(io::FileSystem& fs) {
   std::vector<std::string> shards;
   for (const auto& [name, bytes] : FilesIn(fs, kOut)) {

@@ -9,8 +9,8 @@
 // So an elementwise value that has several readers, and whose computation reads more than
 // kMostReads tensors, goes through a call that does nothing: XLA fuses nothing across it, so the
 // value is computed once and kept in memory. Optimization barriers would say the same, but XLA:CPU
-// removes them before it fuses. A call takes less than a microsecond; its result stands in the
-// memory of its operand.
+// removes them before fusion. A call takes less than a microsecond; its result shares its operand's
+// memory.
 //
 // Internal to room kernels.
 #pragma once

@@ -120,7 +120,7 @@ class BoundScope : public VariableScope {
   Placed Place(const Layer& layer, std::string path, bool trainable) override {
     const auto found = places_.find(layer.id());
     if (found != places_.end()) return found->second.placed;
-    // Created during this call, by a layer that creates its parts anew each time.
+    // Created during this call, by a layer that creates new parts each time.
     return made_.Find(layer, {std::move(path), trainable});
   }
   Value Get(ir::Graph& graph, const VariableSpec& spec) override {

@@ -282,7 +282,7 @@ TEST_F(CheckpointCredentials, OfGoogleAreNoEmptyFolder) {
   }
 }
 
-// Keys of a file: missing, malformed, expired, and renewed by whoever writes the file.
+// Keys in a file: missing, malformed, expired, and renewed by another process.
 TEST_F(CheckpointCredentials, OfS3AreNoEmptyFolder) {
   io::ScriptedS3 s3;
   CheckpointManager direct(*s3.objects(), kObjects);

@@ -24,8 +24,8 @@ namespace penstock::train {
 // Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
 // at the ends of epochs before their validation, which a resumed run does again; and with
 // kAutoSteps once more, before the loop of several steps is compiled for the first time. Nothing is
-// resumed from another model's checkpoint (an error names both), and none is passed over but a
-// corrupt one, which stays where it is; save/checkpoint.h says what is removed.
+// resumed from another model's checkpoint (an error names both). Only corrupt checkpoints are
+// skipped, and these are not removed; save/checkpoint.h says what is removed.
 struct CheckpointOptions {
   std::string folder;       // any file system
   int every_epochs = 1;     // 0: not at the ends of epochs

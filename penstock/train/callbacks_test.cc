@@ -221,7 +221,7 @@ TEST(Monitors, ANameThatIsNeverMeasuredIsAnErrorBeforeTheFirstStep) {
   EXPECT_EQ(steps, 0);
 }
 
-// Keeps what the user is told.
+// Keeps the notes that the user sees.
 class Notes : public Callback {
  public:
   bool ShowsNotes() const override { return true; }

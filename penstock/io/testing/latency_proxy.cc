@@ -47,7 +47,7 @@ class Flow {
   Flow(int from, int to, double delay) : from_(from), to_(to), delay_(delay) {}
 
   void SetNotBefore(double not_before) { not_before_ = not_before; }
-  // Ends behind so many bytes; or, if it `stalls`, passes nothing more on and does not end.
+  // Closes after that number of bytes; or, if it `stalls`, forwards nothing more and stays open.
   void SetMost(int64_t bytes, bool stalls) {
     left_ = bytes;
     stalls_ = stalls;

@@ -33,8 +33,8 @@ class LatencyProxy {
   // Of one connection.
   struct Fault {
     bool unavailable = false;        // answers 503 itself, and closes
-    int64_t cut_after = -1;          // closes after so many bytes of answers, wherever that is
-    int64_t cut_request_after = -1;  // lets so many bytes of requests through, and closes
+    int64_t cut_after = -1;          // closes after that number of response bytes, wherever that is
+    int64_t cut_request_after = -1;  // forwards that number of request bytes, then closes
     bool stalls = false;             // does not close there, but says nothing more
     std::string answer = {};         // answers this itself, and closes
   };

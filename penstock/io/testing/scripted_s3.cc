@@ -101,7 +101,7 @@ CannedAnswer ScriptedS3::Answer(const std::string& question) {
   request.good = Good(request, question);
   if (script_) {
     if (std::optional<CannedAnswer> answer = script_(request)) {
-      // HEAD is answered by a head: what comes behind it is not waited for.
+      // A response to HEAD has no body to wait for.
       if (request.is_head && absl::StrContains(answer->bytes, "\r\n\r\n")) {
         answer->stays_open = false;
       }

@@ -1,5 +1,5 @@
 // Random operations that kernels replace: convolutions with their gradients, pooling, batch
-// normalization, matrix products, bias gradients, with shapes and options that nobody would think
+// normalization, matrix products, bias gradients, with shapes and options that no one would think
 // of.
 #pragma once
 
