@@ -1,12 +1,10 @@
 // Faults of a gs:// service at each request of `pack`. A transient fault costs time and no record;
 // a persistent one is an error that names the object, and the same command then resumes. No input
 // is skipped because of it.
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,7 +13,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/cli/convert.h"
 #include "penstock/cli/pack_sources.h"
@@ -24,9 +21,9 @@
 #include "penstock/io/arrow_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/memory_file_system.h"
-#include "penstock/io/network_wait.h"
 #include "penstock/io/testing/canned_server.h"
 #include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -115,11 +112,6 @@ class PackFromGcs : public ::testing::TestWithParam<NamedFault> {
   }
   void RemoveOut() { ASSERT_OK(memory_->RemoveRecursively("memory://out")); }
 
-  std::vector<std::string> TakeReports() {
-    std::lock_guard lock(mutex_);
-    return std::move(said_);
-  }
-
   // The shards, or an error about an object, from which the same command goes on.
   void Judge(const absl::StatusOr<ShardPlan>& made) {
     if (made.ok()) {
@@ -136,33 +128,11 @@ class PackFromGcs : public ::testing::TestWithParam<NamedFault> {
     ASSERT_TRUE(FilesIn(*memory_, "memory://out") == reference_);
   }
 
-  base::FakeClock clock_;
-  std::mutex mutex_;
-  std::vector<std::string> said_;
-  io::NetworkWaits waits_{&clock_, [this](absl::string_view line) {
-                            std::lock_guard lock(mutex_);
-                            said_.emplace_back(line);
-                          }};
   io::ScriptedGcs gcs_{/*max_connections=*/8};
   const std::shared_ptr<io::FileSystem> memory_ = io::MakeMemoryFileSystem();
-  // Time passes when only time helps.
+  io::FakeTime time_{[this] { return gcs_.hung(); }};
   const std::shared_ptr<io::FileSystem> fs_ =
-      io::MakeGcsFileSystem(io::MakeMemoryFileSystem(),
-                            {.http = {.threads = 1,
-                                      .clock = &clock_,
-                                      .waits = &waits_,
-                                      .before_wait =
-                                          [this](const io::HttpClientOptions::Wait& wait) {
-                                            if (gcs_.hung() - wait.stalled != wait.active ||
-                                                !std::isfinite(wait.seconds)) {
-                                              return;
-                                            }
-                                            for (double left = wait.seconds; left > 0; --left) {
-                                              clock_.Advance(std::min(left, 1.0));
-                                              waits_.Poll();
-                                            }
-                                          }},
-                             .seed = 1});
+      io::MakeGcsFileSystem(io::MakeMemoryFileSystem(), {.http = time_.Http(), .seed = 1});
   Files reference_;
 };
 
@@ -200,16 +170,16 @@ TEST_P(PackFromGcs, AFaultThatStaysIsAnErrorAndSaidWhileItIsWaitedFor) {
           absl::StartsWith(r.object, object) && (GetParam().lists_too || !r.is_list);
       return concerned ? GetParam().fault : Fault{};
     });
-    const double began = clock_.Seconds();
-    (void)TakeReports();
+    const double began = time_.Seconds();
+    (void)time_.TakeReports();
     const auto made = Run();
     // An answer that is cut, and asked for again from there, is whole after some attempts.
     if (GetParam().fault.cut_after < 20) {
       ASSERT_FALSE(made.ok());
     }
-    const double seconds = clock_.Seconds() - began;
+    const double seconds = time_.Seconds() - began;
     EXPECT_LE(seconds, 8 * 81.0);  // as many requests as there are, each up to its limit
-    const std::vector<std::string> reports = TakeReports();
+    const std::vector<std::string> reports = time_.TakeReports();
     if (seconds > 60) {
       ASSERT_FALSE(reports.empty());
       EXPECT_THAT(reports[0], HasSubstr("'gs://bucket"));

@@ -1,7 +1,6 @@
 // Records of shards that a storage service sends over connections that break, and that is away now
 // and then: each comes as often as it should, and as it was written.
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/latency_proxy.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -103,20 +103,10 @@ class FarShards : public ::testing::Test {
   // Delays of retries take no time.
   std::shared_ptr<io::FileSystem> FarFileSystem() {
     return std::make_shared<TroubleFromTheFirstFileOn>(
-        io::MakeGcsFileSystem(io::MakeArrowFileSystem(),
-                              {.http = {.threads = 1,
-                                        .clock = &clock_,
-                                        .before_wait =
-                                            [this](const auto& wait) {
-                                              if (wait.active == 0 && std::isfinite(wait.seconds) &&
-                                                  wait.seconds > 0) {
-                                                clock_.Advance(wait.seconds);
-                                              }
-                                            }}}),
-        &trouble_);
+        io::MakeGcsFileSystem(io::MakeArrowFileSystem(), {.http = time_.Http()}), &trouble_);
   }
 
-  base::FakeClock clock_;
+  io::FakeTime time_;
   std::optional<io::LatencyProxy> proxy_;
   std::atomic<bool> trouble_ = false;
   std::atomic<int> faults_ = 0;

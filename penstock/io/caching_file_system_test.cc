@@ -1,6 +1,5 @@
 #include "penstock/io/caching_file_system.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +21,7 @@
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/memory_file_system.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/io/testing/status_assertions.h"
@@ -65,18 +65,8 @@ std::string Pattern(int64_t size, uint64_t seed = 0) {
 class CachedGcs : public testing::Test {
  protected:
   std::shared_ptr<FileSystem> Make(int64_t max_bytes = int64_t{1} << 40) {
-    return WithDiskCache(
-        MakeGcsFileSystem(MakeMemoryFileSystem(),
-                          {.http = {.threads = 1,
-                                    .clock = &clock_,
-                                    .before_wait =
-                                        [this](const auto& wait) {
-                                          if (gcs_.hung() - wait.stalled == wait.active &&
-                                              std::isfinite(wait.seconds) && wait.seconds > 0) {
-                                            clock_.Advance(wait.seconds);
-                                          }
-                                        }}}),
-        {.folder = folder_, .max_bytes = max_bytes});
+    return WithDiskCache(MakeGcsFileSystem(MakeMemoryFileSystem(), {.http = time_.Http()}),
+                         {.folder = folder_, .max_bytes = max_bytes});
   }
 
   void ExpectReads(const std::string& bytes) {
@@ -105,7 +95,7 @@ class CachedGcs : public testing::Test {
     return files;
   }
 
-  base::FakeClock clock_;
+  FakeTime time_{[this] { return gcs_.hung(); }};
   ScriptedGcs gcs_;
   const std::string folder_ = NewFolder();
   const std::shared_ptr<FileSystem> fs_ = Make();

@@ -1,7 +1,6 @@
 #include "penstock/io/google_access_token.h"
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -14,13 +13,11 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
-#include "penstock/base/clock.h"
-#include "penstock/base/random.h"
 #include "penstock/base/thread_pool.h"
-#include "penstock/io/local_file_system.h"
 #include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/empty_home.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/status_assertions.h"
-#include "penstock/io/uri.h"
 
 namespace penstock::io {
 namespace google_access_token_test {
@@ -29,19 +26,8 @@ using Json = nlohmann::json;
 
 class GoogleAccessTokens : public testing::Test {
  protected:
-  GoogleAccessTokens() {
-    std::filesystem::create_directory(home_);
-    ::setenv("HOME", home_.c_str(), 1);
-    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
-    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
-    ::unsetenv("CLOUDSDK_CONFIG");
-  }
-  ~GoogleAccessTokens() override { std::filesystem::remove_all(home_); }
-
   absl::StatusOr<std::unique_ptr<GoogleAccessToken>> Make(const Json& file) {
-    const std::string name = JoinPath(home_, "key.json");
-    PENSTOCK_RETURN_IF_ERROR(WriteFile(*MakeLocalFileSystem(), name, file.dump()));
-    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", name.c_str(), 1);
+    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", home_.Put("key.json", file.dump()).c_str(), 1);
     return GoogleAccessToken::FromDefaultChain(http_);
   }
   static Json User(const CannedServer& server) {
@@ -52,16 +38,9 @@ class GoogleAccessTokens : public testing::Test {
             {"token_uri", absl::StrCat("http://127.0.0.1:", server.port(), "/token")}};
   }
 
-  const std::string home_ =
-      JoinPath(testing::TempDir(), absl::StrCat("penstock-home-", absl::Hex(base::EntropySeed())));
-  base::FakeClock clock_;
-  // Time passes when there is only time to wait for.
-  const std::shared_ptr<HttpClient> http_ = std::make_shared<HttpClient>(
-      HttpClientOptions{.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
-                          if (wait.active == 0 && wait.seconds > 0 && wait.seconds < 1e6) {
-                            clock_.Advance(wait.seconds);
-                          }
-                        }});
+  const EmptyHome home_;
+  FakeTime time_;
+  const std::shared_ptr<HttpClient> http_ = std::make_shared<HttpClient>(time_.Http());
 };
 
 TEST_F(GoogleAccessTokens, OfAServiceAccountAreSignedWithItsKey) {
@@ -122,10 +101,10 @@ TEST_F(GoogleAccessTokens, AreUsedUntilTheyAreNearlyOver) {
   base::ThreadPool pool(4);
   base::ParallelFor(pool, 0, 64, [&](int64_t) { EXPECT_OK(tokens->Authorization()); });
   EXPECT_EQ(server.questions().size(), 1u);
-  clock_.Advance(3299);
+  time_.clock().Advance(3299);
   EXPECT_OK(tokens->Authorization());
   EXPECT_EQ(server.questions().size(), 1u);
-  clock_.Advance(2);
+  time_.clock().Advance(2);
   EXPECT_OK(tokens->Authorization());
   EXPECT_EQ(server.questions().size(), 2u);
 }
@@ -161,9 +140,9 @@ TEST_F(GoogleAccessTokens, RefuseFilesTheyCannotUse) {
   ::setenv("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/key.json", 1);
   EXPECT_THAT(GoogleAccessToken::FromDefaultChain(http_),
               IsStatus(absl::StatusCode::kUnauthenticated, "/no/such/key.json"));
-  ::setenv("GOOGLE_APPLICATION_CREDENTIALS", home_.c_str(), 1);  // a folder
+  ::setenv("GOOGLE_APPLICATION_CREDENTIALS", home_.folder().c_str(), 1);  // a folder
   EXPECT_THAT(GoogleAccessToken::FromDefaultChain(http_),
-              IsStatus(absl::StatusCode::kUnauthenticated, home_));
+              IsStatus(absl::StatusCode::kUnauthenticated, home_.folder()));
 }
 
 // A token server that answers each request as the test says; T1, T2, ... by default.
@@ -185,18 +164,18 @@ TEST_F(GoogleAccessTokens, AreUsedUntilTheyExpireWhenTheyCannotBeRenewed) {
   ASSERT_OK_AND_ASSIGN(const auto tokens, Make(User(server.server())));
   ASSERT_OK_AND_ASSIGN(const std::string first, tokens->Authorization());
   EXPECT_EQ(first, "Bearer T1");
-  clock_.Advance(3400);
+  time_.clock().Advance(3400);
   base::ThreadPool pool(4);
   base::ParallelFor(pool, 0, 16, [&](int64_t) {
     const auto authorization = tokens->Authorization();
     ASSERT_OK(authorization);
     EXPECT_EQ(*authorization, "Bearer T1");
   });
-  EXPECT_LT(clock_.Seconds(), 3400 + 10);
+  EXPECT_LT(time_.Seconds(), 3400 + 10);
   const size_t asked = server.server().questions().size();
   ASSERT_OK(tokens->Authorization());
   EXPECT_EQ(server.server().questions().size(), asked);  // retried later, not every time
-  clock_.Advance(300);
+  time_.clock().Advance(300);
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
 }
 
@@ -208,7 +187,7 @@ TEST_F(GoogleAccessTokens, ShareOneFailureAmongAllWaiters) {
     EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
   });
   // One after the other, they would take 8 times the limit.
-  EXPECT_LT(clock_.Seconds(), 8 * 60);
+  EXPECT_LT(time_.Seconds(), 8 * 60);
 }
 
 TEST_F(GoogleAccessTokens, AreReplacedWhenTheServiceRejectsThem) {

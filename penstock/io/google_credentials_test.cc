@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/clock.h"
-#include "penstock/base/random.h"
 #include "penstock/io/local_file_system.h"
 #include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/empty_home.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
 
@@ -18,24 +18,13 @@ namespace google_credentials_test {
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 
-// An environment in which nothing is found.
 class GoogleCredentials : public testing::Test {
  protected:
-  GoogleCredentials() {
-    std::filesystem::create_directory(home_);
-    ::setenv("HOME", home_.c_str(), 1);
-    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
-    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
-    ::unsetenv("CLOUDSDK_CONFIG");
-  }
-  ~GoogleCredentials() override { std::filesystem::remove_all(home_); }
-
   static void AskMetadataAt(const CannedServer& server) {
     ::setenv("GCE_METADATA_ROOT", absl::StrCat("127.0.0.1:", server.port()).c_str(), 1);
   }
 
-  const std::string home_ =
-      JoinPath(testing::TempDir(), absl::StrCat("penstock-home-", absl::Hex(base::EntropySeed())));
+  const EmptyHome home_;
 };
 
 TEST_F(GoogleCredentials, AreNotThereByThemselves) { EXPECT_FALSE(GoogleCredentialsExist(kLong)); }
@@ -46,11 +35,11 @@ TEST_F(GoogleCredentials, AreNamedByTheEnvironment) {
 }
 
 TEST_F(GoogleCredentials, AreWhereGcloudPutsThem) {
-  ASSERT_OK(WriteFile(*MakeLocalFileSystem(),
-                      JoinPath(home_, ".config/gcloud/application_default_credentials.json"),
-                      "{}"));
+  ASSERT_OK(WriteFile(
+      *MakeLocalFileSystem(),
+      JoinPath(home_.folder(), ".config/gcloud/application_default_credentials.json"), "{}"));
   EXPECT_TRUE(GoogleCredentialsExist(kLong));
-  ::setenv("CLOUDSDK_CONFIG", home_.c_str(), 1);
+  ::setenv("CLOUDSDK_CONFIG", home_.folder().c_str(), 1);
   EXPECT_FALSE(GoogleCredentialsExist(kLong));
 }
 
@@ -73,7 +62,8 @@ TEST_F(GoogleCredentials, AreLookedForAgainWhileThereAreNone) {
   GoogleCredentialsSearch search(&clock);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(search.Found());
   EXPECT_EQ(silent.questions().size(), 1u) << "not at each request";
-  const std::string file = JoinPath(home_, ".config/gcloud/application_default_credentials.json");
+  const std::string file =
+      JoinPath(home_.folder(), ".config/gcloud/application_default_credentials.json");
   ASSERT_OK(WriteFile(*MakeLocalFileSystem(), file, "{}"));
   clock.Advance(4);
   EXPECT_FALSE(search.Found());

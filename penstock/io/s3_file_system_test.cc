@@ -20,6 +20,7 @@
 #include "penstock/io/memory_file_system.h"
 #include "penstock/io/testing/canned_server.h"
 #include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/latency_proxy.h"
 #include "penstock/io/testing/status_assertions.h"
@@ -76,16 +77,9 @@ class S3Questions : public testing::Test {
                         "&region=eu-west-1");
   }
 
-  base::FakeClock clock_;
-  const std::shared_ptr<FileSystem> fs_ = MakeS3FileSystem(
-      MakeMemoryFileSystem(),
-      {.http = {.threads = 1,
-                .clock = &clock_,
-                .before_wait = [this](const HttpClientOptions::Wait& wait) {
-                  if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
-                    clock_.Advance(wait.seconds);
-                  }
-                }}});
+  FakeTime time_;
+  const std::shared_ptr<FileSystem> fs_ =
+      MakeS3FileSystem(MakeMemoryFileSystem(), {.http = time_.Http()});
 };
 
 TEST_F(S3Questions, OpenAndReadASmallFileSignedAtOnce) {

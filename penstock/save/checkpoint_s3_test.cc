@@ -1,9 +1,7 @@
 // Faults of an S3 service and of credentials, crossed with restoring, listing and saving
 // checkpoints: the newest checkpoint or an error, never an older one and never NOT_FOUND; no
 // complete checkpoint is removed.
-#include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,15 +14,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/base/clock.h"
-#include "penstock/base/random.h"
 #include "penstock/io/gcs_file_system.h"
-#include "penstock/io/local_file_system.h"
 #include "penstock/io/memory_file_system.h"
 #include "penstock/io/s3_file_system.h"
+#include "penstock/io/testing/empty_home.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_s3.h"
 #include "penstock/io/testing/status_assertions.h"
-#include "penstock/io/uri.h"
 #include "penstock/save/checkpoint.h"
 
 namespace penstock::save {
@@ -138,20 +134,10 @@ class CheckpointS3 : public testing::TestWithParam<NamedFault> {
     EXPECT_GT(number, at_least);
   }
 
-  base::FakeClock clock_;
   io::ScriptedS3 s3_;
-  // Waits pass at once.
-  const std::shared_ptr<io::FileSystem> fs_ = io::MakeS3FileSystem(
-      s3_.Writer(), {.http = {.threads = 1,
-                              .clock = &clock_,
-                              .before_wait =
-                                  [this](const io::HttpClientOptions::Wait& wait) {
-                                    if (s3_.held() - wait.stalled == wait.active &&
-                                        std::isfinite(wait.seconds) && wait.seconds > 0) {
-                                      clock_.Advance(wait.seconds);
-                                    }
-                                  }},
-                     .seed = 1});
+  io::FakeTime time_{[this] { return s3_.held(); }};
+  const std::shared_ptr<io::FileSystem> fs_ =
+      io::MakeS3FileSystem(s3_.Writer(), {.http = time_.Http(), .seed = 1});
 };
 
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointS3, testing::ValuesIn(Faults()),
@@ -196,7 +182,7 @@ TEST_P(CheckpointS3, AFaultThatStaysIsAnErrorWithinItsLimit) {
       if (r.is_list || !absl::StrContains(r.object, what)) return std::nullopt;
       return GetParam().To(r);
     });
-    const double began = clock_.Seconds();
+    const double began = time_.Seconds();
     CheckpointManager manager(*fs_, s3_.Uri("run"), {.keep = kKeep});
     const absl::StatusOr<Restored> restored = manager.ReadLatest();
     // An answer that is cut gets a little further each time.
@@ -207,50 +193,15 @@ TEST_P(CheckpointS3, AFaultThatStaysIsAnErrorWithinItsLimit) {
     (void)manager.Save(MakeCheckpoint(300));
     EXPECT_TRUE(WholeSteps().contains(200));
     // Some ten requests, each up to its limit.
-    EXPECT_LE(clock_.Seconds() - began, 10 * 81.0);
+    EXPECT_LE(time_.Seconds() - began, 10 * 81.0);
     Reset();
   }
 }
 
-// A home without credentials but those that a test makes.
 class CheckpointCredentials : public testing::Test {
  protected:
-  CheckpointCredentials() {
-    std::filesystem::create_directories(home_);
-    ::setenv("HOME", home_.c_str(), 1);
-    ::setenv("GCE_METADATA_ROOT", "127.0.0.1:1", 1);
-    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-    for (const char* name : {"CLOUDSDK_CONFIG", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                             "AWS_PROFILE", "STORAGE_EMULATOR_HOST"}) {
-      ::unsetenv(name);
-    }
-  }
-  ~CheckpointCredentials() override {
-    ::unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
-    ::unsetenv("AWS_SHARED_CREDENTIALS_FILE");
-    std::filesystem::remove_all(home_);
-  }
-
-  std::string Put(const std::string& name, const std::string& text) {
-    const std::string file = io::JoinPath(home_, name);
-    EXPECT_OK(io::WriteFile(*io::MakeLocalFileSystem(), file, text));
-    return file;
-  }
-  io::HttpClientOptions Http() {
-    return {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
-              if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
-                clock_.Advance(wait.seconds);
-              }
-            }};
-  }
-  static std::string User(int port) {
-    return absl::StrCat(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s", )",
-                        R"("refresh_token": "r", "token_uri": "http://127.0.0.1:)", port, R"("})");
-  }
-
-  const std::string home_ = io::JoinPath(
-      testing::TempDir(), absl::StrCat("penstock-ckpt-", absl::Hex(base::EntropySeed())));
-  base::FakeClock clock_;
+  const io::EmptyHome home_;
+  io::FakeTime time_;
 };
 
 TEST_F(CheckpointCredentials, OfGoogleAreNoEmptyFolder) {
@@ -259,20 +210,20 @@ TEST_F(CheckpointCredentials, OfGoogleAreNoEmptyFolder) {
   const io::CannedServer gone(CannedHttp("404 Not Found", kPage));
   const std::string files[] = {
       "/no/such/key.json",
-      home_,
-      Put("empty", ""),
-      Put("page", kPage),
-      Put("no_key", R"({"type": "service_account", "client_email": "a@b"})"),
-      Put("revoked", User(revoked.port())),
-      Put("busy", User(busy.port())),
-      Put("gone", User(gone.port())),
-      Put("refused", User(1)),
+      home_.folder(),
+      home_.Put("empty", ""),
+      home_.Put("page", kPage),
+      home_.Put("no_key", R"({"type": "service_account", "client_email": "a@b"})"),
+      home_.Put("revoked", io::EmptyHome::GoogleUser(revoked.port())),
+      home_.Put("busy", io::EmptyHome::GoogleUser(busy.port())),
+      home_.Put("gone", io::EmptyHome::GoogleUser(gone.port())),
+      home_.Put("refused", io::EmptyHome::GoogleUser(1)),
   };
   for (const std::string& file : files) {
     SCOPED_TRACE(file);
     ::setenv("GOOGLE_APPLICATION_CREDENTIALS", file.c_str(), 1);
     const auto memory = io::MakeMemoryFileSystem();
-    const auto fs = io::MakeGcsFileSystem(memory, {.http = Http()});
+    const auto fs = io::MakeGcsFileSystem(memory, {.http = time_.Http()});
     CheckpointManager manager(*fs, "gs://bucket/run");
     for (const absl::Status& status :
          {manager.ReadLatest().status(), manager.Read(200).status(), manager.List().status(),
@@ -290,14 +241,14 @@ TEST_F(CheckpointCredentials, OfS3AreNoEmptyFolder) {
   const auto keys = [](absl::string_view id) {
     return absl::StrCat("[default]\naws_access_key_id = ", id, "\naws_secret_access_key = s\n");
   };
-  const std::string file = Put("credentials", "");
+  const std::string file = home_.Put("credentials", "");
   ::setenv("AWS_SHARED_CREDENTIALS_FILE", file.c_str(), 1);
   for (const std::string& text : {std::string(), std::string("[default"), keys("old")}) {
-    Put("credentials", text);
+    home_.Put("credentials", text);
     for (const char* code : {"AccessDenied", "ExpiredToken"}) {
       SCOPED_TRACE(absl::StrCat(text, code));
       s3.SetScript([&](const Request&) { return CannedAnswer{Error("403 Forbidden", code)}; });
-      const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = Http()});
+      const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = time_.Http()});
       CheckpointManager manager(*fs, s3.Uri("run", ""));
       for (const absl::Status& status :
            {manager.ReadLatest().status(), manager.Read(200).status(), manager.List().status(),
@@ -316,12 +267,12 @@ TEST_F(CheckpointCredentials, OfS3ThatWereRenewedAreUsedInTheMiddleOfAResume) {
   const auto keys = [](absl::string_view id) {
     return absl::StrCat("[default]\naws_access_key_id = ", id, "\naws_secret_access_key = s\n");
   };
-  ::setenv("AWS_SHARED_CREDENTIALS_FILE", Put("credentials", keys("old")).c_str(), 1);
-  const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = Http()});
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", home_.Put("credentials", keys("old")).c_str(), 1);
+  const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = time_.Http()});
   // The key expires at the third request; the file has a new one then.
   s3.SetScript([&](const Request& r) -> std::optional<CannedAnswer> {
     if (r.number != 2) return std::nullopt;
-    Put("credentials", keys("new"));
+    home_.Put("credentials", keys("new"));
     return CannedAnswer{Error("400 Bad Request", "ExpiredToken")};
   });
   CheckpointManager manager(*fs, s3.Uri("run", ""));

@@ -10,9 +10,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/base/clock.h"
 #include "penstock/io/gcs_file_system.h"
 #include "penstock/io/memory_file_system.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/save/checkpoint.h"
 
@@ -82,20 +82,10 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
     }
   }
 
-  base::FakeClock clock_;
   io::ScriptedGcs gcs_{/*max_connections=*/8};
-  // Waits return immediately.
-  const std::shared_ptr<io::FileSystem> fs_ = io::MakeGcsFileSystem(
-      io::MakeMemoryFileSystem(),
-      {.http = {.threads = 1,
-                .clock = &clock_,
-                .before_wait =
-                    [this](const io::HttpClientOptions::Wait& wait) {
-                      if (gcs_.hung() - wait.stalled == wait.active && wait.seconds < 1e6) {
-                        clock_.Advance(wait.seconds);
-                      }
-                    }},
-       .seed = 1});
+  io::FakeTime time_{[this] { return gcs_.hung(); }};
+  const std::shared_ptr<io::FileSystem> fs_ =
+      io::MakeGcsFileSystem(io::MakeMemoryFileSystem(), {.http = time_.Http(), .seed = 1});
 };
 
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointService, testing::ValuesIn(Faults()),
