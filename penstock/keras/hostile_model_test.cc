@@ -35,12 +35,18 @@ class HostileModel : public ::testing::Test {
   }
   void TearDown() override { std::remove(file_.c_str()); }
 
-  // The error of loading the good file with this description.
+  // The error of loading the good file with this description. Every error names the file, and none
+  // is NOT_FOUND: whoever trains anew when there is no model would then replace this one.
   std::string LoadError(const std::string& description) {
     save::Weights weights = weights_;
     weights.metadata["penstock_model"] = description;
     EXPECT_TRUE(save::WriteWeights(*io::FileSystem::Default(), file_, weights).ok());
-    return std::string(Model::Load(file_, {.client = client_}).status().message());
+    const absl::Status status = Model::Load(file_, {.client = client_}).status();
+    if (!status.ok()) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(file_)) << description.substr(0, 2000);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    }
+    return std::string(status.message());
   }
   // The same with other layers after an input of this shape.
   std::string ErrorOfLayer(const std::string& class_name, const Json& config,
@@ -142,6 +148,24 @@ TEST_F(HostileModel, RejectsDeepNesting) {
       EXPECT_THAT(LoadError(text), HasSubstr("levels deep"));
     }
   }
+}
+
+TEST_F(HostileModel, RejectsUnknownNames) {
+  EXPECT_THAT(ErrorOfLayer("Dens", {{"units", 2}}), HasSubstr("there is no layer class 'Dens'"));
+  const auto changed = [&](const char* pointer, const Json& value) {
+    Json json = good_;
+    json[Json::json_pointer(pointer)] = value;
+    return LoadError(json.dump());
+  };
+  EXPECT_THAT(changed("/optimizer/class_name", "sdg"), HasSubstr("there is no optimizer 'sdg'"));
+  EXPECT_THAT(changed("/optimizer/config/learning_rate",
+                      {{"class_name", "Warm"}, {"config", Json::object()}}),
+              HasSubstr("there is no schedule 'Warm'"));
+  EXPECT_THAT(changed("/targets/0/loss", {{"name", "msee"}, {"config", Json::object()}}),
+              HasSubstr("there is no loss 'msee'"));
+  EXPECT_THAT(
+      changed("/targets/0/metrics", Json::array({{{"name", "acc0"}, {"config", Json::object()}}})),
+      HasSubstr("there is no metric 'acc0'"));
 }
 
 TEST_F(HostileModel, RejectsOtherJson) {

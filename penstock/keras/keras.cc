@@ -479,41 +479,49 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
+// Load without the name of the file, which its caller puts before every error.
+absl::StatusOr<Model> FromFile(const save::Weights& file, const Model::LoadOptions& options) {
+  const auto found = file.metadata.find(kMetadataKey);
+  if (found == file.metadata.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file holds weights but no description of a model (metadata '",
+                     kMetadataKey, "'); build the model and use LoadWeights"));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Json description, nn::ParseModelJson(found->second));
+  if (const Json& version = description.at("version"); version != kFormatVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("the file is of version ", version.dump(),
+                                                   " of the format; this program reads ",
+                                                   kFormatVersion));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
+                                                                       &options.custom_layers));
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
+                            nn::Optimizer::FromJson(description.at("optimizer")));
+  CompileOptions compile{.optimizer = std::move(optimizer),
+                         .columns = options.columns,
+                         .client = options.client,
+                         .replicas = options.replicas};
+  PENSTOCK_RETURN_IF_ERROR(TargetsFromJson(description, network, options, compile));
+  PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
+  Model model(std::move(network));
+  PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
+  PENSTOCK_RETURN_IF_ERROR(model.SetWeights(file.arrays));
+  return model;
+}
+
 }  // namespace
 
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));
-  const auto found = file.metadata.find(kMetadataKey);
-  if (found == file.metadata.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(uri, " holds weights but no description of a model (metadata '", kMetadataKey,
-                     "'); build the model and use SetWeights"));
-  }
-  const absl::StatusOr<Json> parsed = nn::ParseModelJson(found->second);
-  if (!parsed.ok()) return base::WithContext(parsed.status(), uri);
-  const Json& description = *parsed;
   try {
-    if (const Json& version = description.at("version"); version != kFormatVersion) {
-      return absl::InvalidArgumentError(absl::StrCat(uri, " is of version ", version.dump(),
-                                                     " of the format; this program reads ",
-                                                     kFormatVersion));
-    }
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
-                                                                         &options.custom_layers));
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
-                              nn::Optimizer::FromJson(description.at("optimizer")));
-    CompileOptions compile{.optimizer = std::move(optimizer),
-                           .columns = options.columns,
-                           .client = options.client,
-                           .replicas = options.replicas};
-    PENSTOCK_RETURN_IF_ERROR(
-        base::WithContext(TargetsFromJson(description, network, options, compile), uri));
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(CheckShapes(network, file.arrays), uri));
-    Model model(std::move(network));
-    PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(model.SetWeights(file.arrays), uri));
-    return model;
+    absl::StatusOr<Model> model = FromFile(file, options);
+    if (model.ok()) return model;
+    // NOT_FOUND would mean that this file does not exist.
+    const absl::Status status = absl::IsNotFound(model.status())
+                                    ? absl::FailedPreconditionError(model.status().message())
+                                    : model.status();
+    return base::WithContext(status, uri);
   } catch (const Json::exception& e) {
     return absl::InvalidArgumentError(
         absl::StrCat(uri, ": the description of the model cannot be read: ", e.what()));

@@ -327,7 +327,8 @@ class Model {
     return nn::ToSvg(network_, options);
   }
   // A model that can Predict and Evaluate at once, and be trained further. `options` says where it
-  // runs; its optimizer, loss and metrics are those of the file.
+  // runs; its optimizer, loss and metrics are those of the file. NOT_FOUND only if the file does not
+  // exist; every error names the file.
   struct LoadOptions {
     std::shared_ptr<runtime::Client> client = nullptr;
     int replicas = 1;

@@ -89,7 +89,7 @@ absl::StatusOr<nn::Network> ByName(absl::string_view name, const ByNameOptions& 
     PENSTOCK_RETURN_IF_ERROR(network.status());
     return network;
   }
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       absl::StrCat("there is no model '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
 }
 

@@ -141,10 +141,10 @@ absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
                                                 SharedLayerReader* shared) {
   std::shared_ptr<LayerBody> body = DefaultBody(class_name, custom);
   if (body == nullptr) {
-    return absl::NotFoundError(absl::StrCat("there is no layer class '", class_name,
-                                            "'; if it is your own, name it among the custom "
-                                            "layers that loading takes; there are ",
-                                            absl::StrJoin(LayerClassNames(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("there is no layer class '", class_name,
+                                                   "'; if it is your own, name it among the custom "
+                                                   "layers that loading takes; there are ",
+                                                   absl::StrJoin(LayerClassNames(), ", ")));
   }
   if (absl::Status status = CheckNumbers(json); !status.ok()) {
     return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));

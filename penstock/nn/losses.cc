@@ -312,7 +312,7 @@ absl::StatusOr<Loss> Loss::FromName(absl::string_view name) {
       return Loss(row.make());
     }
   }
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       absl::StrCat("there is no loss '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
 }
 

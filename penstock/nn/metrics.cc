@@ -109,7 +109,7 @@ absl::StatusOr<Metric> Metric::FromName(absl::string_view name) {
   // Any loss is a metric too: its mean.
   if (const absl::StatusOr<Loss> loss = Loss::FromName(name); loss.ok())
     return MeanOfLoss(*loss).Named(name);
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       absl::StrCat("there is no metric '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
 }
 

@@ -107,8 +107,8 @@ absl::StatusOr<Optimizer> Optimizer::FromName(absl::string_view name) {
     Optimizer optimizer = make();
     if (absl::EqualsIgnoreCase(optimizer.class_name(), name)) return optimizer;
   }
-  return absl::NotFoundError(absl::StrCat("there is no optimizer '", name, "'; there are ",
-                                          absl::StrJoin(OptimizerNames(), ", ")));
+  return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", name, "'; there are ",
+                                                 absl::StrJoin(OptimizerNames(), ", ")));
 }
 
 std::vector<std::string> OptimizerNames() {

@@ -328,8 +328,9 @@ absl::StatusOr<Schedule> Schedule::FromJson(const nlohmann::ordered_json& json) 
   const std::string class_name = json["class_name"];
   std::shared_ptr<ScheduleBody> body = MakeBody(class_name);
   if (body == nullptr) {
-    return absl::NotFoundError(absl::StrCat("there is no schedule '", class_name, "'; there are ",
-                                            absl::StrJoin(ScheduleNames(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("there is no schedule '", class_name,
+                                                   "'; there are ",
+                                                   absl::StrJoin(ScheduleNames(), ", ")));
   }
   nlohmann::ordered_json fields = json["config"];
   if (Schedule* inner = body->inner()) {

@@ -44,7 +44,7 @@ absl::StatusOr<double> Logs::Get(absl::string_view name) const {
   std::string names;
   for (const auto& entry : entries_)
     absl::StrAppend(&names, names.empty() ? "" : ", ", entry.first);
-  return absl::NotFoundError(
+  return absl::InvalidArgumentError(
       absl::StrCat("nothing named '", name, "' is measured; there are ", names));
 }
 
