@@ -21,6 +21,8 @@ constexpr absl::string_view kBeforeCrc = "{\"crc32\": \"";
 constexpr absl::string_view kAfterCrc = "\",";
 // Deeper than any state, and far from where the JSON library's recursion ends.
 constexpr int kMaxDepth = 64;
+// Inside a manifest it is one level deeper.
+constexpr int kMaxStateDepth = kMaxDepth - 1;
 
 std::string Hex(uint32_t crc) { return absl::StrFormat("%08x", crc); }
 
@@ -32,19 +34,26 @@ absl::StatusOr<uint32_t> ParseHex(absl::string_view text) {
   return value;
 }
 
-absl::StatusOr<Json> ParseJson(absl::string_view text) {
+absl::StatusOr<Json> ParseJson(absl::string_view text, int max_depth) {
   bool too_deep = false;
   const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep |= depth > kMaxDepth;
-    return depth <= kMaxDepth;
+    too_deep |= depth > max_depth;
+    return depth <= max_depth;
   };
   Json json = Json::parse(text.begin(), text.end(), limit_depth, /*allow_exceptions=*/false);
   if (too_deep) {
     return absl::InvalidArgumentError(
-        absl::StrCat("JSON is nested deeper than ", kMaxDepth, " levels"));
+        absl::StrCat("JSON is nested deeper than ", max_depth, " levels"));
   }
   if (json.is_discarded()) return absl::InvalidArgumentError("not JSON");
   return json;
+}
+
+absl::Status CheckStateBytes(size_t bytes) {
+  if (static_cast<int64_t>(bytes) <= kMaxStateBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the state of a checkpoint is ", bytes,
+                                                 " bytes of JSON, at most ", kMaxStateBytes,
+                                                 " are allowed: put arrays among the arrays"));
 }
 
 // A whole number that is not negative.
@@ -90,13 +99,11 @@ uint32_t Crc32(uint32_t crc, absl::string_view bytes) {
 }
 
 absl::StatusOr<std::string> WriteManifest(const Manifest& manifest) {
-  if (static_cast<int64_t>(manifest.state.size()) > kMaxStateBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the state of a checkpoint is ", manifest.state.size(), " bytes of JSON, at most ",
-        kMaxStateBytes, " are allowed: put arrays among the arrays"));
-  }
-  absl::StatusOr<Json> state = ParseJson(manifest.state);
+  PENSTOCK_RETURN_IF_ERROR(CheckStateBytes(manifest.state.size()));
+  absl::StatusOr<Json> state = ParseJson(manifest.state, kMaxStateDepth);
   if (!state.ok()) return base::WithContext(state.status(), "the state of a checkpoint");
+  // As it is written: a number may be longer than it was given.
+  PENSTOCK_RETURN_IF_ERROR(CheckStateBytes(state->dump().size()));
   Json files = Json::array();
   for (const ManifestFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", Hex(file.crc32)}});
@@ -107,7 +114,10 @@ absl::StatusOr<std::string> WriteManifest(const Manifest& manifest) {
                {"files", std::move(files)},
                {"state", *std::move(state)}};
   if (manifest.score.has_value()) json["score"] = *manifest.score;
-  const std::string rest = absl::StrCat(json.dump(2).substr(1), "\n");
+  // Indented, unless the indentation makes it longer than what ParseManifest's caller reads.
+  std::string text = json.dump(2);
+  if (static_cast<int64_t>(text.size()) > kMaxManifestBytes / 2) text = json.dump();
+  const std::string rest = absl::StrCat(text.substr(1), "\n");
   return absl::StrCat(kBeforeCrc, Hex(Crc32(0, rest)), kAfterCrc, rest);
 }
 
@@ -121,7 +131,7 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   if (!absl::ConsumePrefix(&rest, kAfterCrc) || Crc32(0, rest) != crc) {
     return absl::DataLossError("its checksum does not match: the manifest was changed or cut off");
   }
-  absl::StatusOr<Json> json = ParseJson(text);
+  absl::StatusOr<Json> json = ParseJson(text, kMaxDepth);
   if (!json.ok()) return absl::DataLossError(json.status().message());
   try {
     return FromJson(*json);

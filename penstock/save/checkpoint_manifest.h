@@ -22,6 +22,7 @@ namespace penstock::save {
 inline constexpr int kManifestVersion = 1;
 inline constexpr int64_t kMaxStateBytes = 16 << 20;
 inline constexpr int64_t kMaxManifestBytes = 32 << 20;
+static_assert(kMaxManifestBytes >= 2 * kMaxStateBytes);
 
 struct ManifestFile {
   std::string name = {};  // beside the manifest
@@ -36,7 +37,8 @@ struct Manifest {
   std::vector<ManifestFile> files = {};
 };
 
-// INVALID_ARGUMENT when `state` is no JSON.
+// A text of at most kMaxManifestBytes that ParseManifest reads. INVALID_ARGUMENT if `state` is not
+// JSON, or is too deep or too long for that.
 absl::StatusOr<std::string> WriteManifest(const Manifest& manifest);
 // DATA_LOSS for damaged bytes, UNIMPLEMENTED for a version of the future.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);

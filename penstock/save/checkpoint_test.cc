@@ -321,6 +321,39 @@ TEST(Checkpoint, TrainingContinuesPastACorruptCheckpointWhichStays) {
   EXPECT_TRUE(Same(place.Manager().ReadLatest()->checkpoint, MakeCheckpoint(200, 7)));
 }
 
+// Each of these states alone is JSON within the limits; in the manifest it is a level deeper, and
+// indented, which makes lists of short numbers several times as long.
+TEST(Checkpoint, EveryStateThatIsAcceptedIsReadAgain) {
+  const Place place = MakeMemoryPlace();
+  const auto lists = [](int depth, const std::string& inside) {
+    return std::string(depth, '[') + inside + std::string(depth, ']');
+  };
+  const auto numbers = [](const char* number, int64_t count) {
+    std::string text = number;
+    for (int64_t i = 1; i < count; ++i) absl::StrAppend(&text, ",", number);
+    return text;
+  };
+  CheckpointManager manager = place.Manager();
+  ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
+  std::vector<std::string> states = {lists(60, numbers("1", 280'000)),
+                                     lists(1, numbers("1e15", 900'000))};
+  for (int depth = 60; depth < 68; ++depth) states.push_back(lists(depth, ""));
+  int accepted = 0;
+  for (const std::string& state : states) {
+    SCOPED_TRACE(absl::StrCat(state.substr(0, 80), " of ", state.size(), " bytes"));
+    const absl::Status saved = manager.Annotate(1, state, {}).status();
+    EXPECT_TRUE(saved.ok() || absl::IsInvalidArgument(saved)) << saved;
+    accepted += saved.ok();
+    const absl::StatusOr<Restored> read = place.Manager().ReadLatest();
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_THAT(read->skipped, ::testing::IsEmpty());
+    if (saved.ok() && state.find('e') == std::string::npos) {
+      EXPECT_TRUE(read->checkpoint.state == state);
+    }
+  }
+  EXPECT_GE(accepted, 4);
+}
+
 TEST(Checkpoint, WhenAllAreDamagedTheReasonsAreTold) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
