@@ -83,6 +83,17 @@ OptionFacts FactsOf(const std::vector<T>*) {
   return FactsOf(static_cast<const T*>(nullptr));
 }
 
+// Empty text is what a script's variable without a value becomes: `--checkpoints "$FOLDER"` would
+// train for a week without checkpoints.
+void RejectEmptyText(CLI::Option& option) {
+  option.check([](const std::string& text) {
+    return text.empty() ? std::string(
+                              "the value is empty; leave the option out, or set the "
+                              "variable that the value comes from")
+                        : std::string();
+  });
+}
+
 }  // namespace
 
 Option& Option::Required() {
@@ -175,6 +186,7 @@ Option Options::AddFlag(const std::string& names, bool& variable, const std::str
 Option Options::Known(CLI::Option* option, OptionFacts facts) {
   facts.command = command_;
   facts.name = option->get_name();
+  if (facts.kind == OptionFacts::Kind::kText) RejectEmptyText(*option);
   return Option(option, &facts_->insert_or_assign(option, std::move(facts)).first->second);
 }
 

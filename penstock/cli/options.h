@@ -83,7 +83,7 @@ class Options {
       : app_(app), facts_(std::move(facts)), command_(std::move(command)) {}
 
   // `names` as "--labels,--csv"; without dashes it is what stands there without a name. The types
-  // are those of Target.
+  // are those of Target. Empty text is rejected: `--save "$MODEL"` without a value of MODEL.
   template <typename T>
   Option Add(const std::string& names, T& variable, const std::string& help) {
     return AddTarget(names, &variable, help);

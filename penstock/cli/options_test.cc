@@ -208,6 +208,19 @@ TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
   EXPECT_GT(numbers, 4);
 }
 
+// `--save "$MODEL"` in a script in which MODEL has no value.
+TEST(AllOptionsOfAllCommands, RejectEmptyText) {
+  int texts = 0;
+  for (const OptionFacts& option : AllOptions()) {
+    if (option.kind != Kind::kText || option.whole.has_value()) continue;
+    if (option.name[0] != '-') continue;  // an empty path is rejected where it is read
+    ++texts;
+    EXPECT_THAT(Error(option, ""), AllOf(HasSubstr(option.name), HasSubstr("is empty")))
+        << option.command;
+  }
+  EXPECT_GT(texts, 25);
+}
+
 TEST(AllOptionsOfAllCommands, NameTheOptionTheValueAndTheRangeInErrors) {
   EXPECT_THAT(
       std::string(CheckArguments({"train", "--data", "d", "--epochs", "-5"}).message()),
