@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,10 +17,13 @@
 #include <arrow/io/interfaces.h>
 #include <arrow/memory_pool.h>
 
+#include "penstock/base/clock.h"
+#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/arrow_connections.h"
 #include "penstock/io/arrow_status.h"
 #include "penstock/io/gcs_endpoint.h"
+#include "penstock/io/http_retry.h"
 #include "penstock/io/network_wait.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/service_error.h"
@@ -33,6 +39,20 @@ std::unique_ptr<NetworkWait> WaitFor(absl::string_view doing, const Uri& uri) {
   return std::make_unique<NetworkWait>(
       NetworkWaits::Default(), absl::StrCat(doing, " '", DisplayUri(uri), "'"),
       absl::StrCat("each request is retried for up to ", limit, " s by the service's client"));
+}
+
+// Repeats `call` while it fails with UNAVAILABLE, as http_retry.h says. The services' clients retry
+// what they know, but end at once after an answer that is not the service's own, such as a proxy's
+// page, and when the service has lost an upload.
+absl::Status RetryUnavailable(double limit_seconds, const std::function<absl::Status()>& call) {
+  HttpRetry retry(base::Clock::Real(), limit_seconds, base::EntropySeed());
+  for (;;) {
+    absl::Status status = call();
+    if (!absl::IsUnavailable(status)) return status;
+    const std::optional<double> delay = retry.NextDelay({.end = HttpAnswer::End::kForeign});
+    if (!delay) return status;
+    std::this_thread::sleep_for(std::chrono::duration<double>(*delay));
+  }
 }
 
 class ArrowRandomAccessFile : public RandomAccessFile {
@@ -94,15 +114,14 @@ class ArrowInputStream : public InputStream {
 class ArrowOutputStream : public OutputStream {
  public:
   ArrowOutputStream(std::string text, Uri uri, std::string path,
-                    std::shared_ptr<arrow::fs::FileSystem> fs)
+                    std::shared_ptr<arrow::fs::FileSystem> fs, double retry_limit_seconds)
       : OutputStream(std::move(text)),
         uri_(std::move(uri)),
         path_(std::move(path)),
-        fs_(std::move(fs)) {}
+        fs_(std::move(fs)),
+        retry_limit_seconds_(retry_limit_seconds) {}
 
-  ~ArrowOutputStream() override {
-    if (stream_ != nullptr) Abandon();
-  }
+  ~ArrowOutputStream() override { Abandon(); }
 
   absl::Status Append(absl::string_view bytes) override {
     while (status_.ok() && !bytes.empty()) {
@@ -116,65 +135,98 @@ class ArrowOutputStream : public OutputStream {
   }
 
   absl::Status Close() override {
-    if (status_.ok()) status_ = Send();
     PENSTOCK_RETURN_IF_ERROR(status_);
     status_ =
         absl::FailedPreconditionError(absl::StrCat("'", DisplayUri(uri_), "' was closed before"));
     const auto wait = WaitFor("publish", uri_);
-    const std::shared_ptr<arrow::io::OutputStream> stream = std::move(stream_);
-    PENSTOCK_RETURN_IF_ERROR(FromArrowWriting(stream->Close(), "publish", uri_));
-    return uri_.scheme == "s3" ? Confirm() : absl::OkStatus();
+    if (sent_ > 0) {
+      PENSTOCK_RETURN_IF_ERROR(SendOnce());
+      return Publish();
+    }
+    return RetryUnavailable(retry_limit_seconds_, [&] {
+      PENSTOCK_RETURN_IF_ERROR(SendOnce());
+      return Publish();
+    });
   }
 
  private:
-  // AWS's client takes a page with status 200, and an answer that is cut in its head, for success.
-  // So the object's size is checked. With a key that may only write, the acknowledgment is trusted.
+  int64_t size() const { return sent_ + static_cast<int64_t>(buffer_.size()); }
+
+  // AWS's client takes a page with status 200, and an answer that is cut in its head, for success;
+  // Google's takes any JSON, also the description of an object without bytes. So the object's size
+  // is checked. With a key that may only write, the acknowledgment is trusted.
   absl::Status Confirm() {
     const auto info = fs_->GetFileInfo(path_);
     const absl::Status looked = FromArrow(info.status(), "confirm", uri_);
     if (absl::IsPermissionDenied(looked)) return absl::OkStatus();
     PENSTOCK_RETURN_IF_ERROR(looked);
-    if (info->IsFile() && info->size() == sent_) return absl::OkStatus();
+    if (info->IsFile() && info->size() == size()) return absl::OkStatus();
     return absl::UnavailableError(absl::StrCat(
-        "cannot publish '", DisplayUri(uri_), "': the upload of ", sent_,
+        "cannot publish '", DisplayUri(uri_), "': the upload of ", size(),
         " bytes was acknowledged, but ",
         info->IsFile() ? absl::StrCat("the object has ", info->size()) : "there is no object",
         "; is something between here and the service? Write it again"));
   }
 
+  absl::Status Publish() {
+    const std::shared_ptr<arrow::io::OutputStream> stream = std::move(stream_);
+    const absl::Status status = FromArrowWriting(stream->Close(), "publish", uri_);
+    if (absl::IsNotFound(status) && uri_.scheme == "gs") {
+      // The bucket was found when the upload began.
+      return ServiceError(absl::StatusCode::kUnavailable,
+                          "the service has no such upload any more, perhaps because its answer to "
+                          "the last part was lost",
+                          "publish", uri_);
+    }
+    PENSTOCK_RETURN_IF_ERROR(status);
+    return Confirm();
+  }
+
   absl::Status Send() {
     const auto wait = WaitFor("write to", uri_);
-    if (stream_ == nullptr) {
-      auto opened = fs_->OpenOutputStream(path_);
-      PENSTOCK_RETURN_IF_ERROR(FromArrowWriting(opened.status(), "create", uri_));
-      stream_ = *std::move(opened);
-    }
-    PENSTOCK_RETURN_IF_ERROR(
-        FromArrowWriting(stream_->Write(buffer_.data(), buffer_.size()), "write to", uri_));
+    PENSTOCK_RETURN_IF_ERROR(sent_ > 0 ? SendOnce() : RetryUnavailable(retry_limit_seconds_, [&] {
+      return SendOnce();
+    }));
     sent_ += static_cast<int64_t>(buffer_.size());
     buffer_.clear();
     return absl::OkStatus();
   }
 
-  // Ends an upload that must not be published. Arrow can do so for s3://; for gs:// its streams
-  // publish what they have when they are closed, aborted or destroyed, so such a stream is kept,
-  // unfinished, until the process ends, and the service drops its half of it after a week.
+  // Sends the buffer, and leaves it as it is. While nothing was sent before, a new upload begins,
+  // so that this may be repeated. Later parts are not kept, and the client's own retries have to
+  // do.
+  absl::Status SendOnce() {
+    if (sent_ == 0) {
+      Abandon();
+      auto opened = fs_->OpenOutputStream(path_);
+      PENSTOCK_RETURN_IF_ERROR(FromArrowWriting(opened.status(), "create", uri_));
+      stream_ = *std::move(opened);
+    }
+    return FromArrowWriting(stream_->Write(buffer_.data(), buffer_.size()), "write to", uri_);
+  }
+
+  // Ends an upload, if one began, that must not be published. Arrow can do so for s3://; for gs://
+  // its streams publish what they have when they are closed, aborted or destroyed, so such a stream
+  // is kept, unfinished, until the process ends, and the service drops its half of it after a week.
   void Abandon() {
+    const std::shared_ptr<arrow::io::OutputStream> stream = std::move(stream_);
+    if (stream == nullptr) return;
     if (uri_.scheme == "s3") {
-      (void)stream_->Abort();  // at worst the service keeps parts that nothing names
+      (void)stream->Abort();  // at worst the service keeps parts that nothing names
       return;
     }
     static auto* const mutex = new std::mutex;
     static auto* const kept = new std::vector<std::shared_ptr<arrow::io::OutputStream>>;
     std::lock_guard lock(*mutex);
-    kept->push_back(std::move(stream_));
+    kept->push_back(stream);
   }
 
   const Uri uri_;
   const std::string path_;
   const std::shared_ptr<arrow::fs::FileSystem> fs_;
+  const double retry_limit_seconds_;
   std::string buffer_;
-  int64_t sent_ = 0;                                 // bytes
+  int64_t sent_ = 0;                                 // bytes, before those in buffer_
   std::shared_ptr<arrow::io::OutputStream> stream_;  // null until something is sent
   absl::Status status_;
 };
@@ -185,11 +237,14 @@ struct Place {
   Uri uri;
   std::string path;
   std::shared_ptr<arrow::fs::FileSystem> fs;
+  double retry_limit_seconds = 0;
   std::unique_ptr<NetworkWait> wait;
 };
 
 class ArrowFileSystem : public FileSystem {
  public:
+  explicit ArrowFileSystem(ArrowFileSystemOptions options) : options_(options) {}
+
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(Place place, FilePlace(uri));
@@ -217,7 +272,8 @@ class ArrowFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(Place place, FilePlace(uri));
     return std::make_unique<ArrowOutputStream>(std::string(uri), std::move(place.uri),
-                                               std::move(place.path), std::move(place.fs));
+                                               std::move(place.path), std::move(place.fs),
+                                               place.retry_limit_seconds);
   }
 
   absl::StatusOr<FileInfo> Stat(absl::string_view uri) override {
@@ -264,8 +320,10 @@ class ArrowFileSystem : public FileSystem {
 
   absl::Status Remove(absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const Place place, FilePlace(uri));
-    const arrow::Status status = place.fs->DeleteFile(place.path);
-    return status.ok() ? absl::OkStatus() : Explain(status, "remove", place);
+    return RetryUnavailable(place.retry_limit_seconds, [&] {
+      const arrow::Status status = place.fs->DeleteFile(place.path);
+      return status.ok() ? absl::OkStatus() : Explain(status, "remove", place);
+    });
   }
 
   absl::Status RemoveRecursively(absl::string_view uri) override {
@@ -276,7 +334,9 @@ class ArrowFileSystem : public FileSystem {
     }
     PENSTOCK_ASSIGN_OR_RETURN(const arrow::fs::FileInfo info, Info(place));
     if (!info.IsDirectory()) return IsAFileError(DisplayUri(place.uri));
-    const absl::Status status = FromArrow(place.fs->DeleteDir(place.path), "remove", place.uri);
+    const absl::Status status = RetryUnavailable(place.retry_limit_seconds, [&] {
+      return FromArrow(place.fs->DeleteDir(place.path), "remove", place.uri);
+    });
     // Last of all Arrow removes the object that marks the folder; there need not be one.
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
@@ -294,6 +354,9 @@ class ArrowFileSystem : public FileSystem {
     place.wait = WaitFor("reach", place.uri);
     if (absl::EndsWith(place.uri.path, "/")) place.uri.path.pop_back();
     PENSTOCK_ASSIGN_OR_RETURN(place.fs, connections_.For(place.uri));
+    place.retry_limit_seconds = place.uri.scheme == "gs"
+                                    ? FindGcsEndpoint(place.uri).retry_limit_seconds
+                                    : options_.s3_retry_limit_seconds;
     place.path = place.uri.bucket;
     if (!place.uri.path.empty()) absl::StrAppend(&place.path, "/", place.uri.path);
     return place;
@@ -364,11 +427,14 @@ class ArrowFileSystem : public FileSystem {
     return out;
   }
 
+  const ArrowFileSystemOptions options_;
   ArrowConnections connections_;
 };
 
 }  // namespace
 
-std::shared_ptr<FileSystem> MakeArrowFileSystem() { return std::make_shared<ArrowFileSystem>(); }
+std::shared_ptr<FileSystem> MakeArrowFileSystem(ArrowFileSystemOptions options) {
+  return std::make_shared<ArrowFileSystem>(options);
+}
 
 }  // namespace penstock::io

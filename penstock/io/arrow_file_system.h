@@ -13,7 +13,9 @@
 //
 // Retries are those of the services' clients, configured to follow http_retry.h: unless
 // retry_limit_seconds says otherwise, gs:// gives up after 60 seconds without success, s3:// after
-// 10 more attempts within 64 to 80 seconds. Every call that waits for more than 5 seconds is
+// 10 more attempts within 64 to 80 seconds. What the clients do not retry, such as an answer that
+// is not the service's own, is retried here within the same limit: uploads (while at most
+// kUploadBuffer bytes were sent) and removals. Every call that waits for more than 5 seconds is
 // reported on stderr (network_wait.h).
 //
 // Create sends nothing until Close or until kUploadBuffer bytes are there, so a small file is one
@@ -27,11 +29,17 @@
 #include <memory>
 
 #include "penstock/io/file_system.h"
+#include "penstock/io/http_retry.h"
 
 namespace penstock::io {
 
 inline constexpr int64_t kUploadBuffer = 16 << 20;
 
-std::shared_ptr<FileSystem> MakeArrowFileSystem();
+struct ArrowFileSystemOptions {
+  // How long calls for s3:// are retried. URIs of gs:// have the option retry_limit_seconds.
+  double s3_retry_limit_seconds = kRetryLimitSeconds;
+};
+
+std::shared_ptr<FileSystem> MakeArrowFileSystem(ArrowFileSystemOptions options = {});
 
 }  // namespace penstock::io

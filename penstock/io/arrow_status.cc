@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include <arrow/status.h>
 #include <arrow/util/io_util.h>
@@ -68,19 +69,29 @@ absl::StatusCode Lookup(const ErrorRow (&rows)[kRows], absl::string_view code) {
   return absl::StatusCode::kUnavailable;
 }
 
-// Whether the text of a NOT_FOUND holds the service's own error. Of gs:// that is
-// {"error": {"code": 404, ...}}, which the client leaves as it came, or takes apart and then notes
-// the status; of s3:// an error code of its own, which no page has.
-bool HasOwnNotFound(absl::string_view text, absl::string_view scheme) {
-  if (scheme != "gs") return absl::StrContains(text, "AWS Error NO_SUCH_");
-  if (absl::StrContains(text, "http_status_code=404")) return true;
+// Whether the text of an error holds the service's own answer with this HTTP status. Of gs:// that
+// is {"error": {"code": 404, ...}}, which the client leaves as it came, or takes apart and then
+// notes the status.
+bool HasOwnGoogleError(absl::string_view text, int http_status) {
+  if (absl::StrContains(text, absl::StrCat("http_status_code=", http_status))) return true;
   const size_t begin = text.find('{');
   if (begin == absl::string_view::npos) return false;
   const absl::string_view body = text.substr(begin);
   const nlohmann::json json = ParseJson(body.substr(0, body.find(" error_info=")));
   if (!json.is_object() || !json.contains("error") || !json["error"].is_object()) return false;
   const auto code = json["error"].find("code");
-  return code != json["error"].end() && *code == 404;
+  return code != json["error"].end() && *code == http_status;
+}
+
+// Whether an error of writing is the service's own. Of s3:// it has an error code, which no page
+// has. Google's client reports a page instead of the written object as INVALID_ARGUMENT.
+bool IsOwnError(const absl::Status& error, absl::string_view text, absl::string_view scheme) {
+  if (scheme != "gs") {
+    return !absl::IsNotFound(error) || absl::StrContains(text, "AWS Error NO_SUCH_");
+  }
+  if (absl::IsNotFound(error)) return HasOwnGoogleError(text, 404);
+  const bool is_google = absl::StrContains(text, "google::cloud::Status(");
+  return !absl::IsInvalidArgument(error) || !is_google || HasOwnGoogleError(text, 400);
 }
 
 absl::StatusCode CodeOf(const arrow::Status& status) {
@@ -122,7 +133,7 @@ absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, con
 absl::Status FromArrowWriting(const arrow::Status& status, absl::string_view doing,
                               const Uri& uri) {
   const absl::Status error = FromArrow(status, doing, uri);
-  if (!absl::IsNotFound(error) || HasOwnNotFound(status.message(), uri.scheme)) return error;
+  if (IsOwnError(error, status.message(), uri.scheme)) return error;
   return ServiceError(absl::StatusCode::kUnavailable, status.message(), doing, uri);
 }
 
