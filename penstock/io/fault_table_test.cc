@@ -410,6 +410,7 @@ TEST_F(S3Faults, AreClearErrorsWhenPersistent) {
        Code::kUnavailable},
       {CannedHttp("200 OK", kPage), Code::kUnavailable, Code::kUnavailable},
       {CannedHttp("404 Not Found", kPage), Code::kUnavailable, Code::kUnavailable},
+      {CannedHttp("302 Found", kPage), Code::kUnavailable, Code::kUnavailable},
       {CannedHttp("403 Forbidden", kPage), Code::kUnavailable, Code::kPermissionDenied},
       {Xml("403 Forbidden", "AccessDenied"), Code::kPermissionDenied, Code::kPermissionDenied},
       {Xml("403 Forbidden", "InvalidAccessKeyId"), Code::kUnauthenticated, Code::kPermissionDenied},

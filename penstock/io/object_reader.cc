@@ -77,7 +77,8 @@ bool IsForeign(const HttpAnswer& answer, const ObjectService& service, bool is_h
     case 416:
       return LooksLikeAPage(answer.body);
     default:
-      return !is_head;
+      // No service redirects HEAD without naming itself.
+      return !is_head || answer.status / 100 == 3;
   }
 }
 
