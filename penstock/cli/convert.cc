@@ -14,6 +14,7 @@
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/cli/convert_progress.h"
+#include "penstock/cli/folder_lock.h"
 #include "penstock/cli/read_input.h"
 #include "penstock/cli/records_in_order.h"
 #include "penstock/io/local_output_stream.h"
@@ -70,13 +71,36 @@ class Conversion {
 
   // Decides where to begin: anew, or where an earlier run was stopped.
   absl::Status Begin() {
+    if (const std::string folder = LocalPath(options_.out); !folder.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
+      PENSTOCK_ASSIGN_OR_RETURN(lock_, FolderLock::Acquire(folder));
+    }
     if (options_.overwrite) PENSTOCK_RETURN_IF_ERROR(RemoveEarlierShards());
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> earlier, ReadShardPlan(fs_, options_.out));
     if (earlier) return GoOn(*std::move(earlier));
     PENSTOCK_RETURN_IF_ERROR(RefuseForeignShards());
     plan_.job = FullJob();
     PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
-    return WriteShardPlan(fs_, options_.out, plan_);
+    return SavePlan();
+  }
+
+  // Fails if the plan is no longer the one that this run saved last. Then another run has replaced
+  // it, and each may have replaced shards of the other: the plan that is left here stops that run
+  // as well, and lets a later one rely on no shard.
+  absl::Status SavePlan() {
+    if (saved_) {
+      PENSTOCK_ASSIGN_OR_RETURN(const bool is_ours, IsShardPlan(fs_, options_.out, *saved_));
+      if (!is_ours) {
+        (void)WriteShardPlan(fs_, options_.out, {.job = plan_.job});
+        return absl::AbortedError(absl::StrCat(
+            "another process writes shards into ", io::DisplayName(options_.out),
+            ". Its shards and those of this command may be mixed there: when no process writes "
+            "there any more, start over with --overwrite"));
+      }
+    }
+    PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, plan_));
+    saved_ = plan_;
+    return absl::OkStatus();
   }
 
   absl::Status GoOn(ShardPlan earlier) {
@@ -100,14 +124,14 @@ class Conversion {
     if (!gone.empty()) {
       std::fprintf(log_, "%s is not there as it was written; it is made again\n",
                    io::DisplayName(io::JoinPath(options_.out, gone)).c_str());
-      // From here on the folder is incomplete, even if this run is killed.
-      PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, plan_));
     }
     if (plan_.finished) {
       std::fprintf(log_, "%s was finished by an earlier run; there is nothing to do\n",
                    io::DisplayName(options_.out).c_str());
       return absl::OkStatus();
     }
+    // From here on the folder is incomplete, even if this run is killed.
+    PENSTOCK_RETURN_IF_ERROR(SavePlan());
     RemoveUnpublished();
     if (plan_.next() > 0) {
       std::fprintf(log_, "going on after %zu shards, %lld of %lld %s\n", plan_.shards.size(),
@@ -220,7 +244,7 @@ class Conversion {
       if (!*shard) return absl::OkStatus();
       plan_.shards.push_back({.shard = **shard, .end = end});
       progress.AddShard();
-      return WriteShardPlan(fs_, options_.out, plan_);
+      return SavePlan();
     };
     const auto take = [&](int64_t i, absl::StatusOr<std::string> record) {
       if (record.ok()) {
@@ -287,14 +311,16 @@ class Conversion {
                         absl::StrCat(absl::StrJoin(source_.classes(), "\n"), "\n")));
     }
     plan_.finished = true;
-    return WriteShardPlan(fs_, options_.out, plan_);
+    return SavePlan();
   }
 
   io::FileSystem& fs_;
   const RecordSource& source_;
   const ConvertOptions& options_;
   std::FILE* const log_;
+  FolderLock lock_;
   ShardPlan plan_;
+  std::optional<ShardPlan> saved_;  // by this run
 };
 
 }  // namespace

@@ -3,13 +3,17 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/cli/folder_lock.h"
 #include "penstock/io/memory_file_system.h"
 
 namespace penstock::cli {
@@ -139,6 +143,72 @@ TEST_F(ConvertTest, ADamagedPlanIsRefusedUnlessStartingOver) {
   ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/pack-plan.json", "{").ok());
   EXPECT_TRUE(absl::IsDataLoss(Run(source, "out", {}).status()));
   EXPECT_TRUE(Run(source, "out", {.overwrite = true}).ok());
+}
+
+// Makes records of the numbers, and calls `meanwhile` at the first one.
+class Interrupted : public Numbers {
+ public:
+  Interrupted(int64_t size, std::function<void()> meanwhile)
+      : Numbers(size), meanwhile_(std::move(meanwhile)) {
+    allow_again = true;
+  }
+  absl::StatusOr<std::string> Make(int64_t i) const override {
+    if (const auto meanwhile = std::exchange(meanwhile_, nullptr)) meanwhile();
+    return Numbers::Make(i);
+  }
+
+ private:
+  mutable std::function<void()> meanwhile_;  // threads = 1: called by one thread
+};
+
+// Both started when there was no plan yet; a store keeps the plan that was written last.
+TEST_F(ConvertTest, ShardsOfTwoRunsAreNeverTakenForADataSet) {
+  const std::string plan = "memory://out/pack-plan.json";
+  for (const bool same_job : {false, true}) {
+    for (const bool other_ends_first : {false, true}) {
+      for (const char* folder : {"memory://out", "memory://whole"}) {
+        ASSERT_TRUE(!*fs_->Exists(folder) || fs_->RemoveRecursively(folder).ok());
+      }
+      const ConvertOptions options{.shards = 4, .seed = 1, .keep_order = same_job, .threads = 1};
+      ConvertOptions other_options = options;
+      if (!same_job) other_options.seed = 2;
+      Numbers numbers(40);
+      if (!other_ends_first) numbers.gone_from = 20;
+      const Interrupted source(40, [&] {
+        ASSERT_TRUE(fs_->Remove(plan).ok());
+        const auto other = Run(numbers, "out", other_options);
+        EXPECT_EQ(other.ok(), other_ends_first) << other.status();
+      });
+      const auto made = Run(source, "out", options);
+      EXPECT_TRUE(absl::IsAborted(made.status())) << made.status();
+      EXPECT_THAT(std::string(made.status().message()), HasSubstr("start over with --overwrite"));
+      EXPECT_TRUE(absl::IsFailedPrecondition(RefuseUnfinished(*fs_, {"memory://out/00-10.tfrec"})));
+      // No shard is relied on.
+      const auto again = Run(source, "out", options);
+      ASSERT_TRUE(again.ok()) << again.status();
+      ASSERT_TRUE(Run(source, "whole", options).ok());
+      EXPECT_TRUE(Files("out") == Files("whole"));
+    }
+  }
+}
+
+TEST_F(ConvertTest, ASecondProcessIsRefusedInALocalFolder) {
+  const std::string folder = ::testing::TempDir() + "/convert_test_lock";
+  const auto local = io::FileSystem::Default();
+  ASSERT_TRUE(local->CreateFolder(folder).ok());
+  Numbers source(4);
+  source.allow_again = true;
+  const ConvertOptions options{.out = folder, .overwrite = true};
+  {
+    const auto lock = FolderLock::Acquire(folder);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    const absl::Status refused = Convert(*local, source, options, stderr).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("another process is writing"));
+    EXPECT_EQ(source.made(), 0);
+  }
+  EXPECT_TRUE(Convert(*local, source, options, stderr).ok());
+  EXPECT_TRUE(local->RemoveRecursively(folder).ok());
 }
 
 TEST_F(ConvertTest, NoInputsAreAnError) {

@@ -69,6 +69,12 @@ Json ToJson(const ShardPlan& plan) {
   return json;
 }
 
+std::string TextOf(const ShardPlan& plan) {
+  // Names of files need not be UTF-8, JSON must.
+  return absl::StrCat(ToJson(plan).dump(1, ' ', false, nlohmann::detail::error_handler_t::replace),
+                      "\n");
+}
+
 std::string PlanUri(absl::string_view folder) { return io::JoinPath(folder, kShardPlanFile); }
 
 const std::string* Find(const Job& job, absl::string_view name) {
@@ -110,10 +116,20 @@ absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
 }
 
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan) {
-  // Names of files need not be UTF-8, JSON must.
-  const std::string text =
-      ToJson(plan).dump(1, ' ', false, nlohmann::detail::error_handler_t::replace);
-  return io::WriteFile(fs, PlanUri(folder), absl::StrCat(text, "\n"));
+  return io::WriteFile(fs, PlanUri(folder), TextOf(plan));
+}
+
+absl::StatusOr<bool> IsShardPlan(io::FileSystem& fs, absl::string_view folder,
+                                 const ShardPlan& plan) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                            ReadOptional(fs, PlanUri(folder)));
+  if (!text) {
+    return absl::UnavailableError(
+        absl::StrCat(io::DisplayName(PlanUri(folder)),
+                     " was written and is not there any more; is its disk or network down, or does "
+                     "another process write shards there?"));
+  }
+  return *text == TextOf(plan);
 }
 
 absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,

@@ -9,6 +9,11 @@
 //
 // The file is replaced, whole, after each shard. Killed between the two, the conversion makes that
 // shard again: the same inputs give the same name and bytes.
+//
+// Two conversions into one folder would replace each other's shards, which have the same names. In
+// a local folder the second one is refused (folder_lock.h). In an object store each reads the plan
+// before it replaces it: one that finds another's plan leaves a plan without shards, and fails, so
+// that both fail and no folder with shards of both is finished.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +63,11 @@ struct ShardPlan {
 absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
                                                        absl::string_view folder);
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan);
+
+// Whether the plan in `folder` is the one that WriteShardPlan wrote for `plan`; UNAVAILABLE when
+// there is none.
+absl::StatusOr<bool> IsShardPlan(io::FileSystem& fs, absl::string_view folder,
+                                 const ShardPlan& plan);
 
 // Lets the plan end before the first shard that is not there as it was written; the name of that
 // one, or "".
