@@ -221,6 +221,11 @@ Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
 }
 
 absl::Status Model::Compile(const CompileOptions& options) {
+  if (trainer_ != nullptr && trainer_->fitting()) {
+    return absl::FailedPreconditionError(
+        "Compile was called while Fit is running, in another thread or in a callback of it; it "
+        "would discard the variables that are being trained");
+  }
   PENSTOCK_RETURN_IF_ERROR(network_.status());
   PENSTOCK_RETURN_IF_ERROR(train::CheckNotNegative("Compile", "replicas", options.replicas));
   if (!options.dtype_policy.empty()) {

@@ -283,9 +283,10 @@ class Model {
   }
 
   // The first error of building, a wrong name, a device that is not there. The weights are drawn
-  // anew.
+  // anew. FAILED_PRECONDITION while Fit is running.
   absl::Status Compile(const CompileOptions& options);
 
+  // Callbacks may call Evaluate, Predict, Save and the like, but neither Fit nor Compile.
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options = {});
   absl::StatusOr<History> Fit(const ArraysArg& x, const ArraysArg& y,
                               const FitOptions& options = {});
@@ -327,8 +328,8 @@ class Model {
     return nn::ToSvg(network_, options);
   }
   // A model that can Predict and Evaluate at once, and be trained further. `options` says where it
-  // runs; its optimizer, loss and metrics are those of the file. NOT_FOUND only if the file does not
-  // exist; every error names the file.
+  // runs; its optimizer, loss and metrics are those of the file. NOT_FOUND only if the file does
+  // not exist; every error names the file.
   struct LoadOptions {
     std::shared_ptr<runtime::Client> client = nullptr;
     int replicas = 1;

@@ -1,6 +1,8 @@
 // The commonest mistakes, and what is said to those who make them: what is wrong, where, and what
 // to do.
 #include <limits>
+#include <stdexcept>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -102,6 +104,34 @@ TEST(Mistakes, FitBeforeCompile) {
   Model model = Classifier();
   EXPECT_THAT(Message(model.Fit(Zeros({8, 4}), Zeros({8})).status()),
               HasSubstr("call Compile first"));
+}
+
+// Compile would destroy what Fit works on, and a second Fit would step and reset the same state.
+TEST(Mistakes, FitAndCompileWhileFitIsRunning) {
+  Model model = Classifier();
+  const CompileOptions options = With("sparse_categorical_crossentropy");
+  ASSERT_TRUE(model.Compile(options).ok());
+  const Array x = Zeros({8, 4}), y = Zeros({8}, DType::kI64);
+  std::vector<absl::Status> within;
+  const auto callback = LambdaCallback(
+      {.on_epoch_end = [&](train::Run&, const train::Position&, const Logs&) -> absl::Status {
+        within = {model.Fit(x, y, {.verbose = 0}).status(), model.Compile(options)};
+        EXPECT_TRUE(model.Evaluate(x, y).ok());
+        return absl::OkStatus();
+      }});
+  ASSERT_TRUE(model.Fit(x, y, {.epochs = 2, .verbose = 0, .callbacks = {callback}}).ok());
+  ASSERT_EQ(within.size(), 2);
+  for (const absl::Status& status : within) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("callback"));
+  }
+  // Also after a Fit that failed.
+  const auto failing = LambdaCallback({.on_train_begin = [](train::Run&) -> absl::Status {
+    throw std::runtime_error("a mistake in a callback");
+  }});
+  EXPECT_FALSE(model.Fit(x, y, {.verbose = 0, .callbacks = {failing}}).ok());
+  EXPECT_TRUE(model.Fit(x, y, {.verbose = 0}).ok());
+  EXPECT_TRUE(model.Compile(options).ok());
 }
 
 TEST(Mistakes, ArraysOfDifferentLengths) {

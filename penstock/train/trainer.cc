@@ -179,6 +179,15 @@ absl::StatusOr<std::vector<runtime::Buffers>> Trainer::ZeroMetrics() const {
 
 absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckFitOptions(options));
+  if (fitting_.exchange(true)) {
+    return absl::FailedPreconditionError(
+        "Fit was called while another Fit of the same model is running, in another thread or in a "
+        "callback of it; wait until it has returned");
+  }
+  struct Ended {
+    std::atomic<bool>& fitting;
+    ~Ended() { fitting = false; }
+  } const ended{fitting_};
   return base::CatchExceptions([&]() -> absl::StatusOr<History> {
     FitRun run(*this, dataset, options);
     return run.Go();

@@ -1,6 +1,7 @@
 // Trainer: runs the step programs over a dataset. Front ends are thin layers over it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -96,7 +97,10 @@ class Trainer {
   ~Trainer();
 
   // Trains. Another Fit goes on with the weights and the optimizer's state as they are.
+  // FAILED_PRECONDITION while a Fit of this trainer is running, in another thread or called from a
+  // callback: both would step the same state.
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options);
+  bool fitting() const { return fitting_.load(); }
   // What ReportNames lists, over one pass.
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const ReadOptions& read = {});
   // The network's outputs for every row of one pass, one array each; float32 where the network
@@ -154,6 +158,7 @@ class Trainer {
   std::vector<std::string> report_names_;
   DeviceState state_;
   runtime::CompileHistory compile_history_;
+  std::atomic<bool> fitting_{false};
   StepsTuner steps_tuner_;  // what one Fit found out the next one need not measure again
   std::vector<Compiled> train_steps_, halting_train_steps_, evaluate_steps_, predict_steps_;
 };
