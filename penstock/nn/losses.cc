@@ -87,8 +87,13 @@ Producer ProducerOf(Value x) {
 
 absl::Status WrongLabel(absl::string_view loss, int64_t index, double label,
                         absl::string_view wanted) {
+  // StrCat alone rounds to six digits: class 1000003 would be "1e+06".
+  constexpr double kExact = int64_t{1} << 53;
+  const std::string given = label == std::trunc(label) && std::abs(label) <= kExact
+                                ? absl::StrCat(static_cast<int64_t>(label))
+                                : absl::StrCat(label);
   return absl::InvalidArgumentError(
-      absl::StrCat(loss, " wants ", wanted, "; label ", index, " of the batch is ", label));
+      absl::StrCat(loss, " wants ", wanted, "; label ", index, " of the batch is ", given));
 }
 
 absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> labels,

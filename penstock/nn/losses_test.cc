@@ -199,6 +199,8 @@ TEST(Losses, LabelsThatCannotBeAreFoundOnTheHost) {
               AllOf(HasSubstr("0 to 9"), HasSubstr("label 2"), HasSubstr("is 10"),
                     HasSubstr("subtract 1")));
   EXPECT_THAT(message(sparse, Array::Of<int64_t>({4}, {1, -1, 0, 3}), ten), HasSubstr("is -1"));
+  EXPECT_THAT(message(sparse, Array::Of<int64_t>({4}, {1, 1'000'003, 0, 3}), ten),
+              HasSubstr("is 1000003"));
   EXPECT_THAT(message(sparse, Floats({4}, {1, 0.5, 0, 3}), ten), HasSubstr("whole"));
   EXPECT_EQ(message(sparse, Array::Of<int64_t>({4}, {1, 9, 0, 3}), ten), "");
   EXPECT_EQ(message(SparseCategoricalCrossentropy({.ignore_class = 255}),
