@@ -18,6 +18,9 @@ namespace {
 
 constexpr int64_t kFrameBytes = record::kTfRecordHeaderBytes + record::kTfRecordFooterBytes;
 
+constexpr char kRestIsLost[] =
+    "; no record behind this place can be found, so the rest of the file is left out";
+
 absl::Status ChangedError(const std::string& uri) {
   return absl::AbortedError(absl::StrCat(
       io::DisplayName(uri), " changed while it was read; begin again when it is complete"));
@@ -105,6 +108,9 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
       if (rest.ok()) return ChangedError(uri);
       if (!absl::IsDataLoss(rest.status())) return base::WithContext(rest.status(), uri);
       file.damage = rest.status();
+    }
+    if (!file.damage.ok()) {
+      file.damage = absl::DataLossError(absl::StrCat(file.damage.message(), kRestIsLost));
     }
     index.files_.push_back(std::move(file));
   }

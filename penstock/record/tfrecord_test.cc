@@ -433,7 +433,8 @@ TEST_F(TfRecord, SkipsDamagedRecordsAndKeepsNumbers) {
   EXPECT_EQ(reader->damage().records, 2);
   EXPECT_FALSE(reader->damage().ended_early);
   EXPECT_THAT(std::string(reader->damage().first.message()),
-              AllOf(HasSubstr("a.tfrec:0:0: "), HasSubstr("checksum")));
+              AllOf(HasSubstr("a.tfrec:0:0: "), HasSubstr("checksum"),
+                    Not(HasSubstr("the rest of the file"))));
 }
 
 TEST_F(TfRecord, SkippingEndsTheFileWhereNothingCanBeFoundAgain) {
@@ -448,7 +449,8 @@ TEST_F(TfRecord, SkippingEndsTheFileWhereNothingCanBeFoundAgain) {
     EXPECT_TRUE(reader->ReadBlock()->empty());
     EXPECT_EQ(reader->damage().records, 1);
     EXPECT_TRUE(reader->damage().ended_early);
-    EXPECT_THAT(std::string(reader->damage().first.message()), HasSubstr(":19:1: "));
+    EXPECT_THAT(std::string(reader->damage().first.message()),
+                AllOf(HasSubstr(":19:1: "), HasSubstr("the rest of the file")));
     EXPECT_EQ(reader->offset(), 19);
   }
   Put(Written(SomeRecords(50, 100), {.compression = Compression::kGzip}).substr(0, 1500));
