@@ -157,7 +157,7 @@ class ArrowOutputStream : public OutputStream {
   // is checked. With a key that may only write, the acknowledgment is trusted.
   absl::Status Confirm() {
     const auto info = fs_->GetFileInfo(path_);
-    const absl::Status looked = FromArrow(info.status(), "confirm", uri_);
+    const absl::Status looked = FromArrowWriting(info.status(), "confirm", uri_);
     if (absl::IsPermissionDenied(looked)) return absl::OkStatus();
     PENSTOCK_RETURN_IF_ERROR(looked);
     if (info->IsFile() && info->size() == size()) return absl::OkStatus();

@@ -1,7 +1,9 @@
 #include "penstock/io/arrow_file_system.h"
 
+#include <atomic>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -125,6 +127,25 @@ TEST_F(ArrowFileSystem, SaysThatThereIsNoRight) {
   EXPECT_THAT(fs_->List(absl::StrCat("s3://key:secret@b/x?scheme=http&region=us-east-1",
                                      "&endpoint_override=127.0.0.1:", s3.port())),
               IsStatus(absl::StatusCode::kPermissionDenied, "AWS_PROFILE"));
+}
+
+TEST_F(ArrowFileSystem, LooksAgainForAnUploadedObjectAfterAPage) {
+  const std::string object = CannedHttp(
+      "200 OK", R"({"kind": "storage#object", "name": "x", "bucket": "b", "size": "4"})");
+  std::atomic<int> port = 0, looks = 0;
+  const CannedServer gcs([&](const std::string& question) {
+    if (absl::StartsWith(question, "POST")) {
+      return CannedHttp("200 OK", "{}",
+                        absl::StrCat("Location: http://127.0.0.1:", port.load(), "/upload\r\n"));
+    }
+    if (!absl::StartsWith(question, "GET") || looks++ > 0) return object;
+    return CannedHttp("200 OK", "");
+  });
+  port = gcs.port();
+  EXPECT_OK(WriteFile(
+      *fs_, absl::StrCat("gs://anonymous@b/x?scheme=http&endpoint_override=127.0.0.1:", gcs.port()),
+      "text"));
+  EXPECT_EQ(looks, 2);
 }
 
 TEST(ArrowFileSystemDeathTest, EndsQuietlyAfterS3WasUsed) {
