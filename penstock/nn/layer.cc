@@ -240,8 +240,21 @@ Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtyp
     : state_(std::make_shared<State>(
           State{std::move(body), std::move(name), std::move(dtype), location})) {}
 
+namespace {
+
+struct MissingBody : LayerBody {
+  absl::string_view class_name() const override { return "CustomLayer"; }
+  Outputs Call(CallContext& ctx, const Values&) const override {
+    return ctx.Fail("was made from a null pointer instead of a layer body");
+  }
+  void Fields(Config&) override {}
+};
+
+}  // namespace
+
 Layer CustomLayer(std::shared_ptr<LayerBody> body, const CustomLayerOptions& options,
                   base::SourceLocation location) {
+  if (body == nullptr) body = std::make_shared<MissingBody>();
   return Layer(std::move(body), options.name, options.dtype, location);
 }
 

@@ -42,7 +42,18 @@ struct FunctionLoss : LossBody {
   absl::string_view name() const override { return name_; }
   bool is_custom() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
-    return function(y_true, y_pred);
+    const Value each = function(y_true, y_pred);
+    ir::Graph& graph = *y_pred.graph();
+    if (!each.valid() || each.graph() != &graph || !graph.status().ok()) return each;
+    // A mean over the rows would count the padding of a smaller last batch, and a replica's part
+    // only.
+    if (each.rank() > 0 && each.shape().dim(0) == y_pred.shape().dim(0)) return each;
+    graph.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "the function '", name_, "' returned ", each.type().ToString(),
+        "; it must return values for each of the ", y_pred.shape().dim(0),
+        " rows, [batch, ...] (average over the other axes only, or over none: the mean over the "
+        "rows is taken without the padding of a smaller last batch)")));
+    return Value();
   }
   std::string name_;
   std::function<Value(Value, Value)> function;
@@ -59,6 +70,23 @@ std::vector<LossRow> AllLosses() {
 // Sum of f32 values over everything, and how many there are.
 Value Total(Value x) { return ir::ReduceSum(x); }
 double Count(Value x) { return static_cast<double>(x.shape().num_elements()); }
+
+// Whether a loss's own code, which may be user-defined, returned a value; if not, that is an error
+// of the graph.
+bool CheckReturned(absl::string_view loss, const LossValues& values, ir::Graph& graph) {
+  if (!graph.status().ok()) return false;  // an earlier error is the cause
+  absl::string_view wrong;
+  if (!values.each.valid()) {
+    wrong = "an empty value, ir::Value(); it must return the result of an operation";
+  } else if (values.each.graph() != &graph ||
+             (values.counted.valid() && values.counted.graph() != &graph)) {
+    wrong = "a value of another graph; a value is valid only in the call that made it";
+  } else {
+    return true;
+  }
+  graph.Fail(absl::InvalidArgumentError(absl::StrCat("the loss '", loss, "' returned ", wrong)));
+  return false;
+}
 
 // ---- Advice ----
 
@@ -157,7 +185,7 @@ LossValues Loss::Unreduced(const LossArguments& arguments) const {
     return Mismatch(name(), y_true, y_pred, "labels and predictions with a batch axis");
   }
   LossValues values = body_->Call(y_true, WidePredictions(y_pred), examples);
-  if (!values.each.valid()) return {};
+  if (!CheckReturned(name(), values, *y_pred.graph())) return {};
   values.each = ir::Convert(values.each, DType::kF32);
   if (mask.valid()) {
     if (values.each.rank() == 0)

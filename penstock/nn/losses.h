@@ -126,7 +126,9 @@ class Loss {
   std::string reduction_ = "sum_over_batch_size";
 };
 
-// A loss from a function that gives [batch, ...] values. It has no JSON that can be read back.
+// A loss from a function that gives [batch, ...] values; anything else, such as the mean over the
+// batch, is an error: the function cannot tell padding from examples. A loss of the batch as a
+// whole is a LossBody, which is given `examples`. It has no JSON that can be read back.
 Loss CustomLoss(absl::string_view name,
                 std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function);
 

@@ -55,8 +55,34 @@ ir::Values Metric::Update(Value y_true, Value y_pred, Value weights) const {
     weights = ir::Splat(*y_pred.graph(), {DType::kF32, base::Shape({y_pred.shape().dim(0)})}, 1);
   }
   Values added = body_->Update(y_true, WidePredictions(y_pred), ir::Convert(weights, DType::kF32));
+  if (const absl::Status status = CheckUpdate(added, y_pred); !status.ok()) {
+    y_pred.graph()->Fail(status);
+  }
   added.resize(num_states());
   return added;
+}
+
+// What is wrong with what the metric's own code, which may be user-defined, adds to its states.
+absl::Status Metric::CheckUpdate(const Values& added, const Value& y_pred) const {
+  const ir::Graph& graph = *y_pred.graph();
+  if (!graph.status().ok()) return absl::OkStatus();  // an earlier error is the cause
+  const std::vector<ir::TensorType> states = States(y_pred.type());
+  if (added.size() != states.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the metric '", name(), "' has ", states.size(),
+                                                   " states, but its update has values for ",
+                                                   added.size()));
+  }
+  for (size_t i = 0; i < added.size(); ++i) {
+    const auto wrong = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat("the metric '", name(), "': state ", i, " is ",
+                                                     states[i].ToString(), ", but its update is ",
+                                                     what));
+    };
+    if (!added[i].valid()) return wrong("an empty value, ir::Value()");
+    if (added[i].graph() != &graph) return wrong("a value of another graph");
+    if (!(added[i].type() == states[i])) return wrong(added[i].type().ToString());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Metric::Check() const { return base::WithContext(body_->Check(), name()); }

@@ -85,6 +85,8 @@ class Metric {
   const std::shared_ptr<MetricBody>& body() const { return body_; }
 
  private:
+  absl::Status CheckUpdate(const ir::Values& added, const ir::Value& y_pred) const;
+
   std::shared_ptr<MetricBody> body_;
   std::string name_;
 };
@@ -128,8 +130,8 @@ Metric ConcordanceCorrelation(const CorrelationOptions& options = {});
 // Of the predictions; labels are not looked at and may be invalid.
 Metric Mean();
 Metric Sum();
-// The weighted mean of a function's [batch, ...] values. `direction` is for callbacks that monitor
-// it. Its JSON cannot be read back.
+// The weighted mean of a function's [batch, ...] values; anything else, such as one number for the
+// batch, is an error. `direction` is for callbacks that monitor it. Its JSON cannot be read back.
 Metric CustomMean(absl::string_view name,
                   std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function,
                   MetricDirection direction = MetricDirection::kUnknown);

@@ -60,7 +60,9 @@ class DeclaringScope : public VariableScope {
       declared.trainable = declared.trainable && spec.trainable;
       return value;
     }
-    if (absl::Status status = CheckAggregation(spec); !status.ok()) {
+    for (const absl::Status& status :
+         {CheckName("variable", spec.name), CheckAggregation(spec), CheckTrainable(spec)}) {
+      if (status.ok()) continue;
       graph.Fail(status);
       return Value();
     }
@@ -103,6 +105,13 @@ class DeclaringScope : public VariableScope {
         spec.aggregation == Aggregation::kMean ? "have no mean: Aggregation::kMean is for floats"
                                                : "cannot be added up",
         "; use kOnlyFirstReplica"));
+  }
+
+  static absl::Status CheckTrainable(const VariableSpec& spec) {
+    if (!spec.trainable || base::IsFloat(spec.type.dtype)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", spec.name, " is ", spec.type.ToString(),
+        " and trainable; only floats can be trained: declare it with trainable = false"));
   }
 
   std::vector<std::pair<VariableSpec, Value>> declared_;
@@ -343,6 +352,7 @@ void Network::NameUses(const LayerNames& layer_names) {
   for (const Use& use : uses_) {
     const std::string& given = given_name(use);
     if (given.empty()) continue;
+    if (status_ = CheckName("layer", given); !status_.ok()) return;
     const void* id = use.layer.valid() ? use.layer.id() : &use;
     const auto [at, fresh] = taken.emplace(given, id);
     if (!fresh && at->second != id) {

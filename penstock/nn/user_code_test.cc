@@ -1,11 +1,16 @@
 // Mistakes in user-defined functions and layer classes become errors that name the layer.
+#include <functional>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/nn/config.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/losses.h"
+#include "penstock/nn/metrics.h"
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
@@ -139,6 +144,94 @@ TEST(UserCode, DefaultConstructedHandlesAreErrors) {
   EXPECT_THAT(
       ErrorOf([](CallContext& ctx, const Values& x) { return ctx.Call(Layer(), "part", {x[0]}); }),
       AllOf(HasSubstr("mine"), HasSubstr("'part'")));
+}
+
+TEST(UserCode, ALayerWithoutABodyIsAnError) {
+  const Symbol y = CustomLayer(nullptr, {.name = "mine"})(X());
+  EXPECT_THAT(std::string(y.type().status().message()),
+              AllOf(HasSubstr("mine"), HasSubstr("null")));
+}
+
+TEST(UserCode, ATrainableVariableThatIsNotAFloatIsAnError) {
+  for (const DType dtype : {DType::kI32, DType::kBool}) {
+    EXPECT_THAT(ErrorOf([=](CallContext& ctx, const Values& x) -> Outputs {
+                  ctx.Variable("v", {4}, "zeros", {.dtype = dtype});
+                  return x[0];
+                }),
+                AllOf(HasSubstr("mine/v"), HasSubstr("trainable = false")));
+  }
+}
+
+// Such a name cannot be written to a file.
+TEST(UserCode, ANameThatIsNotUtf8IsAnError) {
+  for (const char* name : {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+    const Network network({X()}, {Dense({.units = 1, .name = name})(X())});
+    EXPECT_THAT(std::string(network.status().message()), HasSubstr("UTF-8")) << network.status();
+    EXPECT_THAT(ErrorOf([&](CallContext& ctx, const Values& x) -> Outputs {
+                  ctx.Variable(name, {4}, "zeros");
+                  return x[0];
+                }),
+                HasSubstr("UTF-8"));
+  }
+  for (const char* name : {"dichte_\xc3\xa4", "\xe5\xb1\x82", "\xf0\x9f\x90\x9f"}) {
+    EXPECT_TRUE(Network({X()}, {Dense({.units = 1, .name = name})(X())}).status().ok()) << name;
+  }
+}
+
+// Of a loss of three rows.
+std::string LossError(const std::function<Value(Value, Value)>& function) {
+  ir::Graph graph("loss");
+  const Value y = graph.Parameter({DType::kF32, {3, 2}}, "y");
+  EXPECT_FALSE(CustomLoss("mine", function).PerExample(y, y).valid());
+  EXPECT_EQ(CustomMean("mine", function).Update(y, y).size(), 2u);
+  return std::string(graph.status().message());
+}
+
+TEST(UserCode, ALossThatReturnsNothingIsAnError) {
+  EXPECT_THAT(LossError([](Value, Value) { return Value(); }),
+              AllOf(HasSubstr("'mine'"), HasSubstr("empty value")));
+  ir::Graph other("other");
+  const Value foreign = other.Parameter({DType::kF32, {3, 2}}, "x");
+  EXPECT_THAT(LossError([&](Value, Value) { return foreign; }),
+              AllOf(HasSubstr("'mine'"), HasSubstr("another graph")));
+  // The operation that failed is the cause.
+  EXPECT_THAT(LossError([](Value, Value y) { return ir::Reshape(y, {7}); }), HasSubstr("reshape"));
+}
+
+// It would count the padding of a smaller last batch.
+TEST(UserCode, ALossWithoutAValueForEachRowIsAnError) {
+  EXPECT_THAT(LossError([](Value y, Value p) { return ir::ReduceMean(ir::Square(y - p)); }),
+              AllOf(HasSubstr("'mine'"), HasSubstr("f32[]"), HasSubstr("each of the 3 rows")));
+  EXPECT_THAT(LossError([](Value y, Value) { return ir::ReduceMean(y, {0}); }),
+              AllOf(HasSubstr("'mine'"), HasSubstr("f32[2]")));
+}
+
+// One state; what it adds is up to the test.
+struct OddMetric : MetricBody {
+  explicit OddMetric(std::function<Values(Value)> u) : update(std::move(u)) {}
+  absl::string_view name() const override { return "odd"; }
+  MetricDirection direction() const override { return MetricDirection::kUp; }
+  std::vector<TensorType> States(const TensorType&) const override { return {{DType::kF32, {}}}; }
+  Values Update(Value, Value y_pred, Value) const override { return update(y_pred); }
+  Value Result(const Values& states) const override { return states[0]; }
+  std::function<Values(Value)> update;
+};
+
+std::string MetricError(std::function<Values(Value)> update) {
+  ir::Graph graph("metric");
+  const Value y = graph.Parameter({DType::kF32, {3, 2}}, "y");
+  EXPECT_EQ(Metric(std::make_shared<OddMetric>(std::move(update))).Update(y, y).size(), 1u);
+  return std::string(graph.status().message());
+}
+
+TEST(UserCode, AMetricWhoseUpdateDoesNotFitItsStatesIsAnError) {
+  EXPECT_EQ(MetricError([](Value y) { return Values{ir::ReduceSum(y)}; }), "");
+  EXPECT_THAT(MetricError([](Value) { return Values{}; }),
+              AllOf(HasSubstr("'odd' has 1 states"), HasSubstr("values for 0")));
+  EXPECT_THAT(MetricError([](Value) { return Values{Value()}; }),
+              AllOf(HasSubstr("'odd': state 0"), HasSubstr("empty value")));
+  EXPECT_THAT(MetricError([](Value y) { return Values{y}; }),
+              AllOf(HasSubstr("'odd': state 0"), HasSubstr("f32[3,2]")));
 }
 
 TEST(UserCode, AnUnknownPolicyOfAWrappedLayerIsAnError) {
