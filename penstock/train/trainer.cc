@@ -52,6 +52,10 @@ absl::Status CheckStateFits(const StateLayout& layout) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options) {
+  return base::CatchExceptions([&] { return Make(std::move(options)); });
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options) {
   const Objective& objective = options.objective;
   PENSTOCK_RETURN_IF_ERROR(CheckObjective(objective));
   if (options.steps_per_execution < 0 || options.steps_per_execution > kMostStepsPerExecution) {
@@ -195,7 +199,7 @@ absl::StatusOr<History> Trainer::Fit(const data::Dataset& dataset, const FitOpti
 }
 
 absl::StatusOr<Logs> Trainer::Evaluate(const data::Dataset& dataset, const ReadOptions& read) {
-  return EvaluateWith(dataset, read, {}, nullptr);
+  return base::CatchExceptions([&] { return EvaluateWith(dataset, read, {}, nullptr); });
 }
 
 absl::StatusOr<Logs> Trainer::EvaluateWith(const data::Dataset& dataset, const ReadOptions& read,
@@ -278,6 +282,11 @@ Array JoinRows(const std::vector<Array>& parts) {
 
 absl::StatusOr<std::vector<Array>> Trainer::Predict(const data::Dataset& dataset,
                                                     const ReadOptions& read) {
+  return base::CatchExceptions([&] { return PredictRows(dataset, read); });
+}
+
+absl::StatusOr<std::vector<Array>> Trainer::PredictRows(const data::Dataset& dataset,
+                                                        const ReadOptions& read) {
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator({.pool = read.pool,
                                                                  .file_system = read.file_system,
                                                                  .seed = options_.seed}));

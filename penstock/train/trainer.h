@@ -131,6 +131,11 @@ class Trainer {
   explicit Trainer(TrainerOptions options)
       : options_(std::move(options)), steps_tuner_(options_.steps_per_execution) {}
 
+  // Create and Predict, which catch what user-defined layers, losses and metrics throw.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Make(TrainerOptions options);
+  absl::StatusOr<std::vector<Array>> PredictRows(const data::Dataset& dataset,
+                                                 const ReadOptions& read);
+
   // Compiled programs are kept for the types they were compiled for.
   struct Compiled {
     BatchTypes types;
