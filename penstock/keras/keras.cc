@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/nn/json_depth.h"
 #include "penstock/save/save.h"
 #include "penstock/train/option_checks.h"
@@ -437,15 +438,10 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
   return trainer->SetWeights(weights);
 }
 
-absl::Status Model::CheckSavable() const {
-  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  return trainer->objective().network.CheckSerializable();
-}
+namespace {
 
-absl::Status Model::Save(absl::string_view uri) const {
-  PENSTOCK_RETURN_IF_ERROR(CheckSavable());
-  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  const train::Objective& objective = trainer->objective();
+// The model as JSON. User-defined layers, losses and metrics may throw.
+std::string DescriptionOf(const train::Objective& objective) {
   Json description;
   description["version"] = kFormatVersion;
   description["network"] = objective.network.ToJson();
@@ -454,9 +450,31 @@ absl::Status Model::Save(absl::string_view uri) const {
     description["targets"].push_back(TargetToJson(target));
   }
   description["optimizer"] = objective.optimizer.ToJson();
+  return description.dump();
+}
+
+}  // namespace
+
+absl::Status Model::CheckSavable() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  const train::Objective& objective = trainer->objective();
+  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
+  return base::CatchExceptions([&] {
+    DescriptionOf(objective);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Model::Save(absl::string_view uri) const {
+  PENSTOCK_RETURN_IF_ERROR(CheckSavable());
+  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string description,
+                            base::CatchExceptions([&]() -> absl::StatusOr<std::string> {
+                              return DescriptionOf(trainer->objective());
+                            }));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
   return save::WriteWeights(*io::FileSystem::Default(), uri,
-                            {.arrays = weights, .metadata = {{kMetadataKey, description.dump()}}});
+                            {.arrays = weights, .metadata = {{kMetadataKey, description}}});
 }
 
 absl::Status Model::SaveWeights(absl::string_view uri) const {
@@ -530,6 +548,8 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
   } catch (const Json::exception& e) {
     return absl::InvalidArgumentError(
         absl::StrCat(uri, ": the description of the model cannot be read: ", e.what()));
+  } catch (...) {  // a user-defined layer
+    return base::WithContext(base::StatusOfException(), uri);
   }
 }
 

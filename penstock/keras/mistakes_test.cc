@@ -1,6 +1,7 @@
 // The commonest mistakes, and what is said to those who make them: what is wrong, where, and what
 // to do.
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -255,6 +256,46 @@ TEST(Mistakes, WeightsOfAnotherNetwork) {
   EXPECT_THAT(Message(model.SetWeights({{"dense/kernel", Zeros({5, 3})}})), HasSubstr("[4,3]"));
   EXPECT_THAT(Message(model.SetWeights({{"other/kernel", Zeros({4, 3})}})),
               AllOf(HasSubstr("dense/kernel"), HasSubstr("other/kernel")));
+}
+
+TEST(Mistakes, ALossThatThrows) {
+  const nn::Loss loss = nn::CustomLoss(
+      "mine", [](ir::Value, ir::Value) -> ir::Value { throw std::runtime_error("no table"); });
+  Model model = Classifier();
+  ASSERT_TRUE(model.Compile(With(loss)).ok());
+  const Array x = Zeros({4, 4}), y = Zeros({4, 3});
+  for (const absl::Status& status :
+       {model.Evaluate(x, y).status(), model.Fit(x, y, {.verbose = 0}).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(Message(status), HasSubstr("no table"));
+  }
+}
+
+TEST(Mistakes, AMetricThatThrows) {
+  struct Throws : nn::MetricBody {
+    absl::string_view name() const override { return "mine"; }
+    nn::MetricDirection direction() const override { return nn::MetricDirection::kUp; }
+    std::vector<ir::TensorType> States(const ir::TensorType&) const override { throw 7; }
+    ir::Values Update(ir::Value, ir::Value, ir::Value) const override { return {}; }
+    ir::Value Result(const ir::Values&) const override { return {}; }
+  };
+  Model model = Classifier();
+  const absl::Status status = model.Compile(With("mse", {nn::Metric(std::make_shared<Throws>())}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+}
+
+// What Save cannot write is known before the training.
+TEST(Mistakes, AClassNameThatNoFileCanContain) {
+  struct Odd : nn::LayerBody {
+    absl::string_view class_name() const override { return "\xff"; }
+    void Fields(nn::Config&) override {}
+    nn::Outputs Call(nn::CallContext&, const ir::Values& x) const override { return x[0]; }
+  };
+  Model model = Sequential(
+      {Input({.shape = {4}}), CustomLayer(std::make_shared<Odd>()), Dense({.units = 3})});
+  ASSERT_TRUE(model.Compile(With("mse")).ok());
+  EXPECT_THAT(Message(model.CheckSavable()), HasSubstr("UTF-8"));
+  EXPECT_THAT(Message(model.Save(::testing::TempDir() + "/odd.safetensors")), HasSubstr("UTF-8"));
 }
 
 }  // namespace mistakes_test
