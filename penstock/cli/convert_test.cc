@@ -182,7 +182,7 @@ TEST_F(ConvertTest, ShardsOfTwoRunsAreNeverTakenForADataSet) {
       const auto made = Run(source, "out", options);
       EXPECT_TRUE(absl::IsAborted(made.status())) << made.status();
       EXPECT_THAT(std::string(made.status().message()), HasSubstr("start over with --overwrite"));
-      EXPECT_TRUE(absl::IsFailedPrecondition(RefuseUnfinished(*fs_, {"memory://out/00-10.tfrec"})));
+      EXPECT_TRUE(absl::IsFailedPrecondition(RefuseIncomplete(*fs_, {"memory://out/00-10.tfrec"})));
       // No shard is relied on.
       const auto again = Run(source, "out", options);
       ASSERT_TRUE(again.ok()) << again.status();

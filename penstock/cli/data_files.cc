@@ -170,7 +170,7 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
     kind = found.format;
   }
   if (found.format == DataFormat::kShards)
-    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(fs, found.files));
+    PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(fs, found.files));
   found.remote = IsRemote(found.files[0]);
   return found;
 }

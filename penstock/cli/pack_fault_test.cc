@@ -181,7 +181,7 @@ absl::Status AreComplete(io::FileSystem& fs) {
     if (absl::EndsWith(name, ".tfrec")) shards.push_back(absl::StrCat(kOut, name));
   }
   if (shards.empty()) return absl::NotFoundError("no shards");
-  return RefuseUnfinished(fs, shards);
+  return RefuseIncomplete(fs, shards);
 }
 
 class PackFaults : public ::testing::TestWithParam<size_t> {
@@ -375,7 +375,7 @@ TEST(PackLeftovers, AShardThatIsNotThePlansIsNotReadWithTheOthers) {
   const auto made = Convert(*fs, **source, options, stderr);
   EXPECT_TRUE(absl::IsFailedPrecondition(made.status())) << made.status();
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("01-3.tfrec is not one of the 1"));
-  EXPECT_FALSE(RefuseUnfinished(*fs, {absl::StrCat(kOut, "/00-2.tfrec")}).ok());
+  EXPECT_FALSE(RefuseIncomplete(*fs, {absl::StrCat(kOut, "/00-2.tfrec")}).ok());
   ASSERT_TRUE(fs->Remove(absl::StrCat(kOut, "/01-3.tfrec")).ok());
   EXPECT_TRUE(Convert(*fs, **source, options, stderr).ok());
   EXPECT_TRUE(fs->Stat(absl::StrCat(kOut, "/notes.txt")).ok());

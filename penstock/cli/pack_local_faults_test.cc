@@ -102,7 +102,7 @@ class PackLocalFaults : public ::testing::Test {
     for (const auto& [file, bytes] : TreeOf("out")) {
       if (absl::EndsWith(file, ".tfrec")) shards.push_back((root_ / "out" / file).string());
     }
-    return !shards.empty() && RefuseUnfinished(*io::FileSystem::Default(), shards).ok();
+    return !shards.empty() && RefuseIncomplete(*io::FileSystem::Default(), shards).ok();
   }
 
   void Judge(const SystemCallFault& fault, const testing::CommandResult& result) {

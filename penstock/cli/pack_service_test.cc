@@ -253,11 +253,11 @@ TEST(PackToGcs, GoesOnWhereItWasStopped) {
   } away(memory);
   EXPECT_THAT(Pack(away, "memory://in", *gcs, out),
               IsStatus(Code::kUnavailable, "Stopped after 1 shards"));
-  EXPECT_THAT(RefuseUnfinished(*gcs, {io::JoinPath(out, "00-2.tfrec")}),
+  EXPECT_THAT(RefuseIncomplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}),
               IsStatus(Code::kFailedPrecondition, "not complete"));
   ASSERT_OK(Pack(*memory, "memory://in", *gcs, out));
   EXPECT_TRUE(FilesIn(*gcs, out) == FilesIn(*memory, "memory://out"));
-  EXPECT_OK(RefuseUnfinished(*gcs, {io::JoinPath(out, "00-2.tfrec")}));
+  EXPECT_OK(RefuseIncomplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}));
 }
 
 }  // namespace pack_service_test

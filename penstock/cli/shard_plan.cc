@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -147,19 +148,54 @@ absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_vie
   return "";
 }
 
-absl::Status RefuseUnfinished(io::FileSystem& fs, absl::Span<const std::string> shards) {
-  std::set<std::string> folders;
+namespace {
+
+absl::Status RefuseUnfinished(absl::string_view folder, const ShardPlan& plan) {
+  if (plan.finished) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the shards in ", io::DisplayName(folder),
+      " are not complete: the conversion that writes them was stopped after ", plan.shards.size(),
+      " shards of ", plan.records(), " records, or is still running (", kShardPlanFile,
+      " there says so). Run its command again, which goes on from there"));
+}
+
+// One listing, however many shards there are.
+absl::Status RefuseOtherSizes(io::FileSystem& fs, const std::string& folder, const ShardPlan& plan,
+                              const std::set<std::string>& shards) {
+  std::map<absl::string_view, int64_t> written;
+  for (const PlannedShard& planned : plan.shards) {
+    written[planned.shard.file] = planned.shard.bytes;
+  }
+  const auto files = fs.List(folder);
+  if (absl::IsPermissionDenied(files.status())) return absl::OkStatus();  // files named one by one
+  PENSTOCK_RETURN_IF_ERROR(files.status());
+  for (const io::FileInfo& file : *files) {
+    const std::string name = io::Basename(file.uri);
+    const auto found = written.find(name);
+    if (found == written.end() || file.size == found->second || shards.count(name) == 0) continue;
+    return absl::DataLossError(absl::StrCat(
+        io::DisplayName(file.uri), " has ", file.size, " bytes, but was written with ",
+        found->second, " (", kShardPlanFile,
+        " beside it says so): it was cut off or replaced. Copy it again, or run the conversion's "
+        "command again, which makes this shard anew; if the file is as you want it, remove ",
+        kShardPlanFile));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RefuseIncomplete(io::FileSystem& fs, absl::Span<const std::string> shards) {
+  std::map<std::string, std::set<std::string>> folders;
   for (const std::string& shard : shards) {
-    std::string folder = io::Dirname(shard);
-    if (!IsShardName(io::Basename(shard)) || !folders.insert(folder).second) continue;
+    const std::string name = io::Basename(shard);
+    if (IsShardName(name)) folders[io::Dirname(shard)].insert(name);
+  }
+  for (const auto& [folder, names] : folders) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::optional<ShardPlan> plan, ReadShardPlan(fs, folder));
-    if (!plan || plan->finished) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the shards in ", io::DisplayName(folder),
-        " are not complete: the conversion that writes "
-        "them was stopped after ",
-        plan->shards.size(), " shards of ", plan->records(), " records, or is still running (",
-        kShardPlanFile, " there says so). Run its command again, which goes on from there"));
+    if (!plan) continue;
+    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(folder, *plan));
+    PENSTOCK_RETURN_IF_ERROR(RefuseOtherSizes(fs, folder, *plan, names));
   }
   return absl::OkStatus();
 }

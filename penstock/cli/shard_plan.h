@@ -74,9 +74,11 @@ absl::StatusOr<bool> IsShardPlan(io::FileSystem& fs, absl::string_view folder,
 absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,
                                             ShardPlan& plan);
 
-// FailedPrecondition when one of `shards` is beside the plan of a conversion that is not finished:
-// each shard is whole, but others are missing. For readers of data sets.
-absl::Status RefuseUnfinished(io::FileSystem& fs, absl::Span<const std::string> shards);
+// For readers of data sets. FailedPrecondition when one of `shards` is beside the plan of a
+// conversion that is not finished: each shard is whole, but others are missing. DataLoss when one
+// of them has another size than it was written with: a copy that was cut off between two records
+// reads like a whole file.
+absl::Status RefuseIncomplete(io::FileSystem& fs, absl::Span<const std::string> shards);
 
 // "--seed was 5 and is 6; images was 1000 (8a..) and is 1001 (3c..)"; "" when they are the same.
 std::string JobDifference(const Job& then, const Job& now);

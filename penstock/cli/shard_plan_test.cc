@@ -53,6 +53,25 @@ TEST_F(ShardPlanTest, GoesOnBeforeTheFirstShardThatIsNotThere) {
   EXPECT_EQ(plan.unreadable[0].position, 1);
 }
 
+TEST_F(ShardPlanTest, AShardOfAnotherSizeIsRefusedByReaders) {
+  const std::vector<std::string> shards = {"memory://out/00-2.tfrec", "memory://out/01-3.tfrec"};
+  ASSERT_TRUE(WriteShardPlan(*fs_, "memory://out", Plan()).ok());
+  ASSERT_TRUE(io::WriteFile(*fs_, shards[0], "1234").ok());
+  ASSERT_TRUE(io::WriteFile(*fs_, shards[1], "12345").ok());
+  ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/02-9.tfrec", "of something else").ok());
+  EXPECT_TRUE(RefuseIncomplete(*fs_, shards).ok());
+  EXPECT_TRUE(RefuseIncomplete(*fs_, {"memory://out/02-9.tfrec"}).ok());
+
+  ASSERT_TRUE(io::WriteFile(*fs_, shards[1], "1234").ok());
+  const absl::Status cut = RefuseIncomplete(*fs_, shards);
+  EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
+  EXPECT_THAT(std::string(cut.message()),
+              HasSubstr("memory://out/01-3.tfrec has 4 bytes, but was written with 5"));
+  EXPECT_TRUE(RefuseIncomplete(*fs_, {shards[0]}).ok()) << "only what is read counts";
+  ASSERT_TRUE(fs_->Remove("memory://out/pack-plan.json").ok());
+  EXPECT_TRUE(RefuseIncomplete(*fs_, shards).ok());
+}
+
 TEST_F(ShardPlanTest, ADamagedPlanIsNamed) {
   for (const char* text :
        {"", "{}", "[1", "{\"penstock_plan\": 2}", "{\"penstock_plan\": 1, \"job\": {\"a\": 3}}",

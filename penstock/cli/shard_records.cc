@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
                                                            const std::string& image_feature,
                                                            const RecompressOptions& recompress) {
   if (shards.empty()) return absl::NotFoundError("there are no shards");
-  PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(fs, shards));
+  PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards[0]));
   return std::make_unique<ShardSource>(std::move(index), std::move(classes), image_feature,

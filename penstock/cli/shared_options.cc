@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::strin
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
     all.insert(all.end(), files.begin(), files.end());
   }
-  PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(*fs, all));
+  PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(*fs, all));
   return all;
 }
 

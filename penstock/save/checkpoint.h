@@ -16,7 +16,6 @@
 //
 // The protocol is the same on a disk and on an object store, which has no rename: the arrays are
 // written under a name that was never used, their size is checked, and the manifest, which names
-// them with their size and checksum, appears last and in one piece. A folder without a manifest is
 // them with their size and checksum, is published last and atomically. A folder without a manifest
 // was left by a killed writer and is not a checkpoint. Deleting removes the manifest first.
 //
