@@ -440,8 +440,9 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
 
 namespace {
 
-// The model as JSON. User-defined layers, losses and metrics may throw.
-std::string DescriptionOf(const train::Objective& objective) {
+// The model as JSON, or why it cannot be saved. User-defined layers, losses and metrics may throw.
+absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective) {
+  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
   Json description;
   description["version"] = kFormatVersion;
   description["network"] = objective.network.ToJson();
@@ -457,19 +458,12 @@ std::string DescriptionOf(const train::Objective& objective) {
 
 absl::Status Model::CheckSavable() const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  const train::Objective& objective = trainer->objective();
-  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
-  return base::CatchExceptions([&] {
-    DescriptionOf(objective);
-    return absl::OkStatus();
-  });
+  return base::CatchExceptions([&] { return DescriptionOf(trainer->objective()); }).status();
 }
 
 absl::Status Model::Save(absl::string_view uri) const {
-  PENSTOCK_RETURN_IF_ERROR(CheckSavable());
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string description,
-                            base::CatchExceptions([&]() -> absl::StatusOr<std::string> {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string description, base::CatchExceptions([&] {
                               return DescriptionOf(trainer->objective());
                             }));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
