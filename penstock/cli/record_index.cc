@@ -18,9 +18,6 @@ namespace {
 
 constexpr int64_t kFrameBytes = record::kTfRecordHeaderBytes + record::kTfRecordFooterBytes;
 
-constexpr char kRestIsLost[] =
-    "; no record behind this place can be found, so the rest of the file is left out";
-
 absl::Status ChangedError(const std::string& uri) {
   return absl::AbortedError(absl::StrCat(
       io::DisplayName(uri), " changed while it was read; begin again when it is complete"));
@@ -110,7 +107,8 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
       file.damage = rest.status();
     }
     if (!file.damage.ok()) {
-      file.damage = absl::DataLossError(absl::StrCat(file.damage.message(), kRestIsLost));
+      file.damage =
+          absl::DataLossError(absl::StrCat(file.damage.message(), record::kRestOfFileIsLost));
     }
     index.files_.push_back(std::move(file));
   }

@@ -19,8 +19,6 @@ namespace {
 // One is read into while the one before is used.
 constexpr int kOwnBuffers = 2;
 constexpr int64_t kMaxReserved = 4096;
-constexpr char kRestIsLost[] =
-    "; no record behind this place can be found, so the rest of the file is left out";
 
 constexpr int64_t kUnknownEnd = std::numeric_limits<int64_t>::max();
 
@@ -428,7 +426,7 @@ absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
   const bool unread = frame.kind == Frame::kCut && !file_status_.ok();
   if (!options_.skip_damaged || unread || !absl::IsDataLoss(damage)) return damage;
   if (frame.kind != Frame::kBadData) {
-    damage = absl::DataLossError(absl::StrCat(damage.message(), kRestIsLost));
+    damage = absl::DataLossError(absl::StrCat(damage.message(), kRestOfFileIsLost));
   }
   if (options_.on_damage != nullptr) {
     options_.on_damage(RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone),

@@ -66,6 +66,10 @@ inline constexpr int64_t kTfRecordFooterBytes = 4;
 // the checksum does not agree.
 std::optional<uint64_t> ReadTfRecordLength(absl::string_view header);
 
+// What follows the message of an error after which no further record of a file can be found.
+inline constexpr char kRestOfFileIsLost[] =
+    "; no record behind this place can be found, so the rest of the file is left out";
+
 // "uri:offset:record", the place of a record in a file, as all errors name it.
 std::string RecordOrigin(absl::string_view uri, int64_t offset, int64_t index, bool compressed);
 
