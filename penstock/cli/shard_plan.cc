@@ -177,7 +177,7 @@ absl::Status RefuseOtherSizes(io::FileSystem& fs, const std::string& folder, con
         io::DisplayName(file.uri), " has ", file.size, " bytes, but was written with ",
         found->second, " (", kShardPlanFile,
         " beside it says so): it was cut off or replaced. Copy it again, or run the conversion's "
-        "command again, which makes this shard anew; if the file is as you want it, remove ",
+        "command again, which makes this shard again; if the file is as you want it, remove ",
         kShardPlanFile));
   }
   return absl::OkStatus();

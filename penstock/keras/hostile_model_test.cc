@@ -36,7 +36,7 @@ class HostileModel : public ::testing::Test {
   void TearDown() override { std::remove(file_.c_str()); }
 
   // The error of loading the good file with this description. Every error names the file, and none
-  // is NOT_FOUND: whoever trains anew when there is no model would then replace this one.
+  // is NOT_FOUND: a caller that trains when there is no model would then replace this one.
   std::string LoadError(const std::string& description) {
     save::Weights weights = weights_;
     weights.metadata["penstock_model"] = description;

@@ -282,8 +282,8 @@ class Model {
     return network_.Summary(options);
   }
 
-  // The first error of building, a wrong name, a device that is not there. The weights are drawn
-  // anew. FAILED_PRECONDITION while Fit is running.
+  // The first error of building, a wrong name, a device that is not there. Initializes the
+  // weights again. FAILED_PRECONDITION while Fit is running.
   absl::Status Compile(const CompileOptions& options);
 
   // Callbacks may call Evaluate, Predict, Save and the like, but neither Fit nor Compile.
