@@ -85,7 +85,7 @@ int64_t ReadRecords(io::FileSystem& fs, const std::string& path, const ExamplePa
     if (parser == nullptr) continue;
     columns = parser->NewColumns(block.size());
     PENSTOCK_CHECK_OK(parser->ParseRange(block.records, 0, absl::MakeSpan(columns), nullptr,
-                                         [&](int64_t i) { return block.Where(i); }));
+                                         [&](int64_t i) { return block.Origin(i); }));
   }
 }
 

@@ -8,13 +8,18 @@
 //   bench_train first_step WORK [FOLDER]  trains, and prints {"fit_seconds": 1.7} after the first
 //                                         step: seconds since Fit was called
 //
+// The environment variable BENCH_WITHOUT names what is switched off, to measure its gain:
+// "huge_pages" (of the whole process) or "scratch" (memory that kernels keep between calls).
+//
 // WORK is one of the table below, with the suffix "_checked" to train with TerminateOnNan, or
 // iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
 // flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
 // again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -25,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "penstock/base/clock.h"
@@ -34,6 +40,7 @@
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
+#include "penstock/kernels/scratch.h"
 #include "penstock/models/models.h"
 #include "penstock/nn/layers.h"
 #include "penstock/record/example.h"
@@ -238,7 +245,7 @@ class Speed : public train::Callback {
   // Stops the training after so many seconds; 0: not.
   explicit Speed(double stop_after) : stop_after_(stop_after) {}
 
-  absl::Status BatchEnd(train::Run& run, const train::Position& position,
+  absl::Status BatchEnd(train::TrainingContext& run, const train::Position& position,
                         const train::Logs&) override {
     const double now = base::Clock::Real()->Seconds();
     if (steps_ == 0) {
@@ -275,9 +282,10 @@ class Rounds {
     if (work_.checked) callbacks.push_back(train::TerminateOnNan());
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::History history,
-        trainer_->Fit(dataset_, {.epochs = iris ? 1 : 2,
-                                 .steps_per_epoch = iris ? kEndless : std::max(kLeastSteps, steps),
-                                 .callbacks = callbacks}));
+        trainer_->Fit(dataset_,
+                      {.epochs = iris ? 1 : 2,
+                       .callbacks = callbacks,
+                       .steps_per_epoch = iris ? kEndless : std::max(kLeastSteps, steps)}));
     steps_per_second_ = speed->steps_per_second();
     double items_per_second = steps_per_second_;
     double idle_percent = 0;
@@ -301,7 +309,8 @@ class Rounds {
 };
 
 class SayFirstStep : public train::Callback {
-  absl::Status BatchEnd(train::Run&, const train::Position&, const train::Logs&) override {
+  absl::Status BatchEnd(train::TrainingContext&, const train::Position&,
+                        const train::Logs&) override {
     std::cout << absl::StrFormat("{\"fit_seconds\": %.3f}", base::Clock::Real()->Seconds() - begin_)
               << std::endl;
     return absl::OkStatus();
@@ -358,11 +367,27 @@ absl::Status FirstStep(const Work& work, const std::string& folder) {
   std::vector<std::shared_ptr<train::Callback>> callbacks{std::make_shared<SayFirstStep>()};
   if (work.checked) callbacks.push_back(train::TerminateOnNan());
   return trainer
-      ->Fit(DataOf(work, folder), {.steps_per_epoch = 1, .callbacks = std::move(callbacks)})
+      ->Fit(DataOf(work, folder), {.callbacks = std::move(callbacks), .steps_per_epoch = 1})
       .status();
 }
 
+absl::Status SwitchOff(const std::string& what) {
+  if (what == "huge_pages") {
+    if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, "prctl(PR_SET_THP_DISABLE)");
+  }
+  if (what == "scratch") {
+    kernels::Scratch::Instance().SetKeeping(false);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("BENCH_WITHOUT is '", what, "'; it takes huge_pages or scratch"));
+}
+
 absl::Status Main(const std::vector<std::string>& arguments) {
+  if (const char* without = std::getenv("BENCH_WITHOUT"); without != nullptr) {
+    PENSTOCK_RETURN_IF_ERROR(SwitchOff(without));
+  }
   const std::string what = arguments.empty() ? "" : arguments[0];
   if (what == "make" && arguments.size() == 2) return MakeShards(arguments[1]);
   if ((what == "serve" || what == "first_step") &&

@@ -1,13 +1,12 @@
-# Flags of our own code, and of the sanitized builds.
+# Flags of our own builds, of the sanitized ones among them. Included only if Penstock is the top project: nothing here
+# reaches a program that links it.
 
 # Line tables cost little and give a usable stack in a core dump or a profile.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 # Optimised lightly: sanitized tests at -O0 take three times as long.
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
 
-add_library(penstock_compile_options INTERFACE)
-target_compile_options(penstock_compile_options INTERFACE -Wall -Wextra -Werror)
-target_include_directories(penstock_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
+add_compile_options(-Wall -Wextra -Werror)
 
 # Tests are compiled more often than run. (What they test is optimised.)
 add_library(penstock_test_options INTERFACE)

@@ -1,21 +1,37 @@
-# A room is one folder under penstock/ and one library. Its CMakeLists.txt is one call:
+# A room is one folder under penstock/ and one library, penstock::<room>. Its CMakeLists.txt is one call:
 #
 #   penstock_room(NAME record
 #                 USES base io                 # rooms; only those listed before this one in PENSTOCK_ROOMS
 #                 LIBRARIES ZLIB::ZLIB)        # third-party targets
 #
-# In a room that stands on many others, FUZZED names the sources that fuzz targets are about and FUZZED_USES the
-# rooms that those use, so that a fuzzing build needs no more than these.
+# Every .cc in the folder and in folders inside it belongs to the library, except x_test.cc (a ctest entry of its own,
+# <room>_x_test; all of a room are one program, <room>_tests), x_fuzz.cc (a libFuzzer program of its own, <room>_x_fuzz,
+# built by the preset asan) and x_main.cc (a program). So the names of tests and fuzz targets are used once in a room,
+# whatever their folder. Files in testing/ make the library penstock_<room>_testing, which only tests link. APART names
+# folders whose files are not the room's: its CMakeLists.txt makes other libraries of them.
 #
-# Every .cc in the folder belongs to the library, except x_test.cc (a ctest entry of its own; all of a room are one
-# program, <room>_tests), x_fuzz.cc (a libFuzzer program of its own, built by the preset asan) and x_main.cc (a
-# program). Files in testing/ make the library penstock_<room>_testing, which only tests link.
+# Up to eight files of one folder are compiled at once, which halves the time (CMake's unity builds): what they declare
+# in anonymous namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a
+# program.
 #
-# Files are compiled several at once, which halves the time (CMake's unity builds): what they declare in anonymous
-# namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a program.
+# LONG_TESTS are started first, so that no core waits for them at the end.
 #
 # SHARE_PROGRAMS: what its tests have XLA compile is kept in build/results/programs, so that the sanitized tests, which
 # are not about XLA, need not wait for it once more. ./test begins with an empty folder.
+
+include(GNUInstallDirs)
+
+# `target` is penstock::<name> for other projects, however they get it.
+function(penstock_export target name)
+  add_library(penstock::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  if(PENSTOCK_INSTALL)
+    install(TARGETS ${target} EXPORT PenstockTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/penstock)
+  endif()
+endfunction()
+
+# __FILE__ of a room is "penstock/ir/graph.cc": messages say that, and no path of the building machine is installed.
+set(PENSTOCK_SHORT_FILE_NAMES -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 # What most files of rooms include, parsed once: a third of their compile time. A file has to include what it uses
 # all the same: the preset debug does without.
@@ -30,11 +46,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(PENSTOCK_JSON_HEADER <nlohmann/json.hpp>)
 endif()
 if(PENSTOCK_PRECOMPILE)
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/headers.cc CONTENT "")
-  add_library(penstock_headers STATIC ${CMAKE_BINARY_DIR}/headers.cc)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers.cc CONTENT "")
+  add_library(penstock_headers STATIC ${PROJECT_BINARY_DIR}/headers.cc)
   target_link_libraries(penstock_headers
-    PUBLIC penstock_compile_options absl::statusor absl::strings absl::str_format absl::inlined_vector
+    PUBLIC absl::statusor absl::strings absl::str_format absl::inlined_vector
            absl::flat_hash_map Threads::Threads)
+  target_compile_options(penstock_headers PRIVATE ${PENSTOCK_SHORT_FILE_NAMES})
   if(PENSTOCK_FUZZ)
     target_link_libraries(penstock_headers PRIVATE penstock_fuzz_options)
   endif()
@@ -42,7 +59,8 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;SHARE_PROGRAMS" "NAME" "USES;LIBRARIES;TEST_LIBRARIES;FUZZED;FUZZED_USES" ${ARGN})
+  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;SHARE_PROGRAMS" "NAME"
+                        "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
   foreach(other IN LISTS ROOM_USES)
@@ -53,7 +71,10 @@ function(penstock_room)
     list(APPEND used penstock_${other})
   endforeach()
 
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  foreach(folder IN LISTS ROOM_APART ITEMS testing testdata)
+    list(FILTER sources EXCLUDE REGEX "(^|/)${folder}/")
+  endforeach()
   set(tests ${sources})
   set(fuzzers ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -62,10 +83,17 @@ function(penstock_room)
 
   add_library(penstock_${ROOM_NAME} STATIC ${sources})
   target_link_libraries(penstock_${ROOM_NAME}
-    PUBLIC ${used} penstock_compile_options absl::status absl::statusor absl::strings
+    PUBLIC ${used} absl::status absl::statusor absl::strings
            absl::str_format absl::span absl::inlined_vector absl::flat_hash_map absl::flat_hash_set
            absl::function_ref Threads::Threads
     PRIVATE ${ROOM_LIBRARIES})
+  target_compile_features(penstock_${ROOM_NAME} PUBLIC cxx_std_20)
+  target_include_directories(penstock_${ROOM_NAME} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_options(penstock_${ROOM_NAME} PRIVATE ${PENSTOCK_SHORT_FILE_NAMES})
+  if(NOT ROOM_NAME STREQUAL cli)  # programs are not for other projects
+    penstock_export(penstock_${ROOM_NAME} ${ROOM_NAME})
+  endif()
   if(PENSTOCK_PRECOMPILE)
     target_precompile_headers(penstock_${ROOM_NAME} REUSE_FROM penstock_headers)
   endif()
@@ -74,25 +102,24 @@ function(penstock_room)
   endif()
 
   if(PENSTOCK_FUZZ)
-    target_link_libraries(penstock_${ROOM_NAME} PRIVATE penstock_fuzz_options)
-    set(fuzzed penstock_${ROOM_NAME})
-    if(ROOM_FUZZED)
-      set(fuzzed penstock_${ROOM_NAME}_fuzzed)
-      add_library(${fuzzed} STATIC EXCLUDE_FROM_ALL ${ROOM_FUZZED})
-      list(TRANSFORM ROOM_FUZZED_USES PREPEND penstock_)
-      target_link_libraries(${fuzzed} PUBLIC ${ROOM_FUZZED_USES} PRIVATE ${ROOM_LIBRARIES} penstock_fuzz_options)
-    endif()
+    target_link_libraries(penstock_${ROOM_NAME} PRIVATE $<BUILD_INTERFACE:penstock_fuzz_options>)
     foreach(source IN LISTS fuzzers)
       get_filename_component(name ${source} NAME_WE)
       add_executable(${ROOM_NAME}_${name} ${source})
-      target_link_libraries(${ROOM_NAME}_${name} PRIVATE ${fuzzed} ${ROOM_LIBRARIES} penstock_fuzz_options)
+      target_link_libraries(${ROOM_NAME}_${name} PRIVATE penstock_${ROOM_NAME} ${ROOM_LIBRARIES} penstock_fuzz_options)
       target_link_options(${ROOM_NAME}_${name} PRIVATE -fsanitize=fuzzer)
       add_dependencies(fuzzers ${ROOM_NAME}_${name})
     endforeach()
   endif()
 
+  if(NOT PENSTOCK_TESTS)
+    return()
+  endif()
   file(GLOB testing CONFIGURE_DEPENDS testing/*.cc)
   set(test_libraries penstock_${ROOM_NAME} ${ROOM_LIBRARIES} ${ROOM_TEST_LIBRARIES})
+  if(TARGET penstock_runtime)  # as in our programs
+    list(APPEND test_libraries penstock_allocator)
+  endif()
   if(testing)
     add_library(penstock_${ROOM_NAME}_testing STATIC ${testing})
     target_link_libraries(penstock_${ROOM_NAME}_testing
@@ -108,7 +135,7 @@ function(penstock_room)
       add_dependencies(${ROOM_NAME}_tests ${ROOM_NAME}_${name})
     endforeach()
   else()
-    penstock_test_program(${ROOM_NAME}_tests ${tests} ${CMAKE_SOURCE_DIR}/tests/room_tests_main.cc)
+    penstock_test_program(${ROOM_NAME}_tests ${tests} ${PROJECT_SOURCE_DIR}/tests/room_tests_main.cc)
     target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} GTest::gtest)
     penstock_unity(${ROOM_NAME}_tests)
     foreach(source IN LISTS tests)
@@ -116,28 +143,61 @@ function(penstock_room)
       penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name})
     endforeach()
   endif()
+  foreach(test IN LISTS ROOM_LONG_TESTS)
+    set_tests_properties(${test} PROPERTIES COST 20)
+  endforeach()
 endfunction()
 
 # What nearly every test includes, parsed once: a third of a test's compile time. It is a program, as the tests
 # are, because a precompiled header fits only where the flags are the same.
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
-add_executable(penstock_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
-target_link_libraries(penstock_test_headers
-  PRIVATE penstock_compile_options penstock_test_options absl::statusor absl::strings absl::str_format
-          absl::flat_hash_map absl::flat_hash_set GTest::gmock Threads::Threads)
-target_precompile_headers(penstock_test_headers PRIVATE
-  <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
-  <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
-  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
-  ${PENSTOCK_JSON_HEADER})
+if(PENSTOCK_TESTS)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "int main() {}\n")
+  add_executable(penstock_test_headers ${PROJECT_BINARY_DIR}/test_headers.cc)
+  target_link_libraries(penstock_test_headers
+    PRIVATE penstock_test_options absl::statusor absl::strings absl::str_format
+            absl::flat_hash_map absl::flat_hash_set GTest::gmock Threads::Threads)
+  target_precompile_headers(penstock_test_headers PRIVATE
+    <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
+    <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
+    <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
+    ${PENSTOCK_JSON_HEADER})
+endif()
 
-# Several files of `target` are compiled as one.
+# Several files of `target` are compiled as one: eight in the order of their names, or, if the target has files in
+# several folders, at most eight of one folder, so that a change to one folder recompiles nothing of another.
 function(penstock_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${PENSTOCK_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(PENSTOCK_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # GCC takes a class of an included .cc for one of a header.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
+  get_target_property(sources ${target} SOURCES)
+  set(folders)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    if(folder STREQUAL "" OR IS_ABSOLUTE ${source})
+      set(folder top)
+    endif()
+    list(APPEND folders ${folder})
+    list(APPEND sources_of_${folder} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  list(LENGTH folders count)
+  if(count EQUAL 1)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  foreach(folder IN LISTS folders)
+    list(LENGTH sources_of_${folder} count)
+    math(EXPR groups "(${count} + 7) / 8")
+    string(MAKE_C_IDENTIFIER ${folder} name)
+    set(index 0)
+    foreach(source IN LISTS sources_of_${folder})
+      math(EXPR group "${index} * ${groups} / ${count}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${group})
+      math(EXPR index "${index} + 1")
+    endforeach()
+  endforeach()
 endfunction()
 
 function(penstock_test_program name)
@@ -151,14 +211,14 @@ function(penstock_add_test name label)
   # Tests compile what they test, and leave no programs in the user's cache.
   set(programs 0)
   if(ROOM_SHARE_PROGRAMS)
-    set(programs ${CMAKE_SOURCE_DIR}/build/results/programs)
+    set(programs ${PROJECT_SOURCE_DIR}/build/results/programs)
   endif()
   # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
-  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600
     # Arrow and other libraries are not built for ThreadSanitizer, which then sees what they do to
     # memory but not their atomics: races are only reported from code that is.
-    ENVIRONMENT "PENSTOCK_COMPILE_CACHE=${programs};TSAN_OPTIONS=die_after_fork=0:suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+    ENVIRONMENT "PENSTOCK_COMPILE_CACHE=${programs};TSAN_OPTIONS=die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
 endfunction()
 
 # One GoogleTest program that is one ctest entry.

@@ -15,7 +15,7 @@
 namespace penstock::base {
 namespace {
 
-// A block that frees itself, and a list of what must live as long as it does.
+// An aligned block of memory, freed by its destructor.
 struct Block {
   explicit Block(int64_t bytes)
       : memory(::operator new(static_cast<size_t>(bytes > 0 ? bytes : 1), kAlign)) {}
@@ -28,11 +28,11 @@ struct Block {
 };
 
 int64_t BytesFor(DType dtype, int64_t elements) {
-  // Types of less than a byte are packed.
+  // Elements narrower than a byte are packed.
   return (elements * BitWidth(dtype) + 7) / 8;
 }
 
-// Where row `i` of the array, of the shape `row`, begins.
+// Address of row `i` of the array, whose rows have the shape `row`.
 const void* RowData(const Array& array, int64_t i, const Shape& row) {
   const int64_t bits = i * row.num_elements() * BitWidth(array.dtype());
   if (bits % 8 != 0) {
@@ -52,12 +52,12 @@ void Array::ThrowWrongType(DType asked) const {
 
 void Array::ThrowNoItem() const {
   throw ContractError(
-      absl::StrCat("item() wants an array of one number, and this is ", TypeString()));
+      absl::StrCat("item() requires a numeric array with one element, but this is ", TypeString()));
 }
 
 void Array::ThrowWrongCount(const Shape& shape, size_t values) {
   throw ContractError(absl::StrCat("an array of shape ", shape.ToString(), " has ",
-                                   shape.num_elements(), " elements, and ", values,
+                                   shape.num_elements(), " elements, but ", values,
                                    " values were given"));
 }
 
@@ -65,10 +65,10 @@ Array Array::Uninitialized(DType dtype, Shape shape) {
   if (dtype == DType::kInvalid) throw ContractError("an array needs an element type");
   for (int64_t d : shape) {
     if (d >= 0) continue;
-    throw ContractError(absl::StrCat("an array needs extents of at least 0, and got ", d, " in ",
-                                     shape.ToString()));
+    throw ContractError(absl::StrCat("the extents of an array must be at least 0, but got ", d,
+                                     " in ", shape.ToString()));
   }
-  // A size that cannot be counted does not fit into memory either.
+  // A size that overflows int64 does not fit into memory either.
   const std::optional<int64_t> bytes = CheckedBytes(dtype, shape);
   if (!bytes.has_value()) throw std::bad_alloc();
   const int64_t elements = shape.num_elements();
@@ -135,8 +135,10 @@ absl::StatusOr<Array> Array::Reshape(Shape shape) const {
   if (elements != num_elements()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot reshape ", TypeString(), " (", num_elements(), " elements) to ", shape.ToString(),
-        " (", elements.has_value() ? absl::StrCat(*elements) : "no countable number of",
-        " elements)"));
+        " (",
+        elements.has_value() ? absl::StrCat(*elements, " elements")
+                             : "a number of elements that overflows int64, or an extent below 0",
+        ")"));
   }
   Array out = *this;
   out.shape_ = std::move(shape);
@@ -245,7 +247,7 @@ absl::StatusOr<Array> NamedArrays::Get(absl::string_view name) const {
   for (const Entry& entry : entries_)
     absl::StrAppend(&names, names.empty() ? "" : ", ", entry.first);
   return absl::NotFoundError(
-      absl::StrCat("no array is named '", name, "'; there are: ", names.empty() ? "none" : names));
+      absl::StrCat("no array is named '", name, "'; available: ", names.empty() ? "none" : names));
 }
 
 std::string NamedArrays::ToString() const {

@@ -31,13 +31,13 @@ TEST(Array, SlicesAndRowsShareMemory) {
   EXPECT_EQ(a.Row(1).shape(), Shape({2}));
 }
 
-TEST(Array, ASliceOutlivesTheArrayItCameFrom) {
+TEST(Array, SliceKeepsMemoryAlive) {
   Array row;
   { row = Array::Of<float>({2, 2}, {1, 2, 3, 4}).Row(1); }
   EXPECT_THAT(row.values<float>(), ElementsAre(3, 4));
 }
 
-TEST(Array, RejectsASizeThatOverflows) {
+TEST(Array, RejectsSizeOverflow) {
   EXPECT_THROW(Array::Uninitialized(DType::kI64, {int64_t{1} << 61}), std::bad_alloc);
   EXPECT_THROW(Array::Uninitialized(DType::kU8, {int64_t{1} << 40, int64_t{1} << 40}),
                std::bad_alloc);
@@ -49,7 +49,7 @@ TEST(Array, EmptyExtentsAreAllowed) {
   EXPECT_EQ(a.Slice(0, 0).num_bytes(), 0);
 }
 
-TEST(Array, CastRoundsAndRefusesStrings) {
+TEST(Array, CastRoundsAndRejectsStrings) {
   Array a = Array::Of<float>({3}, {1.5f, -2.25f, 1e9f});
   EXPECT_THAT(a.Cast(DType::kI64)->values<int64_t>(), ElementsAre(1, -2, 1000000000));
   EXPECT_THAT(a.Cast(DType::kBool)->values<bool>(), ElementsAre(true, true, true));
@@ -58,7 +58,7 @@ TEST(Array, CastRoundsAndRefusesStrings) {
               HasSubstr("cannot convert string to float32"));
 }
 
-TEST(Array, ReshapeNamesBothShapesWhenTheyDoNotAgree) {
+TEST(Array, ReshapeErrorNamesBothShapes) {
   Array a = Array::Zeros(DType::kF32, {2, 3});
   EXPECT_EQ(a.Reshape({3, 2})->shape(), Shape({3, 2}));
   EXPECT_THAT(std::string(a.Reshape({4}).status().message()),
@@ -75,7 +75,7 @@ TEST(Array, StringsOwnTheirBytes) {
               ElementsAre("a long enough string to be on the heap, surely", ""));
 }
 
-TEST(Array, KeepsAliveWhatItIsTold) {
+TEST(Array, KeepAliveExtendsLifetime) {
   auto thing = std::make_shared<int>(3);
   std::weak_ptr<int> watch = thing;
   Array a = Array::Zeros(DType::kF32, {1});
@@ -90,7 +90,7 @@ TEST(Array, SubByteTypesArePacked) {
   EXPECT_EQ(Array::Zeros(DType::kF6E2M3, {4}).num_bytes(), 3);
 }
 
-TEST(Array, EqualityIsOfBits) {
+TEST(Array, BitwiseEqualComparesBits) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(BitwiseEqual(Array::Scalar(nan), Array::Scalar(nan)));
   EXPECT_FALSE(BitwiseEqual(Array::Scalar(0.0f), Array::Scalar(-0.0f)));
@@ -111,14 +111,14 @@ std::string Misuse(absl::FunctionRef<void()> use) {
   return "";
 }
 
-TEST(Array, WrongUseThrowsAndNamesTheArray) {
+TEST(Array, MisuseThrowsAndNamesTheArray) {
   Array a = Array::Zeros(DType::kF32, {2, 3});
   EXPECT_EQ(Misuse([&] { a.data<double>(); }),
             "float32[2,3] was accessed as float64; access it as float32, or convert it by Cast");
   EXPECT_THAT(Misuse([&] { a.mutable_data<int64_t>(); }), HasSubstr("accessed as int64"));
   EXPECT_THAT(Misuse([&] { a.values<bool>(); }), HasSubstr("accessed as bool"));
   EXPECT_EQ(Misuse([&] { a.item<float>(); }),
-            "item() wants an array of one number, and this is float32[2,3]");
+            "item() requires a numeric array with one element, but this is float32[2,3]");
   EXPECT_THAT(Misuse([] { Array::Strings({}, {"x"}).item<int>(); }), HasSubstr("string[]"));
   EXPECT_THAT(Misuse([] { Array().item<int>(); }), HasSubstr("item()"));
   EXPECT_THAT(Misuse([] { Array().data<int>(); }), HasSubstr("accessed as int32"));
@@ -130,41 +130,41 @@ TEST(Array, WrongUseThrowsAndNamesTheArray) {
   EXPECT_THAT(Misuse([] { Array::Scalar(1).Row(0); }), HasSubstr("row 0 of int32[]"));
   EXPECT_THAT(Misuse([] { Array::Zeros(DType::kF4, {3, 1}).Row(1); }), HasSubstr("whole byte"));
   EXPECT_THAT(Misuse([&] { a.dim(2); }), HasSubstr("axis 2 of the shape [2,3] of rank 2"));
-  EXPECT_THAT(Misuse([] { Array::Of<int>({3}, {1, 2}); }), HasSubstr("3 elements, and 2 values"));
-  EXPECT_THAT(Misuse([] { Array::Strings({}, {}); }), HasSubstr("1 elements, and 0 values"));
+  EXPECT_THAT(Misuse([] { Array::Of<int>({3}, {1, 2}); }), HasSubstr("3 elements, but 2 values"));
+  EXPECT_THAT(Misuse([] { Array::Strings({}, {}); }), HasSubstr("1 elements, but 0 values"));
   EXPECT_THAT(Misuse([] { Array::Zeros(DType::kInvalid, {}); }), HasSubstr("element type"));
   EXPECT_THAT(Misuse([] { Array::Zeros(DType::kI8, {3, -1}); }), HasSubstr("got -1"));
   EXPECT_THAT(Misuse([] { Array().Clone(); }), HasSubstr("element type"));
   EXPECT_EQ(a.values<float>().size(), 6u);  // as it was
 }
 
-TEST(Array, WrongUseOfAShapeThrows) {
+TEST(Array, MisuseOfShapeThrows) {
   EXPECT_EQ(Misuse([] {
               Shape({1, 2, 3, 4, 5, 6, 7, 8, 9});
             }),
-            "a shape has at most 8 axes, and 9 were given");
+            "a shape has at most 8 axes, but 9 were given");
   const Shape eight({1, 2, 3, 4, 5, 6, 7, 8});
-  EXPECT_THAT(Misuse([&] { eight.Prepend(1); }), HasSubstr("at most 8 axes, and 9"));
+  EXPECT_THAT(Misuse([&] { eight.Prepend(1); }), HasSubstr("at most 8 axes, but 9"));
   EXPECT_THAT(Misuse([&] { eight.dim(-9); }), HasSubstr("axis -9"));
   EXPECT_THAT(Misuse([&] { Shape(eight).set_dim(8, 1); }), HasSubstr("axis 8"));
   EXPECT_THAT(Misuse([] { Shape().RowShape(); }), HasSubstr("no rows"));
   EXPECT_THAT(Misuse([] { ByteWidth(DType::kF4); }), HasSubstr("float4_e2m1fn"));
 }
 
-TEST(Array, ReshapeRejectsExtentsThatCannotBeCounted) {
+TEST(Array, ReshapeRejectsExtentOverflow) {
   const Array six = Array::Zeros(DType::kF32, {6}), none = Array::Zeros(DType::kF32, {0});
   EXPECT_FALSE(six.Reshape({-2, -3}).ok());
   EXPECT_FALSE(none.Reshape({int64_t{1} << 32, int64_t{1} << 32}).ok());
 }
 
-TEST(NamedArrays, ReplacesInPlaceAndListsNamesOnAMiss) {
+TEST(NamedArrays, ReplacesInPlaceAndListsNamesIfNotFound) {
   NamedArrays batch{{"image", Array::Scalar(1)}, {"class", Array::Scalar(2)}};
   batch.Set("image", Array::Scalar(3));
   EXPECT_EQ(batch.size(), 2u);
   EXPECT_EQ(batch.Find("image")->item<int>(), 3);
   EXPECT_THROW(batch[2], std::out_of_range);
   EXPECT_THAT(std::string(batch.Get("label").status().message()),
-              HasSubstr("no array is named 'label'; there are: image, class"));
+              HasSubstr("no array is named 'label'; available: image, class"));
 }
 
 }  // namespace array_test

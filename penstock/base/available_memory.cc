@@ -22,7 +22,7 @@ std::optional<std::string> ReadText(const std::string& path) {
   return text.str();
 }
 
-// The number in a file that holds nothing else; none for "max".
+// The number that a file consists of; no value for "max".
 std::optional<int64_t> ReadNumber(const std::string& path) {
   const auto text = ReadText(path);
   uint64_t number = 0;
@@ -30,7 +30,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
   return static_cast<int64_t>(std::min<uint64_t>(number, INT64_MAX));
 }
 
-// The number that follows `key` at the beginning of a line; 0 when there is none.
+// The number after `key` at the beginning of a line; 0 if not found.
 int64_t FindNumber(const std::string& text, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> words =
@@ -41,7 +41,7 @@ int64_t FindNumber(const std::string& text, absl::string_view key) {
   return 0;
 }
 
-// The files of one version of cgroups.
+// File names of one cgroup version.
 struct CgroupFiles {
   const char* mount;
   const char* limit;
@@ -55,10 +55,10 @@ constexpr CgroupFiles kVersion1 = {"/sys/fs/cgroup/memory",
 constexpr CgroupFiles kVersion2 = {
     "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}};
 
-// The limits of a group and of all above it hold. In a container the group's own folder may not be
-// mounted, but the mount's root then stands for it.
+// The limits of a cgroup and of all its ancestors apply. In a container the cgroup's own folder may
+// not be mounted; the root of the mount then represents it.
 void LimitByCgroup(const CgroupFiles& files, const std::string& root, std::string group,
-                   MemoryRoom* room) {
+                   MemoryHeadroom* room) {
   for (;;) {
     const std::string folder = absl::StrCat(root, files.mount, group == "/" ? "" : group, "/");
     const auto limit = ReadNumber(folder + files.limit);
@@ -78,8 +78,8 @@ void LimitByCgroup(const CgroupFiles& files, const std::string& root, std::strin
 
 }  // namespace
 
-MemoryRoom AvailableMemory(const std::string& root) {
-  MemoryRoom room;
+MemoryHeadroom AvailableMemory(const std::string& root) {
+  MemoryHeadroom room;
   if (const auto meminfo = ReadText(root + "/proc/meminfo"); meminfo.has_value()) {
     const int64_t kilobytes = FindNumber(*meminfo, "MemAvailable:");
     if (kilobytes > 0) room = {kilobytes * 1024, "this machine"};

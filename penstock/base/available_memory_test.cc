@@ -32,14 +32,14 @@ class FakeRoot {
 
 constexpr char kMeminfo[] = "MemTotal:  2000 kB\nMemFree:  10 kB\nMemAvailable:    1000 kB\n";
 
-TEST(AvailableMemory, IsWhatTheKernelSays) {
+TEST(AvailableMemory, MatchesMemAvailable) {
   FakeRoot root("machine");
   root.Write("/proc/meminfo", kMeminfo).Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(AvailableMemory(root.path()).bytes, 1'024'000);
   EXPECT_EQ(AvailableMemory(root.path()).limited_by, "this machine");
 }
 
-TEST(AvailableMemory, IsLimitedByEveryGroupAbove) {
+TEST(AvailableMemory, IsLimitedByAncestorCgroups) {
   FakeRoot root("v2");
   root.Write("/proc/meminfo", kMeminfo)
       .Write("/proc/self/cgroup", "0::/job/step\n")
@@ -52,7 +52,7 @@ TEST(AvailableMemory, IsLimitedByEveryGroupAbove) {
   EXPECT_EQ(AvailableMemory(root.path()).limited_by, "the cgroup '/job'");
 }
 
-TEST(AvailableMemory, KnowsContainersOfVersion1) {
+TEST(AvailableMemory, SupportsCgroupVersion1) {
   FakeRoot root("v1");
   // The path is the host's, which is not mounted.
   root.Write("/proc/meminfo", kMeminfo)
@@ -65,16 +65,16 @@ TEST(AvailableMemory, KnowsContainersOfVersion1) {
   EXPECT_EQ(AvailableMemory(root.path()).bytes, 1'024'000);
 }
 
-TEST(AvailableMemory, IsNotGuessed) {
+TEST(AvailableMemory, IsUnlimitedIfUnknown) {
   EXPECT_EQ(AvailableMemory(FakeRoot("empty").path()).bytes, INT64_MAX);
 }
 
-TEST(AvailableMemory, OfThisMachineIsSomething) {
+TEST(AvailableMemory, IsPositiveOnThisMachine) {
   EXPECT_GT(AvailableMemory().bytes, 0);
   EXPECT_FALSE(AvailableMemory().limited_by.empty());
 }
 
-TEST(PrintBytes, RoundsToWhatOneReads) {
+TEST(PrintBytes, RoundsToReadableUnits) {
   EXPECT_EQ(PrintBytes(1023), "1023 bytes");
   EXPECT_EQ(PrintBytes(1536), "1.5 KiB");
   EXPECT_EQ(PrintBytes(int64_t{300} << 20), "300 MiB");

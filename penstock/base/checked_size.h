@@ -1,5 +1,5 @@
-// Sizes of arrays described by untrusted data (a file, an option), where a product may overflow
-// int64: the one place that multiplies such extents.
+// Overflow-checked sizes of arrays that untrusted data describes (a file, an option). Every product
+// of such extents is computed here.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock::base {
 
-// Number of elements; no value if it overflows int64, or an extent is negative.
+// Number of elements; no value if it overflows int64 or an extent is negative.
 inline std::optional<int64_t> CheckedElements(absl::Span<const int64_t> dims) {
   int64_t product = 1;
   bool zero = false;
@@ -28,7 +28,7 @@ inline std::optional<int64_t> CheckedElements(const Shape& shape) {
   return CheckedElements(shape.dims());
 }
 
-// Bytes of an array; no value if their number, or that of its bits, overflows int64.
+// Size of an array in bytes; no value if that number, or the number of bits, overflows int64.
 inline std::optional<int64_t> CheckedBytes(DType dtype, const Shape& shape) {
   const std::optional<int64_t> elements = CheckedElements(shape);
   int64_t bits = 0;

@@ -1,5 +1,5 @@
-// Time, as a thing one is given: code that measures or waits takes a Clock*, and a test drives a
-// FakeClock.
+// Injectable time source: code that measures or waits takes a Clock*, and a test passes a FakeClock
+// that it advances.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace penstock::base {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Seconds since an arbitrary moment; never goes back.
+  // Monotonic time in seconds since an arbitrary moment.
   virtual double Seconds() = 0;
-  // Seconds since 1970-01-01 UTC.
+  // Wall-clock time in seconds since 1970-01-01 UTC (Unix time).
   virtual double UnixSeconds() = 0;
 
-  // The machine's clock; lives for ever.
+  // The system clock; never destroyed.
   static Clock* Real();
 };
 
-// Stands still until a test moves it. Any thread may call it.
+// A clock that stands still until a test advances it. Thread-safe.
 class FakeClock : public Clock {
  public:
   double Seconds() override;

@@ -1,8 +1,8 @@
-// What wrong use of the value types Shape, Array and Random and of room image's functions throws:
-// an element type that is not the array's, an index out of range, a shape of too many axes, a crop
-// outside of an image. User functions (Map, callbacks, custom layers) call these, and every call of
-// a user function catches exceptions (exceptions.h): the mistake is an error with its origin, and
-// not the end of the process.
+// ContractError: the exception thrown on misuse of the value types Shape, Array and Random and of
+// the functions of room image: a wrong element type, an index out of range, a shape with too many
+// axes, a crop outside its image. User-defined functions (Map, callbacks, custom layers) call
+// these, and every call of a user-defined function catches exceptions (exceptions.h), so a mistake
+// there becomes an error that names its origin instead of terminating the process.
 #pragma once
 
 #include <stdexcept>

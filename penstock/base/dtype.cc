@@ -67,7 +67,7 @@ absl::StatusOr<DType> DTypeFromName(absl::string_view name) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no element type is named '", name, "'; there are ", known));
+      absl::StrCat("unknown element type '", name, "'; known types are ", known));
 }
 
 int BitWidth(DType dtype) { return RowOf(dtype).bits; }
@@ -97,7 +97,7 @@ bool IsNumeric(DType dtype) { return RowOf(dtype).kind != kOther; }
 
 void NotNumeric(DType dtype) {
   throw ContractError(
-      absl::StrCat("a number was asked for, and the element type is ", DTypeName(dtype)));
+      absl::StrCat("a numeric element type is required, but this one is ", DTypeName(dtype)));
 }
 
 }  // namespace penstock::base

@@ -1,5 +1,5 @@
-// Element types. Names are StableHLO's and NumPy's; one table (dtype.cc) holds what is known of
-// each.
+// DType: element types of arrays and tensors, with the names of NumPy and StableHLO. One table
+// (dtype.cc) holds the properties of each.
 #pragma once
 
 #include <complex>
@@ -29,7 +29,7 @@ enum class DType : uint8_t {
   kF32,
   kF64,
   kC64,  // two floats
-  // Only stored and carried, never computed with: formats of safetensors.
+  // Storage-only types (formats of safetensors); no arithmetic.
   kF8E4M3,
   kF8E5M2,
   kF8E8M0,
@@ -38,21 +38,21 @@ enum class DType : uint8_t {
   kF6E2M3,
   kF6E3M2,
   kF4,
-  // Elements are absl::string_view; the Array keeps alive what they point at. Never on a device.
+  // Elements are absl::string_view; the Array keeps their bytes alive. Host only.
   kString,
 };
 inline constexpr int kNumDTypes = static_cast<int>(DType::kString) + 1;
 
-// "float32", "bfloat16", "uint8", "string": NumPy's names.
+// NumPy's name: "float32", "bfloat16", "uint8", "string".
 absl::string_view DTypeName(DType dtype);
-// "f32", "bf16", "ui8", "i1": StableHLO's names; empty for kString and kInvalid.
+// StableHLO's name: "f32", "bf16", "ui8", "i1"; empty for kString and kInvalid.
 absl::string_view DTypeStableHlo(DType dtype);
-// By NumPy's name; the error lists what there is.
+// The DType with that NumPy name; the error lists the known names.
 absl::StatusOr<DType> DTypeFromName(absl::string_view name);
 
 // Bits of one element: 8 for kBool, 4 for kF4, 128 for kString (a string_view).
 int BitWidth(DType dtype);
-// Bytes of one element; a type of less than a byte has none: ContractError.
+// Bytes of one element; ContractError for types narrower than a byte.
 int ByteWidth(DType dtype);
 
 bool IsFloat(DType dtype);    // kF16, kBF16, kF32, kF64
@@ -91,8 +91,8 @@ constexpr DType DTypeOf() {
   return internal::DTypeOfImpl<std::remove_cv_t<T>>::value;
 }
 
-// Calls visitor(T{}) with the C++ type of a numeric dtype (kBool to kF64). The result is the
-// visitor's. Any other dtype is a ContractError (contract_error.h); ask IsNumeric first.
+// Calls visitor(T{}) with the C++ type of a numeric dtype (kBool to kF64) and returns its result.
+// Any other dtype is a ContractError (contract_error.h); check IsNumeric first.
 bool IsNumeric(DType dtype);
 [[noreturn]] void NotNumeric(DType dtype);
 template <typename Visitor>

@@ -9,7 +9,7 @@
 namespace penstock::base {
 namespace dtype_test {
 
-TEST(DType, NamesComeBack) {
+TEST(DType, NamesRoundTrip) {
   for (int i = 1; i < kNumDTypes; ++i) {
     const DType dtype = static_cast<DType>(i);
     EXPECT_EQ(*DTypeFromName(DTypeName(dtype)), dtype);
@@ -33,9 +33,9 @@ template <typename Half>
 void CheckRounding(float value) {
   const Half rounded(value);
   for (int step : {-1, 1}) {
-    Half neighbour = rounded;
-    neighbour.bits = static_cast<uint16_t>(neighbour.bits + step);
-    const float other = neighbour;
+    Half neighbor = rounded;
+    neighbor.bits = static_cast<uint16_t>(neighbor.bits + step);
+    const float other = neighbor;
     if (!std::isfinite(other) || std::signbit(other) != std::signbit(value)) continue;
     const double here = std::abs(double{float{rounded}} - value),
                  there = std::abs(double{other} - value);
@@ -54,7 +54,7 @@ TEST(Float16, RoundsToNearestEven) {
   }
 }
 
-TEST(Float16, EveryValueComesBack) {
+TEST(Float16, EveryValueRoundTrips) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float16 h;
     h.bits = static_cast<uint16_t>(bits);

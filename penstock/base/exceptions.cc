@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kOutOfMemory[] = "penstock/base/out-of-memory";
 
-// "std::runtime_error".
+// The demangled type name: "std::runtime_error".
 std::string TypeOfException() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   if (type == nullptr) return "an exception";

@@ -1,5 +1,6 @@
-// Exceptions as absl::Status. Penstock's own code throws nothing but ContractError
-// (contract_error.h), but the code it calls may: a user's function, an allocation.
+// Conversion of C++ exceptions to absl::Status. Penstock's own code throws only ContractError
+// (contract_error.h), but the code that it calls may throw anything: a user-defined function, an
+// allocation.
 //
 //   absl::Status status = base::CatchExceptions([&] { return function(in, &out); });
 #pragma once
@@ -11,12 +12,13 @@
 
 namespace penstock::base {
 
-// Converts the exception being handled; call it only in a catch block. Internal with the
-// exception's type and message, or ResourceExhausted for std::bad_alloc.
+// The exception being handled, as a Status: Internal with the exception's type and message, or
+// ResourceExhausted for std::bad_alloc. To be called only in a catch block.
 absl::Status StatusOfException();
 
-// Whether the status comes from StatusOfException for std::bad_alloc (possibly with added context):
-// exhausted memory is rarely the fault of the one element that was being computed.
+// Whether the status was made by StatusOfException for std::bad_alloc (possibly with added
+// context). Such an error is not a per-element error: memory rarely runs out because of the one
+// element being computed.
 bool IsOutOfMemory(const absl::Status& status);
 
 // Calls `function` and returns its absl::Status or absl::StatusOr, or StatusOfException if it

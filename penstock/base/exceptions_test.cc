@@ -26,12 +26,12 @@ TEST(CatchExceptions, NamesTypeAndMessageOfAnException) {
   EXPECT_FALSE(IsOutOfMemory(status));
 }
 
-TEST(CatchExceptions, NamesTheTypeOfAValueThatIsNotAnException) {
+TEST(CatchExceptions, NamesTypeOfThrownNonException) {
   const auto result = CatchExceptions([]() -> absl::StatusOr<bool> { throw 7; });
   EXPECT_EQ(result.status(), absl::InternalError("threw a value of type int"));
 }
 
-TEST(CatchExceptions, DistinguishesExhaustedMemory) {
+TEST(CatchExceptions, RecognizesOutOfMemory) {
   const absl::Status status = CatchExceptions([]() -> absl::Status { throw std::bad_alloc(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("out of memory"));

@@ -1,5 +1,6 @@
-// bfloat16 and float16 as storage types: they convert from and to float, rounding to nearest even,
-// and compute as float. (g++ 12 and clang 14 have no common 16-bit float.)
+// bfloat16 and float16 (half precision) as storage types: they convert to and from float, rounding
+// to nearest even, and arithmetic is done in float. (g++ 12 and clang 14 have no common 16-bit
+// float.)
 #pragma once
 
 #include <bit>

@@ -1,11 +1,11 @@
-// Measures how deep a JSON text is nested before it is parsed, because parsers recurse.
+// Nesting depth of untrusted JSON, checked before it is parsed, because parsers recurse.
 #pragma once
 
 #include "absl/strings/string_view.h"
 
 namespace penstock::base {
 
-// Whether lists and objects are nested more than `levels` deep. Accepts any text; brackets in
+// Whether arrays and objects are nested more than `levels` deep. Accepts any text; brackets inside
 // strings do not count.
 bool NestsDeeperThan(absl::string_view json, int levels);
 

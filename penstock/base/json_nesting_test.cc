@@ -7,7 +7,7 @@
 namespace penstock::base {
 namespace json_nesting_test {
 
-TEST(NestsDeeperThan, CountsOpenListsAndObjects) {
+TEST(NestsDeeperThan, CountsNestedArraysAndObjects) {
   EXPECT_FALSE(NestsDeeperThan("", 0));
   EXPECT_FALSE(NestsDeeperThan("12", 0));
   EXPECT_TRUE(NestsDeeperThan("[]", 0));

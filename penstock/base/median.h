@@ -1,4 +1,4 @@
-// Of measured times: one slow step among many says nothing.
+// Median of measured times, which one slow step among many does not distort.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace penstock::base {
 
-// The upper one of the two in the middle, where there are two; 0 of none.
+// The median; of an even number of values the upper of the two middle ones; 0 if there are none.
 inline double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

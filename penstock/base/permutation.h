@@ -1,13 +1,14 @@
-// A random order of 0 .. n-1 that is computed instead of kept: the same for the same seed on every
-// machine, with no memory and no start-up, for any n.
+// IndexPermutation: a pseudorandom permutation of 0 .. n-1 that is computed on the fly, for a
+// global shuffle of all records by index. It takes no memory and no setup time for any n, and is
+// the same for the same seed on every machine.
 //
 //   const IndexPermutation order(1'281'167, MixSeeds(seed, epoch));
 //   for (uint64_t i = 0; i < order.size(); ++i) Read(order(i));    // each index once
 //
 // A Feistel network (Luby and Rackoff, How to construct pseudorandom permutations, 1988) of 8
-// rounds over the smallest power of two that holds n; a result outside 0 .. n-1 goes through again
-// until it is inside (cycle walking: Black and Rogaway, Ciphers with arbitrary finite domains,
-// 2002), fewer than two rounds on average.
+// rounds over the smallest power of two that is at least n; a result outside 0 .. n-1 is encrypted
+// again until it is inside (cycle walking: Black and Rogaway, Ciphers with arbitrary finite
+// domains, 2002), fewer than two rounds on average.
 #pragma once
 
 #include <array>
@@ -17,14 +18,14 @@ namespace penstock::base {
 
 class IndexPermutation {
  public:
-  IndexPermutation(uint64_t size, uint64_t seed);  // size at most 2^62 (contract)
+  IndexPermutation(uint64_t size, uint64_t seed);  // requires size <= 2^62
 
   uint64_t size() const { return size_; }
-  // The index at place `i`; i < size() (contract).
+  // The index at position `i` of the shuffled order. Requires i < size().
   uint64_t operator()(uint64_t i) const;
 
  private:
-  static constexpr int kRounds = 8;  // even: the halves come back to their widths
+  static constexpr int kRounds = 8;  // even, so that both halves end with their original widths
 
   uint64_t Encrypt(uint64_t x) const;
 

@@ -15,7 +15,7 @@ std::vector<uint64_t> All(uint64_t size, uint64_t seed) {
   return out;
 }
 
-TEST(IndexPermutation, GivesEachIndexOnce) {
+TEST(IndexPermutation, ReturnsEachIndexOnce) {
   for (uint64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 1000, 4097}) {
     for (uint64_t seed : {0, 1, 77}) {
       std::vector<int> seen(size, 0);
@@ -28,7 +28,7 @@ TEST(IndexPermutation, GivesEachIndexOnce) {
   }
 }
 
-TEST(IndexPermutation, DependsOnTheSeedAndNothingElse) {
+TEST(IndexPermutation, IsDeterministicForSeed) {
   EXPECT_EQ(All(1000, 5), All(1000, 5));
   EXPECT_NE(All(1000, 5), All(1000, 6));
 }
@@ -40,7 +40,7 @@ TEST(IndexPermutation, WorksForSizesBeyondMemory) {
 }
 
 // Each of few orders should be as likely as another: 24 orders of 4, by chi square.
-TEST(IndexPermutation, DrawsAllOrdersAlike) {
+TEST(IndexPermutation, AllOrdersAreEquallyLikely) {
   constexpr int kTrials = 24000;
   std::vector<int> counts(256, 0);
   for (int seed = 0; seed < kTrials; ++seed) {
@@ -59,8 +59,8 @@ TEST(IndexPermutation, DrawsAllOrdersAlike) {
   EXPECT_LT(chi_square, 49.7);  // 23 degrees of freedom: 1 in 1000 is above
 }
 
-// Neighbours must not stay neighbours: the mean distance of two is a third of the range.
-TEST(IndexPermutation, TearsNeighboursApart) {
+// Neighbors must not stay neighbors: the mean distance of two is a third of the range.
+TEST(IndexPermutation, SeparatesNeighbors) {
   constexpr uint64_t kSize = 50000;
   const std::vector<uint64_t> order = All(kSize, 9);
   double distance = 0;

@@ -26,7 +26,7 @@ uint64_t Random::Next() { return Finalize(state_ += kGolden); }
 // Lemire's method: the high half of a 64x64-bit product, redrawn in the few cases that would bias
 // it.
 uint64_t Random::Below(uint64_t bound) {
-  if (bound == 0) throw ContractError("Random::Below(0): there is no number below 0");
+  if (bound == 0) throw ContractError("Random::Below(0): the bound must be at least 1");
   const uint64_t threshold = -bound % bound;
   for (;;) {
     const unsigned __int128 product = static_cast<unsigned __int128>(Next()) * bound;

@@ -27,20 +27,20 @@ TEST(Random, BelowIsUniform) {
   EXPECT_LT(chi2, 20.5);  // 5 degrees of freedom, p = 0.001
 }
 
-TEST(Random, StateGoesOnWhereItWas) {
+TEST(Random, ResumesFromState) {
   Random a(3);
   a.Next();
   Random b(a.state());
   EXPECT_EQ(a.Next(), b.Next());
 }
 
-TEST(Random, MixedSeedsDependOnBothAndOnTheirOrder) {
+TEST(Random, MixSeedsDependsOnBothArgumentsAndTheirOrder) {
   EXPECT_NE(MixSeeds(1, 2), MixSeeds(2, 1));
   EXPECT_NE(MixSeeds(1, 2), MixSeeds(1, 3));
   EXPECT_NE(MixSeeds(0, 0), 0u);
 }
 
-TEST(FakeClock, MovesOnlyWhenTold) {
+TEST(FakeClock, AdvancesOnlyExplicitly) {
   FakeClock clock;
   const double before = clock.Seconds();
   clock.Advance(2.5);

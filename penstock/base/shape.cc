@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void ThrowTooManyAxes(size_t axes) {
   throw ContractError(
-      absl::StrCat("a shape has at most ", kMaxRank, " axes, and ", axes, " were given"));
+      absl::StrCat("a shape has at most ", kMaxRank, " axes, but ", axes, " were given"));
 }
 
 [[noreturn]] void ThrowNoAxis(int i, const Shape& shape) {

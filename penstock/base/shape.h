@@ -1,5 +1,6 @@
-// The extents of an array, outermost first; rank 0 is a scalar, kMaxRank the limit (a parser that
-// reads a rank from a file checks it before it makes a Shape).
+// Shape: the extents (sizes of the dimensions) of an array, outermost first. Rank 0 is a scalar;
+// the maximum rank is kMaxRank (a parser that reads a rank from a file checks it before it makes a
+// Shape).
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ namespace penstock::base {
 
 inline constexpr int kMaxRank = 8;
 
-// No allocation: copying one costs as much as copying 9 integers. Wrong use (more than kMaxRank
-// extents, an index out of range) throws ContractError (contract_error.h).
+// A value without allocation: copying one costs as much as copying 9 integers. Misuse (more than
+// kMaxRank extents, an index out of range) throws ContractError (contract_error.h).
 class Shape {
  public:
   Shape() = default;
@@ -24,17 +25,17 @@ class Shape {
   explicit Shape(absl::Span<const int64_t> dims);
 
   int rank() const { return rank_; }
-  // `i` counts from the end when negative, as in NumPy.
+  // Extent of axis `i`; a negative `i` counts from the end, as in NumPy.
   int64_t dim(int i) const;
   void set_dim(int i, int64_t extent);
   absl::Span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
-  // Product of the extents, 1 for a scalar. Extents are known (not negative) and the product fits
+  // Product of the extents; 1 for a scalar. Requires known (nonnegative) extents whose product fits
   // int64.
   int64_t num_elements() const;
 
-  // The rows' shape: everything but the outermost extent. Rank 0 has none.
+  // Shape of one row: all extents but the outermost. ContractError for rank 0.
   Shape RowShape() const;
-  // `count` before the extents: the shape of `count` such rows.
+  // The shape with `count` as a new outermost extent: the shape of `count` stacked rows.
   Shape Prepend(int64_t count) const;
 
   // "[128,32,32,3]", "[]" for a scalar; an unknown extent (-1) prints as "?".

@@ -1,5 +1,5 @@
-// Where a function was called, as a default argument. (std::source_location is not there with clang
-// 14 and g++ 12's library.)
+// SourceLocation: the file and line of a call, captured by a default argument.
+// (std::source_location is not available with clang 14 and the library of g++ 12.)
 //
 //   void Fail(const char* what, SourceLocation where = SourceLocation::Current());
 #pragma once

@@ -19,7 +19,7 @@ absl::Status WithContext(const absl::Status& status, absl::string_view context) 
 namespace internal {
 
 void CheckFailed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "%s:%d: broken contract: %s\n", file, line, condition);
+  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
   std::abort();
 }
 

@@ -1,14 +1,17 @@
-// Room base: what every other room stands on. It may use nothing of Penstock.
+// Room base: the foundation of every other room. It depends on no other room.
 //
-//   status.h       early returns for absl::Status, context, contracts; exceptions.h: as a Status;
-//                  contract_error.h: wrong use of Shape, Array and Random
+//   status.h       early returns for absl::Status, error context, contract checks
+//   exceptions.h   exceptions converted to absl::Status; contract_error.h: misuse of value types
 //   dtype.h        element types, one table
-//   float16.h      bfloat16 and float16 as C++ types
+//   float16.h      bfloat16 and float16 (half precision) as C++ types
 //   shape.h        the extents of an array
 //   array.h        Array: a host tensor, a cheap view of shared, aligned memory
-//   thread_pool.h  the one pool, parallel loops
-//   clock.h        time that a test can drive
-//   random.h       seeds that can be split and mixed; available_memory.h: what can still be taken
+//   thread_pool.h  the thread pool, parallel loops
+//   clock.h        injectable time source, FakeClock for tests
+//   permutation.h  index permutation for a global shuffle
+//   trace.h        timeline tracing (spans on tracks)
+//   random.h       reproducible random numbers, seed derivation
+//   available_memory.h  memory that this process can still allocate
 //
 //   absl::StatusOr<Array> Double(const Array& in) {
 //     PENSTOCK_RETURN_IF_ERROR(CheckIsFloat(in));
@@ -18,11 +21,12 @@
 //     return out;
 //   }
 //
-// Errors. Whatever can fail through no fault of the caller's code returns absl::Status. A message
-// says what, where and what to do; the code that knows writes it, callers add context with
-// WithContext. Wrong use of the value types that user functions handle (Shape, Array, Random)
-// throws ContractError (contract_error.h), which becomes a Status where the user function was
-// called. Any other broken contract of the calling code itself stops the program: PENSTOCK_CHECK.
+// Error handling. A function that can fail although its caller is correct returns absl::Status or
+// StatusOr. A message says what happened, where, and what to do; the code that detects the error
+// writes it, and callers add context with WithContext. Misuse of the value types that user-defined
+// functions handle (Shape, Array, Random) throws ContractError (contract_error.h), which is
+// converted to a Status where the user-defined function was called. Any other violated precondition
+// in the calling code aborts the program: PENSTOCK_CHECK.
 #pragma once
 
 #include <string>
@@ -34,7 +38,7 @@
 
 namespace penstock::base {
 
-// The same status with "context: " before its message; OK stays OK. Payloads are kept.
+// The status with "context: " prepended to its message; OK stays OK. Keeps code and payloads.
 absl::Status WithContext(const absl::Status& status, absl::string_view context);
 
 namespace internal {
@@ -48,7 +52,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 }  // namespace internal
 }  // namespace penstock::base
 
-// Returns from the enclosing function when `expression` (a Status) is an error.
+// Returns from the enclosing function if `expression` (a Status) is an error.
 #define PENSTOCK_RETURN_IF_ERROR(expression)                                \
   do {                                                                      \
     if (absl::Status penstock_status = (expression); !penstock_status.ok()) \
@@ -65,8 +69,8 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 #define PENSTOCK_CONCAT_(a, b) PENSTOCK_CONCAT_IMPL_(a, b)
 #define PENSTOCK_CONCAT_IMPL_(a, b) a##b
 
-// A contract of the calling code. Prints the condition and the place, then aborts; never for input
-// data.
+// Checks a precondition of the calling code; prints the condition, file and line and aborts if it
+// does not hold. Never used for input data.
 #define PENSTOCK_CHECK(condition) \
   ((condition) ? (void)0 : ::penstock::base::internal::CheckFailed(#condition, __FILE__, __LINE__))
 #define PENSTOCK_CHECK_OK(expression)                                                  \

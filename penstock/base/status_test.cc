@@ -21,7 +21,7 @@ TEST(Status, MacrosReturnEarly) {
   EXPECT_EQ(Quarter(6).status().message(), "odd");
 }
 
-TEST(Status, ContextGoesBeforeTheMessageAndKeepsCodeAndPayload) {
+TEST(Status, WithContextPrependsAndKeepsCodeAndPayload) {
   absl::Status inner = absl::NotFoundError("gone");
   inner.SetPayload("k", absl::Cord("v"));
   const absl::Status outer = WithContext(inner, "shard 3");

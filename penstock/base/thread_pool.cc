@@ -45,20 +45,19 @@ absl::Status ThreadPool::Start(int num_threads, const char* name, Priority prior
                                const StartThread& start) {
   if (num_threads < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a pool of threads needs at least 1 thread, got ", num_threads));
+        absl::StrCat("a thread pool needs at least 1 thread, got ", num_threads));
   }
   threads_.reserve(num_threads);
   for (int i = 0; i < num_threads; ++i) {
     try {
       threads_.push_back(start([this, priority] { Work(priority); }));
     } catch (const std::system_error& error) {
-      const std::string what =
-          absl::StrCat("the system refused to start thread ", i + 1, " of ", num_threads, " of '",
-                       name, "' (", error.what(),
-                       "); look at the limits on threads and memory (ulimit -u, ulimit -v, "
-                       "pids.max of the cgroup)");
+      const std::string what = absl::StrCat(
+          "failed to start thread ", i + 1, " of ", num_threads, " of '", name, "' (", error.what(),
+          "); check the limits on threads and memory (ulimit -u, ulimit -v, "
+          "pids.max of the cgroup)");
       if (threads_.empty()) return absl::ResourceExhaustedError(what);
-      std::fprintf(stderr, "%s; continuing with %d\n", what.c_str(), i);
+      std::fprintf(stderr, "warning: %s; continuing with %d threads\n", what.c_str(), i);
       return absl::OkStatus();
     }
     pthread_setname_np(threads_.back().native_handle(), std::string(name).substr(0, 15).c_str());
@@ -84,7 +83,7 @@ void ThreadPool::Schedule(std::function<void()> task) {
 }
 
 void ThreadPool::Work(Priority priority) {
-  // 0 is this thread alone. To be refused is no harm.
+  // 0 means this thread only. Failure is harmless.
   if (priority == Priority::kBackground) setpriority(PRIO_PROCESS, 0, kBackgroundNice);
   for (;;) {
     std::function<void()> task;
@@ -101,9 +100,9 @@ void ThreadPool::Work(Priority priority) {
 
 namespace {
 
-// Shared by the caller and its helpers. A helper that starts after the loop is over finds no index
-// left and touches nothing but this, which it co-owns; so the caller need not wait for helpers that
-// never ran.
+// State shared by the caller and its helper tasks. A helper that starts after the loop has ended
+// finds no index left and touches only this object, which it co-owns, so the caller does not wait
+// for helpers that never ran.
 struct Loop {
   std::atomic<int64_t> next;
   int64_t end;
@@ -150,7 +149,7 @@ void ParallelFor(ThreadPool& pool, int64_t begin, int64_t end,
   loop->Run();
   std::unique_lock lock(loop->mutex);
   loop->done.wait(lock, [&] { return loop->remaining == 0; });
-  // Moved out of the loop: a helper may be the last to release that, but this thread rethrows it.
+  // Moved out of the loop: a helper may be the last owner of the loop, but this thread rethrows.
   if (std::exception_ptr exception = std::exchange(loop->exception, nullptr)) {
     lock.unlock();
     std::rethrow_exception(std::move(exception));

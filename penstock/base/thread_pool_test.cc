@@ -38,7 +38,7 @@ class ThreadPoolPeer {
 
 namespace thread_pool_test {
 
-TEST(ThreadPool, HasFewerThreadsIfTheSystemRefusesMore) {
+TEST(ThreadPool, RunsWithFewerThreadsIfSystemRefusesMore) {
   const auto pool = ThreadPoolPeer::Make(8, 3);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ((*pool)->num_threads(), 3);
@@ -47,14 +47,14 @@ TEST(ThreadPool, HasFewerThreadsIfTheSystemRefusesMore) {
   EXPECT_EQ(ran, 100);
 }
 
-TEST(ThreadPool, RejectsANumberOfThreadsBelowOne) {
+TEST(ThreadPool, RejectsLessThanOneThread) {
   for (const int threads : {0, -1}) {
     const auto pool = ThreadPool::Make(threads, "none");
     EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument) << pool.status();
   }
 }
 
-TEST(ThreadPool, IsAnErrorIfTheSystemRefusesEveryThread) {
+TEST(ThreadPool, FailsIfSystemRefusesEveryThread) {
   const auto pool = ThreadPoolPeer::Make(8, 0);
   EXPECT_EQ(pool.status().code(), absl::StatusCode::kResourceExhausted) << pool.status();
 }
@@ -75,7 +75,7 @@ TEST(ParallelFor, RethrowsTheFirstExceptionAfterAllCallsHaveEnded) {
   EXPECT_EQ(ran, 1000);
 }
 
-TEST(ThreadPool, RunsEverythingBeforeItIsGone) {
+TEST(ThreadPool, RunsScheduledTasksBeforeDestruction) {
   std::atomic<int> ran = 0;
   {
     ThreadPool pool(3);
@@ -84,7 +84,7 @@ TEST(ThreadPool, RunsEverythingBeforeItIsGone) {
   EXPECT_EQ(ran, 1000);
 }
 
-TEST(ThreadPool, BackgroundThreadsAloneAreNice) {
+TEST(ThreadPool, OnlyBackgroundThreadsAreNice) {
   const int before = getpriority(PRIO_PROCESS, 0);
   std::atomic<int> normal = -100, background = -100;
   {
@@ -114,7 +114,7 @@ TEST(ParallelFor, VisitsEachIndexOnce) {
   for (auto& v : visits) ASSERT_EQ(v, 1);
 }
 
-TEST(ParallelFor, WorksWhenNestedInABusyPool) {
+TEST(ParallelFor, DoesNotDeadlockWhenNestedInBusyPool) {
   ThreadPool pool(2);
   std::atomic<int> sum = 0;
   ParallelFor(pool, 0, 8, [&](int64_t) { ParallelFor(pool, 0, 8, [&](int64_t) { ++sum; }); });

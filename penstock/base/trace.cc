@@ -71,7 +71,7 @@ void Trace::AddLocked(int track, absl::string_view name, double begin, double en
   spans_.push_back({track, it->second, begin, end, argument});
 }
 
-TraceRecording Trace::Take() {
+TraceRecording Trace::TakeRecording() {
   TraceRecording recording;
   {
     std::lock_guard lock(mutex_);
@@ -84,8 +84,8 @@ TraceRecording Trace::Take() {
     spans_.clear();
     dropped_ = 0;
   }
-  // Stable: of two that are alike the inner one ended, and was added, first. So the order of
-  // addition is turned round where nothing else decides.
+  // A stable sort after reversal: of two spans with equal times the inner one was added first, and
+  // the outer one must come first.
   std::reverse(recording.spans.begin(), recording.spans.end());
   std::stable_sort(recording.spans.begin(), recording.spans.end(),
                    [](const auto& a, const auto& b) {

@@ -1,20 +1,21 @@
-// Trace: what happened when, on one clock, for a picture of a run.
+// Trace: a timeline of a run for profilers (Perfetto, TensorBoard): spans on tracks, with
+// timestamps from one clock.
 //
 //   Trace trace({.clock = clock});
 //   trace.NameThread("host", "training loop");
 //   {
-//     const Trace::Span span(&trace, "compile");      // of a null trace: nothing
+//     const Trace::Span span(&trace, "compile");      // no-op if the trace is null
 //     ...
 //   }
-//   trace.Add(trace.Track("devices", "cpu 0"), "train_step", given, finished, {"step", 17});
-//   TraceRecording recording = trace.Take();
+//   trace.Add(trace.Track("devices", "cpu 0"), "train_step", begin, end, {"step", 17});
+//   TraceRecording recording = trace.TakeRecording();
 //
-// A track is a row of the picture, and a group is what its rows stand under. Each thread has a
-// track of its own, on which spans lie within each other as the calls do.
+// A track is one row of the timeline (a thread, a device), and a group is a heading over tracks.
+// Each thread has its own track, on which spans nest as the calls do.
 //
-// It is handed to what shall tell something as a pointer that may be null: then nothing is traced
-// and no time is spent. A span costs two looks at the clock and a lock of some ten nanoseconds, so
-// that pieces of work of 10 microseconds and more may be traced; not single records.
+// Instrumented code takes a Trace pointer that may be null: tracing is then off and costs nothing.
+// A span costs two clock reads and a lock of some ten nanoseconds, so work of 10 microseconds and
+// more can be traced, but not single records.
 #pragma once
 
 #include <atomic>
@@ -34,16 +35,16 @@ namespace penstock::base {
 
 struct TraceOptions {
   Clock* clock = Clock::Real();
-  // Of about 50 bytes each. Those that end later are counted and not kept.
+  // Maximum number of spans, about 50 bytes each. Spans beyond it are counted as dropped.
   int64_t max_spans = 200'000;
 };
-// A number that a span carries. `name` is a literal.
+// A numeric argument of a span. `name` is a string literal.
 struct TraceArgument {
   const char* name = nullptr;
   int64_t value = 0;
 };
 
-// What was recorded.
+// A recorded timeline.
 struct TraceRecording {
   struct Track {
     std::string group, name;
@@ -51,43 +52,44 @@ struct TraceRecording {
   struct Span {
     int track = 0;
     int name = 0;
-    double begin = 0, end = 0;  // seconds of the clock
+    double begin = 0, end = 0;  // seconds of Trace::Now
     TraceArgument argument;
   };
   std::vector<Track> tracks;
   std::vector<std::string> names;
-  // By track, then by their beginnings; of two that begin together the longer first.
+  // Sorted by track, then by begin; of two spans that begin together the longer one is first.
   std::vector<Span> spans;
-  int64_t dropped = 0;            // for want of room
-  double began = 0;               // the clock, when the trace was made
-  double began_unix_seconds = 0;  // the same moment
+  int64_t dropped = 0;            // spans beyond max_spans
+  double began = 0;               // clock time at which the trace was created
+  double began_unix_seconds = 0;  // the same moment as Unix time
 };
 
-// Any thread may use it.
+// A trace being recorded. Thread-safe.
 class Trace {
  public:
   explicit Trace(const TraceOptions& options) : options_(options) {}
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  // From the beginning on it records.
+  // Recording is on from the beginning.
   void Pause() { recording_.store(false, std::memory_order_relaxed); }
   void Resume() { recording_.store(true, std::memory_order_relaxed); }
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
 
   double Now() const { return options_.clock->Seconds(); }
-  // The track of this name, which is made if there is none.
+  // The track of that group and name; created on first use.
   int Track(absl::string_view group, absl::string_view name);
-  // What this thread's track is called. Without it: by the thread's name and a number, in
+  // Names the calling thread's track. Default: the thread's name and a number, in the group
   // "threads".
   void NameThread(absl::string_view group, absl::string_view name);
 
-  // Something that is over, on this thread's track, or on another.
+  // Adds a finished span to the calling thread's track, or to another one.
   void Add(absl::string_view name, double begin, double end, TraceArgument argument = {});
   void Add(int track, absl::string_view name, double begin, double end,
            TraceArgument argument = {});
 
-  // Traces its own life. `name` must live as long.
+  // A scoped span: records the time from its construction to its destruction. `name` must outlive
+  // it.
   class Span {
    public:
     Span(Trace* trace, absl::string_view name, TraceArgument argument = {})
@@ -99,7 +101,7 @@ class Trace {
     Span(const Span&) = delete;
     Span& operator=(const Span&) = delete;
 
-    // Before its life does.
+    // Ends the span before its destructor does.
     void End() {
       if (trace_ != nullptr) trace_->Add(name_, begin_, trace_->Now(), argument_);
       trace_ = nullptr;
@@ -112,8 +114,8 @@ class Trace {
     const double begin_;
   };
 
-  // All of it; the trace is empty then.
-  TraceRecording Take();
+  // Returns everything recorded so far and leaves the trace empty.
+  TraceRecording TakeRecording();
 
  private:
   int TrackOfThread();                                             // with the lock

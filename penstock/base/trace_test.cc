@@ -18,7 +18,7 @@ std::vector<std::string> Lines(const TraceRecording& recording) {
   return lines;
 }
 
-TEST(Trace, SpansOfAThreadLieWithinEachOther) {
+TEST(Trace, SpansOfThreadNest) {
   FakeClock clock;
   Trace trace({.clock = &clock});
   trace.NameThread("host", "loop");
@@ -31,16 +31,16 @@ TEST(Trace, SpansOfAThreadLieWithinEachOther) {
     const Trace::Span second(&trace, "second", {"step", 7});
     clock.Advance(2);
   }
-  const TraceRecording recording = trace.Take();
+  const TraceRecording recording = trace.TakeRecording();
   EXPECT_EQ(Lines(recording),
             (std::vector<std::string>{"host/loop: outer [0, 3]", "host/loop: first [0, 1]",
                                       "host/loop: second [1, 3]"}));
   EXPECT_STREQ(recording.spans[2].argument.name, "step");
   EXPECT_EQ(recording.spans[2].argument.value, 7);
-  EXPECT_TRUE(trace.Take().spans.empty());
+  EXPECT_TRUE(trace.TakeRecording().spans.empty());
 }
 
-TEST(Trace, OfTwoSpansThatAreAlikeTheOuterComesFirst) {
+TEST(Trace, SortsOuterSpanBeforeEqualInnerSpan) {
   FakeClock clock;
   Trace trace({.clock = &clock});
   trace.NameThread("host", "loop");
@@ -49,11 +49,11 @@ TEST(Trace, OfTwoSpansThatAreAlikeTheOuterComesFirst) {
     const Trace::Span inner(&trace, "inner");
     clock.Advance(1);
   }
-  EXPECT_EQ(Lines(trace.Take()),
+  EXPECT_EQ(Lines(trace.TakeRecording()),
             (std::vector<std::string>{"host/loop: outer [0, 1]", "host/loop: inner [0, 1]"}));
 }
 
-TEST(Trace, TracksOfOneNameAreOne) {
+TEST(Trace, SameNameIsSameTrack) {
   FakeClock clock;
   Trace trace({.clock = &clock});
   const int device = trace.Track("devices", "cpu 0");
@@ -61,20 +61,21 @@ TEST(Trace, TracksOfOneNameAreOne) {
   EXPECT_EQ(trace.Track("devices", "cpu 0"), device);
   trace.Add(device, "train_step", 1, 2);
   trace.Add(device, "train_step", 0.5, 1);
-  EXPECT_EQ(Lines(trace.Take()), (std::vector<std::string>{"devices/cpu 0: train_step [0.5, 1]",
-                                                           "devices/cpu 0: train_step [1, 2]"}));
+  EXPECT_EQ(Lines(trace.TakeRecording()),
+            (std::vector<std::string>{"devices/cpu 0: train_step [0.5, 1]",
+                                      "devices/cpu 0: train_step [1, 2]"}));
 }
 
-TEST(Trace, NoMoreThanItsLimitIsKeptAndTheRestIsCounted) {
+TEST(Trace, CountsSpansBeyondLimitAsDropped) {
   FakeClock clock;
   Trace trace({.clock = &clock, .max_spans = 3});
   for (int i = 0; i < 10; ++i) trace.Add(absl::StrCat("span ", i), i, i + 1);
-  const TraceRecording recording = trace.Take();
+  const TraceRecording recording = trace.TakeRecording();
   EXPECT_EQ(recording.spans.size(), 3u);
   EXPECT_EQ(recording.dropped, 7);
 }
 
-TEST(Trace, WhatHappensInAPauseIsNotRecorded) {
+TEST(Trace, DoesNotRecordWhilePaused) {
   FakeClock clock;
   Trace trace({.clock = &clock});
   trace.Pause();
@@ -82,15 +83,15 @@ TEST(Trace, WhatHappensInAPauseIsNotRecorded) {
   trace.Add("nor this", 0, 1);
   trace.Resume();
   trace.Add("seen", 1, 2);
-  const TraceRecording recording = trace.Take();
+  const TraceRecording recording = trace.TakeRecording();
   ASSERT_EQ(recording.spans.size(), 1u);
   EXPECT_EQ(recording.names[recording.spans[0].name], "seen");
   EXPECT_EQ(recording.dropped, 0);
 }
 
-TEST(Trace, ANullTraceIsNothing) { const Trace::Span span(nullptr, "nothing"); }
+TEST(Trace, NullTraceIsNoOp) { const Trace::Span span(nullptr, "nothing"); }
 
-TEST(Trace, ThreadsHaveTracksOfTheirOwnByTheirNames) {
+TEST(Trace, ThreadsHaveOwnTracksNamedAfterThem) {
   constexpr int kSpans = 1000;
   Trace trace({});
   {
@@ -103,7 +104,7 @@ TEST(Trace, ThreadsHaveTracksOfTheirOwnByTheirNames) {
       io.Schedule([&] { const Trace::Span span(&trace, "read"); });
     }
   }
-  const TraceRecording recording = trace.Take();
+  const TraceRecording recording = trace.TakeRecording();
   EXPECT_EQ(recording.spans.size(), 3u * kSpans);
   for (const auto& track : recording.tracks) {
     EXPECT_EQ(track.group, "threads");

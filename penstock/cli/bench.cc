@@ -2,8 +2,10 @@
 
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/status.h"
+#include "penstock/cli/bench_flags.h"
 #include "penstock/cli/command.h"
-#include "penstock/cli/data_bench.h"
+#include "penstock/diagnose/data_bench.h"
 
 namespace penstock::cli {
 namespace {
@@ -14,31 +16,32 @@ class Bench : public Command {
     Options data = options.Subcommand(
         "data",
         "How fast an input pipeline is, what each step of it costs, and what packing gains");
-    data.Add("URI", pipeline_.data,
+    data.Add("URI", pipeline_.options.data,
              "Shards, images, arrays (.npz, .npy), CSV or text: files, patterns (quote the "
              "*) or a folder, local, gs:// or s3://")
         .Required();
     pipeline_.Describe(data);
-    options_.Describe(data);
+    bench_.Describe(data);
     data.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {
-    PENSTOCK_ASSIGN_OR_RETURN(const DataBench bench,
-                              BenchData(io::FileSystem::Default(), pipeline_, options_, stderr));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const diagnose::DataBench bench,
+        diagnose::BenchData(io::FileSystem::Default(), pipeline_.Value(), bench_.options));
     if (json_) {
-      std::printf("%s\n", DataBenchJson(bench)
+      std::printf("%s\n", diagnose::DataBenchJson(bench)
                               .dump(2, ' ', false, nlohmann::detail::error_handler_t::replace)
                               .c_str());
     } else {
-      std::printf("%s", PrintDataBench(bench).c_str());
+      std::printf("%s", diagnose::PrintDataBench(bench).c_str());
     }
     return absl::OkStatus();
   }
 
  private:
-  PipelineOptions pipeline_;
-  DataBenchOptions options_;
+  PipelineFlags pipeline_;
+  BenchFlags bench_;
   bool json_ = false;
 };
 

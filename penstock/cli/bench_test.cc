@@ -7,12 +7,12 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-#include "penstock/cli/data_files.h"
-#include "penstock/cli/measure.h"
-#include "penstock/cli/pipeline.h"
-#include "penstock/cli/symptoms.h"
 #include "penstock/cli/testing/command_fixture.h"
-#include "penstock/data/npy.h"
+#include "penstock/diagnose/data_files.h"
+#include "penstock/diagnose/measure.h"
+#include "penstock/diagnose/pipeline.h"
+#include "penstock/diagnose/symptoms.h"
+#include "penstock/formats/npy.h"
 
 namespace penstock::cli {
 namespace bench_test {
@@ -92,7 +92,7 @@ TEST_F(BenchTest, AugmentationIsDoneWhereImagesAreDecoded) {
 TEST_F(BenchTest, ArraysCsvAndTextHaveTheirOwnRungs) {
   base::NamedArrays arrays;
   arrays.Set("x", base::Array::Zeros(base::DType::kU8, {64, 3}));
-  ASSERT_TRUE(data::WriteNpz(*io::FileSystem::Default(), Path("a.npz"), arrays).ok());
+  ASSERT_TRUE(formats::WriteNpz(*io::FileSystem::Default(), Path("a.npz"), arrays).ok());
   std::ofstream(Path("b.csv")) << "x,y\n1,2\n3,4\n";
   std::ofstream(Path("c.txt")) << "one\ntwo\nthree\n";
   EXPECT_EQ(BenchData({Path("a.npz"), "--batch", "16"})["noun"], "rows");
@@ -207,11 +207,12 @@ TEST_F(BenchTest, DoctorRunsATrainingAndSavesNothing) {
 
 TEST_F(BenchTest, ShardsComeBeforeWhatStandsBesideThem) {
   Pack();
-  const auto found = FindDataFiles(*io::FileSystem::Default(), {Path("shards")}, "");
+  const auto found = diagnose::FindDataFiles(*io::FileSystem::Default(), {Path("shards")}, "");
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->format, DataFormat::kShards);
+  EXPECT_EQ(found->format, diagnose::DataFormat::kShards);
   EXPECT_EQ(found->files.size(), 2u) << "no index, no classes.txt";
-  const auto all = FindDataFiles(*io::FileSystem::Default(), {Path("shards/*.tfrec*")}, "");
+  const auto all =
+      diagnose::FindDataFiles(*io::FileSystem::Default(), {Path("shards/*.tfrec*")}, "");
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->files, found->files);
   EXPECT_EQ(all->bytes, found->bytes);
@@ -220,36 +221,37 @@ TEST_F(BenchTest, ShardsComeBeforeWhatStandsBesideThem) {
 TEST_F(BenchTest, DecodingBesideTheBatchIsSeen) {
   Pack();
   for (const bool skip : {false, true}) {
-    PipelineOptions options{.data = {Path("shards")}, .batch_size = 4, .skip_unreadable = skip};
-    const auto pipeline = MakePipeline(*io::FileSystem::Default(), options);
+    diagnose::PipelineOptions options{
+        .data = {Path("shards")}, .batch_size = 4, .skip_unreadable = skip};
+    const auto pipeline = diagnose::MakePipeline(*io::FileSystem::Default(), options);
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
-    DataBench bench;
+    diagnose::DataBench bench;
     bench.pipeline = *pipeline;
-    for (const Rung& rung : pipeline->rungs) {
-      const auto measured = Measure(rung.once, {.batches = 2});
+    for (const diagnose::Rung& rung : pipeline->rungs) {
+      const auto measured = diagnose::Measure(rung.once, {.batches = 2});
       ASSERT_TRUE(measured.ok()) << measured.status();
       bench.rungs.push_back(*measured);
     }
-    EXPECT_EQ(SymptomsOf(bench, int64_t{1} << 40).decodes_in_batch, !skip);
+    EXPECT_EQ(diagnose::SymptomsOf(bench, int64_t{1} << 40).decodes_in_batch, !skip);
   }
 }
 
 TEST(Measure, QuantilesAreOfTheValues) {
   std::vector<double> values;
-  EXPECT_EQ(Quantile(values, 0.5), 0);
+  EXPECT_EQ(diagnose::Quantile(values, 0.5), 0);
   for (int i = 100; i > 0; --i) values.push_back(i);
-  EXPECT_EQ(Quantile(values, 0.5), 51);
-  EXPECT_EQ(Quantile(values, 0.99), 100);
-  EXPECT_EQ(Quantile(values, 1), 100);
+  EXPECT_EQ(diagnose::Quantile(values, 0.5), 51);
+  EXPECT_EQ(diagnose::Quantile(values, 0.99), 100);
+  EXPECT_EQ(diagnose::Quantile(values, 1), 100);
 }
 
 TEST(Measure, NumbersAreReadByPeople) {
-  EXPECT_EQ(PrintRate(1234567.4), "1,234,567");
-  EXPECT_EQ(PrintRate(999), "999");
-  EXPECT_EQ(PrintRate(8.527), "8.53");
-  EXPECT_EQ(PrintSeconds(35e-6), "35 us");
-  EXPECT_EQ(PrintSeconds(0.0214), "21.4 ms");
-  EXPECT_EQ(PrintSeconds(1260), "21 min");
+  EXPECT_EQ(diagnose::PrintRate(1234567.4), "1,234,567");
+  EXPECT_EQ(diagnose::PrintRate(999), "999");
+  EXPECT_EQ(diagnose::PrintRate(8.527), "8.53");
+  EXPECT_EQ(diagnose::PrintSeconds(35e-6), "35 us");
+  EXPECT_EQ(diagnose::PrintSeconds(0.0214), "21.4 ms");
+  EXPECT_EQ(diagnose::PrintSeconds(1260), "21 min");
 }
 
 }  // namespace bench_test

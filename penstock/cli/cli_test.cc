@@ -26,6 +26,14 @@ using testing::CommandResult;
 using testing::Penstock;
 class CliTest : public testing::CommandFixture {};
 
+TEST_F(CliTest, PrintsVersionCommitAndPlugins) {
+  const CommandResult version = Penstock({"--version"});
+  EXPECT_EQ(version.code, 0) << version.err;
+  EXPECT_THAT(version.out, ::testing::MatchesRegex("penstock [0-9]+\\.[0-9]+\\.[0-9]+\n"
+                                                   "commit ([0-9a-f]+|unknown)\n"
+                                                   ".*cpu \\(/.*/xla_cpu_pjrt\\.so\\).*\n"));
+}
+
 TEST_F(CliTest, FromImageFilesToPredictions) {
   MakeImages("images", 40);
   const CommandResult packed =

@@ -4,20 +4,22 @@
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/options.h"
+#include "penstock/cli/version.h"
 
 namespace penstock::cli {
 namespace {
 
 constexpr CommandRow kCommands[] = {
-    {"pack", "Pack images, or a data set of another format, into TFRecord shards", PackCommand},
-    {"reshard", "Rewrite shards: another number, size, image size or quality", ReshardCommand},
-    {"inspect", "Show what a shard, a folder of checkpoints or a model holds", InspectCommand},
+    {"pack", "Pack images, or a data set in another format, into TFRecord shards", PackCommand},
+    {"reshard", "Rewrite shards with another shard count, shard size, image size or quality",
+     ReshardCommand},
+    {"inspect", "Show the contents of a shard, a checkpoint folder or a model", InspectCommand},
     {"bench", "Measure an input pipeline", BenchCommand},
-    {"doctor", "Say what starves the accelerator, and what to change", DoctorCommand},
-    {"devices", "List the devices there are to run on", DevicesCommand},
+    {"doctor", "Find out what starves the accelerator and what to change", DoctorCommand},
+    {"devices", "List the available devices", DevicesCommand},
     {"train", "Train a model from shards", TrainCommand},
-    {"evaluate", "Measure a trained model on shards", EvaluateCommand},
-    {"predict", "Show what a trained model says of images", PredictCommand},
+    {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
+    {"predict", "Predict the classes of images with a trained model", PredictCommand},
 };
 
 constexpr int kFailed = 1;
@@ -31,6 +33,7 @@ struct Program {
   };
 
   Program() {
+    line.SetVersion(Version);
     for (const CommandRow& row : kCommands) {
       commands.push_back({line.options().Subcommand(row.name, row.summary), row, row.make()});
       commands.back().command->Describe(commands.back().options);

@@ -1,6 +1,6 @@
 #include "penstock/cli/convert_progress.h"
 
-#include <utility>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,41 +21,36 @@ bool IsTerminal(const ConvertProgressOptions& options) {
 
 }  // namespace
 
-ConvertProgress::ConvertProgress(std::string what, int64_t done, int64_t total,
-                                 const ConvertProgressOptions& options)
-    : what_(std::move(what)),
-      out_(options.out),
-      terminal_(IsTerminal(options)),
-      clock_(options.clock),
-      began_(clock_->Seconds()),
-      before_(done),
-      total_(total),
-      done_(done),
-      next_print_(began_ + (terminal_ ? kTerminalSeconds : kLogSeconds)) {}
+ConvertProgress::ConvertProgress(const ConvertProgressOptions& options)
+    : out_(options.out), terminal_(IsTerminal(options)), clock_(options.clock) {}
 
 ConvertProgress::~ConvertProgress() {
   if (terminal_ && printed_) std::fputs("\r\033[K", out_);
   std::fflush(out_);
 }
 
-void ConvertProgress::Add(int64_t bytes, bool unreadable) {
-  ++done_;
-  bytes_ += bytes;
-  unreadable_ += unreadable;
+void ConvertProgress::Update(const pack::Progress& progress) {
   const double now = clock_->Seconds();
+  const double pause = terminal_ ? kTerminalSeconds : kLogSeconds;
+  if (!began_) {
+    began_ = true;
+    began_at_ = now;
+    next_print_ = now + pause;
+  }
   if (now < next_print_) return;
-  next_print_ = now + (terminal_ ? kTerminalSeconds : kLogSeconds);
-  Print(now - began_);
+  next_print_ = now + pause;
+  Print(progress, now - began_at_);
 }
 
-void ConvertProgress::Print(double seconds) {
-  const double rate = static_cast<double>(done_ - before_) / seconds;
-  std::string line = absl::StrFormat("%d/%d %s, %d %s, %.*f %s/s, %.1f MB/s", done_, total_, what_,
-                                     shards_, shards_ == 1 ? "shard" : "shards", rate < 10 ? 1 : 0,
-                                     rate, what_, static_cast<double>(bytes_) / 1e6 / seconds);
-  if (unreadable_ > 0) absl::StrAppend(&line, ", ", unreadable_, " unreadable");
+void ConvertProgress::Print(const pack::Progress& p, double seconds) {
+  const double rate = static_cast<double>(p.done - p.resumed) / seconds;
+  std::string line =
+      absl::StrFormat("%d/%d %s, %d %s, %.*f %s/s, %.1f MB/s", p.done, p.total, p.noun, p.shards,
+                      p.shards == 1 ? "shard" : "shards", rate < 10 ? 1 : 0, rate, p.noun,
+                      static_cast<double>(p.bytes) / 1e6 / seconds);
+  if (p.unreadable > 0) absl::StrAppend(&line, ", ", p.unreadable, " unreadable");
   absl::StrAppend(&line, ", ETA ",
-                  train::FormatDuration(static_cast<double>(total_ - done_) / rate));
+                  train::FormatDuration(static_cast<double>(p.total - p.done) / rate));
   std::fprintf(out_, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(out_);
   printed_ = true;

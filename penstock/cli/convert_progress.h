@@ -4,11 +4,10 @@
 //   1200/50000 images, 3 shards, 812 images/s, 45.1 MB/s, 2 unreadable, ETA 0:01:00
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
-#include <string>
 
 #include "penstock/base/clock.h"
+#include "penstock/pack/pack_options.h"
 
 namespace penstock::cli {
 
@@ -20,26 +19,22 @@ struct ConvertProgressOptions {
 
 class ConvertProgress {
  public:
-  // `done` of `total` were there before: they count for nothing in the speed.
-  ConvertProgress(std::string what, int64_t done, int64_t total,
-                  const ConvertProgressOptions& options = {});
+  explicit ConvertProgress(const ConvertProgressOptions& options = {});
   ~ConvertProgress();  // leaves no half line on the terminal
 
-  // One more was done, which gave so many bytes; it may print.
-  void Add(int64_t bytes, bool unreadable);
-  void AddShard() { ++shards_; }
+  // pack::PackOptions::on_progress; it may print. What an earlier run did does not count for the
+  // speed.
+  void Update(const pack::Progress& progress);
 
  private:
-  void Print(double seconds);
+  void Print(const pack::Progress& progress, double seconds);
 
-  const std::string what_;  // "images"
   std::FILE* const out_;
   const bool terminal_;
   base::Clock* const clock_;
-  const double began_;
-  const int64_t before_, total_;
-  int64_t done_, bytes_ = 0, shards_ = 0, unreadable_ = 0;
-  double next_print_;
+  bool began_ = false;
+  double began_at_ = 0;  // seconds of clock_ at the first update
+  double next_print_ = 0;
   bool printed_ = false;
 };
 

@@ -17,11 +17,16 @@ std::string Printed(Style style) {
   std::FILE* out = ::open_memstream(&text, &size);
   base::FakeClock clock;
   {
-    ConvertProgress progress("images", 4, 10, {.out = out, .style = style, .clock = &clock});
+    ConvertProgress line({.out = out, .style = style, .clock = &clock});
+    pack::Progress progress{.noun = "images", .done = 4, .total = 10, .resumed = 4};
+    line.Update(progress);
     for (int i = 0; i < 4; ++i) {
       clock.Advance(5);
-      progress.Add(2'000'000, /*unreadable=*/i == 2);
-      if (i == 0) progress.AddShard();
+      ++progress.done;
+      progress.bytes += 2'000'000;
+      progress.unreadable += i == 2;
+      line.Update(progress);
+      if (i == 0) ++progress.shards;
     }
   }
   std::fclose(out);

@@ -138,20 +138,20 @@ class Inspect : public Command {
   absl::Status Checkpoints(const std::string& folder, Json& all) {
     save::CheckpointManager manager(*fs_, folder);
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
-    if (list.whole.empty() && list.damaged.empty()) {
+    if (list.complete.empty() && list.corrupt.empty()) {
       return absl::NotFoundError(absl::StrCat(
           io::DisplayName(folder), " is a folder without checkpoints; for shards give a pattern: '",
           io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();
-    for (const save::CheckpointInfo& c : list.whole) {
+    for (const save::CheckpointInfo& c : list.complete) {
       rows.push_back({{"step", c.step}, {"uri", c.uri}, {"bytes", c.num_bytes}, {"whole", true}});
       if (!json_) {
         std::printf("step %lld: whole, %.1f MB, %s\n", static_cast<long long>(c.step),
                     static_cast<double>(c.num_bytes) / 1e6, c.uri.c_str());
       }
     }
-    for (const save::DamagedCheckpoint& c : list.damaged) {
+    for (const save::CorruptCheckpoint& c : list.corrupt) {
       rows.push_back({{"step", c.step},
                       {"uri", c.uri},
                       {"whole", false},

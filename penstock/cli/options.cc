@@ -205,6 +205,10 @@ CommandLine::CommandLine(const std::string& about, const std::string& name)
 
 CommandLine::~CommandLine() = default;
 
+void CommandLine::SetVersion(std::string (*text)()) {
+  app_->set_version_flag("--version", text, "Print the version, its commit and the plugins found");
+}
+
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
@@ -219,7 +223,7 @@ namespace {
 void AddOptions(const CLI::App& app, const Options::AllFacts& facts, const std::string& command,
                 std::vector<OptionFacts>& out) {
   for (const CLI::Option* option : app.get_options()) {
-    if (option == app.get_help_ptr()) continue;
+    if (option == app.get_help_ptr() || option == app.get_version_ptr()) continue;
     const auto known = facts.find(option);
     out.push_back(known != facts.end()
                       ? known->second

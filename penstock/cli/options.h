@@ -112,13 +112,15 @@ class CommandLine {
   ~CommandLine();
 
   Options& options() { return options_; }
-  // The exit code when there is nothing more to do: help was asked for (0), or the command line is
+  // --version prints what `text` returns.
+  void SetVersion(std::string (*text)());
+  // The exit code when there is nothing more to do: help or the version was asked for (0), or the command line is
   // wrong (2); what there is to say has been printed.
   std::optional<int> Parse(int argc, const char* const* argv);
   // Without the program's name.
   absl::Status Parse(const std::vector<std::string>& arguments);
 
-  // Every option except --help, of the program and of all commands, as CLI11 lists them.
+  // Every option except --help and --version, of the program and of all commands, as CLI11 lists them.
   std::vector<OptionFacts> AllOptions() const;
 
  private:

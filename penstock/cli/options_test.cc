@@ -83,7 +83,8 @@ const std::map<std::string, std::pair<Strings, Strings>>& Table() {
         with(device, {"--model m", "--data d", "--batch-size 8", "--json"})}},
       {"predict",
        {{"--model", "m"},
-        with(device, {"--model m", "--images i", "--data d", "--count 3", "--show", "--json"})}},
+        with(device,
+             {"--model m", "--images i", "--data d", "--count 3", "--top 5", "--show", "--json"})}},
   };
   return *table;
 }

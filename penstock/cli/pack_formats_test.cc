@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/testing/command_fixture.h"
-#include "penstock/data/npy.h"
+#include "penstock/formats/npy.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
@@ -45,7 +45,7 @@ class PackFormatsTest : public testing::CommandFixture {
 class NpzTest : public PackFormatsTest {
  protected:
   void WriteNpz(const base::NamedArrays& arrays) const {
-    ASSERT_TRUE(data::WriteNpz(*io::FileSystem::Default(), Path("a.npz"), arrays).ok());
+    ASSERT_TRUE(formats::WriteNpz(*io::FileSystem::Default(), Path("a.npz"), arrays).ok());
   }
 };
 

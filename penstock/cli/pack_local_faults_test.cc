@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 #include "penstock/base/random.h"
-#include "penstock/cli/shard_plan.h"
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/view.h"
-#include "penstock/io/local_output_stream.h"
+#include "penstock/io/local/local_output_stream.h"
 #include "penstock/io/testing/system_call_faults.h"
+#include "penstock/pack/shard_plan.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
@@ -102,7 +102,7 @@ class PackLocalFaults : public ::testing::Test {
     for (const auto& [file, bytes] : TreeOf("out")) {
       if (absl::EndsWith(file, ".tfrec")) shards.push_back((root_ / "out" / file).string());
     }
-    return !shards.empty() && RefuseIncomplete(*io::FileSystem::Default(), shards).ok();
+    return !shards.empty() && pack::RefuseIncomplete(*io::FileSystem::Default(), shards).ok();
   }
 
   void Judge(const SystemCallFault& fault, const testing::CommandResult& result) {
@@ -166,7 +166,7 @@ class PackLocalFaults : public ::testing::Test {
               ++cells_;
               const SystemCallFault fault{.call = call,
                                           .number = number,
-                                          .for_ever = for_ever,
+                                          .persistent = for_ever,
                                           .error = error,
                                           .threads = threads};
               SCOPED_TRACE(absl::StrCat(name, ": ", call, " number ", number, " of ",

@@ -48,15 +48,13 @@ TEST_F(PackDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
   std::ofstream(folder_ / "images/dark/broken.png") << "no image";
   const std::vector<std::string> options{"--shards", "40", "--size",    "32", "24",
                                          "--seed",   "3",  "--threads", "3",  "--skip-unreadable"};
-  int kills = 0;
-  for (int shards : {1, 5, 17, 33}) {
-    if (!testing::RunAndKill(Pack("killed", options), folder_ / "killed", shards)) continue;
-    ++kills;
+  // A start after a kill publishes only what is missing, so each gets further than the last.
+  for (int published : {1, 5, 17, 33}) {
+    ASSERT_TRUE(testing::RunAndKill(Pack("killed", options), published)) << published;
     const auto files = Folder("killed");
     EXPECT_EQ(files.count("classes.txt"), 0u) << "it was not finished";
     EXPECT_EQ(files.count("pack-plan.json"), 1u);
   }
-  EXPECT_GE(kills, 2);
   const CommandResult resumed = Penstock(Pack("killed", options));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("going on after"));
@@ -141,7 +139,7 @@ TEST_F(PackTest, UnreadableImagesAreListedCountedAndAnErrorUnlessAllowed) {
   EXPECT_THAT(again.err, HasSubstr("there is nothing to do"));
   const CommandResult allowed = Penstock(Pack("out", {"--skip-unreadable"}));
   EXPECT_EQ(allowed.code, 0);
-  EXPECT_THAT(allowed.err, HasSubstr("left out 2 of 10 images that cannot be read"));
+  EXPECT_THAT(allowed.err, HasSubstr("skipped 2 of 10 images that cannot be read"));
 }
 
 TEST_F(PackTest, NotOneReadableImageIsAFailure) {

@@ -21,8 +21,11 @@ class Predict : public Command {
   void Describe(Options& options) override {
     options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
     options.Add("--images", images_, "Image files or patterns");
-    options.Add("--data", data_, "Or shards");
+    options.Add("--data", data_, "Shards to read images from, instead of --images");
     options.Add("--count", count_, "Number of images").Range(1, 1 << 20).ShowDefault();
+    options.Add("--top", top_, "Number of classes to print for each image, the most probable first")
+        .Range(1, 1 << 20)
+        .ShowDefault();
     options.AddFlag("--show", show_, "Draw the images in the terminal");
     device_.Describe(options);
     options.AddFlag("--json", json_, "Print JSON");
@@ -47,6 +50,7 @@ class Predict : public Command {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model's output must be one score per class, but it is ", logits.TypeString()));
     }
+    class_names_ = model.class_names();
     Print(batch, logits);
     return absl::OkStatus();
   }
@@ -74,6 +78,47 @@ class Predict : public Command {
     return batch;
   }
 
+  // A class and its probability.
+  struct Guess {
+    int64_t class_number;
+    double probability;
+  };
+  // The softmax of the scores, the most probable first.
+  std::vector<Guess> BestOf(absl::Span<const float> scores) const {
+    const float largest = *std::max_element(scores.begin(), scores.end());
+    double sum = 0;
+    for (const float s : scores) sum += std::exp(static_cast<double>(s) - largest);
+    std::vector<Guess> guesses;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      guesses.push_back(
+          {static_cast<int64_t>(i), std::exp(static_cast<double>(scores[i]) - largest) / sum});
+    }
+    const size_t count = std::min(static_cast<size_t>(top_), guesses.size());
+    std::partial_sort(guesses.begin(), guesses.begin() + static_cast<int64_t>(count), guesses.end(),
+                      [](const Guess& a, const Guess& b) {
+                        // NaN goes last; > alone does not order it.
+                        const double x = std::isnan(a.probability) ? -1 : a.probability;
+                        const double y = std::isnan(b.probability) ? -1 : b.probability;
+                        return x != y ? x > y : a.class_number < b.class_number;
+                      });
+    guesses.resize(count);
+    return guesses;
+  }
+
+  // The class's name, or its number where it has none.
+  std::string NameOf(int64_t class_number) const {
+    const bool named =
+        class_number >= 0 && class_number < static_cast<int64_t>(class_names_.size());
+    return named ? class_names_[static_cast<size_t>(class_number)] : absl::StrCat(class_number);
+  }
+
+  nlohmann::ordered_json ToJson(const Guess& guess) const {
+    nlohmann::ordered_json json{{"class", guess.class_number}};
+    if (!class_names_.empty()) json["name"] = NameOf(guess.class_number);
+    json["probability"] = guess.probability;
+    return json;
+  }
+
   void Print(const base::NamedArrays& batch, const Array& logits) const {
     const Array& images = *batch.Find("image");
     const Array* truth = batch.Find("class");
@@ -82,18 +127,20 @@ class Predict : public Command {
     std::vector<std::string> captions;
     std::vector<Array> pictures;
     for (int64_t i = 0; i < images.dim(0); ++i) {
-      const Array row = logits.Row(i);
-      const auto scores = row.values<float>();
-      const auto best = std::max_element(scores.begin(), scores.end());
-      double sum = 0;
-      for (float s : scores) sum += std::exp(static_cast<double>(s) - *best);
-      const int64_t predicted = best - scores.begin();
-      nlohmann::ordered_json json{{"class", predicted}, {"probability", 1 / sum}};
-      std::string caption = absl::StrFormat("%d (%.0f %%)", predicted, 100 / sum);
+      const std::vector<Guess> guesses = BestOf(logits.Row(i).values<float>());
+      nlohmann::ordered_json json = ToJson(guesses[0]);
+      std::string caption;
+      for (const Guess& guess : guesses) {
+        absl::StrAppend(&caption, caption.empty() ? "" : ", ", NameOf(guess.class_number),
+                        absl::StrFormat(" (%.0f %%)", 100 * guess.probability));
+        if (top_ > 1) json["top"].push_back(ToJson(guess));
+      }
       if (truth != nullptr) {
         const int64_t label = truth->values<int64_t>()[i];
         json["label"] = label;
-        absl::StrAppend(&caption, label == predicted ? " right" : absl::StrCat(" WRONG: ", label));
+        absl::StrAppend(&caption, label == guesses[0].class_number
+                                      ? " right"
+                                      : absl::StrCat(" WRONG: ", NameOf(label)));
       }
       if (paths != nullptr) {
         json["path"] = std::string(paths->values<absl::string_view>()[i]);
@@ -114,7 +161,8 @@ class Predict : public Command {
 
   std::string model_;
   std::vector<std::string> images_, data_;
-  int64_t count_ = 8;
+  int64_t count_ = 8, top_ = 1;
+  std::vector<std::string> class_names_;  // of the model
   bool show_ = false, json_ = false;
   DeviceOptions device_;
 };

@@ -14,7 +14,7 @@
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {

@@ -3,14 +3,17 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 #include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
-#include "penstock/cli/shard_plan.h"
+#include "penstock/diagnose/pipeline.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
+#include "penstock/pack/convert.h"
+#include "penstock/pack/shard_plan.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 
@@ -20,11 +23,12 @@ void DeviceOptions::Describe(Options& options) {
   options.Add("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
   options
       .Add("--cpu-devices", cpu_devices,
-           "Number of virtual CPU devices, to try out replicas; default: one per replica")
+           "Number of virtual CPU devices, to test replicas; default: one per replica")
       .Range(1, 1024);
   options
       .Add("--replicas", replicas,
-           "Copies of the model that share each batch; 0: one on every device")
+           "Number of replicas (data parallelism): each takes an equal part of every batch; 0: one "
+           "per device")
       .Range(0, 1024)
       .ShowDefault();
 }
@@ -42,7 +46,7 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
 void ShardOptions::Describe(Options& options) {
   options.Add("--data", data, "Shards: files or patterns, local, gs:// or s3:// (quote the *)")
       .Required();
-  options.Add("--batch-size", batch_size, "Images in a batch, over all replicas")
+  options.Add("--batch-size", batch_size, "Global batch size: images per step, over all replicas")
       .Range(1, uint64_t{1} << 20)
       .ShowDefault();
 }
@@ -61,15 +65,7 @@ data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageSha
 }
 
 absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape) {
-  const double bytes = static_cast<double>(batch_size) * shape.height * shape.width *
-                       static_cast<double>(shape.channels);
-  const base::MemoryRoom room = base::AvailableMemory();
-  if (bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("a batch of %d images of %d x %d x %d bytes is %.1f GB, but %s has only %s "
-                      "free; use a smaller batch or smaller images",
-                      batch_size, shape.height, shape.width, shape.channels, bytes / 1e9,
-                      room.limited_by, base::PrintBytes(room.bytes)));
+  return diagnose::CheckBatchFits(batch_size, {shape.height, shape.width}, shape.channels);
 }
 
 absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::string>& patterns) {
@@ -79,7 +75,7 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::strin
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
     all.insert(all.end(), files.begin(), files.end());
   }
-  PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(*fs, all));
+  PENSTOCK_RETURN_IF_ERROR(pack::RefuseIncomplete(*fs, all));
   return all;
 }
 
@@ -96,6 +92,19 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
                    all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
+absl::StatusOr<std::vector<std::string>> ClassNamesOfShards(
+    const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
+  const absl::StatusOr<std::string> text =
+      io::ReadFile(*fs, io::JoinPath(io::Dirname(found[0]), pack::kClassesFile));
+  if (absl::IsNotFound(text.status())) return std::vector<std::string>();
+  PENSTOCK_RETURN_IF_ERROR(text.status());
+  std::vector<std::string> names = absl::StrSplit(*text, '\n');
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  return names;
+}
+
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
@@ -104,7 +113,7 @@ absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns
   if (block.records.empty())
     return absl::InvalidArgumentError(absl::StrCat(found[0], " holds no records"));
   const auto here = [&](const absl::Status& status) {
-    return base::WithContext(status, block.Where(0));
+    return base::WithContext(status, block.Origin(0));
   };
   const absl::StatusOr<record::FeatureMap> features = record::ReadExample(block.records[0]);
   if (!features.ok()) return here(features.status());

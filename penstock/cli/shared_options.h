@@ -64,6 +64,11 @@ struct ShardFacts {
 };
 absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns);
 
+// The names of the classes that the shards number, from classes.txt beside the first of them; empty
+// where there is none.
+absl::StatusOr<std::vector<std::string>> ClassNamesOfShards(
+    const std::vector<std::string>& patterns);
+
 // Checks that each pattern matches a file, that the shards are complete, and that at least one of
 // the files contains a record.
 absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns);

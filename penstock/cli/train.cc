@@ -32,10 +32,10 @@ class Train : public Command {
         .Range(1, 1 << 30);
     options
         .Add("--image-size", image_size_,
-             "Height and width of what the model sees; default: of the first image")
+             "Height and width of the model's input; default: those of the first image")
         .Count(2)
         .Range(1, 65500);
-    options.Add("--validation", validation_, "Shards to measure on after each epoch");
+    options.Add("--validation", validation_, "Validation shards, evaluated after each epoch");
     options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
     options
         .Add("--learning-rate", learning_rate_,
@@ -49,20 +49,22 @@ class Train : public Command {
         .Range(1, uint64_t{1} << 40);
     options
         .Add("--steps-per-execution", steps_per_execution_,
-             "Training steps between two looks at the host: a number, or auto, as few as keep the "
-             "devices busy. The numbers that come out are the same")
+             "Training steps per device execution (one host round trip each): a number, or auto, "
+             "the "
+             "fewest that keep the devices busy. The results are the same")
         .RangeOr("auto", 1, train::kMostStepsPerExecution)
         .ShowDefault();
     options
-        .Add(
-            "--policy", policy_,
-            absl::StrCat("In which types layers compute: ", absl::StrJoin(nn::PolicyNames(), ", ")))
+        .Add("--policy", policy_,
+             absl::StrCat("Dtype policy of the layers: ", absl::StrJoin(nn::PolicyNames(), ", ")))
         .ShowDefault();
     options
         .Add("--matmul-precision", matmul_precision_,
-             "How exactly TPUs and GPUs multiply in float32: default, high, highest")
+             "Precision of float32 products on TPUs and GPUs: default, high, highest")
         .ShowDefault();
-    options.Add("--shift", shift_, "Augmentation: moves images by up to this part of their size")
+    options
+        .Add("--shift", shift_,
+             "Augmentation: random shifts of up to this fraction of the image size")
         .Between(0, 1)
         .ShowDefault();
     options
@@ -71,20 +73,20 @@ class Train : public Command {
         .Range(0, uint64_t{1} << 40)
         .ShowDefault();
     options.Add("--seed", seed_, "Seed of weights, order and augmentation").AnySeed().ShowDefault();
-    options.Add("--save", save_, "Where the trained model goes: NAME.safetensors");
+    options.Add("--save", save_, "File for the trained model: NAME.safetensors");
     options.Add("--checkpoints", checkpoints_,
-                "A folder for checkpoints; a run started again goes on from there");
-    options.Add("--csv-log", csv_log_, "A CSV file with the numbers of each epoch");
-    options.Add("--tensorboard", tensorboard_, "A folder for TensorBoard's event files");
+                "Folder for checkpoints; a restarted run resumes from the newest one");
+    options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
+    options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
     options.Add("--dump-hlo", device_.dump_hlo,
-                "A folder for the text of each program, as printed and as compiled; default: "
+                "Folder for the text of each program, as StableHLO and as compiled; default: "
                 "$PENSTOCK_DUMP_HLO");
     options.Add("--profile", profile_,
-                "A folder for a profile: a trace of some steps (ui.perfetto.dev, TensorBoard), the "
-                "step's operations by cost, what the devices waited for");
+                "Folder for a profile: a trace of some steps (ui.perfetto.dev, TensorBoard), the "
+                "step's operations by cost, the causes of idle time");
     options
         .Add("--profile-steps", profile_steps_,
-             "Which steps of this run the trace shows: FIRST-LAST")
+             "Range of steps of this run that are traced: FIRST-LAST")
         .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
@@ -136,6 +138,9 @@ class Train : public Command {
                      .classes = facts.classes,
                      .shift = shift_}));
     keras::Model model(std::move(network));
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ClassNamesOfShards(shards_.data));
+    // With --classes the model may have more classes than the shards, or others.
+    if (static_cast<int64_t>(names.size()) == facts.classes) model.SetClassNames(std::move(names));
     PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
     PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule rate, LearningRate());
     PENSTOCK_RETURN_IF_ERROR(

@@ -12,8 +12,8 @@
 namespace penstock::data {
 namespace {
 
-// The text decides whose a cache is, so no two pipelines may have the same: inputs of a stage that
-// has several are told apart, and a line is a stage whatever its parameters hold.
+// The text identifies a cache, so no two pipelines may have the same text: inputs of a stage that
+// has several are distinguished, and a line is a stage whatever its parameters contain.
 void Print(const Dataset::Description& description, int indent, std::string* out) {
   const bool several = description.inputs.size() > 1;
   const std::string space(2 * static_cast<size_t>(indent), ' ');
@@ -26,7 +26,7 @@ void Print(const Dataset::Description& description, int indent, std::string* out
       absl::StrReplaceAll(description.stage->ToString(), {{"\\", "\\\\"}, {"\n", "\\n"}}), "\n");
 }
 
-// Draws what is described; its number.
+// Adds the nodes of a description to the graph; returns the number of the last one.
 int Draw(const Dataset::Description& description, int* stages, std::string* out) {
   std::vector<int> inputs;
   for (const auto& input : description.inputs) inputs.push_back(Draw(*input, stages, out));
@@ -69,6 +69,12 @@ Dataset Dataset::From(std::shared_ptr<const Stage> source) { return Make(std::mo
 
 Dataset Dataset::Then(std::shared_ptr<const Stage> stage) const {
   return Make(std::move(stage), {*this});
+}
+
+Dataset Dataset::Mistaken(absl::Status status) const {
+  Dataset out = *this;
+  if (out.status_.ok()) out.status_ = std::move(status);
+  return out;
 }
 
 const ElementSpec& Dataset::spec() const { return description_->spec; }

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "penstock/base/status.h"
-#include "penstock/io/file_descriptor.h"
-#include "penstock/io/open_local_file.h"
+#include "penstock/io/local/file_descriptor.h"
+#include "penstock/io/local/open_local_file.h"
 
 namespace penstock::data {
 namespace {

@@ -1,8 +1,10 @@
-// ErrorReport: the elements that iterators leave out because of errors (IgnoreErrors,
-// TfRecordOptions.skip_damaged), in a file: CSV (RFC 4180), a line for each.
+// ErrorReport: writes the elements that iterators skip because of errors (IgnoreErrors,
+// TfRecordOptions.skip_damaged) to a CSV file (RFC 4180), one line each.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const auto report, ErrorReport("errors.csv"));
 //   auto iterator = dataset.MakeIterator({.max_errors = 100, .on_skipped = report});
+//
+// The file:
 //
 //   element,stage,error
 //   train-00.tfrec:4096:17,DecodeImage,"bad JPEG: the data ends early, at row 17"
@@ -16,10 +18,10 @@
 
 namespace penstock::data {
 
-// For IteratorOptions.on_skipped, of any number of iterators. `path` is local; what is in it stays,
-// and new lines come behind: those of elements that an epoch broken off and resumed passes over
-// come again. A line is in the file when the next element is asked for, so a run that is killed
-// leaves its lines.
+// Callback for IteratorOptions.on_skipped, of any number of iterators. `path` is a local file;
+// existing content is kept and new lines are appended. Elements that a resumed epoch skips again
+// are reported again. A line is in the file before the next element is requested, so a run that is
+// killed leaves its lines.
 absl::StatusOr<OnSkipped> ErrorReport(const std::string& path);
 
 }  // namespace penstock::data

@@ -18,7 +18,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 
@@ -177,7 +177,7 @@ Told Read(const Dataset& dataset, IteratorOptions options) {
   return told;
 }
 
-TEST(ErrorsOfElements, ThatAreLeftOutAreAllTold) {
+TEST(ErrorsOfElements, ReportsAllSkippedElements) {
   Shard shard;
   shard.Damage(3);
   shard.Damage(30);
@@ -197,13 +197,13 @@ TEST(ErrorsOfElements, ThatAreLeftOutAreAllTold) {
                                                        shard.origin + " ParseExample",
                                                        shard.damaged[1] + " FromTfRecords"));
   // By stage, in Stats.
-  EXPECT_EQ(told.stats[0].ignored, 2);
-  EXPECT_THAT(told.stats[0].ignored_messages,
+  EXPECT_EQ(told.stats[0].skipped, 2);
+  EXPECT_THAT(told.stats[0].skipped_messages,
               ElementsAre(StartsWith(shard.damaged[0]), StartsWith(shard.damaged[1])));
-  EXPECT_EQ(told.stats.back().ignored, 1);
+  EXPECT_EQ(told.stats.back().skipped, 1);
 }
 
-TEST(ErrorsOfElements, OneTooManyOfAllStagesEndsTheIterator) {
+TEST(ErrorsOfElements, ExceedingMaxErrorsOfAllStagesEndsIterator) {
   Shard shard;
   shard.Damage(3);
   shard.Damage(30);
@@ -213,8 +213,8 @@ TEST(ErrorsOfElements, OneTooManyOfAllStagesEndsTheIterator) {
   EXPECT_EQ(told.status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(told.status.message()), StartsWith("memory://d/a.tfrec:"));
   EXPECT_THAT(std::string(told.status.message()),
-              HasSubstr("with it 3 elements would be left out because of errors, and at most 2 may "
-                        "be (IteratorOptions.max_errors)"));
+              HasSubstr("including it, 3 elements would be skipped because of errors; the limit is "
+                        "2 (IteratorOptions.max_errors)"));
   EXPECT_EQ(told.skipped.size(), 2);
   // Errors of any number of epochs count.
   EXPECT_FALSE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 5}).status.ok());
@@ -224,7 +224,7 @@ TEST(ErrorsOfElements, OneTooManyOfAllStagesEndsTheIterator) {
   EXPECT_FALSE(dataset.MakeIterator({.file_system = shard.fs, .max_errors = -2}).ok());
 }
 
-TEST(ErrorsOfElements, AReportThatFailsEndsTheIterator) {
+TEST(ErrorsOfElements, FailedReportEndsIterator) {
   const Shard shard;
   auto iterator = Parsed(Records()).IgnoreErrors().MakeIterator(
       {.file_system = shard.fs,
@@ -241,7 +241,7 @@ std::string Contents(const std::string& path) {
   return text.str();
 }
 
-TEST(ErrorReport, WritesALineForEachAndKeepsWhatIsThere) {
+TEST(ErrorReport, AppendsOneLineForEachError) {
   const std::string path =
       absl::StrCat(::testing::TempDir(), "/errors_", getpid(), "_", base::EntropySeed(), ".csv");
   const auto read = [&](const std::string& what) {

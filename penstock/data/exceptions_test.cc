@@ -160,7 +160,7 @@ TEST(Exceptions, OfExhaustedMemoryAreNotTheElementsFault) {
 }
 
 // The pool's only thread is busy, so the reader runs the function itself.
-TEST(Exceptions, AreCaughtInTheReadersThread) {
+TEST(Exceptions, AreCaughtInReadersThread) {
   std::mutex mutex;
   std::condition_variable changed;
   bool go_on = false;
@@ -254,7 +254,7 @@ class NodeThatThrows : public Node {
   void DoAdvance() override {
     if (where_ == Where::kAdvance) ThrowRuntimeError();
   }
-  absl::StatusOr<Poll> DoNext(int64_t, Rows*) override {
+  absl::StatusOr<Poll> DoNext(int64_t, RowRefs*) override {
     if (where_ == Where::kNext) ThrowRuntimeError();
     if (where_ == Where::kJob && !began_) engine_.Compute([] { ThrowRuntimeError(); });
     began_ = true;

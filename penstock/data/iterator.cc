@@ -10,11 +10,11 @@
 
 #include "penstock/base/random.h"
 #include "penstock/data/dataset.h"
-#include "penstock/data/engine.h"
-#include "penstock/data/host_shard.h"
-#include "penstock/data/memory_budget.h"
-#include "penstock/data/plan.h"
+#include "penstock/data/engine/engine.h"
+#include "penstock/data/engine/memory_budget.h"
+#include "penstock/data/engine/plan.h"
 #include "penstock/data/report.h"
+#include "penstock/data/stages/host_shard.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::data {
@@ -38,12 +38,12 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
   if (options.state.has_value()) {
     if (options.seed.has_value() || options.epoch != 0 || options.skip != 0) {
       return absl::InvalidArgumentError(
-          "IteratorOptions: a state has its own seed, epoch and skip; give either");
+          "IteratorOptions: `state` contains seed, epoch and skip; set either it or them");
     }
     if (options.state->pipeline != first.pipeline) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the iterator's state (", options.state->ToString(),
-          ") is of another dataset than this one, which would go on with other elements:\n",
+          ") was saved with a different input pipeline; resuming would return other elements:\n",
           description));
     }
     first = *options.state;
@@ -52,14 +52,14 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
     return absl::InvalidArgumentError("IteratorOptions: epoch and skip must not be negative");
   }
   if (first.hosts < 1) {
-    return absl::InvalidArgumentError("IteratorOptions: a state has at least 1 machine");
+    return absl::InvalidArgumentError("IteratorOptions: `state` must have at least 1 host");
   }
   if (options.memory_bytes < 0) {
     return absl::InvalidArgumentError("IteratorOptions: memory_bytes must not be negative");
   }
   if (options.max_errors < -1) {
     return absl::InvalidArgumentError(
-        "IteratorOptions: max_errors is -1 (any number) or not negative");
+        "IteratorOptions: max_errors must be -1 (no limit) or not negative");
   }
   return first;
 }
@@ -67,19 +67,20 @@ absl::StatusOr<IteratorState> FirstState(const Dataset& dataset, const IteratorO
 absl::Status CheckHost(const IteratorOptions& options) {
   const HostShard& host = options.host;
   if (host.count < 1 || host.index < 0 || host.index >= host.count) {
-    return absl::InvalidArgumentError(absl::StrCat("IteratorOptions.host: there is no machine ",
+    return absl::InvalidArgumentError(absl::StrCat("IteratorOptions.host: there is no host ",
                                                    host.index, " of ", host.count,
-                                                   "; the index lies between 0 and the count - 1"));
+                                                   "; the index must be from 0 to count - 1"));
   }
   if (host.count == 1) return absl::OkStatus();
   if (!options.deterministic) {
     return absl::InvalidArgumentError(
-        "IteratorOptions.host needs deterministic: otherwise the machines would not share the same "
+        "IteratorOptions.host requires deterministic: otherwise the hosts would not share the same "
         "batches");
   }
   if (!options.seed.has_value() && !options.state.has_value()) {
     return absl::InvalidArgumentError(
-        "IteratorOptions.host needs a seed (or a state), the same on every machine: each would "
+        "IteratorOptions.host requires a seed (or a state), the same on every host: otherwise each "
+        "would "
         "draw its own");
   }
   return absl::OkStatus();
@@ -114,7 +115,7 @@ absl::StatusOr<IteratorState> IteratorState::Parse(absl::string_view text) {
                     hash("sources=", &state.sources) &&
                     (text.empty() || (number("hosts=", &state.hosts) && state.hosts > 0)) &&
                     text.empty();
-  if (!read) return absl::InvalidArgumentError("this is not the state of an iterator");
+  if (!read) return absl::InvalidArgumentError("this is not an iterator state");
   return state;
 }
 
@@ -122,25 +123,25 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
     const IteratorOptions& options) const {
   PENSTOCK_RETURN_IF_ERROR(status_);
   PENSTOCK_RETURN_IF_ERROR(CheckHost(options));
-  PENSTOCK_ASSIGN_OR_RETURN(const Dataset own, OfHost(options.host));
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset own, ForHost(options.host));
   if (options.host.count > 1) PENSTOCK_RETURN_IF_ERROR(CheckSameShapes(own.spec()));
   auto iterator = std::unique_ptr<Iterator>(new Iterator);
   iterator->spec_ = own.spec();
   PENSTOCK_ASSIGN_OR_RETURN(iterator->state_, FirstState(*this, options));
   if (options.state.has_value()) PENSTOCK_RETURN_IF_ERROR(CheckSameBatches(options));
   iterator->state_.hosts = options.host.count;
-  PENSTOCK_ASSIGN_OR_RETURN(
-      iterator->plan_,
-      Plan::Make(*own.description_, iterator->state_.seed,
-                 {.file_system = options.file_system != nullptr ? options.file_system
-                                                                : io::FileSystem::Default()}));
-  const uint64_t sources = Fingerprint(iterator->plan_->found());
+  PENSTOCK_ASSIGN_OR_RETURN(iterator->plan_,
+                            PipelinePlan::Make(*own.description_, iterator->state_.seed,
+                                               {.file_system = options.file_system != nullptr
+                                                                   ? options.file_system
+                                                                   : io::FileSystem::Default()}));
+  const uint64_t sources = Fingerprint(iterator->plan_->resolved_sources());
   if (options.state.has_value() && options.state->sources != sources) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the iterator's state (", options.state->ToString(),
-        ") was saved when there were other files than now: it would go on with other elements. "
-        "Take away files that were added, or begin a new epoch:\n",
-        ToString()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the iterator's state (", options.state->ToString(),
+                     ") was saved with other input files; resuming would return other elements. "
+                     "Remove files that were added, or begin a new epoch:\n",
+                     ToString()));
   }
   iterator->state_.sources = sources;
 
@@ -181,14 +182,14 @@ Iterator::~Iterator() {
 }
 
 absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
-  *element = base::NamedArrays();  // gives its memory back before more is needed
+  *element = base::NamedArrays();  // releases its memory before more is needed
   if (rows_.empty()) {
     range_ = 0;
     row_in_range_ = 0;
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, engine_->Next(&rows_));
     if (!more) return false;
   }
-  const Rows::Range& range = rows_.ranges()[range_];
+  const RowRefs::Range& range = rows_.ranges()[range_];
   const Block& block = *rows_.blocks()[range.block];
   const uint32_t row = range.begin + row_in_range_;
   for (int i = 0; i < spec_.size(); ++i) {
@@ -198,7 +199,7 @@ absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
   ++state_.elements;
   if (++row_in_range_ == range.count) {
     row_in_range_ = 0;
-    // The reader shall be the only holder of the last element.
+    // The reader must be the only owner of the last element.
     if (++range_ == rows_.ranges().size()) rows_.clear();
   }
   return true;

@@ -1,4 +1,6 @@
-// Iterator: runs a Dataset. It works ahead on its own, within the room of its stages.
+// Iterator: runs a Dataset and returns its elements in order. Stages prefetch in background
+// threads, within the memory budget (IteratorOptions.memory_bytes); a slow reader causes
+// backpressure, which stops them.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator({.seed = 7}));
 //   for (base::NamedArrays batch;;) {
@@ -23,7 +25,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/base/trace.h"
-#include "penstock/data/rows.h"
+#include "penstock/data/engine/rows.h"
 #include "penstock/data/spec.h"
 
 namespace penstock::io {
@@ -33,180 +35,197 @@ class FileSystem;
 namespace penstock::data {
 
 class Engine;
-class Plan;
+class PipelinePlan;
 struct PipelineReport;
 
-// Position of an iterator: enough to resume from there in a new process; a few numbers, whatever
+// Iterator state (checkpoint position): enough to resume in a new process. A few numbers, whatever
 // the size of the data or of a shuffle buffer.
 struct IteratorState {
   uint64_t seed = 0;
   int64_t epoch = 0;
-  int64_t elements = 0;   // that it has given
+  int64_t elements = 0;   // number of elements returned
   uint64_t pipeline = 0;  // a hash of the dataset's description
   uint64_t sources = 0;   // a hash of the names of its files
-  int64_t hosts = 1;      // how many machines shared its batches (HostShard)
+  int64_t hosts = 1;      // number of hosts that shared the batches (HostShard)
 
-  // "seed=7 epoch=0 elements=1200 pipeline=1f3a... sources=9c...", and " hosts=4" of several.
+  // "seed=7 epoch=0 elements=1200 pipeline=1f3a... sources=9c...", and " hosts=4" if there are
+  // several hosts.
   std::string ToString() const;
   static absl::StatusOr<IteratorState> Parse(absl::string_view text);
 };
 
-// This machine among those that share every batch of one training: of a batch of `size` rows,
-// machine `index` of `count` gets those of [size * index / count, size * (index + 1) / count). So
-// all get the same number of batches, the order of the data does not depend on how many they are,
-// and the state of an iterator is the same on each of them and holds for another number of them.
+// Host shard: one host's part of every batch in data-parallel training on several machines. Of a
+// batch of `size` rows, host `index` of `count` gets rows [size * index / count, size * (index + 1)
+// / count). All hosts therefore get the same number of batches, the order of the data does not
+// depend on the number of hosts, and the iterator state is the same on every host and can be
+// restored on a different number of hosts.
 //
-// A last batch of fewer rows is shared alike: it is smaller on all machines; one of fewer rows than
-// there are machines is dropped on all. Dataset::Cardinality tells the number of batches. If
-// another number of machines would have different batches because of that (Repeat or Shuffle comes
-// after the Batch, and only one of the numbers drops the last batch), a state is rejected on the
-// other number; `drop_remainder` makes it valid on any.
+// A last batch of fewer rows is divided in the same way: it is smaller on all hosts. If it has
+// fewer rows than there are hosts, it is dropped on all of them. Dataset::Cardinality returns the
+// number of batches. If another number of hosts would have different batches because of that
+// (Repeat or Shuffle comes after the Batch, and only one of the numbers drops the last batch), the
+// state is rejected on that number; `drop_remainder` makes it valid on any number.
 //
-// The numbers of rows of the machines differ by at most one, and not at all where `size` is a
-// multiple of `count` and the last batch is dropped (drop_remainder): what one SPMD program needs.
+// The hosts' numbers of rows differ by at most one, and not at all if `size` is a multiple of
+// `count` and the last batch is dropped (drop_remainder), as an SPMD program requires.
 //
-// Nothing else about the shape of a batch may depend on which rows a machine has, or machines would
-// run programs of different shapes: MakeIterator rejects numeric columns whose rows have no fixed
-// shape (PaddedBatch without padded_shapes, ragged columns, images without .height, .width).
+// No other part of a batch's shape may depend on which rows a host has, or the hosts would run
+// programs of different shapes: MakeIterator rejects numeric columns whose rows have no fixed shape
+// (PaddedBatch without padded_shapes, ragged columns, images without .height and .width).
 struct HostShard {
   int64_t count = 1;
   int64_t index = 0;  // from 0
 
-  // Of a batch of `size` rows: the first of this machine, and the one behind its last.
+  // Rows [first, second) of a batch of `size` rows that belong to this host.
   std::pair<int64_t, int64_t> RowsOf(int64_t size) const {
     return {size * index / count, size * (index + 1) / count};
   }
 };
 
-// An element that was left out because of an error.
+// An element that was skipped because of a recoverable error.
 struct SkippedElement {
   std::string origin;  // "uri:offset:record"
-  std::string stage;   // that failed: "DecodeImage"
-  std::string what;    // its error without these two
-  absl::Status error;  // the whole, as an iterator would give it
+  std::string stage;   // the stage that failed: "DecodeImage"
+  std::string what;    // the error message without these two
+  absl::Status error;  // the complete error, as Iterator::Next would return it
 };
-// An error ends the iterator.
+// Callback for skipped elements. If it returns an error, the iterator ends with that error.
 using OnSkipped = std::function<absl::Status(const SkippedElement& skipped)>;
 
-// See IteratorOptions.deterministic.
-inline constexpr int kMostOvertaken = 64;
+// Reorder window when not deterministic: see IteratorOptions.deterministic.
+inline constexpr int kReorderWindow = 64;
 
 struct IteratorOptions {
-  // Computes. None: the iterator owns one of the machine's size. It outlives the iterator.
+  // Compute pool; must outlive the iterator. Default: a private pool with one worker thread per
+  // core.
   base::ThreadPool* pool = nullptr;
-  // None: io::FileSystem::Default(), which knows every scheme.
+  // Default: io::FileSystem::Default(), which handles every scheme.
   std::shared_ptr<io::FileSystem> file_system = {};
-  // Of all that is random and has no seed of its own. None: drawn; Iterator::seed tells.
+  // Seed of all random stages that have no seed of their own. Default: random; Iterator::seed
+  // returns it.
   std::optional<uint64_t> seed = {};
-  // True: the same seed gives the same elements in the same order, whatever the number of threads.
-  // False: what is ready first comes first, but nothing is overtaken without end: where a stage
-  // gives what is ready (a batch; a file of FromFiles; a dataset of Interleave; 16 records of a
-  // global shuffle, 64 from an object store; of files read in turns, a block of each), at most
-  // kMostOvertaken of these come before one whose turn it was.
+  // Whether the order of elements is reproducible (tf.data's `deterministic`). True: the same seed
+  // gives the same elements in the same order, whatever the number of threads.
+  //
+  // False: elements are returned as soon as they are ready, within a bounded reorder window: at
+  // most kReorderWindow units come before one whose turn it was. A unit is a batch; a file of
+  // FromFiles; a dataset of Interleave; 16 records of a global shuffle (64 from an object store); a
+  // block of each interleaved file.
   bool deterministic = true;
-  // Which pass over the data this is, for one iterator per epoch: Shuffle draws another order for
-  // each. Epoch 3 gives what the fourth round of Repeat() gives in one that began with epoch 0.
+  // Epoch (pass over the data) that this iterator runs, for programs that make one iterator per
+  // epoch: Shuffle draws another order for each epoch. Epoch 3 returns the same elements as the
+  // fourth round of Repeat() in an iterator that began with epoch 0.
   int64_t epoch = 0;
-  // Elements (batches, when the dataset ends in batches) that are passed over before the first, for
-  // going on where an earlier run stopped: the same elements follow as there. Nothing is decoded
-  // for it. Not deterministic: what is passed over are the first elements of the fixed order; those
-  // of them that the earlier run had not given yet are lost in this epoch, and as many that it gave
-  // before their turn come again. There are no more of them than may overtake (see above), and
-  // stand in shuffle buffers.
+  // Number of elements (batches, if the dataset ends in batches) to skip before the first one, to
+  // resume an earlier run: the elements that follow are the same as in that run. Skipped elements
+  // are not decoded.
+  //
+  // When not deterministic, the first elements of the deterministic order are skipped. Those of
+  // them that the earlier run had not returned yet are missing from this epoch, and as many that it
+  // returned early come again: no more than the reorder window (see above) and the shuffle buffers
+  // hold.
   int64_t skip = 0;
-  // Resumes from the State of another iterator, in place of seed, epoch and skip. The dataset must
-  // be described as it was then; `host` may be another (see HostShard). Data that ends before the
-  // state's position is an error, unless `deterministic` is false.
+  // Iterator state to resume from (Iterator::State), in place of seed, epoch and skip. The dataset
+  // must have the same description and files as when the state was saved; `host` may differ (see
+  // HostShard). If the data ends before the state's position, Next returns an error, unless
+  // `deterministic` is false.
   std::optional<IteratorState> state = {};
-  // With a count of more than 1 the dataset has to end in Batch, PaddedBatch or Rebatch, behind
-  // which may stand what makes a batch of each, chooses batches or repeats them. Every machine has
-  // the same seed, or state. Needs deterministic. Each machine reads all records, since the order
-  // is one, but computes its own only; of FromTfRecords with global_shuffle, when nothing but
-  // ParseExample, DecodeImage and Map stands between, it reads its own only.
+  // This host's part of every batch, for training on several hosts. With a count of more than 1 the
+  // dataset must end in Batch, PaddedBatch or Rebatch, followed only by stages that map, select or
+  // repeat whole batches. Every host must have the same seed, or state. Requires deterministic.
+  // Each host reads all records, because there is one global order, but decodes only its own;
+  // FromTfRecords with global_shuffle reads only its own records if only ParseExample, DecodeImage
+  // and Map stand between it and the Batch.
   HostShard host = {};
-  // Elements may be left out because of errors where a stage says so (IgnoreErrors,
-  // TfRecordOptions.skip_damaged): so many of them, all stages and epochs together, those included
-  // that are passed over first. The error of one more ends the iterator. -1: any number.
+  // Maximum number of elements that may be skipped because of errors, in stages that permit it
+  // (IgnoreErrors, TfRecordOptions.skip_damaged); counted over all stages and epochs, including
+  // elements that `skip` or `state` skips. The error of one more ends the iterator. -1: no limit.
   int64_t max_errors = -1;
-  // Called for each of them, one call at a time, by any thread, also ahead of the reader; it must
-  // not use the iterator. ErrorReport (error_report.h) writes them into a file.
+  // Callback for each element skipped because of an error. Calls do not overlap, come from any
+  // thread, and may run ahead of the reader; the callback must not use the iterator. ErrorReport
+  // (error_report.h) writes a file.
   OnSkipped on_skipped = {};
-  // What the iterator may hold: elements read ahead, shuffle buffers, batches under way, Cache().
-  // A pipeline that cannot run within it is refused, and the error names the stage. What the reader
-  // holds, and arrays that were there before, do not count. 0: half of what Linux says is available
-  // to this process, its cgroup's limit included.
+  // Memory budget in bytes: elements read ahead, shuffle buffers, batches in flight, Cache()
+  // (memory_budget.h). A pipeline whose reserved working set exceeds it is rejected with an error
+  // that names the stage. Elements that the reader holds and arrays that existed before do not
+  // count. 0: half of what Linux reports as available to this process, including its cgroup's
+  // limit.
   int64_t memory_bytes = 0;
   base::Clock* clock = base::Clock::Real();
-  // Tells what each thread does for which stage; it has the same clock, and outlives the iterator.
+  // Trace that records a span for each piece of work, named after its stage. It uses the same clock
+  // and must outlive the iterator. Null: no tracing.
   base::Trace* trace = nullptr;
 };
 
-// Who does a stage's work.
+// The threads that do a stage's work.
 enum class StageWork {
-  kPassesOn,  // one thread, which drives all stages: it moves references
-  kComputes,  // the compute pool, which all such stages share
-  kReads,     // threads that wait for storage
+  kDriver,   // the driving thread, shared by all stages: only references to rows are moved
+  kCompute,  // worker threads of the compute pool, shared by all such stages
+  kIo,       // threads of the I/O pool, which block on storage
 };
 
-// Counted since the iterator was made.
+// Statistics of one stage since the iterator was made.
 struct StageStats {
   std::string stage;
-  bool inside_next = false;  // its work is done within the next stage that is not
-  int64_t elements = 0;      // that left it
-  int64_t bytes = 0;         // of elements that it made; 0 where it makes none
-  double busy_seconds = 0;   // summed over threads
-  double wait_input_seconds = 0;
-  double wait_room_seconds = 0;                    // had elements that nobody took
-  int64_t ignored = 0;                             // elements left out because of errors
-  std::vector<std::string> ignored_messages = {};  // of the first few, with their origins
-  // What was found while running that would make it faster, as a sentence and a command; mostly
-  // empty. Explain prints it.
+  bool inside_next = false;         // fused into the next stage for which this is false
+  int64_t elements = 0;             // number of elements that left the stage
+  int64_t bytes = 0;                // bytes of the elements that it made; 0 if it makes none
+  double busy_seconds = 0;          // summed over threads
+  double wait_input_seconds = 0;    // time in which it waited for its input
+  double backpressure_seconds = 0;  // time in which its queue was full: downstream is slower
+  int64_t skipped = 0;              // number of elements skipped because of errors
+  std::vector<std::string> skipped_messages = {};  // errors of the first few, with their origins
+  // Advice that was found while running, as a sentence and a command; usually empty. Explain prints
+  // it.
   std::string hint = {};
-  StageWork work = StageWork::kPassesOn;
-  int64_t parallelism = 1;        // threads, or reads, that may be at work on it at once
-  int64_t room = -1;              // how far it may work ahead now, in units; -1: not at all
-  std::string room_unit = "";     // "bytes", "batches"
-  int64_t memory_bytes = 0;       // that it holds now
-  int64_t peak_memory_bytes = 0;  // that it held at most
-  std::vector<int> inputs = {};   // indices of the stages from which its elements come
+  StageWork work = StageWork::kDriver;
+  int64_t parallelism = 1;         // maximum number of threads, or of reads in flight
+  int64_t prefetch_limit = -1;     // current limit of prefetch or read-ahead; -1: it has none
+  std::string prefetch_unit = "";  // unit of prefetch_limit: "bytes", "batches"
+  int64_t memory_bytes = 0;        // charged to it now
+  int64_t peak_memory_bytes = 0;
+  std::vector<int> inputs = {};  // indices of the stages directly upstream
 };
 
-// One thread at a time; Stats at any time from any.
+// Iterator over the elements of a Dataset. Used by one thread at a time; Stats may be called by any
+// thread at any time.
 class Iterator {
  public:
-  // Ends everything under way and waits for what is just running: a read in flight, a row function.
+  // Cancels queued work and blocks until running work ends: a read in flight, a user-defined
+  // function.
   ~Iterator();
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
 
-  // The next element; false at the end. It belongs to the caller, who may write to its arrays: no
-  // other code reads that memory. Arrays are returned without a copy, except those whose memory is
-  // read again (arrays of FromArrays and FromNpy, an in-memory Cache), which are copied. Memory of
-  // batches is reused once the caller releases it. After an error the same error is returned again.
-  // While it waits it computes along with the pool.
+  // Sets `*element` to the next element and returns true; returns false at the end. The element
+  // belongs to the caller, who may write to its arrays: no other code reads that memory. Arrays are
+  // returned without a copy, except those whose memory is read again (arrays of FromArrays and
+  // FromNpy, an in-memory Cache), which are copied. Memory of batches is reused once the caller
+  // releases it. After an error the same error is returned again. While it waits, the calling
+  // thread runs jobs of the compute pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
 
   const ElementSpec& spec() const { return spec_; }
   uint64_t seed() const { return state_.seed; }
-  // After the last element that Next gave. For IteratorOptions.state; see `skip` there for what it
-  // means when not deterministic.
+  // Iterator state after the last element that Next returned, for IteratorOptions.state; see `skip`
+  // there for its meaning when not deterministic.
   IteratorState State() const { return state_; }
 
   std::vector<StageStats> Stats() const;
-  // Elements that were left out because of errors, of all stages.
+  // Number of elements that all stages skipped because of errors.
   int64_t num_skipped() const;
-  // How long Next had nothing to give.
+  // Time that Next has spent waiting for elements, in seconds.
   double wait_seconds() const;
-  // All of it, for report.h: as a table in text, and as a picture in DOT's language.
+  // All statistics; as a text table; as a graph in the DOT language (report.h).
   PipelineReport Report() const;
   std::string Table() const;
   std::string Dot() const;
-  // What the tuner changed, and why (tuner.h), in order.
+  // Decisions of the tuner (autotune, engine/tuner.h) and their reasons, in order.
   std::vector<std::string> Decisions() const;
-  // What is run for what, one step a line; work done within a step stands before it, indented, and
-  // what would make it faster below it (StageStats::hint).
+  // Execution plan, one stage per line; stages fused into a stage stand before it, indented, and
+  // advice below it (StageStats::hint).
   std::string Explain() const;
-  // How often memory for a column of a batch had to be allocated.
+  // Number of times that memory for a column of a batch was allocated, not reused.
   int64_t batch_allocations() const;
 
  private:
@@ -214,16 +233,16 @@ class Iterator {
   Iterator() = default;
   base::Array OwnCopy(const base::Array& shared) const;
 
-  // Pools go last: their threads may still hold the engine.
+  // Pools are destroyed last: their threads may still hold the engine.
   std::unique_ptr<base::ThreadPool> own_pool_;
   std::unique_ptr<base::ThreadPool> io_pool_;
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<PipelinePlan> plan_;
   std::shared_ptr<Engine> engine_;
   double began_ = 0;
 
   ElementSpec spec_;
   IteratorState state_;
-  Rows rows_;  // from the engine, not yet given to the reader
+  RowRefs rows_;  // from the engine, not yet returned to the reader
   size_t range_ = 0;
   uint32_t row_in_range_ = 0;
 };

@@ -51,10 +51,10 @@ TEST(Iterator, RunsCombinationsOfStages) {
       },
       // Two stages compute rows that stay rows: up to five groups of a thousand of each are under
       // way when a row takes so long that threads are worth their while (on a busy machine).
-      {.most_ahead = 12'000});
+      {.max_ahead = 12'000});
 }
 
-TEST(Iterator, GivesTheSameErrorAgain) {
+TEST(Iterator, ReturnsSameErrorAgain) {
   auto iterator = TestSource({.fail_at = 3}).Batch(2).MakeIterator();
   NamedArrays batch;
   EXPECT_TRUE(*(*iterator)->Next(&batch));
@@ -63,20 +63,20 @@ TEST(Iterator, GivesTheSameErrorAgain) {
   }
 }
 
-TEST(Iterator, EndsAgainAndAgain) {
+TEST(Iterator, ReturnsEndRepeatedly) {
   auto iterator = TestSource({.rows = 1}).MakeIterator();
   NamedArrays element;
   EXPECT_TRUE(*(*iterator)->Next(&element));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(*(*iterator)->Next(&element));
 }
 
-TEST(Iterator, ReturnsTheFirstMistakeOfTheDescription) {
+TEST(Iterator, ReturnsFirstDescriptionError) {
   const Dataset dataset = TestSource().Batch(0).Shuffle(-1).Take(2);
   EXPECT_EQ(dataset.MakeIterator().status(), dataset.status());
   EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("Batch(0): "));
 }
 
-TEST(Iterator, GoesOnFromItsState) {
+TEST(Iterator, ResumesFromItsState) {
   const auto dataset = [] {
     return TestSource({.rows = 50}).Shuffle(9).Map(Same).Repeat(3).Batch(4).Prefetch(3);
   };
@@ -98,10 +98,10 @@ TEST(Iterator, GoesOnFromItsState) {
   }
 }
 
-TEST(Iterator, RefusesTheStateOfAnotherDataset) {
+TEST(Iterator, RejectsStateOfAnotherPipeline) {
   const IteratorState state = (*TestSource().Batch(4).MakeIterator({.seed = 1}))->State();
   EXPECT_THAT(std::string(TestSource().Batch(5).MakeIterator({.state = state}).status().message()),
-              AllOf(HasSubstr("is of another dataset"), HasSubstr("Batch(5)")));
+              AllOf(HasSubstr("saved with a different input pipeline"), HasSubstr("Batch(5)")));
   EXPECT_FALSE(TestSource().Batch(4).MakeIterator({.seed = 1, .state = state}).ok());
   for (const char* text : {"", "seed=1", "seed=1 epoch=0 elements=x pipeline=2 sources=3",
                            "seed=1 epoch=0 elements=1 pipeline=2",
@@ -113,7 +113,7 @@ TEST(Iterator, RefusesTheStateOfAnotherDataset) {
   }
 }
 
-TEST(Iterator, RejectsAStateBeyondTheEndOfTheData) {
+TEST(Iterator, RejectsStateBeyondEndOfData) {
   const auto dataset = [] { return TestSource({.rows = 20}).Batch(4); };
   IteratorState state = (*dataset().MakeIterator({.seed = 1}))->State();
   state.elements = 5;
@@ -160,12 +160,12 @@ TEST(Iterator, SurvivesAnyState) {
   }
 }
 
-TEST(Iterator, RefusesOptionsThatCannotBe) {
+TEST(Iterator, RejectsInvalidOptions) {
   EXPECT_FALSE(TestSource().MakeIterator({.epoch = -1}).ok());
   EXPECT_FALSE(TestSource().MakeIterator({.skip = -1}).ok());
 }
 
-TEST(Iterator, TellsTheSeedItDrew) {
+TEST(Iterator, ReturnsDrawnSeed) {
   const Dataset dataset = TestSource().Shuffle(20);
   auto iterator = dataset.MakeIterator();
   std::vector<std::string> got;
@@ -201,7 +201,7 @@ class Gate {
   int waiting_ = 0;
 };
 
-TEST(Iterator, WithoutAFixedOrderNothingIsOvertakenWithoutEnd) {
+TEST(Iterator, NonDeterministicOrderIsBoundedByReorderWindow) {
   base::ThreadPool pool(2);
   Gate gate;
   auto iterator = Dataset::Range(0, INT64_MAX)
@@ -213,7 +213,7 @@ TEST(Iterator, WithoutAFixedOrderNothingIsOvertakenWithoutEnd) {
                       .MakeIterator({.pool = &pool, .deterministic = false});
   gate.WaitForSomebody();
   NamedArrays batch;
-  for (int i = 0; i < kMostOvertaken; ++i) {
+  for (int i = 0; i < kReorderWindow; ++i) {
     ASSERT_TRUE(*(*iterator)->Next(&batch));
     EXPECT_NE(batch[0].second.data<int64_t>()[0], 0);
   }
@@ -222,7 +222,7 @@ TEST(Iterator, WithoutAFixedOrderNothingIsOvertakenWithoutEnd) {
   EXPECT_EQ(batch[0].second.data<int64_t>()[0], 0);
 }
 
-TEST(Iterator, WithoutAFixedOrderItsStateLosesAndRepeatsNoMoreThanMayOvertake) {
+TEST(Iterator, NonDeterministicStateLosesAtMostReorderWindow) {
   constexpr int64_t kRows = 4000, kSize = 4;
   base::ThreadPool pool(4);
   const Dataset dataset = Dataset::Range(0, kRows).Map(Same).Batch(kSize);
@@ -239,20 +239,20 @@ TEST(Iterator, WithoutAFixedOrderItsStateLosesAndRepeatsNoMoreThanMayOvertake) {
     const IteratorState state = read({.pool = &pool, .seed = 1, .deterministic = false}, count);
     read({.pool = &pool, .deterministic = false, .state = state}, INT64_MAX);
     const int64_t lost = std::count(times.begin(), times.end(), 0);
-    EXPECT_LE(lost, kMostOvertaken * kSize);
+    EXPECT_LE(lost, kReorderWindow * kSize);
     EXPECT_EQ(std::count(times.begin(), times.end(), 2), lost);
     EXPECT_EQ(std::count(times.begin(), times.end(), 1), kRows - 2 * lost);
   }
 }
 
-TEST(Iterator, OfALaterEpochGivesWhatACacheWasFilledWithInTheFirst) {
+TEST(Iterator, LaterEpochReturnsCacheOfFirstEpoch) {
   const auto dataset = [] { return TestSource({.rows = 50}).Shuffle(9).Cache().Batch(4); };
   const auto both = *ReadAll(dataset().Repeat(2), {.seed = 5});
   EXPECT_THAT(*ReadAll(dataset(), {.seed = 5, .epoch = 1}),
               ElementsAreArray(both.begin() + both.size() / 2, both.end()));
 }
 
-TEST(Iterator, CallsNothingAfterItIsGone) {
+TEST(Iterator, CallsNothingAfterDestruction) {
   base::ThreadPool pool(2), other(1);
   Gate gate;
   std::atomic<bool> gone = false;
@@ -272,7 +272,7 @@ TEST(Iterator, CallsNothingAfterItIsGone) {
   EXPECT_EQ(late, 0);
 }
 
-TEST(Iterator, CanBeDroppedFromATaskOfItsOwnPool) {
+TEST(Iterator, CanBeDestroyedInTaskOfItsPool) {
   std::atomic<bool> dropped = false;
   {
     base::ThreadPool pool(1);
@@ -285,7 +285,7 @@ TEST(Iterator, CanBeDroppedFromATaskOfItsOwnPool) {
   EXPECT_TRUE(dropped);
 }
 
-TEST(Iterator, CanBeReadFromATaskOfItsOwnPool) {
+TEST(Iterator, CanBeReadInTaskOfItsPool) {
   int64_t rows = 0;
   {
     base::ThreadPool pool(1);
@@ -297,7 +297,7 @@ TEST(Iterator, CanBeReadFromATaskOfItsOwnPool) {
   EXPECT_EQ(rows, 20);
 }
 
-TEST(Iterator, CountsWhatItsStagesDo) {
+TEST(Iterator, CountsWorkOfItsStages) {
   auto iterator = Dataset::FromArrays({{"x", Array::Zeros(DType::kF32, {10, 4})}})
                       .Map(Same, {.name = "same"})
                       .Shuffle(3)
@@ -319,12 +319,12 @@ TEST(Iterator, CountsWhatItsStagesDo) {
   EXPECT_EQ(stats[3].bytes, 10 * 4 * 4);
 }
 
-TEST(Dataset, PrintsAStageALine) {
+TEST(Dataset, PrintsOneStagePerLine) {
   const Dataset dataset = TestSource({.rows = 9}).Shuffle(2048, {.seed = 1}).Batch(128).Repeat();
   EXPECT_EQ(dataset.ToString(), "TestSource(9)\nShuffle(2048, seed=1)\nBatch(128)\nRepeat()\n");
 }
 
-TEST(Plan, ComputesElementsInsideTheBatch) {
+TEST(PipelinePlan, ComputesElementsInBatchMemory) {
   auto iterator =
       TestSource().Map(Same).Shuffle(9).Repeat(2).Take(30).Batch(4).Prefetch(2).MakeIterator();
   EXPECT_EQ((*iterator)->Explain(),
@@ -332,7 +332,7 @@ TEST(Plan, ComputesElementsInsideTheBatch) {
             "  Map(function, C++ of this process)\nBatch(4)\nPrefetch(2)\n");
 }
 
-TEST(Plan, ComputesElementsBeforeTheyAreCached) {
+TEST(PipelinePlan, ComputesElementsBeforeCaching) {
   auto iterator = TestSource().Map(Same).Shuffle(9).Cache().Batch(4).MakeIterator();
   EXPECT_EQ((*iterator)->Explain(),
             "TestSource(20)\nShuffle(9)\n  Map(function, C++ of this process)\nRows()\nCache()\n"

@@ -10,10 +10,10 @@
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
-#include "penstock/data/npy.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/formats/npy.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
@@ -43,7 +43,7 @@ std::shared_ptr<io::FileSystem> Files() {
   for (int i = 0; i < 9; ++i) PENSTOCK_CHECK_OK(writer->Append(absl::StrCat(i)));
   PENSTOCK_CHECK_OK(writer->Close());
   PENSTOCK_CHECK_OK(io::WriteFile(*fs, "memory://d/a.txt", "x\n1\n2\n3\n"));
-  PENSTOCK_CHECK_OK(WriteNpy(*fs, "memory://d/a.npy", Array::Zeros(DType::kI64, {3})));
+  PENSTOCK_CHECK_OK(formats::WriteNpy(*fs, "memory://d/a.npy", Array::Zeros(DType::kI64, {3})));
   return fs;
 }
 
@@ -59,13 +59,13 @@ std::vector<Option> Options(const std::shared_ptr<io::FileSystem>& fs) {
       return i++ < 5;
     };
   };
-  constexpr int64_t kMostRows = int64_t{1} << 31, kMostBlock = int64_t{1} << 30;
+  constexpr int64_t kMaxRows = int64_t{1} << 31, kMostBlock = int64_t{1} << 30;
   return {
-      {"Batch", 1, kMostRows, [=](int64_t n) { return source.Batch(n); }},
-      {"Batch, dropping", 1, kMostRows,
+      {"Batch", 1, kMaxRows, [=](int64_t n) { return source.Batch(n); }},
+      {"Batch, dropping", 1, kMaxRows,
        [=](int64_t n) { return range.Batch(n, {.drop_remainder = true}); }},
-      {"PaddedBatch", 1, kMostRows, [=](int64_t n) { return source.PaddedBatch(n); }},
-      {"Rebatch", 1, kMostRows, [=](int64_t n) { return source.Batch(3).Rebatch(n); }},
+      {"PaddedBatch", 1, kMaxRows, [=](int64_t n) { return source.PaddedBatch(n); }},
+      {"Rebatch", 1, kMaxRows, [=](int64_t n) { return source.Batch(3).Rebatch(n); }},
       {"Shuffle", 1, kMost, [=](int64_t n) { return source.Shuffle(n); }},
       {"Shuffle behind Prefetch", 1, kMost,
        [=](int64_t n) { return source.Prefetch(n).Shuffle(n); }},
@@ -77,9 +77,9 @@ std::vector<Option> Options(const std::shared_ptr<io::FileSystem>& fs) {
       {"Skip of batches", 0, kMost, [=](int64_t n) { return source.Batch(7).Skip(n); }},
       {"Shard count", 1, kMost, [=](int64_t n) { return source.Shard(n, 0); }},
       {"Shard index", 0, kMost - 1, [=](int64_t n) { return source.Shard(kMost, n); }},
-      {"Window", 1, kMostRows, [=](int64_t n) { return source.Window(n); }},
+      {"Window", 1, kMaxRows, [=](int64_t n) { return source.Window(n); }},
       {"Window shift", 1, kMost, [=](int64_t n) { return source.Window(3, {.shift = n}); }},
-      {"Window stride", 1, kMostRows / 3,
+      {"Window stride", 1, kMaxRows / 3,
        [=](int64_t n) { return source.Window(3, {.stride = n}); }},
       {"Enumerate", INT64_MIN, kMost, [=](int64_t n) { return range.Enumerate(n); }},
       {"Range", INT64_MIN, kMost, [=](int64_t n) { return Dataset::Range(n, kMost).Take(3); }},
@@ -173,7 +173,7 @@ std::vector<Option> Options(const std::shared_ptr<io::FileSystem>& fs) {
   };
 }
 
-TEST(Options, OutsideTheirRangeAreErrorsAndWithinItRun) {
+TEST(Options, RejectsValuesOutOfRangeAndRunsOthers) {
   const auto fs = Files();
   base::ThreadPool pool(2);
   for (const Option& option : Options(fs)) {

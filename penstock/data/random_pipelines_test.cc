@@ -316,7 +316,7 @@ class RandomPipelinesTest : public ::testing::Test {
   Watchdog watchdog_;
 };
 
-TEST_F(RandomPipelinesTest, EqualThePlainInterpreter) {
+TEST_F(RandomPipelinesTest, MatchReferenceInterpreter) {
   if (const auto seed = FromEnvironment("PENSTOCK_PIPELINE")) {
     // A failure may depend on timing.
     for (int again = 0; again < 30 && Run(*seed); ++again) {

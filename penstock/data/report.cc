@@ -27,30 +27,30 @@ std::string PrintSeconds(double seconds) {
   return absl::StrFormat("%.3g s", seconds);
 }
 
-std::string PrintRoom(const StageStats& stage) {
-  if (stage.room < 0) return "-";
-  if (stage.room_unit == "bytes") return base::PrintBytes(stage.room);
-  return absl::StrCat(stage.room, " ", stage.room_unit);
+std::string PrintPrefetchLimit(const StageStats& stage) {
+  if (stage.prefetch_limit < 0) return "-";
+  if (stage.prefetch_unit == "bytes") return base::PrintBytes(stage.prefetch_limit);
+  return absl::StrCat(stage.prefetch_limit, " ", stage.prefetch_unit);
 }
 
-// The same in the table and in the picture.
+// Cells of the table, and lines of the graph.
 struct Cells {
   Cells(const StageStats& stage, double seconds)
       : elements(absl::StrCat(stage.elements)),
         each(stage.elements > 0 ? PrintSeconds(stage.busy_seconds / stage.elements) : "-"),
         busy(Percent(Share(stage.busy_seconds, seconds * stage.parallelism))),
         waits_input(Percent(Share(stage.wait_input_seconds, seconds))),
-        waits_room(Percent(Share(stage.wait_room_seconds, seconds))),
+        backpressure(Percent(Share(stage.backpressure_seconds, seconds))),
         parallelism(absl::StrCat(stage.parallelism)),
-        room(PrintRoom(stage)),
+        prefetch(PrintPrefetchLimit(stage)),
         memory(stage.memory_bytes == 0 ? "-" : base::PrintBytes(stage.memory_bytes)) {}
 
-  std::string elements, each, busy, waits_input, waits_room, parallelism, room, memory;
+  std::string elements, each, busy, waits_input, backpressure, parallelism, prefetch, memory;
 };
 
 std::string Summary(const PipelineReport& report) {
   return absl::StrFormat(
-      "%.3g s; the reader waited %s of the time; memory: %s held, %s at most, of %s",
+      "%.3g s; the reader waited %s of the time; memory: %s in use, peak %s, budget %s",
       report.seconds, Percent(Share(report.reader_wait_seconds, report.seconds)),
       base::PrintBytes(report.memory_bytes), base::PrintBytes(report.peak_memory_bytes),
       base::PrintBytes(report.memory_budget_bytes));
@@ -60,15 +60,15 @@ std::string Summary(const PipelineReport& report) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-double Pressure(absl::Span<const StageStats> stages, size_t stage, double seconds) {
+double Utilization(absl::Span<const StageStats> stages, size_t stage, double seconds) {
   const StageStats& s = stages[stage];
-  if (s.work == StageWork::kReads) return Share(s.wait_input_seconds, seconds);
+  if (s.work == StageWork::kIo) return Share(s.wait_input_seconds, seconds);
   const double own = Share(s.busy_seconds, seconds * static_cast<double>(s.parallelism));
-  if (s.work != StageWork::kComputes) return own;
+  if (s.work != StageWork::kCompute) return own;
   double busy = 0;
   int64_t threads = 1;
   for (const StageStats& other : stages) {
-    if (other.work != StageWork::kComputes) continue;
+    if (other.work != StageWork::kCompute) continue;
     if (other.busy_seconds > s.busy_seconds) return own;
     busy += other.busy_seconds;
     threads = std::max(threads, other.parallelism);
@@ -78,10 +78,11 @@ double Pressure(absl::Span<const StageStats> stages, size_t stage, double second
 
 std::optional<size_t> Bottleneck(absl::Span<const StageStats> stages, double seconds,
                                  double reader_wait_seconds) {
-  if (Share(reader_wait_seconds, seconds) < kReaderWaits) return std::nullopt;
+  if (Share(reader_wait_seconds, seconds) < kInputBoundShare) return std::nullopt;
   std::optional<size_t> most;
   for (size_t i = 0; i < stages.size(); ++i) {
-    if (!most.has_value() || Pressure(stages, i, seconds) > Pressure(stages, *most, seconds)) {
+    if (!most.has_value() ||
+        Utilization(stages, i, seconds) > Utilization(stages, *most, seconds)) {
       most = i;
     }
   }
@@ -102,9 +103,9 @@ std::string Table(const PipelineReport& report) {
   const std::vector<int> depths = Depths(report.stages);
   const auto bottleneck = Bottleneck(report.stages, report.seconds, report.reader_wait_seconds);
   std::string out = Summary(report) + "\n";
-  constexpr char kLine[] = "%-1s %-46s %10s %9s %6s %11s %10s %7s %12s %9s\n";
+  constexpr char kLine[] = "%-1s %-46s %10s %9s %6s %11s %12s %8s %12s %9s\n";
   absl::StrAppendFormat(&out, kLine, "", "stage", "elements", "each", "busy", "waits input",
-                        "waits room", "at once", "room", "memory");
+                        "backpressure", "parallel", "prefetch", "memory");
   for (size_t i = 0; i < report.stages.size(); ++i) {
     const StageStats& stage = report.stages[i];
     const Cells cells(stage, report.seconds);
@@ -112,8 +113,8 @@ std::string Table(const PipelineReport& report) {
         std::string(2 * static_cast<size_t>(depths[i] + (stage.inside_next ? 1 : 0)), ' '),
         Short(stage.stage));
     absl::StrAppendFormat(&out, kLine, bottleneck == i ? ">" : "", name, cells.elements, cells.each,
-                          cells.busy, cells.waits_input, cells.waits_room, cells.parallelism,
-                          cells.room, cells.memory);
+                          cells.busy, cells.waits_input, cells.backpressure, cells.parallelism,
+                          cells.prefetch, cells.memory);
   }
   if (!report.decisions.empty()) {
     absl::StrAppend(&out, "tuned:\n  ", absl::StrJoin(report.decisions, "\n  "), "\n");
@@ -144,9 +145,9 @@ std::string Dot(const PipelineReport& report) {
     const Cells cells(stage, report.seconds);
     absl::StrAppend(&out, "  s", i, " [label=\"", DotQuoted(Short(stage.stage)), "\\n",
                     cells.elements, " elements, ", cells.each, " each\\n", cells.parallelism,
-                    " at once, ", cells.busy, " busy\\nwaits: input ", cells.waits_input, ", room ",
-                    cells.waits_room);
-    if (stage.room >= 0) absl::StrAppend(&out, "\\nroom ", cells.room);
+                    " parallel, ", cells.busy, " busy\\nwaits: input ", cells.waits_input,
+                    ", backpressure ", cells.backpressure);
+    if (stage.prefetch_limit >= 0) absl::StrAppend(&out, "\\nprefetch ", cells.prefetch);
     if (stage.memory_bytes > 0) absl::StrAppend(&out, "\\nmemory ", cells.memory);
     absl::StrAppend(&out, "\"", stage.inside_next ? ", style=dashed" : "",
                     bottleneck == i ? ", style=filled, fillcolor=\"#f4a582\"" : "", "];\n");

@@ -20,46 +20,46 @@ std::vector<StageStats> Stages() {
   return {{.stage = "FromTfRecords(a)",
            .elements = 1000,
            .busy_seconds = 3,
-           .work = StageWork::kReads,
+           .work = StageWork::kIo,
            .parallelism = 8},
           {.stage = "ParseExample()",
            .inside_next = true,
            .elements = 1000,
            .busy_seconds = 1,
-           .work = StageWork::kComputes,
+           .work = StageWork::kCompute,
            .parallelism = 4,
            .inputs = {0}},
           {.stage = "DecodeImage()",
            .inside_next = true,
            .elements = 1000,
            .busy_seconds = 2,
-           .work = StageWork::kComputes,
+           .work = StageWork::kCompute,
            .parallelism = 4,
            .inputs = {1}},
           {.stage = "Batch(10)",
            .elements = 100,
            .busy_seconds = 1,
-           .work = StageWork::kComputes,
+           .work = StageWork::kCompute,
            .parallelism = 4,
-           .room = 3,
-           .room_unit = "batches",
+           .prefetch_limit = 3,
+           .prefetch_unit = "batches",
            .memory_bytes = 3 << 20,
            .inputs = {2}}};
 }
 
-TEST(BottleneckTest, IsNoneWhenTheReaderHardlyWaits) {
+TEST(BottleneckTest, IsNoneWhenReaderHardlyWaits) {
   EXPECT_EQ(Bottleneck(Stages(), 10, 0.4), std::nullopt);
   EXPECT_EQ(Bottleneck({}, 10, 9), std::nullopt);
 }
 
-TEST(BottleneckTest, IsTheSourceWhenItsReadsAreWaitedFor) {
+TEST(BottleneckTest, IsSourceWhenReadsAreTheBottleneck) {
   auto stages = Stages();
   stages[0].wait_input_seconds = 9;
   stages[3].wait_input_seconds = 9.5;  // which is a consequence
   EXPECT_EQ(Bottleneck(stages, 10, 9), 0u);
 }
 
-TEST(BottleneckTest, IsTheStageThatTakesMostOfTheFullPool) {
+TEST(BottleneckTest, IsStageThatUsesMostOfBusyPool) {
   auto stages = Stages();
   stages[2].busy_seconds = 30;  // and 2 of others, of 40
   stages[0].wait_input_seconds = 5;
@@ -67,12 +67,12 @@ TEST(BottleneckTest, IsTheStageThatTakesMostOfTheFullPool) {
 }
 
 // 12 of 40 seconds, and nevertheless all that one thread can do.
-TEST(BottleneckTest, IsAStageOfOneThreadThatIsAlwaysBusy) {
+TEST(BottleneckTest, IsBusyStageOfOneThread) {
   auto stages = Stages();
   stages[2].busy_seconds = 12;
   stages.push_back({.stage = "Scan(f)",
                     .busy_seconds = 9.8,
-                    .work = StageWork::kComputes,
+                    .work = StageWork::kCompute,
                     .parallelism = 1,
                     .inputs = {3}});
   EXPECT_EQ(Bottleneck(stages, 10, 9), 4u);
@@ -80,7 +80,7 @@ TEST(BottleneckTest, IsAStageOfOneThreadThatIsAlwaysBusy) {
   EXPECT_EQ(Bottleneck(stages, 10, 9), 4u);
 }
 
-TEST(ReportTest, TableMarksTheBottleneckAndSaysWhatWasTuned) {
+TEST(ReportTest, TableMarksBottleneckAndListsDecisions) {
   auto stages = Stages();
   stages[0].wait_input_seconds = 9;
   const std::string table = Table({.stages = stages,
@@ -97,7 +97,7 @@ TEST(ReportTest, TableMarksTheBottleneckAndSaysWhatWasTuned) {
       << table;
 }
 
-TEST(ReportTest, DotColoursTheBottleneckAndFollowsTheElements) {
+TEST(ReportTest, DotColorsBottleneckAndFollowsDataFlow) {
   auto stages = Stages();
   stages[0].wait_input_seconds = 9;
   const std::string dot = Dot({.stages = stages, .seconds = 10, .reader_wait_seconds = 8});
@@ -108,12 +108,10 @@ TEST(ReportTest, DotColoursTheBottleneckAndFollowsTheElements) {
   EXPECT_EQ(dot.find("fillcolor", coloured + 1), std::string::npos);
 }
 
-TEST(ReportTest, QuotesWhatWouldEndALabel) {
-  EXPECT_EQ(DotQuoted("a \"b\" c\\d\n"), "a \\\"b\\\" c\\\\d\\n");
-}
+TEST(ReportTest, EscapesLabels) { EXPECT_EQ(DotQuoted("a \"b\" c\\d\n"), "a \\\"b\\\" c\\\\d\\n"); }
 
 // Of an iterator that runs: every stage is there, with where its elements come from.
-TEST(ReportTest, TellsOfARunningPipeline) {
+TEST(ReportTest, ReportsRunningPipeline) {
   const Dataset dataset =
       Dataset::Zip({TestSource({.rows = 40}).Shuffle(5), Dataset::Range(0, 40)}).Batch(4);
   auto iterator = dataset.MakeIterator({.seed = 1});
@@ -125,7 +123,7 @@ TEST(ReportTest, TellsOfARunningPipeline) {
   EXPECT_EQ(report.stages[3].stage, "Zip()");
   EXPECT_THAT(report.stages[3].inputs, ::testing::ElementsAre(1, 2));
   EXPECT_EQ(report.stages[4].elements, 10);
-  EXPECT_EQ(report.stages[4].work, StageWork::kComputes);
+  EXPECT_EQ(report.stages[4].work, StageWork::kCompute);
   EXPECT_GT(report.memory_budget_bytes, 0);
   EXPECT_GT(report.peak_memory_bytes, 0);
   EXPECT_THAT((*iterator)->Table(), AllOf(HasSubstr("  Shuffle(5)"), HasSubstr("Batch(4)")));
@@ -158,7 +156,7 @@ TEST(DescriptionTest, ShowsHowStagesAreNested) {
           .ToString());
 }
 
-TEST(DescriptionTest, ANameCannotPretendToBeAStage) {
+TEST(DescriptionTest, EscapesNamesThatLookLikeStages) {
   const auto map = [](std::string name) {
     return TestSource()
         .Map([](const base::NamedArrays&, base::NamedArrays*) { return absl::OkStatus(); },
@@ -169,7 +167,7 @@ TEST(DescriptionTest, ANameCannotPretendToBeAStage) {
   EXPECT_NE(map("a\nb"), map("a\\nb"));
 }
 
-TEST(DescriptionTest, IsDrawn) {
+TEST(DescriptionTest, IsRandomByDefault) {
   const std::string dot = TestSource().Concatenate(TestSource().Take(3)).Dot();
   EXPECT_THAT(dot, AllOf(HasSubstr("s1 -> s2;"), HasSubstr("s0 -> s3 [label=\"0\"];"),
                          HasSubstr("s2 -> s3 [label=\"1\"];"), HasSubstr("Take(3)\\n{x: int64[]")))

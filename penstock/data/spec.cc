@@ -77,8 +77,8 @@ absl::Status CheckColumns(const ElementSpec& spec) {
     for (int64_t extent : column.shape) {
       if (extent < -1) {
         return absl::InvalidArgumentError(absl::StrCat("column ", column.ToString(),
-                                                       " has the extent ", extent,
-                                                       "; use -1 for an unknown extent"));
+                                                       " has the dimension ", extent,
+                                                       "; use -1 for an unknown dimension"));
       }
       if (extent > 0 && __builtin_mul_overflow(bits, extent, &bits)) {
         return absl::InvalidArgumentError(

@@ -11,12 +11,12 @@ namespace penstock::data {
 
 namespace {
 
-constexpr char kOfOneElement[] = "penstock/data/of-one-element";
+constexpr char kRecoverable[] = "penstock/data/recoverable";
 
 absl::Status UnfinishedSkip(int64_t rows) {
   return absl::InternalError(absl::StrCat(
       "a stage was asked for elements in the middle of a skip with ", rows,
-      " rows left; this is a bug of the stage after it (Node::Skip in penstock/data/stage.h)"));
+      " rows left; this is a bug of the stage downstream (Node::Skip in penstock/data/stage.h)"));
 }
 
 }  // namespace
@@ -25,13 +25,13 @@ void StageCounters::TraceSpan(double begin, double end) {
   if (trace_ != nullptr && end - begin >= kShortestTraced) trace_->Add(name_, begin, end);
 }
 
-void StageCounters::AddIgnored(const absl::Status& status) {
-  ignored.fetch_add(1, std::memory_order_relaxed);
+void StageCounters::AddSkipped(const absl::Status& status) {
+  skipped.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
-  if (messages_.size() < kMostMessages) messages_.emplace_back(status.message());
+  if (messages_.size() < kMaxMessages) messages_.emplace_back(status.message());
 }
 
-std::vector<std::string> StageCounters::ignored_messages() const {
+std::vector<std::string> StageCounters::skipped_messages() const {
   std::lock_guard lock(mutex_);
   return messages_;
 }
@@ -46,18 +46,19 @@ std::string StageCounters::hint() const {
   return hint_;
 }
 
-// The mark holds the two names, each with its length before it.
-absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
-                          absl::string_view stage) {
+// The mark contains the two names, preceded by the length of the first.
+absl::Status RecoverableError(const absl::Status& status, absl::string_view origin,
+                              absl::string_view stage) {
   absl::Status marked = base::WithContext(status, absl::StrCat(origin, ": ", stage));
   if (base::IsOutOfMemory(status)) return marked;
-  marked.SetPayload(kOfOneElement, absl::Cord(absl::StrCat(origin.size(), " ", origin, stage)));
+  marked.SetPayload(kRecoverable, absl::Cord(absl::StrCat(origin.size(), " ", origin, stage)));
   return marked;
 }
 
 SkippedElement DescribeSkipped(const absl::Status& status) {
-  SkippedElement out = {.origin = "", .stage = "", .what = "", .error = Unmarked(status)};
-  const std::string mark = std::string(status.GetPayload(kOfOneElement).value_or(absl::Cord()));
+  SkippedElement out = {
+      .origin = "", .stage = "", .what = "", .error = WithoutRecoverableMark(status)};
+  const std::string mark = std::string(status.GetPayload(kRecoverable).value_or(absl::Cord()));
   const size_t space = mark.find(' ');
   size_t size = 0;
   if (space != std::string::npos && absl::SimpleAtoi(mark.substr(0, space), &size)) {
@@ -70,24 +71,24 @@ SkippedElement DescribeSkipped(const absl::Status& status) {
   return out;
 }
 
-bool IsOfOneElement(const absl::Status& status) {
-  return status.GetPayload(kOfOneElement).has_value();
+bool IsRecoverable(const absl::Status& status) {
+  return status.GetPayload(kRecoverable).has_value();
 }
 
-absl::Status Unmarked(absl::Status status) {
-  status.ErasePayload(kOfOneElement);
+absl::Status WithoutRecoverableMark(absl::Status status) {
+  status.ErasePayload(kRecoverable);
   return status;
 }
 
 std::string Stage::ToString() const { return absl::StrCat(name(), "(", Parameters(), ")"); }
 
-absl::StatusOr<Poll> Node::Next(int64_t max_rows, Rows* out) {
+absl::StatusOr<Poll> Node::Next(int64_t max_rows, RowRefs* out) {
   if (unfinished_skip_ > 0) return UnfinishedSkip(unfinished_skip_);
   return NextCounted(max_rows, out);
 }
 
-absl::StatusOr<Poll> Node::NextCounted(int64_t max_rows, Rows* out) {
-  // The time of this node without that of its input, which counts its own.
+absl::StatusOr<Poll> Node::NextCounted(int64_t max_rows, RowRefs* out) {
+  // The time of this node excludes that of its input, which counts its own.
   const double outer = engine_.input_seconds_;
   engine_.input_seconds_ = 0;
   const int64_t before = out->size();
@@ -117,9 +118,9 @@ absl::StatusOr<Poll> Node::Skip(int64_t* rows) {
 
 absl::StatusOr<Poll> Node::DoSkip(int64_t* rows) {
   while (*rows > 0) {
-    Rows skipped;
+    RowRefs skipped;
     const absl::StatusOr<Poll> poll = NextCounted(*rows, &skipped);
-    if (!poll.ok() && IsOfOneElement(poll.status())) {
+    if (!poll.ok() && IsRecoverable(poll.status())) {
       --*rows;
       continue;
     }

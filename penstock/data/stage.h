@@ -1,6 +1,6 @@
-// What a stage of a Dataset is, for those who write one. A stage is one .cc with three things: the
-// description (a Stage), what runs it (a Node, or a RowKernel: see row_stage.h), and the method of
-// Dataset that adds it. Nothing else knows of it.
+// Stage: the interface of custom and built-in stages of a Dataset. A stage is one .cc with three
+// things: the description (a Stage), its implementation (a Node, or a RowKernel: see row_stage.h),
+// and the method of Dataset that adds it. No other code refers to it.
 //
 //   class TakeStage : public Stage { ... };       // name, parameters, output spec, MakeNode
 //   class TakeNode : public Node { ... };         // DoNext
@@ -21,12 +21,12 @@
 #include "absl/types/span.h"
 
 #include "penstock/base/trace.h"
-#include "penstock/data/engine.h"
+#include "penstock/data/engine/engine.h"
+#include "penstock/data/engine/memory_budget.h"
+#include "penstock/data/engine/rows.h"
+#include "penstock/data/engine/tuner.h"
 #include "penstock/data/iterator.h"
-#include "penstock/data/memory_budget.h"
-#include "penstock/data/rows.h"
 #include "penstock/data/spec.h"
-#include "penstock/data/tuner.h"
 
 namespace penstock::io {
 class FileSystem;
@@ -34,35 +34,35 @@ class FileSystem;
 
 namespace penstock::data {
 
-class RowChain;
+class FusedKernels;
 struct NodeContext;
 
 struct HostShard;
 
-struct LookUpContext {
+struct ResolveContext {
   std::shared_ptr<io::FileSystem> file_system = {};
 };
 
-// Any thread may add.
+// Counters of one stage, the source of StageStats. Thread-safe.
 struct StageCounters {
-  std::atomic<int64_t> elements = 0;  // that left the stage
-  std::atomic<int64_t> bytes = 0;     // of them, where the stage makes them
+  std::atomic<int64_t> elements = 0;  // number of elements that left the stage
+  std::atomic<int64_t> bytes = 0;     // bytes of the elements that the stage made
   std::atomic<int64_t> busy_ns = 0;   // summed over threads
   std::atomic<int64_t> wait_input_ns = 0;
-  std::atomic<int64_t> wait_room_ns = 0;
-  std::atomic<int64_t> full = 0;     // how often it stopped working ahead for want of room
-  std::atomic<int64_t> ignored = 0;  // elements left out because of an error
-  // As in StageStats, told by the stage's node.
-  std::atomic<StageWork> work = StageWork::kPassesOn;
+  std::atomic<int64_t> backpressure_ns = 0;
+  std::atomic<int64_t> full = 0;     // number of times that prefetch stopped at a full queue
+  std::atomic<int64_t> skipped = 0;  // number of elements skipped because of an error
+  // As in StageStats, set by the stage's node.
+  std::atomic<StageWork> work = StageWork::kDriver;
   std::atomic<int64_t> parallelism = 1;
-  std::atomic<int64_t> room = -1;
-  std::atomic<const char*> room_unit = "";
+  std::atomic<int64_t> prefetch_limit = -1;
+  std::atomic<const char*> prefetch_unit = "";
 
-  static constexpr size_t kMostMessages = 5;
-  void AddIgnored(const absl::Status& status);        // Engine::LeaveOut does
-  std::vector<std::string> ignored_messages() const;  // the first few
+  static constexpr size_t kMaxMessages = 5;
+  void AddSkipped(const absl::Status& status);        // called by Engine::SkipElement
+  std::vector<std::string> skipped_messages() const;  // the first few
 
-  // What would make the stage faster, once that is known; the first one stays.
+  // Sets advice that would make the stage faster; later calls have no effect.
   void SetHint(std::string hint);
   std::string hint() const;
 
@@ -70,20 +70,21 @@ struct StageCounters {
     counter.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
   }
 
-  // Work on the stage's elements from `begin` to `end`, by this thread: counted, and traced.
+  // Records work of this thread on the stage's elements from `begin` to `end`: counts it and traces
+  // it.
   void AddBusy(double begin, double end) {
     AddSeconds(busy_ns, end - begin);
     TraceSpan(begin, end);
   }
-  // What is shorter is not worth its place in a trace.
+  // Shortest work that is traced, in seconds.
   static constexpr double kShortestTraced = 10e-6;
   void TraceSpan(double begin, double end);
-  // Before any work is done; `trace` may be null.
+  // Enables tracing. Called before any work is done; `trace` may be null.
   void TraceTo(base::Trace* trace, absl::string_view name) {
     trace_ = trace;
     name_ = std::string(name);
   }
-  const std::string& name() const { return name_; }  // of the stage, for errors and traces
+  const std::string& name() const { return name_; }  // the stage's name, for errors and traces
 
  private:
   base::Trace* trace_ = nullptr;
@@ -94,95 +95,100 @@ struct StageCounters {
   std::string hint_;
 };
 
-// An error of one element, "origin: stage: " before its message: the node that returned it
-// continues with the next element when called again. IgnoreErrors drops such elements; every other
-// error ends the iterator. Exhausted memory (base::IsOutOfMemory) is never the fault of one
-// element: the status gets the text, but does not count as an error of one element.
-absl::Status OfOneElement(const absl::Status& status, absl::string_view origin,
-                          absl::string_view stage);
-bool IsOfOneElement(const absl::Status& status);
-// What is told of such an element when it is left out.
+// Marks `status` as a recoverable error, which is the error of one element, and prepends "origin:
+// stage: " to its message: the node that returned it continues with the next element when called
+// again. IgnoreErrors skips such elements; every other error ends the iterator. Exhausted memory
+// (base::IsOutOfMemory) is never recoverable: the status gets the text, but not the mark.
+absl::Status RecoverableError(const absl::Status& status, absl::string_view origin,
+                              absl::string_view stage);
+bool IsRecoverable(const absl::Status& status);
+// The report of the element that such an error belongs to.
 SkippedElement DescribeSkipped(const absl::Status& status);
-// Without the mark, as readers get it.
-absl::Status Unmarked(absl::Status status);
+// The error without the mark, as readers receive it.
+absl::Status WithoutRecoverableMark(absl::Status status);
 
-// The description. Immutable, shared by datasets and iterators.
+// Description of a stage. Immutable, shared by datasets and iterators.
 class Stage {
  public:
   virtual ~Stage() = default;
 
-  virtual absl::string_view name() const = 0;  // of the method: "Shuffle"
-  virtual std::string Parameters() const = 0;  // as one would write them: "2048, seed=1"
-  // Of its elements, given its inputs'. Checks the parameters; called once, when described.
+  virtual absl::string_view name() const = 0;  // name of Dataset's method: "Shuffle"
+  // Parameters as in source code: "2048, seed=1". Part of the pipeline's fingerprint, so everything
+  // that determines the order of elements must be printed.
+  virtual std::string Parameters() const = 0;
+  // Columns of its elements, given its inputs'. Checks the parameters; called once, when described.
   virtual absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const = 0;
   virtual absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const = 0;
 
-  // Its elements are elements of its one input, chosen and ordered without a look at them. What
-  // computes elements may then as well be done after it (plan.h).
+  // Whether it only selects and reorders elements of its one input, without reading them. Row
+  // stages may then run after it (engine/plan.h).
   virtual bool only_selects() const { return false; }
-  // As only_selects, but it looks at these columns (Filter): what makes none of them is done after
-  // it, what makes one it takes into itself (NodeContext::chain).
-  virtual std::optional<std::vector<std::string>> selects_by(const ElementSpec&) const {
+  // Columns that a selecting stage reads (Filter's predicate). Row stages that make none of them
+  // run after it; those that make one are fused into it (NodeContext::kernels).
+  virtual std::optional<std::vector<std::string>> predicate_columns(const ElementSpec&) const {
     return std::nullopt;
   }
-  // It takes stages that make one element of each into itself (NodeContext::chain).
-  virtual bool runs_chain() const { return false; }
-  // The stage for one of several machines that share each of its batches; null: it makes none.
-  virtual std::shared_ptr<const Stage> OfHost(const HostShard&) const { return nullptr; }
-  // Whether it does the same to a machine's rows of batches as it does to the batches: how many
-  // elements there are, and which, does not depend on what is in them.
-  virtual bool may_follow_shared() const { return only_selects(); }
+  // It takes stages that make one element of each into itself (NodeContext::kernels).
+  virtual bool runs_fused_kernels() const { return false; }
+  // The stage for one of several hosts that share each of its batches; null: it does not make
+  // batches.
+  virtual std::shared_ptr<const Stage> ForHost(const HostShard&) const { return nullptr; }
+  // Whether it may follow batches that are shared by several hosts: which elements it returns must
+  // not depend on their contents, so that all hosts get the same number of batches.
+  virtual bool may_follow_host_shard() const { return only_selects(); }
   // Whether its output depends on the number of its input's elements: Repeat continues after them,
   // Shuffle draws from all that are left. Only for stages that may follow shared batches.
   virtual bool depends_on_length() const { return false; }
-  // How many elements one pass gives, given that of its inputs; or kInfiniteCardinality, or
-  // kUnknownCardinality, which no arithmetic takes (Dataset::Cardinality).
+  // Number of elements of one pass, given that of its inputs; or kInfiniteCardinality, or
+  // kUnknownCardinality, which must not be used in arithmetic (Dataset::Cardinality).
   virtual absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
-                                              const LookUpContext&) const {
+                                              const ResolveContext&) const {
     return kUnknownCardinality;
   }
-  // What is looked up once for an iterator, such as a list of files: the stage with the answer in
-  // it. Null: there was nothing to look up.
-  virtual absl::StatusOr<std::shared_ptr<const Stage>> LookUp(const LookUpContext&) const {
+  // Resolves what is looked up once for each iterator, such as a list of files: returns the stage
+  // with the result in it. Null: there is nothing to resolve.
+  virtual absl::StatusOr<std::shared_ptr<const Stage>> Resolve(const ResolveContext&) const {
     return nullptr;
   }
-  // Of a stage with the answer in it: what it found, as far as the order of its elements depends on
-  // it (files). Part of an iterator's state.
-  virtual std::string Found() const { return ""; }
-  // What its elements are made of besides its parameters, such as which files there are, how large
-  // and how old: Cache(folder) makes its elements anew when this has changed.
-  virtual absl::StatusOr<std::string> SourceState(const LookUpContext&) const {
+  // What a resolved stage found, as far as the order of its elements depends on it (files). Part of
+  // the iterator state (IteratorState::sources).
+  virtual std::string ResolvedSources() const { return ""; }
+  // Fingerprint of what its elements are made of besides its parameters, such as the files' names,
+  // sizes and modification times: Cache(folder) is rebuilt when it has changed.
+  virtual absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const {
     return std::string();
   }
-  // What would make it need less memory, for an error: "a smaller buffer".
+  // Advice that reduces the memory it reserves, for an error: "a smaller buffer".
   virtual std::string memory_advice() const { return ""; }
-  // Threads that its jobs want for waiting on storage.
+  // Number of I/O threads that its jobs use for blocking on storage.
   virtual int io_threads() const { return 0; }
+  // Of a source that numbers classes by name; null: it does not.
+  virtual const std::vector<std::string>* class_names() const { return nullptr; }
 
   std::string ToString() const;  // "Shuffle(2048, seed=1)"
 };
 
-// What a node is made from.
+// Arguments of Stage::MakeNode.
 struct NodeContext {
   Engine& engine;
   StageCounters& counters;
-  const ElementSpec& spec;                  // of the stage's elements
-  const ElementSpec* input_spec = nullptr;  // of those its first input gives; null for sources
-  int64_t epoch = 0;                        // which pass over the data this is
-  uint64_t seed = 0;                        // of this stage, the same in every epoch
+  const ElementSpec& spec;                  // columns of the stage's elements
+  const ElementSpec* input_spec = nullptr;  // columns of its first input; null for sources
+  int64_t epoch = 0;                        // pass over the data
+  uint64_t seed = 0;                        // seed of this stage, the same in every epoch
   std::shared_ptr<io::FileSystem> file_system = {};
-  // Nodes of the stage's inputs; may be called again for another pass.
+  // Makes nodes of the stage's inputs; may be called again for another pass.
   int num_inputs = 0;
   std::function<absl::StatusOr<std::unique_ptr<Node>>(int input, int64_t epoch)> make_input;
-  // What has to be done to rows on the way (plan.h); null unless the stage runs_chain.
-  std::shared_ptr<const RowChain> chain;
-  // What it holds is charged here (memory_budget.h).
+  // What has to be done to rows on the way (plan.h); null unless the stage runs_fused_kernels.
+  std::shared_ptr<const FusedKernels> kernels;
+  // Account for the memory that it holds (memory_budget.h).
   MemoryAccount* memory = nullptr;
-  std::string stage = {};  // as printed
-  // Null where nothing is tuned: within an Interleave, which is tuned as one.
+  std::string stage = {};  // the stage as printed
+  // Null: not tuned. Stages inside an Interleave are not tuned individually.
   Tuner* tuner = nullptr;
 
-  // A number that may be tuned while the node runs.
+  // Makes a parameter that the tuner may change while the node runs.
   std::shared_ptr<const Knob> MakeKnob(const KnobOptions& options) const {
     if (tuner == nullptr) return std::make_shared<const Knob>(options);
     return tuner->Get(stage, counters, memory, options);
@@ -191,7 +197,8 @@ struct NodeContext {
 
 enum class Poll { kReady, kPending, kEnd };
 
-// What runs a stage, for one pass. One thread at a time (engine.h); it never waits.
+// Node: executes a stage for one pass over the data. Used by one thread at a time
+// (engine/engine.h); it never blocks.
 class Node {
  public:
   Node(const NodeContext& context, std::unique_ptr<Node> input)
@@ -205,10 +212,10 @@ class Node {
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or returns kPending (then a job in
   // flight will wake the engine), or kEnd (then again and again). On error nothing is appended. An
-  // error of a single element (IsOfOneElement) is returned in that element's position, and the next
+  // error of a single element (IsRecoverable) is returned in that element's position, and the next
   // call continues after it. Stages that count elements count it. If DoNext throws, the error names
   // the stage.
-  absl::StatusOr<Poll> Next(int64_t max_rows, Rows* out);
+  absl::StatusOr<Poll> Next(int64_t max_rows, RowRefs* out);
   // Skips rows as if Next had returned them, and subtracts them from `*rows`; kReady when it is 0.
   // A failed element counts as one of the rows, and its error is not returned: no reader asked for
   // it (and nodes that skip without computing do not even detect it).
@@ -218,29 +225,28 @@ class Node {
   // skipped, a Zip whose inputs are at different elements), so Advance does nothing and Next is an
   // error.
   absl::StatusOr<Poll> Skip(int64_t* rows);
-  // Said by a Batch before all else: of every `batch` rows in turn it will look at those of `host`
-  // only, so that a source which knows its number of rows need not read the others. It gives rows
-  // in their places all the same.
-  virtual void ShareBatches(int64_t batch, const HostShard& host) {
+  // Called by a Batch before anything else: of every `batch` consecutive rows it will use only
+  // those of `host`, so that a source which knows its number of rows need not read the others. Rows
+  // keep their positions in the output all the same.
+  virtual void SetHostShard(int64_t batch, const HostShard& host) {
     (void)batch;
     (void)host;
   }
-  // Prefetches as far as there is room. An error is stored for Next. No effect in the middle of a
-  // skip.
+  // Prefetches up to its limits. An error is stored for Next. No effect in the middle of a skip.
   void Advance() {
     if (unfinished_skip_ == 0) DoAdvance();
   }
-  // The source reads nothing more for this pass, or less and less: time to begin with the next one
-  // (Repeat). False where a pass depends on how the one before it ends (Cache).
+  // Whether the source has (almost) nothing left to read for this pass, so that the next one can
+  // begin (Repeat). False if a pass depends on how the previous one ends (Cache).
   virtual bool IsNearEnd() const { return input_ != nullptr && input_->IsNearEnd(); }
-  // Said once, before all else, to the nodes of such a next pass: the source begins to read.
+  // Called once, before anything else, on the nodes of such a next pass: the source begins to read.
   // Nothing is computed yet.
   virtual void BeginReading() {
     if (input_ != nullptr) input_->BeginReading();
   }
 
  protected:
-  virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) = 0;
+  virtual absl::StatusOr<Poll> DoNext(int64_t max_rows, RowRefs* out) = 0;
   // Overridden by nodes that can skip without computing the rows. An error is never one of a single
   // element.
   virtual absl::StatusOr<Poll> DoSkip(int64_t* rows);
@@ -248,7 +254,7 @@ class Node {
     if (input_ != nullptr) input_->Advance();
   }
 
-  // For a node that computed something itself within DoNext and has counted that.
+  // For a node that computed something itself within DoNext and has counted that time.
   void AlreadyCounted(double seconds) { engine_.input_seconds_ += seconds; }
 
   Engine& engine_;
@@ -257,15 +263,15 @@ class Node {
   std::unique_ptr<Node> input_;
 
  private:
-  absl::StatusOr<Poll> NextCounted(int64_t max_rows, Rows* out);
+  absl::StatusOr<Poll> NextCounted(int64_t max_rows, RowRefs* out);
 
   int64_t unfinished_skip_ = 0;  // rows still to be skipped
 };
 
-// Measures for what a node waits.
+// Measures the time that a node waits for upstream (its input) or downstream (backpressure).
 class WaitMeter {
  public:
-  enum State { kNothing, kInput, kRoom };
+  enum State { kNothing, kInput, kDownstream };
   WaitMeter(Engine& engine, StageCounters& counters) : engine_(engine), counters_(counters) {}
   ~WaitMeter() { Set(kNothing); }
 
@@ -273,7 +279,7 @@ class WaitMeter {
     if (state == state_) return;
     const double now = engine_.Now();
     if (state_ == kInput) StageCounters::AddSeconds(counters_.wait_input_ns, now - since_);
-    if (state_ == kRoom) StageCounters::AddSeconds(counters_.wait_room_ns, now - since_);
+    if (state_ == kDownstream) StageCounters::AddSeconds(counters_.backpressure_ns, now - since_);
     state_ = state;
     since_ = now;
   }

@@ -33,7 +33,7 @@ class HesitatingNode : public Node {
       : Node(context, nullptr), disturbed_(std::move(disturbed)) {}
 
  protected:
-  absl::StatusOr<Poll> DoNext(int64_t, Rows* out) override {
+  absl::StatusOr<Poll> DoNext(int64_t, RowRefs* out) override {
     if (next_ == kRows) return Poll::kEnd;
     auto block = std::make_shared<Block>();
     block->rows = 1;
@@ -68,7 +68,7 @@ class SkippingNode : public Node {
       : Node(context, std::move(input)), hasty_(hasty) {}
 
  protected:
-  absl::StatusOr<Poll> DoNext(int64_t, Rows* out) override {
+  absl::StatusOr<Poll> DoNext(int64_t, RowRefs* out) override {
     PENSTOCK_ASSIGN_OR_RETURN(Poll poll, input_->Skip(&left_));
     if (poll != Poll::kReady && !hasty_) return poll;
     PENSTOCK_ASSIGN_OR_RETURN(poll, input_->Next(1, out));
@@ -115,7 +115,7 @@ Dataset Skipping(const Dataset& input, bool hasty) {
       }));
 }
 
-TEST(Node, IsNotAdvancedInTheMiddleOfASkip) {
+TEST(Node, IsNotAdvancedDuringSkip) {
   const auto disturbed = std::make_shared<std::atomic<int>>(0);
   const Dataset source = Hesitating(disturbed);
   EXPECT_THAT(*ReadAll(source.Shard(15, 14)), ElementsAre("x=int64[] {14}", "x=int64[] {29}"));
@@ -130,7 +130,7 @@ TEST(Node, IsNotAdvancedInTheMiddleOfASkip) {
   EXPECT_EQ(*disturbed, 0);
 }
 
-TEST(Node, RejectsNextInTheMiddleOfASkip) {
+TEST(Node, RejectsNextDuringSkip) {
   const absl::Status status =
       ReadAll(Skipping(Hesitating(std::make_shared<std::atomic<int>>(0)), true)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);

@@ -34,7 +34,7 @@ std::map<std::string, int> CountSpans(const Dataset& dataset) {
     }
   }
   std::map<std::string, int> counts;
-  const base::TraceRecording recording = trace.Take();
+  const base::TraceRecording recording = trace.TakeRecording();
   for (const auto& span : recording.spans) {
     ++counts[recording.names[span.name]];
     EXPECT_LT(span.begin, span.end);
@@ -42,7 +42,7 @@ std::map<std::string, int> CountSpans(const Dataset& dataset) {
   return counts;
 }
 
-TEST(PipelineTrace, EachStageIsNamedWithoutItsParameters) {
+TEST(PipelineTrace, NamesStagesWithoutParameters) {
   const Dataset dataset =
       testing::TestSource({.rows = 40})
           .Map(Negate, {.name = "negate", .reads = {"x"}, .makes = {{"x", base::DType::kI64, {}}}})

@@ -26,10 +26,10 @@ absl::StatusOr<const Codec*> FindCodec(absl::string_view bytes) {
   for (const Codec* codec : Codecs()) {
     if (codec->matches(bytes)) return codec;
   }
-  if (bytes.empty()) return absl::InvalidArgumentError("not an image: there are no bytes");
+  if (bytes.empty()) return absl::InvalidArgumentError("not an image: the file is empty");
   const std::string known = absl::StrJoin(
       Codecs(), ", ", [](std::string* out, const Codec* c) { absl::StrAppend(out, c->name); });
-  return absl::InvalidArgumentError(absl::StrCat("not an image that can be read (", known,
+  return absl::InvalidArgumentError(absl::StrCat("unsupported image format (supported are ", known,
                                                  "): it begins with the bytes \"",
                                                  absl::CHexEscape(bytes.substr(0, 8)), "\""));
 }

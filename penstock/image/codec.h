@@ -1,5 +1,5 @@
-// The table of image formats. A format is one .cc with one Codec, one row in codec.cc, and its
-// test; everything else (orientation, crop, resize, limits) is common and lives in image.cc.
+// Registry of image formats. A format is one .cc with one Codec, one row in codec.cc, and its test;
+// everything else (orientation, crop, resize, limits) is shared and lives in image.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace penstock::image {
 
-// Memory that grows and is kept. What it held before is gone after Get.
+// A growable buffer that keeps its memory between uses. Get discards the contents.
 class GrowingBuffer {
  public:
   uint8_t* Get(int64_t bytes);
@@ -26,22 +26,22 @@ class GrowingBuffer {
   int64_t capacity_ = 0;
 };
 
-// What a Decoder keeps for the codecs from one image to the next.
+// Scratch memory of codecs that a Decoder keeps between images.
 struct CodecScratch {
-  GrowingBuffer bytes;                                     // any codec's, during one image
-  absl::flat_hash_map<Format, std::shared_ptr<void>> own;  // what a codec makes for itself
+  GrowingBuffer bytes;  // temporary memory of any codec during one image
+  absl::flat_hash_map<Format, std::shared_ptr<void>> own;  // state of each codec
 };
 
-// What a codec is asked for.
+// Parameters of Codec::decode.
 struct CodecRequest {
   absl::string_view bytes;
-  ImageInfo info;  // what this codec's read_info said of the same bytes
-  Box box;         // the part wanted, inside the image as stored and reduced
-  // Each side is divided by it, rounded up: 1, or 2 or 4 of a codec that reduces.
+  ImageInfo info;  // result of this codec's read_info for the same bytes
+  Box box;         // the crop, in pixels of the stored, reduced image
+  // Downscaling factor: each side is divided by it, rounded up. 1, or 2 or 4 if the codec reduces.
   int reduction = 1;
-  // Samples before and behind each row of the output that the codec may write over, so that it can
-  // put whole blocks there.
-  int room = 0;
+  // Padding before and after each row of the output, in samples, that the codec may overwrite, so
+  // that it can write whole blocks there.
+  int row_padding = 0;
   CodecScratch* scratch = nullptr;
 
   Size reduced_size() const {
@@ -52,11 +52,12 @@ struct CodecRequest {
 struct Codec {
   Format format;
   absl::string_view name;
-  bool reduces;  // makes smaller images at less cost
-  // By the first bytes.
+  bool reduces;  // supports `reduction`
+  // Detects the format from the first bytes.
   bool (*matches)(absl::string_view bytes);
   absl::StatusOr<ImageInfo> (*read_info)(absl::string_view bytes);
-  // Writes the box into `out`: its size, 1 or 3 channels. Info was checked against max_pixels.
+  // Decodes the box into `out`, which has the box's size and 1 or 3 channels. `info` was checked
+  // against max_pixels.
   absl::Status (*decode)(const CodecRequest& request, const MutableImageView& out);
 };
 
@@ -64,7 +65,7 @@ extern const Codec kJpegCodec;
 extern const Codec kPngCodec;
 
 absl::Span<const Codec* const> Codecs();
-// The error names the first bytes and the formats there are.
+// The codec of a file; the error names the first bytes and the supported formats.
 absl::StatusOr<const Codec*> FindCodec(absl::string_view bytes);
 
 inline uint32_t BigEndian16(const char* p) {
@@ -72,7 +73,7 @@ inline uint32_t BigEndian16(const char* p) {
 }
 inline uint32_t BigEndian32(const char* p) { return BigEndian16(p) << 16 | BigEndian16(p + 2); }
 
-// 0.299 R + 0.587 G + 0.114 B, rounded: the Y of JPEG (JFIF 1.02), in 16-bit fixed point.
+// Luma, 0.299 R + 0.587 G + 0.114 B, rounded: the Y of JPEG (JFIF 1.02), in 16-bit fixed point.
 inline uint8_t Luma(int r, int g, int b) {
   return static_cast<uint8_t>((19595 * r + 38470 * g + 7471 * b + 32768) >> 16);
 }

@@ -1,5 +1,5 @@
-// Any bytes through the sniffing entry: whole, as a crop, turned and resized, and as a training
-// image is: crops that the bytes choose, scaled in the DCT, flipped, as bfloat16.
+// Arbitrary bytes through format detection: the whole image, a crop, rotated and resized, and as
+// for training: crops chosen by the bytes, DCT scaling, flipped, as bfloat16.
 #include <cstddef>
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace penstock::image;  // NOLINT: a program of its own
+using namespace penstock::image;  // NOLINT: a stand-alone program
 
 constexpr int64_t kMaxPixels = 1 << 18;
 
@@ -22,7 +22,7 @@ void DecodeParts(absl::string_view bytes, const ImageInfo& info) {
                                                 .width = 9,
                                                 .filter = Filter::kBicubic,
                                                 .antialias = true,
-                                                .fit = Fit::kCentreCrop}});
+                                                .fit = Fit::kCenterCrop}});
   penstock::base::Random random(bytes.size());
   for (const int target : {1, 7, 40}) {
     const Box random_box = RandomResizedCropBox(info.oriented_size(), {}, random);

@@ -13,11 +13,11 @@ namespace {
 
 absl::Status CheckEncodable(ImageView image) {
   if (image.height <= 0 || image.width <= 0) {
-    return absl::InvalidArgumentError("an image without pixels cannot be encoded");
+    return absl::InvalidArgumentError("cannot encode an empty image");
   }
   if (image.channels != 1 && image.channels != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "images of 1 (gray) or 3 (RGB) channels are encoded, this has ", image.channels));
+        "images to encode must have 1 (gray) or 3 (RGB) channels, not ", image.channels));
   }
   return absl::OkStatus();
 }
@@ -25,15 +25,15 @@ absl::Status CheckEncodable(ImageView image) {
 absl::Status CheckRange(absl::string_view name, int value, int least, int most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " is from ", least, " to ", most, ", not ", value));
+      absl::StrCat(name, " must be from ", least, " to ", most, ", not ", value));
 }
 
-// One compressor, for one image.
+// A compressor for one image.
 class JpegWriter {
  public:
   JpegWriter() {
     cinfo_.err = &errors_.manager;
-    // If memory for this is lacking, Encode fails for its bad state.
+    // If this runs out of memory, Encode fails because of its state.
     (void)errors_.Guarded([this] { jpeg_create_compress(&cinfo_); });
   }
   ~JpegWriter() {
@@ -48,7 +48,7 @@ class JpegWriter {
       jpeg_mem_dest(&cinfo_, &file_, &file_size_);
       Start(image, options);
       while (cinfo_.next_scanline < cinfo_.image_height) {
-        // libjpeg takes rows that it may change, and does not.
+        // libjpeg's interface takes mutable rows but does not modify them.
         JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo_.next_scanline)));
         jpeg_write_scanlines(&cinfo_, &row, 1);
       }
@@ -120,7 +120,7 @@ absl::StatusOr<std::string> EncodePng(ImageView image, const PngOptions& options
   for (int y = 0; error == SPNG_OK && y < image.height; ++y) {
     error = spng_encode_row(context.get(), image.row(y), static_cast<size_t>(image.row_elements()));
   }
-  if (error != SPNG_EOI) return PngError(error);  // the last row ends the image
+  if (error != SPNG_EOI) return PngError(error);  // returned after the last row
   size_t size = 0;
   const std::unique_ptr<void, decltype(&std::free)> file(
       spng_get_png_buffer(context.get(), &size, &error), &std::free);

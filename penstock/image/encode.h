@@ -1,8 +1,8 @@
-// Pixels to files: JPEG and PNG. Gray (1 channel) or RGB (3).
+// Encoders of JPEG and PNG, for gray (1 channel) or RGB (3 channels) images.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(std::string file, EncodeJpeg(view, {.quality = 90}));
 //
-// The same pixels and options give the same bytes on one version of the libraries.
+// Deterministic: the same pixels and options give the same bytes with one version of the libraries.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace penstock::image {
 
 enum class ChromaSubsampling : uint8_t {
-  k420,  // colour at half the height and width, what photographs use
-  k422,  // at half the width
-  k444,  // at full size
+  k420,  // chroma at half height and width, usual for photographs
+  k422,  // chroma at half width
+  k444,  // chroma at full size
 };
 
 struct JpegOptions {
   int quality = 95;  // 1 to 100, libjpeg's scale; TensorFlow's default is 95, Pillow's 75
   ChromaSubsampling subsampling = ChromaSubsampling::k420;
-  bool optimize = true;  // Huffman tables for this image: a few per cent smaller, a second pass
+  bool optimize = true;  // Huffman tables for this image: a few percent smaller, but a second pass
   bool progressive = false;
 };
 

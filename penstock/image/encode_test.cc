@@ -23,7 +23,7 @@ double MeanSquare(ImageView a, ImageView b) {
   return sum / (static_cast<double>(a.row_elements()) * a.height);
 }
 
-TEST(Encode, PngGivesThePixelsBack) {
+TEST(Encode, PngRoundTripsPixels) {
   for (int channels : {1, 3}) {
     for (const Size size : {Size{1, 1}, Size{3, 200}, Size{57, 31}}) {
       const base::Array picture = NoisyPicture(size, channels);
@@ -38,7 +38,7 @@ TEST(Encode, PngGivesThePixelsBack) {
   }
 }
 
-TEST(Encode, ACropIsEncodedWithoutItsSurroundings) {
+TEST(Encode, EncodesCropWithoutSurroundings) {
   const base::Array picture = NoisyPicture({40, 50}, 3);
   const ImageView crop = Pixels(picture).Crop({3, 5, 20, 30});
   const base::Array copy = ToArray(crop);
@@ -46,7 +46,7 @@ TEST(Encode, ACropIsEncodedWithoutItsSurroundings) {
   EXPECT_EQ(*EncodeJpeg(crop), *EncodeJpeg(Pixels(copy)));
 }
 
-TEST(Encode, JpegLosesLittleAtHighQualityAndShrinksAtLow) {
+TEST(Encode, JpegQualityControlsErrorAndSize) {
   const base::Array photo = *Decode(ReadTestdata("photo.png"));
   size_t size_before = 0;
   double error_before = 1e9;
@@ -71,7 +71,7 @@ int Sampling(const std::string& jpeg, const char* frame_marker) {
   return static_cast<uint8_t>(jpeg[frame + 11]);
 }
 
-TEST(Encode, JpegHasTheSubsamplingAskedFor) {
+TEST(Encode, JpegHasRequestedSubsampling) {
   const base::Array picture = NoisyPicture({33, 47}, 3);
   const struct {
     ChromaSubsampling subsampling;
@@ -91,12 +91,12 @@ TEST(Encode, JpegHasTheSubsamplingAskedFor) {
   }
 }
 
-TEST(Encode, OptimisedTablesAreSmallerAndChangeNoPixel) {
+TEST(Encode, OptimizedTablesAreSmallerAndKeepPixels) {
   const base::Array picture = NoisyPicture({64, 64}, 3);
-  const std::string optimised = *EncodeJpeg(Pixels(picture));
+  const std::string optimized = *EncodeJpeg(Pixels(picture));
   const std::string standard = *EncodeJpeg(Pixels(picture), {.optimize = false});
-  EXPECT_LT(optimised.size(), standard.size());
-  EXPECT_TRUE(base::BitwiseEqual(*Decode(optimised), *Decode(standard)));
+  EXPECT_LT(optimized.size(), standard.size());
+  EXPECT_TRUE(base::BitwiseEqual(*Decode(optimized), *Decode(standard)));
 }
 
 TEST(Encode, GrayJpegHasOneChannel) {
@@ -106,7 +106,7 @@ TEST(Encode, GrayJpegHasOneChannel) {
   EXPECT_LE(MaxDifference(Pixels(*Decode(file, {.channels = 1})), Pixels(picture)), 3);
 }
 
-TEST(Encode, RefusesWhatItCannotWrite) {
+TEST(Encode, RejectsUnsupportedImages) {
   const base::Array picture = NoisyPicture({4, 4}, 3);
   EXPECT_TRUE(absl::IsInvalidArgument(EncodeJpeg(Pixels(picture), {.quality = 0}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(EncodeJpeg(Pixels(picture), {.quality = 101}).status()));

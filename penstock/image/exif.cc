@@ -9,15 +9,15 @@
 namespace penstock::image {
 namespace {
 
-// How to find the stored pixel of pixel (y, x): exchange y and x, then count rows or columns from
-// the end.
+// Mapping of an upright pixel (y, x) to the stored pixel: transpose y and x, then mirror rows or
+// columns.
 struct Turn {
   bool transpose;
   bool flip_rows;
   bool flip_columns;
 };
 constexpr Turn kTurns[9] = {
-    {false, false, false},  // no such orientation
+    {false, false, false},  // invalid orientation
     {false, false, false},  // 1: row 0 is the top, column 0 the left side
     {false, false, true},   // 2: top, right
     {false, true, true},    // 3: bottom, right
@@ -39,7 +39,7 @@ class TiffReader {
   bool Has(uint64_t offset, uint64_t count) const {
     return offset <= bytes_.size() && count <= bytes_.size() - offset;
   }
-  // The caller asked Has.
+  // Requires Has.
   uint32_t U16(uint64_t offset) const {
     const uint32_t a = static_cast<uint8_t>(bytes_[offset]);
     const uint32_t b = static_cast<uint8_t>(bytes_[offset + 1]);
@@ -59,7 +59,7 @@ class TiffReader {
 
 template <int kChannels>
 void OrientPixels(ImageView stored, Turn turn, const MutableImageView& out) {
-  // Steps through the stored image for one step down and one to the right in the turned image.
+  // Strides in the stored image for one step down and one step right in the upright image.
   int64_t down = stored.row_stride;
   int64_t right = kChannels;
   const uint8_t* corner = stored.data;
@@ -125,11 +125,11 @@ Window OrientedWindow(const Window& window, Size stored, int orientation) {
 }
 
 void Orient(ImageView stored, int orientation, const MutableImageView& out) {
-  base::Require(orientation >= 1 && orientation <= 8, "EXIF orientations are 1 to 8");
+  base::Require(orientation >= 1 && orientation <= 8, "an EXIF orientation must be from 1 to 8");
   base::Require(out.size() == OrientedSize(stored.size(), orientation),
-                "the result of Orient has the size that OrientedSize says");
+                "the output of Orient must have the size OrientedSize");
   base::Require(out.channels == stored.channels && (out.channels == 1 || out.channels == 3),
-                "Orient keeps the number of channels, which is 1 or 3");
+                "input and output of Orient must have the same 1 or 3 channels");
   const Turn turn = kTurns[orientation];
   out.channels == 1 ? OrientPixels<1>(stored, turn, out) : OrientPixels<3>(stored, turn, out);
 }

@@ -34,7 +34,7 @@ TEST(Exif, ReadsBothByteOrders) {
   }
 }
 
-TEST(Exif, NonsenseIsUpright) {
+TEST(Exif, MalformedDataIsUpright) {
   for (int value : {0, 9, 274}) EXPECT_EQ(ExifOrientation(Tiff(true, value)), 1);
   EXPECT_EQ(ExifOrientation(""), 1);
   EXPECT_EQ(ExifOrientation(absl::string_view("II*\0\xff\xff\xff\xff", 8)), 1);
@@ -45,7 +45,7 @@ TEST(Exif, NonsenseIsUpright) {
   }
 }
 
-TEST(Exif, ABoxTurnsWithItsImage) {
+TEST(Exif, MapsBoxesWithOrientation) {
   const base::Array stored = NoisyPicture({9, 14}, 3);
   const Size size{9, 14};
   for (int way = 1; way <= 8; ++way) {
@@ -62,7 +62,7 @@ TEST(Exif, ABoxTurnsWithItsImage) {
   }
 }
 
-TEST(Exif, WindowsTurnAsBoxesDo) {
+TEST(Exif, MapsWindowsLikeBoxes) {
   const Size stored{30, 50};
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const Size whole = OrientedSize(stored, orientation);

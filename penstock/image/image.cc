@@ -13,33 +13,34 @@
 namespace penstock::image {
 namespace {
 
-// What is to be decoded, turned and resized, in pixels.
+// Plan of one decode: regions to decode, rotate and resize, in pixels.
 struct Plan {
   int orientation = 1;
-  Box stored;     // the part of the stored image that is decoded
-  Size oriented;  // its size once turned
+  Box stored;     // region of the stored image to decode
+  Size oriented;  // its size after rotation
   Size out;
-  // Set by Reduce: `stored` and `oriented` are then in larger pixels, of which the window is
-  // wanted.
+  // Set by Reduce: `stored` and `oriented` are then in pixels of the reduced image, and `window` is
+  // the region to resize.
   int reduction = 1;
   Window window;
 
   bool resizes() const { return oriented != out || reduction != 1; }
 };
 
-// A picture of 100,000,000 x 1 is within max_pixels, but tables of a resize grow with a side.
-constexpr int kMostPixelsASide = 1'000'000;
+// An image of 100,000,000 x 1 is within max_pixels, but resize tables grow with the length of a
+// side.
+constexpr int kMaxPixelsPerSide = 1'000'000;
 
 absl::StatusOr<Plan> MakePlan(const ImageInfo& info, const DecodeOptions& options) {
   if (int64_t{info.height} * info.width > options.max_pixels) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("an image of ", info.size().ToString(), " pixels is over the limit of ",
+        absl::StrCat("an image of ", info.size().ToString(), " pixels exceeds the limit of ",
                      options.max_pixels, " pixels (DecodeOptions.max_pixels)"));
   }
-  if (std::max(info.height, info.width) > kMostPixelsASide) {
+  if (std::max(info.height, info.width) > kMaxPixelsPerSide) {
     return absl::ResourceExhaustedError(absl::StrCat("an image of ", info.size().ToString(),
-                                                     " pixels is over the limit of ",
-                                                     kMostPixelsASide, " pixels a side"));
+                                                     " pixels exceeds the limit of ",
+                                                     kMaxPixelsPerSide, " pixels per side"));
   }
   Plan plan;
   plan.orientation = options.apply_orientation ? info.orientation : 1;
@@ -57,7 +58,7 @@ absl::StatusOr<Plan> MakePlan(const ImageInfo& info, const DecodeOptions& option
       return absl::InvalidArgumentError(
           absl::StrCat("an image cannot be resized to ", plan.out.ToString(), " pixels"));
     }
-    if (options.resize->fit == Fit::kCentreCrop) {
+    if (options.resize->fit == Fit::kCenterCrop) {
       const Box inner = CoverBox(box.size(), plan.out);
       box = {box.y + inner.y, box.x + inner.x, inner.height, inner.width};
     }
@@ -68,7 +69,7 @@ absl::StatusOr<Plan> MakePlan(const ImageInfo& info, const DecodeOptions& option
   return plan;
 }
 
-// libjpeg-turbo has vector code for 1/2 and 1/4 only; with others it is slower than at full size.
+// libjpeg-turbo has SIMD code for 1/2 and 1/4 only; other factors are slower than full size.
 void Reduce(Plan& plan) {
   const auto halves = [&plan](int by) {
     return plan.out.height * int64_t{by} <= plan.oriented.height &&
@@ -77,7 +78,7 @@ void Reduce(Plan& plan) {
   plan.reduction = halves(4) ? 4 : halves(2) ? 2 : 1;
   const int by = plan.reduction;
   if (by == 1) return;
-  // Every large pixel that the box touches.
+  // All reduced pixels that the box touches.
   const Box box = plan.stored;
   const int y = box.y / by;
   const int x = box.x / by;
@@ -95,12 +96,12 @@ absl::Status CheckChannels(const DecodeOptions& options) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "DecodeOptions.channels is 0 (as stored), 1 (gray) or 3 (RGB), not ", options.channels));
+      "DecodeOptions.channels must be 0 (as stored), 1 (gray) or 3 (RGB), not ", options.channels));
 }
 
 }  // namespace
 
-// Pixels on their way from the codec to the caller's memory.
+// Pixels between the codec and the caller's memory.
 struct Decoder::Scratch {
   CodecScratch codec;
   GrowingBuffer decoded;
@@ -118,11 +119,11 @@ absl::StatusOr<ImageInfo> ReadInfo(absl::string_view bytes) {
 absl::Status CheckNormalize(const Normalize& normalize, bool floats) {
   if (!floats && !(normalize == Normalize{})) {
     return absl::InvalidArgumentError(
-        "pixels are normalised (DecodeOptions.normalize) only into bfloat16 or float32");
+        "normalization (DecodeOptions.normalize) requires bfloat16 or float32 output");
   }
   bool good = true;
   for (int c = 0; c < 3; ++c) {
-    // What samples are multiplied by, and what is added.
+    // The factor and the offset applied to samples.
     good = good && std::isfinite(normalize.scale / normalize.std[c]) &&
            std::isfinite(normalize.mean[c] / normalize.std[c]) && std::isfinite(normalize.std[c]);
   }
@@ -182,7 +183,7 @@ absl::StatusOr<base::Array> Decoder::Decode(absl::string_view bytes, const Decod
       return decode(float{});
     default:
       return absl::InvalidArgumentError(absl::StrCat(
-          "images are decoded to uint8, bfloat16 or float32, not to ", base::DTypeName(dtype)));
+          "images can be decoded to uint8, bfloat16 or float32, not to ", base::DTypeName(dtype)));
   }
 }
 
@@ -195,36 +196,36 @@ absl::Status Decoder::DecodeChecked(absl::string_view bytes, const ImageInfo& in
   PENSTOCK_ASSIGN_OR_RETURN(Plan plan, MakePlan(info, options));
   const int channels = DecodedChannels(info, options);
   if (out.size() != plan.out || out.channels != channels) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the image decodes to ", plan.out.ToString(), " with ", channels,
-                     " channels, the memory is for ", out.size().ToString(), " with ", out.channels,
-                     "; images of one batch need one size (DecodeOptions.resize)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the image decodes to ", plan.out.ToString(), " with ", channels,
+        " channels, but the output memory is ", out.size().ToString(), " with ", out.channels,
+        "; all images of a batch must have one size (set DecodeOptions.resize)"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Codec* codec, FindCodec(bytes));
   if (options.dct_scaling == DctScaling::kAuto && codec->reduces) Reduce(plan);
 
-  // Each step writes into the caller's memory when it is the last one, and of this type.
+  // The last step writes to the caller's memory, if that has its type.
   const bool turns = plan.orientation != 1;
   const bool converts = plan.resizes() || kFloats || options.flip;
-  const auto pixels = [&](GrowingBuffer& buffer, Size size, bool last, int room) {
+  const auto pixels = [&](GrowingBuffer& buffer, Size size, bool last, int row_padding) {
     if constexpr (!kFloats) {
       if (last) return MutableImageView(out);
     }
-    const int64_t stride = int64_t{size.width} * channels + 2 * room;
-    return MutableImageView{buffer.Get(stride * size.height) + room, size.height, size.width,
+    const int64_t stride = int64_t{size.width} * channels + 2 * row_padding;
+    return MutableImageView{buffer.Get(stride * size.height) + row_padding, size.height, size.width,
                             channels, stride};
   };
   const bool decodes_only = !turns && !converts;
-  // A margin of two blocks of a component four times as wide as others.
-  const int room = decodes_only ? 0 : 2 * 4 * 8 * channels;
+  // Padding of two blocks of a component with 4x horizontal sampling.
+  const int row_padding = decodes_only ? 0 : 2 * 4 * 8 * channels;
   const CodecRequest request = {.bytes = bytes,
                                 .info = info,
                                 .box = plan.stored,
                                 .reduction = plan.reduction,
-                                .room = room,
+                                .row_padding = row_padding,
                                 .scratch = &scratch_->codec};
   const MutableImageView decoded =
-      pixels(scratch_->decoded, plan.stored.size(), decodes_only, room);
+      pixels(scratch_->decoded, plan.stored.size(), decodes_only, row_padding);
   PENSTOCK_RETURN_IF_ERROR(base::WithContext(codec->decode(request, decoded), codec->name));
 
   MutableImageView oriented = decoded;

@@ -1,15 +1,16 @@
-// Room image: pictures in files to pixels in memory, and back. It may use base.
+// Room image: decoding of JPEG and PNG files to pixels, with crop, EXIF rotation, resize, flip and
+// normalization, and encoding. It uses base.
 //
-//   image.h    what a file holds, decoding it (with crop, orientation and resize on the way)
-//   view.h     views of pixels, where crops lie
-//   resize.h   resizing pixels: area, bilinear, bicubic
-//   encode.h   pixels to JPEG and PNG
-//   codec.h    the table of formats; only those who add one read it
+//   image.h    image metadata, and decoding with crop, orientation and resize in one pass
+//   view.h     pixel views; center, random and random-resized crops
+//   resize.h   resizing: area, bilinear, bicubic, with antialias
+//   encode.h   JPEG and PNG encoders
+//   codec.h    the table of formats, for adding one
 //
-//   image::Decoder decoder;  // one for each thread: it keeps its scratch memory
+//   image::Decoder decoder;  // one per thread: it keeps its scratch memory
 //   image::DecodeOptions options = {.resize = {{.height = 224, .width = 224,
 //                                               .filter = image::Filter::kArea,
-//                                               .fit = image::Fit::kCentreCrop}}};
+//                                               .fit = image::Fit::kCenterCrop}}};
 //   base::Array batch = base::Array::Uninitialized(base::DType::kU8, {128, 224, 224, 3});
 //   for (int i = 0; i < 128; ++i) {
 //     base::Array row = batch.Row(i);
@@ -17,7 +18,7 @@
 //     PENSTOCK_RETURN_IF_ERROR(decoder.DecodeInto(files[i], options, out));
 //   }
 //
-// A random crop needs the size first; then only the crop is decoded:
+// For a random crop, read the size first; then only the crop is decoded:
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(image::ImageInfo info, image::ReadInfo(file));
 //   image::DecodeOptions options;
@@ -26,16 +27,16 @@
 //   PENSTOCK_RETURN_IF_ERROR(decoder.DecodeInto(file, options, out));
 //
 // With RandomResizedCropBox, .resize, .flip and .normalize this is the usual augmentation of a
-// training image, decoded, resized, turned and converted in one call into memory of the batch.
+// training image: decoded, resized, flipped and converted in one call, directly into the batch.
 //
-// Pixels are uint8, interleaved, RGB or gray; written as such, or as normalised bfloat16 or float.
-// The first bytes decide the format, never a name. Files are hostile: whatever the bytes, the
-// answer is an image or an error. Codes of errors:
-//   kInvalidArgument    not an image of a known format; options or memory that do not fit
-//   kDataLoss           cut off or damaged; half a picture is never returned
-//   kResourceExhausted  over a limit of size, or a progressive JPEG with absurdly many scans
-//   kUnimplemented      a kind of that format which is not read (12 bit or lossless JPEG)
-// The caller knows the file's name and adds it (base::WithContext).
+// Pixels are interleaved uint8, RGB or gray, or normalized bfloat16 or float. The format is
+// detected from the first bytes, never from a file name. Files are untrusted: for any bytes the
+// result is an image or an error. Status codes:
+//   kInvalidArgument    not an image of a supported format; invalid options or output memory
+//   kDataLoss           truncated or corrupt; a partial image is never returned
+//   kResourceExhausted  over the size limit, or a progressive JPEG with too many scans
+//   kUnimplemented      an unsupported variant of a format (12-bit or lossless JPEG)
+// The caller adds the file's name to the error (base::WithContext).
 #pragma once
 
 #include <cstdint>
@@ -55,78 +56,80 @@ namespace penstock::image {
 enum class Format : uint8_t { kJpeg, kPng };
 absl::string_view FormatName(Format format);  // "JPEG"
 
-// What the header says, before any option.
+// Metadata in the header of an image file.
 struct ImageInfo {
   Format format = Format::kJpeg;
   int height = 0;
   int width = 0;
-  int channels = 0;     // as stored: 1 gray, 2 gray and alpha, 3 colour or palette, 4 RGBA or CMYK
-  int bit_depth = 0;    // of a sample: JPEG 8 (or 12, not decoded), PNG 1, 2, 4, 8, 16
-  int orientation = 1;  // EXIF's tag, 1 to 8; 1 when there is none
+  int channels = 0;     // as stored: 1 gray, 2 gray and alpha, 3 color or palette, 4 RGBA or CMYK
+  int bit_depth = 0;    // per sample: JPEG 8 (or 12, not supported), PNG 1, 2, 4, 8, 16
+  int orientation = 1;  // EXIF orientation tag, 1 to 8; 1 if there is none
 
   Size size() const { return {height, width}; }
-  Size oriented_size() const;  // once turned as EXIF says
+  Size oriented_size() const;  // size after applying the EXIF orientation
 };
 
-// Reads only the header: the beginning of a file is enough, if it reaches to the first byte of
-// pixels.
+// Reads the metadata without decoding. The beginning of a file is enough, if it reaches the first
+// byte of pixel data.
 absl::StatusOr<ImageInfo> ReadInfo(absl::string_view bytes);
 
-// What happens when the image's shape is not the target's.
+// How to handle an aspect ratio different from the target's.
 enum class Fit : uint8_t {
-  kStretch,     // the aspect changes
-  kCentreCrop,  // the largest centred box of the target's aspect (CoverBox) is resized
+  kStretch,     // the aspect ratio changes
+  kCenterCrop,  // resizes the largest centered box with the target's aspect ratio (CoverBox)
 };
 
 struct Resize {
   int height = 0;
   int width = 0;
   Filter filter = Filter::kBilinear;
-  bool antialias = false;  // see resize.h; area needs none
+  bool antialias = false;  // see resize.h; no effect on kArea
   Fit fit = Fit::kStretch;
 };
 
-// JPEGs can be decoded at 1/2 or 1/4 of their size: of each block, only so many frequencies.
+// Scaled decoding of JPEGs at 1/2 or 1/4 of their size in the DCT domain.
 enum class DctScaling : uint8_t {
   kNever,
-  // When the result is at most 1/2 (1/4) as large as what is resized, in both directions: such
-  // images take a fifth to a third less time. The pixels are not those of the formulas in resize.h:
-  // low frequencies are an average too, but another, sharper one. On two photographs the mean
-  // difference from area averaging was 1 to 3 of 255, that of 2 to 11 % of the samples more than 8,
-  // and at edges up to 60; from bilinear with antialias two thirds of that. Filters that look at
-  // few pixels (without antialias) see another image altogether: mean differences up to 10.
+  // Used if the output is at most 1/2 (1/4) of the resized region in both dimensions: such images
+  // take a fifth to a third less time. The pixels differ from the formulas in resize.h: low
+  // frequencies are a different, sharper average. On two photographs the mean difference from area
+  // averaging was 1 to 3 of 255, more than 8 for 2 to 11 % of the samples, and up to 60 at edges;
+  // from bilinear with antialias two thirds of that. Filters with few taps (without antialias) give
+  // a clearly different image: mean differences up to 10.
   kAuto,
 };
 
-// In the order in which they happen.
+// Decoding options, in the order in which they are applied.
 struct DecodeOptions {
-  // Refuses what the header says is larger, or has a side of more than a million pixels, before
-  // memory is taken for it.
+  // Maximum number of pixels. Larger images, and those with a side of more than a million pixels,
+  // are rejected before memory is allocated.
   int64_t max_pixels = 100'000'000;
-  // 3: RGB. 1: gray. 0: gray when the file is, else RGB. As TensorFlow's decode_image(channels)
-  // does it, alpha is dropped (not composited), of 16 bits the upper 8 stay, CMYK becomes RGB
-  // without a colour profile. Gray of colour is JPEG's Y, 0.299 R + 0.587 G + 0.114 B.
+  // Channels of the output. 3: RGB. 1: gray. 0: gray if the file is gray, else RGB. As in
+  // TensorFlow's decode_image(channels): alpha is dropped (not composited), 16-bit samples are
+  // truncated to their upper 8 bits, CMYK is converted to RGB without a color profile. Color is
+  // converted to gray by JPEG's luma, 0.299 R + 0.587 G + 0.114 B.
   int channels = 3;
-  // Turn the image as EXIF says. TensorFlow and plain Pillow do not.
+  // Apply the EXIF orientation. TensorFlow and Pillow do not by default.
   bool apply_orientation = false;
-  // In pixels of the (turned) image. Damage below or right of the crop may go unnoticed.
+  // Crop, in pixels of the (upright) image. Corruption below or right of the crop may go unnoticed.
   std::optional<Box> crop = std::nullopt;
   std::optional<Resize> resize = std::nullopt;
   DctScaling dct_scaling = DctScaling::kNever;
-  bool flip = false;         // left becomes right
-  Normalize normalize = {};  // of floats; into uint8 it cannot be done
+  bool flip = false;         // mirror left-right
+  Normalize normalize = {};  // bfloat16 and float output only
 };
 
-// Numbers that give finite ones, so no std of 0; into uint8 the default only.
+// Checks that the normalization gives finite values (no std of 0), and is the default for uint8
+// output (`floats` false).
 absl::Status CheckNormalize(const Normalize& normalize, bool floats);
 
-// Height and width of what DecodeInto writes. An error for options that do not fit the image.
+// Output size (height and width) of DecodeInto. An error if the options do not fit the image.
 absl::StatusOr<Size> DecodedSize(const ImageInfo& info, const DecodeOptions& options);
-// Channels of what it writes: 1 or 3.
+// Number of channels of the output: 1 or 3.
 int DecodedChannels(const ImageInfo& info, const DecodeOptions& options);
 
-// Decodes one image after the other and keeps its scratch memory in between, as much as the largest
-// so far took. One thread at a time.
+// Image decoder. Keeps its scratch memory between images, sized by the largest so far. One thread
+// at a time.
 class Decoder {
  public:
   Decoder();
@@ -134,13 +137,13 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  // Writes into `out`, whose size and channels are those that DecodedSize and DecodedChannels tell;
-  // when nothing else is to be done the codec itself writes there. After an error the memory holds
-  // anything. T is uint8_t, base::bfloat16 or float.
+  // Decodes into `out`, whose size and channels must equal DecodedSize and DecodedChannels; without
+  // further processing the codec writes there directly. After an error the contents of `out` are
+  // unspecified. T is uint8_t, base::bfloat16 or float.
   template <typename T>
   absl::Status DecodeInto(absl::string_view bytes, const DecodeOptions& options,
                           const BasicImageView<T>& out);
-  // uint8, bfloat16 or float32 [H,W,C] in memory of its own.
+  // Decodes into a new array [H,W,C] of uint8, bfloat16 or float32.
   absl::StatusOr<base::Array> Decode(absl::string_view bytes, const DecodeOptions& options = {},
                                      base::DType dtype = base::DType::kU8);
 
@@ -153,7 +156,7 @@ class Decoder {
   std::unique_ptr<Scratch> scratch_;
 };
 
-// With a Decoder of their own: for one image now and then.
+// Convenience functions with a temporary Decoder, for single images.
 absl::Status DecodeInto(absl::string_view bytes, const DecodeOptions& options,
                         const MutableImageView& out);
 absl::StatusOr<base::Array> Decode(absl::string_view bytes, const DecodeOptions& options = {},

@@ -38,7 +38,7 @@ std::string Stem(const std::string& file) { return file.substr(0, file.rfind('.'
 
 class GoldenTest : public testing::TestWithParam<Case> {};
 
-TEST_P(GoldenTest, DecodesToTensorFlowsPixels) {
+TEST_P(GoldenTest, MatchesTensorFlowPixels) {
   const Case& c = GetParam();
   const std::string bytes = ReadTestdata(c.file);
   const auto info = ReadInfo(bytes);
@@ -64,7 +64,7 @@ TEST_P(GoldenTest, DecodesToTensorFlowsPixels) {
   EXPECT_TRUE(base::BitwiseEqual(*as_stored, c.channels <= 2 ? *gray : *rgb));
 }
 
-TEST_P(GoldenTest, ACropIsThatPartOfTheWhole) {
+TEST_P(GoldenTest, CropEqualsPartOfFullDecode) {
   const std::string bytes = ReadTestdata(GetParam().file);
   Decoder decoder;
   for (int channels : {1, 3}) {
@@ -79,7 +79,7 @@ TEST_P(GoldenTest, ACropIsThatPartOfTheWhole) {
   }
 }
 
-TEST_P(GoldenTest, AFileCutOffAnywhereIsAnError) {
+TEST_P(GoldenTest, RejectsTruncationAtEveryByte) {
   const std::string bytes = ReadTestdata(GetParam().file);
   Decoder decoder;
   for (size_t length = 0; length < bytes.size(); ++length) {
@@ -92,7 +92,7 @@ TEST_P(GoldenTest, AFileCutOffAnywhereIsAnError) {
   }
 }
 
-TEST_P(GoldenTest, AChangedByteNeverCrashes) {
+TEST_P(GoldenTest, SurvivesEveryCorruptByte) {
   const std::string bytes = ReadTestdata(GetParam().file);
   Decoder decoder;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.file = "ycck_adobe.jpg", .channels = 4}),
     CaseName);
 
-TEST(Image, TheBytesDecideNotTheName) {
+TEST(Image, DetectsFormatFromBytes) {
   const std::string bytes = ReadTestdata("png_named.jpg");
   const auto info = ReadInfo(bytes);
   ASSERT_TRUE(info.ok()) << info.status();
@@ -153,7 +153,7 @@ TEST(Image, TheBytesDecideNotTheName) {
   EXPECT_TRUE(base::BitwiseEqual(*Decode(bytes), *Decode(ReadTestdata("rgb.png"))));
 }
 
-TEST(Image, TheHeaderIsEnoughForInfo) {
+TEST(Image, ReadInfoNeedsOnlyHeader) {
   const std::string jpeg = ReadTestdata("exif6.jpg");
   const auto whole = ReadInfo(jpeg);
   ASSERT_TRUE(whole.ok());
@@ -166,7 +166,7 @@ TEST(Image, TheHeaderIsEnoughForInfo) {
   EXPECT_EQ(png->size(), (Size{29, 37}));
 }
 
-TEST(Image, TurnsEveryExifOrientationUpright) {
+TEST(Image, AppliesEveryExifOrientation) {
   const base::Array upright = *Decode(ReadTestdata("exif1.jpg"));
   for (int way = 1; way <= 8; ++way) {
     const std::string name = absl::StrCat("exif", way);
@@ -196,7 +196,7 @@ TEST(Image, ReadsTheOrientationOfAPng) {
   EXPECT_EQ(Pixels(*turned).size(), (Size{37, 29}));
 }
 
-TEST(Image, WritesIntoTheBatchAndNowhereElse) {
+TEST(Image, WritesOnlyIntoItsRowOfBatch) {
   const std::string bytes = ReadTestdata("baseline420.jpg");
   base::Array batch = base::Array::Zeros(base::DType::kU8, {3, 29, 37, 3});
   base::Array middle = batch.Row(1);
@@ -208,7 +208,7 @@ TEST(Image, WritesIntoTheBatchAndNowhereElse) {
   EXPECT_TRUE(base::BitwiseEqual(batch.Row(2), zeros));
 }
 
-TEST(Image, WritesRowsWithGapsBetweenThem) {
+TEST(Image, SupportsRowStride) {
   base::Array canvas = base::Array::Zeros(base::DType::kU8, {40, 50, 3});
   const MutableImageView out = MutableViewOf(canvas)->Crop({4, 6, 29, 37});
   for (const char* name : {"baseline420.jpg", "rgb.png", "rgb_interlaced.png", "cmyk_adobe.jpg"}) {
@@ -218,10 +218,10 @@ TEST(Image, WritesRowsWithGapsBetweenThem) {
   }
 }
 
-TEST(Image, ResizesTheCentreOfTheCrop) {
+TEST(Image, CenterCropsWithinCrop) {
   const std::string bytes = ReadTestdata("photo.png");
   const Resize resize = {
-      .height = 10, .width = 10, .filter = Filter::kArea, .fit = Fit::kCentreCrop};
+      .height = 10, .width = 10, .filter = Filter::kArea, .fit = Fit::kCenterCrop};
   const auto got = Decode(bytes, {.crop = Box{2, 3, 20, 30}, .resize = resize});
   ASSERT_TRUE(got.ok()) << got.status();
   const base::Array whole = *Decode(bytes);
@@ -231,7 +231,7 @@ TEST(Image, ResizesTheCentreOfTheCrop) {
   EXPECT_TRUE(base::BitwiseEqual(*got, wanted));
 }
 
-TEST(Image, TurnsBeforeItResizes) {
+TEST(Image, AppliesOrientationBeforeResize) {
   Resize resize = {.height = 8, .width = 12, .filter = Filter::kArea};
   for (int way = 1; way <= 8; ++way) {
     const std::string bytes = ReadTestdata(absl::StrCat("exif", way, ".jpg"));
@@ -244,7 +244,7 @@ TEST(Image, TurnsBeforeItResizes) {
   }
 }
 
-TEST(Image, ADecoderForgetsTheImageBefore) {
+TEST(Image, DecoderKeepsNoStateOfPreviousImage) {
   Decoder decoder;
   const std::vector<std::string> names = {"progressive.jpg", "gray_baseline.jpg",
                                           "rgb16.png",       "exif3.jpg",
@@ -259,7 +259,7 @@ TEST(Image, ADecoderForgetsTheImageBefore) {
   }
 }
 
-TEST(Image, RefusesWhatIsNoImage) {
+TEST(Image, RejectsNonImages) {
   const auto gif = Decode("GIF89a\x01\x00");
   EXPECT_TRUE(absl::IsInvalidArgument(gif.status()));
   EXPECT_THAT(std::string(gif.status().message()), HasSubstr("GIF89a"));
@@ -277,7 +277,7 @@ std::string WithJpegSize(std::string jpeg, int height, int width) {
   return jpeg;
 }
 
-TEST(Image, RefusesDimensionBombs) {
+TEST(Image, RejectsDecompressionBombs) {
   const std::string jpeg = WithJpegSize(ReadTestdata("baseline420.jpg"), 65500, 65500);
   ASSERT_EQ(ReadInfo(jpeg)->size(), (Size{65500, 65500}));
   EXPECT_TRUE(absl::IsResourceExhausted(Decode(jpeg).status())) << Decode(jpeg).status();
@@ -297,7 +297,7 @@ TEST(Image, RefusesDimensionBombs) {
   EXPECT_TRUE(Decode(ReadTestdata("rgb.png"), {.max_pixels = 29 * 37}).ok());
 }
 
-TEST(Image, RefusesAPngWhosePixelsCannotBeInItsBytes) {
+TEST(Image, RejectsPngWithTooFewCompressedBytes) {
   std::string png = ReadTestdata("rgb.png");
   png.replace(16, 4, absl::string_view("\0\0\x20\0", 4).data(), 4);
   png.replace(20, 4, absl::string_view("\0\0\x20\0", 4).data(), 4);
@@ -306,7 +306,7 @@ TEST(Image, RefusesAPngWhosePixelsCannotBeInItsBytes) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot hold 8192x8192 pixels"));
 }
 
-TEST(Image, RefusesAProgressiveJpegWithEndlessScans) {
+TEST(Image, RejectsProgressiveJpegWithTooManyScans) {
   const std::string jpeg = ReadTestdata("progressive.jpg");
   // The first scan again and again: small in the file, a pass over the image each.
   const size_t begin = jpeg.find("\xff\xda");
@@ -321,7 +321,7 @@ TEST(Image, RefusesAProgressiveJpegWithEndlessScans) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-TEST(Image, NamesKindsOfJpegThatAreNotRead) {
+TEST(Image, ReportsUnsupportedJpegVariants) {
   std::string deep = ReadTestdata("baseline420.jpg");
   deep[deep.find("\xff\xc0") + 4] = 12;
   EXPECT_EQ(ReadInfo(deep)->bit_depth, 12);
@@ -331,7 +331,7 @@ TEST(Image, NamesKindsOfJpegThatAreNotRead) {
   EXPECT_TRUE(absl::IsUnimplemented(Decode(lossless).status())) << Decode(lossless).status();
 }
 
-TEST(Image, GarbageBetweenJpegSegmentsIsPassedOver) {
+TEST(Image, SkipsGarbageBetweenJpegSegments) {
   const std::string jpeg = ReadTestdata("exif6.jpg");
   const size_t tables = jpeg.find("\xff\xdb");
   const std::string with_garbage = jpeg.substr(0, tables) + "junk" + jpeg.substr(tables);
@@ -339,7 +339,7 @@ TEST(Image, GarbageBetweenJpegSegmentsIsPassedOver) {
   EXPECT_TRUE(base::BitwiseEqual(*Decode(with_garbage), *Decode(jpeg)));
 }
 
-TEST(Image, GrayOfAColourPngIsItsLuma) {
+TEST(Image, ConvertsColorPngToLuma) {
   for (const char* name : {"photo.png", "rgb_interlaced.png", "rgba.png"}) {
     const auto gray = Decode(ReadTestdata(name), {.channels = 1});
     ASSERT_TRUE(gray.ok()) << gray.status();
@@ -348,13 +348,13 @@ TEST(Image, GrayOfAColourPngIsItsLuma) {
   }
 }
 
-TEST(Image, RefusesADamagedPixelChecksum) {
+TEST(Image, RejectsCorruptPngChecksum) {
   std::string png = ReadTestdata("photo.png");
   png[png.size() - 20] = static_cast<char>(png[png.size() - 20] ^ 1);
   EXPECT_TRUE(absl::IsDataLoss(Decode(png).status()));
 }
 
-TEST(Image, RefusesOptionsAndMemoryThatDoNotFit) {
+TEST(Image, RejectsInvalidOptionsAndOutputs) {
   const std::string bytes = ReadTestdata("rgb.png");
   EXPECT_TRUE(absl::IsInvalidArgument(Decode(bytes, {.channels = 2}).status()));
   for (const Box box : {Box{0, 0, 30, 37}, Box{-1, 0, 5, 5}, Box{0, 0, 0, 5}, Box{28, 36, 2, 1},
@@ -369,7 +369,7 @@ TEST(Image, RefusesOptionsAndMemoryThatDoNotFit) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("28x37"));
 }
 
-TEST(Image, DecodesACropWithoutTheRestOfTheFile) {
+TEST(Image, DecodesCropOfTruncatedRest) {
   const base::Array picture = NoisyPicture({400, 300}, 3);
   for (const bool fine : {true, false}) {
     const std::string jpeg = *EncodeJpeg(
@@ -405,7 +405,7 @@ double MeanDifference(ImageView a, ImageView b) {
   return sum / (static_cast<double>(a.row_elements()) * a.height);
 }
 
-TEST(Image, DctScalingStaysNearAreaAveraging) {
+TEST(Image, DctScalingApproximatesAreaAveraging) {
   const base::Array picture = SmoothPicture({301, 403});
   for (const ChromaSubsampling subsampling : {ChromaSubsampling::k444, ChromaSubsampling::k420}) {
     const std::string jpeg = *EncodeJpeg(Pixels(picture), {.subsampling = subsampling});
@@ -426,7 +426,7 @@ TEST(Image, DctScalingStaysNearAreaAveraging) {
   }
 }
 
-TEST(Image, DctScalingIsLeftAloneWhereLittleIsMadeSmaller) {
+TEST(Image, DctScalingIsOffForSmallReductions) {
   const base::Array picture = SmoothPicture({100, 120});
   const std::string jpeg = *EncodeJpeg(Pixels(picture));
   const std::string png = *EncodePng(Pixels(picture));
@@ -442,7 +442,7 @@ TEST(Image, DctScalingIsLeftAloneWhereLittleIsMadeSmaller) {
   EXPECT_TRUE(base::BitwiseEqual(*Decode(png, options), exact));
 }
 
-TEST(Image, DctScalingOfExactlyHalfIsLibjpegsPixels) {
+TEST(Image, DctScalingByHalfEqualsLibjpeg) {
   const base::Array picture = SmoothPicture({64, 96});
   const std::string jpeg = *EncodeJpeg(Pixels(picture));
   for (int by : {2, 4}) {
@@ -457,7 +457,7 @@ TEST(Image, DctScalingOfExactlyHalfIsLibjpegsPixels) {
                              .info = *ReadInfo(jpeg),
                              .box = {0, 0, 64 / by, 96 / by},
                              .reduction = by,
-                             .room = 0,
+                             .row_padding = 0,
                              .scratch = &scratch},
                             *MutableViewOf(wanted))
                     .ok());
@@ -465,7 +465,7 @@ TEST(Image, DctScalingOfExactlyHalfIsLibjpegsPixels) {
   }
 }
 
-TEST(Image, DctScalingTurnsItsWindow) {
+TEST(Image, DctScalingAppliesOrientationToWindow) {
   // The same picture, stored in each of the eight ways.
   for (int way = 1; way <= 8; ++way) {
     const std::string bytes = ReadTestdata(absl::StrCat("exif", way, ".jpg"));
@@ -480,7 +480,7 @@ TEST(Image, DctScalingTurnsItsWindow) {
   }
 }
 
-TEST(Image, FlipsAndNormalisesInTheSameCall) {
+TEST(Image, FlipsAndNormalizesInSameCall) {
   const std::string bytes = ReadTestdata("baseline420.jpg");
   const base::Array plain = *Decode(bytes);
   const base::Array flipped = *Decode(bytes, {.flip = true});
@@ -504,7 +504,7 @@ TEST(Image, FlipsAndNormalisesInTheSameCall) {
   }
 }
 
-TEST(Image, RefusesNormalisationsThatMakeNoNumbers) {
+TEST(Image, RejectsNonFiniteNormalization) {
   const std::string bytes = ReadTestdata("rgb.png");
   const auto to = [&](const Normalize& normalize, base::DType dtype) {
     return Decode(bytes, {.normalize = normalize}, dtype).status();

@@ -14,44 +14,45 @@
 namespace penstock::image {
 namespace {
 
-// A progressive JPEG may hold any number of scans, each of which costs a pass over the whole image
-// while it may be a few bytes long. Encoders write about ten.
+// Maximum number of scans of a progressive JPEG. Each scan costs a pass over the whole image
+// although it may be a few bytes long. Encoders write about ten.
 constexpr int kMostScans = 100;
-// Rows asked for at once; libjpeg gives at most one row of its blocks, and one or two are usual.
+// Rows requested at once; libjpeg returns at most one row of blocks, usually one or two rows.
 constexpr int kRowsAtOnce = 4;
 
 bool IsJpeg(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
 
 absl::Status CutOff(size_t offset) {
-  return absl::DataLossError(absl::StrCat("cut off at byte ", offset, ", before the image's size"));
+  return absl::DataLossError(absl::StrCat("truncated at byte ", offset, ", before the image size"));
 }
 
 bool IsFrameHeader(uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-// Walks the segments up to the frame header (T.81, B.2.2) without libjpeg: it is needed before any
-// decoding, and takes no memory.
+// Parses the segments up to the frame header (T.81, B.2.2) without libjpeg, before any decoding and
+// without allocating.
 absl::StatusOr<ImageInfo> ReadJpegInfo(absl::string_view bytes) {
   constexpr absl::string_view kExif("Exif\0\0", 6);
   ImageInfo info{.format = Format::kJpeg};
   size_t at = 2;
   while (true) {
-    // As libjpeg: garbage before a marker is passed over, a marker may have any number of 0xff.
+    // As in libjpeg: garbage before a marker is skipped; a marker may have any number of 0xff fill
+    // bytes.
     while (at < bytes.size() && bytes[at] != '\xff') ++at;
     while (at < bytes.size() && bytes[at] == '\xff') ++at;
     if (at >= bytes.size()) return CutOff(bytes.size());
     const auto marker = static_cast<uint8_t>(bytes[at++]);
     if (marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd7)) continue;  // no segment follows
     if (marker >= 0xd8 && marker <= 0xda) {
-      return absl::DataLossError(absl::StrCat("at byte ", at - 2,
-                                              " the pixels begin, or the file ends, before a "
-                                              "frame header has told the image's size"));
+      return absl::DataLossError(absl::StrCat(
+          "at byte ", at - 2,
+          " the pixel data begins, or the file ends, before a frame header with the image size"));
     }
     if (bytes.size() - at < 2) return CutOff(bytes.size());
     const size_t length = BigEndian16(&bytes[at]);
     if (length < 2) {
-      return absl::DataLossError(absl::StrCat("segment length ", length, " at byte ", at));
+      return absl::DataLossError(absl::StrCat("invalid segment length ", length, " at byte ", at));
     }
     if (length > bytes.size() - at) return CutOff(bytes.size());
     const absl::string_view body = bytes.substr(at + 2, length - 2);
@@ -65,7 +66,7 @@ absl::StatusOr<ImageInfo> ReadJpegInfo(absl::string_view bytes) {
       info.channels = static_cast<uint8_t>(body[5]);
       if (info.height == 0 || info.width == 0) {
         return absl::DataLossError(
-            absl::StrCat("the header tells a size of ", info.size().ToString()));
+            absl::StrCat("invalid size ", info.size().ToString(), " in the header"));
       }
       return info;
     }
@@ -76,7 +77,7 @@ absl::StatusOr<ImageInfo> ReadJpegInfo(absl::string_view bytes) {
   }
 }
 
-// One decompressor, for one image: tables of an image must not serve the next one.
+// A decompressor for one image: tables of one image must not be used for the next.
 class Session {
  public:
   explicit Session(absl::string_view bytes);
@@ -87,7 +88,7 @@ class Session {
   absl::Status Decode(const CodecRequest& request, const MutableImageView& out);
 
  private:
-  // These run inside Guarded.
+  // The functions below run inside Guarded.
   void Start(const CodecRequest& request, int channels);
   void ReadWhole(const MutableImageView& out);
   bool CanCropColumns() const;
@@ -111,7 +112,7 @@ class Session {
 
 Session::Session(absl::string_view bytes) : bytes_(bytes) {
   cinfo_.err = &errors_.manager;
-  // Out of memory is the only thing that fails here, and leaves something destroyable.
+  // This fails only if out of memory, and leaves an object that can be destroyed.
   if (!errors_.Guarded([this] { jpeg_create_decompress(&cinfo_); })) return;
   cinfo_.client_data = this;
   source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
@@ -127,7 +128,7 @@ Session::Session(absl::string_view bytes) : bytes_(bytes) {
 }
 
 boolean Session::OnEndOfInput(j_decompress_ptr cinfo) {
-  Of(reinterpret_cast<j_common_ptr>(cinfo))->errors_.Fail("the file ends before the image does");
+  Of(reinterpret_cast<j_common_ptr>(cinfo))->errors_.Fail("the file is truncated");
 }
 
 void Session::OnSkip(j_decompress_ptr cinfo, long count) {  // NOLINT: libjpeg's type
@@ -141,7 +142,7 @@ void Session::OnProgress(j_common_ptr cinfo) {
   Session* self = Of(cinfo);
   if (self->cinfo_.input_scan_number <= kMostScans) return;
   self->errors_.over_limit = true;
-  self->errors_.Fail("too many scans; no encoder writes so many, the file is built to waste time");
+  self->errors_.Fail("too many scans in a progressive JPEG (a denial-of-service attempt?)");
 }
 
 absl::Status Session::ErrorStatus() const {
@@ -157,7 +158,7 @@ void Session::Start(const CodecRequest& request, int channels) {
   jpeg_read_header(&cinfo_, TRUE);
   if (cinfo_.image_width != static_cast<JDIMENSION>(request.info.width) ||
       cinfo_.image_height != static_cast<JDIMENSION>(request.info.height)) {
-    errors_.Fail("the header tells two sizes");
+    errors_.Fail("the header has two different sizes");
   }
   if (cinfo_.jpeg_color_space == JCS_CMYK || cinfo_.jpeg_color_space == JCS_YCCK) {
     cinfo_.out_color_space = JCS_CMYK;
@@ -167,14 +168,13 @@ void Session::Start(const CodecRequest& request, int channels) {
   cinfo_.dct_method = JDCT_ISLOW;
   cinfo_.scale_num = 1;
   cinfo_.scale_denom = static_cast<unsigned>(request.reduction);
-  cinfo_.do_fancy_upsampling =
-      TRUE;  // libjpeg-turbo issue 915: rows skipped without it shift others
+  cinfo_.do_fancy_upsampling = TRUE;  // required for skipping rows: libjpeg-turbo issue 915
   jpeg_start_decompress(&cinfo_);
-  huffman_->TakeSeat(&cinfo_, huffman_room_);
+  huffman_->Install(&cinfo_, huffman_room_);
   const Size size = request.reduced_size();
   if (cinfo_.output_width != static_cast<JDIMENSION>(size.width) ||
       cinfo_.output_height != static_cast<JDIMENSION>(size.height)) {
-    errors_.Fail("the decoder makes another size than it was asked for");
+    errors_.Fail("the decoder's output has an unexpected size");
   }
 }
 
@@ -186,12 +186,12 @@ void Session::ReadWhole(const MutableImageView& out) {
     for (int i = 0; i < count; ++i) rows[i] = out.row(y + i);
     jpeg_read_scanlines(&cinfo_, rows, static_cast<JDIMENSION>(count));
   }
-  // Reads on to the end marker: a file without one was cut off.
+  // Reads up to the end marker: a file without one is truncated.
   jpeg_finish_decompress(&cinfo_);
 }
 
-// CMYK without a profile: ink that lets the rest through. Adobe's files hold it inverted. The
-// arithmetic is TensorFlow's.
+// CMYK to RGB without a color profile. Adobe's files store inverted CMYK. The arithmetic is
+// TensorFlow's.
 void CmykToRgb(const uint8_t* from, bool inverted, int count, int channels, uint8_t* to) {
   for (int i = 0; i < count; ++i, from += 4, to += channels) {
     const int flip = inverted ? 0 : 255;
@@ -209,9 +209,9 @@ void CmykToRgb(const uint8_t* from, bool inverted, int count, int channels, uint
   }
 }
 
-// Reducing, libjpeg may decode a subsampled component at a larger scale than others and upsample
-// the rest of the way (only where one axis is subsampled more than the other: 4:1 by 2:1).
-// jpeg_crop_scanline of libjpeg-turbo 2.1.5 then takes that component's width for too small.
+// With DCT scaling, libjpeg may decode a subsampled component at a larger scale than others and
+// upsample the rest (only if one axis is subsampled more than the other: 4:1 by 2:1).
+// jpeg_crop_scanline of libjpeg-turbo 2.1.5 then computes too small a width for that component.
 bool Session::CanCropColumns() const {
   for (int i = 0; i < cinfo_.num_components; ++i) {
     const jpeg_component_info& component = cinfo_.comp_info[i];
@@ -226,7 +226,7 @@ bool Session::CanCropColumns() const {
 
 // If scans of a progressive JPEG are missing, libjpeg estimates coefficients from neighboring
 // blocks (block smoothing). Skipped rows and cropped columns would be missing as neighbors, so the
-// whole image must be decoded.
+// whole image is decoded.
 bool Session::IsSmoothed() const {
   if (!cinfo_.progressive_mode || cinfo_.coef_bits == nullptr) return false;
   for (int i = 0; i < cinfo_.num_components; ++i) {
@@ -239,8 +239,8 @@ bool Session::IsSmoothed() const {
 }
 
 void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const MutableImageView& out) {
-  // The edge of what libjpeg decodes is smoothed differently from its inside, so a block's margin
-  // on both sides makes the pixels those of a whole decode.
+  // libjpeg upsamples the edge of the decoded region differently from its interior; a margin of one
+  // block on both sides makes the pixels equal to those of a full decode.
   const Box& box = request.box;
   const int margin = cinfo_.max_h_samp_factor * DCTSIZE / request.reduction;
   const int image_width = static_cast<int>(cinfo_.output_width);
@@ -268,8 +268,8 @@ void Session::ReadBox(const CodecRequest& request, uint8_t* scratch, const Mutab
   const bool cmyk = cinfo_.out_color_space == JCS_CMYK;
   const int before = (box.x - static_cast<int>(first)) * cinfo_.output_components;
   const int all = static_cast<int>(width) * cinfo_.output_components;
-  const bool fits =
-      !cmyk && before <= request.room && all - before - out.row_elements() <= request.room;
+  const bool fits = !cmyk && before <= request.row_padding &&
+                    all - before - out.row_elements() <= request.row_padding;
   const uint8_t* pixels = scratch + before;
   for (int y = 0; y < box.height; ++y) {
     JSAMPROW row = fits ? out.row(y) - before : scratch;
@@ -292,7 +292,7 @@ JpegHuffman* HuffmanOf(CodecScratch& scratch) {
 
 absl::Status Session::Decode(const CodecRequest& request, const MutableImageView& out) {
   const int64_t row_bytes = int64_t{request.info.width} * 4;
-  const auto huffman_bytes = static_cast<int64_t>(JpegHuffman::RoomFor(bytes_.size()));
+  const auto huffman_bytes = static_cast<int64_t>(JpegHuffman::ScratchBytes(bytes_.size()));
   uint8_t* const scratch = request.scratch->bytes.Get(row_bytes + huffman_bytes);
   huffman_room_ = scratch + row_bytes;
   huffman_ = HuffmanOf(*request.scratch);

@@ -33,7 +33,7 @@ std::string Encode(ImageView image, const Sampling& sampling) {
 
 class JpegCropTest : public testing::TestWithParam<Sampling> {};
 
-TEST_P(JpegCropTest, IsThatPartOfTheWhole) {
+TEST_P(JpegCropTest, EqualsPartOfFullDecode) {
   const Sampling& sampling = GetParam();
   const Size size{133, 171};
   const base::Array picture = NoisyPicture(size, sampling.components);
@@ -78,7 +78,7 @@ base::Array DecodeWithLibjpeg(const std::string& file, int channels, int reducti
   return out;
 }
 
-TEST_P(JpegCropTest, IsWhatLibjpegDecodesReducedOrNot) {
+TEST_P(JpegCropTest, EqualsLibjpegWithAndWithoutScaling) {
   const Sampling& sampling = GetParam();
   if (sampling.components == 4) return;  // the program above has no arithmetic for CMYK
   const Size size{133, 171};
@@ -102,11 +102,11 @@ TEST_P(JpegCropTest, IsWhatLibjpegDecodesReducedOrNot) {
           request.box = *RandomCrop(reduced, crop, random);
         }
         // Room for whole blocks on both sides, or none; beyond it nothing may be written.
-        request.room = i % 3 == 0 ? 0 : 192;
+        request.row_padding = i % 3 == 0 ? 0 : 192;
         const int guard = 4;
-        const int64_t stride = request.box.width * channels + 2 * (request.room + guard);
+        const int64_t stride = request.box.width * channels + 2 * (request.row_padding + guard);
         std::vector<uint8_t> memory(static_cast<size_t>(stride) * request.box.height, 77);
-        const MutableImageView out{memory.data() + request.room + guard, request.box.height,
+        const MutableImageView out{memory.data() + request.row_padding + guard, request.box.height,
                                    request.box.width, channels, stride};
         const absl::Status status = kJpegCodec.decode(request, out);
         ASSERT_TRUE(status.ok()) << status;

@@ -12,7 +12,7 @@ JpegErrors* Of(j_common_ptr cinfo) {
   return reinterpret_cast<JpegErrors*>(cinfo->err);
 }
 
-// Kinds of JPEG that are well-formed but not read.
+// Well-formed variants of JPEG that are not supported.
 bool IsUnsupported(int code) {
   switch (code) {
     case JERR_BAD_PRECISION:
@@ -27,8 +27,8 @@ bool IsUnsupported(int code) {
   }
 }
 
-// libjpeg goes on after these with made-up pixels; we do not. Its other warnings (garbage between
-// segments, odd version numbers) leave the picture whole.
+// Warnings after which libjpeg continues with made-up pixels; they are errors here. Its other
+// warnings (garbage between segments, odd version numbers) do not affect pixels.
 bool MeansWrongPixels(int code) {
   switch (code) {
     case JWRN_ARITH_BAD_CODE:

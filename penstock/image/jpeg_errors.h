@@ -1,5 +1,5 @@
-// libjpeg reports errors by leaving through longjmp. This is the one place that knows how: what may
-// throw an error runs inside Guarded, and nothing on the way there owns anything.
+// JpegErrors: error handling of libjpeg, which reports errors by longjmp. Calls that may fail run
+// inside Guarded, and no frame between them and Guarded owns resources.
 #pragma once
 
 #include <csetjmp>
@@ -13,7 +13,7 @@ namespace penstock::image {
 struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
-  // A plain string and code that survive the jump.
+  // Plain data that survives the jump.
   char message[JMSG_LENGTH_MAX + 64] = "";
   bool unsupported = false;
   bool over_limit = false;
@@ -22,8 +22,8 @@ struct JpegErrors {
   JpegErrors(const JpegErrors&) = delete;
   JpegErrors& operator=(const JpegErrors&) = delete;
 
-  // False when the body failed. The body and what it calls keep only trivially destructible
-  // objects: the jump skips destructors.
+  // Runs `body`; false if it failed. The body and the functions it calls must only have trivially
+  // destructible objects, because the jump skips destructors.
   template <typename Body>
   bool Guarded(Body body) {
     static_assert(std::is_trivially_destructible_v<Body>);
@@ -31,7 +31,7 @@ struct JpegErrors {
     body();
     return true;
   }
-  // Inside Guarded: leaves with a message of our own.
+  // Fails with a custom message. To be called inside Guarded.
   [[noreturn]] void Fail(const char* text);
 };
 

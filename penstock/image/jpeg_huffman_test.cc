@@ -16,7 +16,7 @@
 namespace penstock::image {
 namespace jpeg_huffman_test {
 
-// Of one colour, or of black and white dots, whose blocks are full to the last coefficient.
+// Of one color, or of black and white dots, whose blocks are full to the last coefficient.
 base::Array Flat(Size size, int channels) {
   base::Array picture =
       base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, channels});
@@ -40,7 +40,7 @@ void ExpectSame(JpegHuffman& ours, const std::string& file, const std::string& w
   ASSERT_TRUE(got.pixels == want.pixels) << what;
 }
 
-TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
+TEST(JpegHuffmanTest, MatchesLibjpeg) {
   // One object for all, as a Decoder has it: tables of one file must not serve another.
   JpegHuffman ours;
   for (const int channels : {1, 3}) {
@@ -53,14 +53,14 @@ TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
           for (const bool optimize : {false, true}) {
             for (const unsigned restart : {0u, 1u, 3u}) {
               for (size_t i = 0; i < pictures.size(); ++i) {
-                const JpegMaking making = {quality, horizontal, vertical, optimize, restart};
-                const std::string file = MakeJpeg(*ViewOf(pictures[i]), making);
+                const MakeJpegOptions options = {quality, horizontal, vertical, optimize, restart};
+                const std::string file = MakeJpeg(*ViewOf(pictures[i]), options);
                 const std::string what =
                     absl::StrCat(size.ToString(), "x", channels, ", picture ", i, ", quality ",
                                  quality, ", ", horizontal, "x", vertical,
                                  optimize ? ", own tables" : "", ", restarts every ", restart);
                 const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_GRAYSCALE);
-                ASSERT_TRUE(got.ok && got.seated) << what << ": " << got.error;
+                ASSERT_TRUE(got.ok && got.installed) << what << ": " << got.error;
                 ASSERT_NO_FATAL_FAILURE(ExpectSame(ours, file, what));
               }
             }
@@ -71,18 +71,18 @@ TEST(JpegHuffmanTest, DecodesWhatLibjpegDecodes) {
   }
 }
 
-TEST(JpegHuffmanTest, LeavesProgressiveFilesToLibjpeg) {
+TEST(JpegHuffmanTest, DeclinesProgressiveFiles) {
   JpegHuffman ours;
   const base::Array picture = NoisyPicture({40, 50}, 3);
   const std::string file = MakeJpeg(*ViewOf(picture), {.progressive = true});
   const JpegOutcome got = DecodeJpegWith(&ours, file, JCS_RGB);
   EXPECT_TRUE(got.ok) << got.error;
-  EXPECT_FALSE(got.seated);
+  EXPECT_FALSE(got.installed);
   ExpectSame(ours, file, "progressive");
 }
 
 // Wherever the file ends, half a picture is not taken for one.
-TEST(JpegHuffmanTest, RefusesAFileCutOffAnywhere) {
+TEST(JpegHuffmanTest, RejectsTruncationAtEveryByte) {
   JpegHuffman ours;
   const base::Array picture = NoisyPicture({24, 40}, 3);
   for (const unsigned restart : {0u, 2u}) {
@@ -97,7 +97,7 @@ TEST(JpegHuffmanTest, RefusesAFileCutOffAnywhere) {
   }
 }
 
-TEST(JpegHuffmanTest, AgreesWithLibjpegOnDamagedFiles) {
+TEST(JpegHuffmanTest, MatchesLibjpegOnCorruptFiles) {
   JpegHuffman ours;
   base::Random random(7);
   int refused = 0;

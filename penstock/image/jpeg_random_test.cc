@@ -50,7 +50,7 @@ void ExpectCropsOfTheWhole(Decoder& decoder, const std::string& file, int channe
   }
 }
 
-TEST(RandomJpegs, DecodeAsInLibjpegAndCropAsInTheFullImage) {
+TEST(RandomJpegs, MatchLibjpegAndCropsMatchFullDecode) {
   Decoder decoder;  // one for all images, as in training
   int64_t decoded = 0, refused = 0;
   for (base::RandomCases cases(400); cases.Next();) {
@@ -59,7 +59,7 @@ TEST(RandomJpegs, DecodeAsInLibjpegAndCropAsInTheFullImage) {
     if (made.bytes.empty()) continue;
     const uint64_t kind = random.Below(10);
     std::string file = kind < 5 ? made.bytes : DropLastScans(made.bytes, random);
-    if (kind >= 8) file = Damage(file, random);
+    if (kind >= 8) file = Corrupt(file, random);
     SCOPED_TRACE(absl::StrCat(cases.Describe(), ", ", made.what, ", kind ", kind));
     for (int channels : {1, 3}) {
       const auto whole = decoder.Decode(file, {.max_pixels = kMostPixels, .channels = channels});

@@ -18,7 +18,7 @@ constexpr size_t kHeaderChunkEnd = 8 + 12 + 13;  // signature, and IHDR with its
 
 bool IsPng(absl::string_view bytes) { return absl::StartsWith(bytes, kSignature); }
 
-int ChannelsOfColourType(int type) {
+int ChannelsOfColorType(int type) {
   switch (type) {
     case SPNG_COLOR_TYPE_GRAYSCALE:
       return 1;
@@ -34,7 +34,7 @@ int ChannelsOfColourType(int type) {
   }
 }
 
-// Chunks one after the other: length, type, content, CRC (which libspng checks).
+// Iterator over chunks: length, type, content, CRC (which libspng verifies).
 class ChunkReader {
  public:
   explicit ChunkReader(absl::string_view bytes) : bytes_(bytes) {}
@@ -55,7 +55,7 @@ class ChunkReader {
 };
 
 absl::Status CutOff(absl::string_view bytes, const ChunkReader& chunk) {
-  return absl::DataLossError(absl::StrCat("cut off: the file of ", bytes.size(),
+  return absl::DataLossError(absl::StrCat("truncated: the file of ", bytes.size(),
                                           " bytes ends inside the chunk that begins at byte ",
                                           chunk.offset()));
 }
@@ -63,7 +63,7 @@ absl::Status CutOff(absl::string_view bytes, const ChunkReader& chunk) {
 absl::StatusOr<ImageInfo> ReadPngInfo(absl::string_view bytes) {
   if (bytes.size() < kHeaderChunkEnd) {
     return absl::DataLossError(
-        absl::StrCat("cut off at byte ", bytes.size(), ", inside the header"));
+        absl::StrCat("truncated at byte ", bytes.size(), ", inside the header"));
   }
   ChunkReader chunk(bytes);
   if (chunk.type() != "IHDR" || chunk.length() != 13) {
@@ -73,10 +73,10 @@ absl::StatusOr<ImageInfo> ReadPngInfo(absl::string_view bytes) {
   const uint32_t width = BigEndian32(&header[0]);
   const uint32_t height = BigEndian32(&header[4]);
   constexpr uint32_t kMost = 0x7fffffff;
-  const int channels = ChannelsOfColourType(static_cast<uint8_t>(header[9]));
+  const int channels = ChannelsOfColorType(static_cast<uint8_t>(header[9]));
   if (width == 0 || height == 0 || width > kMost || height > kMost || channels == 0) {
-    return absl::DataLossError(absl::StrCat("the header tells a size of ", height, "x", width,
-                                            ", colour type ", static_cast<uint8_t>(header[9])));
+    return absl::DataLossError(absl::StrCat("invalid header: size ", height, "x", width,
+                                            ", color type ", static_cast<uint8_t>(header[9])));
   }
   ImageInfo info{.format = Format::kPng,
                  .height = static_cast<int>(height),
@@ -90,8 +90,8 @@ absl::StatusOr<ImageInfo> ReadPngInfo(absl::string_view bytes) {
   return info;
 }
 
-// Looks at the chunks' frames before anything is inflated: is the file whole, and can so few bytes
-// hold so many pixels?
+// Checks the chunks before anything is decompressed: whether the file is complete, and whether its
+// compressed bytes can contain that many pixels (decompression bomb).
 absl::Status CheckChunks(const CodecRequest& request) {
   const absl::string_view bytes = request.bytes;
   int64_t compressed = 0;
@@ -123,7 +123,7 @@ absl::Status PngError(int error, absl::string_view bytes) {
   return absl::DataLossError(message);
 }
 
-// Rows of `from_channels` become `to_channels`; a gray file's RGB has three equal channels.
+// Converts rows of `from_channels` to `to_channels`; gray to RGB gives three equal channels.
 void ConvertRow(const uint8_t* from, int from_channels, bool is_gray, int count, int to_channels,
                 uint8_t* to) {
   if (from_channels == to_channels) {
@@ -135,8 +135,8 @@ void ConvertRow(const uint8_t* from, int from_channels, bool is_gray, int count,
   }
 }
 
-// Decodes row by row. `row_of(y)` is where row y of the stored image is written; after all of its
-// pixels have come (interlaced files bring them in seven passes), `done(y)`.
+// Decodes row by row. `row_of(y)` returns the output address of row y of the stored image;
+// `done(y)` is called when the row is complete (interlaced files take seven passes).
 template <typename RowOf, typename Done>
 absl::Status ReadRows(spng_ctx* context, size_t row_bytes, absl::string_view bytes, RowOf row_of,
                       Done done) {
@@ -158,13 +158,14 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
 
   std::unique_ptr<spng_ctx, FreeDecoder> context(spng_ctx_new(0));
   if (context == nullptr) return absl::ResourceExhaustedError("out of memory");
-  // Text, profiles and such are inflated by libspng though nobody asks for them.
+  // Limits for text, profiles and other chunks, which libspng decompresses although they are not
+  // requested.
   constexpr size_t kMostMetadata = size_t{16} << 20;
   spng_set_chunk_limits(context.get(), kMostMetadata, kMostMetadata);
   int error = spng_set_png_buffer(context.get(), request.bytes.data(), request.bytes.size());
 
   const bool is_gray = info.channels <= 2;
-  // libspng makes one channel only of gray without alpha up to 8 bits.
+  // libspng outputs one channel only for gray without alpha of up to 8 bits.
   const bool as_gray = out.channels == 1 && info.channels == 1 && info.bit_depth <= 8;
   const int channels = as_gray ? 1 : 3;
   const size_t row_bytes = static_cast<size_t>(info.width) * channels;

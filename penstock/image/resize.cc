@@ -21,21 +21,22 @@ double Cubic(double t) {
   return 0;
 }
 
-// std::floor is a call where SSE2 is all there is, and tables are made for every random crop anew.
+// std::floor is a function call with SSE2 only, and every random crop needs new tables.
 inline int Floor(double x) {
   const int truncated = static_cast<int>(x);
   return truncated - (x < truncated ? 1 : 0);
 }
 inline int Ceil(double x) { return -Floor(-x); }
 
-// Where fixed point is used: rounding errors, and what is added against their bias, stay small.
+// Maximum number of taps for fixed point, so that rounding errors and their bias correction stay
+// small.
 constexpr int kMostFixedTaps = 8;
 
 // ---- Floats ----
 //
-// Vectors that every processor has: four floats, and the sixteen bytes they come from. (The
-// compiler does not see that a loop over bytes would be as good, nor that a conversion of bytes to
-// floats goes by interleaving with zeros.)
+// SIMD vectors available on every processor: four floats, and the sixteen bytes that they are
+// loaded from. (The compiler does not vectorize an equivalent loop over bytes, nor the conversion
+// of bytes to floats by interleaving with zeros.)
 typedef float Float4 __attribute__((vector_size(16)));
 typedef int32_t Int4 __attribute__((vector_size(16)));
 typedef uint16_t Short8 __attribute__((vector_size(16)));
@@ -95,8 +96,8 @@ void MixRows(const uint8_t* in, int64_t row_stride, const float* weights, int co
 
 // ---- Fixed point: samples in 1/256, weights in 1/65536 ----
 //
-// Loops over contiguous 16-bit numbers, whose products' upper halves every processor computes eight
-// at a time (pmulhuw). A half of a unit for each tap makes up for what is cut off.
+// Loops over contiguous 16-bit integers, whose products' upper halves every processor computes
+// eight at a time (pmulhuw). Half a unit per tap compensates for the truncation.
 
 inline uint16_t Product(uint16_t sample, uint16_t weight) {
   return static_cast<uint16_t>((uint32_t{sample} * weight) >> 16);
@@ -127,7 +128,7 @@ void MixTwoTaps(const uint16_t* __restrict a, const uint16_t* __restrict weights
   }
 }
 
-// The same, rounded to bytes: the last step of a row.
+// Same, rounded to bytes: the last step of a row.
 template <bool kFirst>
 void MixTwoTapsToBytes(const uint16_t* __restrict a, const uint16_t* __restrict weights_a,
                        const uint16_t* __restrict b, const uint16_t* __restrict weights_b,
@@ -139,11 +140,11 @@ void MixTwoTapsToBytes(const uint16_t* __restrict a, const uint16_t* __restrict 
   }
 }
 
-// Copies the pixels at `offsets` to `to`, one after the other, and the pixels behind them to
-// `to_next`. Pixels of three samples are copied as four: the next one writes over the last.
+// Gathers the pixels at `offsets` into `to`, and the pixels after them into `to_next`. Pixels of
+// three samples are copied as four; the next one overwrites the last sample.
 template <int kChannels>
-void TakePixels(const uint16_t* row, const int* offsets, int64_t count, uint16_t* to,
-                uint16_t* to_next) {
+void GatherPixels(const uint16_t* row, const int* offsets, int64_t count, uint16_t* to,
+                  uint16_t* to_next) {
   constexpr size_t kBytes = sizeof(uint16_t) * (kChannels == 3 ? 4 : kChannels);
   const auto take = [=](int64_t x) {
     const uint16_t* pixel = row + offsets[x];
@@ -159,11 +160,11 @@ void TakePixels(const uint16_t* row, const int* offsets, int64_t count, uint16_t
   }
   for (; x < count; ++x) take(x);
 }
-constexpr int kTakenBeyond = 4;  // samples that TakePixels writes and reads beyond the last
+constexpr int kGatherPadding = 4;  // samples that GatherPixels writes and reads past the last
 
-// ---- What is written ----
+// ---- Output ----
 
-// As base::bfloat16's constructor, for what is not NaN, so that it needs no branch.
+// Same as base::bfloat16's constructor for values other than NaN, branch-free.
 inline base::bfloat16 RoundToBfloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   base::bfloat16 out;
@@ -188,7 +189,7 @@ void StoreRow(const float* __restrict row, const std::vector<float>& gains,
   const float* __restrict gain = gains.data();
   const float* __restrict offset = offsets.data();
   for (int64_t i = 0; i < length; ++i) {
-    // The overshoot of bicubic is cut off as it is for bytes.
+    // Overshoot of bicubic interpolation is clamped as for bytes.
     const float sample = std::min(255.0f, std::max(0.0f, row[i]));
     Store(sample * gain[i] + offset[i], &out[i]);
   }
@@ -205,8 +206,8 @@ void StoreRow(const uint8_t* row, const std::vector<float>&, const std::vector<f
   std::copy_n(row, length, out);
 }
 
-// Resizes a row along the width. A pixel is four floats, of which the last ones may belong to the
-// next pixel, and are written over by it.
+// Resizes a row along the width. A pixel is written as four floats, of which the last ones may
+// belong to the next pixel, which overwrites them.
 template <int kChannels>
 void MixColumns(const float* row, const int* first, const int* count, const float* weights,
                 int stride, int width, float* out) {
@@ -236,21 +237,21 @@ void Resizer::Axis::Fill(double reach, Weight weight) {
   weights.assign(static_cast<size_t>(out) * stride, 0.0f);
   most = 0;
   for (int i = 0; i < out; ++i) {
-    const double centre = begin + (i + 0.5) * scale;
-    // The pixels whose centres lie nearer than `reach`; of an area, those it touches.
+    const double center = begin + (i + 0.5) * scale;
+    // The pixels whose centers are within `reach`; for area averaging, those that overlap.
     const double half = filter == Filter::kArea ? 0 : 0.5;
-    const int begin_pixel = std::clamp(Floor(centre - reach + half), 0, in - 1);
-    const int end_pixel = std::clamp(Ceil(centre + reach - half), begin_pixel + 1,
+    const int begin_pixel = std::clamp(Floor(center - reach + half), 0, in - 1);
+    const int end_pixel = std::clamp(Ceil(center + reach - half), begin_pixel + 1,
                                      std::min(in, begin_pixel + stride));
     // A flipped axis is filled from its end.
     const int to_pixel = flip ? out - 1 - i : i;
     float* taps = &weights[static_cast<size_t>(to_pixel) * stride];
     float sum = 0;
     for (int j = begin_pixel; j < end_pixel; ++j) {
-      taps[j - begin_pixel] = static_cast<float>(weight(centre, j));
+      taps[j - begin_pixel] = static_cast<float>(weight(center, j));
       sum += taps[j - begin_pixel];
     }
-    if (sum == 0) sum = taps[0] = 1;  // between two pixels that rounding put just out of reach
+    if (sum == 0) sum = taps[0] = 1;  // rounding put both neighbors just out of reach
     const float inverse = 1 / sum;
     for (int k = 0; k < end_pixel - begin_pixel; ++k) taps[k] *= inverse;
     first[to_pixel] = begin_pixel;
@@ -273,13 +274,13 @@ bool Resizer::Axis::Prepare(const Axis& wanted) {
   flip = wanted.flip;
   const double scale = extent / out;
   const double inverse_stretch = antialias ? 1 / std::max(1.0, scale) : 1.0;
-  const auto distance = [=](double centre, int j) {
-    return (centre - (j + 0.5)) * inverse_stretch;
+  const auto distance = [=](double center, int j) {
+    return (center - (j + 0.5)) * inverse_stretch;
   };
   switch (filter) {
     case Filter::kArea:
-      Fill(scale / 2, [half = scale / 2](double centre, int j) {
-        return std::max(0.0, std::min(j + 1.0, centre + half) - std::max<double>(j, centre - half));
+      Fill(scale / 2, [half = scale / 2](double center, int j) {
+        return std::max(0.0, std::min(j + 1.0, center + half) - std::max<double>(j, center - half));
       });
       break;
     case Filter::kBilinear:
@@ -297,7 +298,7 @@ bool Resizer::Axis::fits_fixed() const {
 }
 
 void Resizer::Axis::FixedTaps(int i, uint16_t* fixed) const {
-  // What rounding leaves over goes to the last, and from a whole one something is lost.
+  // The rounding remainder is added to the last weight; a single weight of 1 is reduced to 65535.
   const float* exact = taps(i);
   const int last = count[i] - 1;
   int left = 65536;
@@ -312,9 +313,9 @@ void Resizer::Axis::FixedTaps(int i, uint16_t* fixed) const {
 void Resizer::PrepareFixed(int channels) {
   spread_channels_ = channels;
   const int64_t samples = int64_t{horizontal_.out} * channels;
-  const int most = (horizontal_.most + 1) / 2 * 2;  // taps are mixed by twos
-  row_.resize(static_cast<size_t>(horizontal_.in + most) * channels + kTakenBeyond);
-  taken_.resize(static_cast<size_t>(samples + kTakenBeyond) * 2);
+  const int most = (horizontal_.most + 1) / 2 * 2;  // taps are processed in pairs
+  row_.resize(static_cast<size_t>(horizontal_.in + most) * channels + kGatherPadding);
+  gathered_.resize(static_cast<size_t>(samples + kGatherPadding) * 2);
   mixed_.resize(static_cast<size_t>(samples));
   spread_.assign(static_cast<size_t>(samples) * most, 0);
   offsets_.resize(static_cast<size_t>(horizontal_.out));
@@ -329,7 +330,7 @@ void Resizer::PrepareFixed(int channels) {
 }
 
 void Resizer::PrepareNormalize(const ResizeOptions& options, int channels, int width, float unit) {
-  base::Require(channels <= 3, "resizing to floats takes images of at most 3 channels");
+  base::Require(channels <= 3, "resizing to floating point supports at most 3 channels");
   gain_.resize(static_cast<size_t>(width) * channels);
   offset_.resize(gain_.size());
   for (size_t i = 0; i < gain_.size(); ++i) {
@@ -344,10 +345,10 @@ void Resizer::ResizeFixed(ImageView in, const BasicImageView<T>& out) {
   const int64_t in_length = in.row_elements();
   const int64_t out_length = out.row_elements();
   constexpr void (*kTakePixels[])(const uint16_t*, const int*, int64_t, uint16_t*, uint16_t*) = {
-      TakePixels<1>, TakePixels<2>, TakePixels<3>, TakePixels<4>};
+      GatherPixels<1>, GatherPixels<2>, GatherPixels<3>, GatherPixels<4>};
   const auto take_pixels = kTakePixels[in.channels - 1];
-  uint16_t* taken_a = taken_.data();
-  uint16_t* taken_b = taken_a + out_length + kTakenBeyond;
+  uint16_t* taken_a = gathered_.data();
+  uint16_t* taken_b = taken_a + out_length + kGatherPadding;
   for (int y = 0; y < out.height; ++y) {
     uint16_t fixed[kMostFixedTaps + 1] = {};
     vertical_.FixedTaps(y, fixed);
@@ -381,8 +382,9 @@ void Resizer::ResizeFixed(ImageView in, const BasicImageView<T>& out) {
 
 template <typename T>
 void Resizer::ResizeFloat(ImageView in, const BasicImageView<T>& out) {
-  float_row_.resize(static_cast<size_t>(in.row_elements()) + kLanes);     // MixColumns reads beyond
-  float_mixed_.resize(static_cast<size_t>(out.row_elements()) + kLanes);  // and writes
+  float_row_.resize(static_cast<size_t>(in.row_elements()) +
+                    kLanes);  // MixColumns reads past the end
+  float_mixed_.resize(static_cast<size_t>(out.row_elements()) + kLanes);  // and writes past it
   constexpr void (*kMixColumns[])(const float*, const int*, const int*, const float*, int, int,
                                   float*) = {MixColumns<1>, MixColumns<2>, MixColumns<3>,
                                              MixColumns<4>};
@@ -400,9 +402,9 @@ template <typename T>
 void Resizer::ResizeInto(ImageView in, const Window& window, const ResizeOptions& options,
                          const BasicImageView<T>& out) {
   base::Require(in.height > 0 && in.width > 0 && out.height > 0 && out.width > 0,
-                "an image to resize, or the result, has no pixels");
+                "the input or the output of a resize is empty");
   base::Require(in.channels == out.channels && in.channels >= 1 && in.channels <= 4,
-                "resizing keeps the number of channels, which is 1 to 4");
+                "the input and the output of a resize must have the same 1 to 4 channels");
   Axis axis;
   axis.filter = options.filter;
   axis.antialias = options.antialias;
@@ -422,7 +424,7 @@ void Resizer::ResizeInto(ImageView in, const Window& window, const ResizeOptions
     PrepareNormalize(options, in.channels, out.width, fixed ? 1.0f / 256 : 1.0f);
   }
   if (!fixed) {
-    spread_channels_ = 0;  // of an axis before
+    spread_channels_ = 0;  // of a previous axis
     return ResizeFloat(in, out);
   }
   if (changed) PrepareFixed(in.channels);
@@ -433,7 +435,7 @@ template <typename T>
 void Resizer::ConvertInto(ImageView in, const ResizeOptions& options,
                           const BasicImageView<T>& out) {
   base::Require(in.size() == out.size() && in.channels == out.channels,
-                "converting an image keeps its size and number of channels");
+                "the input and the output of a conversion must have the same size and channels");
   if (!std::is_same_v<T, uint8_t>) PrepareNormalize(options, in.channels, in.width, 1);
   std::vector<uint8_t> flipped(options.flip ? static_cast<size_t>(in.row_elements()) : 0);
   for (int y = 0; y < in.height; ++y) {

@@ -1,27 +1,27 @@
-// Resizing pixels: every output pixel is a weighted mean of input pixels, along the height and the
-// width independently. Pixels are squares whose centres lie at half coordinates.
+// Image resizing: area, bilinear and bicubic interpolation. Every output pixel is a weighted mean
+// of input pixels, separably along height and width. Pixel centers are at half-integer coordinates.
 //
-//   Resizer resizer;  // keeps its tables: images of one size after the other need no new ones
+//   Resizer resizer;  // keeps its weight tables, which images of the same size reuse
 //   resizer.ResizeInto(image, {.filter = Filter::kArea}, out);
 //
-// With in pixels becoming out pixels along an axis, s = in / out, output pixel i is the mean of
-// input pixels j, weighted (the weights of pixels outside are dropped, the others scaled so that
-// they sum to 1):
+// For an axis of `in` input and `out` output pixels, with s = in / out, output pixel i is the mean
+// of the input pixels j with the weights (those of pixels outside the image are dropped, the others
+// normalized to sum to 1):
 //
 //   kBilinear   w(j) = T(((i + 0.5) s - (j + 0.5)) / k)   T(t) = max(0, 1 - |t|)
 //   kBicubic    w(j) = C(((i + 0.5) s - (j + 0.5)) / k)   C: Keys, "Cubic convolution interpolation
 //               for digital image processing" (1981), with a = -1/2
-//   kArea       w(j) = the length that pixel j, [j, j+1), shares with [i s, (i + 1) s)
+//   kArea       w(j) = length of the overlap of pixel j, [j, j+1), with [i s, (i + 1) s)
 //
-// k is 1; with antialias it is max(1, s), so that making an image smaller takes all pixels into
-// account. This is tf.image.resize (TensorFlow 2) for all three, jax.image.resize for the first
-// two, Pillow's BILINEAR and BICUBIC with antialias, and OpenCV's INTER_AREA where an image becomes
-// smaller. TensorFlow returns floats, and looks bicubic weights up in a table of 1024.
+// k is 1; with antialias it is max(1, s), so that downscaling takes all pixels into account. This
+// is tf.image.resize (TensorFlow 2) for all three, jax.image.resize for the first two, Pillow's
+// BILINEAR and BICUBIC with antialias, and OpenCV's INTER_AREA for downscaling. TensorFlow returns
+// floats, and takes bicubic weights from a table of 1024 entries.
 //
-// Into uint8 the result is rounded to nearest and clamped to 0..255. Into bfloat16 and float it is
-// (x * scale - mean) / std (Normalize), bfloat16 rounded to nearest even. Before that, x is within
-// 0.02 of the formula (out of 255): weights are computed in 16-bit fixed point where they are few
-// and none is negative, otherwise in floats.
+// uint8 output is rounded to nearest and clamped to 0..255. bfloat16 and float output is (x * scale
+// - mean) / std (Normalize), with bfloat16 rounded to nearest even. Before that, x is within 0.02
+// of the formula (out of 255): computed in 16-bit fixed point if the weights are few and
+// nonnegative, otherwise in float32.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ namespace penstock::image {
 
 enum class Filter : uint8_t { kArea, kBilinear, kBicubic };
 
-// What becomes of a pixel x, 0..255, where floats are written: (x * scale - mean) / std, for each
-// channel; an image of one channel uses the first of each.
+// Normalization of a pixel x (0..255) for floating-point output: (x * scale - mean) / std, per
+// channel; an image with one channel uses the first element of each.
 struct Normalize {
   float scale = 1;
   std::array<float, 3> mean = {0, 0, 0};
@@ -45,7 +45,7 @@ struct Normalize {
   friend bool operator==(const Normalize&, const Normalize&) = default;
 };
 
-// A rectangle that need not begin and end with a pixel.
+// A rectangle with fractional pixel coordinates.
 struct Window {
   double y = 0;
   double x = 0;
@@ -56,32 +56,32 @@ struct Window {
 struct ResizeOptions {
   Filter filter = Filter::kBilinear;
   bool antialias = false;
-  bool flip = false;         // left becomes right
-  Normalize normalize = {};  // for floats only
+  bool flip = false;         // mirror left-right
+  Normalize normalize = {};  // floating-point output only
 };
 
-// One thread at a time. T is uint8_t, base::bfloat16 or float.
+// Resizer with cached weight tables. Not thread-safe. T is uint8_t, base::bfloat16 or float.
 class Resizer {
  public:
-  // Neither is empty, both have the same 1 to 4 channels (floats: 1 or 3), the memory does not
-  // overlap (contract).
+  // Resizes `in` into `out`. Both must be nonempty, have the same 1 to 4 channels (floating-point
+  // output: 1 or 3), and not overlap in memory.
   template <typename T>
   void ResizeInto(ImageView in, const ResizeOptions& options, const BasicImageView<T>& out) {
     const double height = in.height;
     const double width = in.width;
     ResizeInto(in, {0, 0, height, width}, options, out);
   }
-  // The same of a part of `in`: in the formulas, pixels begin at the window's edges, and its extent
-  // stands for `in`. Pixels at its edges that lie in it partly count as if they did wholly.
+  // Same for a window of `in`: in the formulas, coordinates are relative to the window, and its
+  // extent replaces `in`. Pixels partially inside the window count fully.
   template <typename T>
   void ResizeInto(ImageView in, const Window& window, const ResizeOptions& options,
                   const BasicImageView<T>& out);
-  // Without a change of size: flips and converts. Exact but for the rounding of T.
+  // Flips and converts without resizing. Exact except for rounding to T.
   template <typename T>
   void ConvertInto(ImageView in, const ResizeOptions& options, const BasicImageView<T>& out);
 
  private:
-  // The weights of one axis.
+  // Weight table of one axis.
   struct Axis {
     int in = 0;
     int out = 0;
@@ -91,17 +91,17 @@ class Resizer {
     bool antialias = false;
     bool flip = false;
 
-    int stride = 0;              // of weights
-    int most = 0;                // of count
-    std::vector<int> first;      // of the input pixels of output pixel i
-    std::vector<int> count;      // how many they are
-    std::vector<float> weights;  // `stride` for each output pixel, 0 behind its count
+    int stride = 0;              // of `weights`
+    int most = 0;                // maximum of `count`
+    std::vector<int> first;      // first input pixel of output pixel i
+    std::vector<int> count;      // number of input pixels of output pixel i
+    std::vector<float> weights;  // `stride` per output pixel, 0 after its count
 
     const float* taps(int i) const { return &weights[static_cast<size_t>(i) * stride]; }
-    // In 1/65536; they add up to that, but for a single one, which is 65535.
+    // Weights in units of 1/65536, which sum to 65536, except for a single weight, which is 65535.
     void FixedTaps(int i, uint16_t* fixed) const;
     bool fits_fixed() const;
-    // True when the weights are others than before.
+    // Returns true if the weights changed.
     bool Prepare(const Axis& wanted);
     template <typename Weight>
     void Fill(double reach, Weight weight);
@@ -116,19 +116,19 @@ class Resizer {
 
   Axis vertical_;
   Axis horizontal_;
-  // Of ResizeFixed: one row resized along the height only, in 1/256; for each tap along the width
-  // the pixels of that row that it takes, and its weights, one for each sample of an output row;
-  // and the result.
+  // Buffers of ResizeFixed: one row resized along the height only, in units of 1/256; for each tap
+  // along the width the gathered pixels of that row, and the weights, one per sample of an output
+  // row; and the result.
   std::vector<uint16_t> row_;
-  std::vector<uint16_t> taken_;
+  std::vector<uint16_t> gathered_;
   std::vector<uint16_t> spread_;
-  std::vector<int> offsets_;  // in row_, of the first pixel
+  std::vector<int> offsets_;  // of the first pixel in row_
   std::vector<uint16_t> mixed_;
   int spread_channels_ = 0;
-  // The same of ResizeFloat.
+  // Buffers of ResizeFloat.
   std::vector<float> float_row_;
   std::vector<float> float_mixed_;
-  // For each sample of an output row: times, plus.
+  // Normalization per sample of an output row: factor and offset.
   std::vector<float> gain_;
   std::vector<float> offset_;
 };

@@ -79,7 +79,7 @@ constexpr ResizeOptions kAllOptions[] = {{Filter::kArea, false},
                                          {Filter::kBicubic, false},
                                          {Filter::kBicubic, true}};
 
-TEST(Resize, IsTheFormula) {
+TEST(Resize, MatchesFormula) {
   for (const ResizeOptions& options : kAllOptions) {
     for (int channels : {1, 2, 3, 4}) {
       for (const Size in : {Size{23, 31}, Size{1, 1}, Size{2, 40}, Size{64, 5}}) {
@@ -96,7 +96,7 @@ TEST(Resize, IsTheFormula) {
   }
 }
 
-TEST(Resize, AgreesWithTensorFlow) {
+TEST(Resize, MatchesTensorFlow) {
   const base::Array photo = *Decode(ReadTestdata("photo.png"));
   const char* names[] = {"area", "bilinear", "bicubic"};
   for (const ResizeOptions& options : kAllOptions) {
@@ -122,14 +122,14 @@ TEST(Resize, AgreesWithTensorFlow) {
   }
 }
 
-TEST(Resize, TheSameSizeIsACopy) {
+TEST(Resize, SameSizeIsCopy) {
   const base::Array picture = NoisyPicture({19, 33}, 3);
   for (const ResizeOptions& options : kAllOptions) {
     EXPECT_TRUE(base::BitwiseEqual(Resized(*ViewOf(picture), options, {19, 33}), picture));
   }
 }
 
-TEST(Resize, KeepsAFlatPictureFlat) {
+TEST(Resize, KeepsConstantImage) {
   base::Array flat = base::Array::Zeros(base::DType::kU8, {37, 41, 3});
   std::fill_n(flat.mutable_data<uint8_t>(), flat.num_bytes(), uint8_t{255});
   for (const ResizeOptions& options : kAllOptions) {
@@ -140,7 +140,7 @@ TEST(Resize, KeepsAFlatPictureFlat) {
   }
 }
 
-TEST(Resize, ALargeReductionIsTheMean) {
+TEST(Resize, LargeReductionIsMean) {
   const base::Array picture = NoisyPicture({3000, 2}, 1);
   double mean = 0;
   for (uint8_t sample : picture.values<uint8_t>()) mean += sample;
@@ -149,7 +149,7 @@ TEST(Resize, ALargeReductionIsTheMean) {
   EXPECT_NEAR(out.data<uint8_t>()[0], mean, 0.501);
 }
 
-TEST(Resize, KeepsTablesApartWhenSizesAlternate) {
+TEST(Resize, RebuildsTablesWhenSizesAlternate) {
   Resizer resizer;
   for (int round = 0; round < 2; ++round) {
     for (const ResizeOptions& options : kAllOptions) {
@@ -163,7 +163,7 @@ TEST(Resize, KeepsTablesApartWhenSizesAlternate) {
   }
 }
 
-TEST(Resize, ReadsAndWritesViewsOnly) {
+TEST(Resize, StaysWithinViews) {
   const base::Array picture = NoisyPicture({30, 30}, 3);
   const ImageView crop = ViewOf(picture)->Crop({3, 4, 20, 21});
   const base::Array copy = ToArray(crop);
@@ -195,7 +195,7 @@ std::vector<T> ResizedTo(ImageView in, const ResizeOptions& options, Size size) 
 constexpr Normalize kImageNet = {
     .scale = 1 / 255.0f, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
 
-TEST(Resize, NormalisesFloatsByTheFormula) {
+TEST(Resize, NormalizesFloats) {
   for (const ResizeOptions& plain : kAllOptions) {
     for (int channels : {1, 3}) {
       const base::Array picture = NoisyPicture({23, 31}, channels);
@@ -228,13 +228,13 @@ TEST(Resize, NormalisesFloatsByTheFormula) {
   }
 }
 
-TEST(Resize, WithoutAChangeOfSizeFloatsAreExact) {
+TEST(Resize, ConvertsFloatsExactlyWithoutResize) {
   const base::Array picture = NoisyPicture({19, 33}, 3);
   const std::vector<float> out = ResizedTo<float>(*ViewOf(picture), {}, {19, 33});
   for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], picture.data<uint8_t>()[i]);
 }
 
-TEST(Resize, Bfloat16IsTheFloatRoundedToNearestEven) {
+TEST(Resize, Bfloat16IsRoundedToNearestEven) {
   const base::Array picture = NoisyPicture({40, 50}, 3);
   for (const Size size : {Size{40, 50}, Size{17, 60}, Size{2, 3}}) {
     for (const Normalize& normalize : {Normalize{}, kImageNet, Normalize{.scale = 3e38f}}) {
@@ -248,7 +248,7 @@ TEST(Resize, Bfloat16IsTheFloatRoundedToNearestEven) {
   }
 }
 
-TEST(Resize, AFlipIsTheMirrorImage) {
+TEST(Resize, FlipIsMirrorImage) {
   for (const ResizeOptions& plain : kAllOptions) {
     for (int channels : {1, 3}) {
       const base::Array picture = NoisyPicture({20, 30}, channels);
@@ -269,7 +269,7 @@ TEST(Resize, AFlipIsTheMirrorImage) {
   }
 }
 
-TEST(Resize, OfAWindowTakesPartsOfPixels) {
+TEST(Resize, SupportsFractionalWindows) {
   // One row, one channel: area averaging over [1.25, 7.75) to two pixels.
   const uint8_t row[9] = {200, 10, 20, 30, 40, 50, 60, 70, 200};
   float out[2];
@@ -277,7 +277,7 @@ TEST(Resize, OfAWindowTakesPartsOfPixels) {
                        TightView(out, {1, 2}, 1));
   EXPECT_NEAR(out[0], (0.75 * 10 + 20 + 30 + 0.5 * 40) / 3.25, kTolerance);
   EXPECT_NEAR(out[1], (0.5 * 40 + 50 + 60 + 0.75 * 70) / 3.25, kTolerance);
-  // Bilinear, centres at 2 and 6: between pixels 1 and 2, and 5 and 6.
+  // Bilinear, centers at 2 and 6: between pixels 1 and 2, and 5 and 6.
   Resizer().ResizeInto(ImageView{row, 1, 9, 1, 9}, {0, 0, 1, 8}, {}, TightView(out, {1, 2}, 1));
   EXPECT_NEAR(out[0], 15, kTolerance);
   EXPECT_NEAR(out[1], 55, kTolerance);

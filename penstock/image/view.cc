@@ -30,8 +30,8 @@ absl::Status CheckIsImage(const base::Array& array) {
   for (int64_t extent : array.shape()) good = good && extent > 0 && extent <= kMost;
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("an image is uint8 [height,width,channels] or [height,width], not ",
-                   array.valid() ? array.TypeString() : "no array"));
+      absl::StrCat("an image must be a uint8 array [height,width,channels] or [height,width], not ",
+                   array.valid() ? array.TypeString() : "an invalid array"));
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ absl::StatusOr<ImageView> ViewOf(const base::Array& array) {
 
 void CopyPixels(ImageView from, const MutableImageView& to) {
   base::Require(from.size() == to.size() && from.channels == to.channels,
-                "pixels are copied to an image of another size or number of channels");
+                "the source and the target of a copy must have the same size and channels");
   for (int y = 0; y < from.height; ++y) {
     std::memcpy(to.row(y), from.row(y), static_cast<size_t>(from.row_elements()));
   }
@@ -74,7 +74,7 @@ base::Array ToArray(ImageView view) {
   return out;
 }
 
-absl::StatusOr<Box> CentreCrop(Size image, Size crop) {
+absl::StatusOr<Box> CenterCrop(Size image, Size crop) {
   PENSTOCK_RETURN_IF_ERROR(CheckFits(image, crop));
   return Box{(image.height - crop.height) / 2, (image.width - crop.width) / 2, crop.height,
              crop.width};
@@ -97,17 +97,17 @@ absl::Status CheckRandomResizedCrop(const RandomResizedCrop& crop) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "a random crop has a scale of 0 < least <= most <= 1 and a ratio of 0 < least <= most, not ",
+      "a random crop needs a scale with 0 < min <= max <= 1 and a ratio with 0 < min <= max, not ",
       scale[0], "..", scale[1], " and ", ratio[0], "..", ratio[1]));
 }
 
 Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random& random) {
-  base::Require(image.height > 0 && image.width > 0, "an image to crop has no pixels");
+  base::Require(image.height > 0 && image.width > 0, "an image to crop must not be empty");
   constexpr int kAttempts = 10;
   const double area = static_cast<double>(image.height) * image.width;
   const double least_log = std::log(crop.ratio[0]);
   const double most_log = std::log(crop.ratio[1]);
-  // As Python's round: halves to even.
+  // Rounds halves to even, like Python's round.
   const auto rounded = [](double x) { return std::nearbyint(x); };
   for (int i = 0; i < kAttempts; ++i) {
     const double box_area =
@@ -127,12 +127,12 @@ Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random
     size.width =
         static_cast<int>(std::clamp<double>(rounded(size.height * crop.ratio[1]), 1, image.width));
   }
-  return *CentreCrop(image, size);
+  return *CenterCrop(image, size);
 }
 
 Box CoverBox(Size image, Size aspect) {
   base::Require(image.height > 0 && image.width > 0 && aspect.height > 0 && aspect.width > 0,
-                "an image to crop, or the aspect ratio, has no extent");
+                "the image to crop and the aspect ratio must not be empty");
   Size size = image;
   if (int64_t{image.height} * aspect.width > int64_t{image.width} * aspect.height) {
     size.height = std::clamp(Scale(image.width, aspect.height, aspect.width), 1, image.height);

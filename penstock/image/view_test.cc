@@ -14,7 +14,7 @@
 namespace penstock::image {
 namespace view_test {
 
-TEST(View, ACropIsAViewOfTheSameMemory) {
+TEST(View, CropSharesMemory) {
   base::Array array = NoisyPicture({10, 12}, 3);
   const MutableImageView crop = MutableViewOf(array)->Crop({2, 3, 4, 5});
   EXPECT_EQ(crop.data, array.data<uint8_t>() + (2 * 12 + 3) * 3);
@@ -22,7 +22,7 @@ TEST(View, ACropIsAViewOfTheSameMemory) {
   EXPECT_EQ(crop.Crop({1, 1, 2, 2}).data, array.data<uint8_t>() + (3 * 12 + 4) * 3);
 }
 
-TEST(View, CopiesOnlyThePixelsOfACrop) {
+TEST(View, CopiesOnlyPixelsOfCrop) {
   base::Array array = NoisyPicture({10, 12}, 3);
   const ImageView crop = ViewOf(array)->Crop({2, 3, 4, 5});
   const base::Array copy = ToArray(crop);
@@ -30,13 +30,13 @@ TEST(View, CopiesOnlyThePixelsOfACrop) {
   EXPECT_EQ(MaxDifference(*ViewOf(copy), crop), 0);
 }
 
-TEST(View, AnArrayOfTwoDimensionsIsGray) {
+TEST(View, TwoDimensionalArrayIsGray) {
   const base::Array array = base::Array::Zeros(base::DType::kU8, {4, 5});
   EXPECT_EQ(ViewOf(array)->channels, 1);
   EXPECT_EQ(ViewOf(array)->size(), (Size{4, 5}));
 }
 
-TEST(View, RefusesArraysThatAreNoImage) {
+TEST(View, RejectsArraysThatAreNotImages) {
   for (const base::Array& array : {base::Array::Zeros(base::DType::kF32, {4, 5, 3}), base::Array(),
                                    base::Array::Zeros(base::DType::kU8, {4}),
                                    base::Array::Zeros(base::DType::kU8, {2, 4, 5, 3}),
@@ -45,16 +45,16 @@ TEST(View, RefusesArraysThatAreNoImage) {
   }
 }
 
-TEST(View, CentreCropsLieInTheMiddle) {
-  EXPECT_EQ(*CentreCrop({10, 7}, {4, 7}), (Box{3, 0, 4, 7}));
-  EXPECT_EQ(*CentreCrop({10, 7}, {5, 4}), (Box{2, 1, 5, 4}));  // TensorFlow: offset (10 - 5) // 2
-  const auto too_large = CentreCrop({10, 7}, {4, 8});
+TEST(View, CenterCropIsCentered) {
+  EXPECT_EQ(*CenterCrop({10, 7}, {4, 7}), (Box{3, 0, 4, 7}));
+  EXPECT_EQ(*CenterCrop({10, 7}, {5, 4}), (Box{2, 1, 5, 4}));  // TensorFlow: offset (10 - 5) // 2
+  const auto too_large = CenterCrop({10, 7}, {4, 8});
   EXPECT_TRUE(absl::IsInvalidArgument(too_large.status()));
   EXPECT_NE(std::string(too_large.status().message()).find("4x8"), std::string::npos);
-  EXPECT_FALSE(CentreCrop({10, 7}, {0, 3}).ok());
+  EXPECT_FALSE(CenterCrop({10, 7}, {0, 3}).ok());
 }
 
-TEST(View, RandomCropsReachEveryPlaceEquallyOften) {
+TEST(View, RandomCropsAreUniform) {
   base::Random random(7);
   std::map<std::pair<int, int>, int> seen;
   constexpr int kDraws = 6000;
@@ -68,7 +68,7 @@ TEST(View, RandomCropsReachEveryPlaceEquallyOften) {
   for (const auto& [place, count] : seen) EXPECT_NEAR(count, kDraws / 6, 150);
 }
 
-TEST(View, RandomCropsRepeatWithTheirSeed) {
+TEST(View, RandomCropsAreReproducible) {
   base::Random a(3);
   base::Random b(3);
   for (int i = 0; i < 20; ++i) {
@@ -77,7 +77,7 @@ TEST(View, RandomCropsRepeatWithTheirSeed) {
   EXPECT_FALSE(RandomCrop({31, 90}, {32, 32}, a).ok());
 }
 
-TEST(View, CoverBoxHasTheTargetsAspect) {
+TEST(View, CoverBoxHasTargetAspectRatio) {
   EXPECT_EQ(CoverBox({480, 640}, {224, 224}), (Box{0, 80, 480, 480}));
   EXPECT_EQ(CoverBox({640, 480}, {224, 224}), (Box{80, 0, 480, 480}));
   EXPECT_EQ(CoverBox({100, 100}, {10, 20}), (Box{25, 0, 50, 100}));
@@ -98,7 +98,7 @@ double DistanceFromUniform(std::vector<double> values) {
   return most * std::sqrt(n);
 }
 
-TEST(View, RandomResizedCropsHaveUniformAreasAspectsAndPlaces) {
+TEST(View, RandomResizedCropsHaveUniformAreasAspectRatiosAndPositions) {
   base::Random random(11);
   const Size image{9000, 8000};
   // Every box of these fits.
@@ -120,7 +120,7 @@ TEST(View, RandomResizedCropsHaveUniformAreasAspectsAndPlaces) {
   EXPECT_LT(DistanceFromUniform(columns), 2);
 }
 
-TEST(View, RandomResizedCropsThatDoNotFitAreDrawnAgain) {
+TEST(View, RandomResizedCropRedrawsIfItDoesNotFit) {
   // Of a square, a box of area A (of the whole) and aspect r fits when A <= min(r, 1/r). Drawn
   // again until it does, A and log r are uniform where they fit: the mean area is then
   double weight = 0;
@@ -141,7 +141,7 @@ TEST(View, RandomResizedCropsThatDoNotFitAreDrawnAgain) {
   EXPECT_NEAR(mean, sum / weight, 4 * 0.25 / std::sqrt(kDraws));
 }
 
-TEST(View, ARandomResizedCropThatNeverFitsIsTheMiddle) {
+TEST(View, RandomResizedCropFallsBackToCenter) {
   base::Random random(1);
   // As torchvision: the whole of the shorter side, the aspect as near as allowed.
   EXPECT_EQ(RandomResizedCropBox({1000, 10}, {}, random), (Box{493, 0, 13, 10}));
@@ -152,7 +152,7 @@ TEST(View, ARandomResizedCropThatNeverFitsIsTheMiddle) {
   EXPECT_EQ(RandomResizedCropBox({1, 50}, {.ratio = {0.001, 0.01}}, random).height, 1);
 }
 
-TEST(View, RandomResizedCropsRepeatWithTheirSeed) {
+TEST(View, RandomResizedCropsAreReproducible) {
   base::Random a(3);
   base::Random b(3);
   for (int i = 0; i < 20; ++i) {
@@ -160,7 +160,7 @@ TEST(View, RandomResizedCropsRepeatWithTheirSeed) {
   }
 }
 
-TEST(View, RefusesRandomCropsOfNoArea) {
+TEST(View, RejectsRandomCropsWithoutArea) {
   EXPECT_TRUE(CheckRandomResizedCrop({}).ok());
   for (const RandomResizedCrop& crop :
        {RandomResizedCrop{.scale = {0, 1}}, RandomResizedCrop{.scale = {0.5, 0.4}},
@@ -172,7 +172,7 @@ TEST(View, RefusesRandomCropsOfNoArea) {
 }
 
 // As a user's Map function may: the mistake must not end the process.
-TEST(View, WrongUseThrows) {
+TEST(View, MisuseThrows) {
   base::Array pixels = base::Array::Zeros(base::DType::kU8, {4, 6, 3});
   base::Array other = base::Array::Zeros(base::DType::kU8, {4, 6, 1});
   const MutableImageView image = *MutableViewOf(pixels), narrow = *MutableViewOf(other);

@@ -1,4 +1,4 @@
-// What the user's environment says.
+// Access to environment variables.
 #pragma once
 
 #include <cstdlib>
@@ -9,14 +9,15 @@
 
 namespace penstock::io {
 
-// "" when it is not set.
-inline std::string Environment(const char* name) {
+// Value of an environment variable; "" if it is not set.
+inline std::string GetEnvironment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// The first of `names` that is set to something, in the environment's own memory; "" when none is.
-inline absl::string_view FirstOfEnvironment(std::initializer_list<const char*> names) {
+// Value of the first of `names` that is set and not empty, as a view of the environment's memory;
+// "" if there is none.
+inline absl::string_view FirstEnvironmentValue(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;

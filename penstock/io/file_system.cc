@@ -1,14 +1,15 @@
 #include "penstock/io/file_system.h"
 
+#include <map>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/io/arrow_file_system.h"
-#include "penstock/io/caching_file_system.h"
-#include "penstock/io/gcs_file_system.h"
-#include "penstock/io/local_file_system.h"
-#include "penstock/io/s3_file_system.h"
+#include "penstock/io/arrow/arrow_file_system.h"
+#include "penstock/io/cache/caching_file_system.h"
 #include "penstock/io/scheme_router.h"
+#include "penstock/io/scheme_table.h"
 
 namespace penstock::io {
 
@@ -20,15 +21,14 @@ absl::StatusOr<bool> FileSystem::Exists(absl::string_view uri) {
 }
 
 std::shared_ptr<FileSystem> FileSystem::Default() {
-  // Made once and never destroyed: a thread may still read when the program ends.
+  // Created once and never destroyed: a thread may still read when the program exits.
   static const auto* const fs = new std::shared_ptr<FileSystem>([] {
-    const auto local = MakeLocalFileSystem();
-    const auto objects = MakeArrowFileSystem();
-    const auto cache = CacheOfEnvironment();
-    return MakeSchemeRouter({{"", local},
-                             {"file", local},
-                             {"gs", WithDiskCache(MakeGcsFileSystem(objects), cache)},
-                             {"s3", WithDiskCache(MakeS3FileSystem(objects), cache)}});
+    const SharedParts shared = {.arrow = MakeArrowFileSystem(), .cache = CacheFromEnvironment()};
+    std::map<std::string, std::shared_ptr<FileSystem>> by_scheme;
+    for (const SchemeRow& row : SchemeTable()) {
+      if (row.make != nullptr) by_scheme[std::string(row.scheme)] = row.make(shared);
+    }
+    return MakeSchemeRouter(std::move(by_scheme));
   }());
   return *fs;
 }
@@ -41,7 +41,7 @@ absl::Status CheckVersion(const File& file, absl::string_view version) {
   if (version.empty() || now.empty() || now == version) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("'", file.uri(), "' was replaced since it was listed (",
                                          "version ", version, ", now ", now,
-                                         "); begin anew to read what is there now"));
+                                         "); start over to read the new version"));
 }
 
 }  // namespace
@@ -61,15 +61,15 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccessOfVersion(
   return file;
 }
 
-absl::Status BecameShorterError(absl::string_view uri, int64_t size, int64_t end) {
+absl::Status TruncatedFileError(absl::string_view uri, int64_t size, int64_t end) {
   return absl::AbortedError(
-      absl::StrCat("'", uri, "' became shorter while it was read: it had ", size,
-                   " bytes when it was opened, and now ends at byte ", end,
-                   "; is another program writing it? Begin again when it is complete"));
+      absl::StrCat("'", uri, "' was truncated while it was being read: it had ", size,
+                   " bytes when it was opened, but now ends at byte ", end,
+                   "; is another program writing it? Retry when it is complete"));
 }
 
 absl::StatusOr<std::string> ReadAll(InputStream& in) {
-  // No size is asked for: a file in /proc says 0, another may grow.
+  // The size is not used: files in /proc report 0, and other files may grow.
   constexpr size_t kStep = 1 << 20;
   std::string bytes;
   for (size_t step = 64 << 10;; step = std::max(kStep, bytes.size())) {

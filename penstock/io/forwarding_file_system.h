@@ -1,5 +1,5 @@
-// A file system that hands everything on to another. What wraps one (a cache, requests of one's
-// own, faults in tests) derives from it and overrides what it does itself.
+// ForwardingFileSystem: a decorator that forwards every call to another file system. Wrappers (a
+// cache, custom requests, fault injection in tests) derive from it and override what they change.
 #pragma once
 
 #include <memory>

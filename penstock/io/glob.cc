@@ -20,8 +20,8 @@ namespace {
 
 using Steps = std::vector<absl::string_view>;
 
-// The character `text` begins with: its bytes as they are, so that characters compare in the order
-// of their code points. A byte that is not UTF-8 is a character of its own.
+// The first character of `text`, as the number formed by its UTF-8 bytes, so that characters
+// compare in the order of their code points. An invalid UTF-8 byte is a character by itself.
 absl::string_view FirstCharacter(absl::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 1;
@@ -32,7 +32,7 @@ absl::string_view FirstCharacter(absl::string_view text) {
   return text.substr(0, length);
 }
 
-// The class that `pattern` begins with, "[...]", or empty where there is no closing ']'.
+// The character class "[...]" at the beginning of `pattern`; empty if there is no closing ']'.
 absl::string_view FirstClass(absl::string_view pattern) {
   size_t i = 1;
   if (i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^')) ++i;
@@ -57,8 +57,8 @@ bool ClassHolds(absl::string_view klass, absl::string_view character) {
   return negated;
 }
 
-// When `pattern`, which does not begin with '*', begins by matching what `name` begins with: takes
-// both off and returns true.
+// If the first element of `pattern` (not '*') matches the first character of `name`, removes both
+// and returns true.
 bool TakeOne(absl::string_view& pattern, absl::string_view& name) {
   if (pattern.empty() || name.empty()) return false;
   if (pattern[0] == '[') {
@@ -76,7 +76,7 @@ bool TakeOne(absl::string_view& pattern, absl::string_view& name) {
   return true;
 }
 
-// table[j]: whether the steps of the pattern so far match the first j steps of the path.
+// table[j]: whether the segments of the pattern so far match the first j segments of the path.
 bool StepsMatch(const Steps& pattern, const Steps& path) {
   std::vector<char> table(path.size() + 1, false);
   table[0] = true;
@@ -88,16 +88,16 @@ bool StepsMatch(const Steps& pattern, const Steps& path) {
       continue;
     }
     for (size_t j = path.size(); j > 0; --j)
-      table[j] = table[j - 1] && StepMatches(step, path[j - 1]);
+      table[j] = table[j - 1] && SegmentMatches(step, path[j - 1]);
     table[0] = false;
   }
   return table[path.size()];
 }
 
-// A pattern cut before its first step with a wildcard.
+// A pattern split before its first segment with a wildcard.
 struct Plan {
-  std::string folder;  // the URI where to look; empty for the current folder
-  Steps steps;         // what must match below it
+  std::string folder;  // URI of the folder to search; empty for the current folder
+  Steps steps;         // segments that must match below it
   bool wants_folders = false;
 };
 
@@ -115,7 +115,7 @@ absl::StatusOr<Plan> MakePlan(const Uri& uri) {
     }
   }
   Uri folder = uri;
-  const size_t root = uri.is_local() ? 1 : 0;  // of "/*.txt" the folder is "/"
+  const size_t root = uri.is_local() ? 1 : 0;  // the folder of "/*.txt" is "/"
   folder.path = std::string(has_folder ? path.substr(0, std::max(slash, root)) : "");
   plan.folder = FormatUri(folder);
   return plan;
@@ -142,7 +142,7 @@ NextPositions Advance(const Steps& steps, const Positions& at, absl::string_view
     if (!at[i]) continue;
     if (steps[i] == "**") {
       if (!absl::StartsWith(name, ".")) next.all[i] = true;
-    } else if (StepMatches(steps[i], name)) {
+    } else if (SegmentMatches(steps[i], name)) {
       next.all[i + 1] = true;
       if (!HasWildcard(steps[i])) next.named[i + 1] = true;
     }
@@ -162,7 +162,7 @@ class Search {
     const bool last = step + 1 == plan_.steps.size();
     for (const FileInfo& entry : *entries) {
       See(entry);
-      if (!StepMatches(plan_.steps[step], Basename(entry.uri))) continue;
+      if (!SegmentMatches(plan_.steps[step], Basename(entry.uri))) continue;
       if (last && entry.is_directory == plan_.wants_folders) Keep(entry);
       if (!last && entry.is_directory) PENSTOCK_RETURN_IF_ERROR(Descend(entry.uri, step + 1));
     }
@@ -221,7 +221,7 @@ class Search {
   }
 
   // "looked at 3 entries of '/data', the first is 'a.txt'".
-  std::string WhatWasSeen() const {
+  std::string DescribeSearch() const {
     const std::string folder = plan_.folder.empty() ? "." : DisplayName(plan_.folder);
     if (seen_ == 0) return absl::StrCat("'", folder, "' is empty");
     return absl::StrCat("looked at ", seen_, seen_ == 1 ? " entry" : " entries", " in '", folder,
@@ -264,7 +264,7 @@ class Search {
     return Walk(folder.uri, std::move(next.all));
   }
 
-  // Removes the positions at which this folder was already entered under another name, except those
+  // Removes the positions at which this folder was already visited under another name, except those
   // that the pattern reaches by name.
   void MarkEntered(const FileInfo& folder, const Positions& named, Positions& at) {
     if (folder.inode == 0) return;  // the folder has only one name
@@ -319,9 +319,9 @@ bool IsPattern(absl::string_view uri) {
   return parsed.ok() && HasWildcard(parsed->path);
 }
 
-bool StepMatches(absl::string_view pattern, absl::string_view name) {
+bool SegmentMatches(absl::string_view pattern, absl::string_view name) {
   if (absl::StartsWith(name, ".") && !absl::StartsWith(pattern, ".")) return false;
-  // Where to go on when the last '*' must take one more character; earlier ones never need to.
+  // Backtracking point for the last '*'; earlier ones never need to match more characters.
   bool starred = false;
   absl::string_view pattern_behind_star, name_behind_star;
   while (!name.empty() || !pattern.empty()) {
@@ -356,7 +356,7 @@ absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_vie
   if (!HasWildcard(uri.path)) return OneFile(fs, pattern);
   PENSTOCK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(uri));
   Search search(fs, plan);
-  // An object store lists whole trees as fast as one level of them.
+  // An object store lists a whole tree as fast as one level of it.
   const bool any_depth = absl::c_linear_search(plan.steps, "**");
   const bool sweep = !uri.is_local() && (any_depth || plan.steps.size() > 1);
   const absl::Status status = sweep       ? search.Sweep()
@@ -364,13 +364,13 @@ absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_vie
                                           : search.Descend(plan.folder, 0);
   if (!status.ok()) {
     return base::WithContext(
-        status, absl::StrCat(absl::IsNotFound(status) ? "nothing matches '" : "cannot look for '",
+        status, absl::StrCat(absl::IsNotFound(status) ? "nothing matches '" : "cannot search for '",
                              DisplayUri(uri), "'"));
   }
   std::vector<FileInfo> found = search.TakeSorted();
   if (!found.empty()) return found;
   return absl::NotFoundError(
-      absl::StrCat("nothing matches '", DisplayUri(uri), "': ", search.WhatWasSeen()));
+      absl::StrCat("nothing matches '", DisplayUri(uri), "': ", search.DescribeSearch()));
 }
 
 }  // namespace penstock::io

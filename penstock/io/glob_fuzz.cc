@@ -1,4 +1,5 @@
-// A pattern and a name, one on each line: matching ends, and keeps what must hold for any of them.
+// Input: a pattern and a name, one per line. Matching terminates, and invariants hold for any
+// input.
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (line == absl::string_view::npos) return 0;
   const absl::string_view pattern = text.substr(0, line);
   const absl::string_view name = text.substr(line + 1);
-  const bool matches = penstock::io::StepMatches(pattern, name);
+  const bool matches = penstock::io::SegmentMatches(pattern, name);
   (void)penstock::io::PathMatches(pattern, name);
   if (!penstock::io::HasWildcard(pattern)) PENSTOCK_CHECK(matches == (pattern == name));
-  // What matches still does with one more star.
-  if (matches) PENSTOCK_CHECK(penstock::io::StepMatches(absl::StrCat(pattern, "*"), name));
-  if (!name.empty() && name[0] != '.') PENSTOCK_CHECK(penstock::io::StepMatches("*", name));
+  // A name that matches still matches with one more star.
+  if (matches) PENSTOCK_CHECK(penstock::io::SegmentMatches(absl::StrCat(pattern, "*"), name));
+  if (!name.empty() && name[0] != '.') PENSTOCK_CHECK(penstock::io::SegmentMatches("*", name));
   return 0;
 }

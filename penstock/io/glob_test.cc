@@ -22,46 +22,46 @@ std::vector<std::string> AllStrings(absl::string_view letters, int length) {
 
 // POSIX's fnmatch is the peer: the same answer for every short pattern and name over letters that
 // have a meaning.
-TEST(Glob, AgreesWithFnmatchOnEveryShortPattern) {
+TEST(Glob, MatchesFnmatchForEveryShortPattern) {
   const std::vector<std::string> names = AllStrings("ab-].", 3);
   for (const std::string& pattern : AllStrings("ab*?[]!-.", 4)) {
     for (const std::string& name : names) {
       const bool wanted =
           ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE | FNM_PERIOD | FNM_PATHNAME) == 0;
-      ASSERT_EQ(StepMatches(pattern, name), wanted) << "'" << pattern << "' '" << name << "'";
+      ASSERT_EQ(SegmentMatches(pattern, name), wanted) << "'" << pattern << "' '" << name << "'";
     }
   }
 }
 
-TEST(Glob, AgreesWithFnmatchOnStarsThatMustGiveBack) {
+TEST(Glob, MatchesFnmatchWithBacktracking) {
   const std::vector<std::string> names = AllStrings("ab", 9);
   for (const std::string& pattern : AllStrings("ab*", 6)) {
     for (const std::string& name : names) {
-      ASSERT_EQ(StepMatches(pattern, name), ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0)
+      ASSERT_EQ(SegmentMatches(pattern, name), ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0)
           << "'" << pattern << "' '" << name << "'";
     }
   }
 }
 
 TEST(Glob, CountsCharactersNotBytes) {
-  EXPECT_TRUE(StepMatches("?.txt", "é.txt"));
-  EXPECT_TRUE(StepMatches("?.txt", "🌊.txt"));
-  EXPECT_FALSE(StepMatches("??.txt", "é.txt"));
-  EXPECT_TRUE(StepMatches("[éè]*", "étude"));
-  EXPECT_FALSE(StepMatches("[!é]*", "étude"));
-  EXPECT_TRUE(StepMatches("[а-я]", "ж"));
-  EXPECT_FALSE(StepMatches("[а-я]", "z"));
-  EXPECT_TRUE(StepMatches("*水*", "川水川"));
+  EXPECT_TRUE(SegmentMatches("?.txt", "é.txt"));
+  EXPECT_TRUE(SegmentMatches("?.txt", "🌊.txt"));
+  EXPECT_FALSE(SegmentMatches("??.txt", "é.txt"));
+  EXPECT_TRUE(SegmentMatches("[éè]*", "étude"));
+  EXPECT_FALSE(SegmentMatches("[!é]*", "étude"));
+  EXPECT_TRUE(SegmentMatches("[а-я]", "ж"));
+  EXPECT_FALSE(SegmentMatches("[а-я]", "z"));
+  EXPECT_TRUE(SegmentMatches("*水*", "川水川"));
   // A byte that is no UTF-8 counts as one.
-  EXPECT_TRUE(StepMatches("?", "\xff"));
-  EXPECT_TRUE(StepMatches("??", "\xc3("));
+  EXPECT_TRUE(SegmentMatches("?", "\xff"));
+  EXPECT_TRUE(SegmentMatches("??", "\xc3("));
 }
 
-TEST(Glob, TakesLittleTimeForManyStars) {
+TEST(Glob, RunsInPolynomialTimeWithManyStars) {
   // Trying every split would take longer than the universe has been there.
   std::string pattern;
   for (int i = 0; i < 50; ++i) pattern += "*a";
-  EXPECT_FALSE(StepMatches(pattern + "b", std::string(1000, 'a')));
+  EXPECT_FALSE(SegmentMatches(pattern + "b", std::string(1000, 'a')));
   std::string deep, path;
   for (int i = 0; i < 50; ++i) deep += "**/a/";
   for (int i = 0; i < 200; ++i) path += "a/";
@@ -76,7 +76,7 @@ bool Reference(const std::vector<std::string>& pattern, size_t i,
     return Reference(pattern, i + 1, path, j) ||
            (j < path.size() && path[j][0] != '.' && Reference(pattern, i, path, j + 1));
   }
-  return j < path.size() && StepMatches(pattern[i], path[j]) &&
+  return j < path.size() && SegmentMatches(pattern[i], path[j]) &&
          Reference(pattern, i + 1, path, j + 1);
 }
 
@@ -101,7 +101,7 @@ std::vector<std::vector<std::string>> AllPaths(const std::vector<std::string>& s
   return all;
 }
 
-TEST(Glob, GivesDoubleStarsEveryNumberOfFolders) {
+TEST(Glob, DoubleStarMatchesAnyNumberOfFolders) {
   const auto paths = AllPaths({"a", "b", ".h"}, 4);
   for (const auto& pattern : AllPaths({"a", "**", "*", ".h"}, 4)) {
     for (const auto& path : paths) {
@@ -111,12 +111,12 @@ TEST(Glob, GivesDoubleStarsEveryNumberOfFolders) {
   }
 }
 
-TEST(Glob, KnowsAPatternFromAName) {
+TEST(Glob, DistinguishesPatternsFromNames) {
   for (const char* pattern : {"*", "a?", "x[1]"}) EXPECT_TRUE(HasWildcard(pattern)) << pattern;
   for (const char* name : {"", "a", "a]", "{a,b}", "a\\b"}) EXPECT_FALSE(HasWildcard(name)) << name;
 }
 
-TEST(IsPattern, IsAboutThePathAndNotTheOptions) {
+TEST(IsPattern, ConsidersPathWithoutOptions) {
   for (const char* pattern :
        {"a?", "/data/*.jpg", "gs://b/a?", "gs://b/*.jpg?project_id=p", "[ab]"}) {
     EXPECT_TRUE(IsPattern(pattern)) << pattern;

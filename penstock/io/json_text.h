@@ -1,4 +1,4 @@
-// Untrusted JSON: answers of services, credentials files.
+// Parsing of untrusted JSON: service responses, credentials files.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,20 @@
 
 namespace penstock::io {
 
-// Services send JSON about 5 levels deep; a parser's stack ends at some ten thousand levels.
+// Maximum nesting depth. Services send JSON about 5 levels deep; the parser's stack overflows at
+// some ten thousand levels.
 inline constexpr int kMaxJsonDepth = 64;
 
-// Returns a discarded value (is_discarded) if `text` is not JSON, or deeper than kMaxJsonDepth.
+// Parses `text`; returns a discarded value (is_discarded) if it is not JSON or is nested deeper
+// than kMaxJsonDepth.
 nlohmann::json ParseJson(absl::string_view text);
 
-// A string field of an object; `otherwise` if it is missing or not a string.
+// Value of a string field of an object; `otherwise` if the field is missing or not a string.
 std::string JsonString(const nlohmann::json& json, const char* field,
                        absl::string_view otherwise = "");
 
-// "size": "123", as Google's JSON APIs write 64-bit numbers. No value if it is missing, not such a
-// text, or negative.
+// Value of a field such as "size": "123", as Google's JSON APIs encode 64-bit integers. No value if
+// it is missing, malformed or negative.
 std::optional<int64_t> JsonCount(const nlohmann::json& json, const char* field);
 
 }  // namespace penstock::io

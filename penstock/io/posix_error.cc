@@ -22,12 +22,12 @@ struct Row {
 
 constexpr const char* kFailingDisk = "; the disk may be failing: see the kernel's log (dmesg)";
 constexpr const char* kBrokenFileSystem =
-    "; the file system found itself inconsistent: see the kernel's log (dmesg) and run fsck";
+    "; the file system is corrupt: see the kernel's log (dmesg) and run fsck";
 constexpr const char* kNetworkMount = "; is the network mount still there?";
 constexpr const char* kOutOfMemory = "; this machine is out of memory";
 
-// Every error of errno(3) that Linux has, by group. None is DataLoss, which is for bytes that were
-// read and are wrong; here they were not read.
+// Every errno(3) of Linux, by group. None is DataLoss, which means that bytes were read and are
+// corrupt; here nothing was read.
 constexpr Row kRows[] = {
     // The file does not exist.
     {ENOENT, Code::kNotFound},
@@ -43,8 +43,8 @@ constexpr Row kRows[] = {
 
     // A resource is exhausted.
     {ENOSPC, Code::kResourceExhausted, "; free some space on that disk"},
-    {EDQUOT, Code::kResourceExhausted, "; the quota of this user is exhausted"},
-    {EFBIG, Code::kResourceExhausted, "; the limit of a file's size (ulimit -f) is reached"},
+    {EDQUOT, Code::kResourceExhausted, "; this user's disk quota is exhausted"},
+    {EFBIG, Code::kResourceExhausted, "; the file size limit (ulimit -f) is reached"},
     {EMFILE, Code::kResourceExhausted, "; this process has too many files open (ulimit -n)"},
     {ENFILE, Code::kResourceExhausted, "; this machine has too many files open"},
     {EMLINK, Code::kResourceExhausted, "; a folder of that disk has too many entries"},
@@ -68,7 +68,7 @@ constexpr Row kRows[] = {
     {ENOMEDIUM, Code::kUnavailable, "; the drive is empty"},
     {EMEDIUMTYPE, Code::kUnavailable},
     {EBUSY, Code::kUnavailable},
-    {ETXTBSY, Code::kUnavailable, "; it is a running program"},
+    {ETXTBSY, Code::kUnavailable, "; the file is being executed"},
     {EDEADLK, Code::kUnavailable},
     {ENOLCK, Code::kUnavailable},
     {EAGAIN, Code::kUnavailable},
@@ -94,7 +94,7 @@ constexpr Row kRows[] = {
     {ECONNREFUSED, Code::kUnavailable, kNetworkMount},
     {ECONNRESET, Code::kUnavailable, kNetworkMount},
     {ECONNABORTED, Code::kUnavailable, kNetworkMount},
-    {EPIPE, Code::kUnavailable, "; the process that read from it has ended"},
+    {EPIPE, Code::kUnavailable, "; the reading process has exited"},
     {ENOLINK, Code::kUnavailable, kNetworkMount},
     {ENONET, Code::kUnavailable, kNetworkMount},
     {ECOMM, Code::kUnavailable, kNetworkMount},
@@ -110,11 +110,11 @@ constexpr Row kRows[] = {
     {ESRMNT, Code::kUnavailable, kNetworkMount},
     {ESTRPIPE, Code::kUnavailable, kNetworkMount},
 
-    // The name refers to another kind of file than the call expects.
+    // The file is of a type that the call does not support.
     {EISDIR, Code::kFailedPrecondition},
     {ENOTDIR, Code::kFailedPrecondition, "; a component of its path is a file, not a folder"},
     {ENOTEMPTY, Code::kFailedPrecondition},
-    {EXDEV, Code::kFailedPrecondition, "; the two are on different file systems"},
+    {EXDEV, Code::kFailedPrecondition, "; the two paths are on different file systems"},
     {ESPIPE, Code::kFailedPrecondition, "; it can only be read as a stream"},
     {ENOTBLK, Code::kFailedPrecondition},
     {ENOTTY, Code::kFailedPrecondition},
@@ -158,7 +158,7 @@ constexpr Row kRows[] = {
     {ELIBMAX, Code::kUnimplemented},
     {ELIBEXEC, Code::kUnimplemented},
 
-    // Only a bug in this program, or in a driver, leads to these.
+    // Caused only by a bug in this program or in a driver.
     {EBADF, Code::kInternal},
     {EFAULT, Code::kInternal},
     {ESRCH, Code::kInternal},
@@ -202,16 +202,15 @@ absl::Status PathError(int error_number, absl::string_view doing, absl::string_v
                        const std::string& path) {
   const absl::Status error = PosixError(error_number, doing, uri);
   if (error_number != ENOENT) return error;
-  // Check each component; if the file itself is missing, and no link on the way, that is the
-  // answer.
+  // Checks each component of the path; if only the file itself is missing, the error is NotFound.
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string step = path.substr(0, slash);
     struct stat info;
     if (::lstat(step.c_str(), &info) != 0) return error;
     if (S_ISLNK(info.st_mode) && ::stat(step.c_str(), &info) != 0 && errno == ENOENT) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot ", doing, " '", DisplayName(uri), "': the symbolic link '", step,
-          "' leads to something that does not exist; is the disk that it leads to mounted?"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot ", doing, " '", DisplayName(uri), "': the symbolic link '", step,
+                       "' is dangling; is the disk that it points to mounted?"));
     }
     if (slash == std::string::npos) return error;
   }
@@ -219,12 +218,12 @@ absl::Status PathError(int error_number, absl::string_view doing, absl::string_v
 
 absl::Status IsAFolderError(absl::string_view uri) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", DisplayName(uri), "' is a folder where a file is wanted"));
+      absl::StrCat("'", DisplayName(uri), "' is a folder, but a file is expected"));
 }
 
 absl::Status IsAFileError(absl::string_view uri) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", DisplayName(uri), "' is a file where a folder is wanted"));
+      absl::StrCat("'", DisplayName(uri), "' is a file, but a folder is expected"));
 }
 
 }  // namespace penstock::io

@@ -1,4 +1,4 @@
-// errno as absl::Status.
+// Conversion of errno to absl::Status.
 //
 // Callers act on codes (a corrupt checkpoint is skipped, a missing one starts a new run), so one
 // table maps each errno to its code:
@@ -11,7 +11,7 @@
 //   FailedPrecondition, AlreadyExists, InvalidArgument, Unimplemented   the name is invalid, or the
 //                       call does not apply to the kind of file
 //
-// Never DataLoss, which is for bytes that were read and are wrong.
+// Never DataLoss, which means that bytes were read and are corrupt.
 #pragma once
 
 #include <string>
@@ -21,12 +21,14 @@
 
 namespace penstock::io {
 
-// "cannot open '/data/x': No space left on device; free some space on that disk".
+// The Status of a failed system call: "cannot open '/data/x': No space left on device; free some
+// space on that disk".
 absl::Status PosixError(int error_number, absl::string_view doing, absl::string_view uri);
 
-// As above, for a call on `path`; must be called right after it. A file that is missing because of
-// a dangling symbolic link in its path (a disk that is not mounted) is FailedPrecondition, and the
-// error names the link: it must not look like a file that was never written.
+// Same, for a call on `path`; must be called right after the failed call. If the file is missing
+// because of a dangling symbolic link in its path (a disk that is not mounted), the code is
+// FailedPrecondition and the error names the link, so that it is not mistaken for a file that was
+// never written.
 absl::Status PathError(int error_number, absl::string_view doing, absl::string_view uri,
                        const std::string& path);
 

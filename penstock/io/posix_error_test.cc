@@ -20,7 +20,7 @@ using Code = absl::StatusCode;
 
 Code CodeOf(int error) { return PosixError(error, "read", "/x").code(); }
 
-TEST(PosixError, HasACodeForEveryErrnoOfLinux) {
+TEST(PosixError, MapsEveryErrnoOfLinux) {
   // EHWPOISON is the last one. 41 and 58 are unassigned.
   for (int error = 1; error <= EHWPOISON; ++error) {
     if (error == 41 || error == 58) continue;
@@ -59,7 +59,7 @@ TEST(PosixError, NamesTheOperationTheFileAndTheReason) {
                        "cannot write to '/data/x': No space left on device; free some space"));
 }
 
-TEST(PathError, NamesADanglingLink) {
+TEST(PathError, NamesDanglingLink) {
   const std::string root =
       absl::StrCat(testing::TempDir(), "/path_error_", absl::Hex(base::EntropySeed()));
   std::filesystem::create_directories(root + "/there");
@@ -69,7 +69,7 @@ TEST(PathError, NamesADanglingLink) {
   for (const char* behind : {"/disk", "/disk/x", "/disk/a/b", "/link/../disk/x"}) {
     const std::string path = root + behind;
     EXPECT_THAT(PathError(ENOENT, "open", "the URI", path),
-                IsStatus(Code::kFailedPrecondition, "/disk' leads to something that does not"))
+                IsStatus(Code::kFailedPrecondition, "/disk' is dangling"))
         << behind;
     EXPECT_EQ(PathError(EIO, "open", "the URI", path).code(), Code::kUnavailable);
   }

@@ -61,10 +61,10 @@ class SchemeRouter : public FileSystem {
     const auto it = by_scheme_.find(uri.scheme);
     if (it != by_scheme_.end()) return it->second.get();
     const std::string what =
-        uri.scheme.empty() ? "is a local path, and this file system has none"
-                           : absl::StrCat("has the scheme '", uri.scheme, "', which is not known");
+        uri.scheme.empty() ? "is a local path, which is not supported here"
+                           : absl::StrCat("has the scheme '", uri.scheme, "', which is unknown");
     return absl::InvalidArgumentError(
-        absl::StrCat("'", DisplayName(text), "' ", what, "; known are ", Known()));
+        absl::StrCat("'", DisplayName(text), "' ", what, "; supported are ", Known()));
   }
 
   // "local paths, file://, gs://".

@@ -1,4 +1,4 @@
-// One file system made of several: each URI goes to the one that serves its scheme.
+// A file system that dispatches each URI to the file system registered for its scheme.
 //
 //   auto fs = MakeSchemeRouter({{"", local}, {"file", local}, {"memory", MakeMemoryFileSystem()}});
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace penstock::io {
 
-// By scheme, lower case, "" for local paths. A URI of another scheme is an InvalidArgument error
-// that lists these.
+// Keys are schemes in lower case, "" for local paths. A URI with another scheme is an
+// InvalidArgument error that lists the known ones.
 std::shared_ptr<FileSystem> MakeSchemeRouter(
     std::map<std::string, std::shared_ptr<FileSystem>> by_scheme);
 

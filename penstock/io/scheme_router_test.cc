@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/random.h"
-#include "penstock/io/local_file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/local/local_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Routed, FileSystemConformance,
                                "memory://root"};
                          }));
 
-TEST(SchemeRouter, SendsEachNameToItsFileSystem) {
+TEST(SchemeRouter, DispatchesByScheme) {
   const auto memory = MakeMemoryFileSystem();
   const auto local = MakeLocalFileSystem();
   const auto fs = MakeSchemeRouter({{"", local}, {"file", local}, {"memory", memory}});
@@ -36,15 +36,15 @@ TEST(SchemeRouter, SendsEachNameToItsFileSystem) {
   EXPECT_OK(fs->Remove(path));
 }
 
-TEST(SchemeRouter, ListsTheSchemesThereAre) {
+TEST(SchemeRouter, ErrorListsSupportedSchemes) {
   const auto fs = MakeSchemeRouter({{"memory", MakeMemoryFileSystem()}});
   EXPECT_THAT(fs->Stat("http://host/x"),
-              IsStatus(absl::StatusCode::kInvalidArgument, "'http', which is not known"));
+              IsStatus(absl::StatusCode::kInvalidArgument, "'http', which is unknown"));
   EXPECT_THAT(fs->Stat("http://host/x"), IsStatus(absl::StatusCode::kInvalidArgument, "memory://"));
   EXPECT_THAT(fs->Stat("x"), IsStatus(absl::StatusCode::kInvalidArgument, "is a local path"));
 }
 
-TEST(SchemeRouter, ServesAProgramsDefault) {
+TEST(SchemeRouter, ServesDefaultFileSystem) {
   const auto fs = FileSystem::Default();
   EXPECT_EQ(fs, FileSystem::Default());
   EXPECT_OK(fs->Stat(testing::TempDir()));

@@ -11,13 +11,17 @@
 #include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/scheme_table.h"
 
 namespace penstock::io {
 namespace {
 
-bool HasBucket(absl::string_view scheme) { return scheme == "gs" || scheme == "s3"; }
+bool HasBucket(absl::string_view scheme) {
+  const SchemeRow* const row = FindScheme(scheme);
+  return row != nullptr && row->form == NameForm::kBucket;
+}
 
-// The length of "scheme" when `uri` begins with "scheme:", else 0.
+// Length of "scheme" if `uri` begins with "scheme:", else 0.
 size_t SchemeLength(absl::string_view uri) {
   size_t n = 0;
   while (n < uri.size() &&
@@ -36,7 +40,7 @@ bool IsOption(absl::string_view text) {
                      [](char c) { return absl::ascii_isalpha(c) || c == '_'; });
 }
 
-// Where the '?' of the options stands, or npos.
+// Position of the '?' that begins the options, or npos.
 size_t OptionsStart(absl::string_view text) {
   const size_t mark = text.rfind('?');
   if (mark == absl::string_view::npos || mark + 1 == text.size()) return absl::string_view::npos;
@@ -50,7 +54,8 @@ absl::Status Malformed(absl::string_view uri, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("'", DisplayName(uri), "' ", why));
 }
 
-// The first segment of a path that object stores would take literally, if any.
+// The first empty, "." or ".." segment of a path, which object stores would treat literally; no
+// value if there is none.
 std::optional<absl::string_view> OddStep(absl::string_view path) {
   absl::ConsumeSuffix(&path, "/");
   if (path.empty()) return std::nullopt;
@@ -65,14 +70,13 @@ absl::Status CheckSteps(absl::string_view uri, absl::string_view path) {
   if (!odd) return absl::OkStatus();
   if (odd->empty()) return Malformed(uri, "has an empty segment ('//') in its name");
   return Malformed(uri, absl::StrCat("has the segment '", *odd,
-                                     "', which means nothing outside a local file system"));
+                                     "', which is only supported on local file systems"));
 }
 
 absl::StatusOr<Uri> ParseFileUri(absl::string_view text, absl::string_view rest) {
   absl::ConsumePrefix(&rest, "localhost");
   if (rest.empty() || rest[0] != '/') {
-    return Malformed(text,
-                     "names a host; a local file is written with three slashes: file:///data/x");
+    return Malformed(text, "names a host; write a local file with three slashes: file:///data/x");
   }
   return Uri{.scheme = "file", .user = "", .bucket = "", .path = std::string(rest), .options = ""};
 }
@@ -98,11 +102,12 @@ absl::StatusOr<Uri> ParseBucketUri(absl::string_view text, std::string scheme,
     return Malformed(text, absl::StrCat("names no bucket; write ", uri.scheme, "://BUCKET/NAME"));
   }
   if (absl::StrContains(uri.bucket, ":")) {
-    return Malformed(text, "has a ':' in its bucket; a '/' in a secret before '@' is written %2F");
+    return Malformed(text, "has a ':' in its bucket; write a '/' in a secret before '@' as %2F");
   }
   if (uri.bucket.find_first_of("?*[") != std::string::npos) {
-    return Malformed(text, absl::StrCat("has the bucket '", uri.bucket,
-                                        "'; wildcards and '?' stand only behind the bucket"));
+    return Malformed(text,
+                     absl::StrCat("has the bucket '", uri.bucket,
+                                  "'; wildcards and '?' are only supported after the bucket"));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckSteps(text, uri.path));
   return uri;
@@ -114,8 +119,8 @@ void AppendStep(std::string& path, absl::string_view name) {
   path.append(name.data(), name.size());
 }
 
-// A name cut into what stands before its path, the path, and the options; works on any text, so
-// that JoinPath and its kin need no error.
+// A name split into the part before its path, the path, and the options. Splitting works on any
+// text, so that JoinPath and similar functions cannot fail.
 struct Parts {
   absl::string_view prefix;  // "gs://user@bucket/", "file://", ""
   absl::string_view path;
@@ -123,7 +128,7 @@ struct Parts {
   bool takes_options = false;
 };
 
-// A path that would be read as one with options gets the empty options.
+// Appends empty options ("?&") to a path that would otherwise be parsed as one with options.
 std::string Rejoin(const Parts& parts, absl::string_view prefix, absl::string_view path) {
   const bool ambiguous =
       parts.takes_options && parts.options.empty() && OptionsStart(path) != absl::string_view::npos;
@@ -158,19 +163,19 @@ absl::string_view StripTrailingSlashes(absl::string_view path) {
 }  // namespace
 
 absl::StatusOr<Uri> ParseUri(absl::string_view text) {
-  if (text.empty()) return absl::InvalidArgumentError("a file's name is empty");
+  if (text.empty()) return absl::InvalidArgumentError("the file name is empty");
   if (text.find('\0') != absl::string_view::npos) {
-    return Malformed(absl::StrCat(text.substr(0, text.find('\0')), "\\0..."), "holds a NUL byte");
+    return Malformed(absl::StrCat(text.substr(0, text.find('\0')), "\\0..."),
+                     "contains a NUL byte");
   }
-  if (absl::StartsWith(text, "://")) return Malformed(text, "lacks a scheme before '://'");
+  if (absl::StartsWith(text, "://")) return Malformed(text, "has no scheme before '://'");
   const size_t n = SchemeLength(text);
   std::string scheme = absl::AsciiStrToLower(text.substr(0, n));
   absl::string_view rest = text.substr(n);
   if (n == 0 || !absl::ConsumePrefix(&rest, "://")) {
-    if (scheme == "gs" || scheme == "s3" || scheme == "file" || scheme == "memory") {
-      return Malformed(text, absl::StrCat("lacks '//' behind '", scheme,
-                                          ":'; a local file of that name is written with ./ "
-                                          "before it"));
+    if (!scheme.empty() && FindScheme(scheme) != nullptr) {
+      return Malformed(text, absl::StrCat("has no '//' after '", scheme,
+                                          ":'; write a local file of that name with ./ before it"));
     }
     return Uri{.scheme = "", .user = "", .bucket = "", .path = std::string(text), .options = ""};
   }
@@ -209,16 +214,16 @@ std::string DisplayName(absl::string_view name) {
   const std::string scheme = absl::AsciiStrToLower(name.substr(0, n));
   const bool has_bucket = HasBucket(scheme);
   absl::string_view rest = name.substr(n);
-  // "s3:/key:secret@b" is a mistake, but contains a secret nevertheless.
-  const bool may_hold_secrets = has_bucket ? absl::ConsumePrefix(&rest, ":")
-                                           : n > 0 && scheme != "file" && scheme != "memory" &&
-                                                 absl::ConsumePrefix(&rest, "://");
+  // "s3:/key:secret@b" is malformed, but still contains a secret.
+  const bool may_hold_secrets =
+      has_bucket ? absl::ConsumePrefix(&rest, ":")
+                 : n > 0 && FindScheme(scheme) == nullptr && absl::ConsumePrefix(&rest, "://");
   if (!may_hold_secrets) return std::string(name);
   while (absl::ConsumePrefix(&rest, "/")) {
   }
   const absl::string_view prefix = name.substr(0, name.size() - rest.size());
   if (has_bucket) rest = rest.substr(0, OptionsStart(rest));
-  // '@' is before the path; or anywhere, if a secret contains a '/' that should have been encoded.
+  // The '@' comes before the path, or anywhere if a secret contains an unencoded '/'.
   const absl::string_view authority = rest.substr(0, rest.find('/'));
   const size_t at = (absl::StrContains(authority, ":") ? rest : authority).rfind('@');
   if (at != absl::string_view::npos) rest.remove_prefix(at + 1);

@@ -1,5 +1,4 @@
-// Any text: what ParseUri takes apart, FormatUri puts together again; joining and splitting hold
-// together.
+// Arbitrary text: FormatUri is the inverse of ParseUri, and joining is the inverse of splitting.
 #include <cstdint>
 
 #include "penstock/base/status.h"

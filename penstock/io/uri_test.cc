@@ -7,7 +7,7 @@
 namespace penstock::io {
 namespace uri_test {
 
-TEST(Uri, IsTakenApart) {
+TEST(Uri, Parses) {
   struct Case {
     const char* text;
     Uri uri;
@@ -48,7 +48,7 @@ TEST(Uri, IsTakenApart) {
   }
 }
 
-TEST(Uri, IsRefusedInPlainWords) {
+TEST(Uri, RejectsMalformedWithClearMessage) {
   struct Case {
     const char* text;
     const char* says;
@@ -72,20 +72,20 @@ TEST(Uri, IsRefusedInPlainWords) {
               IsStatus(absl::StatusCode::kInvalidArgument, "NUL"));
 }
 
-TEST(Uri, SchemesHaveNoCase) {
+TEST(Uri, SchemesAreCaseInsensitive) {
   ASSERT_OK_AND_ASSIGN(const Uri uri, ParseUri("GS://Bucket/Name"));
   EXPECT_EQ(uri.scheme, "gs");
   EXPECT_EQ(uri.path, "Name");
 }
 
-TEST(Uri, ShowsNoSecrets) {
+TEST(Uri, DisplayOmitsSecrets) {
   ASSERT_OK_AND_ASSIGN(const Uri uri, ParseUri("s3://key:secret@b/x?region=eu"));
   EXPECT_EQ(DisplayUri(uri), "s3://b/x");
   EXPECT_THAT(ParseUri("s3://key:secret@b//x"),
               IsStatus(absl::StatusCode::kInvalidArgument, "'s3://b//x'"));
 }
 
-TEST(Uri, IsJoinedBeforeItsOptions) {
+TEST(Uri, JoinPathKeepsOptionsAtEnd) {
   struct Case {
     const char* base;
     const char* name;
@@ -109,7 +109,7 @@ TEST(Uri, IsJoinedBeforeItsOptions) {
   }
 }
 
-TEST(Uri, TakesASuffixBeforeItsOptions) {
+TEST(Uri, AppendToNameKeepsOptionsAtEnd) {
   EXPECT_EQ(AppendToName("/data/a.tfrec", ".index"), "/data/a.tfrec.index");
   EXPECT_EQ(AppendToName("gs://b/a.tfrec?scheme=http", ".index"),
             "gs://b/a.tfrec.index?scheme=http");
@@ -117,7 +117,7 @@ TEST(Uri, TakesASuffixBeforeItsOptions) {
   EXPECT_EQ(AppendToName("memory://a", ".index"), "memory://a.index");
 }
 
-TEST(Uri, HasALastStepAndAFolder) {
+TEST(Uri, BasenameAndDirname) {
   struct Case {
     const char* uri;
     const char* name;

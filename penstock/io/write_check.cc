@@ -24,8 +24,8 @@ absl::Status BeginFile(FileSystem& fs, absl::string_view uri) {
   return out->Append(kTrial);  // dropped without Close: nothing is published
 }
 
-// `path` is `uri`'s. Removes folders created for the trial, unless another process uses them by
-// now.
+// `path` is the local path of `uri`. Removes the folders created for the check, unless another
+// process has started to use them.
 absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string& path) {
   std::vector<std::filesystem::path> made;
   std::error_code error;
@@ -45,12 +45,13 @@ absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string
   return status;
 }
 
-// An object store starts to write only at Close, so only a complete object is proof.
+// An object store starts to write only at Close, so only a complete object proves that writing
+// works.
 absl::Status TryBeside(FileSystem& fs, absl::string_view folder) {
   const std::string trial =
       JoinPath(folder, absl::StrFormat("penstock-write-check-%016x", base::EntropySeed()));
   PENSTOCK_RETURN_IF_ERROR(WriteFile(fs, trial, kTrial));
-  // A user may have permission to write but not to remove; then one small object is left behind.
+  // A user with permission to write but not to delete leaves one small object behind.
   fs.Remove(trial).IgnoreError();
   return absl::OkStatus();
 }

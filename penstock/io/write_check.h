@@ -1,4 +1,5 @@
-// Checks that a file can be written, before the work whose result it will hold.
+// Preflight check that a file can be written, made before the long computation whose result it will
+// hold.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,15 +9,15 @@
 
 namespace penstock::io {
 
-// OK if a file could be published under `uri` now. Existing files are neither changed nor
-// truncated. On a local disk it starts an unpublished file and drops it, and likewise creates and
-// removes the missing folders above it. Elsewhere it writes a file of a few bytes and a random name
-// beside it and removes it again.
+// OK if a file could be written to `uri` now. Existing files are neither changed nor truncated. On
+// a local disk it starts an unpublished temporary file and discards it, and creates and removes
+// missing parent folders. Elsewhere it writes a small object with a random name in the same folder
+// and deletes it again.
 //   FAILED_PRECONDITION  a folder, a FIFO or a device has that name
 //   otherwise            the file system's error: PERMISSION_DENIED, NOT_FOUND (the bucket), ...
 absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri);
 
-// As above for files directly inside a folder, which may not exist yet.
+// Same for files directly inside a folder, which may not exist yet.
 absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri);
 
 }  // namespace penstock::io

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "penstock/base/random.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 
 namespace penstock::io {
 namespace write_check_test {

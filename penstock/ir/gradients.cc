@@ -29,7 +29,7 @@ class Backward {
     }
   }
 
-  // Adds to the cotangent of a value, if anything depends on it.
+  // Adds to the cotangent of a value, if the value depends on an x.
   void Add(const Value& value, const Value& cotangent) {
     if (!cotangent.valid() || !depends_[value.node_id()] || !IsDifferentiable(value.type())) return;
     Value& sum = Cotangent(value);
@@ -42,17 +42,17 @@ class Backward {
     return of_node[value.result()];
   }
 
-  // From the last node back. Nodes that the gradient itself adds are not visited.
+  // Visits the nodes in reverse order. Nodes added by the gradient itself are not visited.
   void Run() {
     for (int id = static_cast<int>(depends_.size()); id-- > 0 && graph_.status().ok();) {
       const auto found = cotangents_.find(id);
-      // An x ends the way back, unless it depends on another x.
+      // The traversal stops at an x, unless it depends on another x.
       if (found != cotangents_.end() && TakesPart(graph_.node(id))) Visit(id, found->second);
     }
   }
 
  private:
-  // Whether a change of some x, however small, moves this node's results.
+  // Whether the node's results depend on some x differentiably.
   bool TakesPart(const Node& node) const {
     if (node.op->gradient == nullptr && node.op->zero_gradient) return false;
     return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value& v) {
@@ -64,7 +64,7 @@ class Backward {
     const Node& node = graph_.node(id);
     Scope scope(graph_, node.origin);
     if (node.op->gradient == nullptr) {
-      graph_.Fail(OpError(node, "has no gradient; use StopGradient where none is meant to flow"));
+      graph_.Fail(OpError(node, "has no gradient; use StopGradient where no gradient should flow"));
       return;
     }
     GradientArgs args{.node = node, .results = {}, .cotangents = cotangents};
@@ -80,7 +80,7 @@ class Backward {
       if (of_operands[i].valid() && !(of_operands[i].type() == wanted)) {
         graph_.Fail(absl::InternalError(absl::StrCat(
             "the gradient of ", node.op->name, " gives ", of_operands[i].type().ToString(),
-            " for operand ", i, ", which is ", wanted.ToString(), " (an error of Penstock)")));
+            " for operand ", i, ", which is ", wanted.ToString(), " (a bug in Penstock)")));
         return;
       }
       Add(node.operands[i], of_operands[i]);
@@ -96,7 +96,7 @@ class Backward {
 
 Value AddCotangent(Value sum, Value addend) {
   const auto is_sparse = [](const Value& v) {
-    return v.node().op->adds_to_first && IsZeros(v.node().operands[0]);
+    return v.node().op->adds_to_operand && IsZeros(v.node().operands[0]);
   };
   if (!sum.valid() || !addend.valid()) return Value();
   if (is_sparse(addend)) return AddInto(sum, addend);

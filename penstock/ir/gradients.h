@@ -1,4 +1,4 @@
-// Reverse-mode differentiation.
+// Reverse-mode differentiation (backpropagation) of a graph.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,14 @@
 
 namespace penstock::ir {
 
-// The gradients of `y` with respect to each of `xs`, as new nodes of the same graph, of the xs'
-// types. A y that does not depend on some x gives zeros. `y` is a float scalar unless `cotangent`
-// (of y's type) weighs its elements. The operation without a gradient that stands in the way is
-// named in the graph's error.
+// Gradients of `y` with respect to each of `xs`, as new nodes of the same graph with the types of
+// the xs. The gradient is zero for an x that y does not depend on. `y` is a float scalar, unless
+// `cotangent` (of y's type) is given as the incoming gradient: then the result is a vector-Jacobian
+// product. An operation without a gradient between x and y is an error of the graph that names the
+// operation.
 std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangent = Value());
 
-// For several outputs at once; an invalid cotangent means zero.
+// The same for several outputs; an invalid cotangent means zero.
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
                              absl::Span<const Value> cotangents);
 

@@ -22,7 +22,7 @@ Array F32(const Shape& shape, const std::vector<double>& values) {
   return Make(DType::kF32, shape, values);
 }
 
-TEST(Gradients, AddUpOverEveryUse) {
+TEST(Gradients, AccumulateOverEveryUse) {
   Checks checks;
   const Value x = checks.Input(F32({}, {3}));
   // x^2 + x * stop(x) + x
@@ -34,7 +34,7 @@ TEST(Gradients, AddUpOverEveryUse) {
   checks.Run();
 }
 
-TEST(Gradients, OfXsThatDependOnEachOtherAreTotal) {
+TEST(Gradients, AreTotalForDependentXs) {
   Checks checks;
   const Value x = checks.Input(F32({}, {2}));
   const Value u = x * x;
@@ -54,7 +54,7 @@ TEST(Gradients, OfSeveralOutputs) {
   checks.Run();
 }
 
-TEST(Gradients, AreZeroWhereNothingDepends) {
+TEST(Gradients, AreZeroForIndependentXs) {
   Checks checks;
   const Value x = checks.Input(F32({2}, {1, 2})), other = checks.Input(F32({3}, {1, 2, 3}));
   const Value n = checks.Input(Make(DType::kI32, {2}, {1, 2}));
@@ -65,7 +65,7 @@ TEST(Gradients, AreZeroWhereNothingDepends) {
   checks.Run();
 }
 
-TEST(Gradients, AskNothingOfOperationsThatXsDoNotReach) {
+TEST(Gradients, SkipOperationsIndependentOfXs) {
   Graph graph("reach");
   const Value x = graph.Parameter({DType::kF32, {}}, "x"),
               z = graph.Parameter({DType::kF32, {}}, "z");
@@ -83,7 +83,7 @@ TEST(Gradients, AskNothingOfOperationsThatXsDoNotReach) {
   EXPECT_THAT(ErrorOf(graph), HasSubstr("custom_call: has no gradient; use StopGradient"));
 }
 
-TEST(Gradients, CarryTheOriginOfWhatTheyDifferentiate) {
+TEST(Gradients, KeepOriginOfDifferentiatedNode) {
   Graph graph("origin");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   Value h;
@@ -97,7 +97,7 @@ TEST(Gradients, CarryTheOriginOfWhatTheyDifferentiate) {
   EXPECT_EQ(graph.current_origin().scope, "train_step");
 }
 
-TEST(Gradients, SayWhatIsWanted) {
+TEST(Gradients, ReportExpectedTypes) {
   Graph graph("vector");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   EXPECT_FALSE(Gradients(x, {x})[0].valid());
@@ -110,7 +110,7 @@ TEST(Gradients, SayWhatIsWanted) {
   EXPECT_THAT(ErrorOf(other), HasSubstr("the cotangent of f32[2] is f32[]"));
 }
 
-TEST(Gradients, SecondAndThirdDerivativesOfANetAgreeWithDifferences) {
+TEST(Gradients, SecondAndThirdDerivativesMatchFiniteDifferences) {
   GradientChecks checks;
   // Convolution, tanh, max pool, matmul, softmax: the shape of a classifier.
   const auto net = [](const Values& v) {
@@ -130,7 +130,7 @@ TEST(Gradients, SecondAndThirdDerivativesOfANetAgreeWithDifferences) {
   checks.Run();
 }
 
-TEST(Gradients, AreTheSameTextEveryTime) {
+TEST(Gradients, AreDeterministic) {
   const auto text = [] {
     Graph graph("same");
     const Value x = graph.Parameter({DType::kF32, {4, 4}}, "x"),

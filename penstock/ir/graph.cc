@@ -19,10 +19,11 @@ std::string TensorType::ToString() const {
 namespace {
 
 // Throws instead of a CHECK: user-defined functions get invalid values when an operation fails, and
-// ask them for their shape. The rooms that call such functions turn it into an error.
+// may ask them for their shape. The rooms that call such functions convert the exception to an
+// error.
 [[noreturn]] void ThrowEmptyValue() {
   throw std::logic_error(
-      "an empty value, ir::Value(), was used; the operation that should have made it failed");
+      "an invalid value, ir::Value(), was used; the operation that should have returned it failed");
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ namespace {
 
 InferResult InferNothing(const Node&) { return std::vector<TensorType>(); }
 
-// Options from outside may describe types whose number of elements overflows; every product of
-// extents after this check relies on this not being the case.
+// Options from outside may describe types whose number of elements overflows; after this check,
+// products of extents do not overflow.
 absl::Status CheckSize(const TensorType& type) {
   if (base::CheckedBytes(type.dtype, type.shape).has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -124,7 +125,7 @@ void Graph::SetResults(absl::Span<const Value> results, absl::Span<const std::st
 std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes,
                                std::vector<std::shared_ptr<const Graph>> regions) {
   for (const Value& operand : operands) {
-    // Whoever made an invalid value has told the graph why.
+    // The graph already has the error that made the operand invalid.
     if (!operand.valid()) return {};
     if (operand.graph() != this) {
       FailForeign(absl::StrCat("an operand of ", op.name));
@@ -139,7 +140,7 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
   node.origin = current_origin_;
   for (const auto& region : node.regions) {
     if (!region->status().ok()) {
-      if (status_.ok()) status_ = region->status();  // a body says itself where it stands
+      if (status_.ok()) status_ = region->status();  // the region's error has its own origin
       return {};
     }
   }
@@ -193,7 +194,7 @@ std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> give
         Emit(*node.op, std::move(operands), node.attributes, node.regions);
     if (results.empty()) return {};
     for (size_t i = 0; i < results.size(); ++i) {
-      copies.try_emplace({id, static_cast<int>(i)}, results[i]);  // a given one stays
+      copies.try_emplace({id, static_cast<int>(i)}, results[i]);  // a replacement takes precedence
     }
   }
   std::vector<Value> results;
@@ -226,8 +227,8 @@ void Graph::Fail(const absl::Status& error) {
 void Graph::FailForeign(absl::string_view what) {
   Fail(absl::InvalidArgumentError(
       absl::StrCat(what, " belongs to another graph than '", name_,
-                   "'. The body of a loop or a branch sees only what it is given: hand the value "
-                   "over as part of the state.")));
+                   "'. The body of a loop or a branch refers only to its arguments: pass the value "
+                   "as part of the state.")));
 }
 
 const Origin& Graph::current_origin() const { return origins_[current_origin_]; }
@@ -236,7 +237,7 @@ Scope::Scope(Graph& graph, absl::string_view name, std::optional<base::SourceLoc
     : graph_(graph), outer_(graph.current_origin_) {
   Origin origin = graph.current_origin();
   absl::StrAppend(&origin.scope, origin.scope.empty() || name.empty() ? "" : "/", name);
-  // A location without a file is one that was read from somewhere, not written by a user.
+  // A location without a file comes from a saved model, not from the user's source.
   if (location.has_value() && location->file[0] != '\0') {
     origin.file = location->file;
     origin.line = location->line;
@@ -250,7 +251,7 @@ Scope::Scope(Graph& graph, int origin) : graph_(graph), outer_(graph.current_ori
 }
 
 Scope::Scope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.current_origin_) {
-  // Neighbours mostly come from one place.
+  // Consecutive nodes mostly have the same origin.
   if (!(graph.origins_.back() == origin)) graph.origins_.push_back(origin);
   graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;
 }
@@ -321,7 +322,7 @@ bool NormalizeAxes(Value x, Axes& axes, absl::string_view what) {
     if (!NormalizeAxis(x, axes[i], what)) return false;
     if (std::find(axes.begin(), axes.begin() + i, axes[i]) != axes.begin() + i) {
       x.graph()->Fail(
-          absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axes[i], " is named twice")));
+          absl::InvalidArgumentError(absl::StrCat(what, ": axis ", axes[i], " is repeated")));
       return false;
     }
   }

@@ -1,5 +1,5 @@
-// Room ir: the typed graph that every front end builds, its gradients, and its printing as
-// StableHLO. It may use room base and nothing else.
+// Room ir: the typed computation graph (the intermediate representation, IR) that every front end
+// builds, its gradients, and its printing as StableHLO. Depends on room base only.
 //
 //   Graph graph("step");
 //   Value x = graph.Parameter({DType::kF32, {128, 784}}, "x");
@@ -9,18 +9,19 @@
 //   graph.SetResults({loss, d[0]});
 //   absl::StatusOr<Program> program = PrintStableHlo(graph);   // stablehlo.h
 //
-//   graph.h      Value, Node, Graph: what a program is made of
-//   ops.h        the catalogue: one function for each thing a program can say
-//   op_def.h     what an operation is: name, type rule, gradient, printing, together in one entry
-//   gradients.h  reverse-mode differentiation; the result is ordinary graph, so it can be
-//   differentiated again stablehlo.h  the printer
+//   graph.h      Value, Node, Graph: the parts of a program
+//   ops.h        catalogue of operations: one function for each
+//   op_def.h     definition of an operation: name, type inference, gradient, printing, in one entry
+//   gradients.h  reverse-mode differentiation; the gradient graph can be differentiated again
+//   stablehlo.h  the StableHLO printer
 //
-// Errors. Building never stops in the middle: an operation that is given the wrong thing returns an
-// invalid Value, whatever is built on an invalid Value is invalid too, and the graph keeps the
-// first error, with the scope (layer, user's source line) in which it happened. Ask graph.status()
-// once, at the end.
+// Errors. Building never throws and never stops midway: an operation with invalid arguments returns
+// an invalid Value, every operation on an invalid Value returns an invalid one, and the graph keeps
+// the first error with the scope (layer, user's source line) in which it happened. Check
+// graph.status() once, at the end.
 //
-// Threads: a Graph is built by one thread at a time; a finished one may be read by many.
+// Thread safety: one thread at a time builds a Graph; a finished Graph may be read by any number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -58,16 +59,16 @@ class Graph;
 struct Node;
 struct OpDef;
 
-// One result of one node: a cheap handle. A default-constructed Value is invalid; as an operand of
-// a gradient it means zero.
+// Handle to one result of one node; cheap to copy. A default-constructed Value is invalid; as a
+// cotangent it means zero.
 class Value {
  public:
   Value() = default;
 
   bool valid() const { return graph_ != nullptr; }
   explicit operator bool() const { return valid(); }
-  // The following need a valid value; for an invalid one they throw std::logic_error, which the
-  // caller of a user-defined function (a layer, a step) turns into an error of the graph.
+  // The following require a valid Value; on an invalid one they throw std::logic_error, which the
+  // caller of a user-defined function (a layer, a training step) converts to an error of the graph.
   Graph* graph() const;
   const Node& node() const;
   int node_id() const { return node_; }
@@ -88,17 +89,18 @@ class Value {
   int32_t result_ = 0;
 };
 
-// What a node knows besides its operands. Enumerations travel as their StableHLO names.
+// Attribute value of a node. Enumerations are stored as their StableHLO names.
 using Attribute =
     std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>, Array>;
 
-// Sorted by name, so that printing and hashing are deterministic.
+// Attributes of a node, sorted by name so that printing and hashing are deterministic.
 class Attributes {
  public:
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<absl::string_view, Attribute>> entries);
 
-  // The attribute must be there and of type T (contract: an operation reads what it wrote).
+  // Attribute `name`, which must exist and have type T (an operation reads only the attributes that
+  // it wrote).
   template <typename T>
   const T& Get(absl::string_view name) const {
     return std::get<T>(*Find(name));
@@ -114,7 +116,7 @@ class Attributes {
   std::vector<std::pair<std::string, Attribute>> entries_;
 };
 
-// Where a node comes from: the layer and the line of the user's program.
+// Origin of a node: the layer and the source line of the user's program that created it.
 struct Origin {
   std::string scope;  // "resnet/block2/conv1", empty outside any scope
   std::string file;   // empty when unknown
@@ -124,19 +126,22 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
+// One operation of a graph with its operands, attributes and result types.
 struct Node {
   const OpDef* op = nullptr;
   std::vector<Value> operands;
   Attributes attributes;
-  // Bodies of while and cond, closed: they see only their own parameters.
+  // Closed bodies of While, Cond and Scan: they refer to their own parameters only.
   std::vector<std::shared_ptr<const Graph>> regions;
   std::vector<TensorType> results;
   int origin = 0;  // index into the graph's origins
 };
 
+// A program under construction: nodes in topological order, parameters, results, the first error.
 class Graph {
  public:
-  // `num_replicas` is how many copies of the program run together: what all_reduce sums over.
+  // `num_replicas`: number of copies of the program that run together (data parallelism);
+  // all_reduce sums over them.
   explicit Graph(std::string name, int num_replicas = 1);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -147,28 +152,29 @@ class Graph {
   Value Parameter(TensorType type, absl::string_view name);
   void SetResults(absl::Span<const Value> results, absl::Span<const std::string> names = {});
 
-  // Adds a node: checks it by the operation's own rule and returns one Value for each result, none
-  // at all after an error. Operations in ops.h call this; programs call those.
+  // Adds a node after checking it with the operation's type inference. Returns one Value for each
+  // result, or an empty vector after an error. The functions in ops.h call it; programs call those.
   std::vector<Value> Emit(const OpDef& op, std::vector<Value> operands, Attributes attributes = {},
                           std::vector<std::shared_ptr<const Graph>> regions = {});
 
-  // Adds copies of the nodes that the results of `body` need, with these values for its parameters
-  // (one that nothing needs may be invalid); gives its results, or nothing after an error.
+  // Copies the nodes that the results of `body` depend on, with `arguments` in place of its
+  // parameters (an unused parameter's argument may be invalid). Returns the copied results, or an
+  // empty vector after an error.
   std::vector<Value> Inline(const Graph& body, absl::Span<const Value> arguments);
 
-  // The same for any values of `body`: copies what `wanted` need, where each of `given` is not
-  // computed but taken from `replacements`.
+  // The same for arbitrary values of `body`: copies the nodes that `wanted` depends on; each value
+  // in `given` is not copied but replaced by the corresponding element of `replacements`.
   std::vector<Value> Inline(const Graph& body, absl::Span<const Value> given,
                             absl::Span<const Value> replacements, absl::Span<const Value> wanted);
 
-  // Gives a node other regions, with which it has more results than before; the ones it has keep
-  // their places and types. Gives the new ones. For gradients that want to know what went on
-  // inside.
+  // Replaces the regions of a node by others that have additional results; existing results keep
+  // their indices and types. Returns the additional results. Gradients use it to make a forward
+  // loop return residuals.
   std::vector<Value> Extend(int node, std::vector<std::shared_ptr<const Graph>> regions);
 
-  // Keeps `error`, in the context of the current origin, if it is the first.
+  // Records `error` with the current origin, unless the graph already has an error.
   void Fail(const absl::Status& error);
-  // The first error met in building, OK if there was none.
+  // The first error, or OK.
   const absl::Status& status() const { return status_; }
 
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
@@ -179,7 +185,7 @@ class Graph {
   absl::Span<const Value> results() const { return results_; }
   absl::Span<const std::string> result_names() const { return result_names_; }
   absl::Span<const Origin> origins() const { return origins_; }
-  // The origin that new nodes get.
+  // Origin given to new nodes.
   const Origin& current_origin() const;
 
  private:
@@ -188,7 +194,7 @@ class Graph {
 
   std::string name_;
   int num_replicas_;
-  std::deque<Node> nodes_;  // in an order in which they can run; references to nodes stay good
+  std::deque<Node> nodes_;  // in topological order; references to nodes stay valid
   std::vector<Value> parameters_, results_;
   std::vector<std::string> parameter_names_, result_names_;
   std::vector<Origin> origins_;
@@ -196,15 +202,15 @@ class Graph {
   absl::Status status_;
 };
 
-// While it lives, new nodes of `graph` carry a deeper scope name and, if given, the user's line.
-// Nodes that a gradient adds carry the origin of the node they differentiate.
+// RAII scope: during its lifetime, new nodes of `graph` get a nested scope name and, if given, the
+// user's source line. Nodes added by a gradient get the origin of the node that they differentiate.
 class Scope {
  public:
   Scope(Graph& graph, absl::string_view name,
         std::optional<base::SourceLocation> location = std::nullopt);
-  // Goes back to an origin that the graph has: for gradients.
+  // Restores an existing origin of the graph. For gradients.
   Scope(Graph& graph, int origin);
-  // An origin of another graph: for bodies.
+  // Sets an origin of another graph. For bodies of loops and branches.
   Scope(Graph& graph, const Origin& origin);
   ~Scope();
   Scope(const Scope&) = delete;

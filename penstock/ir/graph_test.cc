@@ -15,7 +15,7 @@ using testing::ErrorOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Graph, KeepsTheFirstErrorWithItsLayerAndLine) {
+TEST(Graph, KeepsFirstErrorWithLayerAndLine) {
   Graph graph("errors");
   const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
   Value y;
@@ -58,7 +58,7 @@ TEST(Graph, ScopesNestAndEnd) {
   EXPECT_EQ(scope_of(-x), "");
 }
 
-TEST(Graph, InvalidValuesAreContagiousInEveryOperation) {
+TEST(Graph, InvalidValuesPropagateThroughEveryOperation) {
   // One wrong thing must never turn into a crash further down.
   Graph graph("invalid");
   const Value x = graph.Parameter({DType::kF32, {2, 2}}, "x"), bad;
@@ -132,7 +132,7 @@ TEST(Graph, InvalidValuesAreContagiousInEveryOperation) {
   EXPECT_TRUE(graph.status().ok()) << "whoever made the first invalid value has told why";
 }
 
-TEST(Graph, ValuesOfAnotherGraphAreRefused) {
+TEST(Graph, RejectsValuesOfAnotherGraph) {
   Graph a("a"), b("b");
   const Value x = a.Parameter({DType::kF32, {}}, "x"), y = b.Parameter({DType::kF32, {}}, "y");
   EXPECT_FALSE((x + y).valid());
@@ -142,7 +142,7 @@ TEST(Graph, ValuesOfAnotherGraphAreRefused) {
   EXPECT_THAT(ErrorOf(b), HasSubstr("result 0 belongs to another graph than 'b'"));
 }
 
-TEST(Graph, InlineCopiesWhatTheResultsNeed) {
+TEST(Graph, InlineCopiesDependenciesOfResults) {
   Graph body("body");
   const Value p = body.Parameter({DType::kF32, {2}}, "p"),
               q = body.Parameter({DType::kF32, {2}}, "q");
@@ -160,7 +160,7 @@ TEST(Graph, InlineCopiesWhatTheResultsNeed) {
   EXPECT_EQ(graph.num_nodes(), 5);  // x, splat, multiply, exp, sum
 }
 
-TEST(Graph, EveryOperationIsWhole) {
+TEST(Graph, EveryOpDefIsComplete) {
   absl::flat_hash_set<const OpDef*> seen;
   for (const OpDef* op : AllOps()) {
     EXPECT_TRUE(seen.insert(op).second) << op->name << " is listed twice";
@@ -191,7 +191,7 @@ TEST(Graph, AttributesAreSortedAndReplaced) {
 }
 
 // An operation without values has no graph for its error; its result's graph gets it.
-TEST(Graph, FunctionsOfNoValuesGiveNone) {
+TEST(Graph, EmptyOperandsGiveEmptyResults) {
   Graph graph("nothing");
   EXPECT_FALSE(Concatenate({}, 0).valid());
   EXPECT_FALSE(AllFinite({}).valid());
@@ -200,7 +200,7 @@ TEST(Graph, FunctionsOfNoValuesGiveNone) {
   EXPECT_FALSE(graph.status().ok());
 }
 
-TEST(Graph, GradientsWantACotangentForEachValue) {
+TEST(Graph, GradientsRequireOneCotangentPerValue) {
   Graph graph("gradients");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   const Values ys{x, x}, xs{x}, cotangents{x};

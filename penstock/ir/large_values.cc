@@ -16,7 +16,7 @@ constexpr std::array<absl::string_view, 7> kWithoutMemory = {
     "stablehlo.constant", "stablehlo.iota", "stablehlo.broadcast_in_dim", "stablehlo.reshape",
     "stablehlo.while",    "stablehlo.if",   "penstock.stop_gradient"};
 
-// A loop's states are those of its last iteration; what it gives of each is new.
+// A loop's states alias those of its last iteration; its stacked results are new memory.
 size_t FirstWithMemory(const Node& node) {
   if (absl::string_view(node.op->name) != "penstock.scan") return 0;
   return static_cast<size_t>(node.attributes.Get<int64_t>("states"));
@@ -43,17 +43,17 @@ void LargeValues::Add(const Node& node, const Origin& origin) {
   }
 }
 
-std::vector<LargeValue> LargeValues::Take(size_t most) const {
+std::vector<LargeValue> LargeValues::Largest(size_t count) const {
   std::vector<LargeValue> values;
   for (const auto& [key, value] : values_) values.push_back(value);
-  // Equal ones in an order of their own: the map has none.
+  // Deterministic order: hash maps have none.
   const auto rank = [](const LargeValue& v) {
     return std::tuple(-v.bytes(), -v.count, v.origin.scope, v.type.ToString());
   };
-  most = std::min(most, values.size());
-  std::partial_sort(values.begin(), values.begin() + most, values.end(),
+  count = std::min(count, values.size());
+  std::partial_sort(values.begin(), values.begin() + count, values.end(),
                     [&](const LargeValue& a, const LargeValue& b) { return rank(a) < rank(b); });
-  values.resize(most);
+  values.resize(count);
   return values;
 }
 

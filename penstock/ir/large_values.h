@@ -1,5 +1,5 @@
-// LargeValues: what takes most of a program's memory, gathered while it is printed. Internal to
-// room ir.
+// LargeValues: the values that need most of a program's memory, collected during printing. Internal
+// to room ir.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace penstock::ir {
 
 class LargeValues {
  public:
-  // The results of a node of a layer. Those that a compiler makes where they are used, or that are
-  // another value's memory, are left out.
+  // Adds the results of a node that belongs to a layer. Skips values that a compiler computes where
+  // they are used (fused), and values that alias another one.
   void Add(const Node& node, const Origin& origin);
-  // Those with the most bytes first.
-  std::vector<LargeValue> Take(size_t most) const;
+  // The `count` entries with the most bytes, in descending order.
+  std::vector<LargeValue> Largest(size_t count) const;
 
  private:
   absl::flat_hash_map<std::string, LargeValue> values_;  // by layer and type

@@ -1,5 +1,5 @@
-// What an operation is: one entry, in the file of its family, beside the functions of ops.h that
-// make it.
+// OpDef: definition of an operation. One entry, in the file of its family, next to the functions of
+// ops.h that emit it.
 //
 //   const OpDef kTanh = {.name = "stablehlo.tanh",
 //                        .infer = SameTypeFloat,
@@ -25,8 +25,8 @@ namespace penstock::ir {
 
 class Printer;
 
-// A node that is being differentiated. `cotangents` has one for each result, invalid where it is
-// zero; at least one is valid.
+// A node to differentiate, with its results and their cotangents (incoming gradients). There is one
+// cotangent for each result; an invalid one means zero, and at least one is valid.
 struct GradientArgs {
   const Node& node;
   Values results;
@@ -34,83 +34,88 @@ struct GradientArgs {
   std::vector<bool> wanted = {};  // for each operand
 
   const Value& operand(int i) const { return node.operands[i]; }
-  // Whether anyone asks for this operand's cotangent: for gradients that cost more with it.
+  // Whether the cotangent of operand i is needed. For gradients that are cheaper without it.
   bool wants(int i) const { return wanted[i]; }
-  // Of operations with one result.
+  // For operations with one result.
   const Value& result() const { return results[0]; }
   const Value& cotangent() const { return cotangents[0]; }
 };
 
-// Extents as attributes and most functions take them.
+// Extents as a vector, as attributes and most functions expect them.
 inline std::vector<int64_t> ListOf(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+// Definition of an operation: name, type inference, gradient, printing.
 struct OpDef {
   const char* name;
-  // The results' types, or what was wanted and what was met. Operands are valid.
+  // Type inference: the types of the results, or an error that states the expected and the actual
+  // types. Operands are valid.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const Node& node);
-  // One cotangent for each operand; an invalid one is zero. Made of ops.h's functions, so that it
-  // can be differentiated in turn. nullptr: see zero_gradient.
+  // Gradient (vector-Jacobian product): one cotangent for each operand, invalid for zero. Built
+  // from functions of ops.h, so that it is differentiable itself. nullptr: see zero_gradient.
   Values (*gradient)(const GradientArgs& args) = nullptr;
-  // Without a gradient function: true where the gradient is zero everywhere (comparisons,
-  // rounding), false where there is none, which is an error for whoever asks.
+  // For operations without a gradient function: true if the gradient is zero everywhere
+  // (comparisons, rounding); false if the operation is not differentiable, which is an error when a
+  // gradient needs it.
   bool zero_gradient = false;
-  // Writes the operation, see printer.h.
+  // Prints the operation as StableHLO; see printer.h.
   void (*print)(Printer& printer, const Node& node) = nullptr;
-  // A composite: an operation that stands for several others, so that a platform which has a kernel
-  // for the whole can still see it (rewrite.h). This adds those others to `graph` and gives their
-  // results. Composites are never printed: they are taken apart before.
+  // Decomposition of a composite. A composite stands for several operations, so that a platform
+  // with a kernel for all of them can still recognize it (rewrite.h). This function adds those
+  // operations to `graph` and returns their results. Composites are decomposed before printing.
   Values (*decompose)(Graph& graph, const Node& node, const Values& operands) = nullptr;
-  // Cheaper to keep than to compute again: what a loop's gradient keeps of each iteration.
-  bool costly = false;
-  // The result is operand 0 but for places where others are added to it. Where that operand is
-  // zeros and the whole is to be added to something, it is better put there (AddCotangent).
-  bool adds_to_first = false;
+  // Expensive operation: a loop's gradient saves its result as a residual instead of
+  // rematerializing it.
+  bool expensive = false;
+  // The result is operand 0 with other values added at some positions. If operand 0 is zeros and
+  // the result would be added to another value, AddCotangent adds directly to that value instead.
+  bool adds_to_operand = false;
 };
 
 using InferResult = absl::StatusOr<std::vector<TensorType>>;
 
-// For composites: the types of what they are made of, and the derivatives of that.
+// For composites: type inference and gradient of their decomposition.
 InferResult InferByDecomposing(const Node& node);
 Values GradientByDecomposing(const GradientArgs& args);
 
-// Emits a node with one result; an invalid value after an error or from invalid operands.
+// Emits a node with one result. Returns an invalid value after an error or if an operand is
+// invalid.
 Value EmitOne(const OpDef& op, Values operands, Attributes attributes = {});
 
-// The same for operands that broadcast as NumPy's do.
+// The same with NumPy broadcasting of the operands.
 Value EmitBroadcast(const OpDef& op, Values operands, Attributes attributes = {});
 
-// "stablehlo.add: " without the dialect, before a message.
+// An error with the operation's name (without the dialect: "add: ") in front of the message.
 absl::Status OpError(const Node& node, absl::string_view message);
-// "f32[2,3] and f32[4]".
+// Types of the operands: "f32[2,3] and f32[4]".
 std::string TypesOf(const Node& node);
 
-// The nodes of `graph` that must be computed to know `wanted`, where `given` are known; `read`
-// tells which of those are.
+// The nodes of `graph` that must be computed to obtain `wanted` if `given` are known. `read`, if
+// not null, receives which of `given` are used.
 std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
                               absl::Span<const Value> wanted, std::vector<bool>* read = nullptr);
 
-// x, with `update` added to the slice of it that begins at `begin` (clamped as dynamic_slice's).
+// x with `update` added to the slice that begins at `begin` (clamped as in dynamic_slice).
 Value AddToSlice(Value x, Value update, const Values& begin);
 
-// Zeros of shape_of's shape, with `values` added at `indices` (inside) along an axis: what
-// TakeAlongAxis's gradient is.
+// Zeros of shape_of's shape with `values` added at `indices` (which are in range) along `axis`: the
+// gradient of TakeAlongAxis.
 Value PutAlongAxis(Value shape_of, Value indices, Value values, int64_t axis);
 
-// sum + addend, of sum's type. Costs no more than the places that the addend is about.
+// sum + addend, of sum's type. Costs no more than the positions at which `addend` is not zero.
 Value AddCotangent(Value sum, Value addend);
-// Every element is 0, which anyone can see.
+// Whether x is statically known to be all zeros.
 bool IsZeros(Value x);
 
-// Whether a gradient flows through values of this type.
+// Whether values of this type have gradients (floats).
 bool IsDifferentiable(const TensorType& type);
 
-// An axis that may count from the end, as one that does not; an error of the graph when there is
-// none.
+// Converts an axis that counts from the end (negative) to one that counts from 0; an error of the
+// graph if it is out of range.
 bool NormalizeAxis(Value x, int64_t& axis, absl::string_view what);
 bool NormalizeAxes(Value x, Axes& axes,
-                   absl::string_view what);  // also refuses one that is named twice
+                   absl::string_view what);  // also rejects a repeated axis
 
-// All operations, for tests that walk them.
+// All operations. For tests that iterate over them.
 std::vector<const OpDef*> AllOps();
 
 using OpList = absl::Span<const OpDef* const>;

@@ -45,7 +45,7 @@ std::string MlirArray(absl::Span<const int64_t> numbers) {
 
 namespace {
 
-// A literal that reads back as the same bits. Floats that are not finite are written as their bits.
+// A literal that parses to the same bits. Non-finite floats are written as bits.
 template <typename T>
 std::string Literal(T value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -139,7 +139,7 @@ void Printer::Write(const std::string& text, bool with_location) {
   const Origin& origin = CurrentOrigin();
   absl::StrAppend(&text_, std::string(2 * indent_, ' '), text);
   if (with_location && locations_ && !(origin.scope.empty() && origin.file.empty())) {
-    // A name, the user's line, or both: loc("layer"("train.cc":12:0)).
+    // A name, the user's source line, or both: loc("layer"("train.cc":12:0)).
     std::string place;
     if (!origin.file.empty()) place = absl::StrCat(MlirString(origin.file), ":", origin.line, ":0");
     if (!origin.scope.empty()) {
@@ -179,8 +179,8 @@ Array NearestScalar(DType dtype, double value) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>) {
       using Limits = std::numeric_limits<T>;
-      // C++ does not define the conversion of what the type does not hold. The largest number of 64
-      // bits becomes one more as a double, so the end of the range is one of those.
+      // Converting an out-of-range value is undefined behavior in C++. The maximum of a 64-bit type
+      // is rounded up in double, so the bound is exclusive.
       if (std::isnan(value)) return Array::Scalar(T{0});
       if (value >= static_cast<double>(Limits::max())) return Array::Scalar(Limits::max());
       if (value <= static_cast<double>(Limits::min())) return Array::Scalar(Limits::min());

@@ -1,4 +1,4 @@
-// Printer: writes operations as StableHLO text, one a line, and remembers what stands on each line.
+// Printer: writes operations as StableHLO text, one per line, and records the origin of each line.
 // Internal to room ir.
 #pragma once
 
@@ -23,38 +23,40 @@ class Printer {
         num_replicas_(num_replicas) {}
 
   int num_replicas() const { return num_replicas_; }
-  // "HIGH" or "HIGHEST", for products and convolutions; empty when nothing need be said.
+  // precision_config of products and convolutions: "HIGH" or "HIGHEST", empty for the default.
   absl::string_view precision() const;
 
-  // "%12", or "%12#1" for a node of several results.
+  // SSA name: "%12", or "%12#1" for a node with several results.
   std::string Name(const Value& value) const;
-  // "%1, %2".
+  // SSA names, comma-separated: "%1, %2".
   std::string Names(absl::Span<const Value> values) const;
   std::string FreshName();
 
-  // For an operation's print function, which describes the node that is being printed. The whole
-  // operation on one line: `text` is what stands after "%n = "; the location is added.
+  // Writes an operation on one line. Called by the operation's print function for the node being
+  // printed. `text` follows "%n = "; the location is appended.
   void Line(const Node& node, const std::string& text);
-  // An operation with regions: `opening` (after "%n = "), lines of the regions, `closing`.
+  // Writes an operation with regions: `opening` (after "%n = "), the lines of the regions,
+  // `closing`.
   void OpenLine(const Node& node, const std::string& opening);
   void CloseLine(const std::string& closing);
   void PlainLine(const std::string& text);
   void Indent(int by) { indent_ += by; }
-  // A constant on a line of its own, all of its elements `value`, or the nearest number that the
-  // type holds; its name.
+  // Writes a constant on a line of its own, with all elements equal to `value` or to the nearest
+  // number that the type can represent. Returns its name.
   std::string Splat(const TensorType& type, double value);
-  // The region of an operation that combines two elements: "stablehlo.add".
+  // Writes the region of an operation that combines two elements; `operation` is, for example,
+  // "stablehlo.add".
   void ReducerRegion(absl::string_view operation, DType dtype);
 
-  // For an operation whose printed results are not the node's: whether anything that is printed
-  // uses the node's result, and what it is called (empty for one that nothing uses).
+  // For an operation whose printed results differ from the node's. IsUsed: whether a printed
+  // operation uses the result. NameResults: the names of the results (empty for an unused one).
   bool IsUsed(int result) const;
   void NameResults(std::vector<std::string> names);
 
-  // Prints the nodes that the graph's results need and gives the results' names. The graph's
-  // parameters are called `parameters`.
+  // Prints the nodes that the graph's results depend on and returns the names of the results.
+  // `parameters` are the names of the graph's parameters.
   std::vector<std::string> Nodes(const Graph& graph, absl::Span<const std::string> parameters);
-  // Nodes(), then "`ending` %1, %2 : types".
+  // Prints Nodes(), then "`ending` %1, %2 : types".
   void Body(const Graph& graph, absl::Span<const std::string> parameters, absl::string_view ending);
 
   std::string TakeText() { return std::move(text_); }
@@ -64,7 +66,7 @@ class Printer {
  private:
   struct Frame {  // a graph being printed
     const Graph* graph;
-    // What the results of a node are called, by the node's number.
+    // Names of a node's results, by the node's id.
     absl::flat_hash_map<int, std::vector<std::string>> names = {};
     std::vector<std::vector<bool>> used = {};  // by node and result
     int current = -1;                          // the node whose print function runs
@@ -85,29 +87,30 @@ class Printer {
   LargeValues large_values_;
 };
 
-// The number of a numeric type that is nearest to `value`: an integer type's smallest and largest
-// stand for all beyond them; NaN becomes 0 there.
+// The number of a numeric type nearest to `value`. Integer types saturate at their minimum and
+// maximum; NaN becomes 0.
 Array NearestScalar(DType dtype, double value);
 
-// "tensor<2x3xf32>".
+// MLIR type: "tensor<2x3xf32>".
 std::string MlirType(const TensorType& type);
-// "(tensor<f32>, tensor<i32>) -> tensor<f32>".
+// MLIR function type of a node: "(tensor<f32>, tensor<i32>) -> tensor<f32>".
 std::string FunctionType(const Node& node);
 // "[1, 2, 3]".
 std::string MlirList(absl::Span<const int64_t> numbers);
 // "array<i64: 1, 2>".
 std::string MlirArray(absl::Span<const int64_t> numbers);
-// "dense<...>" of the elements, without a type. Not for bool arrays of several different elements.
+// "dense<...>" with the elements, without the type. Not for bool arrays whose elements differ.
 std::string MlirDense(const Array& array);
-// A string literal, quoted.
+// A quoted string literal.
 std::string MlirString(absl::string_view text);
-// "3 : i64", "\"text\"", "array<i64: 1, 2>": a node's attribute as an operation's.
+// A node's attribute in MLIR syntax: "3 : i64", "\"text\"", "array<i64: 1, 2>".
 std::string MlirAttribute(const Attribute& attribute);
 
-// "stablehlo.reverse %1, dims = [0] : (tensor<2xf32>) -> tensor<2xf32>", where `parameters` is what
-// stands between the operands and the types.
+// Prints an operation with `parameters` between the operands and the types: "stablehlo.reverse %1,
+// dims = [0] : (tensor<2xf32>) -> tensor<2xf32>".
 void PrintWith(Printer& printer, const Node& node, absl::string_view parameters);
-// "stablehlo.add %1, %2 : tensor<f32>" and "stablehlo.convert %1 : (tensor<i32>) -> tensor<f32>".
+// Print "stablehlo.add %1, %2 : tensor<f32>" and "stablehlo.convert %1 : (tensor<i32>) ->
+// tensor<f32>".
 void PrintElementwise(Printer& printer, const Node& node);
 void PrintConverting(Printer& printer, const Node& node);
 

@@ -42,16 +42,16 @@ absl::Status CheckResults(const Node& node, const Graph& region,
   const std::vector<TensorType> got = TypesOfValues(region.results());
   if (absl::MakeConstSpan(got) == wanted) return absl::OkStatus();
   return OpError(node,
-                 absl::StrCat(what, " must give ", Listed(wanted), ", it gives ", Listed(got)));
+                 absl::StrCat(what, " must return ", Listed(wanted), ", it returns ", Listed(got)));
 }
 
-LoopHead HeadOf(Printer& printer, const std::vector<std::string>& values,
-                const std::vector<TensorType>& types) {
-  LoopHead head;
+LoopHeader HeaderOf(Printer& printer, const std::vector<std::string>& values,
+                    const std::vector<TensorType>& types) {
+  LoopHeader head;
   std::vector<std::string> bindings, mlir_types;
   for (size_t i = 0; i < values.size(); ++i) {
-    head.inside.push_back(printer.FreshName());
-    bindings.push_back(absl::StrCat(head.inside.back(), " = ", values[i]));
+    head.names.push_back(printer.FreshName());
+    bindings.push_back(absl::StrCat(head.names.back(), " = ", values[i]));
     mlir_types.push_back(MlirType(types[i]));
   }
   head.text = absl::StrCat("stablehlo.while(", absl::StrJoin(bindings, ", "),

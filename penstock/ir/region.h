@@ -1,4 +1,5 @@
-// Bodies of loops and branches: closed graphs that see only their parameters. Internal to room ir.
+// Regions: bodies of loops and branches. A region is a closed graph, which refers to its own
+// parameters only. Internal to room ir.
 #pragma once
 
 #include <functional>
@@ -18,25 +19,26 @@ namespace penstock::ir {
 using Region = std::shared_ptr<const Graph>;
 
 std::vector<TensorType> TypesOfValues(absl::Span<const Value> values);
-// "(f32[2], i32[])".
+// Types as a list: "(f32[2], i32[])".
 std::string Listed(absl::Span<const TensorType> types);
 bool AllValid(const Values& values);
 
-// Parameters of these types, results from `build`.
+// A region with parameters of these types, whose results `build` returns.
 Region BuildRegion(const Graph& outer, const char* name, absl::Span<const TensorType> types,
                    const std::function<Values(Graph&, const Values&)>& build);
 
-// An error unless the region's results have the `wanted` types; `what` is "the body".
+// An error unless the results of the region have the types `wanted`; `what` names the region in the
+// message: "the body".
 absl::Status CheckResults(const Node& node, const Graph& region,
                           absl::Span<const TensorType> wanted, const char* what);
 
-// "stablehlo.while(%2 = %0, %3 = %1) : types", with the names that the regions use. `values` are
-// names from outside.
-struct LoopHead {
+// First line of a loop, "stablehlo.while(%2 = %0, %3 = %1) : types", and the names that its regions
+// use. `values` are the names of the initial values.
+struct LoopHeader {
   std::string text;
-  std::vector<std::string> inside;
+  std::vector<std::string> names;
 };
-LoopHead HeadOf(Printer& printer, const std::vector<std::string>& values,
-                const std::vector<TensorType>& types);
+LoopHeader HeaderOf(Printer& printer, const std::vector<std::string>& values,
+                    const std::vector<TensorType>& types);
 
 }  // namespace penstock::ir

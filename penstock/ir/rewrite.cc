@@ -66,7 +66,7 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
       if (results[i].type() == node.results[i]) continue;
       to->Fail(absl::InternalError(absl::StrCat(
           node.op->name, " gives ", node.results[i].ToString(), " and was rewritten to ",
-          results[i].type().ToString(), " (an error of Penstock)")));
+          results[i].type().ToString(), " (a bug in Penstock)")));
       return to;
     }
     rewriting.new_[id] = std::move(results);
@@ -81,7 +81,7 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
 Value Substitute(const Value& of, const std::vector<Value>& from, const std::vector<Value>& to) {
   if (!of.valid() || from.empty()) return of;
   Graph& graph = *of.graph();
-  absl::flat_hash_map<int, std::vector<Value>> again;  // by node: its results, computed from `to`
+  absl::flat_hash_map<int, std::vector<Value>> again;  // by node: its results, recomputed from `to`
   const auto new_of = [&](const Value& value) {
     const auto at = std::find(from.begin(), from.end(), value);
     if (at != from.end()) return to[static_cast<size_t>(at - from.begin())];
@@ -124,7 +124,7 @@ std::unique_ptr<Graph> Decompose(const Graph& graph) {
 
 namespace {
 
-// What a composite is made of, as a graph of its own.
+// A composite's decomposition, as a separate graph.
 struct FunctionParts {
   explicit FunctionParts(const Node& node) : graph(node.op->name) {
     const Graph& outer = *node.operands[0].graph();

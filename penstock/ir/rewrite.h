@@ -1,6 +1,6 @@
-// Rewriting a graph: another graph, with the same parameters and results, in which a rule has put
-// other operations in the place of some. This is how a platform's own kernels come into a program
-// (room kernels), and how composites are taken apart before printing.
+// Graph rewriting: makes another graph with the same parameters and results, in which a rule has
+// replaced some operations. Room kernels substitute a platform's kernels (custom calls) this way,
+// and composites are decomposed with it before printing.
 //
 //   std::unique_ptr<Graph> lowered = Rewrite(graph, [](Rewriting& r, int id) -> Values {
 //     const Node& node = r.from().node(id);
@@ -20,13 +20,15 @@
 
 namespace penstock::ir {
 
-// "stablehlo.add", "penstock.batch_norm_training": what a rule knows an operation by.
+// Name of the node's operation, by which rules recognize it: "stablehlo.add",
+// "penstock.batch_norm_training".
 absl::string_view OpName(const Node& node);
 
-// Whether each element of the result is computed from the operands' elements at the same place.
+// Whether each element of the result depends only on the operands' elements at the same index.
 bool IsElementwise(const Node& node);
 
-// What a rule sees: both graphs, and where a value of the one is in the other.
+// State of a rewrite, as a rule sees it: both graphs, and the mapping of values from the old graph
+// to the new one.
 class Rewriting {
  public:
   Rewriting(const Graph& from, Graph& to);
@@ -34,14 +36,14 @@ class Rewriting {
   const Graph& from() const { return from_; }
   Graph& to() { return to_; }
 
-  // What a value of from() has become. Its node stands before the one that is being rewritten.
+  // The value of to() that replaces a value of from(). Its node precedes the one being rewritten.
   Value New(int id, int result) const { return new_.at(id)[result]; }
   Value New(const Value& old) const { return New(old.node_id(), old.result()); }
   std::vector<Value> Operands(const Node& node) const;
 
-  // Whether a node takes part in the graph's results at all.
+  // Whether the graph's results depend on the node.
   bool IsNeeded(int id) const { return needed_[id]; }
-  // The nodes that use a result of a node and are needed; kResult for a use as the graph's result.
+  // The live nodes that use a result of a node; kResult stands for a use as the graph's result.
   static constexpr int kResult = -1;
   const std::vector<int>& Users(int id, int result) const { return users_[id][result]; }
 
@@ -56,19 +58,21 @@ class Rewriting {
   absl::flat_hash_map<int, std::vector<Value>> new_;
 };
 
-// Gives what stands in to() for node `id` of from(): one value for each of its results, of the same
-// type. Nothing: the node is kept.
+// Returns the replacement in to() of node `id` of from(): one value for each of its results, of the
+// same type. An empty vector keeps the node.
 using RewriteRule = std::function<std::vector<Value>(Rewriting& rewriting, int id)>;
 
-// Bodies of loops and branches are rewritten by the same rule. Nodes that no result needs are left
-// out; new ones carry the origin of the node that they stand for.
+// Applies `rule` to every node, including those in the bodies of loops and branches. Nodes that no
+// result depends on are dropped (dead code elimination); new nodes get the origin of the node that
+// they replace.
 std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule);
 
-// `of`, computed from to[i] wherever it is computed from from[i], in the same graph: operations
-// between the two are emitted again. Types are those of `from`.
+// `of`, recomputed from to[i] wherever it depends on from[i], in the same graph: the operations
+// between the two are emitted again. The types of `to` are those of `from`.
 Value Substitute(const Value& of, const std::vector<Value>& from, const std::vector<Value>& to);
 
-// Composites (op_def.h) taken apart, until none is left.
+// HasComposites: whether any composite (op_def.h) is left. Decompose: the graph with all composites
+// decomposed.
 bool HasComposites(const Graph& graph);
 std::unique_ptr<Graph> Decompose(const Graph& graph);
 

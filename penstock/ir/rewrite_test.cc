@@ -41,7 +41,7 @@ TEST(Rewrite, ReachesLoopsAndKeepsParametersResultsAndNames) {
   EXPECT_TRUE(unused.valid());
 }
 
-TEST(Rewrite, KeepsTheTextOfWhatTheRuleLeavesAlone) {
+TEST(Rewrite, KeepsTextOfUnchangedNodes) {
   Graph graph("same");
   const Value x = graph.Parameter({DType::kF32, {2, 2}}, "x");
   Value y;
@@ -59,7 +59,7 @@ TEST(Rewrite, KeepsTheTextOfWhatTheRuleLeavesAlone) {
   EXPECT_LT(copy->num_nodes(), graph.num_nodes());
 }
 
-TEST(Rewrite, TellsWhoUsesAValue) {
+TEST(Rewrite, ReportsUsersOfAValue) {
   Graph graph("users");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   const Value y = Exp(x);
@@ -72,7 +72,7 @@ TEST(Rewrite, TellsWhoUsesAValue) {
   EXPECT_THAT(r.Users(x.node_id(), 0), ElementsAre(y.node_id()));
 }
 
-TEST(Rewrite, SubstituteComputesAgainWhatReadsAValue) {
+TEST(Rewrite, SubstituteRecomputesDependents) {
   testing::Checks checks;
   const Value x = checks.Input(testing::Make(DType::kF32, {2}, {1, 2}));
   const Value a = x * 3.0, b = a + 1.0;
@@ -89,7 +89,7 @@ TEST(Rewrite, SubstituteComputesAgainWhatReadsAValue) {
   checks.Run();
 }
 
-TEST(Rewrite, RefusesAnotherType) {
+TEST(Rewrite, RejectsReplacementOfAnotherType) {
   Graph graph("wrong");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   graph.SetResults({Tanh(x)});
@@ -101,7 +101,7 @@ TEST(Rewrite, RefusesAnotherType) {
   EXPECT_THAT(testing::ErrorOf(*rewritten), HasSubstr("was rewritten to f64[2]"));
 }
 
-TEST(Composites, AreTakenApartInLoopsToo) {
+TEST(Composites, AreDecomposedInsideLoops) {
   Graph graph("composites");
   const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
   const Values out = For(2, {x}, [](Graph&, Value, const Values& s) {

@@ -33,16 +33,16 @@ absl::StatusOr<std::vector<int>> Aliases(const Graph& graph, const PrintOptions&
     if (parameter < 0 || parameter >= static_cast<int>(alias.size()) || result < 0 ||
         result >= static_cast<int>(taken.size())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("parameter ", parameter, " cannot give its memory to result ", result,
+          absl::StrCat("parameter ", parameter, " cannot be donated to result ", result,
                        ": there are ", alias.size(), " parameters and ", taken.size(), " results"));
     }
     const TensorType& from = graph.parameters()[parameter].type();
     const TensorType& to = graph.results()[result].type();
-    // XLA accepts a mismatch silently on some platforms, so it is refused here.
+    // XLA accepts a mismatch silently on some platforms, so it is rejected here.
     if (!(from == to)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parameter '", graph.parameter_names()[parameter], "' is ", from.ToString(),
-          " and cannot give its memory to result ", result, ", which is ", to.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", graph.parameter_names()[parameter], "' is ", from.ToString(),
+                       " and cannot be donated to result ", result, ", which is ", to.ToString()));
     }
     if (alias[parameter] >= 0 || taken[result]) {
       return absl::InvalidArgumentError(
@@ -75,7 +75,7 @@ absl::StatusOr<MatmulPrecision> MatmulPrecisionFromName(absl::string_view name) 
     absl::StrAppend(&known, known.empty() ? "" : ", ", row.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no matmul precision '", name, "'; there are ", known));
+      absl::StrCat("unknown matmul precision '", name, "'; available: ", known));
 }
 
 absl::string_view Printer::precision() const {
@@ -130,7 +130,7 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   printer.PlainLine("}");
   program.text = printer.TakeText();
   program.line_origins = printer.TakeOrigins();
-  program.large_values = printer.large_values().Take(kLargeValues);
+  program.large_values = printer.large_values().Largest(kLargeValues);
   return program;
 }
 
@@ -140,7 +140,7 @@ std::string TextWithoutLocations(const Program& program) {
   std::string out;
   out.reserve(text.size());
   bool quoted = false;
-  int open = 0;  // parentheses of the location that is being left out
+  int open = 0;  // open parentheses of the location being skipped
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (!quoted && open == 0 && absl::StartsWith(text.substr(i), kLocation)) {

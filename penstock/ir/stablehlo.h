@@ -1,5 +1,6 @@
-// Prints a graph as a StableHLO module: deterministic, one operation a line, only what every plugin
-// since 2024 reads, in text. The same graph gives the same text.
+// StableHLO printer: prints a graph as the text of a StableHLO module, one operation per line,
+// using only syntax that every PJRT plugin since 2024 reads. Deterministic: the same graph gives
+// the same text.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +14,56 @@
 
 namespace penstock::ir {
 
-// A value of a program that takes memory, with those of its type in its layer.
+// Memory used by a program's values of one type within one layer.
 struct LargeValue {
   TensorType type;
-  std::string operation;  // of the first: "stablehlo.convolution"
-  Origin origin;          // the same
-  int count = 0;
+  std::string operation;  // of the first such value: "stablehlo.convolution"
+  Origin origin;          // of the first such value
+  int count = 0;          // number of such values
 
-  int64_t bytes() const;  // of one
+  int64_t bytes() const;  // of one value
 };
 
-// A printed program and what a runtime must know of it without parsing it.
+// A printed program, with the facts that a runtime needs so that it does not have to parse the
+// text.
 struct Program {
   std::string name;
   std::string text;
   int num_replicas = 1;
   std::vector<TensorType> parameters, results;
   std::vector<std::string> parameter_names, result_names;
-  // alias[i] = result that takes over parameter i's memory, -1 for none.
+  // Input-output aliasing of donated buffers: alias[i] is the result that reuses parameter i's
+  // buffer, -1 if the parameter is not donated.
   std::vector<int> alias;
-  // Who is behind line i + 1 of `text`, so that a plugin's "line:column" leads to the user's line.
+  // Origin of line i + 1 of `text`. Maps a plugin's "line:column" to the user's source line.
   std::vector<Origin> line_origins;
-  // The largest few, the largest first: for when the program does not fit into a device's memory.
+  // The largest values, in descending order of size. Reported when the program does not fit into
+  // device memory.
   std::vector<LargeValue> large_values;
 };
 
-// How exactly a platform multiplies float32 matrices and convolves: TPUs and GPUs take bfloat16 or
-// TF32 parts by default (stablehlo's precision_config). CPUs always multiply in float32.
+// Precision of float32 matrix products and convolutions: by default, TPUs multiply in bfloat16 and
+// GPUs in TF32 (StableHLO's precision_config). CPUs always multiply in float32.
 enum class MatmulPrecision { kDefault, kHigh, kHighest };
 // "default", "high", "highest": JAX's names.
 absl::StatusOr<MatmulPrecision> MatmulPrecisionFromName(absl::string_view name);
 
 struct PrintOptions {
-  // parameter -> result pairs; types must agree. The caller of the program loses the parameter's
-  // buffer.
+  // Donated buffers, as pairs (parameter, result) of equal types: the result reuses the parameter's
+  // buffer, which the caller of the program gives up.
   std::vector<std::pair<int, int>> donate = {};
-  // Without locations a program's text depends only on what it computes (the compile cache's key).
+  // Whether to print source locations. Without them a program's text depends only on the
+  // computation: it is the key of the compilation cache.
   bool locations = true;
-  // Of every product and convolution in the program.
+  // Precision of all products and convolutions in the program.
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
 };
 
-// The graph's first error, if it has one.
+// Prints the graph. Fails with the graph's first error, if it has one.
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options = {});
 
-// program.text as it would be printed without locations, line for line: what it computes, wherever
-// in the user's program that stands.
+// program.text as printed without locations, line for line. It depends only on the computation, not
+// on the user's source lines.
 std::string TextWithoutLocations(const Program& program);
 
 }  // namespace penstock::ir

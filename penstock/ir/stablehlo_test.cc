@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using testing::Make;
 using ::testing::Not;
 
-TEST(StableHlo, PrintsOneOperationALine) {
+TEST(StableHlo, PrintsOneOperationPerLine) {
   Graph graph("step", 2);
   const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
   const Value y = graph.Parameter({DType::kF32, {3}}, "y");
@@ -70,7 +70,7 @@ void Build(Graph& graph, const char* file_scope) {
   graph.SetResults({h});
 }
 
-TEST(StableHlo, EveryLineKnowsItsOrigin) {
+TEST(StableHlo, RecordsOriginOfEveryLine) {
   Graph graph("lines");
   Build(graph, "first \"layer\"\\");
   const auto program = PrintStableHlo(graph);
@@ -100,7 +100,7 @@ TEST(StableHlo, EveryLineKnowsItsOrigin) {
   ASSERT_TRUE(executable.ok()) << executable.status();
 }
 
-TEST(StableHlo, WithoutLocationsTheTextIsWhatIsComputed) {
+TEST(StableHlo, TextWithoutLocationsDependsOnComputationOnly) {
   Graph a("same"), b("same");
   Build(a, "one");
   Build(b, "another");
@@ -114,7 +114,7 @@ TEST(StableHlo, WithoutLocationsTheTextIsWhatIsComputed) {
   EXPECT_EQ(PrintStableHlo(a)->text, before);
 }
 
-TEST(StableHlo, LocationsCanBeTakenOutOfTheText) {
+TEST(StableHlo, RemovesLocationsFromText) {
   for (const char* layer : {"plain", "first \"layer\"\\", "a) loc(b", ""}) {
     Graph graph("step");
     Build(graph, layer);
@@ -127,7 +127,7 @@ TEST(StableHlo, LocationsCanBeTakenOutOfTheText) {
   EXPECT_EQ(TextWithoutLocations(program), R"mlir(%0 = custom "a \" loc(1)", %1)mlir");
 }
 
-TEST(StableHlo, KnowsItsLargestValuesAndTheirLayers) {
+TEST(StableHlo, ReportsLargestValuesWithLayers) {
   Graph graph("step");
   const Value x = graph.Parameter({DType::kF32, {8}}, "x");
   Value sum = ReduceSum(x);
@@ -158,7 +158,7 @@ TEST(StableHlo, KnowsItsLargestValuesAndTheirLayers) {
   EXPECT_THAT(program->large_values[1].origin.scope, HasSubstr("body"));
 }
 
-TEST(StableHlo, RefusesDonationsThatDoNotFit) {
+TEST(StableHlo, RejectsInvalidDonations) {
   Graph graph("donate");
   const Value x = graph.Parameter({DType::kF32, {2}}, "weights"),
               y = graph.Parameter({DType::kF32, {2}}, "y");
@@ -169,17 +169,16 @@ TEST(StableHlo, RefusesDonationsThatDoNotFit) {
   EXPECT_EQ(error({{0, 0}, {1, 2}}), "");
   EXPECT_THAT(
       error({{0, 1}}),
-      HasSubstr(
-          "parameter 'weights' is f32[2] and cannot give its memory to result 1, which is f32[]"));
+      HasSubstr("parameter 'weights' is f32[2] and cannot be donated to result 1, which is f32[]"));
   EXPECT_THAT(error({{0, 0}, {0, 2}}), HasSubstr("donated twice"));
   EXPECT_THAT(error({{0, 0}, {1, 0}}), HasSubstr("donated twice"));
 }
 
-TEST(StableHlo, PrintsNoGraphWithAnError) {
+TEST(StableHlo, RejectsGraphWithError) {
   Graph graph("error");
   Tanh(graph.Parameter({DType::kI32, {}}, "x"));
   EXPECT_THAT(std::string(PrintStableHlo(graph).status().message()),
-              HasSubstr("tanh: wants floats"));
+              HasSubstr("tanh: expects floats"));
 }
 
 TEST(StableHlo, PrintsProgramsWithoutParametersResultsOrPlainNames) {
@@ -197,7 +196,7 @@ TEST(StableHlo, PrintsProgramsWithoutParametersResultsOrPlainNames) {
   EXPECT_TRUE(testing::Executable::Compile(*program).ok());
 }
 
-TEST(StableHlo, LargeConstantsKeepTheirElements) {
+TEST(StableHlo, PreservesLargeConstants) {
   // Beyond a few elements MLIR prints hexadecimal: the order of bytes must be right for each type.
   Graph graph("constants");
   Values results;

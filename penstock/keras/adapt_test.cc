@@ -41,7 +41,7 @@ TEST(Adapt, ALayerThatLearnsNothingFromDataIsRefused) {
   const data::Dataset dataset =
       data::Dataset::FromArrays({{"x", Array::Of<float>({1, 1}, {1})}}).Batch(1);
   EXPECT_THAT(std::string(Adapt(Flatten(), dataset).message()),
-              HasSubstr("Flatten learns nothing"));
+              HasSubstr("Flatten does not support Adapt"));
 }
 
 }  // namespace adapt_test

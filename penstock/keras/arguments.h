@@ -3,8 +3,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,11 +10,11 @@
 
 #include "absl/status/statusor.h"
 
-#include "penstock/base/array.h"
-#include "penstock/data/dataset.h"
+#include "penstock/nn/layer.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
 #include "penstock/nn/optimizers.h"
+#include "penstock/train/arrays.h"
 
 namespace penstock::keras {
 
@@ -66,45 +64,21 @@ class MetricArg {
   absl::StatusOr<nn::Metric> value_;
 };
 
-// Rows of arrays: one array, or one for each input (output) of the model, in their order or by
-// their names.
-class ArraysArg {
+// Symbols of a model: one, or several in their order.
+class SymbolsArg {
  public:
-  ArraysArg() = default;                                                            // none
-  ArraysArg(base::Array one) : in_order_{std::move(one)} {}                         // NOLINT
-  ArraysArg(std::vector<base::Array> in_order) : in_order_(std::move(in_order)) {}  // NOLINT
-  ArraysArg(base::NamedArrays by_name) : by_name_(std::move(by_name)) {}            // NOLINT
-  bool empty() const { return in_order_.empty() && by_name_.empty(); }
-  // In the order of `names`, which are the model's. `what` is "x" or "y", for errors.
-  absl::StatusOr<std::vector<base::Array>> InOrder(const std::vector<std::string>& names,
-                                                   absl::string_view what) const;
+  SymbolsArg() = default;
+  SymbolsArg(nn::Symbol one) : symbols_{std::move(one)} {}                       // NOLINT
+  SymbolsArg(std::vector<nn::Symbol> symbols) : symbols_(std::move(symbols)) {}  // NOLINT
+  SymbolsArg(std::initializer_list<nn::Symbol> symbols) : symbols_(symbols) {}   // NOLINT
+  const std::vector<nn::Symbol>& Get() const { return symbols_; }
 
  private:
-  std::vector<base::Array> in_order_;
-  base::NamedArrays by_name_;
+  std::vector<nn::Symbol> symbols_;
 };
 
-// What a training is validated on: a dataset of batches, which must outlive the call when it is
-// given by its address, or arrays.
-class ValidationData {
- public:
-  ValidationData() = default;                     // none
-  ValidationData(const data::Dataset* dataset) {  // NOLINT
-    if (dataset != nullptr) dataset_ = *dataset;
-  }
-  ValidationData(data::Dataset dataset) : dataset_(std::move(dataset)) {}  // NOLINT
-  ValidationData(ArraysArg x, ArraysArg y, ArraysArg sample_weight = {})
-      : x_(std::move(x)), y_(std::move(y)), sample_weight_(std::move(sample_weight)) {}
-
-  bool empty() const { return !dataset_.has_value() && x_.empty(); }
-  const std::optional<data::Dataset>& dataset() const { return dataset_; }
-  const ArraysArg& x() const { return x_; }
-  const ArraysArg& y() const { return y_; }
-  const ArraysArg& sample_weight() const { return sample_weight_; }
-
- private:
-  std::optional<data::Dataset> dataset_;
-  ArraysArg x_, y_, sample_weight_;
-};
+// Arrays instead of a dataset (train/arrays.h).
+using train::ArraysArg;
+using train::ValidationData;
 
 }  // namespace penstock::keras

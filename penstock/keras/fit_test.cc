@@ -238,7 +238,7 @@ TEST(ModelCheckpoint, KeepsTheBestOfAMaximizedMetricWhateverItsName) {
   Array y = x.Clone();
   for (int i = 0; i < 8; ++i) y.mutable_data<float>()[i] = i < 4 ? 0 : 1;
   const auto set =
-      LambdaCallback({.on_epoch_begin = [](train::Run& run, const train::Position& at) {
+      LambdaCallback({.on_epoch_begin = [](train::TrainingContext& run, const train::Position& at) {
         const float weight = at.epoch == 0 ? 1.0f : -1.0f;
         return run.SetWeights({{"w/kernel", Array::Of<float>({1, 1}, {weight})}});
       }});
@@ -269,8 +269,8 @@ TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
   const Array x = Numbers(4, 0);
   const std::string folder = ::testing::TempDir() + "/mc_" + std::to_string(base::EntropySeed());
   int steps = 0;
-  const auto count =
-      LambdaCallback({.on_train_batch_end = [&](train::Run&, const train::Position&, const Logs&) {
+  const auto count = LambdaCallback(
+      {.on_train_batch_end = [&](train::TrainingContext&, const train::Position&, const Logs&) {
         ++steps;
         return absl::OkStatus();
       }});

@@ -151,21 +151,21 @@ TEST_F(HostileModel, RejectsDeepNesting) {
 }
 
 TEST_F(HostileModel, RejectsUnknownNames) {
-  EXPECT_THAT(ErrorOfLayer("Dens", {{"units", 2}}), HasSubstr("there is no layer class 'Dens'"));
+  EXPECT_THAT(ErrorOfLayer("Dens", {{"units", 2}}), HasSubstr("unknown layer class 'Dens'"));
   const auto changed = [&](const char* pointer, const Json& value) {
     Json json = good_;
     json[Json::json_pointer(pointer)] = value;
     return LoadError(json.dump());
   };
-  EXPECT_THAT(changed("/optimizer/class_name", "sdg"), HasSubstr("there is no optimizer 'sdg'"));
+  EXPECT_THAT(changed("/optimizer/class_name", "sdg"), HasSubstr("unknown optimizer 'sdg'"));
   EXPECT_THAT(changed("/optimizer/config/learning_rate",
                       {{"class_name", "Warm"}, {"config", Json::object()}}),
-              HasSubstr("there is no schedule 'Warm'"));
+              HasSubstr("unknown schedule 'Warm'"));
   EXPECT_THAT(changed("/targets/0/loss", {{"name", "msee"}, {"config", Json::object()}}),
-              HasSubstr("there is no loss 'msee'"));
+              HasSubstr("unknown loss 'msee'"));
   EXPECT_THAT(
       changed("/targets/0/metrics", Json::array({{{"name", "acc0"}, {"config", Json::object()}}})),
-      HasSubstr("there is no metric 'acc0'"));
+      HasSubstr("unknown metric 'acc0'"));
 }
 
 TEST_F(HostileModel, RejectsOtherJson) {

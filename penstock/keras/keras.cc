@@ -1,7 +1,6 @@
 #include "penstock/keras/keras.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -9,9 +8,9 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/nn/json_depth.h"
+#include "penstock/nn/names.h"
 #include "penstock/save/save.h"
-#include "penstock/train/option_checks.h"
-#include "penstock/train/progress.h"
+#include "penstock/train/callbacks/option_checks.h"
 
 namespace penstock::keras {
 namespace {
@@ -33,23 +32,6 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOr(std::shared_ptr<runtim
 std::vector<std::string> Names(const std::vector<nn::Network::Port>& ports) {
   std::vector<std::string> names;
   for (const auto& port : ports) names.push_back(port.name);
-  return names;
-}
-
-// The columns' names for arrays: those that Compile was told; else Keras's x and y where there is
-// one of each, and the names of inputs and outputs where there are more.
-struct ColumnNames {
-  std::vector<std::string> inputs, labels;
-};
-ColumnNames NamesOfColumns(const nn::Network& network, const train::Columns& columns) {
-  ColumnNames names{columns.inputs, columns.labels};
-  const bool one = network.inputs().size() == 1 && network.outputs().size() == 1;
-  if (names.inputs.empty()) {
-    names.inputs = one ? std::vector<std::string>{"x"} : Names(network.inputs());
-  }
-  if (names.labels.empty()) {
-    names.labels = one ? std::vector<std::string>{"y"} : Names(network.outputs());
-  }
   return names;
 }
 
@@ -221,7 +203,9 @@ Model Sequential(const std::vector<SequentialItem>& items, std::string name) {
   return Model(nn::Network({items[0].input()}, {x}, std::move(name)).AsSequential());
 }
 
-absl::Status Model::Compile(const CompileOptions& options) {
+absl::Status Model::Compile(const CompileOptions& options) { return CompileWith(options, nullptr); }
+
+absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays* weights) {
   if (trainer_ != nullptr && trainer_->fitting()) {
     return absl::FailedPreconditionError(
         "Compile was called while Fit is running, in another thread or in a callback of it; it "
@@ -241,21 +225,32 @@ absl::Status Model::Compile(const CompileOptions& options) {
     optimizer = nn::LossScaleOptimizer(optimizer);
   }
   network_ = network_.Refreshed();  // layers may have been frozen since it was made
+  network_ = network_.WithRemat(options.remat);
+  PENSTOCK_RETURN_IF_ERROR(network_.status());
+  std::optional<NamedArrays> kept;
+  if (options.keep_weights && trainer_ != nullptr) {
+    PENSTOCK_ASSIGN_OR_RETURN(kept, trainer_->Weights());
+  }
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network_, options));
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = options.replicas}));
-  PENSTOCK_ASSIGN_OR_RETURN(
-      trainer_, train::Trainer::Create({.objective = {.network = network_,
-                                                      .targets = std::move(targets),
-                                                      .optimizer = std::move(optimizer),
-                                                      .custom = options.train_step,
-                                                      .matmul_precision = precision},
-                                        .strategy = std::move(strategy),
-                                        .columns = options.columns,
-                                        .steps_per_execution = options.steps_per_execution,
-                                        .seed = options.seed}));
+  train::TrainerOptions trainer{.objective = {.network = network_,
+                                              .targets = std::move(targets),
+                                              .optimizer = std::move(optimizer),
+                                              .custom = options.train_step,
+                                              .matmul_precision = precision},
+                                .strategy = std::move(strategy),
+                                .columns = options.columns,
+                                .steps_per_execution = options.steps_per_execution,
+                                .seed = options.seed};
+  if (weights != nullptr) {
+    trainer.initial_weights = *weights;
+  } else if (kept.has_value()) {
+    trainer.initial_weights = *std::move(kept);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(trainer_, train::Trainer::Create(std::move(trainer)));
   return absl::OkStatus();
 }
 
@@ -265,142 +260,49 @@ absl::StatusOr<train::Trainer*> Model::trainer() const {
   return absl::FailedPreconditionError("the model is not compiled yet; call Compile first");
 }
 
-absl::StatusOr<data::Dataset> Model::Rows(const ArraysArg& x, const ArraysArg* y,
-                                          const ArraysArg& sample_weight) const {
-  PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  const train::Columns& given = trainer->columns();
-  const ColumnNames names = NamesOfColumns(network_, given);
-  NamedArrays columns;
-  const auto add = [&](const ArraysArg& arrays, const std::vector<nn::Network::Port>& ports,
-                       const std::vector<std::string>& as, const char* what) -> absl::Status {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> in_order,
-                              arrays.InOrder(Names(ports), what));
-    for (size_t i = 0; i < in_order.size(); ++i) {
-      if (!columns.empty() && in_order[i].dim(0) != columns.begin()->second.dim(0)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("x, y and sample_weight must have as many rows as each other; got ",
-                         columns.begin()->second.TypeString(), " and, for ", what, ", ",
-                         in_order[i].TypeString()));
-      }
-      columns.Set(as[i], in_order[i]);
-    }
-    return absl::OkStatus();
-  };
-  PENSTOCK_RETURN_IF_ERROR(add(x, network_.inputs(), names.inputs, "x"));
-  if (y != nullptr) PENSTOCK_RETURN_IF_ERROR(add(*y, network_.outputs(), names.labels, "y"));
-  if (!sample_weight.empty()) {
-    const std::string name =
-        given.sample_weights.empty() ? "sample_weight" : given.sample_weights[0];
-    PENSTOCK_RETURN_IF_ERROR(add(sample_weight, {{name, {}}}, {name}, "sample_weight"));
-  }
-  return data::Dataset::FromArrays(columns);
+namespace {
+
+// Fit shows the progress line by default.
+FitOptions Shown(const FitOptions& options) {
+  FitOptions shown = options;
+  shown.verbose = options.verbose.value_or(1);
+  return shown;
 }
 
-absl::StatusOr<std::optional<data::Dataset>> Model::Batches(const ValidationData& validation,
-                                                            int64_t batch_size) const {
-  if (validation.dataset().has_value() || validation.empty()) return validation.dataset();
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows,
-                            Rows(validation.x(), &validation.y(), validation.sample_weight()));
-  return rows.Batch(batch_size);
-}
-
-absl::StatusOr<History> Model::FitWith(const data::Dataset& dataset,
-                                       const std::optional<data::Dataset>& validation,
-                                       const FitOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  PENSTOCK_RETURN_IF_ERROR(
-      train::CheckNotNegative("Fit", "validation_steps", options.validation_steps));
-  if (options.verbose < 0 || options.verbose > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("verbose is 0 (silent), 1 or 2 (the progress line), got ", options.verbose));
-  }
-  train::FitOptions fit{.epochs = options.epochs,
-                        .initial_epoch = options.initial_epoch,
-                        .steps_per_epoch = options.steps_per_epoch,
-                        .validation_freq = options.validation_freq,
-                        .class_weight = options.class_weight,
-                        .callbacks = options.callbacks,
-                        .read = options.read,
-                        .profile = options.profile};
-  std::optional<data::Dataset> measured = validation;
-  if (measured.has_value() && options.validation_steps > 0) {
-    measured = measured->Take(options.validation_steps);
-  }
-  if (measured.has_value()) fit.validation = &*measured;
-  if (options.verbose != 0) fit.callbacks.push_back(train::ProgressLine());
-  return trainer->Fit(dataset, fit);
-}
+}  // namespace
 
 absl::StatusOr<History> Model::Fit(const data::Dataset& dataset, const FitOptions& options) {
-  PENSTOCK_RETURN_IF_ERROR(trainer().status());
-  const char* of_arrays = options.batch_size.has_value()   ? "batch_size"
-                          : options.validation_split != 0  ? "validation_split"
-                          : !options.sample_weight.empty() ? "sample_weight"
-                                                           : nullptr;
-  if (of_arrays != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        of_arrays,
-        " is for arrays; a dataset has its own batches, a part of it to validate on is "
-        "another dataset, and weights are a column 'sample_weight'"));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(
-      const std::optional<data::Dataset> validation,
-      Batches(options.validation_data, options.validation_batch_size.value_or(32)));
-  return FitWith(dataset, validation, options);
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Fit(dataset, Shown(options));
 }
 
 absl::StatusOr<History> Model::Fit(const ArraysArg& x, const ArraysArg& y,
                                    const FitOptions& options) {
-  PENSTOCK_RETURN_IF_ERROR(
-      train::CheckAtLeast("Fit", "batch_size", options.batch_size.value_or(1), 1));
-  PENSTOCK_RETURN_IF_ERROR(train::CheckAtLeast("Fit", "validation_batch_size",
-                                               options.validation_batch_size.value_or(1), 1));
-  PENSTOCK_ASSIGN_OR_RETURN(data::Dataset rows, Rows(x, &y, options.sample_weight));
-  const int64_t batch_size = options.batch_size.value_or(32),
-                validation_size = options.validation_batch_size.value_or(batch_size);
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> inputs,
-                            x.InOrder(Names(network_.inputs()), "x"));
-  int64_t count = inputs[0].dim(0);
-  PENSTOCK_ASSIGN_OR_RETURN(std::optional<data::Dataset> validation,
-                            Batches(options.validation_data, validation_size));
-  if (options.validation_split != 0 && !validation.has_value()) {
-    // Keras's rounding: the rows before the split are floor(rows * (1 - split)).
-    const auto kept = static_cast<int64_t>(
-        std::floor(static_cast<double>(count) * (1 - options.validation_split)));
-    if (!(options.validation_split > 0 && options.validation_split < 1) || kept == 0 ||
-        kept == count) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "validation_split is the share of the rows to validate on, above 0 and below 1, and "
-          "leaves rows on both sides; got ",
-          options.validation_split, " of ", count, " rows"));
-    }
-    validation = rows.Skip(kept).Batch(validation_size);
-    rows = rows.Take(kept);
-    count = kept;
-  }
-  if (options.shuffle) rows = rows.Shuffle(count);
-  return FitWith(rows.Batch(batch_size).Prefetch(2), validation, options);
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Fit(x, y, Shown(options));
 }
 
-absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset) {
+absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset, const EvaluateOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  return trainer->Evaluate(dataset);
+  return trainer->Evaluate(dataset, options);
 }
 
 absl::StatusOr<Logs> Model::Evaluate(const ArraysArg& x, const ArraysArg& y,
                                      const EvaluateOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows, Rows(x, &y, options.sample_weight));
-  return Evaluate(rows.Batch(options.batch_size));
-}
-
-absl::StatusOr<std::vector<Array>> Model::PredictAll(const data::Dataset& dataset) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  return trainer->Predict(dataset);
+  return trainer->Evaluate(x, y, options);
 }
 
-absl::StatusOr<std::vector<Array>> Model::PredictAll(const ArraysArg& x, int64_t batch_size) {
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset rows, Rows(x, nullptr, {}));
-  return PredictAll(rows.Batch(batch_size));
+absl::StatusOr<std::vector<Array>> Model::PredictAll(const data::Dataset& dataset,
+                                                     const PredictOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Predict(dataset, options);
+}
+
+absl::StatusOr<std::vector<Array>> Model::PredictAll(const ArraysArg& x,
+                                                     const PredictOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  return trainer->Predict(x, options);
 }
 
 namespace {
@@ -414,11 +316,11 @@ absl::StatusOr<Array> OnlyOutput(absl::StatusOr<std::vector<Array>> outputs) {
 
 }  // namespace
 
-absl::StatusOr<Array> Model::Predict(const data::Dataset& dataset) {
-  return OnlyOutput(PredictAll(dataset));
+absl::StatusOr<Array> Model::Predict(const data::Dataset& dataset, const PredictOptions& options) {
+  return OnlyOutput(PredictAll(dataset, options));
 }
-absl::StatusOr<Array> Model::Predict(const ArraysArg& x, int64_t batch_size) {
-  return OnlyOutput(PredictAll(x, batch_size));
+absl::StatusOr<Array> Model::Predict(const ArraysArg& x, const PredictOptions& options) {
+  return OnlyOutput(PredictAll(x, options));
 }
 
 absl::StatusOr<Model> Model::Clone() const {
@@ -441,7 +343,8 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
 namespace {
 
 // The model as JSON, or why it cannot be saved. User-defined layers, losses and metrics may throw.
-absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective) {
+absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective,
+                                          const std::vector<std::string>& class_names) {
   PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
   Json description;
   description["version"] = kFormatVersion;
@@ -451,6 +354,10 @@ absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective) {
     description["targets"].push_back(TargetToJson(target));
   }
   description["optimizer"] = objective.optimizer.ToJson();
+  for (const std::string& name : class_names) {
+    PENSTOCK_RETURN_IF_ERROR(nn::CheckName("class", name));
+    description["class_names"].push_back(name);
+  }
   return description.dump();
 }
 
@@ -458,13 +365,14 @@ absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective) {
 
 absl::Status Model::CheckSavable() const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  return base::CatchExceptions([&] { return DescriptionOf(trainer->objective()); }).status();
+  return base::CatchExceptions([&] { return DescriptionOf(trainer->objective(), class_names_); })
+      .status();
 }
 
 absl::Status Model::Save(absl::string_view uri) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
   PENSTOCK_ASSIGN_OR_RETURN(const std::string description, base::CatchExceptions([&] {
-                              return DescriptionOf(trainer->objective());
+                              return DescriptionOf(trainer->objective(), class_names_);
                             }));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
   return save::WriteWeights(*io::FileSystem::Default(), uri,
@@ -496,8 +404,9 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
-// Load without the name of the file, which its caller puts before every error.
-absl::StatusOr<Model> FromFile(const save::Weights& file, const Model::LoadOptions& options) {
+}  // namespace
+
+absl::StatusOr<Model> Model::FromFile(const save::Weights& file, const LoadOptions& options) {
   const auto found = file.metadata.find(kMetadataKey);
   if (found == file.metadata.end()) {
     return absl::InvalidArgumentError(
@@ -521,12 +430,12 @@ absl::StatusOr<Model> FromFile(const save::Weights& file, const Model::LoadOptio
   PENSTOCK_RETURN_IF_ERROR(TargetsFromJson(description, network, options, compile));
   PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
   Model model(std::move(network));
-  PENSTOCK_RETURN_IF_ERROR(model.Compile(compile));
-  PENSTOCK_RETURN_IF_ERROR(model.SetWeights(file.arrays));
+  if (const auto names = description.find("class_names"); names != description.end()) {
+    model.SetClassNames(names->get<std::vector<std::string>>());
+  }
+  PENSTOCK_RETURN_IF_ERROR(model.CompileWith(compile, &file.arrays));
   return model;
 }
-
-}  // namespace
 
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,

@@ -190,10 +190,11 @@ TEST(Model, TheFirstErrorOfBuildingComesOutOfCompileWithItsLine) {
 
 TEST(Model, NamesThatAreNotThereAreListed) {
   Model model = SmallModel();
-  EXPECT_THAT(Message(model.Compile({.optimizer = "adamm"})), HasSubstr("there are SGD, Adam"));
+  EXPECT_THAT(Message(model.Compile({.optimizer = "adamm"})), HasSubstr("available: SGD, Adam"));
   EXPECT_THAT(Message(model.Compile({.loss = "log_loss"})),
               HasSubstr("sparse_categorical_crossentropy"));
-  EXPECT_THAT(Message(model.Compile({.metrics = {"accuracy", "f2"}})), HasSubstr("no metric 'f2'"));
+  EXPECT_THAT(Message(model.Compile({.metrics = {"accuracy", "f2"}})),
+              HasSubstr("unknown metric 'f2'"));
   CompileOptions many = Compiling();
   many.replicas = 3;
   EXPECT_THAT(Message(model.Compile(many)), HasSubstr("cpu has 2 devices"));

@@ -79,11 +79,11 @@ TEST(Mistakes, TensorsThatDoNotFitAreJoined) {
 TEST(Mistakes, ANameThatIsNotThere) {
   const nn::Symbol x = Input({.shape = {4}});
   EXPECT_THAT(BuildError(x, Dense({.units = 2, .activation = "rellu"})(x)),
-              AllOf(HasSubstr("no activation 'rellu'"), HasSubstr("relu")));
+              AllOf(HasSubstr("unknown activation 'rellu'"), HasSubstr("relu")));
   EXPECT_THAT(BuildError(x, Dense({.units = 2, .kernel_initializer = "xavier"})(x)),
               AllOf(HasSubstr("'xavier'"), HasSubstr("glorot_uniform")));
   EXPECT_THAT(Message(Classifier().Compile(With("crossentropie"))),
-              AllOf(HasSubstr("no loss 'crossentropie'"), HasSubstr("crossentropy")));
+              AllOf(HasSubstr("unknown loss 'crossentropie'"), HasSubstr("crossentropy")));
 }
 
 TEST(Mistakes, TwoLayersOfOneName) {
@@ -114,8 +114,9 @@ TEST(Mistakes, FitAndCompileWhileFitIsRunning) {
   ASSERT_TRUE(model.Compile(options).ok());
   const Array x = Zeros({8, 4}), y = Zeros({8}, DType::kI64);
   std::vector<absl::Status> within;
-  const auto callback = LambdaCallback(
-      {.on_epoch_end = [&](train::Run&, const train::Position&, const Logs&) -> absl::Status {
+  const auto callback =
+      LambdaCallback({.on_epoch_end = [&](train::TrainingContext&, const train::Position&,
+                                          const Logs&) -> absl::Status {
         within = {model.Fit(x, y, {.verbose = 0}).status(), model.Compile(options)};
         EXPECT_TRUE(model.Evaluate(x, y).ok());
         return absl::OkStatus();
@@ -127,9 +128,10 @@ TEST(Mistakes, FitAndCompileWhileFitIsRunning) {
     EXPECT_THAT(Message(status), HasSubstr("callback"));
   }
   // Also after a Fit that failed.
-  const auto failing = LambdaCallback({.on_train_begin = [](train::Run&) -> absl::Status {
-    throw std::runtime_error("a mistake in a callback");
-  }});
+  const auto failing =
+      LambdaCallback({.on_train_begin = [](train::TrainingContext&) -> absl::Status {
+        throw std::runtime_error("a mistake in a callback");
+      }});
   EXPECT_FALSE(model.Fit(x, y, {.verbose = 0, .callbacks = {failing}}).ok());
   EXPECT_TRUE(model.Fit(x, y, {.verbose = 0}).ok());
   EXPECT_TRUE(model.Compile(options).ok());

@@ -12,8 +12,8 @@
 #include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
 #include "penstock/save/save.h"
-#include "penstock/train/monitored.h"
-#include "penstock/train/option_checks.h"
+#include "penstock/train/callbacks/monitored.h"
+#include "penstock/train/callbacks/option_checks.h"
 
 namespace penstock::keras {
 namespace {
@@ -67,7 +67,7 @@ class ModelCheckpointCallback : public Callback {
         monitored_(options.monitor, options.mode),
         best_(options.initial_value_threshold) {}
 
-  absl::Status Check(const train::Run& run) const override {
+  absl::Status Check(const train::TrainingContext& context) const override {
     PENSTOCK_RETURN_IF_ERROR(train::CheckGiven(kWho, "filepath", options_.filepath));
     PENSTOCK_RETURN_IF_ERROR(train::CheckAtLeast(kWho, "save_freq", options_.save_freq, 1));
     if (std::isnan(options_.initial_value_threshold.value_or(0))) {
@@ -76,21 +76,22 @@ class ModelCheckpointCallback : public Callback {
     }
     if (options_.save_best_only) {
       PENSTOCK_RETURN_IF_ERROR(
-          train::Monitored::Resolve(run, kWho, options_.monitor, options_.mode).status());
+          train::Monitored::Resolve(context, kWho, options_.monitor, options_.mode).status());
     }
     if (!options_.save_weights_only) PENSTOCK_RETURN_IF_ERROR(model_.CheckSavable());
-    return base::WithContext(CheckPath(run), kWho);
+    return base::WithContext(CheckPath(context), kWho);
   }
 
-  absl::Status TrainBegin(train::Run& run) override {
+  absl::Status TrainBegin(train::TrainingContext& context) override {
     if (options_.save_best_only) {
       PENSTOCK_ASSIGN_OR_RETURN(
-          monitored_, train::Monitored::Begin(run, kWho, options_.monitor, options_.mode));
+          monitored_, train::Monitored::Begin(context, kWho, options_.monitor, options_.mode));
     }
     return absl::OkStatus();
   }
 
-  absl::Status EpochEnd(train::Run&, const train::Position& at, const Logs& logs) override {
+  absl::Status EpochEnd(train::TrainingContext&, const train::Position& at,
+                        const Logs& logs) override {
     if ((at.epoch + 1) % options_.save_freq != 0) return absl::OkStatus();
     if (options_.save_best_only) {
       PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
@@ -125,9 +126,9 @@ class ModelCheckpointCallback : public Callback {
 
   // Checks for a name that is never measured, or not in every saved epoch; an unknown format; and
   // whether files can be written.
-  absl::Status CheckPath(const train::Run& run) const {
+  absl::Status CheckPath(const train::TrainingContext& context) const {
     const auto measured = [&](absl::string_view name) -> absl::StatusOr<double> {
-      PENSTOCK_ASSIGN_OR_RETURN(const train::MonitorInfo measure, run.FindMonitor(name));
+      PENSTOCK_ASSIGN_OR_RETURN(const train::MonitorInfo measure, context.FindMonitor(name));
       const bool of_best = options_.save_best_only && absl::StartsWith(options_.monitor, "val_");
       if (options_.save_freq % measure.every_epochs == 0 || of_best) return 0.0;
       return absl::InvalidArgumentError(absl::StrCat(

@@ -63,7 +63,7 @@ bool AreFinite(const void* data, int64_t begin, int64_t end, Word exponent) {
   return finite;
 }
 
-// Elements [begin, end) of a tensor.
+// A range [begin, end) of a tensor's elements.
 struct Part {
   const void* data = nullptr;
   ffi::DataType type = ffi::F32;
@@ -84,7 +84,7 @@ struct Part {
   }
 };
 
-// Fewer elements are tested faster than a thread wakes up.
+// Testing fewer elements is faster than waking a thread.
 constexpr int64_t kLeastToTest = 1 << 17;
 
 absl::Status TestParts(ffi::ThreadPool& pool, const std::vector<Part>& parts, bool& finite) {
@@ -93,7 +93,7 @@ absl::Status TestParts(ffi::ThreadPool& pool, const std::vector<Part>& parts, bo
   const int64_t pieces = std::min(MaxPieces(pool), std::max<int64_t>(1, total / kLeastToTest));
   std::vector<uint8_t> fine(static_cast<size_t>(pieces), 1);
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t index) {
-    const Rows share = RowsOf(total, pieces, index);  // of all elements in order
+    const Rows share = RowsOf(total, pieces, index);  // of all elements, in order
     int64_t before = 0;
     for (const Part& part : parts) {
       const int64_t first = std::max<int64_t>(share.begin - before, 0),
@@ -109,7 +109,7 @@ absl::Status TestParts(ffi::ThreadPool& pool, const std::vector<Part>& parts, bo
 
 ffi::Error AllFinite(ffi::ThreadPool pool, ffi::RemainingArgs tensors,
                      ffi::Result<ffi::AnyBuffer> finite, ffi::Span<const int64_t> ranges) {
-  return Answer([&]() -> absl::Status {
+  return ToXlaError([&]() -> absl::Status {
     std::vector<Part> parts;
     for (size_t i = 0; i + 2 < ranges.size(); i += 3) {
       const auto tensor = tensors.get<ffi::AnyBuffer>(static_cast<size_t>(ranges[i]));

@@ -1,8 +1,8 @@
-// Tests whether every element of many tensors is finite: the check of all gradients that loss
-// scaling and TerminateOnNan make in each step.
+// Finiteness check of many tensors in one call: the check of all gradients that loss scaling and
+// TerminateOnNan make in every step.
 //
-// One call costs one read of the gradients and no compile time. XLA compiles a reduction for each
-// tensor, which takes as long as compiling the update of that variable.
+// One call reads the gradients once and adds no compile time. XLA compiles a separate reduction for
+// each tensor, which takes as long as compiling the update of that variable.
 //
 // Internal to room kernels.
 #pragma once

@@ -38,7 +38,7 @@ bool Answer(const ir::Graph& graph, const std::vector<Array>& arguments, bool ca
 
 // The maximum finite number is not infinite, and every position of each tensor is tested: the
 // first, the last, those that do not fill a vector.
-TEST(AllFinite, FindsOneNumberAnywhere) {
+TEST(AllFinite, FindsNonFiniteElementAtAnyPosition) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     const std::vector<Shape> shapes{{70001}, {3, 5}, {}, {0, 4}, {40000}};
     ir::Graph graph("check");

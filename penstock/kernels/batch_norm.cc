@@ -19,7 +19,7 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// ---- A whole call ----
+// ---- A kernel call ----
 
 struct Problem {
   int64_t examples = 0, rows_of_example = 1, features = 0;
@@ -28,13 +28,13 @@ struct Problem {
   const float* mask = nullptr;  // nullptr: all ones
 
   float weight(int64_t example) const { return mask == nullptr ? 1 : mask[example]; }
-  // Rows that a block has, of one example.
+  // Number of rows of a block within one example.
   template <typename T>
   int64_t block_rows() const {
     return std::clamp<int64_t>(kBlockBytes / (features * static_cast<int64_t>(sizeof(T))), 1,
                                rows_of_example);
   }
-  // How many elements the statistics of a feature are of.
+  // Number of elements that contribute to a feature's statistics.
   double count() const {
     double weights = 0;
     for (int64_t i = 0; i < examples; ++i) weights += weight(i);
@@ -55,8 +55,8 @@ struct Problem {
   }
 };
 
-// y = x * a + b, from the statistics. The same numbers forward and backward, so that relu cuts at
-// the same elements.
+// y = x * a + b, from the statistics. The coefficients are identical in forward and backward, so
+// that relu masks the same elements.
 struct Coefficients {
   Coefficients(const Problem& problem, const float* scale, const float* offset, const float* mean,
                const float* variance)
@@ -69,7 +69,7 @@ struct Coefficients {
   std::vector<float> a, b;
 };
 
-// Mean and sum of squared distances of weighed numbers, put together from parts (Chan, Golub,
+// Mean and sum of squared deviations of weighted numbers, combined from parts (Chan, Golub,
 // LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979).
 struct Statistics {
   explicit Statistics(int64_t features) : mean(features), squares(features) {}
@@ -154,7 +154,7 @@ template <typename T>
 absl::Status RunBackward(ffi::ThreadPool& pool, const Problem& problem, const Backward<T>& in) {
   const int64_t pieces = problem.pieces(pool), features = problem.features;
   const Coefficients c(problem, in.scale, in.offset, in.mean, in.variance);
-  // Of each piece: the sums of d, then those of d * (x - mean).
+  // Partial sums of each piece: of d, then of d * (x - mean).
   std::vector<std::vector<double>> parts(pieces);
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t i) {
     std::vector<double> sums(2 * features);
@@ -215,7 +215,7 @@ absl::Status RunBackward(ffi::ThreadPool& pool, const Problem& problem, const Ba
   });
 }
 
-// ---- What XLA calls ----
+// ---- FFI handlers ----
 
 Problem ProblemOf(const ffi::AnyBuffer& x, double epsilon, bool relu, const ffi::AnyBuffer* mask) {
   const auto dims = x.dimensions();
@@ -240,7 +240,7 @@ ffi::Error MomentsCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi
   });
 }
 
-// y = (x - mean) / sqrt(variance + epsilon) * scale + offset + other, `other` if there is one.
+// y = (x - mean) / sqrt(variance + epsilon) * scale + offset + other, `other` is optional.
 ffi::Error AffineCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi::AnyBuffer& scale,
                       const ffi::AnyBuffer& offset, const ffi::AnyBuffer& mean,
                       const ffi::AnyBuffer& variance, const ffi::AnyBuffer* other,
@@ -321,7 +321,7 @@ constexpr auto kMaskedBackward = [](ffi::ThreadPool pool, Buffer x, Buffer scale
                       *of_offset, epsilon, relu);
 };
 
-// So many buffers in and out.
+// FFI binding with these numbers of buffers.
 template <int kArguments, int kResults>
 auto Binding() {
   if constexpr (kResults > 0) {

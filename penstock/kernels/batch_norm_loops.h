@@ -1,4 +1,4 @@
-// The loops of batch normalisation over a block of rows.
+// Loops of batch normalization over a block of rows.
 //
 // Internal to room kernels.
 #pragma once
@@ -9,8 +9,7 @@
 
 namespace penstock::kernels {
 
-// A block is small enough to stay in the cache between two passes over it.
-
+// Bytes of a block: small enough to stay in the cache between two passes over it.
 constexpr int64_t kBlockBytes = 32 << 10;
 
 template <typename T>
@@ -19,7 +18,7 @@ struct Block {
   int64_t rows, features;
 };
 
-// sum[f] = sum of x; then squares[f] = sum of (x - sum / rows)^2.
+// Moments: sum[f] = sum of x; then squares[f] = sum of (x - sum / rows)^2.
 template <typename T>
 struct MomentsArgs {
   Block<T> block;
@@ -35,7 +34,7 @@ struct Moments {
     if (f < features) Column(args, f, features - f);
   }
 
-  // Four sums side by side: an addition takes four cycles to be ready for the next.
+  // Four independent accumulators, because an addition has a latency of four cycles.
   template <typename T>
   PENSTOCK_INLINE static void Column(const MomentsArgs<T>& args, int64_t f, int64_t lanes) {
     const auto& [x, rows, features] = args.block;
@@ -58,7 +57,7 @@ struct Moments {
   }
 };
 
-// y = x * a + b, that plus `other` if there is one, and relu of it.
+// y = x * a + b (+ other, if not nullptr), then relu if set.
 template <typename T>
 struct AffineArgs {
   Block<T> block;
@@ -104,7 +103,7 @@ struct Affine {
     }
     if constexpr (kRelu) {
       const Floats zero = {};
-      y = y <= zero ? zero : y;  // asked so, a NaN stays one
+      y = y <= zero ? zero : y;  // this comparison propagates NaN
     }
     if (lanes == kLanes) {
       Store(y, args.y + row + f);
@@ -114,8 +113,8 @@ struct Affine {
   }
 };
 
-// of_offset[f] += sum of d, of_scale[f] += sum of d * (x - mean), where d is the cotangent, or with
-// relu that where x * a + b is above 0.
+// Gradients of offset and scale: of_offset[f] += sum of d, of_scale[f] += sum of d * (x - mean). d
+// is the cotangent; with relu, it is zero where x * a + b is not above 0.
 template <typename T>
 struct SumsArgs {
   Block<T> block;
@@ -156,7 +155,8 @@ struct Sums {
   }
 };
 
-// of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for examples that do not count.
+// Gradient of x: of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for masked-out
+// examples.
 template <typename T>
 struct GradientArgs {
   Block<T> block;

@@ -58,7 +58,7 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s) {
 
 struct ResidualSetting {
   DType dtype = DType::kF32;
-  bool projected = false;  // the other way has a normalisation of its own
+  bool projected = false;  // the other way has a normalization of its own
   bool other_first = false;
   int masked = 0;
   bool wide = false;
@@ -83,7 +83,7 @@ std::unique_ptr<ir::Graph> GraphOf(const ResidualSetting& s) {
   return graph;
 }
 
-TEST(BatchNormKernels, AgreeWithXla) {
+TEST(BatchNormKernels, MatchXla) {
   for (bool relu : {false, true}) {
     for (int masked : {0, 2}) {
       for (const Shape& shape :
@@ -116,7 +116,7 @@ TEST(BatchNormKernels, InBf16OnlyTheResultIsRounded) {
 }
 
 // With a cotangent of ones, the gradient of a feature's offset counts what relu let through.
-TEST(BatchNormKernels, TheGradientIsCutWhereTheResultWas) {
+TEST(BatchNormKernels, GradientMasksTheSameElementsAsForward) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(base::DTypeName(dtype));
     const Shape shape{9, 16, 16, 40};
@@ -135,7 +135,7 @@ TEST(BatchNormKernels, TheGradientIsCutWhereTheResultWas) {
   }
 }
 
-TEST(BatchNormKernels, TakeInTheAdditionAtTheEndOfAResidualBlock) {
+TEST(BatchNormKernels, FuseAdditionAtTheEndOfAResidualBlock) {
   for (bool projected : {false, true}) {
     for (bool other_first : {false, true}) {
       SCOPED_TRACE(absl::StrCat("projected ", projected, ", other first ", other_first));
@@ -152,7 +152,7 @@ TEST(BatchNormKernels, TakeInTheAdditionAtTheEndOfAResidualBlock) {
   ExpectSame(*graph, *GraphOf(bf16), {.calls = 3, .tolerance = 1.0 / 256});
 }
 
-TEST(BatchNormKernels, AnAdditionThatOthersReadIsLeftAlone) {
+TEST(BatchNormKernels, DoNotFuseAdditionWithOtherConsumers) {
   ir::Graph graph("read");
   const Value x = graph.Parameter({DType::kF32, {4, 4, 4, 16}}, "x");
   const Value y = ir::BatchNormTraining(x, Value(), Value(), Value()).y;
@@ -161,25 +161,25 @@ TEST(BatchNormKernels, AnAdditionThatOthersReadIsLeftAlone) {
   ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 1e-4});
 }
 
-TEST(BatchNormKernels, ABatchWhereNothingCounts) {
+TEST(BatchNormKernels, AreFiniteForFullyMaskedBatch) {
   ExpectSameWithAndWithout(*GraphOf({.shape = {2, 4, 4, 16}, .masked = 2}),
                            {.calls = 2, .tolerance = 1e-3});
 }
 
-TEST(BatchNormKernels, ManyReplicasCallAtOnce) {
+TEST(BatchNormKernels, ConcurrentReplicasAgree) {
   ExpectSameWithAndWithout(
       *GraphOf({.shape = {7, 16, 16, 16}, .relu = true, .masked = 1, .replicas = 8}),
       {.calls = 2, .tolerance = 1e-4});
 }
 
-TEST(BatchNormKernels, ReluBecomesPartOfTheKernel) {
+TEST(BatchNormKernels, FuseRelu) {
   const auto lowering = Lowering::For(TestClient());
   const std::string text = lowering.Print(*GraphOf({.shape = {4, 8, 8, 16}, .relu = true}))->text;
   EXPECT_THAT(text, Not(HasSubstr("stablehlo.select")));
   EXPECT_THAT(text, Not(HasSubstr("relu = false")));
 }
 
-TEST(BatchNormKernels, WhatElseReadsTheResultKeepsItUncut) {
+TEST(BatchNormKernels, DoNotFuseReluWithOtherConsumers) {
   ir::Graph graph("both");
   const Value x = graph.Parameter({DType::kF32, {4, 4, 4, 16}}, "x");
   const ir::BatchNormResult out = ir::BatchNormTraining(x, Value(), Value(), Value());

@@ -7,7 +7,7 @@
 namespace penstock::kernels {
 namespace {
 
-// The lowest bit: the process is ending. Two for each call that is under way.
+// Lowest bit: the process is exiting. Two for each call in flight.
 constexpr int64_t kEnding = 1, kCall = 2;
 std::atomic<int64_t> state{0};
 

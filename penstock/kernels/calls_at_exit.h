@@ -1,13 +1,14 @@
-// Programs may still run when the process ends: a main that returns early, an exit after an error.
-// Kernels' libraries destroy what they keep at exit, and a call that comes after that crashes. So
-// the exit waits for the calls that have begun, and later ones are refused.
+// Protection of kernel calls during process exit. A program may still be running when the process
+// ends (main returns early, exit after an error). The kernels' libraries destroy their static state
+// at exit, and a call after that crashes. The exit therefore waits for calls in flight, and later
+// calls are rejected.
 //
 // Internal to room kernels.
 #pragma once
 
 namespace penstock::kernels {
 
-// What a kernel holds while it uses a library.
+// RAII guard that a kernel holds while it uses a library.
 class LibraryCall {
  public:
   LibraryCall();
@@ -15,15 +16,15 @@ class LibraryCall {
   LibraryCall(const LibraryCall&) = delete;
   LibraryCall& operator=(const LibraryCall&) = delete;
 
-  // False: the process is ending, and the library must not be touched.
+  // False if the process is exiting: the library must not be used.
   bool allowed() const { return allowed_; }
 
  private:
   bool allowed_;
 };
 
-// From now on, the exit waits. To be called when the libraries have been used: what they keep is
-// destroyed in the opposite order of its making.
+// Registers the exit handler that waits for calls. Call it after the libraries have been used for
+// the first time: static state is destroyed in the reverse order of its construction.
 void WaitForCallsAtExit();
 
 }  // namespace penstock::kernels

@@ -22,13 +22,12 @@ template <typename T>
 struct ColumnsArgs {
   const T* x;
   int64_t rows, features;
-  float* part;  // [features]: sums of a few rows
-  float* sums;  // [features], of all; zero before
+  float* part;  // [features]: partial sums of a few rows
+  float* sums;  // [features], total; initially zero
 };
 
 struct Columns {
-  // So many rows are summed apart, so that the error grows with their number and not with that of
-  // all rows.
+  // Rows per partial sum, so that the error grows with this number instead of that of all rows.
   static constexpr int64_t kRows = 128;
 
   template <typename T>

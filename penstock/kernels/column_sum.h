@@ -1,8 +1,7 @@
-// The sum of each column of [rows, features], which is the gradient of a bias: f32 or bf16, sums in
-// f32.
+// Sum of each column of [rows, features], the gradient of a bias: f32 or bf16, accumulated in f32.
 //
-// XLA:CPU goes down one column after the other and reads a whole line of the cache for each number:
-// a fourth of a ResNet-50 step.
+// XLA:CPU sums one column after the other and reads a whole cache line for each element: a fourth
+// of a ResNet-50 training step.
 //
 // Internal to room kernels.
 #pragma once

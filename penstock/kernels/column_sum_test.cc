@@ -21,7 +21,7 @@ void Fill(ir::Graph& graph, const Shape& shape, DType dtype) {
   graph.SetResults({ir::ReduceSum(y, leading), y});
 }
 
-TEST(ColumnSum, AgreesWithXla) {
+TEST(ColumnSum, MatchesXla) {
   // Features that fill lanes, do not, are one; rows that are shared out evenly and not.
   for (const Shape& shape : {Shape{16, 14, 14, 64}, Shape{7, 31, 33, 5}, Shape{40000, 1},
                              Shape{129, 17, 19}, Shape{3, 70, 160}}) {
@@ -36,20 +36,20 @@ TEST(ColumnSum, AgreesWithXla) {
   }
 }
 
-TEST(ColumnSum, ReplicasSumAtOnce) {
+TEST(ColumnSum, ConcurrentReplicasAgree) {
   ir::Graph graph("sum", /*num_replicas=*/8);
   Fill(graph, {16, 14, 14, 64}, DType::kF32);
   ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 1e-5});
 }
 
 // As a profile times it, apart from the step.
-TEST(ColumnSum, TakesWhatIsGiven) {
+TEST(ColumnSum, SumsAProgramParameter) {
   ir::Graph graph("sum");
   graph.SetResults({ir::ReduceSum(graph.Parameter({DType::kF32, {64, 32, 32}}, "x"), {0, 1})});
   ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 1e-5});
 }
 
-TEST(ColumnSum, LeavesToXlaWhatItDoesBetter) {
+TEST(ColumnSum, LeavesFasterCasesToXla) {
   ir::Graph graph("sums");
   const Value x = graph.Parameter({DType::kF32, {64, 32, 32}}, "x");
   const Value small = graph.Parameter({DType::kF32, {8, 8}}, "small");

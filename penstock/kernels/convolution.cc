@@ -50,7 +50,7 @@ namespace {
 namespace ffi = xla::ffi;
 using dnnl::memory;
 
-// How the program holds its tensors.
+// Layouts of the tensors in the program.
 memory::desc InputDesc(const ConvolutionShape& s) {
   return {{s.batch, s.channels, s.input[0], s.input[1]}, TypeOf(s.dtype), memory::format_tag::nhwc};
 }
@@ -75,9 +75,9 @@ memory::desc BiasDesc(const ConvolutionShape& s) {
   return {{s.filters}, TypeOf(s.dtype), memory::format_tag::a};
 }
 
-// Throws dnnl::error where oneDNN has nothing for it. With `describe_only`, the primitive's code is
+// Throws dnnl::error if oneDNN does not support it. With `describe_only`, the primitive's code is
 // not generated.
-Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
+CachedPrimitive MakePrimitive(const ConvolutionShape& s, bool describe_only = false) {
   const memory::desc input = InputDesc(s), output = OutputDesc(s);
   const auto any = [&](memory::data_type type) {
     return memory::desc(KernelDims(s), type, memory::format_tag::any);
@@ -90,48 +90,48 @@ Plan MakePlan(const ConvolutionShape& s, bool describe_only = false) {
     const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
     high[i] = (s.output[i] - 1) * s.strides[i] + reach - s.input[i] - s.low[i];
   }
-  const dnnl::primitive_attr attr = WithOurScratch();
+  const dnnl::primitive_attr attr = UserScratchpad();
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-  Plan plan;
+  CachedPrimitive cached;
   const dnnl::convolution_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, kDirect, input, any(TypeOf(s.dtype)),
        s.bias ? BiasDesc(s) : memory::desc(), output, strides, dilates, low, high},
       attr, Engine());
   switch (s.direction) {
     case Direction::kForward: {
-      Describe(forward, plan);
-      plan.kernel = forward.weights_desc();
-      if (!describe_only) plan.primitive = dnnl::convolution_forward(forward);
-      return plan;
+      Describe(forward, cached);
+      cached.kernel = forward.weights_desc();
+      if (!describe_only) cached.primitive = dnnl::convolution_forward(forward);
+      return cached;
     }
     case Direction::kInputGradient: {
       const dnnl::convolution_backward_data::primitive_desc desc(
           {kDirect, input, any(TypeOf(s.dtype)), output, strides, dilates, low, high}, attr,
           Engine(), forward);
-      Describe(desc, plan);
-      plan.kernel = desc.weights_desc();
-      if (!describe_only) plan.primitive = dnnl::convolution_backward_data(desc);
-      return plan;
+      Describe(desc, cached);
+      cached.kernel = desc.weights_desc();
+      if (!describe_only) cached.primitive = dnnl::convolution_backward_data(desc);
+      return cached;
     }
     case Direction::kKernelGradient: {
       const dnnl::convolution_backward_weights::primitive_desc desc(
           {kDirect, input, any(memory::data_type::f32), output, strides, dilates, low, high}, attr,
           Engine(), forward);
-      Describe(desc, plan);
-      plan.kernel = desc.diff_weights_desc();
-      if (!describe_only) plan.primitive = dnnl::convolution_backward_weights(desc);
-      return plan;
+      Describe(desc, cached);
+      cached.kernel = desc.diff_weights_desc();
+      if (!describe_only) cached.primitive = dnnl::convolution_backward_weights(desc);
+      return cached;
     }
   }
-  return plan;
+  return cached;
 }
 
-std::shared_ptr<const Plan> PlanFor(const ConvolutionShape& shape) {
-  static auto& plans = *new Plans;
-  return plans.Get(shape.Key(), [&] { return MakePlan(shape); });
+std::shared_ptr<const CachedPrimitive> PrimitiveFor(const ConvolutionShape& shape) {
+  static auto& cache = *new PrimitiveCache;
+  return cache.Get(shape.Key(), [&] { return MakePrimitive(shape); });
 }
 
-// One call, split over the batch.
+// A kernel call, split over the batch.
 struct Call {
   ConvolutionShape shape;  // of the whole batch
   void *a = nullptr, *b = nullptr, *bias = nullptr, *out = nullptr;
@@ -142,46 +142,46 @@ struct Call {
     part.batch = rows.size();
     return part;
   }
-  // The examples of a piece in a tensor of the whole batch.
+  // The examples of a piece within a tensor of the whole batch.
   void* PartOf(void* data, const memory::desc& whole, Rows rows) const {
     const size_t bytes_of_example = whole.get_size() / static_cast<size_t>(shape.batch);
     return static_cast<char*>(data) + bytes_of_example * static_cast<size_t>(rows.begin);
   }
 };
 
-// Forward and the input's gradient: a batch is a batch of independent examples.
+// Forward and input gradient: the examples of a batch are independent.
 absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
   const bool forward = call.shape.direction == Direction::kForward;
-  // The kernel, in the layout of the first piece's plan; others mostly want the same.
-  const auto first = PlanFor(call.ShapeOf(RowsOf(call.shape.batch, call.pieces, 0)));
+  // The kernel in the layout of the first piece's primitive; others mostly use the same.
+  const auto first = PrimitiveFor(call.ShapeOf(RowsOf(call.shape.batch, call.pieces, 0)));
   const memory::desc given = KernelDesc(call.shape, TypeOf(call.shape.dtype));
   const Scratch::Block reordered = Scratch::Instance().Borrow(first->kernel.get_size());
   if (first->kernel != given) Reorder(given, call.b, first->kernel, reordered.data());
   return ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
     const ConvolutionShape part = call.ShapeOf(rows);
-    const auto plan = PlanFor(part);
+    const auto cached = PrimitiveFor(part);
     void* kernel = call.b;
-    const bool as_first = plan->kernel == first->kernel;
-    const Scratch::Block own = Scratch::Instance().Borrow(as_first ? 0 : plan->kernel.get_size());
-    if (plan->kernel != given) {
+    const bool as_first = cached->kernel == first->kernel;
+    const Scratch::Block own = Scratch::Instance().Borrow(as_first ? 0 : cached->kernel.get_size());
+    if (cached->kernel != given) {
       kernel = as_first ? reordered.data() : own.data();
-      if (!as_first) Reorder(given, call.b, plan->kernel, kernel);
+      if (!as_first) Reorder(given, call.b, cached->kernel, kernel);
     }
     const memory::desc input = InputDesc(part), output = OutputDesc(part);
     void* of_input = call.PartOf(forward ? call.a : call.out, InputDesc(call.shape), rows);
     void* of_output = call.PartOf(forward ? call.out : call.a, OutputDesc(call.shape), rows);
     std::unordered_map<int, memory> arguments{
         {forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC, {input, Engine(), of_input}},
-        {DNNL_ARG_WEIGHTS, {plan->kernel, Engine(), kernel}},
+        {DNNL_ARG_WEIGHTS, {cached->kernel, Engine(), kernel}},
         {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, {output, Engine(), of_output}}};
     if (part.bias) arguments[DNNL_ARG_BIAS] = {BiasDesc(part), Engine(), call.bias};
-    Execute(*plan, std::move(arguments));
+    Execute(*cached, std::move(arguments));
     return absl::OkStatus();
   });
 }
 
-// out[i] = the sum of `count` parts' i-th numbers, in order.
+// out[i] = sum of the i-th elements of `count` parts, in order.
 template <typename T>
 struct PartsArgs {
   const float* parts;
@@ -206,10 +206,10 @@ struct AddParts {
   }
 };
 
-// Fewer numbers are added faster than a thread is woken.
+// Adding fewer elements is faster than waking a thread.
 constexpr int64_t kLeastToAdd = 1 << 16;
 
-// The kernel's gradient is a sum over examples: each piece makes its own, in f32, and these are
+// The kernel gradient is a sum over examples: each piece computes its own, in f32, and they are
 // added in order.
 absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
   const memory::desc wide = KernelDesc(call.shape, memory::data_type::f32);
@@ -219,18 +219,19 @@ absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
     const ConvolutionShape part = call.ShapeOf(rows);
-    const auto plan = PlanFor(part);
+    const auto cached = PrimitiveFor(part);
     float* sum = sums.as<float>() + elements * index;
-    const bool in_place = plan->kernel == wide;
-    const Scratch::Block liked = Scratch::Instance().Borrow(in_place ? 0 : plan->kernel.get_size());
+    const bool in_place = cached->kernel == wide;
+    const Scratch::Block liked =
+        Scratch::Instance().Borrow(in_place ? 0 : cached->kernel.get_size());
     void* into = in_place ? static_cast<void*>(sum) : liked.data();
-    Execute(*plan,
+    Execute(*cached,
             {{DNNL_ARG_SRC,
               {InputDesc(part), Engine(), call.PartOf(call.a, InputDesc(call.shape), rows)}},
-             {DNNL_ARG_DIFF_WEIGHTS, {plan->kernel, Engine(), into}},
+             {DNNL_ARG_DIFF_WEIGHTS, {cached->kernel, Engine(), into}},
              {DNNL_ARG_DIFF_DST,
               {OutputDesc(part), Engine(), call.PartOf(call.b, OutputDesc(call.shape), rows)}}});
-    if (!in_place) Reorder(plan->kernel, into, wide, sum);
+    if (!in_place) Reorder(cached->kernel, into, wide, sum);
     return absl::OkStatus();
   }));
   const int64_t shares = std::min<int64_t>(MaxPieces(pool), CeilDiv(elements, kLeastToAdd));
@@ -247,7 +248,7 @@ absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
   });
 }
 
-// Every piece of a kernel's gradient has a copy of the kernel.
+// Every piece of a kernel gradient has its own copy of the kernel.
 constexpr size_t kMaxBytesOfSums = size_t{256} << 20;
 
 int64_t PiecesOf(const ConvolutionShape& shape, int64_t max_pieces) {
@@ -272,7 +273,7 @@ ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer&
   const auto i = input.dimensions(), k = kernel.dimensions(), o = output.dimensions();
   if (i.size() != 4 || k.size() != 4 || o.size() != 4 || strides.size() != 2 || low.size() != 2 ||
       dilation.size() != 2) {
-    return ffi::Error::InvalidArgument("a convolution kernel wants images");
+    return ffi::Error::InvalidArgument("a convolution kernel expects images");
   }
   Call call{
       .shape = {.direction = direction,
@@ -293,8 +294,8 @@ ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer&
       .bias = bias == nullptr ? nullptr : bias->untyped_data(),
       .out = result.untyped_data()};
   const LibraryCall library;
-  if (!library.allowed()) return ffi::Error::Internal("the process is ending");
-  return Answer([&] {
+  if (!library.allowed()) return ffi::Error::Internal("the process is exiting");
+  return ToXlaError([&] {
     PreferHugePages(call.out, result.size_bytes());
     if (IsForWinograd(call.shape)) {
       return RunWinograd(pool, call.shape, {call.a, call.b, call.bias, call.out});
@@ -320,7 +321,7 @@ ffi::Error BiasedConvolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuf
   return Run(Direction::kForward, pool, a, b, &bias, *out, dilation, groups, low, strides);
 }
 
-// Names after the buffers.
+// Attributes after the buffers.
 template <typename Binding>
 auto WithAttributes(Binding binding) {
   return std::move(binding)
@@ -344,7 +345,7 @@ PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient);
 XLA_FFI_DEFINE_HANDLER(kBiasedHandler, BiasedConvolution,
                        WithAttributes(Operands().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()));
 
-// Whether a column of the kernel meets only padding.
+// Whether a column of the kernel reads only padding.
 bool HasColumnOfPadding(const ConvolutionShape& s) {
   for (int64_t column = 0; column < s.kernel[1]; ++column) {
     const int64_t first = column * s.dilation[1] - s.low[1];  // where it begins in the input
@@ -354,10 +355,10 @@ bool HasColumnOfPadding(const ConvolutionShape& s) {
   return false;
 }
 
-// Whether this is one of the bf16 gradients that oneDNN 2.6 computes wrong without an error: from
-// uninitialized memory, or as other sums. Found with some 80,000 random shapes compared with plain
-// loops, for each direction in f32 and bf16: every wrong result is in one of these cases, which
-// also contain correct results.
+// Whether this is one of the bf16 gradients that oneDNN 2.6 computes wrong without reporting an
+// error: from uninitialized memory, or sums of the wrong elements. Found with some 80,000 random
+// shapes compared with plain loops, for each direction in f32 and bf16: every wrong result is in
+// one of these cases, which also contain correct results.
 bool IsMiscomputed(const ConvolutionShape& s, absl::string_view implementation) {
   if (s.dtype != base::DType::kBF16) return false;
   switch (s.direction) {
@@ -381,7 +382,7 @@ bool HasFastConvolution(const ConvolutionShape& shape) {
   if (IsForWinograd(shape)) return true;
   try {
     const OneThread one_thread;
-    const std::string implementation = MakePlan(shape, /*describe_only=*/true).implementation;
+    const std::string implementation = MakePrimitive(shape, /*describe_only=*/true).implementation;
     return !absl::StartsWith(implementation, "ref") && !IsMiscomputed(shape, implementation);
   } catch (const dnnl::error&) {
     return false;

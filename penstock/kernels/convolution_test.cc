@@ -83,14 +83,14 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s, DType dtype, int replicas =
   return graph;
 }
 
-TEST(ConvolutionKernels, AgreeWithXla) {
+TEST(ConvolutionKernels, MatchXla) {
   for (const Setting& s : Settings()) {
     SCOPED_TRACE(s.name);
     ExpectSameWithAndWithout(*GraphOf(s, DType::kF32), {.tolerance = 2e-5});
   }
 }
 
-TEST(ConvolutionKernels, AgreeWithXlaInBf16) {
+TEST(ConvolutionKernels, MatchXlaInBf16) {
   for (const Setting& s : Settings()) {
     SCOPED_TRACE(s.name);
     // One rounding of the result to 8 bits, on each side.
@@ -100,7 +100,7 @@ TEST(ConvolutionKernels, AgreeWithXlaInBf16) {
 
 // A bias becomes part of the convolution's call, and nothing else changes: one call for the result
 // and one for each of its two gradients.
-TEST(ConvolutionKernels, TakeABiasAlong) {
+TEST(ConvolutionKernels, FuseBias) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Setting& s : Settings()) {
       if (s.input.num_elements() > 12000) continue;
@@ -121,7 +121,7 @@ TEST(ConvolutionKernels, TakeABiasAlong) {
 }
 
 // Who reads the convolution without the bias gets it without.
-TEST(ConvolutionKernels, LeaveABiasWhereTheConvolutionIsReadTwice) {
+TEST(ConvolutionKernels, DoNotFuseBiasWithOtherConsumers) {
   ir::Graph graph("read twice");
   const Value x = graph.Parameter({DType::kF32, {2, 8, 8, 16}}, "x");
   const Value w = graph.Parameter({DType::kF32, {3, 3, 16, 16}}, "w");
@@ -131,7 +131,7 @@ TEST(ConvolutionKernels, LeaveABiasWhereTheConvolutionIsReadTwice) {
   ExpectSameWithAndWithout(graph, {.calls = 1, .tolerance = 2e-5});
 }
 
-TEST(ConvolutionKernels, SecondDerivativesAgreeWithXla) {
+TEST(ConvolutionKernels, SecondDerivativesMatchXla) {
   for (const Setting& s : Settings()) {
     if (s.input.num_elements() > 2000) continue;
     SCOPED_TRACE(s.name);
@@ -147,7 +147,7 @@ TEST(ConvolutionKernels, SecondDerivativesAgreeWithXla) {
 }
 
 // Eight replicas on their own threads, all in the same kernels, and each gets the right numbers.
-TEST(ConvolutionKernels, ManyReplicasCallAtOnce) {
+TEST(ConvolutionKernels, ConcurrentReplicasAgree) {
   const Setting s{"replicas", {7, 16, 16, 16}, {3, 3, 16, 16}, {.padding = {{1, 1}, {1, 1}}}};
   for (uint64_t seed = 0; seed < 5; ++seed) {
     ExpectSameWithAndWithout(*GraphOf(s, DType::kF32, /*replicas=*/8),
@@ -157,7 +157,7 @@ TEST(ConvolutionKernels, ManyReplicasCallAtOnce) {
 
 // bf16 gradients that oneDNN computes wrong, some of them from uninitialized memory. Each comes
 // with a similar shape that it computes right.
-TEST(ConvolutionKernels, LeaveToXlaWhatOneDnnMiscomputes) {
+TEST(ConvolutionKernels, LeaveMiscomputedCasesToXla) {
   struct Wrong {
     Setting setting;
     int calls;  // of the three directions
@@ -186,7 +186,7 @@ TEST(ConvolutionKernels, LeaveToXlaWhatOneDnnMiscomputes) {
   }
 }
 
-TEST(ConvolutionKernels, ReferenceCodeIsLeftToXla) {
+TEST(ConvolutionKernels, LeaveReferenceCodeToXla) {
   // Nobody has fast code for a kernel larger than its image by this much padding, or it is real.
   ConvolutionShape shape{.batch = 1,
                          .channels = 16,

@@ -20,25 +20,25 @@ using ir::Node;
 using ir::Rewriting;
 using ir::Values;
 
-// Whether XLA:CPU computes the node again in each of its readers.
+// Whether XLA:CPU recomputes the node in each of its consumers.
 bool IsFused(const Node& node) {
   const absl::string_view name = ir::OpName(node);
   return ir::IsElementwise(node) || name == "stablehlo.broadcast_in_dim" ||
          name == "stablehlo.reshape" || name == "stablehlo.transpose";
 }
 
-// The tensors in memory, by node and sorted, that a fused computation reads. One more than
-// kMostReads are all that need to be known.
+// Tensors in memory, as sorted node ids, that a fused computation reads. Truncated to
+// kMaxFusedReads + 1.
 using Reads = std::vector<int>;
 
 Reads Union(const Reads& a, const Reads& b) {
   Reads both;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-  both.resize(std::min<size_t>(both.size(), kMostReads + 1));
+  both.resize(std::min<size_t>(both.size(), kMaxFusedReads + 1));
   return both;
 }
 
-// For each node: whether its result is to be kept in memory.
+// For each node: whether its result is to be stored in memory.
 std::vector<bool> FindKept(const Rewriting& r) {
   const ir::Graph& graph = r.from();
   std::vector<bool> kept(graph.num_nodes());
@@ -54,7 +54,7 @@ std::vector<bool> FindKept(const Rewriting& r) {
       reads[id] = Union(reads[id], reads[operand.node_id()]);
     }
     kept[id] =
-        ir::IsElementwise(node) && reads[id].size() > kMostReads && r.Users(id, 0).size() > 1;
+        ir::IsElementwise(node) && reads[id].size() > kMaxFusedReads && r.Users(id, 0).size() > 1;
     if (kept[id]) reads[id] = {id};
   }
   return kept;
@@ -79,7 +79,7 @@ std::vector<runtime::Kernel> InMemoryKernels() {
 std::unique_ptr<ir::Graph> LimitFusion(const ir::Graph& graph) {
   const std::unique_ptr<ir::Graph> plain =
       ir::HasComposites(graph) ? ir::Decompose(graph) : nullptr;
-  absl::flat_hash_map<const ir::Graph*, std::vector<bool>> kept;  // a body is a graph of its own
+  absl::flat_hash_map<const ir::Graph*, std::vector<bool>> kept;  // each body is a separate graph
   return ir::Rewrite(plain ? *plain : graph, [&](Rewriting& r, int id) -> Values {
     const auto [of_graph, is_new] = kept.try_emplace(&r.from());
     if (is_new) of_graph->second = FindKept(r);

@@ -69,20 +69,20 @@ size_t MostReads(const ir::Graph& graph) {
   return most;
 }
 
-TEST(FusionLimit, EndsTheGrowthOfAResidualStreamsSums) {
+TEST(FusionLimit, BoundsReadsAlongAResidualStream) {
   for (const int layers : {8, 32}) {
     ir::Graph graph("stream");
     FillWithStream(graph, layers);
     EXPECT_GE(MostReads(graph), 2 * layers);
     const auto limited = LimitFusion(graph);
     ASSERT_TRUE(limited->status().ok()) << limited->status();
-    EXPECT_LE(MostReads(*limited), 2 * kMostReads);
+    EXPECT_LE(MostReads(*limited), 2 * kMaxFusedReads);
     EXPECT_GT(Calls(*limited), layers / 3);
     EXPECT_LE(Calls(*limited), layers);
   }
 }
 
-TEST(FusionLimit, KeepsTheResults) {
+TEST(FusionLimit, PreservesResults) {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
     ir::Graph graph("stream");
     FillWithStream(graph, 6, dtype);
@@ -94,7 +94,7 @@ TEST(FusionLimit, KeepsTheResults) {
 }
 
 // The sum is a result too, and its memory is given to the next step.
-TEST(FusionLimit, KeepsAValueThatIsAResultAsWell) {
+TEST(FusionLimit, StoresAValueThatIsAlsoAResult) {
   ir::Graph graph("result");
   Values p;
   for (int i = 0; i < 6; ++i) p.push_back(graph.Parameter(kMatrix, "p"));
@@ -104,7 +104,7 @@ TEST(FusionLimit, KeepsAValueThatIsAResultAsWell) {
   ExpectSameWithAndWithout(graph, {.calls = -2});
 }
 
-TEST(FusionLimit, HoldsInBodiesOfLoops) {
+TEST(FusionLimit, AppliesInsideLoops) {
   ir::Graph graph("loop");
   const Value h = graph.Parameter(kMatrix, "h"), b = graph.Parameter({DType::kF32, {24}}, "b");
   const Value start = ir::Splat(graph, {DType::kI32, {}}, 0);
@@ -121,7 +121,7 @@ TEST(FusionLimit, HoldsInBodiesOfLoops) {
   ExpectSameWithAndWithout(graph, {.calls = -2, .tolerance = 1e-4});
 }
 
-TEST(FusionLimit, LeavesAloneWhatIsReadOnceOrReadsLittle) {
+TEST(FusionLimit, IgnoresValuesWithOneConsumerOrFewReads) {
   ir::Graph graph("small");
   Values p, s;
   for (int i = 0; i < 8; ++i) {

@@ -14,8 +14,8 @@ constexpr uintptr_t kHugePage = 2 << 20;
 
 void PreferHugePages(void* data, size_t bytes) {
   if (bytes < kHugePage / 2) return;
-  // Whole pages, also those that a neighbour has a part of: it is of the same program's memory, and
-  // for memory of anybody else this changes no content either.
+  // Rounded out to whole pages, including those shared with neighbors, which belong to the same
+  // program; for any other memory the advice does not change its content.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(data) / kHugePage * kHugePage;
   const uintptr_t end =
       (reinterpret_cast<uintptr_t>(data) + bytes + kHugePage - 1) / kHugePage * kHugePage;

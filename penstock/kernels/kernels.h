@@ -1,20 +1,21 @@
-// Room kernels: what CPUs do faster than XLA's code for them. It may use base, ir and runtime.
+// Room kernels: CPU kernels that are faster than the code that XLA generates. Depends on base, ir
+// and runtime.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto client, runtime::OpenClient({.device = "cpu"}));
-//   const auto lowering = kernels::Lowering::For(*client);    // once for each client
+//   const auto lowering = kernels::Lowering::For(*client);    // once per client
 //   PENSTOCK_ASSIGN_OR_RETURN(ir::Program program, lowering.Print(graph));
 //   PENSTOCK_ASSIGN_OR_RETURN(auto step, client->Compile(program));
 //
-// A graph says what is to be computed, the same for every platform. For a client whose programs may
-// call into this process, Print puts calls of our kernels (oneDNN's, and some of our own) in the
-// place of operations for which the table in lowering.cc names one; for any other client it is
-// ir::PrintStableHlo. ClientOptions::kernels or PENSTOCK_KERNELS=0 turn kernels off.
+// A graph describes a computation independently of the platform. For a client whose programs can
+// call into this process (XLA FFI custom calls), Print replaces the operations in the table of
+// lowering.cc by custom calls of our kernels (oneDNN's and our own); for any other client it is
+// ir::PrintStableHlo. ClientOptions::kernels = false or PENSTOCK_KERNELS=0 turns kernels off.
 //
-// Results agree with XLA's up to rounding: sums are taken in another order. A program gives the
-// same bits each time it runs on one machine.
+// Results agree with XLA's up to rounding, because sums are taken in a different order. On one
+// machine a program gives the same bits in every run (deterministic).
 //
-// Threads: kernels run in XLA's own threads and start none (parallel.h). Everything here may be
-// used by several threads.
+// Thread safety: everything here may be used by several threads. Kernels run on XLA's threads and
+// start none (parallel.h).
 #pragma once
 
 #include <memory>
@@ -28,29 +29,30 @@
 
 namespace penstock::kernels {
 
+// Replaces operations of a graph by custom calls of kernels, for one client.
 class Lowering {
  public:
-  // No kernels: every program stays plain StableHLO.
+  // No kernels: prints every program as plain StableHLO.
   Lowering() = default;
 
-  // Makes the kernels known to the client and tries one, with a program of a few operations (tens
-  // of milliseconds). Whether kernels are used, and if not why, goes to the client's log. Never an
-  // error: without kernels everything works, slower.
+  // Registers the kernels with the client and tests them with a small program (tens of
+  // milliseconds). Writes to the client's log whether kernels are used and, if not, why. Never
+  // fails: without kernels everything works, slower.
   static Lowering For(runtime::Client& client);
 
   bool uses_kernels() const { return !platform_.empty(); }
-  // Why not, in words; empty when they are used.
+  // Why kernels are not used; empty if they are.
   const std::string& reason() const { return reason_; }
 
-  // The graph with calls in the place of what the table names.
+  // The graph with custom calls in place of the operations in the table.
   std::unique_ptr<ir::Graph> Lower(const ir::Graph& graph) const;
   // Lower, then ir::PrintStableHlo.
   absl::StatusOr<ir::Program> Print(const ir::Graph& graph,
                                     const ir::PrintOptions& options = {}) const;
 
  private:
-  std::string platform_;  // whose rows of the table count; empty for none
-  std::string reason_ = "no client was asked";
+  std::string platform_;  // rows of the table to apply; empty: none
+  std::string reason_ = "no client";
 };
 
 }  // namespace penstock::kernels

@@ -11,7 +11,7 @@
 namespace penstock::kernels {
 namespace kernels_random_test {
 
-TEST(RandomKernels, AgreeWithXla) {
+TEST(RandomKernels, MatchXla) {
   ASSERT_TRUE(TestLowering().uses_kernels()) << TestLowering().reason();
   for (base::RandomCases cases(24); cases.Next() && !HasFailure();) {
     base::Random random(cases.seed());

@@ -49,7 +49,7 @@ std::string LogOf(const runtime::ClientOptions& options) {
   return text.str();
 }
 
-TEST(Lowering, CpuProgramsCallAllThreeKernelsOfAConvolution) {
+TEST(Lowering, CpuProgramsCallForwardAndGradientKernels) {
   const auto client = *runtime::OpenClient({.device = "cpu"});
   const Lowering lowering = Lowering::For(*client);
   ASSERT_TRUE(lowering.uses_kernels()) << lowering.reason();
@@ -63,28 +63,28 @@ TEST(Lowering, CpuProgramsCallAllThreeKernelsOfAConvolution) {
   EXPECT_THAT(text, Not(HasSubstr("stablehlo.reverse")));
 }
 
-TEST(Lowering, OtherPlatformsGetPlainStableHlo) {
+TEST(Lowering, OtherPlatformsPrintPlainStableHlo) {
   const auto graph = ConvolutionStep();
   const std::string plain = ir::PrintStableHlo(*graph)->text;
   EXPECT_THAT(plain, Not(HasSubstr("custom_call")));
   EXPECT_EQ(Lowering().Print(*graph)->text, plain);
 }
 
-TEST(Lowering, TheOptionTurnsKernelsOff) {
+TEST(Lowering, OptionTurnsKernelsOff) {
   const auto client = *runtime::OpenClient({.device = "cpu", .kernels = false});
   const Lowering lowering = Lowering::For(*client);
   EXPECT_FALSE(lowering.uses_kernels());
-  EXPECT_THAT(lowering.reason(), HasSubstr("turned off"));
+  EXPECT_THAT(lowering.reason(), HasSubstr("disabled"));
   EXPECT_THAT(lowering.Print(*ConvolutionStep())->text, Not(HasSubstr("custom_call")));
 }
 
-TEST(Lowering, TheLogSaysWhetherKernelsAreUsed) {
-  EXPECT_THAT(LogOf({.device = "cpu"}), HasSubstr("penstock: CPU kernels are used"));
+TEST(Lowering, LogsWhetherKernelsAreUsed) {
+  EXPECT_THAT(LogOf({.device = "cpu"}), HasSubstr("penstock: using CPU kernels"));
   EXPECT_THAT(LogOf({.device = "cpu", .kernels = false}),
-              HasSubstr("penstock: CPU kernels are not used: they are turned off"));
+              HasSubstr("penstock: not using CPU kernels: they are disabled"));
 }
 
-TEST(Lowering, ReachesTheBodiesOfLoops) {
+TEST(Lowering, AppliesInsideLoops) {
   ir::Graph graph("loop");
   const Value x = graph.Parameter({DType::kF32, {1, 8, 8, 16}}, "x");
   const Value w = graph.Parameter({DType::kF32, {3, 3, 16, 16}}, "w");
@@ -95,7 +95,7 @@ TEST(Lowering, ReachesTheBodiesOfLoops) {
   ExpectSameWithAndWithout(graph, {.calls = 3, .tolerance = 1e-4});
 }
 
-TEST(Lowering, LeavesWhatItCannotDo) {
+TEST(Lowering, LeavesUnsupportedCases) {
   ir::Graph graph("left");
   const Value f64 = graph.Parameter({DType::kF64, {1, 4, 4, 2}}, "f64");
   const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
@@ -111,7 +111,7 @@ TEST(Lowering, LeavesWhatItCannotDo) {
 }
 
 // Room ir has already turned the padding into a slice.
-TEST(Lowering, AcceptsWhatIsCroppedByNegativePadding) {
+TEST(Lowering, AcceptsNegativePadding) {
   ir::Graph graph("cropped");
   const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
   graph.SetResults({ir::Convolution(image, ir::Splat(graph, {DType::kF32, {1, 1, 2, 2}}, 0.5),
@@ -137,7 +137,7 @@ void EndInTheMiddleOfAProgram() {
   std::exit(7);
 }
 
-TEST(LoweringDeathTest, AProcessMayEndWhileAProgramRuns) {
+TEST(LoweringDeathTest, ProcessExitsWhileProgramRuns) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(EndInTheMiddleOfAProgram(), ::testing::ExitedWithCode(7), "");
 }

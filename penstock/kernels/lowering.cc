@@ -8,8 +8,8 @@
 
 #include "penstock/base/status.h"
 #include "penstock/ir/gradients.h"
+#include "penstock/ir/operations/reducer.h"
 #include "penstock/ir/ops.h"
-#include "penstock/ir/reducer.h"
 #include "penstock/ir/rewrite.h"
 #include "penstock/kernels/all_finite.h"
 #include "penstock/kernels/batch_norm.h"
@@ -40,9 +40,9 @@ bool HasElements(const Node& node) {
   return node.results[0].shape.num_elements() > 0;
 }
 
-// The convolution that `node` is, or is a gradient of; false for what the kernels do not do: other
-// types, layouts and ranks, padding that crops the high side alone, groups of the batch, holes in
-// the input.
+// Reads the convolution, or gradient of one, that `node` computes; false for those that the kernels
+// do not support: other types, layouts and ranks, cropping on the high side only, batch groups,
+// input dilation.
 bool ReadConvolution(const Node& node, Direction direction, ConvolutionShape& shape) {
   const auto ints = [&](const char* name) -> const Ints& {
     return node.attributes.Get<Ints>(name);
@@ -98,7 +98,7 @@ Values LowerConvolution(Rewriting& r, int id) {
                         AttributesOf(shape));
 }
 
-// The vector that is added to each row of the last axis, if `value` is one, stretched.
+// The vector that is broadcast over the rows of the last axis, if `value` is one.
 const Value* StretchedVector(const Value& value) {
   const Node& node = value.node();
   if (OpName(node) != "stablehlo.broadcast_in_dim") return nullptr;
@@ -109,8 +109,8 @@ const Value* StretchedVector(const Value& value) {
   return over_last ? &vector : nullptr;
 }
 
-// A bias that is added to a convolution which nobody else reads. The convolution without it stands
-// in the new graph, too, but what nobody asks for is not printed.
+// Fuses a bias into a convolution with no other consumer. The new graph still contains the
+// convolution without bias, but unused operations are not printed.
 Values LowerBias(Rewriting& r, int id) {
   const Node& node = r.from().node(id);
   for (int i : {0, 1}) {
@@ -134,7 +134,7 @@ Values LowerBias(Rewriting& r, int id) {
 
 // ---- Pooling ----
 
-// Windows over height and width of images; nothing that crops.
+// Windows over height and width of images, without cropping.
 bool CanPool(const Node& node) {
   const ir::TensorType& x = node.operands[0].type();
   const auto pairs = [&](const char* name) { return node.attributes.Get<Ints>(name); };
@@ -178,7 +178,7 @@ Values LowerPoolingGradient(Rewriting& r, int id) {
                         WindowAttributes(node));
 }
 
-// ---- Batch normalisation, with the relu that follows ----
+// ---- Batch normalization, fused with the relu that follows ----
 
 bool IsZero(const Value& value) {
   const Node& node = value.node();
@@ -191,13 +191,13 @@ bool IsZero(const Value& value) {
 // Whether a value is the first result of node `id`.
 bool IsFirstOf(int id, const Value& value) { return value.node_id() == id && value.result() == 0; }
 
-// y <= 0, as ir::Relu asks, of the y that is node `y`.
+// y <= 0, as ir::Relu tests, where y is node `y`.
 bool IsSignTest(const Node& node, int y) {
   return OpName(node) == "stablehlo.compare" && IsFirstOf(y, node.operands[0]) &&
          node.attributes.Get<std::string>("direction") == "LE" && IsZero(node.operands[1]);
 }
 
-// y <= 0 ? 0 : x. With x = y this is relu(y), with x = a cotangent its gradient.
+// y <= 0 ? 0 : x. With x = y this is relu(y); with x = a cotangent, its gradient.
 bool IsCutBy(const Node& node, int y, const Value*& x) {
   if (OpName(node) != "stablehlo.select" || !IsSignTest(node.operands[0].node(), y) ||
       !IsZero(node.operands[1])) {
@@ -207,8 +207,8 @@ bool IsCutBy(const Node& node, int y, const Value*& x) {
   return true;
 }
 
-// Whether the only thing that is done with y is relu(y): then relu may be applied at once, since
-// relu(relu(y)) is relu(y) and its sign test says the same of both.
+// Whether relu(y) is the only consumer of y: then relu may be applied in the kernel, since
+// relu(relu(y)) is relu(y) and has the same sign test.
 bool OnlyReluReads(const Rewriting& r, int y) {
   bool found = false;
   for (int user : r.Users(y, 0)) {
@@ -222,7 +222,7 @@ bool OnlyReluReads(const Rewriting& r, int y) {
   return found;
 }
 
-// Whether our kernels do this batch_norm_training, or its gradient.
+// Whether our kernels support this batch_norm_training, or its gradient.
 bool CanNormalize(const Node& node) {
   const ir::TensorType& x = node.operands[0].type();
   return (x.dtype == DType::kF32 || x.dtype == DType::kBF16) &&
@@ -234,9 +234,9 @@ bool IsNormalized(const Value& y) {
          CanNormalize(y.node());
 }
 
-// Which operand of the addition `id` is a batch normalisation that takes the addition and the relu
-// after it into its kernel, as at the end of a residual block; -1: none. Nothing else may read
-// either.
+// Index of the operand of the addition `id` that is a batch normalization whose kernel can include
+// the addition and the relu after it, as at the end of a residual block; -1: none. Neither has
+// another consumer.
 int NormalizedOperand(const Rewriting& r, int id) {
   const Node& node = r.from().node(id);
   if (OpName(node) != "stablehlo.add" || !OnlyReluReads(r, id)) return -1;
@@ -250,7 +250,7 @@ int NormalizedOperand(const Rewriting& r, int id) {
   return -1;
 }
 
-// Whether that is where the normalisation `id` is done.
+// Whether the normalization `id` is computed as part of such an addition.
 bool IsPartOfAddition(const Rewriting& r, int id) {
   const std::vector<int>& users = r.Users(id, 0);
   if (users.size() != 1 || users[0] == Rewriting::kResult) return false;
@@ -273,7 +273,7 @@ Values LowerBatchNorm(Rewriting& r, int id) {
   const Values moments = ir::CustomCall(r.to(), masked ? kMaskedMomentsTarget : kMomentsTarget,
                                         operands, {node.results[1], node.results[2]});
   if (moments.empty()) return {};
-  return {x, moments[0], moments[1]};  // x: nobody but LowerAddition asks for y
+  return {x, moments[0], moments[1]};  // x: y is used only by LowerAddition
 }
 
 // Addition and relu at the end of a residual block, or a bias.
@@ -290,7 +290,7 @@ Values LowerAddition(Rewriting& r, int id) {
                         {{"epsilon", norm.attributes.Get<double>("epsilon")}});
 }
 
-// The relu that has become part of a kernel.
+// A relu that a kernel includes.
 Values LowerRelu(Rewriting& r, int id) {
   const Value& y = r.from().node(id).operands[2];
   const Value* x = nullptr;
@@ -304,7 +304,7 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
   if (!CanNormalize(node)) return {};
   // x, scale, mean, variance, cotangent, mask
   Values operands = r.Operands(node);
-  // The normalisation itself, known by the statistics that it left.
+  // The forward normalization, identified by its statistics.
   const Value mean = node.operands[2];
   Value offset;
   bool relu = false;
@@ -316,7 +316,7 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
     if (relu) operands[4] = r.New(*cotangent);
     offset = r.New(mean.node().operands[2]);
   }
-  if (!offset.valid()) offset = ir::SplatLike(operands[1], 0);  // only a relu asks for it
+  if (!offset.valid()) offset = ir::SplatLike(operands[1], 0);  // used only with relu
   operands.insert(operands.begin() + 2, offset);
   const bool masked = operands.size() > 6;
   return ir::CustomCall(r.to(), masked ? kMaskedBatchNormGradientTarget : kBatchNormGradientTarget,
@@ -326,11 +326,11 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
 
 // ---- Sums over rows ----
 
-// Fewer numbers are summed faster than a call is made.
+// Summing fewer elements is faster than a kernel call.
 constexpr int64_t kFewestToSum = 1 << 15;
 
-// Whether `value` is in memory whether or not the sum reads it: another operation does, it comes
-// out of a kernel, or it was given. What only the sum reads, XLA makes in the same loop.
+// Whether `value` is in memory whether or not the sum reads it: another operation reads it, or it
+// is a kernel's result or a parameter. XLA fuses a value that only the sum reads into the sum.
 bool IsInMemory(const Rewriting& r, const Value& value) {
   const absl::string_view name = OpName(value.node());
   return name == "parameter" || absl::StartsWith(name, "penstock.") ||
@@ -350,7 +350,7 @@ Values LowerColumnSum(Rewriting& r, int id) {
       x.shape().num_elements() < kFewestToSum) {
     return {};
   }
-  // ir sums 16-bit numbers in 32 bits; the kernel reads them as they are.
+  // ir converts 16-bit floats to float32 for a sum; the kernel reads them directly.
   if (OpName(x.node()) == "stablehlo.convert" && x.node().operands[0].dtype() == DType::kBF16) {
     x = x.node().operands[0];
   }
@@ -358,17 +358,17 @@ Values LowerColumnSum(Rewriting& r, int id) {
   return ir::CustomCall(r.to(), kColumnSumTarget, {r.New(x)}, node.results);
 }
 
-// ---- Whether all gradients are finite ----
+// ---- AllFinite ----
 
-// Elements [begin, end) of a value that is in memory, in row-major order.
+// A range [begin, end) of a value in memory, in row-major order.
 struct Range {
   Value of;
   int64_t begin, end;
 };
 
-// Where the elements of `value` can be read without another copy of them: part of a vector that a
-// collective has made, or numbers before their conversion to a wider type, which are finite where
-// the wider ones are.
+// Memory from which the elements of `value` can be read without a copy: a part of a collective's
+// result, or the values before a conversion to a wider type, which are finite if the converted ones
+// are.
 Range RangeOf(Value value) {
   const int64_t size = value.shape().num_elements();
   int64_t begin = 0;
@@ -390,7 +390,7 @@ Range RangeOf(Value value) {
   }
 }
 
-// Fewer elements are tested faster than a call is made.
+// Testing fewer elements is faster than a kernel call.
 constexpr int64_t kFewestToTest = 1 << 15;
 
 Values LowerAllFinite(Rewriting& r, int id) {
@@ -432,8 +432,7 @@ Values LowerDot(Rewriting& r, int id) {
   return small.empty() ? LowerMatmul(r, id) : small;
 }
 
-// Which operation becomes which kernel, where. A rule answers with nothing when this one is better
-// left to the platform's own code.
+// A row: operation, kernel, platform. The rule returns {} if the platform's own code is better.
 struct Row {
   const char* platform;
   const char* operation;
@@ -441,10 +440,10 @@ struct Row {
 };
 
 //
-// Convolutions in bf16 that oneDNN gets wrong are left to XLA (IsMiscomputed in convolution.cc):
-// the kernel's gradient with a vertical dilation above 1 and input channels of a group that are no
-// multiple of 16, or with a column of the kernel that meets only padding; the input's gradient of
-// 1x1 convolutions with an odd number of filters.
+// bf16 convolutions that oneDNN computes wrong are left to XLA (IsMiscomputed in convolution.cc):
+// kernel gradients with a vertical dilation above 1 and a number of input channels per group that
+// is not a multiple of 16, or with a kernel column that reads only padding; input gradients of 1x1
+// convolutions with an odd number of filters.
 constexpr Row kTable[] = {
     {"cpu", "stablehlo.convolution", LowerConvolution<Direction::kForward>},
     {"cpu", "penstock.convolution_input_gradient", LowerConvolution<Direction::kInputGradient>},
@@ -469,9 +468,9 @@ std::vector<runtime::Kernel> AllKernels() {
   return all;
 }
 
-// A convolution of 2x2 pixels of ones by the number 3 and its gradients, whose results nobody can
-// get right by chance of a mistaken argument, and a product of matrices. Each kernel of oneDNN's is
-// used, so that what it keeps exists from here on.
+// Self-test: a convolution of 2x2 pixels of ones with the number 3 and its gradients, whose results
+// cannot be right by chance, and a matrix product. Calls each of oneDNN's kernels, so that their
+// static state exists from here on.
 absl::Status Try(runtime::Client& client, const Lowering& lowering) {
   ir::Graph graph("kernels_check");
   const Value x = ir::Splat(graph, {DType::kF32, {1, 2, 2, 16}}, 1);
@@ -483,7 +482,7 @@ absl::Status Try(runtime::Client& client, const Lowering& lowering) {
   constexpr float kWanted[] = {48, 48, 4, 64};
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, lowering.Print(graph));
   if (program.text.find("custom_call") == std::string::npos) {
-    return absl::FailedPreconditionError("oneDNN has no fast code for this CPU");
+    return absl::FailedPreconditionError("oneDNN has no optimized implementation for this CPU");
   }
   PENSTOCK_ASSIGN_OR_RETURN(const auto executable, client.Compile(program));
   PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute({{}}));
@@ -510,8 +509,8 @@ Lowering Lowering::For(runtime::Client& client) {
   }
   lowering.reason_ = std::string(status.message());
   if (!status.ok()) lowering.platform_.clear();
-  client.Log(status.ok() ? absl::StrCat("CPU kernels are used (", kernels.size(), ")")
-                         : absl::StrCat("CPU kernels are not used: ", lowering.reason_));
+  client.Log(status.ok() ? absl::StrCat("using CPU kernels (", kernels.size(), ")")
+                         : absl::StrCat("not using CPU kernels: ", lowering.reason_));
   return lowering;
 }
 

@@ -21,9 +21,9 @@ namespace ffi = xla::ffi;
 using dnnl::memory;
 using ir::Axes;
 
-// ---- What a product is ----
+// ---- Shape of a product ----
 
-// Elements from one place of an axis to the next, in a dense tensor.
+// Strides of a dense tensor, in elements.
 std::vector<int64_t> StepsOf(absl::Span<const int64_t> dims) {
   std::vector<int64_t> steps(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) steps[i - 1] = steps[i] * dims[i];
@@ -36,7 +36,7 @@ bool IsFree(int64_t axis, const Axes& batch, const Axes& contracting) {
          0;
 }
 
-// Neighbours that can be walked as one axis become one; extents of 1 vanish.
+// Merges adjacent axes with compatible strides; drops extents of 1.
 std::vector<MatmulAxis> Merged(const std::vector<MatmulAxis>& axes) {
   std::vector<MatmulAxis> merged;
   for (const MatmulAxis& axis : axes) {
@@ -60,21 +60,22 @@ bool MergeToOne(const std::vector<MatmulAxis>& axes, MatmulAxis& one) {
   return merged.size() <= 1;
 }
 
-// ---- One primitive's part of it ----
+// ---- Tile of one primitive ----
 
 MatmulAxis InnermostBatch(const MatmulShape& s) {
   return s.batch.empty() ? MatmulAxis() : s.batch.back();
 }
 
-// Some of the products along the innermost batch axis, some of their rows, some of their columns.
+// A part of the products along the innermost batch axis, of their rows, of their columns.
 struct Tile {
   Rows batch, rows, columns;
 };
 
-// Matrices that follow each other, as oneDNN knows them.
+// oneDNN's description of consecutive matrices.
 memory::desc Matrices(base::DType dtype, int64_t count, int64_t step, int64_t rows, int64_t of_rows,
                       int64_t columns, int64_t of_columns) {
-  // The step along an axis of one place means nothing, but oneDNN knows dense matrices by it.
+  // The stride of an axis of extent 1 is meaningless, but oneDNN uses it to recognize dense
+  // matrices.
   if (columns == 1) of_columns = 1;
   if (rows == 1) of_rows = of_columns == 1 ? columns : 1;
   if (count == 1) step = rows * columns;
@@ -93,35 +94,36 @@ struct Operands {
   }
 };
 
-// Throws dnnl::error where oneDNN has nothing for it. With `describe_only`, the primitive's code is
+// Throws dnnl::error if oneDNN does not support it. With `describe_only`, the primitive's code is
 // not generated.
-Plan MakePlan(const MatmulShape& shape, const Tile& tile, bool describe_only = false) {
+CachedPrimitive MakePrimitive(const MatmulShape& shape, const Tile& tile,
+                              bool describe_only = false) {
   const Operands operands(shape, tile);
   const dnnl::matmul::primitive_desc desc({operands.lhs, operands.rhs, operands.out},
-                                          WithOurScratch(), Engine());
-  Plan plan;
-  Describe(desc, plan);
-  if (!describe_only) plan.primitive = dnnl::matmul(desc);
-  return plan;
+                                          UserScratchpad(), Engine());
+  CachedPrimitive cached;
+  Describe(desc, cached);
+  if (!describe_only) cached.primitive = dnnl::matmul(desc);
+  return cached;
 }
 
-std::shared_ptr<const Plan> PlanFor(const MatmulShape& s, const Tile& tile) {
-  static auto& plans = *new Plans;
+std::shared_ptr<const CachedPrimitive> PrimitiveFor(const MatmulShape& s, const Tile& tile) {
+  static auto& cache = *new PrimitiveCache;
   const MatmulAxis step = InnermostBatch(s);
-  return plans.Get(
+  return cache.Get(
       {static_cast<int64_t>(s.dtype), tile.batch.size(), tile.rows.size(), tile.columns.size(),
        s.depth.size, step.of_lhs, step.of_rhs, step.of_out, s.rows.of_lhs, s.rows.of_out,
        s.columns.of_rhs, s.columns.of_out, s.depth.of_lhs, s.depth.of_rhs},
-      [&] { return MakePlan(s, tile); });
+      [&] { return MakePrimitive(s, tile); });
 }
 
-// ---- A call ----
+// ---- Kernel call ----
 
 struct Call {
   const MatmulShape& shape;
   char *lhs, *rhs, *out;
 
-  // A tile whose batch begins with product `first` of all.
+  // Runs a tile whose batch begins with product `first` of all.
   void Run(const Tile& tile, int64_t first) const {
     const MatmulShape& s = shape;
     int64_t of_lhs = tile.rows.begin * s.rows.of_lhs;
@@ -135,15 +137,16 @@ struct Call {
     }
     const int64_t bytes = base::ByteWidth(s.dtype);
     const Operands operands(s, tile);
-    Execute(*PlanFor(s, tile), {{DNNL_ARG_SRC, {operands.lhs, Engine(), lhs + of_lhs * bytes}},
-                                {DNNL_ARG_WEIGHTS, {operands.rhs, Engine(), rhs + of_rhs * bytes}},
-                                {DNNL_ARG_DST, {operands.out, Engine(), out + of_out * bytes}}});
+    Execute(*PrimitiveFor(s, tile),
+            {{DNNL_ARG_SRC, {operands.lhs, Engine(), lhs + of_lhs * bytes}},
+             {DNNL_ARG_WEIGHTS, {operands.rhs, Engine(), rhs + of_rhs * bytes}},
+             {DNNL_ARG_DST, {operands.out, Engine(), out + of_out * bytes}}});
   }
 };
 
-// Multiplications that are done faster than a thread is woken.
+// Computing fewer multiplications is faster than waking a thread.
 constexpr int64_t kLeastOfPiece = 1 << 18;
-// With so many products for each thread, it does not matter that some thread has one more.
+// With this many products per thread, it does not matter that some threads have one more.
 constexpr int64_t kManyProducts = 8;
 
 using Ints = ffi::Span<const int64_t>;
@@ -153,8 +156,8 @@ ffi::Error Matmul(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
                   Ints rhs_batch, Ints rhs_contracting) {
   const auto axes = [](Ints ints) { return Axes(ints.begin(), ints.end()); };
   const LibraryCall library;
-  if (!library.allowed()) return ffi::Error::Internal("the process is ending");
-  return Answer([&]() -> absl::Status {
+  if (!library.allowed()) return ffi::Error::Internal("the process is exiting");
+  return ToXlaError([&]() -> absl::Status {
     const Axes of_lhs = axes(lhs.dimensions()), of_rhs = axes(rhs.dimensions());
     const auto shape = ReadMatmul(
         lhs.element_type() == ffi::BF16 ? base::DType::kBF16 : base::DType::kF32, of_lhs, of_rhs,
@@ -163,7 +166,7 @@ ffi::Error Matmul(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
          .lhs_batch = axes(lhs_batch),
          .rhs_batch = axes(rhs_batch)});
     if (!shape.has_value()) {
-      return absl::InvalidArgumentError("a matmul kernel wants axes that it can walk");
+      return absl::InvalidArgumentError("a matmul kernel expects axes that strides can describe");
     }
     PreferHugePages(out->untyped_data(), out->size_bytes());
     return RunMatmul(pool, *shape, lhs.untyped_data(), rhs.untyped_data(), out->untyped_data());
@@ -181,12 +184,13 @@ XLA_FFI_DEFINE_HANDLER(kMatmulHandler, Matmul,
                            .Attr<Ints>("rhs_batch")
                            .Attr<Ints>("rhs_contracting"));
 
-// ---- Where it is faster; docs/kernels.md has the measurements ----
+// ---- Where it is faster; docs/design/kernels.md has the measurements ----
 
-// Multiplications: XLA makes loops of its own for fewer, which cost less than a call.
+// Minimum number of multiplications: XLA generates loops for smaller products, which are cheaper
+// than a call.
 constexpr int64_t kLeast = 2048;
-// In f32, XLA's code for matrices that lie as it likes them is as fast where there is much to do
-// and many rows; with a transposed right side, where there are more of them.
+// In f32, XLA's code is as fast for matrices in its preferred layout with much work and many rows;
+// with a transposed right side, with more rows.
 constexpr int64_t kMuchF32 = 1 << 25;
 constexpr int64_t kManyRowsF32 = 512, kManyRowsTransposedF32 = 4096;
 
@@ -237,7 +241,7 @@ std::optional<MatmulShape> ReadMatmul(base::DType dtype, absl::Span<const int64_
       elements *= (*axes)[i].size;
     }
   }
-  // A sum has no order of its own.
+  // The order of the axes of a sum is arbitrary.
   std::sort(depth.begin(), depth.end(),
             [](const MatmulAxis& a, const MatmulAxis& b) { return a.of_lhs > b.of_lhs; });
   MatmulShape shape;
@@ -255,7 +259,8 @@ bool HasFastMatmul(const MatmulShape& shape) {
   try {
     const OneThread one_thread;
     const Tile all{{0, InnermostBatch(shape).size}, {0, shape.rows.size}, {0, shape.columns.size}};
-    return !absl::StartsWith(MakePlan(shape, all, /*describe_only=*/true).implementation, "ref");
+    return !absl::StartsWith(MakePrimitive(shape, all, /*describe_only=*/true).implementation,
+                             "ref");
   } catch (const dnnl::error&) {
     return false;
   }

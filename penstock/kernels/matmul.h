@@ -1,4 +1,5 @@
-// Matrix products by oneDNN, split over XLA's threads: f32 or bf16, sums in f32, rounded once.
+// Matrix products by oneDNN, split over XLA's threads: f32 or bf16, accumulated in f32, rounded
+// once.
 //
 // Internal to room kernels.
 #pragma once
@@ -20,40 +21,40 @@ class ThreadPool;
 
 namespace penstock::kernels {
 
-// An extent, and how many elements apart its places are in each tensor; 0 where it is not in one.
+// Extent of an axis and its stride, in elements, in each tensor; 0 if the tensor lacks the axis.
 struct MatmulAxis {
   int64_t size = 1, of_lhs = 0, of_rhs = 0, of_out = 0;
 };
 
-// out[batch.., row, column] = the sum over depth of lhs[batch.., row, depth] * rhs[batch.., depth,
-// column], wherever the axes stand in memory.
+// A batched matrix product with any strides: out[batch.., row, column] = sum over depth of
+// lhs[batch.., row, depth] * rhs[batch.., depth, column].
 struct MatmulShape {
   base::DType dtype = base::DType::kF32;
-  std::vector<MatmulAxis> batch;  // the innermost last, of more than one place each
+  std::vector<MatmulAxis> batch;  // innermost last; extents above 1
   MatmulAxis rows, columns, depth;
 
   int64_t BatchSize() const;
   int64_t Multiplications() const;
 };
 
-// What a dot_general of operands of these extents is. Nothing where it has no elements, or where
-// several axes that together are the rows (columns, depth) lie so that no single step leads from
-// each place to the next: that needs a copy.
+// The matrix product that a dot_general with operands of these extents computes. nullopt if it has
+// no elements, or if several axes that together form the rows (columns, depth) cannot be described
+// by one stride: that would need a copy.
 std::optional<MatmulShape> ReadMatmul(base::DType dtype, absl::Span<const int64_t> lhs,
                                       absl::Span<const int64_t> rhs,
                                       const ir::DotDimensions& dimensions);
 
-// Whether this is faster than XLA's product, by measurement, and oneDNN has more than its reference
-// code for it on this CPU.
+// Whether this is faster than XLA's product (by measurement) and oneDNN has an optimized
+// implementation on this CPU.
 bool HasFastMatmul(const MatmulShape& shape);
 
-// The product of tensors in memory. Shares out whole products, or, if these are few, parts of the
-// longer side of each, never of the sum.
+// Computes the product of tensors in memory. Distributes whole products over threads or, if there
+// are few, parts of the longer side of each, never of the sum.
 absl::Status RunMatmul(xla::ffi::ThreadPool& pool, const MatmulShape& shape, void* lhs, void* rhs,
                        void* out);
 
 // Operands (lhs, rhs). Attributes: lhs_batch, lhs_contracting, rhs_batch, rhs_contracting
-// (array<i64>), as those of the dot_general.
+// (array<i64>), the dimension numbers of the dot_general.
 inline constexpr char kMatmulTarget[] = "penstock.matmul";
 std::vector<runtime::Kernel> MatmulKernels();
 

@@ -85,7 +85,7 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s, DType dtype, int replicas =
   return graph;
 }
 
-TEST(Matmul, AgreesWithXla) {
+TEST(Matmul, MatchesXla) {
   for (const Setting& s : kSettings) {
     SCOPED_TRACE(s.name);
     // Vectors in f32 are left to XLA. 1e-6: sums of hundreds of numbers of 24 bits.
@@ -93,7 +93,7 @@ TEST(Matmul, AgreesWithXla) {
   }
 }
 
-TEST(Matmul, AgreesWithXlaInBf16) {
+TEST(Matmul, MatchesXlaInBf16) {
   for (const Setting& s : kSettings) {
     SCOPED_TRACE(s.name);
     // One rounding of the result to 8 bits, on each side.
@@ -102,7 +102,7 @@ TEST(Matmul, AgreesWithXlaInBf16) {
 }
 
 // What the kernel is there for is not left to XLA unnoticed.
-TEST(Matmul, TakesProductsOfTrainingSteps) {
+TEST(Matmul, HandlesProductsOfTrainingSteps) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Setting& s : {kSettings[0], Setting{"dense", {128, 512}, {512, 300}}}) {
       ExpectSameWithAndWithout(*GraphOf(s, dtype),
@@ -124,7 +124,7 @@ TEST(Matmul, Bf16IsRoundedOnce) {
   ExpectSame(graph, wide, {.calls = 1, .tolerance = 0});
 }
 
-TEST(Matmul, GivesTheSameBitsAgain) {
+TEST(Matmul, IsDeterministic) {
   // The same product twice in one program; XLA cannot see that they are the same.
   ir::Graph graph("twice"), zeros("zeros");
   for (ir::Graph* g : {&graph, &zeros}) {
@@ -143,7 +143,7 @@ TEST(Matmul, GivesTheSameBitsAgain) {
 }
 
 // Eight replicas on their own threads, all in the same kernel, and each gets the right numbers.
-TEST(Matmul, ManyReplicasCallAtOnce) {
+TEST(Matmul, ConcurrentReplicasAgree) {
   const Setting s{"replicas", {130, 200}, {200, 140}};
   for (uint64_t seed = 0; seed < 5; ++seed) {
     ExpectSameWithAndWithout(*GraphOf(s, DType::kF32, /*replicas=*/8),
@@ -151,7 +151,7 @@ TEST(Matmul, ManyReplicasCallAtOnce) {
   }
 }
 
-TEST(Matmul, SecondDerivativesAgreeWithXla) {
+TEST(Matmul, SecondDerivativesMatchXla) {
   ir::Graph graph("second");
   const Value a = graph.Parameter({DType::kF32, {30, 20}}, "a");
   const Value b = graph.Parameter({DType::kF32, {20, 40}}, "b");
@@ -161,7 +161,7 @@ TEST(Matmul, SecondDerivativesAgreeWithXla) {
   ExpectSameWithAndWithout(graph, {.tolerance = 1e-5});
 }
 
-TEST(Matmul, LeavesToXlaWhatItDoesBetter) {
+TEST(Matmul, LeavesFasterCasesToXla) {
   ir::Graph graph("left");
   const auto input = [&](DType dtype, const Shape& shape) {
     return graph.Parameter({dtype, shape}, "x");
@@ -175,7 +175,7 @@ TEST(Matmul, LeavesToXlaWhatItDoesBetter) {
       ir::MatMul(input(DType::kF64, {32, 32}), input(DType::kF64, {32, 32})),
       ir::MatMul(input(f32, {32, 0}), input(f32, {0, 64})),
       ir::MatMul(input(bf16, {0, 32}), input(bf16, {32, 64})),
-      // The batch is the only axis whose places are neighbours.
+      // The batch is the only axis whose places are neighbors.
       ir::DotGeneral(
           input(f32, {16, 16, 16}), input(f32, {16, 16, 16}),
           {.lhs_contracting = {1}, .rhs_contracting = {0}, .lhs_batch = {2}, .rhs_batch = {2}}),
@@ -186,7 +186,7 @@ TEST(Matmul, LeavesToXlaWhatItDoesBetter) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-TEST(Matmul, ReadsAxesAsSteps) {
+TEST(Matmul, ReadsAxesAsStrides) {
   // [batch, sequence, head, feature], the batch and head axes kept: scores of attention.
   const auto shape = ReadMatmul(
       DType::kF32, {2, 40, 3, 16}, {2, 50, 3, 16},

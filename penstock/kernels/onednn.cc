@@ -17,19 +17,19 @@ memory::data_type TypeOf(base::DType dtype) {
   return dtype == base::DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-dnnl::primitive_attr WithOurScratch() {
+dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
 }
 
-void Execute(const Plan& plan, std::unordered_map<int, memory> arguments) {
-  const Scratch::Block scratch = Scratch::Instance().Borrow(plan.scratch_bytes);
+void Execute(const CachedPrimitive& cached, std::unordered_map<int, memory> arguments) {
+  const Scratch::Block scratch = Scratch::Instance().Borrow(cached.scratch_bytes);
   arguments[DNNL_ARG_SCRATCHPAD] = memory(
-      {{static_cast<int64_t>(plan.scratch_bytes)}, memory::data_type::u8, memory::format_tag::a},
+      {{static_cast<int64_t>(cached.scratch_bytes)}, memory::data_type::u8, memory::format_tag::a},
       Engine(), scratch.data());
   dnnl::stream stream(Engine());
-  plan.primitive.execute(stream, arguments);
+  cached.primitive.execute(stream, arguments);
   stream.wait();
 }
 

@@ -1,5 +1,5 @@
-// oneDNN's primitives, kept by what they were made for. They run on the thread that calls them:
-// make and run them where a OneThread lives (parallel.h).
+// oneDNN primitives and a cache of them. A primitive runs on the thread that calls it: create and
+// run it within the lifetime of a OneThread (parallel.h).
 //
 // Internal to room kernels; oneDNN's header is heavy, so only the files that call it include this.
 #pragma once
@@ -22,45 +22,46 @@ namespace penstock::kernels {
 dnnl::engine& Engine();
 dnnl::memory::data_type TypeOf(base::DType dtype);
 
-// A primitive that takes its working memory from us.
-struct Plan {
+// A oneDNN primitive with a user-provided scratchpad, and its properties.
+struct CachedPrimitive {
   dnnl::primitive primitive;
-  dnnl::memory::desc kernel;  // of a convolution: the layout of its kernel that it likes best
+  dnnl::memory::desc kernel;  // of a convolution: oneDNN's preferred layout of its kernel
   size_t scratch_bytes = 0;
   std::string implementation;
 };
 
-// Attributes for such a primitive, and what its description says of it.
-dnnl::primitive_attr WithOurScratch();
+// UserScratchpad: attributes for such a primitive. Describe: fills in its properties.
+dnnl::primitive_attr UserScratchpad();
 template <typename PrimitiveDesc>
-void Describe(const PrimitiveDesc& desc, Plan& plan) {
-  plan.scratch_bytes = desc.scratchpad_desc().get_size();
-  plan.implementation = desc.impl_info_str();
+void Describe(const PrimitiveDesc& desc, CachedPrimitive& primitive) {
+  primitive.scratch_bytes = desc.scratchpad_desc().get_size();
+  primitive.implementation = desc.impl_info_str();
 }
 
-void Execute(const Plan& plan, std::unordered_map<int, dnnl::memory> arguments);
+void Execute(const CachedPrimitive& primitive, std::unordered_map<int, dnnl::memory> arguments);
 void Reorder(const dnnl::memory::desc& from_desc, void* from, const dnnl::memory::desc& to_desc,
              void* to);
 
-// Making a primitive takes milliseconds, once. Programs have tens of shapes; beyond kMaxPlans all
-// are forgotten, which is no loss: oneDNN has a cache of its own. Thread-safe.
-class Plans {
+// Cache of primitives. Creating one takes milliseconds; programs have tens of shapes. Beyond
+// kMaxPrimitives the cache is cleared, which costs little: oneDNN has a cache of its own.
+// Thread-safe.
+class PrimitiveCache {
  public:
-  // make(): what it is made with when there is none for `key` yet.
+  // The primitive of `key`; make() creates it on a cache miss.
   template <typename Make>
-  std::shared_ptr<const Plan> Get(const std::vector<int64_t>& key, const Make& make) {
+  std::shared_ptr<const CachedPrimitive> Get(const std::vector<int64_t>& key, const Make& make) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    std::shared_ptr<const Plan>& plan = plans_[key];
-    if (plan == nullptr) plan = std::make_shared<const Plan>(make());
-    return plan;
+    if (cache_.size() >= kMaxPrimitives) cache_.clear();
+    std::shared_ptr<const CachedPrimitive>& primitive = cache_[key];
+    if (primitive == nullptr) primitive = std::make_shared<const CachedPrimitive>(make());
+    return primitive;
   }
 
  private:
-  static constexpr size_t kMaxPlans = 1024;
+  static constexpr size_t kMaxPrimitives = 1024;
 
   std::mutex mutex_;
-  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Plan>> plans_;
+  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const CachedPrimitive>> cache_;
 };
 
 }  // namespace penstock::kernels

@@ -11,7 +11,7 @@
 
 #include "penstock/base/status.h"
 
-// OpenMP's, whose header clang does not always come with.
+// OpenMP's function, declared here because clang does not always provide its header.
 extern "C" {
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
@@ -20,7 +20,7 @@ void omp_set_num_threads(int threads);
 namespace penstock::kernels {
 namespace {
 
-// Calls that are running in this process, over all clients: they share one machine.
+// Number of calls running in this process, over all clients, which share one machine.
 std::atomic<int64_t>& Running() {
   static std::atomic<int64_t> running{0};
   return running;
@@ -34,7 +34,7 @@ absl::Status Guarded(absl::FunctionRef<absl::Status(int64_t)> piece, int64_t ind
   }
 }
 
-// Leaves the core's other thread, if it has one, what it can use meanwhile.
+// Yields execution resources to the core's other hardware thread.
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -43,12 +43,12 @@ void Pause() {
 
 constexpr int kLooks = 2000;
 
-// One call's pieces. A borrowed thread may come late, when the call has long returned: then `next`
-// tells it so, and it touches nothing else.
+// Pieces of one call. A borrowed thread may start late, after the call has returned: `next` tells
+// it so, and it accesses nothing else.
 struct Job {
   Job(int64_t n, absl::FunctionRef<absl::Status(int64_t)> p) : count(n), piece(p) {}
 
-  // Takes pieces until none is left.
+  // Processes pieces until none is left.
   void Work() {
     PENSTOCK_CHECK(complete.load(std::memory_order_acquire));
     int64_t finished = 0;
@@ -71,8 +71,8 @@ struct Job {
     wake.notify_one();
   }
 
-  // Pieces end at about the same time, so it mostly pays to look again and again (for 30 us or so)
-  // before sleeping: to be woken takes as long.
+  // Pieces end at about the same time, so spinning (for about 30 us) before sleeping usually pays
+  // off: waking up takes as long.
   void AwaitAll() {
     for (int i = 0; i < kLooks; ++i) {
       if (all_done.load(std::memory_order_acquire)) return;
@@ -84,8 +84,8 @@ struct Job {
 
   const int64_t count;
   const absl::FunctionRef<absl::Status(int64_t)> piece;
-  // Set when all else is. XLA's pool hands over what was written before; this says it once more for
-  // thread sanitizers, which do not see into the pool.
+  // Set last. XLA's pool already orders the writes before it; this repeats it for thread
+  // sanitizers, which do not see into the pool.
   std::atomic<bool> complete{false};
   std::atomic<int64_t> next{0};
   std::mutex mutex;

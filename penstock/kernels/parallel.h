@@ -1,7 +1,7 @@
-// How a kernel uses the machine: it works on its caller's thread and borrows threads of XLA's own
-// pool, as many as other kernels that run at the same moment leave. It starts none, and what runs
-// inside a piece is kept from starting any (oneDNN would start OpenMP's). So eight replicas that
-// call at once have the pool's threads between them, not eight times as many.
+// Parallelism of a kernel: it works on its calling thread and borrows worker threads of XLA's own
+// pool, as many as concurrent kernels leave free. It starts no threads, and code inside a piece is
+// prevented from starting any (oneDNN would start OpenMP's). So eight replicas that call
+// concurrently share the pool's threads.
 //
 // Internal to room kernels.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace penstock::kernels {
 
-// Keeps oneDNN from starting threads of its own on the thread that makes one, while it lives; also
-// what is made meanwhile is made for one thread.
+// RAII guard: during its lifetime, oneDNN starts no threads on the current thread, and primitives
+// created meanwhile are single-threaded.
 class OneThread {
  public:
   OneThread();
@@ -29,16 +29,17 @@ class OneThread {
   const int before_;
 };
 
-// Work that may be split into this many pieces and no more. It depends on the machine alone, not on
-// what else is running, so that sums over pieces come out the same each time.
+// Maximum number of pieces into which to split work. Depends only on the machine, not on the
+// current load, so that sums over pieces are deterministic.
 int64_t MaxPieces(const xla::ffi::ThreadPool& pool);
 
-// Calls piece(0) ... piece(count - 1), in any order and at once as far as threads are free, and
-// waits for them; the first error. What a piece throws (oneDNN's errors) becomes an error, too.
+// Parallel for: calls piece(0) ... piece(count - 1), in any order and concurrently as threads are
+// free, and blocks until all have finished. Returns the first error; an exception thrown by a piece
+// (oneDNN's errors) becomes an error, too.
 absl::Status ForEachPiece(xla::ffi::ThreadPool& pool, int64_t count,
                           absl::FunctionRef<absl::Status(int64_t)> piece);
 
-// Rows [begin, end) of piece `index`: sizes differ by one at most.
+// Rows [begin, end) of piece `index`: the sizes of pieces differ by at most one.
 struct Rows {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }

@@ -48,7 +48,7 @@ class Pool {
   base::ThreadPool threads_;
 };
 
-TEST(ForEachPiece, EightCallersAtOnceHaveEachPieceDoneOnceAndSeeIt) {
+TEST(ForEachPiece, RunsEachPieceOnceForEightConcurrentCallers) {
   Pool pool(3);
   base::ThreadPool replicas(8);
   base::ParallelFor(replicas, 0, 8, [&](int64_t replica) {
@@ -69,7 +69,7 @@ TEST(ForEachPiece, EightCallersAtOnceHaveEachPieceDoneOnceAndSeeIt) {
   });
 }
 
-TEST(ForEachPiece, DoesNotWaitForThreadsThatAreBusy) {
+TEST(ForEachPiece, DoesNotWaitForBusyThreads) {
   std::mutex mutex;
   std::condition_variable released;
   bool release = false;
@@ -92,7 +92,7 @@ TEST(ForEachPiece, DoesNotWaitForThreadsThatAreBusy) {
   released.notify_all();
 }
 
-TEST(ForEachPiece, ErrorsAndExceptionsComeBack) {
+TEST(ForEachPiece, PropagatesErrorsAndExceptions) {
   Pool pool(2);
   ffi::ThreadPool given = pool.get();
   const absl::Status refused = ForEachPiece(given, 4, [](int64_t i) {
@@ -106,7 +106,7 @@ TEST(ForEachPiece, ErrorsAndExceptionsComeBack) {
   EXPECT_THAT(std::string(thrown.message()), HasSubstr("no primitive"));
 }
 
-TEST(RowsOf, CoversAllRowsOnceInSizesThatDifferByOneAtMost) {
+TEST(RowsOf, SplitsRowsEvenly) {
   for (int64_t rows : {1, 7, 8, 128}) {
     for (int64_t pieces = 1; pieces <= rows; ++pieces) {
       int64_t next = 0;

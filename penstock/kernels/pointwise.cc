@@ -14,10 +14,10 @@ namespace {
 namespace ffi = xla::ffi;
 using Pair = std::array<int64_t, 2>;
 
-// Below this many numbers of an f32 kernel, the convolution is as fast.
+// Minimum number of elements of an f32 kernel; below, the convolution is as fast.
 constexpr int64_t kLeastF32 = 128 * 512;
 
-// The pixels that the strides leave, one after the other.
+// Gathers the pixels selected by the strides.
 absl::Status Gather(ffi::ThreadPool& pool, const ConvolutionShape& shape, int64_t bytes_of_pixel,
                     const char* input, char* to) {
   const int64_t rows = shape.batch * shape.output[0];
@@ -41,7 +41,7 @@ absl::Status Gather(ffi::ThreadPool& pool, const ConvolutionShape& shape, int64_
 bool IsForPointwise(const ConvolutionShape& s) {
   return s.direction == Direction::kKernelGradient && s.kernel == Pair{1, 1} &&
          s.low == Pair{0, 0} && s.groups == 1 &&
-         // No padding after the image either.
+         // No padding at the end either.
          (s.output[0] - 1) * s.strides[0] < s.input[0] &&
          (s.output[1] - 1) * s.strides[1] < s.input[1] &&
          (s.dtype == base::DType::kBF16 || s.channels * s.filters >= kLeastF32);

@@ -1,5 +1,5 @@
-// The kernel's gradient of a 1x1 convolution as what it is: one matrix product (matmul.h) over
-// all pixels. As a convolution, oneDNN does it at two thirds of the speed.
+// Kernel gradient of a 1x1 convolution, computed as one matrix product (matmul.h) over all pixels.
+// oneDNN's convolution reaches two thirds of its speed.
 //
 // Internal to room kernels.
 #pragma once
@@ -12,11 +12,12 @@
 
 namespace penstock::kernels {
 
-// 1x1, no padding or groups, and large enough to be faster this way. Strides are fine.
+// Whether this is the faster way: 1x1, no padding or groups, and large enough. Strides are
+// supported.
 bool IsForPointwise(const ConvolutionShape& shape);
 
-// kernel [channels, filters] = the pixels of `input` that the strides leave, transposed, times
-// `cotangent`; summed in f32, rounded once.
+// kernel [channels, filters] = transpose(pixels of `input` selected by the strides) * `cotangent`;
+// accumulated in f32, rounded once.
 absl::Status RunPointwise(xla::ffi::ThreadPool& pool, const ConvolutionShape& shape, void* input,
                           void* cotangent, void* kernel);
 

@@ -28,7 +28,7 @@ struct Call {
   int64_t input_elements() const { return shape.input[0] * shape.input[1] * shape.features; }
   int64_t output_elements() const { return shape.output[0] * shape.output[1] * shape.features; }
 
-  // Calls run(image) for each, shared out over threads.
+  // Calls run(image) for each image, distributed over threads.
   template <typename Run>
   absl::Status ForEachImage(const Run& run) {
     const int64_t pieces = std::min(images, MaxPieces(pool));
@@ -56,7 +56,7 @@ Call MakeCall(ffi::ThreadPool pool, const Buffer& x, const Buffer& y, Pair dilat
   return call;
 }
 
-// By pixel along an axis: the windows it is in, and as which element.
+// For each pixel along an axis: the windows that contain it, and its index in each.
 std::vector<std::vector<WindowElement>> WindowsOfPixels(const PoolShape& shape, int axis) {
   std::vector<std::vector<WindowElement>> windows(shape.input[axis]);
   for (int64_t o = 0; o < shape.output[axis]; ++o) {

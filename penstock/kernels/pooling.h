@@ -1,8 +1,7 @@
-// Pooling of images over windows, and max pooling's gradient: NHWC, f32 or bf16 (sums are f32 in
-// both).
+// Two-dimensional pooling, and max pooling's gradient: NHWC, f32 or bf16 (sums are f32 in both).
 //
-// Our own loops: XLA visits a window's elements one by one, and the gradient written in its
-// operations passes over memory some thirty times.
+// Implemented with our own loops: XLA visits a window's elements one by one, and the gradient
+// written in its operations makes some thirty passes over memory.
 //
 // Internal to room kernels.
 #pragma once
@@ -13,16 +12,16 @@
 
 namespace penstock::kernels {
 
-// Operand: x. Result: the windows' sums, or largest elements (NaN where there is one).
+// Operand: x. Result: the sums or the maxima of the windows (NaN if a window contains one).
 inline constexpr char kSumPoolTarget[] = "penstock.sum_pool";
 inline constexpr char kMaxPoolTarget[] = "penstock.max_pool";
-// Operands: x, the windows' largest elements, their cotangent. Result: the gradient of x: each
-// window's cotangent goes to the first of its elements that equals its result, so that a NaN passes
-// nothing on.
+// Operands: x, the maxima of the windows, their cotangent. Result: the gradient of x: each window's
+// cotangent goes to its first element that equals the maximum; a window whose maximum is NaN
+// contributes nothing.
 inline constexpr char kMaxPoolGradientTarget[] = "penstock.max_pool_gradient";
-// Attributes of all: size, strides, dilation, low (array<i64>, for height and width).
+// Attributes of all three: size, strides, dilation, low (array<i64>, for height and width).
 
-// Windows of more elements are not for these kernels.
+// Maximum number of elements of a window; larger windows are left to XLA.
 inline constexpr int64_t kMaxWindow = 1 << 15;
 
 std::vector<runtime::Kernel> PoolingKernels();

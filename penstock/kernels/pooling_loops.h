@@ -1,4 +1,4 @@
-// The loops of pooling over rows of windows.
+// Loops of pooling over rows of windows.
 //
 // Internal to room kernels.
 #pragma once
@@ -14,12 +14,12 @@
 
 namespace penstock::kernels {
 
-// One image and its windows.
+// Shape of one image and its windows.
 struct PoolShape {
   std::array<int64_t, 2> input{}, output{}, size{}, strides{}, dilation{}, low{};
   int64_t features = 0;
 
-  // Which elements of window `o` along an axis lie within the image: [first, last).
+  // Elements of window `o` along an axis that lie within the image: [first, last).
   std::array<int64_t, 2> Inside(int axis, int64_t o) const {
     const int64_t start = o * strides[axis] - low[axis], step = dilation[axis];
     const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
@@ -27,22 +27,22 @@ struct PoolShape {
     const int64_t last = room <= 0 ? 0 : std::min(size[axis], (room + step - 1) / step);
     return {first, std::max(first, last)};
   }
-  // Where element k of window `o` lies.
+  // Position in the image of element k of window `o`.
   int64_t At(int axis, int64_t o, int64_t k) const {
     return o * strides[axis] - low[axis] + k * dilation[axis];
   }
-  // Where the features of that pixel of x begin.
+  // Offset in x of the features of that pixel.
   int64_t Pixel(int64_t oh, int64_t kh, int64_t ow, int64_t kw) const {
     return (At(0, oh, kh) * input[1] + At(1, ow, kw)) * features;
   }
 };
 
-// An element k of a window o.
+// Element k of window o.
 struct WindowElement {
   int64_t o, k;
 };
 
-// The windows of one image.
+// Windows of one image.
 template <typename T>
 struct PoolArgs {
   const PoolShape& shape;
@@ -84,7 +84,7 @@ struct Pool {
         if constexpr (kMax) {
           y = x > y ? x : y;
           const Ints nan = x != x;
-          Select(nan, x, y, y);  // gets in and stays
+          Select(nan, x, y, y);  // NaN propagates
         } else {
           y += x;
         }
@@ -96,8 +96,8 @@ struct Pool {
 
 inline constexpr uint16_t kNobody = 0xffff;
 
-// Which element of each of an image's windows equals the result, the first if several do; or
-// kNobody. `winners` has room for kLanes more than there are.
+// Argmax of each of an image's windows: the index of the first element that equals the result, or
+// kNobody. `winners` has kLanes extra elements at its end.
 template <typename T>
 struct WinnersArgs {
   const PoolShape& shape;
@@ -143,11 +143,11 @@ struct Winners {
   }
 };
 
-// The gradient of one image: of each pixel, the cotangents of the windows that it won.
+// Gradient of one image: for each pixel, the cotangents of the windows in which it is the argmax.
 template <typename T>
 struct MaxPoolGradientArgs {
   const PoolShape& shape;
-  // By pixel along height and width: the windows it is in, and as which element.
+  // For each pixel along height and width: the windows that contain it, and its index in each.
   const std::vector<std::vector<WindowElement>>*rows, *columns;
   const uint16_t* winners;
   const T* cotangent;

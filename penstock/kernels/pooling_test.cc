@@ -59,7 +59,7 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s, WindowReducer reducer, DTyp
   return graph;
 }
 
-TEST(PoolingKernels, AgreeWithXla) {
+TEST(PoolingKernels, MatchXla) {
   for (WindowReducer reducer : {WindowReducer::kMax, WindowReducer::kSum}) {
     for (const Setting& s : Settings()) {
       SCOPED_TRACE(s.name);
@@ -79,7 +79,7 @@ TEST(PoolingKernels, InBf16OnlyTheResultIsRounded) {
   }
 }
 
-TEST(PoolingKernels, ANanIsTheLargestAndPassesNothingOn) {
+TEST(PoolingKernels, PropagateNaNWithoutGradient) {
   ir::Graph graph("nan"), wanted("nan");
   for (ir::Graph* g : {&graph, &wanted}) g->Parameter({DType::kF32, {1, 4, 4, 16}}, "x");
   const Value x = graph.parameters()[0];
@@ -100,7 +100,7 @@ TEST(PoolingKernels, ANanIsTheLargestAndPassesNothingOn) {
   ExpectSame(graph, wanted, {.calls = 2, .tolerance = 0});
 }
 
-TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
+TEST(PoolingKernels, LeaveNonImagesToXla) {
   ir::Graph graph("left");
   const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");
   const Value sound = graph.Parameter({DType::kF32, {2, 6, 8}}, "sound");
@@ -111,7 +111,7 @@ TEST(PoolingKernels, WhatIsNoImageIsLeftToXla) {
 }
 
 // Room ir has already turned the padding into a slice.
-TEST(PoolingKernels, NegativePaddingIsASliceOfTheInput) {
+TEST(PoolingKernels, AcceptNegativePadding) {
   ir::Graph graph("cropped");
   const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");
   graph.SetResults(

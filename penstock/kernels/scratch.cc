@@ -19,8 +19,9 @@ Scratch& Scratch::Instance() {
   return scratch;
 }
 
-// The smallest block that is large enough; else the largest makes room for a larger one.
-Scratch::Memory Scratch::Take(size_t bytes) {
+// Best fit: the smallest block that is large enough; otherwise the largest is replaced by a larger
+// one.
+Scratch::Memory Scratch::Acquire(size_t bytes) {
   if (bytes == 0) return {};
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   {
@@ -41,8 +42,8 @@ Scratch::Memory Scratch::Take(size_t bytes) {
   return memory;
 }
 
-void Scratch::GiveBack(Memory memory) {
-  if (memory.bytes == 0) return;
+void Scratch::Return(Memory memory) {
+  if (memory.bytes == 0 || !keeping_) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto place = std::find_if(free_.begin(), free_.end(),
                                   [&](const Memory& m) { return m.bytes >= memory.bytes; });

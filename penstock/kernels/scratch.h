@@ -1,8 +1,9 @@
-// Memory that kernels work in, kept from call to call.
+// Scratch memory of kernels, reused from call to call.
 //
 // Internal to room kernels.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -10,8 +11,8 @@
 
 namespace penstock::kernels {
 
-// Blocks are lent and come back, so there are as many as were ever needed at one moment, each as
-// large as its largest borrower wanted. Thread-safe.
+// Pool of memory blocks. Blocks are borrowed and returned, so there are as many as were ever in use
+// at one time, each as large as the largest request it has served. Thread-safe.
 class Scratch {
   struct Free {
     void operator()(void* memory) const;
@@ -22,14 +23,14 @@ class Scratch {
   };
 
  public:
-  // One for the process: calls of a kernel carry nothing of ours with them.
+  // The instance of the process: a kernel call cannot carry state of ours.
   static Scratch& Instance();
 
-  // Aligned to 64 bytes; the contents are anything.
+  // A borrowed block, aligned to 64 bytes; its contents are unspecified. Returned on destruction.
   class Block {
    public:
     Block(Scratch& owner, Memory memory) : owner_(owner), memory_(std::move(memory)) {}
-    ~Block() { owner_.GiveBack(std::move(memory_)); }
+    ~Block() { owner_.Return(std::move(memory_)); }
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
 
@@ -43,14 +44,19 @@ class Scratch {
     Scratch& owner_;
     Memory memory_;
   };
-  Block Borrow(size_t bytes) { return Block(*this, Take(bytes)); }
+  Block Borrow(size_t bytes) { return Block(*this, Acquire(bytes)); }
+
+  // False: every block is allocated and freed anew, to measure what keeping them gains
+  // (bench/run memory). Default: true.
+  void SetKeeping(bool keeping) { keeping_ = keeping; }
 
  private:
-  Memory Take(size_t bytes);
-  void GiveBack(Memory memory);
+  Memory Acquire(size_t bytes);
+  void Return(Memory memory);
 
+  std::atomic<bool> keeping_ = true;
   std::mutex mutex_;
-  std::vector<Memory> free_;  // the smallest first
+  std::vector<Memory> free_;  // in ascending order of size
 };
 
 }  // namespace penstock::kernels

@@ -13,10 +13,10 @@ using base::DType;
 using ir::Axes;
 using ir::Value;
 
-// Multiplications; see docs/kernels.md for the measurement.
+// Maximum number of multiplications; docs/design/kernels.md has the measurement.
 constexpr int64_t kMost = 2048;
 
-// Which axes of one side of the product are what.
+// Roles of the axes of one side of the product.
 struct Side {
   Side(const ir::Node& node, const char* batch_name, const char* contracting_name, const Value& x)
       : batch(node.attributes.Get<Axes>(batch_name)),
@@ -32,7 +32,7 @@ struct Side {
   Axes batch, contracting, free;
 };
 
-// x with its batch axes first, then free and summed ones, stretched to `all`.
+// x with its batch axes first, then free and contracted ones, broadcast to `all`.
 Value Spread(const Side& side, const Value& x, int64_t free_from, int64_t sum_from,
              const base::Shape& all) {
   Axes order, places;
@@ -58,7 +58,7 @@ ir::Values LowerSmallDot(ir::Rewriting& r, int id) {
   const Side of_lhs(node, "lhs_batch", "lhs_contracting", lhs),
       of_rhs(node, "rhs_batch", "rhs_contracting", rhs);
 
-  // Batch axes, free ones of lhs, of rhs, and those that are summed.
+  // Axes: batch, free of lhs, free of rhs, contracted.
   std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
   for (int64_t axis : of_lhs.contracting) dims.push_back(lhs.shape().dim(static_cast<int>(axis)));
   const base::Shape all(dims);

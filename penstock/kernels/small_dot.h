@@ -1,7 +1,7 @@
-// Small matrix products as plain multiplications and sums.
+// Small matrix products, expanded into elementwise multiplications and sums.
 //
-// XLA:CPU calls a library for every product; for a few hundred numbers the call costs more than the
-// arithmetic, and stands between operations that would be one loop.
+// XLA:CPU calls a library for every product; for a few hundred elements the call costs more than
+// the arithmetic, and it prevents the fusion of the operations around it.
 //
 // Internal to room kernels.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace penstock::kernels {
 
-// A rule for stablehlo.dot_general: nothing when the product is large, or not of 32 or 64 bits.
+// Rewrite rule for stablehlo.dot_general; returns {} if the product is large, or not of 32 or 64
+// bits.
 ir::Values LowerSmallDot(ir::Rewriting& rewriting, int id);
 
 }  // namespace penstock::kernels

@@ -49,7 +49,7 @@ int Dots(const ir::Graph& graph) {
   return dots;
 }
 
-TEST(SmallDot, AgreesWithXlasProduct) {
+TEST(SmallDot, MatchesXla) {
   const Lowering lowering = Lowering::For(TestClient());
   ASSERT_TRUE(lowering.uses_kernels()) << lowering.reason();
   for (const Setting& s : kSettings) {
@@ -65,7 +65,7 @@ TEST(SmallDot, AgreesWithXlasProduct) {
 }
 
 // Large ones and those in bf16. (In f32 a large one is a call of a kernel.)
-TEST(SmallDot, LeavesTheOthersToXla) {
+TEST(SmallDot, LeavesLargeProductsToXla) {
   const Lowering lowering = Lowering::For(TestClient());
   const ir::DotDimensions dimensions{.lhs_contracting = {1}, .rhs_contracting = {0}};
   const Setting large{"large", {64, 64}, {64, 64}, dimensions},

@@ -1,4 +1,4 @@
-// What handlers have in common: the element type in memory, and errors as XLA takes them.
+// Helpers for FFI handlers: dispatch on the element type, and conversion of errors to XLA's.
 //
 // Internal to room kernels; xla/ffi/api/ffi.h is heavy, so only the files of handlers include this.
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace penstock::kernels {
 
-// Calls run(), and turns its status, or what it throws, into an answer for XLA.
+// Calls run() and converts its status, or the exception that it throws, to an XLA error.
 template <typename Run>
-xla::ffi::Error Answer(const Run& run) {
+xla::ffi::Error ToXlaError(const Run& run) {
   try {
     const absl::Status status = run();
     if (status.ok()) return xla::ffi::Error::Success();
@@ -26,10 +26,11 @@ xla::ffi::Error Answer(const Run& run) {
   }
 }
 
-// The same with run(T()), where T is the type of x's elements in memory.
+// The same with run(T()), where T is the element type of x in memory.
 template <typename Run>
 xla::ffi::Error Typed(const xla::ffi::AnyBuffer& x, const Run& run) {
-  return Answer([&] { return x.element_type() == xla::ffi::BF16 ? run(Bf16()) : run(float()); });
+  return ToXlaError(
+      [&] { return x.element_type() == xla::ffi::BF16 ? run(Bf16()) : run(float()); });
 }
 
 }  // namespace penstock::kernels

@@ -1,8 +1,8 @@
-// Loops over the features of [rows, features] in short vectors, for the widest instructions that
-// the CPU has.
+// SIMD loops over the features of [rows, features], compiled for several instruction sets; the
+// widest that the CPU supports is selected at run time.
 //
 //   struct Sum {
-//     template <typename V> static void Run(const Args& args);    // V: Vector<T>
+//     static void Run(const Args& args);
 //   };
 //   Dispatch<Sum>(args);
 //
@@ -15,18 +15,19 @@
 namespace penstock::kernels {
 
 #define PENSTOCK_INLINE inline __attribute__((always_inline))
-// After a lambda's parameters. It is compiled for the CPU of the loop that it stands in.
+// Follows a lambda's parameters. The lambda is compiled for the instruction set of the enclosing
+// loop.
 #define PENSTOCK_INLINE_LAMBDA __attribute__((always_inline))
-// Before a loop over registers: an array is kept in them only when nothing indexes it by a
-// variable.
+// Precedes a loop over registers. An array stays in registers only if no variable indexes it after
+// unrolling.
 #ifdef __clang__
 #define PENSTOCK_UNROLL _Pragma("unroll")
 #else
 #define PENSTOCK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-// Sixteen floats and what they are in memory. GCC's and Clang's vector extension makes of them what
-// the target has: one register, two, or four.
+// A vector of sixteen floats and its forms in memory. GCC's and Clang's vector extension maps it to
+// the target's registers: one, two, or four.
 inline constexpr int64_t kLanes = 16;
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
@@ -46,7 +47,7 @@ PENSTOCK_INLINE void Load(const Bf16* from, Floats& to) {
 }
 PENSTOCK_INLINE void Store(const Floats& from, Bf16* to) {
   const Bits bits = __builtin_bit_cast(Bits, from);
-  const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;  // even at a tie
+  const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;  // round half to even
   const Bits nan = bits >> 16 | 0x40;
   const Ints is_nan = from != from;
   const Bits keep = __builtin_bit_cast(Bits, is_nan);
@@ -54,13 +55,13 @@ PENSTOCK_INLINE void Store(const Floats& from, Bf16* to) {
   std::memcpy(to, &halves, sizeof(halves));
 }
 
-// to = mask ? a : b, by lane.
+// Blend: to = mask ? a : b, by lane.
 PENSTOCK_INLINE void Select(const Ints& mask, const Floats& a, const Floats& b, Floats& to) {
   const Ints x = __builtin_bit_cast(Ints, a), y = __builtin_bit_cast(Ints, b);
   to = __builtin_bit_cast(Floats, (x & mask) | (y & ~mask));
 }
 
-// The first `count` lanes; the others are 0, or are not written.
+// Loads or stores the first `count` lanes; the others are 0, or are not written.
 template <typename T>
 PENSTOCK_INLINE void LoadPart(const T* from, int64_t count, Floats& to) {
   T part[kLanes] = {};
@@ -74,7 +75,7 @@ PENSTOCK_INLINE void StorePart(const Floats& from, int64_t count, T* to) {
   std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
 }
 
-// A whole vector, or its first lanes.
+// Loads a whole vector, or its first lanes.
 template <typename T>
 PENSTOCK_INLINE void LoadLanes(const T* from, int64_t lanes, Floats& to) {
   if (lanes == kLanes) {
@@ -92,7 +93,7 @@ PENSTOCK_INLINE void StoreLanes(const Floats& from, int64_t lanes, T* to) {
   }
 }
 
-// Body::Run(args) compiled for each kind of CPU, and the right one called.
+// Calls the variant of Body::Run(args) compiled for the CPU's instruction set.
 template <typename Body, typename Args>
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma"))) void RunAvx512(const Args& args) {
   Body::Run(args);
@@ -101,7 +102,7 @@ template <typename Body, typename Args>
 __attribute__((target("avx2,fma"))) void RunAvx2(const Args& args) {
   Body::Run(args);
 }
-// Whether the CPU has 32 registers of sixteen floats.
+// Whether the CPU has AVX-512: 32 registers of sixteen floats.
 inline bool HasAvx512() {
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512dq");

@@ -13,13 +13,13 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// Tiles whose points are worked on at once: they stay in the cache of a core, and a table of the
-// kernel is read once for as many.
+// Number of tiles processed together: they stay in a core's cache, and each table of the kernel is
+// read once for all of them.
 constexpr int64_t kFewestTiles = 24, kMostTiles = 96;
 constexpr int64_t kFloatsInCache = 192 << 10;
 
-// All of a call, as a convolution of the image `from` to the image `to` with or without the kernel
-// turned around. For the kernel's gradient, `to` is the cotangent.
+// Parameters of a call, as a convolution of the image `from` to the image `to`, with or without
+// rotating the kernel. For the kernel gradient, `to` is the cotangent.
 struct Problem {
   explicit Problem(const ConvolutionShape& shape)
       : turned(shape.direction == Direction::kInputGradient),
@@ -29,7 +29,7 @@ struct Problem {
     const auto& to = turned ? shape.input : shape.output;
     const int64_t down = CeilDiv(to[0], kTile), across = CeilDiv(to[1], kTile);
     tiles = shape.batch * down * across;
-    // A convolution's padding and its input gradient's are together what the kernel reaches over.
+    // The padding of a convolution and that of its input gradient add up to the kernel's reach.
     const auto low = [&](int axis) { return turned ? 2 - shape.low[axis] : shape.low[axis]; };
     in = {from[0], from[1], channels, down, across, low(0), low(1), tiles};
     out = {to[0], to[1], filters, down, across, 0, 0, tiles};
@@ -49,12 +49,12 @@ struct Problem {
   const int64_t channels, filters;
   TileGrid in, out;
   int64_t tiles = 0;
-  int64_t block = 0;  // tiles that are worked on at once
+  int64_t block = 0;  // tiles processed together
 };
 
 size_t BytesOf(int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); }
 
-// Memory for the points of a block of tiles.
+// Scratch memory for the points of a block of tiles.
 struct Points {
   Points(int64_t rows, int64_t from_features, int64_t to_features)
       : from{nullptr, rows, from_features},
@@ -70,7 +70,7 @@ struct Points {
   const Scratch::Block memory;
 };
 
-// ---- Forward and the input's gradient ----
+// ---- Forward and input gradient ----
 
 template <typename T>
 absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* from, const T* kernel,
@@ -84,7 +84,8 @@ absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* fr
             KernelArgs<const T>{kernel, problem.turned, index * kLanes, tables});
         return absl::OkStatus();
       }));
-  // A piece is a block of tiles; where these are too few for the threads, for some of the filters.
+  // A piece is a block of tiles; if there are too few blocks for the threads, only for some of the
+  // filters.
   const int64_t blocks = CeilDiv(problem.tiles, problem.block);
   const int64_t parts = std::min(problem.columns(), CeilDiv(2 * MaxPieces(pool), blocks));
   return ForEachPiece(pool, blocks * parts, [&](int64_t index) -> absl::Status {
@@ -100,13 +101,14 @@ absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* fr
   });
 }
 
-// ---- The kernel's gradient ----
+// ---- Kernel gradient ----
 
-// Sums of pieces, side by side.
+// Maximum bytes of the pieces' partial sums.
 constexpr size_t kMaxBytesOfSums = size_t{1} << 20;
 
-// How the sums are shared out, by the shape and the machine alone, so that they come out the same
-// each time: small kernels by tiles, each piece with sums of its own, large ones by filters.
+// Distribution of the sums over pieces, determined by the shape and the machine only, so that
+// results are deterministic: small kernels by tiles with partial sums for each piece, large ones by
+// filters.
 struct Shares {
   Shares(const Problem& problem, int64_t max_pieces, size_t bytes_of_sums) {
     const auto fit = static_cast<int64_t>(kMaxBytesOfSums / bytes_of_sums);
@@ -173,7 +175,7 @@ bool IsForWinograd(const ConvolutionShape& s) {
     const int64_t high = s.output[i] + 2 - s.input[i] - s.low[i];
     if (s.low[i] < 0 || s.low[i] > 2 || high < 0 || high > 2) return false;
   }
-  // Forward, bf16's own instructions are as fast for few features, and for more than fit the cache.
+  // Forward, bf16 instructions are as fast for few features, and for more than fit the cache.
   const int64_t square = s.channels * s.filters;
   if (s.dtype == base::DType::kBF16 && s.direction != Direction::kKernelGradient &&
       (square < 64 * 64 || square > 128 * 128)) {
@@ -181,8 +183,8 @@ bool IsForWinograd(const ConvolutionShape& s) {
   }
   const auto& to = s.direction == Direction::kInputGradient ? s.input : s.output;
   const int64_t tiles = CeilDiv(to[0], kTile) * CeilDiv(to[1], kTile);
-  // Multiplications for each pair of features: at most half of what they take as written, and more
-  // of them than the kernel's own transform takes.
+  // Multiplications per pair of features: at most half of a direct convolution's, and more than the
+  // kernel's own transform needs.
   return 2 * tiles * kTables <= 9 * to[0] * to[1] && tiles * s.batch >= kFewestTiles;
 }
 

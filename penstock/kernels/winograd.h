@@ -1,5 +1,5 @@
-// Convolution of images with 3x3 kernels, and its gradients, in a third of the multiplications that
-// they take as written: Winograd's algorithm (winograd_transforms.h).
+// 3x3 convolution and its gradients with Winograd's algorithm (winograd_transforms.h), with about a
+// third of the multiplications of a direct convolution.
 //
 // Internal to room kernels.
 #pragma once
@@ -14,17 +14,17 @@
 
 namespace penstock::kernels {
 
-// Whether it is the fastest way to do this on this CPU: 3x3, no stride, dilation or groups,
-// features in sixteens, tiles of 4x4 that fit the image, and AVX-512.
+// Whether Winograd's algorithm is the fastest on this CPU: 3x3, no stride, dilation or groups,
+// features a multiple of sixteen, tiles of 4x4 that fit the image, and AVX-512.
 bool IsForWinograd(const ConvolutionShape& shape);
 
-// What ConvolutionTarget names: two operands and the result; the bias where the shape has one.
+// Operands and result of ConvolutionTarget's calls; `bias` if the shape has one.
 struct WinogradBuffers {
   const void *a, *b, *bias;
   void* out;
 };
 
-// Sums and transforms are f32, also for bf16, whose result is rounded once.
+// Computes in f32, also for bf16, whose result is rounded once.
 absl::Status RunWinograd(xla::ffi::ThreadPool& pool, const ConvolutionShape& shape,
                          const WinogradBuffers& buffers);
 

@@ -1,7 +1,8 @@
-// The loops of Winograd's convolution: tiles of images to points and back, and the products there.
+// Loops of Winograd's convolution: image tiles to points (transform domain) and back, and the
+// products at each point.
 //
-// "Points" are 6x6 tables, one for each of the transform's values, as matrices in memory that fit
-// the loops over them. Features come in sixteens.
+// "Points" are 6x6 tables, one for each value of the transform, stored as matrices in the layout
+// that the loops read. Features are processed in groups of sixteen.
 //
 // Internal to room kernels.
 #pragma once
@@ -16,9 +17,9 @@ namespace penstock::kernels {
 
 inline constexpr int64_t kTables = kPoints * kPoints;
 
-// Rows of features, a table for each point: sixteen features of all rows, then the next sixteen. So
-// a row's neighbours lie at distances that the compiler knows. A table is an odd number of cache
-// lines, so that tables fall on different sets of a cache.
+// Rows of features, one table for each point, stored as sixteen features of all rows, then the next
+// sixteen, so that strides between neighbors are compile-time constants. A table is an odd number
+// of cache lines, so that tables map to different cache sets.
 struct TileRows {
   float* data = nullptr;
   int64_t rows = 0, features = 0;
@@ -31,8 +32,8 @@ struct TileRows {
   }
 };
 
-// Channels by filters, a table for each point: in columns of `width` filters, so that a product
-// reads it from front to back.
+// Channels by filters, one table for each point, in columns of `width` filters, so that a product
+// reads memory sequentially.
 struct KernelTables {
   float* data = nullptr;
   int64_t channels = 0, filters = 0;
@@ -49,8 +50,8 @@ struct KernelTables {
   }
 };
 
-// Images [examples, height, width, features] cut into tiles of 4x4; a patch begins `top` rows and
-// `left` columns before its tile.
+// Images [examples, height, width, features] divided into tiles of 4x4; a patch begins `top` rows
+// and `left` columns before its tile.
 struct TileGrid {
   int64_t height = 0, width = 0, features = 0;
   int64_t down = 0, across = 0;  // tiles of an image
@@ -60,8 +61,8 @@ struct TileGrid {
   int64_t size_of_image() const { return height * width * features; }
 };
 
-// As many tiles of the grid as `points` has rows, from `begin` on, and of their features those from
-// `first` on.
+// A range of tiles of the grid, from `begin` on, as many as `points` has rows, and of their
+// features from `first` on.
 template <typename T>
 struct TilesArgs {
   T* images;
@@ -70,7 +71,7 @@ struct TilesArgs {
   TileRows points;
 };
 
-// Where a tile lies: its image's first element, and the pixel where its patch begins.
+// Position of a tile: the first element of its image, and the pixel where its patch begins.
 template <typename T>
 struct Place {
   PENSTOCK_INLINE Place(const TilesArgs<T>& args, int64_t row) {
@@ -84,7 +85,7 @@ struct Place {
   int64_t y, x;
 };
 
-// Images to points by OfPatch or OfCotangents. Pixels outside the image are 0.
+// Images to points by OfPatch or OfCotangents. Pixels outside the image read as 0.
 template <typename Transform>
 struct GatherTiles {
   static constexpr int kFrom = Transform::kFrom;
@@ -101,8 +102,8 @@ struct GatherTiles {
     }
   }
 
-  // What the tile below will read first, a row of tiles ahead. Patches go over so many places of
-  // the image that CPUs do not see where they lead.
+  // Prefetches what the next row of tiles will read first. Patches access too many streams for the
+  // hardware prefetcher.
   template <typename T>
   PENSTOCK_INLINE static void Prefetch(const TilesArgs<const T>& args, int64_t row) {
     if (args.begin + row >= args.grid.tiles) return;
@@ -140,7 +141,7 @@ struct GatherTiles {
                                      int64_t row) {
     const TileGrid& grid = args.grid;
     static constexpr T kNothing[kLanes] = {};
-    const T* pixels[kFrom][kFrom];  // nullptr: outside
+    const T* pixels[kFrom][kFrom];  // nullptr: outside the image
     for (int y = 0; y < kFrom; ++y) {
       const bool in_rows = place.y + y >= 0 && place.y + y < grid.height;
       for (int x = 0; x < kFrom; ++x) {
@@ -161,8 +162,8 @@ struct GatherTiles {
   }
 };
 
-// Points to images by ToOutputs, plus a number for each feature of the images unless `bias` is
-// nullptr. Nothing is written outside the image.
+// Points to images by ToOutputs, plus a bias for each feature unless `bias` is nullptr. Pixels
+// outside the image are not written.
 template <typename T>
 struct ScatterArgs {
   TilesArgs<T> tiles;
@@ -202,7 +203,7 @@ struct ScatterTiles {
 
 // ---- Kernels ----
 
-// Rows of sixteen become columns.
+// Transposes a 16x16 block in registers.
 PENSTOCK_INLINE void Transpose(Floats rows[kLanes]) {
   PENSTOCK_UNROLL
   for (int round = 0; round < 4; ++round) {
@@ -221,9 +222,9 @@ PENSTOCK_INLINE void Transpose(Floats rows[kLanes]) {
 }
 
 // Sixteen channels, from `channel` on, of the kernel in memory ([3, 3, channels, filters]) and its
-// tables. `turned`: the tables are those of the kernel turned around, channels for filters and
-// filters for channels, with which the input's gradient is a convolution of the cotangent; then
-// `tables` has the kernel's filters as its channels, and the sixteen are of these.
+// tables. With `turned`, the tables are those of the kernel rotated by 180 degrees with channels
+// and filters exchanged, which makes the input gradient a convolution of the cotangent; `tables`
+// then has the kernel's filters as its channels, and `channel` counts these.
 template <typename T>
 struct KernelArgs {
   T* kernel;
@@ -232,7 +233,7 @@ struct KernelArgs {
   KernelTables tables;
 };
 
-// A kernel to points.
+// Kernel to points.
 struct KernelToTables {
   template <typename T>
   PENSTOCK_INLINE static void Run(const KernelArgs<const T>& args) {
@@ -264,7 +265,7 @@ struct KernelToTables {
   }
 };
 
-// Points to a kernel; the tables' parts, `parts` of them one after the other, are added first.
+// Points to a kernel, after summing the `parts` consecutive parts of the tables.
 template <typename T>
 struct KernelSumArgs {
   T* kernel;
@@ -316,7 +317,7 @@ struct ForwardProducts {
     }
   }
 
-  // As many rows at once as there are registers for their sums.
+  // Processes as many rows at once as there are registers for their accumulators.
   template <int kRows, int kVectors>
   PENSTOCK_INLINE static void Column(const ForwardProductsArgs& args, int64_t point, int64_t f) {
     int64_t row = 0;
@@ -354,8 +355,8 @@ struct ForwardProducts {
   }
 };
 
-// Filters [first, first + cotangents.features) of a kernel's gradient: tables += in' x cotangents,
-// or = for the `fresh`.
+// Filters [first, first + cotangents.features) of a kernel gradient: tables += in' x cotangents, or
+// tables = ... if `fresh`.
 struct GradientProductsArgs {
   TileRows in, cotangents;
   bool fresh;

@@ -25,13 +25,13 @@ ConvolutionShape Square(int64_t size, int64_t channels, int64_t filters) {
           .low = {1, 1}};
 }
 
-TEST(Winograd, TakesThreeByThreeOfManyFeatures) {
+TEST(Winograd, HandlesThreeByThreeWithManyFeatures) {
   if (!HasAvx512()) GTEST_SKIP() << "this CPU has no AVX-512";
   EXPECT_TRUE(IsForWinograd(Square(32, 16, 48)));
   EXPECT_TRUE(IsForWinograd(Square(7, 512, 512)));
 }
 
-TEST(Winograd, LeavesWhatItWouldDoSlowlyOrNotAtAll) {
+TEST(Winograd, LeavesSlowAndUnsupportedCases) {
   EXPECT_FALSE(IsForWinograd(Square(32, 3, 16)));  // features not in sixteens
   EXPECT_FALSE(IsForWinograd(Square(32, 16, 24)));
   EXPECT_FALSE(IsForWinograd(Square(2, 64, 64)));  // a tile is four times the image
@@ -73,7 +73,7 @@ std::unique_ptr<ir::Graph> GraphIn(DType dtype, const Shape& input, int64_t filt
 
 // Beside the same in f64. A direct convolution in f32 is off by 0.3e-6 to 1e-6 of the largest
 // element in such shapes, this by 0.7e-6 to 2.4e-6, and by up to 8e-6 with the usual points.
-TEST(Winograd, LosesHardlyMoreDigitsThanADirectConvolution) {
+TEST(Winograd, ErrorIsCloseToDirectConvolution) {
   struct Case {
     Shape input;
     int64_t filters;

@@ -1,13 +1,14 @@
-// The three small matrices of Winograd's convolution F(4x4, 3x3), sixteen features at a time.
+// The three small matrices of Winograd's convolution F(4x4, 3x3), applied to sixteen features at a
+// time.
 //
-// A 3x3 convolution's 4x4 outputs come from a patch of 6x6 inputs. With the polynomials' values at
-// the points 0, a, -a, b, -b and infinity (Lavin and Gray, Fast algorithms for convolutional neural
-// networks, 2015), in each of the two dimensions,
+// The 4x4 outputs of a 3x3 convolution depend on a patch of 6x6 inputs. With the polynomials'
+// values at the points 0, a, -a, b, -b and infinity (Lavin and Gray, Fast algorithms for
+// convolutional neural networks, 2015), in each of the two dimensions,
 //
 //   outputs = A' [ (G kernel G') * (B' patch B) ] A
 //
-// where * multiplies number by number: 36 multiplications for 16 outputs instead of 144. The
-// gradients are the adjoints: the kernel's is G' [ (A cotangent A') * (B' patch B) ] G.
+// where * multiplies elementwise: 36 multiplications for 16 outputs instead of 144. The gradients
+// are the adjoints: the kernel's is G' [ (A cotangent A') * (B' patch B) ] G.
 //
 // The points are 1/sqrt(2) and sqrt(2). With the usual 1 and 2, errors in f32 are seven to sixteen
 // times those of a direct convolution; with these, one to four times (winograd_test).
@@ -21,18 +22,18 @@
 
 namespace penstock::kernels {
 
-inline constexpr int64_t kTile = 4;    // outputs of a tile, down and across
-inline constexpr int64_t kPatch = 6;   // inputs that they need
+inline constexpr int64_t kTile = 4;    // outputs of a tile in each dimension
+inline constexpr int64_t kPatch = 6;   // inputs of a tile in each dimension
 inline constexpr int64_t kPoints = 6;  // in each dimension
 
 // Powers of the points a and b: a^2 = 1/2, b^2 = 2, so that a^2 b^2 = 1.
 inline constexpr float kA = 0.707106781186547524f, kA2 = 0.5f, kA3 = 0.353553390593273762f;
 inline constexpr float kB = 1.414213562373095049f, kB2 = 2.0f, kB3 = 2.828427124746190098f;
 inline constexpr float kSumOfSquares = kA2 + kB2;
-// What the rows of G are divided by: 2 a^2 (a^2 - b^2) and 2 b^2 (b^2 - a^2).
+// Denominators of the rows of G: 2 a^2 (a^2 - b^2) and 2 b^2 (b^2 - a^2).
 inline constexpr float kOfA = 1 / (2 * kA2 * (kA2 - kB2)), kOfB = 1 / (2 * kB2 * (kB2 - kA2));
 
-// B' of a patch.
+// Multiplication of a patch by B'.
 struct OfPatch {
   static constexpr int kFrom = 6, kTo = 6;
   PENSTOCK_INLINE static void Apply(const Floats in[6], Floats out[6]) {
@@ -47,7 +48,7 @@ struct OfPatch {
   }
 };
 
-// A' of products.
+// Multiplication of products by A'.
 struct ToOutputs {
   static constexpr int kFrom = 6, kTo = 4;
   PENSTOCK_INLINE static void Apply(const Floats in[6], Floats out[4]) {
@@ -60,7 +61,7 @@ struct ToOutputs {
   }
 };
 
-// A of a tile of cotangents.
+// Multiplication of a tile of cotangents by A.
 struct OfCotangents {
   static constexpr int kFrom = 4, kTo = 6;
   PENSTOCK_INLINE static void Apply(const Floats in[4], Floats out[6]) {
@@ -75,7 +76,7 @@ struct OfCotangents {
   }
 };
 
-// G of a kernel.
+// Multiplication of a kernel by G.
 struct OfKernel {
   static constexpr int kFrom = 3, kTo = 6;
   PENSTOCK_INLINE static void Apply(const Floats in[3], Floats out[6]) {
@@ -90,7 +91,7 @@ struct OfKernel {
   }
 };
 
-// G' of sums of products.
+// Multiplication of sums of products by G'.
 struct ToKernel {
   static constexpr int kFrom = 6, kTo = 3;
   PENSTOCK_INLINE static void Apply(const Floats in[6], Floats out[3]) {
@@ -101,7 +102,8 @@ struct ToKernel {
   }
 };
 
-// A transform in both dimensions. load(row, column, Floats& to) and store(row, column, from).
+// Applies a transform in both dimensions. load(row, column, Floats& to) and store(row, column,
+// from).
 template <typename Transform, typename Load, typename Store>
 PENSTOCK_INLINE void InBothDimensions(const Load& load, const Store& store) {
   constexpr int kFrom = Transform::kFrom, kTo = Transform::kTo;

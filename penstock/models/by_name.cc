@@ -17,7 +17,7 @@ nn::Network OfCifar(const ByNameOptions& options) {
                       .width_shift = options.shift});
 }
 
-// The options that most networks over images share.
+// Options that most image networks share.
 template <typename Options>
 Options WithImageOptions(const ByNameOptions& options) {
   Options of;
@@ -90,7 +90,7 @@ absl::StatusOr<nn::Network> ByName(absl::string_view name, const ByNameOptions& 
     return network;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no model '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
+      absl::StrCat("unknown model '", name, "'; available: ", absl::StrJoin(Names(), ", ")));
 }
 
 }  // namespace penstock::models

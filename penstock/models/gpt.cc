@@ -10,7 +10,7 @@ using nn::Symbol;
 nn::Network Gpt(const GptOptions& options) {
   if (options.vocabulary_size <= 0 || options.sequence_length <= 0) {
     return nn::Network(absl::InvalidArgumentError(
-        absl::StrCat("a GPT wants vocabulary_size and sequence_length above 0, got ",
+        absl::StrCat("a GPT expects vocabulary_size and sequence_length above 0, got ",
                      options.vocabulary_size, " and ", options.sequence_length)));
   }
   const int64_t mlp_dim = options.mlp_dim == 0 ? 4 * options.dim : options.mlp_dim;

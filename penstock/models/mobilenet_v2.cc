@@ -9,8 +9,8 @@ namespace {
 
 using nn::Symbol;
 
-// Table 2 of the paper: `count` blocks of `filters` channels, the first of them with `strides`,
-// each of which widens its input by `expansion` on the way.
+// Table 2 of the paper: `count` blocks of `filters` channels, the first of them with `strides`;
+// each expands its input by `expansion` inside.
 struct StageRow {
   int64_t expansion, filters, count, strides;
 };
@@ -20,13 +20,13 @@ constexpr StageRow kStages[] = {
     {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
 };
 
-// The multiple of 8 that is nearest, but not more than a tenth below.
+// The nearest multiple of 8, but at least 90 % of `channels`.
 int64_t Divisible(double channels) {
   const int64_t nearest = std::max<int64_t>(8, static_cast<int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(nearest) < 0.9 * channels ? nearest + 8 : nearest;
 }
 
-// Batch normalisation as this network has it.
+// Batch normalization with this network's options.
 struct MobileNorms {
   double momentum;
   Symbol operator()(Symbol x, const std::string& name) const {
@@ -44,13 +44,13 @@ Symbol Pointwise(Symbol x, int64_t filters, const std::string& name) {
 
 int64_t Extent(const Symbol& x, int axis) { return x.type().ok() ? x.type()->shape.dim(axis) : 1; }
 
-// What a 3x3 window of stride 2 needs so that it ends at the image's last pixel.
+// Padding for a 3x3 window of stride 2 that ends at the image's last pixel.
 Symbol PadForStride2(Symbol x, const std::string& name) {
   const int64_t odd_height = Extent(x, 1) % 2, odd_width = Extent(x, 2) % 2;
   return nn::ZeroPadding2D({.padding = {{odd_height, 1}, {odd_width, 1}}, .name = name})(x);
 }
 
-// An inverted residual: wider, 3x3 of each channel by itself, narrower without an activation.
+// Inverted residual: expansion, 3x3 depthwise convolution, projection without activation.
 Symbol Block(Symbol x, const StageRow& row, int64_t strides, const MobileNetV2Options& options,
              int number) {
   const double alpha = options.alpha;

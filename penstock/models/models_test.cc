@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // He et al. 2015, section 4.2, for 3 input channels and 10 classes; a convolution has k k in out
-// weights and no bias, a batch norm 2 weights and 2 moving averages a channel.
+// weights and no bias, a batch normalization 2 weights and 2 moving averages per channel.
 struct Count {
   int64_t trainable = 0, moving = 0;
 };
@@ -40,7 +40,7 @@ Count ResNetCount(int64_t blocks, int64_t filters) {
   return count;
 }
 
-TEST(ResNetCifar, HasAsManyParametersAsThePaperSays) {
+TEST(ResNetCifar, MatchesParameterCountsOfPaper) {
   for (const int64_t depth : {8, 20, 32, 56}) {
     const nn::Network network = ResNetCifar({.depth = depth});
     ASSERT_TRUE(network.status().ok()) << network.status();
@@ -70,7 +70,7 @@ TEST(ResNetCifar, StagesHalveTheImageAndDoubleTheFilters) {
               ::testing::ElementsAre("f32[?,32,24,16]", "f32[?,16,12,32]", "f32[?,8,6,64]"));
 }
 
-TEST(ResNetCifar, ShiftsOnlyWhenAskedTo) {
+TEST(ResNetCifar, TranslatesOnlyIfRequested) {
   const auto shifts = [](const nn::Network& network) {
     int count = 0;
     for (const auto& use : network.uses())
@@ -81,14 +81,14 @@ TEST(ResNetCifar, ShiftsOnlyWhenAskedTo) {
   EXPECT_EQ(shifts(ResNetCifar({.depth = 8, .width_shift = 0.1})), 1);
 }
 
-TEST(ResNetCifar, ADepthThatIsNot6NPlus2IsRefused) {
+TEST(ResNetCifar, RejectsInvalidDepth) {
   for (const int64_t depth : {-4, 2, 18, 51}) {
     EXPECT_THAT(std::string(ResNetCifar({.depth = depth}).status().message()), HasSubstr("6n + 2"))
         << depth;
   }
 }
 
-TEST(Mlp, HasTheLayersItWasAskedFor) {
+TEST(Mlp, HasRequestedLayers) {
   const nn::Network network =
       Mlp({.input_shape = {4, 5}, .input_dtype = DType::kU8, .hidden = {8, 6}, .classes = 3});
   ASSERT_TRUE(network.status().ok()) << network.status();
@@ -96,8 +96,8 @@ TEST(Mlp, HasTheLayersItWasAskedFor) {
   EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,3]");
 }
 
-// The sizes that Keras's documentation gives; tests/interop compares layer by layer.
-TEST(ImageNetModels, HaveAsManyParametersAsKeras) {
+// The sizes in Keras's documentation; tests/interop compares layer by layer.
+TEST(ImageNetModels, MatchParameterCountsOfKeras) {
   for (const auto& [depth, parameters] :
        {std::pair{50, 25636712}, {101, 44707176}, {152, 60419944}}) {
     const nn::Network network = ResNet({.depth = depth});
@@ -121,7 +121,7 @@ TEST(ImageNetModels, HaveAsManyParametersAsKeras) {
   EXPECT_EQ(MobileNetV2({.alpha = 0.35}).CountParameters(), 1691208);
 }
 
-TEST(ImageNetModels, TakeBytesAndMixedPrecision) {
+TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
   const ByNameOptions options{.input_shape = {64, 48, 3}, .classes = 4};
   for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2"}) {
     const auto network = ByName(name, options);
@@ -132,21 +132,21 @@ TEST(ImageNetModels, TakeBytesAndMixedPrecision) {
     EXPECT_EQ(mixed.outputs()[0].type.ToString(), "bf16[?,4]");
     EXPECT_EQ(mixed.CountParameters(), network->CountParameters());
   }
-  // Nothing is in front of float input that is used as it is.
+  // No preprocessing layer for float input that is used unchanged.
   EXPECT_EQ(ResNet().uses()[1].name, "conv1_pad");
   EXPECT_EQ(ResNet({.rescale = 2}).uses()[1].name, "rescaling");
 }
 
-TEST(ImageNetModels, WrongOptionsAreRefused) {
+TEST(ImageNetModels, RejectInvalidOptions) {
   const auto message = [](const nn::Network& network) {
     return std::string(network.status().message());
   };
   EXPECT_THAT(message(ResNet({.depth = 34})), HasSubstr("50, 101 or 152 layers, got 34"));
   EXPECT_THAT(message(ResNet({.input_shape = {31, 224, 3}})),
-              HasSubstr("at least 32 pixels each way, got [31, 224, 3]"));
+              HasSubstr("at least 32 pixels in height and width, got [31, 224, 3]"));
   EXPECT_THAT(message(ResNetV2({.depth = 18})), HasSubstr("50, 101 or 152 layers, got 18"));
   EXPECT_THAT(message(VGG16({.input_shape = {32, 31, 3}})),
-              HasSubstr("at least 32 pixels each way, got [32, 31, 3]"));
+              HasSubstr("at least 32 pixels in height and width, got [32, 31, 3]"));
   EXPECT_THAT(message(MobileNetV2({.input_shape = {224, 224}})), HasSubstr("got [224, 224]"));
   EXPECT_THAT(message(MobileNetV2({.alpha = 0})), HasSubstr("above 0, got 0"));
 }
@@ -156,7 +156,7 @@ int64_t BlockCount(int64_t dim, int64_t mlp) {
   return 2 * 2 * dim + 4 * (dim * dim + dim) + dim * mlp + mlp + mlp * dim + dim;
 }
 
-TEST(VisionTransformer, HasTheParametersOfItsFormulaAndReadableNames) {
+TEST(VisionTransformer, MatchesParameterFormulaAndHasReadableNames) {
   const nn::Network network = VisionTransformer({.input_shape = {24, 16, 3},
                                                  .patch_size = 8,
                                                  .dim = 12,
@@ -186,7 +186,7 @@ TEST(VisionTransformer, HasTheParametersOfItsFormulaAndReadableNames) {
               22.05e6, 0.01e6);
 }
 
-TEST(Gpt, HasTheParametersOfItsFormula) {
+TEST(Gpt, MatchesParameterFormula) {
   const GptOptions options{.vocabulary_size = 30, .sequence_length = 9, .dim = 12, .depth = 2};
   const nn::Network network = Gpt(options);
   ASSERT_TRUE(network.status().ok()) << network.status();
@@ -204,7 +204,7 @@ TEST(Gpt, HasTheParametersOfItsFormula) {
       124439808);
 }
 
-TEST(Transformers, ComeBackFromJsonAndTakeMixedPrecision) {
+TEST(Transformers, RoundTripThroughJsonAndAcceptMixedPrecision) {
   for (const nn::Network& network :
        {VisionTransformer({.dropout = 0.1}), Gpt({.dropout = 0.1}), Gpt({.tie_weights = false})}) {
     const auto again = nn::Network::FromJson(network.ToJson());
@@ -217,7 +217,7 @@ TEST(Transformers, ComeBackFromJsonAndTakeMixedPrecision) {
   }
 }
 
-TEST(Transformers, WrongOptionsAreRefused) {
+TEST(Transformers, RejectInvalidOptions) {
   const auto message = [](const nn::Network& network) {
     return std::string(network.status().message());
   };
@@ -225,11 +225,11 @@ TEST(Transformers, WrongOptionsAreRefused) {
               HasSubstr("that patches of 4x4 fill, got [32, 30, 3]"));
   EXPECT_THAT(message(VisionTransformer({.heads = 5})),
               HasSubstr("heads that divide dim; got dim 64"));
-  EXPECT_THAT(message(Gpt({.dim = 0})), HasSubstr("a GPT wants dim, depth"));
+  EXPECT_THAT(message(Gpt({.dim = 0})), HasSubstr("a GPT expects dim, depth"));
   EXPECT_THAT(message(Gpt({.sequence_length = 0})), HasSubstr("above 0, got 256 and 0"));
 }
 
-TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
+TEST(ByName, BuildsEachModelAndListsNamesOnError) {
   for (const std::string& name : Names()) {
     const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
     ASSERT_TRUE(network.ok()) << name << ": " << network.status();
@@ -240,10 +240,10 @@ TEST(ByName, MakesEachModelAndListsThemForAnUnknownName) {
     EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
   }
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),
-              AllOf(HasSubstr("no model 'resnet21'"), HasSubstr("mlp, resnet8, resnet20")));
+              AllOf(HasSubstr("unknown model 'resnet21'"), HasSubstr("mlp, resnet8, resnet20")));
   // A flat input is no image.
   EXPECT_THAT(std::string(ByName("resnet20", {.input_shape = {64}}).status().message()),
-              HasSubstr("wants images"));
+              HasSubstr("expects images"));
 }
 
 }  // namespace models_test

@@ -11,8 +11,8 @@ absl::Status CheckImageNetInput(const char* model, const std::vector<int64_t>& s
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(model, " wants images [height, width, channels] of at least ", kSmallest,
-                   " pixels each way, got [", absl::StrJoin(shape, ", "), "]"));
+      absl::StrCat(model, " expects images [height, width, channels] of at least ", kSmallest,
+                   " pixels in height and width, got [", absl::StrJoin(shape, ", "), "]"));
 }
 
 }  // namespace penstock::models::internal

@@ -1,4 +1,4 @@
-// What stands in front of a network over images. Internal to room models.
+// Input preprocessing layers of image networks. Internal to room models.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,11 +7,12 @@
 
 namespace penstock::models::internal {
 
-// An error for an input that is not [height, width, channels] of 32 pixels or more each way: the
-// networks for ImageNet halve images five times.
+// An error unless the input is [height, width, channels] with at least 32 pixels in height and
+// width: the ImageNet networks downsample images five times by two.
 absl::Status CheckImageNetInput(const char* model, const std::vector<int64_t>& shape);
 
-// The image, rescaled and moved as a model's options say; no layer that would do nothing.
+// The image, rescaled and translated per the model's options. Omits layers that would change
+// nothing.
 template <typename Options>
 nn::Symbol Prepared(nn::Symbol x, const Options& options) {
   const bool floating = base::IsFloat(options.input_dtype);

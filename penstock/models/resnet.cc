@@ -8,7 +8,7 @@ namespace {
 
 using nn::Symbol;
 
-// How many blocks each stage has: table 1 of the paper.
+// Numbers of blocks per stage: table 1 of the paper.
 struct DepthRow {
   int64_t depth;
   int64_t blocks[4];
@@ -20,7 +20,7 @@ constexpr DepthRow kDepths[] = {
     {152, {3, 8, 36, 3}},
 };
 
-// Batch normalisation as this network has it.
+// Batch normalization with this network's options.
 struct ResNetNorms {
   double momentum;
   Symbol operator()(Symbol x, const std::string& name) const {
@@ -55,12 +55,12 @@ Symbol NormRelu(const ResNetNorms& norm, Symbol x, const std::string& name) {
 // A block of a stage.
 struct BlockOptions {
   int64_t filters, strides;
-  bool project;  // the shortcut, too, goes through a convolution
+  bool project;  // with a convolution on the shortcut
   std::string name;
 };
 
-// Down to `filters` channels, 3x3, up to four times as many. The stride is that of the first
-// convolution, as in the paper.
+// Bottleneck block: reduction to `filters` channels, 3x3, expansion to four times as many. The
+// first convolution has the stride, as in the paper.
 Symbol Block(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
   const auto& [filters, strides, project, name] = block;
   const auto conv_norm = [&](Symbol x, const ConvOptions& options, const std::string& name) {
@@ -76,8 +76,8 @@ Symbol Block(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
   return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
 }
 
-// The same with norms and activations in front of the convolutions, so that nothing stands in the
-// way of the sum. The stride is that of the 3x3, and the shortcut leaves pixels out.
+// The same with pre-activation: normalization and activation precede the convolutions, so that the
+// sum is not modified. The 3x3 convolution has the stride, and the shortcut subsamples pixels.
 Symbol BlockV2(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
   const auto& [filters, strides, project, name] = block;
   const Symbol active = NormRelu(norm, x, name + "_preact");
@@ -99,7 +99,7 @@ std::string BlockName(int stage, int64_t block) {
   return absl::StrCat("conv", stage + 2, "_block", block + 1);
 }
 
-// Each stage but the first begins with half the height and width.
+// Each stage but the first starts by halving height and width.
 Symbol Stages(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t block = 0; block < blocks[stage]; ++block) {
@@ -111,7 +111,7 @@ Symbol Stages(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   return x;
 }
 
-// Each stage but the last ends with half the height and width.
+// Each stage but the last ends by halving height and width.
 Symbol StagesV2(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t block = 0; block < blocks[stage]; ++block) {

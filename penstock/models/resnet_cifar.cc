@@ -14,7 +14,7 @@ Symbol ConvNorm(Symbol x, int64_t filters, int64_t kernel, int64_t strides,
                   .kernel_size = kernel,
                   .strides = strides,
                   .padding = "same",
-                  .use_bias = false,  // batch norm has its own
+                  .use_bias = false,  // batch normalization has a bias
                   .kernel_initializer = "he_normal",
                   .name = name + "_conv"})(x);
   return nn::BatchNormalization({.name = name + "_bn"})(x);

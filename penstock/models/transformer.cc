@@ -45,7 +45,7 @@ absl::Status CheckTransformer(const char* model, int64_t dim, int64_t depth, int
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      model, " wants dim, depth, heads and mlp_dim above 0, and heads that divide dim; ",
+      model, " expects dim, depth, heads and mlp_dim above 0, and heads that divide dim; ",
       "got dim ", dim, ", depth ", depth, ", heads ", heads, ", mlp_dim ", mlp_dim));
 }
 

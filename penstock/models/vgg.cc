@@ -6,7 +6,8 @@
 namespace penstock::models {
 namespace {
 
-// Configuration D of the paper's table 1: so many 3x3 convolutions, then half the height and width.
+// Configuration D of the paper's table 1: number of 3x3 convolutions, followed by halving height
+// and width.
 struct BlockRow {
   int64_t convolutions, filters;
 };

@@ -14,9 +14,9 @@ absl::Status Check(const VisionTransformerOptions& options) {
   const std::vector<int64_t>& shape = options.input_shape;
   const int64_t patch = options.patch_size;
   if (shape.size() != 3 || patch <= 0 || shape[0] % patch != 0 || shape[1] % patch != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a vision transformer wants images [height, width, channels] that patches of ",
-                     patch, "x", patch, " fill, got [", absl::StrJoin(shape, ", "), "]"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a vision transformer expects images [height, width, channels] that patches of ", patch,
+        "x", patch, " fill, got [", absl::StrJoin(shape, ", "), "]"));
   }
   return internal::CheckTransformer("a vision transformer", options.dim, options.depth,
                                     options.heads, options.mlp_dim);

@@ -19,7 +19,7 @@ using ir::Value;
 
 struct Argument {
   const char* key = nullptr;
-  double value = 0;  // when it is not given; kRequired: it must be
+  double value = 0;  // default; kRequired: none
   bool flag = false;
 };
 constexpr double kRequired = std::numeric_limits<double>::infinity();
@@ -27,7 +27,7 @@ constexpr double kRequired = std::numeric_limits<double>::infinity();
 struct ActivationRow {
   const char* name;
   const char* alias;
-  // `a` are the arguments' values, in their order.
+  // `a`: values of the arguments, in order.
   Value (*apply)(Value x, const double* a);
   Argument arguments[2] = {};
 };
@@ -41,29 +41,29 @@ Value Clip(Value x, double low, double high) {
   return ir::Clamp(SplatLike(x, low), x, SplatLike(x, high));
 }
 
-// With a slope of alpha exp(x) left of 0; exp sees nothing above 0, where it could overflow.
+// Derivative alpha exp(x) for x < 0; exp is not evaluated above 0, where it could overflow.
 Value Elu(Value x, double alpha) {
   const Value below = ir::Expm1(Where(x, true, 0, SplatLike(x, 0), x));
   return Where(x, true, 0, x, below * alpha);
 }
 
-// Relu6(x + 3) / 6, by pieces whose slopes at the ends are 0, as JAX's.
+// Relu6(x + 3) / 6, composed so that the gradients at the ends are 0, as in JAX.
 Value HardSigmoid(Value x) { return ir::Minimum(ir::Relu(x + 3.0), SplatLike(x, 6)) / 6.0; }
 
 Value Glu(Value x, int64_t axis) {
   const int64_t rank = x.rank(), at = axis < 0 ? axis + rank : axis;
   if (at < 0 || at >= rank || x.shape().dim(static_cast<int>(at)) % 2 != 0) {
     x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
-        "glu wants an axis of even extent, got axis ", axis, " of ", x.type().ToString())));
+        "glu expects an axis of even extent, got axis ", axis, " of ", x.type().ToString())));
     return Value();
   }
   const ir::Values halves = ir::Split(x, 2, at);
   return halves[0] * ir::Sigmoid(halves[1]);
 }
 
-// The nearest point of the simplex: max(x - tau, 0), with the tau that makes it sum to 1 (Martins
-// and Astudillo: From softmax to sparsemax, 2016). tau follows from the k largest, which are those
-// that are more than (the sum of themselves and all larger ones - 1) / their number.
+// Projection onto the simplex: max(x - tau, 0), with the tau that makes the sum 1 (Martins and
+// Astudillo: From softmax to sparsemax, 2016). tau follows from the k largest elements, those that
+// are larger than (the sum of themselves and all larger ones - 1) / their number.
 Value Sparsemax(Value x, int64_t axis) {
   const int64_t at = axis < 0 ? axis + x.rank() : axis;
   const Value wide = base::BitWidth(x.dtype()) < 32 ? ir::Convert(x, base::DType::kF32) : x;
@@ -123,7 +123,7 @@ constexpr ActivationRow kActivations[] = {
     {"hard_silu", "hard_swish", [](Value x, const double*) { return x * HardSigmoid(x); }},
     {"sparse_sigmoid", "", [](Value x, const double*) { return Clip(x + 1.0, 0, 2) * 0.5; }},
     {"tanh", "", [](Value x, const double*) { return ir::Tanh(x); }},
-    // Not Clip: at -1 and 1 themselves the slope is 1.
+    // Not Clip: at -1 and 1 the gradient is 1.
     {"hard_tanh", "",
      [](Value x, const double*) { return Where(ir::Abs(x), true, 1, ir::Sign(x), x); }},
     {"tanh_shrink", "", [](Value x, const double*) { return x - ir::Tanh(x); }},
@@ -172,9 +172,9 @@ absl::StatusOr<Value> ApplyActivation(absl::string_view activation, Value x) {
   PENSTOCK_ASSIGN_OR_RETURN(const NamedCall call, ParseNamedCall(activation));
   const ActivationRow* row = Find(call.name);
   if (row == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no activation '", activation,
-                                                   "'; there are ",
-                                                   absl::StrJoin(ActivationNames(), ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown activation '", activation,
+                     "'; available: ", absl::StrJoin(ActivationNames(), ", ")));
   }
   CallArguments arguments(call);
   double values[2];

@@ -1,5 +1,6 @@
-// Activations by Keras's names, with arguments where they have any: "relu", "leaky_relu(0.1)",
-// "gelu(approximate=true)". Formulas and defaults are keras.activations'.
+// Activation functions by Keras's names, with arguments where they have any: "relu",
+// "leaky_relu(0.1)", "gelu(approximate=true)". Formulas and defaults are those of
+// keras.activations.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@
 
 namespace penstock::nn {
 
-// activation(x); an unknown name or argument fails the graph of x and says which there are.
-// "linear" and "" return x.
+// activation(x); an unknown name or argument fails the graph of x with an error that lists the
+// known ones. "linear" and "" return x.
 ir::Value Activate(absl::string_view activation, ir::Value x);
 
-// Each activation's own name, without its aliases (swish, hard_swish).
+// Names of all activations, without aliases (swish, hard_swish).
 std::vector<std::string> ActivationNames();
 
 }  // namespace penstock::nn

@@ -7,7 +7,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
-#include "penstock/nn/layer_table.h"
+#include "penstock/nn/layers/layer_table.h"
 #include "penstock/nn/named_call.h"
 #include "penstock/nn/network.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Json's own conversions are lenient (true becomes 1); options are not.
+// Strict conversions: nlohmann's own are lenient (true becomes 1).
 bool Read(const Json& json, bool& out) {
   if (!json.is_boolean()) return false;
   out = json.get<bool>();
@@ -34,7 +34,7 @@ bool Read(const Json& json, double& out) {
   return true;
 }
 bool Read(const Json& json, std::string& out) {
-  if (json.is_object()) {  // an initializer, a regularizer... as Keras writes it
+  if (json.is_object()) {  // Keras's JSON of an initializer, a regularizer...
     absl::StatusOr<std::string> call = NamedCallFromJson(json);
     if (call.ok()) out = *std::move(call);
     return call.ok();
@@ -137,7 +137,7 @@ bool Read(const Json& json, OptionalRange& out) {
   out = OptionalRange(range.low, range.high);
   return true;
 }
-// Numbers out of lists of lists.
+// Reads numbers from nested lists.
 bool ReadFlat(const Json& json, std::vector<double>& out) {
   if (json.is_array()) {
     return std::all_of(json.begin(), json.end(),
@@ -146,7 +146,7 @@ bool ReadFlat(const Json& json, std::vector<double>& out) {
   return Read(json, out.emplace_back());
 }
 
-// What null means: nothing where there may be nothing, else the default.
+// Meaning of null: nullopt for an optional field, otherwise the default.
 template <typename T>
 void Clear(T&) {}
 template <typename T>
@@ -225,13 +225,13 @@ Config& Config::Field(const char* key, T& field, const char* wanted) {
 }
 
 Config& Config::operator()(const char* key, bool& f) { return Field(key, f, "true or false"); }
-Config& Config::operator()(const char* key, int64_t& f) { return Field(key, f, "a whole number"); }
+Config& Config::operator()(const char* key, int64_t& f) { return Field(key, f, "an integer"); }
 Config& Config::operator()(const char* key, double& f) { return Field(key, f, "a number"); }
 Config& Config::operator()(const char* key, std::string& f) {
   return Field(key, f, "a string, or {\"class_name\", \"config\"} of an initializer or its like");
 }
 Config& Config::operator()(const char* key, std::vector<int64_t>& f) {
-  return Field(key, f, "a list of whole numbers");
+  return Field(key, f, "a list of integers");
 }
 Config& Config::operator()(const char* key, std::vector<double>& f) {
   return Field(key, f, "a list of numbers");
@@ -243,31 +243,31 @@ Config& Config::operator()(const char* key, std::vector<std::string>& f) {
   return Field(key, f, "a list of strings");
 }
 Config& Config::operator()(const char* key, std::optional<int64_t>& f) {
-  return Field(key, f, "a whole number");
+  return Field(key, f, "an integer");
 }
 Config& Config::operator()(const char* key, std::optional<std::vector<int64_t>>& f) {
-  return Field(key, f, "a whole number or a list of them");
+  return Field(key, f, "an integer or a list of them");
 }
 template <int N>
 Config& Config::operator()(const char* key, Size<N>& f) {
   return Field(key, f,
-               N == 1   ? "a whole number"
-               : N == 2 ? "a whole number or two"
-                        : "a whole number or three");
+               N == 1   ? "an integer"
+               : N == 2 ? "an integer or two"
+                        : "an integer or three");
 }
 template <int N>
 Config& Config::operator()(const char* key, OptionalSize<N>& f) {
   return Field(key, f,
-               N == 1   ? "a whole number"
-               : N == 2 ? "a whole number or two"
-                        : "a whole number or three");
+               N == 1   ? "an integer"
+               : N == 2 ? "an integer or two"
+                        : "an integer or three");
 }
 template <int N>
 Config& Config::operator()(const char* key, Ends<N>& f) {
   return Field(key, f,
-               N == 1   ? "a whole number or two"
-               : N == 2 ? "a whole number, two, or [[top, bottom], [left, right]]"
-                        : "a whole number, three, or three pairs of them");
+               N == 1   ? "an integer or two"
+               : N == 2 ? "an integer, two, or [[top, bottom], [left, right]]"
+                        : "an integer, three, or three pairs of them");
 }
 template Config& Config::operator()(const char* key, Size<1>& f);
 template Config& Config::operator()(const char* key, Size<2>& f);
@@ -282,7 +282,7 @@ Config& Config::operator()(const char* key, OptionalRange& f) {
   return Field(key, f, "a number or [low, high]");
 }
 Config& Config::operator()(const char* key, AxisList& f) {
-  return Field(key, f, "a whole number or a list of them");
+  return Field(key, f, "an integer or a list of them");
 }
 Config& Config::operator()(const char* key, Range& f) {
   return Field(key, f, "a number or [low, high]");
@@ -350,7 +350,7 @@ Config& Config::Optional(const char* key, std::vector<int64_t>& f) {
     if (good) {
       f = std::move(extents);
     } else {
-      Wrong(key, "a list of whole numbers or null");
+      Wrong(key, "a list of integers or null");
     }
   }
   return *this;
@@ -360,17 +360,18 @@ Config& Config::Optional(const char* key, int64_t& f) {
     (*out_)[key] = f == 0 ? Json() : Json(f);
     return *this;
   }
-  return Field(key, f, "a whole number");
+  return Field(key, f, "an integer");
 }
 
 absl::Status Config::Finish() const {
   if (!status_.ok() || in_ == nullptr) return status_;
   for (const auto& [key, value] : in_->items()) {
-    const bool described_elsewhere = key == "name" || key == "trainable" || key == "dtype";
+    const bool described_elsewhere =
+        key == "name" || key == "trainable" || key == "dtype" || key == "remat";
     if (value.is_null() || described_elsewhere) continue;
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no option '", key, "'; there are ", absl::StrJoin(known_, ", ")));
+          absl::StrCat("unknown option '", key, "'; available: ", absl::StrJoin(known_, ", ")));
     }
   }
   return absl::OkStatus();

@@ -1,10 +1,11 @@
-// How a layer's, optimizer's or loss's options travel to and from JSON, written once:
+// Config: conversion of the options of a layer, optimizer or loss to and from JSON by one function:
 //
-//   void DenseLayer::Fields(Config& config) { config("units", options_.units)("activation",
-//   options_.activation); }
+//   void DenseLayer::Fields(Config& config) {
+//     config("units", options_.units)("activation", options_.activation);
+//   }
 //
-// The same function writes the options and reads them; reading refuses a wrong type and an unknown
-// key, by name. Keys are Keras's.
+// The same function writes the options and reads them; reading rejects a wrong type and an unknown
+// key with an error that names the key. Keys are Keras's.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ class SharedLayerWriter;
 
 class Config {
  public:
-  // Writes into `json`, an object.
+  // A config that writes into `json`, an object.
   static Config Writer(nlohmann::ordered_json& json,
                        internal::SharedLayerWriter* shared = nullptr) {
     Config config(&json, nullptr);
     config.shared_writer_ = shared;
     return config;
   }
-  // Reads from `json`; fields that are missing keep their values. Call Finish at the end.
+  // A config that reads from `json`; missing fields keep their values. Call Finish at the end.
   static Config Reader(const nlohmann::ordered_json& json, const CustomLayers* custom = nullptr,
                        internal::SharedLayerReader* shared = nullptr) {
     Config config(nullptr, &json);
@@ -64,24 +65,24 @@ class Config {
   Config& operator()(const char* key, Layer& field);          // {"class_name", "config"}
   Config& operator()(const char* key, Network& field);        // as Network::ToJson
 
-  // Fields that are null when they are empty, or 0. Of numbers one alone, or lists of lists in
-  // row-major order, will do; of a shape null means any extent, which is -1.
+  // Fields for which null means empty, or 0. A list of numbers may be given as a single number, or
+  // as nested lists in row-major order; in a shape, null means any extent, which is -1.
   Config& Optional(const char* key, std::vector<double>& field);
   Config& Optional(const char* key, std::vector<int64_t>& field);
   Config& Optional(const char* key, int64_t& field);
 
-  // A string for which null is written and read as `null`, a value of its own.
+  // A string that is written and read as null if it has the value `null`.
   Config& OrNull(const char* key, std::string& field, const char* null);
 
-  // The first wrong field, or a key that no field asked for. Keys that describe the object and not
-  // its options ("name", "trainable", "dtype") and keys whose value is null are let pass.
+  // The error of the first wrong field or of an unknown key, if any. Keys that describe the object
+  // rather than its options ("name", "trainable", "dtype") and keys with null values are ignored.
   absl::Status Finish() const;
 
  private:
   Config(nlohmann::ordered_json* out, const nlohmann::ordered_json* in) : out_(out), in_(in) {}
   template <typename T>
   Config& Field(const char* key, T& field, const char* wanted);
-  // The value to read, or nullptr when there is none.
+  // The value to read, or nullptr if there is none.
   const nlohmann::ordered_json* Take(const char* key);
   void Wrong(const char* key, const char* wanted);
   void Wrong(const char* key, const absl::Status& status);

@@ -75,9 +75,8 @@ absl::StatusOr<Value> ApplyConstraint(absl::string_view constraint, Value w) {
       return ir::Convert(result, w.dtype());
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no constraint '", call.name,
-                                                 "'; there are ",
-                                                 absl::StrJoin(ConstraintNames(), ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown constraint '", call.name, "'; available: ", absl::StrJoin(ConstraintNames(), ", ")));
 }
 
 }  // namespace

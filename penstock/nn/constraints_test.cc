@@ -15,7 +15,7 @@ using ir::testing::Checks;
 using ir::testing::Make;
 using ::testing::HasSubstr;
 
-TEST(Constraints, FollowTheirFormulas) {
+TEST(Constraints, MatchFormulas) {
   Checks checks;
   // Columns of length 5, 0.5 and 0.
   const Value w = checks.Input(Make(DType::kF32, {2, 3}, {3, 0.3, 0, -4, 0.4, 0}));
@@ -35,16 +35,16 @@ TEST(Constraints, FollowTheirFormulas) {
   checks.Run();
 }
 
-TEST(Constraints, MistakesFailTheGraph) {
+TEST(Constraints, InvalidArgumentsFailTheGraph) {
   const auto error = [](const char* constraint) {
     ir::Graph graph("test");
     EXPECT_FALSE(Constrain(constraint, graph.Parameter({DType::kF32, {2, 2}}, "w")).valid());
     return std::string(graph.status().message());
   };
-  EXPECT_THAT(error("max"), HasSubstr("there is no constraint 'max'; there are max_norm, non_neg"));
+  EXPECT_THAT(error("max"), HasSubstr("unknown constraint 'max'; available: max_norm, non_neg"));
   EXPECT_THAT(error("non_neg(1)"), HasSubstr("non_neg takes no arguments"));
   EXPECT_THAT(error("unit_norm(2)"), HasSubstr("axis"));
-  EXPECT_THAT(error("unit_norm(axis=first)"), HasSubstr("a whole number or a list"));
+  EXPECT_THAT(error("unit_norm(axis=first)"), HasSubstr("an integer or a list"));
 }
 
 }  // namespace constraints_test

@@ -23,10 +23,10 @@ using base::DType;
 using base::Random;
 using base::Shape;
 
-// Gives an array's elements one after the other, in row-major order.
+// Returns an array's elements one after the other, in row-major order.
 using Sampler = std::function<double(Random&)>;
 
-// Box and Muller's method: two uniform numbers give a normal one. The sine is not used, so that one
+// Box-Muller transform: two uniform numbers give a normal one. The sine is not used, so that each
 // element takes one call.
 double Normal(Random& random) {
   const double u = 1.0 - random.Uniform();  // (0, 1]
@@ -39,7 +39,7 @@ double TruncatedNormal(Random& random) {
   }
 }
 
-// The standard deviation of a normal distribution cut at two of its standard deviations.
+// Standard deviation of a normal distribution truncated at two standard deviations.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
 absl::StatusOr<Sampler> Zeros(const NamedCall& call, const Shape&) {
@@ -116,10 +116,10 @@ absl::StatusOr<Sampler> Scaled(const Scaling& scaling, const Shape& shape) {
     fan = (fans.in + fans.out) / 2;
   } else if (scaling.mode != "fan_in") {
     return absl::InvalidArgumentError(
-        absl::StrCat("mode is fan_in, fan_out or fan_avg, got '", scaling.mode, "'"));
+        absl::StrCat("mode must be fan_in, fan_out or fan_avg, got '", scaling.mode, "'"));
   }
   if (!(scaling.scale > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("scale is above 0, got ", scaling.scale));
+    return absl::InvalidArgumentError(absl::StrCat("scale must be above 0, got ", scaling.scale));
   }
   const double variance = scaling.scale / std::max(1.0, fan);
   if (scaling.distribution == "uniform") {
@@ -135,7 +135,7 @@ absl::StatusOr<Sampler> Scaled(const Scaling& scaling, const Shape& shape) {
     return [stddev](Random& r) { return stddev * TruncatedNormal(r); };
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("distribution is uniform, truncated_normal or untruncated_normal, got '",
+      absl::StrCat("distribution must be uniform, truncated_normal or untruncated_normal, got '",
                    scaling.distribution, "'"));
 }
 
@@ -173,7 +173,7 @@ absl::StatusOr<Sampler> LecunNormal(const NamedCall& call, const Shape& shape) {
 }
 
 double Dot(const std::vector<double>& a, const std::vector<double>& b) {
-  // Four sums, so that an addition need not wait for the one before.
+  // Four accumulators, so that an addition need not wait for the previous one.
   double sums[4] = {};
   size_t i = 0;
   for (; i + 4 <= a.size(); i += 4) {
@@ -183,10 +183,10 @@ double Dot(const std::vector<double>& a, const std::vector<double>& b) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// `count` orthogonal unit vectors of `length` numbers each, every such set as likely as another:
-// normal numbers made orthogonal by Gram and Schmidt, which gives the factor Q of the QR
-// decomposition whose R has a positive diagonal. Their condition is about `length`, so double is
-// exact enough for float32.
+// `count` orthogonal unit vectors of `length` elements, uniformly distributed: normal random
+// vectors orthogonalized by Gram-Schmidt, which gives the factor Q of the QR decomposition whose R
+// has a positive diagonal. Their condition number is about `length`, so double is accurate enough
+// for float32.
 std::vector<std::vector<double>> OrthogonalVectors(size_t count, size_t length, Random& random) {
   std::vector<std::vector<double>> vectors(count, std::vector<double>(length));
   for (auto& vector : vectors) {
@@ -210,7 +210,7 @@ absl::StatusOr<Sampler> Orthogonal(const NamedCall& call, const Shape& shape) {
     return absl::InvalidArgumentError(
         absl::StrCat("it takes a variable of two axes and more, got ", shape.ToString()));
   }
-  // Seen as a matrix whose columns are those of the last axis.
+  // The variable as a matrix whose columns are those of the last axis.
   const auto columns = static_cast<size_t>(shape.dim(-1));
   const size_t rows = columns == 0 ? 0 : static_cast<size_t>(shape.num_elements()) / columns;
   std::vector<std::vector<double>> vectors;
@@ -261,7 +261,7 @@ constexpr InitializerRow kInitializers[] = {
     {"identity", Identity},
 };
 
-// Names that Keras knows beside those of its classes.
+// Aliases of Keras in addition to class names.
 constexpr std::pair<const char*, const char*> kAliases[] = {
     {"zero", "zeros"},
     {"one", "ones"},
@@ -278,7 +278,7 @@ absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& 
 absl::StatusOr<Sampler> UnitForgetGate(absl::string_view others, const Shape& shape) {
   if (shape.rank() != 1 || shape.dim(0) % 4 != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unit_forget_bias wants a bias of four gates, got ", shape.ToString()));
+        absl::StrCat("unit_forget_bias expects a bias of four gates, got ", shape.ToString()));
   }
   const int64_t units = shape.dim(0) / 4;
   PENSTOCK_ASSIGN_OR_RETURN(const Sampler first, MakeSampler(others, Shape({units})));
@@ -303,9 +303,9 @@ absl::StatusOr<Sampler> MakeSampler(absl::string_view initializer, const Shape& 
     }
     return sampler;
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no initializer '", call.name,
-                                                 "'; there are ",
-                                                 absl::StrJoin(InitializerNames(), ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown initializer '", call.name,
+                   "'; available: ", absl::StrJoin(InitializerNames(), ", ")));
 }
 
 }  // namespace
@@ -336,7 +336,7 @@ absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::Tens
 std::string WithFans(absl::string_view initializer, int64_t input_axes, int64_t output_axes) {
   const absl::StatusOr<NamedCall> call = ParseNamedCall(initializer);
   std::string same(initializer);
-  if (!call.ok()) return same;  // InitialValue says what is wrong
+  if (!call.ok()) return same;  // InitialValue reports the error
   const bool has_fans = std::any_of(
       std::begin(kInitializers), std::end(kInitializers),
       [&](const InitializerRow& row) { return row.has_fans && SameName(call->name, row.name); });

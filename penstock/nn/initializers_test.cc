@@ -19,7 +19,7 @@ base::Array Draw(absl::string_view initializer, const base::Shape& shape, uint64
   return *std::move(array);
 }
 
-TEST(Initializers, MeanVarianceAndBoundsAreThoseOfTheFormulas) {
+TEST(Initializers, MatchMeanVarianceAndBounds) {
   // A kernel [3, 3, 20, 40]: fan-in 180, fan-out 360.
   const double in = 180, mean_fan = (180 + 360) / 2.0;
   struct Case {
@@ -72,7 +72,7 @@ TEST(Initializers, MeanVarianceAndBoundsAreThoseOfTheFormulas) {
   }
 }
 
-TEST(Initializers, TheMeanAndBothEndsAreMoved) {
+TEST(Initializers, MeanShiftsDistribution) {
   for (const char* name : {"random_normal(mean=5, stddev=0.1)", "truncated_normal(5, 0.1)",
                            "random_uniform(4.9, 5.1)"}) {
     const base::Array array = Draw(name, {1000});
@@ -86,7 +86,7 @@ TEST(Initializers, TheMeanAndBothEndsAreMoved) {
   EXPECT_NEAR(*std::max_element(values.begin(), values.end()), 10, 0.1);
 }
 
-TEST(Initializers, OrthogonalVectorsAreOfOneLengthAndAtRightAngles) {
+TEST(Initializers, OrthogonalVectorsAreOrthonormal) {
   // The kernel as a matrix: more rows than columns, fewer, as many, one.
   for (const base::Shape& shape :
        {base::Shape{3, 3, 4, 10}, base::Shape{12, 50}, base::Shape{64, 64}, base::Shape{1, 7}}) {
@@ -107,7 +107,7 @@ TEST(Initializers, OrthogonalVectorsAreOfOneLengthAndAtRightAngles) {
   }
 }
 
-TEST(Initializers, OrthogonalMatricesFavourNoDirection) {
+TEST(Initializers, OrthogonalMatricesAreUniform) {
   // 400 rotations of the plane: both kinds (with and without a reflection), the angle anywhere.
   double sum = 0, squares = 0, determinants = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
@@ -132,7 +132,7 @@ TEST(Initializers, ConstantsAreExact) {
               ::testing::ElementsAre(3, 0, 0, 0, 3, 0));
 }
 
-TEST(Initializers, ASeedGivesItsOwnNumbersAndAlwaysThose) {
+TEST(Initializers, SeedsAreReproducibleAndDistinct) {
   const auto draw = [](uint64_t seed) {
     return *InitialValue("he_normal", {DType::kF32, {4, 4}}, seed);
   };
@@ -140,7 +140,7 @@ TEST(Initializers, ASeedGivesItsOwnNumbersAndAlwaysThose) {
   EXPECT_FALSE(base::BitwiseEqual(draw(1), draw(2)));
 }
 
-TEST(Initializers, UnknownOnesAndTypesWithoutNumbersAreRefused) {
+TEST(Initializers, RejectsUnknownNamesAndNonNumericTypes) {
   for (const char* name : {"", "glorot", "constant(x)", "zeros(1)", "variance_scaling(0)",
                            "variance_scaling(1, fan)", "variance_scaling(1, fan_in, cauchy)",
                            "orthogonal", "identity", "he_normal(input_axes=4, output_axes=0)"})

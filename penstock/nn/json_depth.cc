@@ -18,8 +18,8 @@ bool IsWithin(const nlohmann::ordered_json& json, int levels) {
 }
 
 absl::Status TooDeep() {
-  return absl::InvalidArgumentError(absl::StrCat("the description is nested more than ",
-                                                 kMaxJsonDepth, " levels deep; no model is"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the JSON is nested more than ", kMaxJsonDepth, " levels deep"));
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ absl::StatusOr<nlohmann::ordered_json> ParseModelJson(absl::string_view text) {
   if (base::NestsDeeperThan(text, kMaxJsonDepth)) return TooDeep();
   auto json = nlohmann::ordered_json::parse(text.begin(), text.end(), nullptr,
                                             /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("the description is not JSON");
+  if (json.is_discarded()) return absl::InvalidArgumentError("the text is not JSON");
   return json;
 }
 

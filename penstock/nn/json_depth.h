@@ -1,5 +1,5 @@
-// Parses JSON of untrusted files. Layers, optimizers and schedules contain others of their kind and
-// are read, called and written recursively: a depth limit protects the stack.
+// Parser of untrusted JSON with a depth limit. Layers, optimizers and schedules contain others of
+// their kind and are read, called and written recursively: the limit prevents a stack overflow.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,7 +9,7 @@
 
 namespace penstock::nn {
 
-// Objects and lists inside one another; a nested model adds five levels, a wrapped layer two.
+// Maximum nesting depth of objects and lists; a nested model adds five levels, a wrapped layer two.
 inline constexpr int kMaxJsonDepth = 200;
 
 absl::Status CheckJsonDepth(const nlohmann::ordered_json& json);

@@ -14,7 +14,7 @@ Shape Leading(const Shape& shape, int count) { return Shape(shape.dims().subspan
 
 bool Equal(const Shape& a, const Shape& b) { return a == b; }
 
-// What someone who gave these shapes probably meant, "" if it cannot be guessed.
+// The likely mistake behind these shapes; "" if unknown.
 std::string LikelyMistake(const Shape& labels, const Shape& predictions) {
   const int64_t last = predictions.rank() > 0 ? predictions.dim(-1) : 0;
   const bool numbers =
@@ -24,7 +24,7 @@ std::string LikelyMistake(const Shape& labels, const Shape& predictions) {
       Equal(Leading(labels, predictions.rank() - 1),
             Leading(predictions, predictions.rank() - 1))) {
     return absl::StrCat(
-        "; if the labels are class numbers, use a loss or metric whose name begins with sparse_, "
+        "; if the labels are class indices, use a loss or metric whose name begins with sparse_, "
         "or make them one-hot; if there is one number to predict, give the last layer 1 unit "
         "instead of ",
         last);
@@ -41,7 +41,7 @@ std::string LikelyMistake(const Shape& labels, const Shape& predictions) {
 
 Value Mismatch(absl::string_view who, Value y_true, Value y_pred, absl::string_view wanted) {
   y_pred.graph()->Fail(absl::InvalidArgumentError(
-      absl::StrCat(who, " wants ", wanted, "; got labels ", y_true.type().ToString(),
+      absl::StrCat(who, " expects ", wanted, "; got labels ", y_true.type().ToString(),
                    " and predictions ", y_pred.type().ToString())));
   return Value();
 }
@@ -80,9 +80,9 @@ Value ClassNumbers(absl::string_view who, Value y_true, Value y_pred, absl::stri
       !Equal(numbers.shape(), Leading(y_pred.shape(), numbers.rank()))) {
     return Mismatch(
         who, y_true, y_pred,
-        absl::StrCat("class numbers [batch, ...] and predictions [batch, ..., classes]", instead));
+        absl::StrCat("class indices [batch, ...] and predictions [batch, ..., classes]", instead));
   }
-  // Bytes cannot hold the number of classes, which may be 256.
+  // A byte cannot represent the number of classes, which may be 256.
   const bool narrow = !base::IsInteger(numbers.dtype()) || base::ByteWidth(numbers.dtype()) < 4;
   return narrow ? ir::Convert(numbers, DType::kI32) : numbers;
 }
@@ -113,7 +113,7 @@ Value MoveToLast(Value x, int64_t axis) {
 
 Value BroadcastLeading(absl::string_view what, Value x, const Shape& shape) {
   if (!x.valid()) return x;
-  // A last axis of 1 more than there is, as in weights [batch, 1] of losses [batch].
+  // An additional last axis of 1, as in weights [batch, 1] for losses [batch].
   if (x.rank() == shape.rank() + 1 && x.shape().dim(-1) == 1) x = ir::Squeeze(x, {-1});
   bool fits = x.rank() <= shape.rank();
   ir::Axes axes;

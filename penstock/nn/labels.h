@@ -1,5 +1,5 @@
-// Labels against predictions: what losses and metrics share, and the words for shapes that do not
-// fit. Part of room nn's inside.
+// Alignment of labels with predictions, shared by losses and metrics, and error messages for
+// mismatched shapes. Internal to room nn.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -10,37 +10,37 @@ namespace penstock::nn {
 
 inline constexpr double kEpsilon = 1e-7;  // Keras's backend epsilon
 
-// Fails the graph with "<who> wants <wanted>; got labels ... and predictions ..."; invalid.
+// Fails the graph with "<who> expects <wanted>; got labels ... and predictions ..."; returns an
+// invalid value.
 ir::Value Mismatch(absl::string_view who, ir::Value y_true, ir::Value y_pred,
                    absl::string_view wanted);
 
-// Brings labels to the predictions' element type and both to one shape of at least two axes: a last
-// axis of 1 that one of them lacks is added. Other differences fail the graph with the likely
+// Converts labels to the predictions' element type and both to one shape of at least two axes: adds
+// a last axis of 1 to the one that lacks it. Other differences fail the graph with the likely
 // mistake; then it returns false.
 bool AlignLabels(absl::string_view who, ir::Value& y_true, ir::Value& y_pred);
 
-// Class numbers in the shape of the predictions without their last axis, the classes; a last axis
-// of 1 is dropped. An integer type that holds the number of classes. Invalid after an error, which
-// names `one_hot`, what takes one-hot labels instead.
+// Class indices in the shape of the predictions without their last axis, the classes; a last axis
+// of 1 is dropped. The type is an integer type that can represent the number of classes. After an
+// error, which suggests `one_hot` for one-hot labels, the result is invalid.
 ir::Value ClassNumbers(absl::string_view who, ir::Value y_true, ir::Value y_pred,
                        absl::string_view one_hot);
 
-// Predictions that take part in numbers of 32 bits: integers and floats of 16 bits are converted.
+// Predictions converted to at least 32 bits: integers and 16-bit floats become float32.
 ir::Value WidePredictions(ir::Value y_pred);
 
-// The axis as one that counts from the front, neither the batch nor beyond the last; -1 after an
-// error.
+// The axis counted from the front, neither the batch axis nor out of range; -1 after an error.
 int64_t AxisAfterBatch(absl::string_view who, ir::Value x, int64_t axis);
 ir::Value MoveToLast(ir::Value x, int64_t axis);
 
-// x [a, b] over shape [a, b, c, ...]: axes align from the front, where NumPy's do from the end.
-// Invalid after an error that calls x `what`.
+// x [a, b] broadcast to shape [a, b, c, ...]: axes align from the front, unlike NumPy's, which
+// align from the end. Returns an invalid value after an error, in which x is called `what`.
 ir::Value BroadcastLeading(absl::string_view what, ir::Value x, const base::Shape& shape);
 
-ir::Value Clip(ir::Value x, double low, double high);  // at a bound half the gradient, as in JAX
+ir::Value Clip(ir::Value x, double low, double high);  // half the gradient at a bound, as in JAX
 ir::Value DivideNoNan(ir::Value a, ir::Value b);       // 0 where b is 0
 ir::Value MeanAfterBatch(ir::Value x);                 // over all axes but the first
-// x / max(|x|, epsilon) along `axis`, with a gradient that is finite at 0.
+// Unit vectors: x / max(|x|, epsilon) along `axis`, with a gradient that is finite at 0.
 ir::Value UnitVectors(ir::Value x, int64_t axis);
 
 }  // namespace penstock::nn

@@ -16,10 +16,10 @@ namespace penstock::nn {
 Value CallContext::Variable(absl::string_view name, const Shape& shape,
                             absl::string_view initializer, VariableOptions options) {
   const Value value =
-      variables_.Get(graph(), {.name = absl::StrCat(place_.layer_name, "/", name),
-                               .type = {options.dtype.value_or(place_.policy.variable), shape},
+      variables_.Get(graph(), {.name = absl::StrCat(site_.layer_name, "/", name),
+                               .type = {options.dtype.value_or(site_.policy.variable), shape},
                                .initializer = std::string(initializer),
-                               .trainable = options.trainable && place_.trainable,
+                               .trainable = options.trainable && site_.trainable,
                                .regularizer = std::move(options.regularizer),
                                .constraint = std::move(options.constraint),
                                .aggregation = options.aggregation});
@@ -36,13 +36,13 @@ void CallContext::Assign(absl::string_view name, Value value) {
     Fail(absl::StrCat("assigns a value of another graph to its variable ", name));
     return;
   }
-  variables_.Set(graph(), absl::StrCat(place_.layer_name, "/", name), value);
+  variables_.Set(graph(), absl::StrCat(site_.layer_name, "/", name), value);
 }
 
-// Layers are told apart by their place in the network, calls within a layer by their order.
+// Layers are distinguished by their index in the network, calls within a layer by their order.
 Value CallContext::OwnKey() {
-  if (!place_.key.valid()) return Value();
-  return ir::FoldIn(ir::FoldIn(place_.key, place_.index), static_cast<uint32_t>(keys_++));
+  if (!site_.key.valid()) return Value();
+  return ir::FoldIn(ir::FoldIn(site_.key, site_.index), static_cast<uint32_t>(keys_++));
 }
 
 Value CallContext::NextKey() {
@@ -85,10 +85,10 @@ Outputs CallContext::Call(const Layer& layer, absl::string_view name, const Valu
   if (!layer.valid()) return Fail(absl::StrCat("calls a layer '", name, "' that was never made"));
   internal::CallResult result =
       internal::CallLayer(layer, options_, variables_,
-                          {.layer_name = absl::StrCat(place_.layer_name, "/", name),
+                          {.layer_name = absl::StrCat(site_.layer_name, "/", name),
                            .key = OwnKey(),
-                           .policy = place_.policy,
-                           .trainable = place_.trainable,
+                           .policy = site_.policy,
+                           .trainable = site_.trainable,
                            .input_masks = masks},
                           inputs);
   losses_.insert(losses_.end(), result.losses.begin(), result.losses.end());
@@ -104,8 +104,8 @@ Outputs CallContext::CallParts(const Layer& layer, absl::string_view name, const
     options.sample_mask =
         ir::Reshape(ir::BroadcastTo(ir::ExpandDims(mask, 1), {batch, parts}), {batch * parts});
   }
-  CallContext inner(options, variables_, place_);
-  inner.place_.key = OwnKey();
+  CallContext inner(options, variables_, site_);
+  inner.site_.key = OwnKey();
   Outputs outputs = inner.Call(layer, name, inputs, masks);
   losses_.insert(losses_.end(), inner.losses_.begin(), inner.losses_.end());
   return outputs;
@@ -113,11 +113,11 @@ Outputs CallContext::CallParts(const Layer& layer, absl::string_view name, const
 
 Outputs CallContext::Call(const Network& network, const Values& inputs, Values* output_masks) {
   Network::Result result = network.Run(options_, variables_,
-                                       {.layer_name = place_.layer_name,
+                                       {.layer_name = site_.layer_name,
                                         .key = OwnKey(),
-                                        .policy = place_.policy,
-                                        .trainable = place_.trainable,
-                                        .input_masks = place_.input_masks},
+                                        .policy = site_.policy,
+                                        .trainable = site_.trainable,
+                                        .input_masks = site_.input_masks},
                                        inputs);
   losses_.insert(losses_.end(), result.losses.begin(), result.losses.end());
   if (output_masks != nullptr) *output_masks = std::move(result.output_masks);
@@ -131,7 +131,8 @@ Value CallContext::Fail(absl::string_view message) {
 
 namespace {
 
-// The layer's own policy, or that of what it stands in. An unknown name is an error of the graph.
+// The layer's own policy, or that of the enclosing layer or network. An unknown name is an error of
+// the graph.
 Policy PolicyOf(const Layer& layer, const Policy& outer, ir::Graph& graph) {
   if (layer.given_dtype().empty()) return outer;
   absl::StatusOr<Policy> policy = Policy::FromName(layer.given_dtype());
@@ -140,8 +141,8 @@ Policy PolicyOf(const Layer& layer, const Policy& outer, ir::Graph& graph) {
   return outer;
 }
 
-// The masks of the outputs: those that the call set; else, where the layer supports masking, that
-// of the first input that has one.
+// Masks of the outputs: those set by the call; otherwise, if the layer supports masking, that of
+// the first input that has one.
 Values OutputMasks(const LayerBody& body, const CallContext& ctx, const Values& input_masks,
                    size_t count) {
   Values masks(count);
@@ -162,7 +163,7 @@ Values OutputMasks(const LayerBody& body, const CallContext& ctx, const Values& 
 
 namespace {
 
-// Runs the layer's own code, which may be user-defined. Its mistakes become an error of the graph.
+// Calls the layer's own code, which may be user-defined. Its mistakes become errors of the graph.
 Outputs CallBody(const LayerBody& body, CallContext& ctx, const Values& inputs) {
   const auto wrong = [&](absl::string_view what) {
     // An earlier error is the cause.
@@ -188,7 +189,7 @@ Outputs CallBody(const LayerBody& body, CallContext& ctx, const Values& inputs) 
   if (outputs.empty()) return wrong("returned no output");
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].valid()) {
-      return wrong(absl::StrCat("returned an empty value, ir::Value(), as output ", i,
+      return wrong(absl::StrCat("returned an invalid value, ir::Value(), as output ", i,
                                 "; every output is the result of an operation or an input"));
     }
     if (outputs[i].graph() != &ctx.graph()) {
@@ -207,22 +208,32 @@ Outputs CallBody(const LayerBody& body, CallContext& ctx, const Values& inputs) 
 }  // namespace
 
 internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions& options,
-                                         VariableScope& variables, CallContext::Place place,
+                                         VariableScope& variables, CallContext::CallSite site,
                                          Values inputs) {
-  place.policy = PolicyOf(layer, place.policy, *options.graph);
-  VariableScope::Placed placed =
-      variables.Place(layer, std::move(place.layer_name), place.trainable && layer.trainable());
-  place.layer_name = std::move(placed.path);
-  place.trainable = placed.trainable;
+  site.policy = PolicyOf(layer, site.policy, *options.graph);
+  VariableScope::LayerPath resolved =
+      variables.Resolve(layer, std::move(site.layer_name), site.trainable && layer.trainable());
+  site.layer_name = std::move(resolved.path);
+  site.trainable = resolved.trainable;
   for (Value& input : inputs) {
     if (input.valid() && base::IsFloat(input.dtype())) {
-      input = ir::Convert(input, place.policy.compute);
+      input = ir::Convert(input, site.policy.compute);
     }
   }
-  const Values input_masks = place.input_masks;
-  CallContext ctx(options, variables, std::move(place));
+  if (options.training && (site.remat || layer.remat())) {
+    site.remat = false;
+    return CallRematerialized(layer, options, variables, site, inputs);
+  }
+  return CallOnce(layer, options, variables, std::move(site), inputs);
+}
+
+internal::CallResult internal::CallOnce(const Layer& layer, const ApplyOptions& options,
+                                        VariableScope& variables, CallContext::CallSite site,
+                                        const Values& inputs) {
+  const Values input_masks = site.input_masks;
+  CallContext ctx(options, variables, std::move(site));
   CallResult result{.outputs = CallBody(layer.body(), ctx, inputs), .losses = ctx.losses()};
-  // After an error callers of the layer get one output, which is invalid.
+  // After an error, callers of the layer get one output, which is invalid.
   if (result.outputs.empty()) result.outputs = Outputs(Value());
   result.masks = OutputMasks(layer.body(), ctx, input_masks, result.outputs.size());
   return result;
@@ -233,6 +244,7 @@ struct Layer::State {
   std::string name, dtype;
   base::SourceLocation location;
   bool trainable = true;
+  bool remat = false;
 };
 
 Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
@@ -298,10 +310,17 @@ const Layer& Layer::SetTrainable(bool trainable) const {
 }
 bool Layer::trainable() const { return state_->trainable; }
 
+const Layer& Layer::SetRemat(bool remat) const {
+  PENSTOCK_CHECK(valid());
+  state_->remat = remat;
+  return *this;
+}
+bool Layer::remat() const { return state_->remat; }
+
 const absl::StatusOr<TensorType>& Symbol::type() const {
   if (!valid()) {
-    static const auto* const kNone = new absl::StatusOr<TensorType>(
-        absl::InvalidArgumentError("a tensor without a layer: nn::Symbol()"));
+    static const auto* const kNone =
+        new absl::StatusOr<TensorType>(absl::InvalidArgumentError("an empty tensor: nn::Symbol()"));
     return *kNone;
   }
   return node_->types[output_];
@@ -321,8 +340,8 @@ Symbol Input(const InputOptions& options) {
     for (int64_t extent : options.shape) {
       if (extent <= 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the shape of an input is of one example, without the "
-                         "batch, and known: got [",
+            absl::StrCat("the shape of an input is the shape of one example, without the "
+                         "batch axis, and fully known: got [",
                          absl::StrJoin(options.shape, ","), "]"));
       }
     }

@@ -12,7 +12,7 @@
 #include "penstock/ir/op_def.h"
 #include "penstock/nn/config.h"
 #include "penstock/nn/labels.h"
-#include "penstock/nn/loss_table.h"
+#include "penstock/nn/losses/loss_table.h"
 
 namespace penstock::nn {
 namespace {
@@ -23,7 +23,7 @@ using ir::Value;
 constexpr const char* kReductions[] = {"sum_over_batch_size", "mean", "sum",
                                        "mean_with_sample_weight", "none"};
 
-// "crossentropy": which one, the shapes say, as Keras's compile does.
+// "crossentropy": chosen by the shapes, as in Keras's compile.
 struct AnyCrossentropy : LossBody {
   absl::string_view name() const override { return "crossentropy"; }
   LossValues Call(Value y_true, Value y_pred, Value examples) const override {
@@ -33,7 +33,7 @@ struct AnyCrossentropy : LossBody {
                           : CategoricalCrossentropy();
     return loss.Unreduced({.y_true = y_true, .y_pred = y_pred, .examples = examples});
   }
-  std::optional<bool> wants_probabilities() const override { return true; }
+  std::optional<bool> expects_probabilities() const override { return true; }
 };
 
 struct FunctionLoss : LossBody {
@@ -45,8 +45,8 @@ struct FunctionLoss : LossBody {
     const Value each = function(y_true, y_pred);
     ir::Graph& graph = *y_pred.graph();
     if (!each.valid() || each.graph() != &graph || !graph.status().ok()) return each;
-    // A mean over the rows would count the padding of a smaller last batch, and a replica's part
-    // only.
+    // A mean over the rows would count the padding of a smaller last batch, and cover only one
+    // replica's part.
     if (each.rank() > 0 && each.shape().dim(0) == y_pred.shape().dim(0)) return each;
     graph.Fail(absl::InvalidArgumentError(absl::StrCat(
         "the function '", name_, "' returned ", each.type().ToString(),
@@ -67,17 +67,17 @@ std::vector<LossRow> AllLosses() {
   return rows;
 }
 
-// Sum of f32 values over everything, and how many there are.
+// Sum and number of f32 values.
 Value Total(Value x) { return ir::ReduceSum(x); }
 double Count(Value x) { return static_cast<double>(x.shape().num_elements()); }
 
-// Whether a loss's own code, which may be user-defined, returned a value; if not, that is an error
-// of the graph.
+// Whether a loss's own code, which may be user-defined, returned a value; otherwise an error of the
+// graph.
 bool CheckReturned(absl::string_view loss, const LossValues& values, ir::Graph& graph) {
   if (!graph.status().ok()) return false;  // an earlier error is the cause
   absl::string_view wrong;
   if (!values.each.valid()) {
-    wrong = "an empty value, ir::Value(); it must return the result of an operation";
+    wrong = "an invalid value, ir::Value(); it must return the result of an operation";
   } else if (values.each.graph() != &graph ||
              (values.counted.valid() && values.counted.graph() != &graph)) {
     wrong = "a value of another graph; a value is valid only in the call that made it";
@@ -92,7 +92,7 @@ bool CheckReturned(absl::string_view loss, const LossValues& values, ir::Graph& 
 
 enum class Producer { kUnknown, kProbabilities, kLinear };
 
-// What made `x`: the last operation of a softmax or a sigmoid, or a layer without activation.
+// Operation that produced `x`: the last one of a softmax or sigmoid, or a layer without activation.
 Producer ProducerOf(Value x) {
   constexpr int kFarEnough = 16;
   for (int i = 0; i < kFarEnough; ++i) {
@@ -121,7 +121,7 @@ absl::Status WrongLabel(absl::string_view loss, int64_t index, double label,
                                 ? absl::StrCat(static_cast<int64_t>(label))
                                 : absl::StrCat(label);
   return absl::InvalidArgumentError(
-      absl::StrCat(loss, " wants ", wanted, "; label ", index, " of the batch is ", given));
+      absl::StrCat(loss, " expects ", wanted, "; label ", index, " of the batch is ", given));
 }
 
 absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> labels,
@@ -131,14 +131,14 @@ absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> 
     if (ignored.has_value() && label == static_cast<double>(*ignored)) continue;
     if (label != std::floor(label)) {
       return WrongLabel(loss, i, label,
-                        "class numbers, which are whole (for probabilities of classes use "
+                        "class indices, which are whole (for probabilities of classes use "
                         "categorical_crossentropy)");
     }
     if (label < 0 || label >= static_cast<double>(classes)) {
       const bool from_one = label == static_cast<double>(classes);
       return WrongLabel(
           loss, i, label,
-          absl::StrCat("class numbers from 0 to ", classes - 1, ", since the last layer has ",
+          absl::StrCat("class indices from 0 to ", classes - 1, ", since the last layer has ",
                        classes, " units",
                        from_one ? " (are the classes counted from 1? subtract 1)" : ""));
     }
@@ -156,14 +156,14 @@ absl::Status CheckRange(absl::string_view loss, absl::Span<const double> labels,
 
 absl::Status CheckDistributions(absl::string_view loss, absl::Span<const double> labels,
                                 int64_t classes) {
-  constexpr double kFar = 0.05;  // labels rounded to a digit or two pass
+  constexpr double kFar = 0.05;  // tolerance for labels rounded to a digit or two
   for (size_t row = 0; row + classes <= labels.size(); row += classes) {
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += labels[row + c];
     if (std::abs(sum - 1) > kFar) {
       return absl::InvalidArgumentError(absl::StrCat(
           loss,
-          " wants labels that sum to 1 over the classes (one-hot, or probabilities); those "
+          " expects labels that sum to 1 over the classes (one-hot, or probabilities); those "
           "of row ",
           row / classes, " sum to ", sum,
           " (for several classes at once use binary_crossentropy)"));
@@ -209,7 +209,7 @@ LossTerms Loss::Terms(const LossArguments& arguments) const {
       values.each.rank() == 0 ? ir::BroadcastTo(values.each, batch) : MeanAfterBatch(values.each);
   terms.count = values.counted.valid() ? MeanAfterBatch(ir::Convert(values.counted, DType::kF32))
                                        : ir::Splat(*values.each.graph(), {DType::kF32, batch}, 1);
-  // A loss of the whole batch is one value, of which each example has its share.
+  // A loss of the whole batch is one value, divided among the examples.
   terms.values = Count(values.each) / static_cast<double>(batch.dim(0));
   return terms;
 }
@@ -235,7 +235,7 @@ Value Loss::operator()(Value y_true, Value y_pred, Value sample_weight, Value ma
     weights =
         BroadcastLeading("sample weights", ir::Convert(sample_weight, DType::kF32), each.shape());
     if (!weights.valid()) return Value();
-    // Hidden, not multiplied: what a weight of 0 belongs to may be NaN.
+    // Selected, not multiplied: a value with weight 0 may be NaN.
     const Value hidden = ir::Equal(weights, ir::SplatLike(weights, 0));
     each = ir::Select(hidden, ir::SplatLike(each, 0), each * weights);
   }
@@ -256,9 +256,9 @@ Loss Loss::WithReduction(absl::string_view reduction) const {
 absl::Status Loss::Check() const {
   if (std::find(std::begin(kReductions), std::end(kReductions), reduction_) ==
       std::end(kReductions)) {
-    return absl::InvalidArgumentError(absl::StrCat(name(), ": there is no reduction '", reduction_,
-                                                   "'; there are ",
-                                                   absl::StrJoin(kReductions, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": unknown reduction '", reduction_,
+                     "'; available: ", absl::StrJoin(kReductions, ", ")));
   }
   return base::WithContext(body_->Check(), name());
 }
@@ -273,13 +273,13 @@ absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& 
     case LabelRule::kZeroToOne:
       return CheckRange(name(), labels, 1, "labels of 0 and 1 (hinge takes -1 and 1)");
     case LabelRule::kDistribution:
-      // Class numbers, most likely: building the program says what this loss wants instead.
+      // Probably class indices: building the program reports what this loss expects.
       if (y_true.rank() != y_pred.shape.rank()) return absl::OkStatus();
       PENSTOCK_RETURN_IF_ERROR(
           CheckRange(name(), labels, 1, "one-hot labels, or probabilities from 0 to 1"));
       return CheckDistributions(name(), labels, classes);
     case LabelRule::kNotNegative:
-      return CheckRange(name(), labels, HUGE_VAL, "labels that are not negative");
+      return CheckRange(name(), labels, HUGE_VAL, "labels that are non-negative");
     case LabelRule::kAny:
       return absl::OkStatus();
   }
@@ -287,18 +287,19 @@ absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& 
 }
 
 std::string Loss::Advice(Value y_pred) const {
-  const std::optional<bool> wanted = body_->wants_probabilities();
+  const std::optional<bool> wanted = body_->expects_probabilities();
   if (!wanted.has_value() || !y_pred.valid()) return "";
   const Producer producer = ProducerOf(y_pred);
   if (*wanted && producer == Producer::kLinear) {
     return absl::StrCat(name(),
-                        " wants probabilities, but the last layer has no activation: set "
+                        " expects probabilities, but the last layer has no activation: set "
                         "from_logits, or end with a softmax (several classes) or a sigmoid (one)");
   }
   if (!*wanted && producer == Producer::kProbabilities) {
-    return absl::StrCat(name(),
-                        " with from_logits wants numbers before a softmax or sigmoid, but the last "
-                        "layer has one: leave out from_logits or the activation");
+    return absl::StrCat(
+        name(),
+        " with from_logits expects numbers before a softmax or sigmoid, but the last "
+        "layer has one: leave out from_logits or the activation");
   }
   return "";
 }
@@ -346,7 +347,7 @@ absl::StatusOr<Loss> Loss::FromName(absl::string_view name) {
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no loss '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
+      absl::StrCat("unknown loss '", name, "'; available: ", absl::StrJoin(Names(), ", ")));
 }
 
 std::vector<std::string> Loss::Names() {

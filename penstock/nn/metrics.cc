@@ -10,7 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/nn/config.h"
 #include "penstock/nn/labels.h"
-#include "penstock/nn/metric_table.h"
+#include "penstock/nn/metrics/metric_table.h"
 
 namespace penstock::nn {
 namespace {
@@ -48,7 +48,7 @@ ir::Values Metric::Update(Value y_true, Value y_pred, Value weights) const {
   }
   if (y_pred.rank() == 0 || (y_true.valid() && y_true.rank() == 0)) {
     y_pred.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
-        name(), " wants predictions with a batch axis, got ", y_pred.type().ToString())));
+        name(), " expects predictions with a batch axis, got ", y_pred.type().ToString())));
     return Values(num_states());
   }
   if (!weights.valid()) {
@@ -62,7 +62,7 @@ ir::Values Metric::Update(Value y_true, Value y_pred, Value weights) const {
   return added;
 }
 
-// What is wrong with what the metric's own code, which may be user-defined, adds to its states.
+// Checks the update of a metric, whose code may be user-defined, against its states.
 absl::Status Metric::CheckUpdate(const Values& added, const Value& y_pred) const {
   const ir::Graph& graph = *y_pred.graph();
   if (!graph.status().ok()) return absl::OkStatus();  // an earlier error is the cause
@@ -78,7 +78,7 @@ absl::Status Metric::CheckUpdate(const Values& added, const Value& y_pred) const
                                                      states[i].ToString(), ", but its update is ",
                                                      what));
     };
-    if (!added[i].valid()) return wrong("an empty value, ir::Value()");
+    if (!added[i].valid()) return wrong("an invalid value, ir::Value()");
     if (added[i].graph() != &graph) return wrong("a value of another graph");
     if (!(added[i].type() == states[i])) return wrong(added[i].type().ToString());
   }
@@ -136,7 +136,7 @@ absl::StatusOr<Metric> Metric::FromName(absl::string_view name) {
   if (const absl::StatusOr<Loss> loss = Loss::FromName(name); loss.ok())
     return MeanOfLoss(*loss).Named(name);
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no metric '", name, "'; there are ", absl::StrJoin(Names(), ", ")));
+      absl::StrCat("unknown metric '", name, "'; available: ", absl::StrJoin(Names(), ", ")));
 }
 
 std::vector<std::string> Metric::Names() {
@@ -147,7 +147,7 @@ std::vector<std::string> Metric::Names() {
 
 ir::Values MeanUpdate(Value values, Value weights) {
   if (!values.valid() || !weights.valid()) return Values(2);
-  // As many axes as the weights have, the rest averaged: what remains is weighed one by one.
+  // Averages values over the axes that the weights lack.
   if (weights.rank() == values.rank() + 1 && weights.shape().dim(-1) == 1)
     weights = ir::Squeeze(weights, {-1});
   ir::Axes rest;
@@ -155,7 +155,7 @@ ir::Values MeanUpdate(Value values, Value weights) {
   if (!rest.empty()) values = ir::ReduceMean(values, rest);
   weights = BroadcastLeading("weights", weights, values.shape());
   if (!weights.valid()) return Values(2);
-  // A weight of zero hides whatever the padded example gave, NaN included.
+  // A weight of zero excludes the value of a padded example, even NaN.
   const Value hidden = ir::Equal(weights, ir::SplatLike(weights, 0));
   const Value weighted = ir::Select(hidden, ir::SplatLike(weights, 0), values * weights);
   return {ir::ReduceSum(MeanAfterBatch(weighted)), ir::ReduceSum(MeanAfterBatch(weights))};

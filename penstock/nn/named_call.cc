@@ -26,7 +26,7 @@ bool IsWord(absl::string_view text) {
   });
 }
 
-// The words of "[a, b]"; false when it is no list of words.
+// Reads the elements of "[a, b]"; false if it is not a list.
 bool ReadList(absl::string_view text, std::vector<absl::string_view>& words) {
   if (!absl::ConsumePrefix(&text, "[") || !absl::ConsumeSuffix(&text, "]")) return false;
   words.clear();
@@ -43,7 +43,7 @@ bool IsValue(absl::string_view text) {
   return IsWord(text) || ReadList(text, words);
 }
 
-// The parts of "a, b=[c, d]" between the commas outside brackets.
+// The arguments of "a, b=[c, d]", split at the commas outside brackets.
 std::vector<absl::string_view> SplitArguments(absl::string_view text) {
   std::vector<absl::string_view> parts;
   size_t begin = 0;
@@ -63,7 +63,7 @@ bool Number(absl::string_view text, double& out) {
   return absl::SimpleAtod(text, &out) && std::isfinite(out);
 }
 
-// An option of a Keras object as an argument's value.
+// Converts an option of a Keras object to an argument.
 absl::StatusOr<std::string> ArgumentFromJson(const Json& json) {
   std::string text;
   if (json.is_array()) {
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> ArgumentFromJson(const Json& json) {
   }
   if (IsValue(text)) return text;
   return absl::InvalidArgumentError(
-      absl::StrCat(json.dump(), " is no number, word or list of them"));
+      absl::StrCat(json.dump(), " is not a number, string or list of these"));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ absl::StatusOr<NamedCall> ParseNamedCall(absl::string_view text) {
       part = absl::StripAsciiWhitespace(part.substr(equals + 1));
       if (!IsWord(argument.key)) return wrong();
     } else if (!call.arguments.empty() && !call.arguments.back().key.empty()) {
-      return wrong();  // a place after a key
+      return wrong();  // a positional argument after a keyword
     }
     if (!IsValue(part)) return wrong();
     argument.value = std::string(part);
@@ -163,7 +163,7 @@ CallArguments& CallArguments::operator()(const char* key, std::string& field) {
   if (IsWord(*value)) {
     field = *value;
   } else {
-    Wrong(key, *value, "a word");
+    Wrong(key, *value, "a string");
   }
   return *this;
 }
@@ -176,7 +176,7 @@ CallArguments& CallArguments::operator()(const char* key, std::vector<int64_t>& 
   std::vector<int64_t> numbers(words.size());
   for (size_t i = 0; i < words.size(); ++i) {
     if (!absl::SimpleAtoi(words[i], &numbers[i])) {
-      Wrong(key, *value, "a whole number or a list of them");
+      Wrong(key, *value, "an integer or a list of them");
       return *this;
     }
   }
@@ -205,7 +205,7 @@ absl::Status CallArguments::Finish() const {
     const bool again = std::any_of(arguments.begin(), arguments.begin() + static_cast<int64_t>(i),
                                    [&](const auto& other) { return other.key == key; });
     if (by_place || again) {
-      return absl::InvalidArgumentError(absl::StrCat(call_.name, "'s ", key, " is given twice"));
+      return absl::InvalidArgumentError(absl::StrCat(call_.name, "'s ", key, " is repeated"));
     }
   }
   return absl::OkStatus();

@@ -1,10 +1,10 @@
-// How initializers, regularizers, constraints and activations are given in options: by name, with
-// arguments where they have any.
+// NamedCall: initializers, regularizers, constraints and activations as text in options: a name,
+// with optional arguments.
 //
 //   "he_normal"  "constant(0.5)"  "variance_scaling(2, fan_in, uniform)"  "max_norm(axis=[0, 1])"
 //
-// Names and the order and names of arguments are Keras's. A name is known by its letters and digits
-// alone: "he_normal" is also "HeNormal", Keras's class.
+// Names and the order and names of arguments are Keras's. Only letters and digits of a name are
+// compared: "he_normal" is also "HeNormal", Keras's class.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace penstock::nn {
 
 struct NamedCall {
   struct Argument {
-    std::string key;    // empty when the argument is known by its place
+    std::string key;    // empty for a positional argument
     std::string value;  // "0.01", "fan_in", "[0, 1]"
   };
   std::string name;
@@ -30,15 +30,15 @@ absl::StatusOr<NamedCall> ParseNamedCall(absl::string_view text);
 
 // Keras's {"class_name": "VarianceScaling", "config": {"scale": 2.0, ...}} as
 // "variance_scaling(scale=2.0, ...)"; also {"class_name": "function", "config": "relu"} as "relu".
-// Options that are null are left out, as are seeds: first values follow from the network's.
+// Null options are omitted, and so are seeds: initial values follow from the network's seed.
 absl::StatusOr<std::string> NamedCallFromJson(const nlohmann::ordered_json& json);
 
-// Hands a call's arguments to the variables that take them, in the order of their places:
+// Assigns a call's arguments to variables, in the order of their positions:
 //
 //   double l1 = 0, l2 = 0;
 //   absl::Status status = CallArguments(call)("l1", l1)("l2", l2).Finish();
 //
-// What is not given keeps its value.
+// Variables of missing arguments keep their values.
 class CallArguments {
  public:
   explicit CallArguments(const NamedCall& call) : call_(call) {}
@@ -47,11 +47,11 @@ class CallArguments {
   CallArguments& operator()(const char* key, std::string& field);
   CallArguments& operator()(const char* key, std::vector<int64_t>& field);  // one number or a list
 
-  // The first argument that is wrong, not known or given twice.
+  // The error of the first wrong, unknown or repeated argument, if any.
   absl::Status Finish() const;
 
  private:
-  // The argument of the next place or of this key; nullptr when it is not given.
+  // The next positional argument or the one with this key; nullptr if there is none.
   const std::string* Take(const char* key);
   void Wrong(const char* key, absl::string_view value, const char* wanted);
 

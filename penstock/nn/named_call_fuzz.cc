@@ -1,4 +1,4 @@
-// Any text: an error, or a call whose arguments can be read.
+// Parses arbitrary text: the result is an error, or a call whose arguments can be read.
 #include <cstdint>
 
 #include "nlohmann/json.hpp"

@@ -22,7 +22,7 @@ std::vector<std::string> Parsed(const char* text) {
   return out;
 }
 
-TEST(NamedCall, PlacesKeysListsAndSpacesAreRead) {
+TEST(NamedCall, ParsesPositionalAndKeywordArguments) {
   EXPECT_THAT(Parsed("zeros"), ElementsAre("zeros"));
   EXPECT_THAT(Parsed("zeros( )"), ElementsAre("zeros"));
   EXPECT_THAT(Parsed("constant(-1e-3)"), ElementsAre("constant", ":-1e-3"));
@@ -31,7 +31,7 @@ TEST(NamedCall, PlacesKeysListsAndSpacesAreRead) {
   EXPECT_THAT(Parsed("max_norm(3,axis=[0, 1])"), ElementsAre("max_norm", ":3", "axis:[0, 1]"));
 }
 
-TEST(NamedCall, WhatIsNoCallIsRefusedWithTheForm) {
+TEST(NamedCall, RejectsInvalidSyntax) {
   for (const char* text :
        {"", "()", "a b", "l1(", "l1)", "l1(0.1", "l1(,)", "l1(0.1,)", "l1(a=)", "l1(=1)",
         "l1(a=1, 2)", "l1([1)", "l1([[1]])", "l1(f(2))", "l1(a=b=c)", "l1('x')", "l1(1)2"}) {
@@ -39,7 +39,7 @@ TEST(NamedCall, WhatIsNoCallIsRefusedWithTheForm) {
   }
 }
 
-TEST(NamedCall, KerasObjectsBecomeCalls) {
+TEST(NamedCall, ConvertsKerasObjects) {
   const auto text = [](const char* json) { return *NamedCallFromJson(Json::parse(json)); };
   EXPECT_EQ(text(R"({"module": "keras.initializers", "class_name": "HeNormal",
                      "config": {"seed": null}, "registered_name": null})"),
@@ -56,7 +56,7 @@ TEST(NamedCall, KerasObjectsBecomeCalls) {
   EXPECT_THAT(array.status().message(), HasSubstr("Constant's 'value'"));
 }
 
-TEST(NamedCall, OptionsTakeKerasObjectsWhereTheyTakeNames) {
+TEST(NamedCall, OptionsAcceptKerasObjects) {
   const Json json = Json::parse(R"({"kernel_initializer": {"class_name": "Constant",
                                     "config": {"value": 0.5}}})");
   std::string initializer;
@@ -75,7 +75,7 @@ std::string ArgumentError(const char* text) {
   return std::string(arguments("rate", rate)("mode", mode)("axis", axes).Finish().message());
 }
 
-TEST(CallArguments, ReachTheirFieldsByPlaceAndByKey) {
+TEST(CallArguments, AssignByPositionAndByKey) {
   const NamedCall call = *ParseNamedCall("f(0.5, axis=[-1, 2])");
   double rate = 0;
   std::string mode = "kept";
@@ -86,17 +86,17 @@ TEST(CallArguments, ReachTheirFieldsByPlaceAndByKey) {
   EXPECT_THAT(axes, ElementsAre(-1, 2));
 }
 
-TEST(CallArguments, MistakesAreNamed) {
+TEST(CallArguments, ErrorsNameTheArgument) {
   EXPECT_EQ(ArgumentError("f(1, m, 3)"), "");
   EXPECT_EQ(ArgumentError("f(x)"), "f's rate is 'x'; it takes a number");
   EXPECT_EQ(ArgumentError("f(nan)"), "f's rate is 'nan'; it takes a number");
-  EXPECT_EQ(ArgumentError("f(1, [2])"), "f's mode is '[2]'; it takes a word");
+  EXPECT_EQ(ArgumentError("f(1, [2])"), "f's mode is '[2]'; it takes a string");
   EXPECT_EQ(ArgumentError("f(axis=[0.5])"),
-            "f's axis is '[0.5]'; it takes a whole number or a list of them");
+            "f's axis is '[0.5]'; it takes an integer or a list of them");
   EXPECT_EQ(ArgumentError("f(1, m, 3, 4)"), "f takes rate, mode, axis; it was given 4 arguments");
   EXPECT_EQ(ArgumentError("f(axes=0)"), "f takes rate, mode, axis; it has no 'axes'");
-  EXPECT_EQ(ArgumentError("f(1, rate=2)"), "f's rate is given twice");
-  EXPECT_EQ(ArgumentError("f(mode=a, mode=b)"), "f's mode is given twice");
+  EXPECT_EQ(ArgumentError("f(1, rate=2)"), "f's rate is repeated");
+  EXPECT_EQ(ArgumentError("f(mode=a, mode=b)"), "f's mode is repeated");
 }
 
 }  // namespace named_call_test

@@ -1,4 +1,4 @@
-// How Keras writes the names of classes, of layers and of functions.
+// Keras's naming conventions of classes, layers and functions.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace penstock::nn {
 
-// "Conv2D" -> "conv2d", "BatchNormalization" -> "batch_normalization": Keras's automatic names.
+// Keras's automatic layer names: "Conv2D" -> "conv2d", "BatchNormalization" ->
+// "batch_normalization".
 std::string SnakeCase(absl::string_view class_name);
 
-// Whether two names are the same but for case and underscores: "HeNormal", "he_normal".
+// Whether two names are equal up to case and underscores: "HeNormal", "he_normal".
 bool SameName(absl::string_view a, absl::string_view b);
 
-// An error unless `name` is UTF-8, as a description of a model in a file must be. `what` it names:
-// "layer".
+// An error unless `name` is UTF-8, as required in a saved model. `what` names the object in the
+// error: "layer".
 absl::Status CheckName(absl::string_view what, absl::string_view name);
 
 }  // namespace penstock::nn

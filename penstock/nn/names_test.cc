@@ -5,7 +5,7 @@
 namespace penstock::nn {
 namespace names_test {
 
-TEST(Names, SnakeCaseGivesTheNamesThatKerasGives) {
+TEST(Names, SnakeCaseMatchesKeras) {
   const std::pair<const char*, const char*> kNames[] = {
       {"Dense", "dense"},
       {"Conv2D", "conv2d"},
@@ -18,7 +18,7 @@ TEST(Names, SnakeCaseGivesTheNamesThatKerasGives) {
   for (const auto& [class_name, name] : kNames) EXPECT_EQ(SnakeCase(class_name), name);
 }
 
-TEST(Names, OfKerasClassesAreThoseOfItsFunctions) {
+TEST(Names, ClassNamesMatchFunctionNames) {
   EXPECT_TRUE(SameName("HeNormal", "he_normal"));
   EXPECT_TRUE(SameName("L1L2", "l1_l2"));
   EXPECT_FALSE(SameName("L1", "l1_l2"));

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/random.h"
 #include "penstock/nn/initializers.h"
@@ -14,8 +16,8 @@
 namespace penstock::nn {
 namespace {
 
-// Stands for the unknown batch size while shapes are looked for; any size does, layers treat the
-// batch alike.
+// Placeholder for the unknown batch size during type inference; any size works, because layers
+// treat the batch alike.
 constexpr int64_t kTraceBatch = 2;
 
 TensorType WithBatch(const TensorType& type, int64_t batch) {
@@ -25,28 +27,28 @@ TensorType WithBatch(const TensorType& type, int64_t batch) {
 }
 
 // Recognizes layers that are reached on another path.
-class LayerPlaces {
+class LayerPaths {
  public:
-  // The place of `layer`; `placed` becomes its place if it has none yet.
-  VariableScope::Placed& Find(const Layer& layer, VariableScope::Placed placed) {
-    return places_.try_emplace(layer.id(), internal::PlacedLayer{layer, std::move(placed)})
-        .first->second.placed;
+  // The path of `layer`; `resolved` becomes its path if it has none yet.
+  VariableScope::LayerPath& Find(const Layer& layer, VariableScope::LayerPath resolved) {
+    return layers_.try_emplace(layer.id(), internal::LayerEntry{layer, std::move(resolved)})
+        .first->second.resolved;
   }
-  const internal::LayerPlaceMap& places() const { return places_; }
-  internal::LayerPlaceMap Take() { return std::move(places_); }
+  const internal::LayerMap& layers() const { return layers_; }
+  internal::LayerMap Take() { return std::move(layers_); }
 
  private:
-  internal::LayerPlaceMap places_;
+  internal::LayerMap layers_;
 };
 
-// Collects declarations and hands out placeholders.
+// Collects declarations and returns placeholders.
 class DeclaringScope : public VariableScope {
  public:
-  Placed Place(const Layer& layer, std::string path, bool trainable) override {
-    Placed& placed = places_.Find(layer, {path, trainable});
-    if (placed.path != path) other_paths_.emplace(std::move(path), placed.path);
-    if (!trainable && placed.trainable) placed.trainable = false;
-    return placed;
+  LayerPath Resolve(const Layer& layer, std::string path, bool trainable) override {
+    LayerPath& resolved = layers_.Find(layer, {path, trainable});
+    if (resolved.path != path) other_paths_.emplace(std::move(path), resolved.path);
+    if (!trainable && resolved.trainable) resolved.trainable = false;
+    return resolved;
   }
   Value Get(ir::Graph& graph, const VariableSpec& spec) override {
     for (auto& [declared, value] : declared_) {
@@ -54,7 +56,7 @@ class DeclaringScope : public VariableScope {
       if (!(declared.type == spec.type)) {
         graph.Fail(absl::InvalidArgumentError(absl::StrCat(
             "variable ", spec.name, " is ", declared.type.ToString(),
-            " from an earlier call of this layer; this call wants ", spec.type.ToString())));
+            " from an earlier call of this layer; this call expects ", spec.type.ToString())));
         return Value();
       }
       declared.trainable = declared.trainable && spec.trainable;
@@ -90,7 +92,7 @@ class DeclaringScope : public VariableScope {
   }
 
   const std::vector<std::pair<VariableSpec, Value>>& declared() const { return declared_; }
-  internal::LayerPlaceMap TakePlaces() { return places_.Take(); }
+  internal::LayerMap TakeLayers() { return layers_.Take(); }
   std::map<std::string, std::string> TakeOtherPaths() { return std::move(other_paths_); }
 
  private:
@@ -115,20 +117,20 @@ class DeclaringScope : public VariableScope {
   }
 
   std::vector<std::pair<VariableSpec, Value>> declared_;
-  LayerPlaces places_;
+  LayerPaths layers_;
   std::map<std::string, std::string> other_paths_;
 };
 
-// Hands out a program's values and keeps what is assigned.
+// Returns a program's values and stores assigned ones.
 class BoundScope : public VariableScope {
  public:
-  BoundScope(const absl::flat_hash_map<std::string, int>& index,
-             const internal::LayerPlaceMap& places, Values values)
-      : index_(index), places_(places), values_(std::move(values)) {}
+  BoundScope(const absl::flat_hash_map<std::string, int>& index, const internal::LayerMap& layers,
+             Values values)
+      : index_(index), layers_(layers), values_(std::move(values)) {}
 
-  Placed Place(const Layer& layer, std::string path, bool trainable) override {
-    const auto found = places_.find(layer.id());
-    if (found != places_.end()) return found->second.placed;
+  LayerPath Resolve(const Layer& layer, std::string path, bool trainable) override {
+    const auto found = layers_.find(layer.id());
+    if (found != layers_.end()) return found->second.resolved;
     // Created during this call, by a layer that creates new parts each time.
     return made_.Find(layer, {std::move(path), trainable});
   }
@@ -144,7 +146,7 @@ class BoundScope : public VariableScope {
     if (found == index_.end()) return graph.Fail(DeclaringScope::NotDeclared(name));
     const int i = found->second;
     DeclaringScope::CheckAssigned(graph, name, values_[i].type(), value);
-    values_[i] = value;  // a second use of the layer in this step goes on from here
+    values_[i] = value;  // a second use of the layer in this step reads this value
     assigned_[i] = value;
   }
 
@@ -152,8 +154,8 @@ class BoundScope : public VariableScope {
 
  private:
   const absl::flat_hash_map<std::string, int>& index_;
-  const internal::LayerPlaceMap& places_;
-  LayerPlaces made_;
+  const internal::LayerMap& layers_;
+  LayerPaths made_;
   Values values_;
   absl::flat_hash_map<int, Value> assigned_;
 };
@@ -174,10 +176,10 @@ std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
   Values values;
   for (const Symbol& input : inputs) {
     if (!input.valid()) {
-      scratch.Fail(absl::InvalidArgumentError("is called on a tensor that no layer has made"));
+      scratch.Fail(absl::InvalidArgumentError("is called on a tensor that no layer produced"));
       return {scratch.status()};
     }
-    if (!input.type().ok()) return {input.type().status()};  // the first error is the one to show
+    if (!input.type().ok()) return {input.type().status()};  // report the first error
     values.push_back(scratch.Parameter(WithBatch(*input.type(), kTraceBatch), "input"));
   }
   DeclaringScope variables;
@@ -224,6 +226,71 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   if (!status_.ok()) return;
   OrderUses(visited);
   status_ = Declare();
+  auto names = std::make_shared<Symbol::Names>();
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const Layer& layer = uses_[i].layer;
+    names->emplace(layer.valid() ? layer.id() : nodes_[i].get(), uses_[i].name);
+  }
+  names_ = std::move(names);
+}
+
+std::vector<Symbol> Network::SymbolsOfUse(int use) const {
+  std::vector<Symbol> symbols;
+  for (size_t i = 0; i < nodes_[use]->types.size(); ++i) {
+    symbols.emplace_back(nodes_[use], static_cast<int>(i), names_);
+  }
+  return symbols;
+}
+
+std::vector<Symbol> Network::InputSymbols() const {
+  std::vector<Symbol> symbols;
+  if (!status_.ok()) return symbols;
+  for (const int use : input_uses_) symbols.push_back(SymbolsOfUse(use)[0]);
+  return symbols;
+}
+
+std::vector<Symbol> Network::OutputSymbols() const {
+  std::vector<Symbol> symbols;
+  if (!status_.ok()) return symbols;
+  for (const Use::From& from : output_uses_) {
+    symbols.push_back(SymbolsOfUse(from.use)[from.output]);
+  }
+  return symbols;
+}
+
+absl::StatusOr<std::vector<Symbol>> Network::SymbolsOf(absl::string_view layer_name) const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    if (uses_[i].name == layer_name) return SymbolsOfUse(static_cast<int>(i));
+    names.push_back(uses_[i].name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("network '", name_, "' has no layer '", layer_name,
+                                                 "'; its layers are ", absl::StrJoin(names, ", ")));
+}
+
+Network Network::WithRemat(const RematOptions& options) const {
+  Network out = *this;
+  for (const std::string& name : options.layer_names) {
+    if (options.mode != RematMode::kListOfLayers || !out.status_.ok()) break;
+    out.status_ = SymbolsOf(name).status();
+  }
+  for (Use& use : out.uses_) {
+    const auto& names = options.layer_names;
+    const auto size = [&] {
+      const Shape& shape = use.type().shape;
+      int64_t elements = 1;
+      for (int i = 1; i < shape.rank(); ++i) elements *= shape.dim(i);
+      return elements;
+    };
+    use.remat =
+        use.layer.valid() &&
+        (options.mode == RematMode::kFull ||
+         (options.mode == RematMode::kLargerThan && size() > options.output_size_threshold) ||
+         (options.mode == RematMode::kListOfLayers &&
+          std::find(names.begin(), names.end(), use.name) != names.end()));
+  }
+  return out;
 }
 
 Network Network::AsSequential() const {
@@ -258,22 +325,31 @@ Network Network::WithPolicy(absl::string_view policy) const {
   return out;
 }
 
-// Lists the uses so that each comes after its inputs (depth first from the outputs). Gives when
-// each was met first.
+// Lists the uses in topological order (depth first from the outputs). Returns the order in which
+// they were first visited.
 std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
                                   const std::vector<Symbol>& outputs) {
-  absl::flat_hash_map<const Symbol::Node*, int> place, met;
+  absl::flat_hash_map<const Symbol::Node*, int> position, met;
+  std::set<const Symbol::Names*> seen;
+  Symbol::Names earlier;
+  const auto remember = [&](const Symbol& symbol) {
+    const auto& names = symbol.names();
+    if (names == nullptr || !seen.insert(names.get()).second) return;
+    earlier.insert(names->begin(), names->end());
+  };
   const auto add = [&](const Symbol& symbol, std::vector<Use::From> from) {
-    place[symbol.node().get()] = static_cast<int>(uses_.size());
+    position[symbol.node().get()] = static_cast<int>(uses_.size());
     uses_.push_back({symbol.node()->layer, "", std::move(from), {}});
+    nodes_.push_back(symbol.node());
     for (const auto& type : symbol.node()->types) uses_.back().types.push_back(*type);
   };
   for (const Symbol& input : inputs) {
+    remember(input);
     if (input.node()->layer.valid()) {
       status_ = absl::InvalidArgumentError("a network's inputs must be made by Input");
       return {};
     }
-    if (place.contains(input.node().get())) {
+    if (position.contains(input.node().get())) {
       status_ = absl::InvalidArgumentError("a network's inputs must differ from each other");
       return {};
     }
@@ -283,7 +359,8 @@ std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
   // An explicit stack: nets may be deeper than the C++ stack allows.
   std::vector<std::pair<Symbol, size_t>> stack;
   for (const Symbol& output : outputs) {
-    if (!place.contains(output.node().get())) stack.push_back({output, 0});
+    remember(output);
+    if (!position.contains(output.node().get())) stack.push_back({output, 0});
     while (!stack.empty()) {
       const Symbol symbol = stack.back().first;
       const auto& from = symbol.node()->inputs;
@@ -297,29 +374,31 @@ std::vector<int> Network::Collect(const std::vector<Symbol>& inputs,
       met.emplace(symbol.node().get(), static_cast<int>(met.size()));
       if (stack.back().second < from.size()) {
         const Symbol next = from[stack.back().second++];
-        if (!place.contains(next.node().get())) stack.push_back({next, 0});
+        remember(next);
+        if (!position.contains(next.node().get())) stack.push_back({next, 0});
         continue;
       }
       std::vector<Use::From> indices;
-      for (const Symbol& s : from) indices.push_back({place.at(s.node().get()), s.output()});
-      if (!place.contains(symbol.node().get())) add(symbol, std::move(indices));
+      for (const Symbol& s : from) indices.push_back({position.at(s.node().get()), s.output()});
+      if (!position.contains(symbol.node().get())) add(symbol, std::move(indices));
       stack.pop_back();
     }
-    output_uses_.push_back({place.at(output.node().get()), output.output()});
+    output_uses_.push_back({position.at(output.node().get()), output.output()});
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     uses_[input_uses_[i]].name = inputs[i].node()->input_name;
+  names_ = std::make_shared<Symbol::Names>(std::move(earlier));
   std::vector<int> visited(uses_.size(), -1);
-  for (const auto& [node, when] : met) visited[place.at(node)] = when;
+  for (const auto& [node, when] : met) visited[position.at(node)] = when;
   return visited;
 }
 
-// Keras lists layers by their distance from the outputs, the furthest first, and those at the same
-// distance in the order in which a search from the outputs meets them. (Names are given before, in
-// the order of Collect, which is nearer to that in which a program made the layers.)
+// Orders the uses as Keras does: by distance from the outputs, the farthest first, and at the same
+// distance in the order in which a search from the outputs visits them. (Names are assigned before,
+// in the order of Collect, which is closer to the order in which the program made the layers.)
 void Network::OrderUses(const std::vector<int>& visited) {
   const int count = static_cast<int>(uses_.size()), num_inputs = static_cast<int>(inputs_.size());
-  std::vector<int> distance(count, 0), order(count), place(count);
+  std::vector<int> distance(count, 0), order(count), position(count);
   for (int i = count - 1; i >= 0; --i) {
     for (const Use::From& from : uses_[i].inputs) {
       distance[from.use] = std::max(distance[from.use], distance[i] + 1);
@@ -330,18 +409,22 @@ void Network::OrderUses(const std::vector<int>& visited) {
     return distance[a] != distance[b] ? distance[a] > distance[b] : visited[a] < visited[b];
   });
   std::vector<Use> ordered;
+  std::vector<std::shared_ptr<const Symbol::Node>> nodes;
   for (int i = 0; i < count; ++i) {
-    place[order[i]] = i;
+    position[order[i]] = i;
     ordered.push_back(std::move(uses_[order[i]]));
+    nodes.push_back(std::move(nodes_[order[i]]));
   }
+  nodes_ = std::move(nodes);
   for (Use& use : ordered) {
-    for (Use::From& from : use.inputs) from.use = place[from.use];
+    for (Use::From& from : use.inputs) from.use = position[from.use];
   }
-  for (Use::From& from : output_uses_) from.use = place[from.use];
+  for (Use::From& from : output_uses_) from.use = position[from.use];
   uses_ = std::move(ordered);
 }
 
-// Given names must differ; the others are numbered for each class, as Keras does.
+// Given names must differ; the others are those that the layers had in the network that they were
+// taken from (Symbol::names), where these are free, or numbered for each class, as Keras does.
 void Network::NameUses(const LayerNames& layer_names) {
   const auto given_name = [&](const Use& use) -> const std::string& {
     if (!use.layer.valid()) return use.name;
@@ -363,14 +446,22 @@ void Network::NameUses(const LayerNames& layer_names) {
   }
   absl::flat_hash_map<std::string, int> counts;
   absl::flat_hash_map<const void*, std::string> names;
-  for (Use& use : uses_) {
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const void* id = uses_[i].layer.valid() ? uses_[i].layer.id() : nodes_[i].get();
+    const auto earlier = names_->find(id);
+    if (earlier == names_->end() || !given_name(uses_[i]).empty() || names.contains(id)) continue;
+    if (taken.emplace(earlier->second, id).second) names[id] = earlier->second;
+  }
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    Use& use = uses_[i];
     const std::string given = given_name(use);
     if (!given.empty()) {
       use.name = given;
       continue;
     }
-    if (use.layer.valid() && names.contains(use.layer.id())) {
-      use.name = names[use.layer.id()];
+    const void* id = use.layer.valid() ? use.layer.id() : nodes_[i].get();
+    if (names.contains(id)) {
+      use.name = names[id];
       continue;
     }
     const std::string base = use.layer.valid() ? SnakeCase(use.layer.class_name()) : "input_layer";
@@ -387,7 +478,7 @@ void Network::NameUses(const LayerNames& layer_names) {
   }
 }
 
-// Finds the variables and the types of all outputs.
+// Collects the variables and the types of all outputs.
 absl::Status Network::Declare() {
   ir::Graph scratch("declare");
   DeclaringScope scope;
@@ -414,7 +505,7 @@ absl::Status Network::Declare() {
     variable_index_[spec.name] = static_cast<int>(variables_.size());
     variables_.push_back(spec);
   }
-  places_ = scope.TakePlaces();
+  layers_ = scope.TakeLayers();
   other_paths_ = scope.TakeOtherPaths();
   return absl::OkStatus();
 }
@@ -444,7 +535,7 @@ std::vector<int> Network::VariablesUnder(const std::string& path) const {
 
 std::string Network::VariableName(absl::string_view name) const {
   std::string resolved(name);
-  // Paths may be nested: each pass resolves one, and none leads back.
+  // Paths may be nested: each pass resolves one; there are no cycles.
   for (size_t pass = 0; pass <= other_paths_.size(); ++pass) {
     if (variable_index_.contains(resolved)) return resolved;
     const auto found = std::find_if(
@@ -465,7 +556,7 @@ int64_t Network::CountParameters(bool trainable_only) const {
 }
 
 Network::Result Network::Run(const ApplyOptions& options, VariableScope& variables,
-                             const CallContext::Place& place, const Values& inputs) const {
+                             const CallContext::CallSite& site, const Values& inputs) const {
   Result result;
   if (inputs.size() != inputs_.size()) {
     options.graph->Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -476,19 +567,21 @@ Network::Result Network::Run(const ApplyOptions& options, VariableScope& variabl
   std::vector<Values> masks(uses_.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     result.activations[input_uses_[i]] = inputs[i];
-    masks[input_uses_[i]] = {i < place.input_masks.size() ? place.input_masks[i] : Value()};
+    masks[input_uses_[i]] = {i < site.input_masks.size() ? site.input_masks[i] : Value()};
   }
   for (size_t i = 0; i < uses_.size(); ++i) {
     const Use& use = uses_[i];
     if (!use.layer.valid()) continue;
     ir::Scope origin(*options.graph, use.name, use.layer.location());
-    CallContext::Place own{.layer_name = place.layer_name.empty()
-                                             ? use.name
-                                             : absl::StrCat(place.layer_name, "/", use.name),
-                           .key = place.key,
-                           .index = static_cast<uint32_t>(i),
-                           .policy = place.policy,
-                           .trainable = place.trainable};
+    CallContext::CallSite own{.layer_name = site.layer_name.empty()
+                                                ? use.name
+                                                : absl::StrCat(site.layer_name, "/", use.name),
+                              .key = site.key,
+                              .index = static_cast<uint32_t>(i),
+                              .policy = site.policy,
+                              .trainable = site.trainable,
+                              .input_masks = {},
+                              .remat = use.remat};
     Values from;
     for (const Use::From& input : use.inputs) {
       from.push_back(result.activations[input.use][input.output]);
@@ -526,10 +619,10 @@ Network::Result Network::Apply(const ApplyOptions& options, const Values& values
     failed.output_masks.resize(outputs_.size());
     return failed;
   }
-  BoundScope scope(variable_index_, places_, values);
+  BoundScope scope(variable_index_, layers_, values);
   Result result = Run(options, scope, {.key = options.key, .policy = policy_}, inputs);
   result.assigned = scope.TakeAssigned();
-  // After an error there are as many outputs, invalid ones.
+  // After an error there are equally many, invalid outputs.
   result.outputs.resize(outputs_.size());
   result.output_masks.resize(outputs_.size());
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -545,7 +638,7 @@ absl::StatusOr<base::NamedArrays> Network::Initialize(uint64_t seed) const {
   PENSTOCK_RETURN_IF_ERROR(status_);
   base::NamedArrays out;
   for (const VariableSpec& spec : variables_) {
-    // By name, so that adding a layer does not change the others' first values.
+    // Seeded by name, so that adding a layer does not change the initial values of the others.
     uint64_t name_seed = seed;
     for (char c : spec.name) name_seed = base::MixSeeds(name_seed, static_cast<uint8_t>(c));
     absl::StatusOr<Array> array = InitialValue(spec.initializer, spec.type, name_seed);

@@ -1,5 +1,5 @@
-// Network: layers put together, from inputs to outputs. It is a description: it holds no weights.
-// The weights are whatever arrays its caller keeps for `variables()`.
+// Network: connected layers, from inputs to outputs. It is a description and holds no weights: the
+// caller stores the arrays for `variables()`.
 #pragma once
 
 #include <map>
@@ -16,54 +16,67 @@
 namespace penstock::nn {
 
 namespace internal {
-// Maps Layer::id() to the layer's place in a network. It holds the layers, so that no id is reused.
-struct PlacedLayer {
+// Maps Layer::id() to the layer's path in a network. Holds the layers, so that ids are not reused.
+struct LayerEntry {
   Layer layer;
-  VariableScope::Placed placed;
+  VariableScope::LayerPath resolved;
 };
-using LayerPlaceMap = absl::flat_hash_map<const void*, PlacedLayer>;
+using LayerMap = absl::flat_hash_map<const void*, LayerEntry>;
 
 class SharedLayerReader;
 class SharedLayerWriter;
 }  // namespace internal
 
 struct SummaryOptions {
-  int line_length = 0;  // 0: Keras's, 88 or (with what each layer is connected to) 108
+  int line_length = 0;  // characters; 0: Keras's, 88, or 108 with the column of connections
   bool expand_nested = false;
   bool show_trainable = false;
-  // What an optimizer keeps besides the variables; it counts when there is any.
+  // Number and bytes of the optimizer's slot variables; shown if above 0.
   int64_t optimizer_parameters = 0, optimizer_bytes = 0;
+};
+
+// Which layers of a network are rematerialized in training (Layer::SetRemat), besides those that
+// say so themselves: Keras's RematScope.
+enum class RematMode { kNone, kFull, kLargerThan, kListOfLayers };
+struct RematOptions {
+  RematMode mode = RematMode::kNone;
+  int64_t output_size_threshold = 1024;       // kLargerThan: elements of an example's output
+  std::vector<std::string> layer_names = {};  // kListOfLayers
 };
 
 class Network {
  public:
   Network() = default;
-  // What lies between `inputs` and `outputs`. Errors of building are kept: ask status().
+  // The layers between `inputs` and `outputs`. Errors of building are stored: check status().
   Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& outputs,
           std::string name = "model");
 
-  // A network that could not be described: `error` is its status.
+  // A network that could not be built: `error` is its status.
   explicit Network(absl::Status error) : status_(std::move(error)) {}
 
-  // The same network under another policy (policy.h), by name. An unknown name is an error of the
-  // network that comes out.
+  // The same network under another mixed-precision policy (policy.h), by name. An unknown name is
+  // an error of the returned network.
   Network WithPolicy(absl::string_view policy) const;
   const Policy& policy() const { return policy_; }
+
+  // The same network with these layers rematerialized. An unknown layer name is an error of the
+  // network that comes out. Not saved: it is an option of a training.
+  Network WithRemat(const RematOptions& options) const;
 
   const absl::Status& status() const { return status_; }
   const std::string& name() const { return name_; }
 
   struct Port {
     std::string name;
-    TensorType type;  // batch -1
+    TensorType type;  // with batch size -1
   };
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
-  // In the order of uses(), and for each layer in the order of declaration. A layer has one set of
-  // variables, however often and on whatever paths the network reaches it: directly, inside nested
-  // networks, as a part of other layers. They are named by the first path.
+  // Variables, in the order of uses(), and for each layer in the order of declaration. A layer has
+  // one set of variables, however often and on whatever paths the network reaches it: directly,
+  // inside nested networks, as a part of other layers. They are named by the first path.
   const std::vector<VariableSpec>& variables() const { return variables_; }
-  // The variables of the layer at `path` ("encoder", "encoder/dense") and of the layers in it, as
+  // Variables of the layer at `path` ("encoder", "encoder/dense") and of the layers in it, as
   // indices into variables(), including those that are named by another path.
   std::vector<int> VariablesUnder(const std::string& path) const;
   // The name in variables() for `name` on another path to a shared layer: "encoder/dense/kernel"
@@ -71,58 +84,71 @@ class Network {
   std::string VariableName(absl::string_view name) const;
   int64_t CountParameters(bool trainable_only = false) const;
 
-  // A layer as it stands in the network.
+  // One use of a layer in the network.
   struct Use {
     Layer layer;  // invalid for an input
     std::string name;
     struct From {
       int use;         // an index into uses()
-      int output = 0;  // which of its outputs
+      int output = 0;  // index of its output
       friend bool operator==(const From&, const From&) = default;
     };
     std::vector<From> inputs;
     std::vector<TensorType> types;  // of the outputs
+    bool remat = false;             // WithRemat chose it
     const TensorType& type() const { return types[0]; }
   };
-  // The inputs, then layers in Keras's order: those that are further from the outputs come first.
+  // The inputs, then the layers in Keras's order: topologically sorted, those farther from the
+  // outputs first.
   const std::vector<Use>& uses() const { return uses_; }
+
+  // The network's inputs and outputs, and the outputs of a layer (of its first call), as symbols:
+  // for networks that are parts of this one, or continue it.
+  //
+  //   Network features(net.InputSymbols(), *net.SymbolsOf("pool"));
+  //
+  // Their layers are this network's, under the same names, so weights fit by name. The error of an
+  // unknown name lists the layers.
+  std::vector<Symbol> InputSymbols() const;
+  std::vector<Symbol> OutputSymbols() const;
+  absl::StatusOr<std::vector<Symbol>> SymbolsOf(absl::string_view layer_name) const;
 
   struct Result {
     Values outputs;
-    // Variable -> new value, for those a layer assigned.
+    // New values of the variables that layers assigned, by index in variables().
     absl::flat_hash_map<int, Value> assigned;
-    // The outputs of every use, in the order of uses(): for whoever looks for the layer that made a
-    // NaN.
+    // Outputs of every use, in the order of uses(). For finding the layer that produced a NaN.
     std::vector<Outputs> activations;
-    // Of the outputs: which steps of a sequence are real, bool [batch, steps]; invalid: all.
+    // Masks of the outputs: which steps of a sequence are real, bool [batch, steps]; invalid: all.
     Values output_masks;
-    // Penalties, f32 scalars that training adds to its loss: of activities, and of Apply's
-    // trainable variables by their regularizers.
+    // Penalties that training adds to its loss, f32 scalars: activity regularizers, AddLoss, and
+    // the regularizers of the trainable variables.
     Values losses;
   };
-  // Adds the network to a graph. `values[i]` is the value of variables()[i]. Errors end up in the
-  // graph.
+  // Adds the network to a graph. `values[i]` is the value of variables()[i]. Errors are stored in
+  // the graph.
   Result Apply(const ApplyOptions& options, const Values& values, const Values& inputs) const;
 
-  // The same network, looked at again: layers whose SetTrainable was called since it was made.
+  // The same network with the current SetTrainable flags of its layers.
   Network Refreshed() const;
-  // OK, or why the network cannot be written as JSON: a layer made of a function of this program.
+  // An error if the network cannot be saved as JSON: it has a layer made of a function of this
+  // program.
   absl::Status CheckSerializable() const;
 
-  // First values for all variables; the same seed gives the same values everywhere.
+  // Initial values of all variables; the same seed gives the same values on every platform.
   absl::StatusOr<base::NamedArrays> Initialize(uint64_t seed) const;
 
-  // The table that Keras prints.
+  // Table of layers, as Keras prints it.
   std::string Summary(const SummaryOptions& options = {}) const;
 
-  // A chain that was made as keras.Sequential: its input is no layer of its own.
+  // Whether the network was made as keras.Sequential: its input is not a layer of its own.
   bool sequential() const { return sequential_; }
   Network AsSequential() const;
 
-  // A layer that occurs in several of its networks, or in other layers as well, is restored from
-  // JSON as one layer. A network with an error gives {"error": its message}.
+  // Conversion to JSON. A layer that occurs in several nested networks, or in other layers as well,
+  // is restored from JSON as one layer. A network with an error gives {"error": its message}.
   nlohmann::ordered_json ToJson() const;
-  // `custom`: layer classes of the program's own that may stand in it.
+  // `custom`: custom layer classes of the program that the network may contain.
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom = nullptr);
 
@@ -135,9 +161,10 @@ class Network {
   void NameUses(const LayerNames& layer_names);
   void OrderUses(const std::vector<int>& visited);
   absl::Status Declare();
+  std::vector<Symbol> SymbolsOfUse(int use) const;
   friend class CallContext;
   friend class Config;
-  // For a network inside a larger description; null if it is not.
+  // For a network inside a larger description; `shared` is null otherwise.
   nlohmann::ordered_json ToJson(internal::SharedLayerWriter* shared) const;
   static absl::StatusOr<Network> FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom,
@@ -145,10 +172,10 @@ class Network {
   static absl::StatusOr<Network> Parse(const nlohmann::ordered_json& json,
                                        const CustomLayers* custom,
                                        internal::SharedLayerReader& shared);
-  // Calls the layers in order. Variables are "<place's layer name>/<layer>/...", or without the
-  // first part where that is empty.
-  Result Run(const ApplyOptions& options, VariableScope& variables, const CallContext::Place& place,
-             const Values& inputs) const;
+  // Calls the layers in order. Variables are "<call site's layer name>/<layer>/...", or without the
+  // first part if it is empty.
+  Result Run(const ApplyOptions& options, VariableScope& variables,
+             const CallContext::CallSite& site, const Values& inputs) const;
 
   std::string name_;
   bool sequential_ = false;
@@ -157,27 +184,36 @@ class Network {
   std::vector<Use> uses_;
   std::vector<int> input_uses_;
   std::vector<Use::From> output_uses_;
+  std::vector<std::shared_ptr<const Symbol::Node>> nodes_;  // of uses_
+  std::shared_ptr<const Symbol::Names> names_;              // of uses_, for symbols
   std::vector<Port> inputs_, outputs_;
   std::vector<VariableSpec> variables_;
   absl::flat_hash_map<std::string, int> variable_index_;
-  internal::LayerPlaceMap places_;                  // of all layers, including nested ones
+  internal::LayerMap layers_;                       // all layers, including nested ones
   std::map<std::string, std::string> other_paths_;  // additional path of a layer -> first path
 };
 
 namespace internal {
-// The output types of calling `layer` on `inputs`, found by tracing it on a scratch graph; or the
-// one error.
+// Output types of calling `layer` on `inputs`, found by tracing it on a scratch graph; or one
+// error.
 std::vector<absl::StatusOr<TensorType>> InferTypes(const Layer& layer,
                                                    const std::vector<Symbol>& inputs);
 
-// Runs a layer under its policy.
+// Calls a layer under its policy.
 struct CallResult {
   Outputs outputs;
-  Values masks = {};  // one for each output, invalid: none
+  Values masks = {};  // one for each output; invalid: none
   Values losses = {};
 };
+// CallLayer of a layer that has its call site, policy and converted inputs; CallRematerialized
+// (remat.cc) puts it into an ir::Rematerialize.
+CallResult CallOnce(const Layer& layer, const ApplyOptions& options, VariableScope& variables,
+                    CallContext::CallSite site, const Values& inputs);
+CallResult CallRematerialized(const Layer& layer, const ApplyOptions& options,
+                              VariableScope& variables, const CallContext::CallSite& site,
+                              const Values& inputs);
 CallResult CallLayer(const Layer& layer, const ApplyOptions& options, VariableScope& variables,
-                     CallContext::Place place, Values inputs);
+                     CallContext::CallSite site, Values inputs);
 }  // namespace internal
 
 }  // namespace penstock::nn

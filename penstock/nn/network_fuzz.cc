@@ -1,5 +1,5 @@
 // Reads arbitrary JSON: the result is an error, or a network (an optimizer, a schedule, a loss, a
-// metric) that is written and read back as the same.
+// metric) that survives a round trip.
 #include <cstdint>
 
 #include "nlohmann/json.hpp"

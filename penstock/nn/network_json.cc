@@ -1,4 +1,4 @@
-// Networks to and from JSON.
+// Conversion of networks to and from JSON.
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -6,15 +6,15 @@
 
 #include "penstock/base/status.h"
 #include "penstock/nn/json_depth.h"
-#include "penstock/nn/layer_table.h"
 #include "penstock/nn/layers.h"
+#include "penstock/nn/layers/layer_table.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/shared_layers.h"
 
 namespace penstock::nn {
 namespace {
 
-// A layer's number, or [number, output] for those after its first output.
+// A layer's index, or [index, output] for outputs after the first.
 nlohmann::ordered_json FromsToJson(const std::vector<Network::Use::From>& froms) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Network::Use::From& from : froms) {
@@ -27,7 +27,7 @@ nlohmann::ordered_json FromsToJson(const std::vector<Network::Use::From>& froms)
   return json;
 }
 
-// The symbols that `json` (FromsToJson's) names, of those that the layers before gave.
+// The symbols that `json` (written by FromsToJson) refers to, among the outputs of earlier layers.
 absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json& json,
                                                     const std::vector<std::vector<Symbol>>& made,
                                                     absl::string_view who) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
     if (use < 0 || use >= static_cast<int64_t>(made.size()) || output < 0 ||
         output >= static_cast<int64_t>(made[use].size())) {
       return absl::InvalidArgumentError(absl::StrCat(who, " take output ", output, " of layer ",
-                                                     use, ", which does not stand before"));
+                                                     use, ", which does not come before it"));
     }
     symbols.push_back(made[use][output]);
   }
@@ -74,7 +74,7 @@ nlohmann::ordered_json Network::ToJson(internal::SharedLayerWriter* shared) cons
           {"dtype", std::string(base::DTypeName(use.type().dtype))}};
     } else {
       row["class_name"] = std::string(use.layer.class_name());
-      // A second use in this network has the first use's name, which is how it is recognized.
+      // A second use in this network has the name of the first use, by which it is recognized.
       const bool first = written.insert(use.layer.id()).second;
       row["config"] = internal::LayerConfig(use.layer, first ? shared : nullptr);
       row["inputs"] = FromsToJson(use.inputs);
@@ -144,7 +144,7 @@ absl::StatusOr<Network> Network::FromJson(const nlohmann::ordered_json& json,
                                           const CustomLayers* custom,
                                           internal::SharedLayerReader* shared) {
   if (shared == nullptr) return FromJson(json, custom);
-  // nlohmann::json throws where a key or a type is not what was asked for.
+  // nlohmann::json throws if a key is missing or a type is wrong.
   try {
     return Parse(json, custom, *shared);
   } catch (const nlohmann::json::exception& e) {

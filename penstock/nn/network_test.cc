@@ -31,7 +31,7 @@ std::vector<std::string> VariableNames(const Network& network) {
   return names;
 }
 
-TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
+TEST(Network, NumbersUnnamedLayersAsKeras) {
   const Symbol x = Input({.shape = {4}});
   Symbol y = Dense({.units = 3})(x);
   y = ReLU()(y);
@@ -47,7 +47,7 @@ TEST(Network, LayersWithoutANameAreNumberedAsKerasDoes) {
 }
 
 // In branches the layer that is further from the output comes first, as in Keras's summary.
-TEST(Network, BranchesAreListedByTheirDistanceFromTheOutput) {
+TEST(Network, OrdersBranchesByDistanceFromOutput) {
   const Symbol x = Input({.shape = {4}});
   const Symbol near = Dense({.units = 3, .name = "near"})(x);
   const Symbol far = ReLU({.name = "middle"})(Dense({.units = 3, .name = "far"})(x));
@@ -60,7 +60,7 @@ TEST(Network, BranchesAreListedByTheirDistanceFromTheOutput) {
   EXPECT_EQ(network.variables()[0].name, "far/kernel");
 }
 
-TEST(Network, ANumberThatTheUserHasTakenIsPassedOver) {
+TEST(Network, AutomaticNamesSkipGivenNames) {
   const Symbol x = Input({.shape = {4}});
   const Symbol y =
       Dense({.units = 3})(Dense({.units = 3})(Dense({.units = 3, .name = "dense"})(x)));
@@ -68,14 +68,14 @@ TEST(Network, ANumberThatTheUserHasTakenIsPassedOver) {
               ElementsAre("input_layer", "dense", "dense_1", "dense_2"));
 }
 
-TEST(Network, TwoLayersOfOneNameAreRefused) {
+TEST(Network, RejectsDuplicateLayerNames) {
   const Symbol x = Input({.shape = {4}});
   const Network network({x},
                         {Dense({.units = 3, .name = "a"})(Dense({.units = 3, .name = "a"})(x))});
   EXPECT_THAT(Message(network.status()), HasSubstr("two layers are named 'a'"));
 }
 
-TEST(Network, ALayerCalledTwiceHasOneSetOfVariables) {
+TEST(Network, LayerCalledTwiceSharesVariables) {
   const Symbol x = Input({.shape = {4}});
   const Layer shared = Dense({.units = 4});
   const Network network({x}, {shared(shared(x))});
@@ -83,7 +83,7 @@ TEST(Network, ALayerCalledTwiceHasOneSetOfVariables) {
   EXPECT_THAT(VariableNames(network), ElementsAre("dense/kernel f32[4,4]", "dense/bias f32[4]"));
 }
 
-TEST(Network, ALayerCalledOnAnotherWidthIsRefused) {
+TEST(Network, RejectsSharedLayerWithAnotherWidth) {
   const Symbol x = Input({.shape = {4}});
   const Layer shared = Dense({.units = 3, .name = "twice"});
   const Network network({x}, {shared(shared(x))});
@@ -91,7 +91,7 @@ TEST(Network, ALayerCalledOnAnotherWidthIsRefused) {
               AllOf(HasSubstr("twice/kernel"), HasSubstr("f32[4,3]"), HasSubstr("f32[3,3]")));
 }
 
-TEST(Network, AnErrorNamesTheLayerTheShapesAndTheLine) {
+TEST(Network, ErrorsNameLayerShapesAndLine) {
   const Symbol image = Input({.shape = {8, 8, 3}});
   const Symbol flat = Flatten()(image);
   const int line = __LINE__ + 1;
@@ -99,25 +99,25 @@ TEST(Network, AnErrorNamesTheLayerTheShapesAndTheLine) {
   // Layers after the first error do not hide it.
   const Network network({image}, {Dense({.units = 10})(wrong)});
   EXPECT_THAT(Message(network.status()),
-              AllOf(HasSubstr("stem"), HasSubstr("wants images [batch, height, width, channels]"),
+              AllOf(HasSubstr("stem"), HasSubstr("expects images [batch, height, width, channels]"),
                     HasSubstr("f32[2,192]"), HasSubstr(absl::StrCat("network_test.cc:", line))));
 }
 
-TEST(Network, AddOfShapesThatDoNotBroadcastIsRefused) {
+TEST(Network, RejectsAddOfIncompatibleShapes) {
   const Symbol x = Input({.shape = {4}});
   const Symbol sum = Add()({Dense({.units = 3})(x), Dense({.units = 5})(x)});
   EXPECT_THAT(Message(sum.type().status()),
               AllOf(HasSubstr("add"), HasSubstr("f32[2,3]"), HasSubstr("f32[2,5]")));
 }
 
-TEST(Network, OptionsThatMakeNoSenseAreRefused) {
+TEST(Network, RejectsInvalidOptions) {
   const Symbol x = Input({.shape = {4}}), image = Input({.shape = {4, 4, 1}});
   const std::pair<Symbol, const char*> kWrong[] = {
       {Dense({})(x), "units must be above 0, got 0"},
-      {Dense({.units = 3, .activation = "rellu"})(x), "there is no activation 'rellu'; there are"},
+      {Dense({.units = 3, .activation = "rellu"})(x), "unknown activation 'rellu'; available:"},
       {Dropout({.rate = 1.5})(x), "rate is a probability, got 1.5"},
       {Conv2D({.filters = 2, .kernel_size = 5})(image), "the window reaches over 5 pixels"},
-      {Conv2D({.filters = 2, .padding = "full"})(image), "padding is \"valid\" or \"same\""},
+      {Conv2D({.filters = 2, .padding = "full"})(image), "padding must be \"valid\" or \"same\""},
       {Conv2D({.filters = 2, .groups = 3})(image), "groups"},
       {DepthwiseConv2D({.kernel_size = 1, .depth_multiplier = 0})(image),
        "depth_multiplier must be above 0"},
@@ -128,7 +128,7 @@ TEST(Network, OptionsThatMakeNoSenseAreRefused) {
       {BatchNormalization({.axis = 0})(x), "axis 0 is not a feature axis"},
       {Add()(x), "adds two or more inputs, got 1"},
       {Dense({.units = 1})({x, x}), "takes one input, got 2"},
-      {Dense({.units = 1})(Symbol()), "is called on a tensor that no layer has made"},
+      {Dense({.units = 1})(Symbol()), "is called on a tensor that no layer produced"},
       {RandomCrop({.height = 0, .width = 3})(image), "height and width must be above 0"},
       {Input({.shape = {4, -1}}), "known: got [4,-1]"},
   };
@@ -136,16 +136,16 @@ TEST(Network, OptionsThatMakeNoSenseAreRefused) {
     EXPECT_THAT(Message(symbol.type().status()), HasSubstr(message));
 }
 
-TEST(Network, AnUnknownInitializerIsFoundWhenValuesAreDrawn) {
+TEST(Network, InitializeRejectsUnknownInitializer) {
   const Symbol x = Input({.shape = {4}});
   const Network network({x}, {Dense({.units = 3, .kernel_initializer = "he"})(x)});
   ASSERT_TRUE(network.status().ok());
   EXPECT_THAT(Message(network.Initialize(1).status()),
-              AllOf(HasSubstr("dense/kernel"), HasSubstr("there is no initializer 'he'"),
+              AllOf(HasSubstr("dense/kernel"), HasSubstr("unknown initializer 'he'"),
                     HasSubstr("he_normal")));
 }
 
-TEST(Network, AnInputThatIsNotListedIsNamed) {
+TEST(Network, ErrorNamesUnlistedInput) {
   const Symbol a = Input({.shape = {4}, .name = "left"}),
                b = Input({.shape = {4}, .name = "right"});
   const Network network({a}, {Add()({a, b})});
@@ -216,7 +216,7 @@ Network Everything() {
                  "everything");
 }
 
-TEST(Network, JsonGivesTheSameNetworkBack) {
+TEST(Network, RoundTripsThroughJson) {
   const Network network = Everything();
   ASSERT_TRUE(network.status().ok()) << network.status();
   const auto again = Network::FromJson(Json::parse(network.ToJson().dump()));
@@ -230,7 +230,7 @@ TEST(Network, JsonGivesTheSameNetworkBack) {
   EXPECT_FALSE(BitwiseEqual(*a->Find("shared/kernel"), *c->Find("shared/kernel")));
 }
 
-TEST(Network, JsonThatIsNotANetworkIsRefused) {
+TEST(Network, RejectsInvalidJson) {
   const Json good = Everything().ToJson();
   const auto error = [&](auto change) {
     Json json = good;
@@ -243,16 +243,16 @@ TEST(Network, JsonThatIsNotANetworkIsRefused) {
               HasSubstr("outputs take output 0 of layer 99"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["class_name"] = "Dens"; }), HasSubstr("Dens"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["inputs"] = {7}; }),
-              HasSubstr("does not stand before"));
+              HasSubstr("does not come before"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["config"]["scales"] = 2; }),
-              AllOf(HasSubstr("there is no option 'scales'"), HasSubstr("scale, offset")));
+              AllOf(HasSubstr("unknown option 'scales'"), HasSubstr("scale, offset")));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["config"]["scale"] = "two"; }),
               HasSubstr("option 'scale' is \"two\"; it takes a number"));
   EXPECT_THAT(error([](Json& j) { j["layers"][1]["config"]["scale"] = true; }),
               HasSubstr("it takes a number"));
 }
 
-TEST(Summary, CountsParametersAndLeavesOutWhatAChainNeedsNot) {
+TEST(Summary, CountsParametersAndOmitsConnectionsOfAChain) {
   const Symbol x = Input({.shape = {28, 28, 1}, .name = "image"});
   Symbol y = Conv2D({.filters = 32, .kernel_size = 3})(x);
   y = BatchNormalization()(y);

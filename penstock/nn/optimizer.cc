@@ -7,7 +7,7 @@
 
 #include "penstock/ir/rewrite.h"
 #include "penstock/nn/constraints.h"
-#include "penstock/nn/optimizer_body.h"
+#include "penstock/nn/optimizers/optimizer_body.h"
 
 namespace penstock::nn {
 namespace {
@@ -18,14 +18,14 @@ using ir::Values;
 
 constexpr char kAccumulator[] = "gradient_accumulator";
 
-// A variable in the course of its step, all of SlotType.
+// State of a variable during its update, all of SlotType.
 struct Course {
   Value variable, gradient;
-  Values slots;  // the body's
+  Values slots;  // slots of the body
   Value average, accumulated;
 };
 
-// The common slots come after the body's.
+// The shared options' slots follow the body's.
 Course Begin(const OptimizerStep::Variable& in, const OptimizerOptions& options) {
   const DType wide = Optimizer::SlotType(in.value.type()).dtype;
   Course course{.variable = ir::Convert(in.value, wide),
@@ -43,7 +43,7 @@ Course Begin(const OptimizerStep::Variable& in, const OptimizerOptions& options)
   return course;
 }
 
-// `which` ? yes : no, and yes where `which` is invalid.
+// `which` ? yes : no; yes if `which` is invalid.
 Value Choose(Value which, Value yes, Value no) {
   return which.valid() ? ir::Select(which, yes, no) : yes;
 }
@@ -73,14 +73,14 @@ OptimizerResult::Variable End(const Course& course, const Course& before,
 Value SumOfSquares(Value x) { return ir::ReduceSum(ir::Square(x)); }
 
 void ClipByGlobalNorm(std::vector<Course>& courses, double limit) {
-  // One reduction of numbers: XLA repeats a chain of scalars wherever it is used, which is in every
-  // update.
+  // One reduction of a vector: XLA duplicates a chain of scalars wherever it is used, which is in
+  // every update.
   Values squares;
   for (const Course& c : courses) {
     squares.push_back(ir::Reshape(ir::Convert(SumOfSquares(c.gradient), DType::kF32), {1}));
   }
   const Value norm = ir::Sqrt(ir::ReduceSum(ir::Concatenate(squares, 0)));
-  // The last term is 0, or NaN where the norm is not finite.
+  // The last term is 0, or NaN if the norm is not finite.
   const Value scale =
       ir::Minimum(1.0 / norm, ir::SplatLike(norm, 1 / limit)) * limit + (norm - norm);
   for (Course& c : courses) c.gradient = c.gradient * ir::Convert(scale, c.gradient.dtype());
@@ -103,7 +103,7 @@ void Clip(std::vector<Course>& courses, const OptimizerOptions& options) {
   }
 }
 
-// `update` counts the updates before this one.
+// `update`: number of earlier updates.
 void Average(Course& course, Value update, const OptimizerOptions& options) {
   const Value later = ir::Compare(update, ir::SplatLike(update, 0), ir::Comparison::kNe);
   const Value momentum = ir::Convert(later, course.variable.dtype()) * options.ema_momentum;
@@ -115,7 +115,7 @@ void Average(Course& course, Value update, const OptimizerOptions& options) {
       ir::Select(ir::Equal(left, ir::SplatLike(left, 0)), course.average, course.variable);
 }
 
-// 2^100. A dynamic loss scale stays between its inverse and it.
+// 2^100. A dynamic loss scale stays between its inverse and this value.
 constexpr double kGreatestLossScale = 1.267650600228229401496703205376e30;
 
 }  // namespace
@@ -136,8 +136,8 @@ std::vector<SlotSpec> Optimizer::Slots(absl::string_view name,
   return slots;
 }
 
-// A step that loss scaling skips does not count as one for schedules and formulas: `updates` does
-// the counting then.
+// A step skipped by loss scaling does not count for schedules and formulas: `updates` counts the
+// others.
 std::vector<SlotSpec> Optimizer::SharedSlots() const {
   std::vector<SlotSpec> slots = body_->SharedSlots();
   if (!loss_scaling_.has_value()) return slots;
@@ -192,7 +192,7 @@ OptimizerResult Optimizer::ApplyWithLossScaling(const OptimizerStep& in) const {
   const Value last =
       ir::SplatLike(counter, static_cast<double>(loss_scaling_->dynamic_growth_steps - 1));
   const Value grows = ir::Equal(counter, last);
-  // Clamped, so that it stays usable: a scale of 0 or infinity would skip every later step.
+  // Clamped to remain usable: with a scale of 0 or infinity, every later step would be skipped.
   const Value greatest = ir::SplatLike(scale, kGreatestLossScale),
               smallest = ir::SplatLike(scale, 1 / kGreatestLossScale);
   const Value grown = ir::Minimum(scale * 2.0, greatest),
@@ -212,8 +212,8 @@ OptimizerResult Optimizer::ApplyUnscaled(const OptimizerStep& in) const {
     if (!v.value.valid() || !v.gradient.valid()) return {};
     courses.push_back(Begin(v, options_));
   }
-  Value update = in.iteration;  // how many there were before this one
-  Value due;                    // whether this step updates; invalid: always
+  Value update = in.iteration;  // number of earlier updates
+  Value due;  // whether this step updates (gradient accumulation); invalid: always
   const std::vector<Course> before = courses;
   if (options_.gradient_accumulation_steps.has_value()) {
     const auto steps = static_cast<double>(*options_.gradient_accumulation_steps);
@@ -251,8 +251,8 @@ OptimizerResult Optimizer::ApplyUnscaled(const OptimizerStep& in) const {
                                                   .shared = shared,
                                                   .learning_rate = own_rate,
                                                   .step = ir::Convert(step, c.variable.dtype())});
-    // The variable's update reads the slots that were chosen, so that nothing needs the old ones
-    // any more and each is updated in place: without that XLA copies every slot.
+    // The update reads the selected slots, so that nothing needs the old ones anymore and each is
+    // updated in place: otherwise XLA copies every slot.
     c.slots = Choose(changes, updated.slots, before[i].slots);
     c.variable =
         Choose(due, ir::Substitute(updated.variable, updated.slots, c.slots), before[i].variable);
@@ -273,23 +273,25 @@ absl::Status Optimizer::Check() const {
   };
   const OptimizerOptions& o = options_;
   if (o.clipnorm.has_value() + o.clipvalue.has_value() + o.global_clipnorm.has_value() > 1) {
-    return wrong("clipnorm, clipvalue and global_clipnorm exclude each other; give one of them");
+    return wrong(
+        "clipnorm, clipvalue and global_clipnorm are mutually exclusive; give one of them");
   }
   if (o.gradient_accumulation_steps.value_or(2) < 2) {
-    return wrong("gradient_accumulation_steps is 2 or more, got ", *o.gradient_accumulation_steps);
+    return wrong("gradient_accumulation_steps must be 2 or more, got ",
+                 *o.gradient_accumulation_steps);
   }
   if (!(o.ema_momentum >= 0 && o.ema_momentum <= 1)) {
-    return wrong("ema_momentum is within [0, 1], got ", o.ema_momentum);
+    return wrong("ema_momentum must be within [0, 1], got ", o.ema_momentum);
   }
   if (o.ema_overwrite_frequency.value_or(1) < 1) {
-    return wrong("ema_overwrite_frequency is 1 or more, got ", *o.ema_overwrite_frequency);
+    return wrong("ema_overwrite_frequency must be 1 or more, got ", *o.ema_overwrite_frequency);
   }
   if (!(o.loss_scale_factor.value_or(1) > 0)) {
-    return wrong("loss_scale_factor is above 0, got ", *o.loss_scale_factor);
+    return wrong("loss_scale_factor must be above 0, got ", *o.loss_scale_factor);
   }
   if (loss_scaling_.has_value() &&
       (!(loss_scaling_->initial_scale > 0) || loss_scaling_->dynamic_growth_steps < 1)) {
-    return wrong("initial_scale is above 0 and its dynamic_growth_steps 1 or more, got ",
+    return wrong("initial_scale must be above 0 and its dynamic_growth_steps 1 or more, got ",
                  loss_scaling_->initial_scale, " and ", loss_scaling_->dynamic_growth_steps);
   }
   return body_->Check();
@@ -320,15 +322,15 @@ Value PowerOf(double number, Value exponent) {
 absl::Status CheckWithin(const OptimizerBody& body, const char* option, double value, double low,
                          double high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(body.class_name(), "'s ", option, " is within [",
-                                                 low, ", ", high, "], got ", value));
+  return absl::InvalidArgumentError(absl::StrCat(
+      body.class_name(), "'s ", option, " must be within [", low, ", ", high, "], got ", value));
 }
 
 absl::Status CheckBelow(const OptimizerBody& body, const char* option, double value, double low,
                         double high) {
   if (value >= low && value < high) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(body.class_name(), "'s ", option, " is within [",
-                                                 low, ", ", high, "), got ", value));
+  return absl::InvalidArgumentError(absl::StrCat(
+      body.class_name(), "'s ", option, " must be within [", low, ", ", high, "), got ", value));
 }
 
 }  // namespace penstock::nn

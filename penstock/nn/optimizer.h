@@ -1,10 +1,12 @@
-// What an optimizer is, and what every optimizer can do; the catalogue of them is optimizers.h.
+// Optimizer: options and operations that all optimizers share; the catalogue of optimizers is
+// optimizers.h.
 //
-//   Optimizer optimizer = Adam({.learning_rate = 1e-3}, {.weight_decay = 0.01, .clipnorm = 1});
+//   Optimizer optimizer = Adam({.learning_rate = 1e-3, .weight_decay = 0.01, .clipnorm = 1});
 //
-// An optimizer is a description. What it keeps between steps (slots) lives with whoever trains:
-// some arrays for each variable, a few numbers for the optimizer as a whole. Variables of 16 bits
-// have slots of 32, and their steps are reckoned in 32: sums that grow by little are lost in fewer.
+// An optimizer is a description. Its state between steps (slot variables) is stored by the training
+// loop: a few arrays per variable, and a few numbers for the optimizer as a whole. 16-bit variables
+// have float32 slots, and their updates are computed in float32: small increments of a sum would be
+// lost otherwise.
 #pragma once
 
 #include <memory>
@@ -22,38 +24,43 @@ namespace penstock::nn {
 
 class OptimizerBody;  // optimizer_body.h
 
-// The options that every optimizer takes, as its second argument; names and meaning are Keras's.
+// Options that every optimizer has; names and meaning are Keras's. The options struct of each class
+// (optimizers.h) has these fields too.
 struct OptimizerOptions {
-  // Decoupled (Loshchilov and Hutter 2017): variable -= learning rate * weight_decay * variable,
-  // before the step.
+  // Decoupled weight decay (Loshchilov and Hutter 2017): variable -= learning rate * weight_decay *
+  // variable, before the update.
   std::optional<double> weight_decay = {};
-  // Variables in whose names ("dense/bias") one of these appears do not decay.
+  // Variables whose names ("dense/bias") contain one of these strings are not decayed.
   std::vector<std::string> exclude_from_weight_decay = {};
-  // At most one of these three: each gradient's norm, each of its elements, the norm of all
-  // together.
+  // Gradient clipping, at most one of three: by the norm of each gradient, by value, by the global
+  // norm of all gradients.
   std::optional<double> clipnorm = {};
   std::optional<double> clipvalue = {};
   std::optional<double> global_clipnorm = {};
-  // A moving average of the variables, which replaces them when Fit ends, and before that every
-  // `ema_overwrite_frequency` updates.
+  // Exponential moving average (EMA) of the variables, which replaces them when Fit ends, and
+  // before that every `ema_overwrite_frequency` updates.
   bool use_ema = false;
   double ema_momentum = 0.99;
   std::optional<int64_t> ema_overwrite_frequency = {};
-  // The loss is multiplied by it before it is differentiated and the gradients are divided by it,
-  // so that small ones do not vanish in 16 bits. See also LossScaleOptimizer.
+  // Constant loss scale: the loss is multiplied by it before differentiation and the gradients are
+  // divided by it, so that small gradients do not underflow in 16 bits. See also
+  // LossScaleOptimizer.
   std::optional<double> loss_scale_factor = {};
-  // Gradients are gathered, and variables updated by their mean, every so many steps (2 or more).
+  // Gradient accumulation: variables are updated by the mean gradient of this many steps (2 or
+  // more).
   std::optional<int64_t> gradient_accumulation_steps = {};
+
+  friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
-// What an optimizer keeps between steps.
+// A slot variable: state that an optimizer stores between steps.
 struct SlotSpec {
   std::string name;  // "momentum"
   ir::TensorType type;
   double initial_value = 0;
 };
 
-// A step of all trained variables.
+// Inputs of an update of all trainable variables.
 struct OptimizerStep {
   struct Variable {
     std::string name;             // "dense/kernel"
@@ -63,9 +70,9 @@ struct OptimizerStep {
   };
   std::vector<Variable> variables = {};
   ir::Values shared = {};        // in the order of SharedSlots()
-  ir::Value learning_rate = {};  // f32 scalar; invalid: what the schedule says
-  ir::Value iteration = {};      // i32 scalar, finished steps
-  ir::Value applies = {};        // bool scalar: if false, all stays as it is; invalid: true
+  ir::Value learning_rate = {};  // f32 scalar; invalid: per the schedule
+  ir::Value iteration = {};      // i32 scalar, number of finished steps
+  ir::Value applies = {};        // bool scalar; false: nothing changes; invalid: true
 };
 struct OptimizerResult {
   struct Variable {
@@ -76,7 +83,7 @@ struct OptimizerResult {
   ir::Values shared;
 };
 
-// The scale of LossScaleOptimizer.
+// Dynamic loss scale of LossScaleOptimizer.
 struct LossScaleOptions {
   double initial_scale = 32768;
   int64_t dynamic_growth_steps = 2000;
@@ -92,35 +99,36 @@ class Optimizer {
   absl::string_view class_name() const;
   const Schedule& learning_rate() const { return learning_rate_; }
   const OptimizerOptions& options() const { return options_; }
-  // Whether steps with gradients that are not finite are skipped, being expected.
+  // Whether steps with non-finite gradients are expected, and are skipped.
   bool has_loss_scaling() const { return loss_scaling_.has_value(); }
 
-  // What is kept for a variable, and for the optimizer as a whole ("dynamic_scale").
+  // Slots of a variable, and slots of the optimizer as a whole ("dynamic_scale").
   std::vector<SlotSpec> Slots(absl::string_view name, const ir::TensorType& variable) const;
   std::vector<SlotSpec> SharedSlots() const;
-  // The type in which a variable's step is reckoned: its own, but float32 for floats of 16 bits.
+  // Type in which a variable's update is computed: its own, but float32 for 16-bit floats.
   static ir::TensorType SlotType(const ir::TensorType& variable);
-  // Of Slots(): the average that takes the variable's place when training ends. Needs use_ema.
+  // Name in Slots() of the moving average that replaces the variable when training ends. Requires
+  // use_ema.
   static constexpr char kAverage[] = "average";
-  // Names in SharedSlots() with loss scaling: the scale, f32, and the number of steps not skipped,
-  // i32.
+  // Names in SharedSlots() with loss scaling: the scale, f32, and the number of steps that were not
+  // skipped, i32.
   static constexpr char kDynamicScale[] = "dynamic_scale", kUpdates[] = "updates";
 
-  // What the loss is multiplied by before it is differentiated, an f32 scalar; invalid: nothing.
+  // Loss scale: factor of the loss before differentiation, an f32 scalar; invalid: none.
   ir::Value LossScale(ir::Graph& graph, const ir::Values& shared) const;
-  // One step, in Keras's order: the gradients are unscaled, gathered, clipped; variables decay, are
-  // updated, averaged, constrained. Gradients are those of the scaled loss, of SlotType.
+  // One update, in Keras's order: gradients are unscaled, accumulated, clipped; variables are
+  // decayed, updated, averaged, constrained. Gradients are those of the scaled loss, of SlotType.
   OptimizerResult Apply(const OptimizerStep& in) const;
-  // What is wrong with the options, if anything.
+  // The error of an invalid option, if any.
   absl::Status Check() const;
 
-  // This one with a dynamic loss scale (LossScaleOptimizer).
+  // This optimizer with a dynamic loss scale (LossScaleOptimizer).
   Optimizer WithLossScaling(const LossScaleOptions& options) const;
 
-  // As Keras writes it.
+  // Keras's JSON.
   nlohmann::ordered_json ToJson() const;
   static absl::StatusOr<Optimizer> FromJson(const nlohmann::ordered_json& json);
-  // With default options: "sgd", "adam".
+  // The optimizer with default options, by name: "sgd", "adam".
   static absl::StatusOr<Optimizer> FromName(absl::string_view name);
 
  private:
@@ -135,7 +143,7 @@ class Optimizer {
   std::optional<LossScaleOptions> loss_scaling_;
 };
 
-// The names there are, "SGD" first.
+// Names of all optimizers, "SGD" first.
 std::vector<std::string> OptimizerNames();
 
 }  // namespace penstock::nn

@@ -1,40 +1,68 @@
-// The catalogue of optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers); LARS
-// is not in Keras.
+// Catalogue of optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers); LARS is
+// not in Keras.
 //
 //   Optimizer optimizer = SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});
-//   optimizer = AdamW({.weight_decay = 0.05},
-//                     {.exclude_from_weight_decay = {"bias"}, .use_ema = true});
+//   optimizer = AdamW({.learning_rate = 1e-3,
+//                      .weight_decay = 0.05,
+//                      .exclude_from_weight_decay = {"bias"},
+//                      .global_clipnorm = 1,
+//                      .use_ema = true});
 //
-// The first argument has an optimizer's own options, the second those that all have (optimizer.h).
+// An options struct has an optimizer's own options and those that every optimizer has, in Keras's
+// order. The latter, from weight_decay to gradient_accumulation_steps, are repeated in each struct,
+// because designated initializers do not reach the fields of a base class; OptimizerOptions
+// (optimizer.h) documents them. A struct that lacks one of them does not compile
+// (optimizer_body.h), and a test compares their defaults.
 #pragma once
 
 #include "penstock/nn/optimizer.h"
 
 namespace penstock::nn {
 
-// velocity = momentum velocity - rate gradient; variable += velocity, or with Nesterov's look ahead
-// momentum velocity - rate gradient (Sutskever et al. 2013).
+// Stochastic gradient descent: velocity = momentum * velocity - learning_rate * gradient; variable
+// += velocity, or with Nesterov momentum variable += momentum * velocity - learning_rate * gradient
+// (Sutskever et al. 2013).
 struct SGDOptions {
   Schedule learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer SGD(const SGDOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer SGD(const SGDOptions& options = {});
 
-// Steps by the sign of an average of gradients (Chen et al.: Symbolic discovery, 2023).
+// Updates by the sign of a moving average of gradients (Chen et al.: Symbolic discovery, 2023).
 struct LionOptions {
   Schedule learning_rate = 0.001;
   double beta_1 = 0.9;
   double beta_2 = 0.99;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Lion(const LionOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Lion(const LionOptions& options = {});
 
 // Layer-wise adaptive rate scaling for large batches (You, Gitman and Ginsburg 2017): the gradient,
-// with weight_decay_rate times the variable added to it, is scaled by
+// plus weight_decay_rate times the variable, is scaled by
 //   eeta |variable| / (|gradient| + weight_decay_rate |variable| + epsilon)
-// before SGD with momentum. Variables in whose names one of `exclude_from_layer_adaptation` appears
-// (usually "bias", "gamma", "beta") keep the global rate; exclude_from_weight_decay leaves
-// weight_decay_rate out.
+// before SGD with momentum. Variables whose names contain one of `exclude_from_layer_adaptation`
+// (usually "bias", "gamma", "beta") use the global rate; those in exclude_from_weight_decay have no
+// weight_decay_rate.
 struct LARSOptions {
   Schedule learning_rate = 0.01;
   double momentum = 0.9;
@@ -43,70 +71,128 @@ struct LARSOptions {
   double epsilon = 0;
   bool nesterov = false;
   std::vector<std::string> exclude_from_layer_adaptation = {};
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer LARS(const LARSOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer LARS(const LARSOptions& options = {});
 
-// Kingma and Ba 2014, in the form of section 2.1 (the rate carries the bias correction), as Keras.
+// Adam (Kingma and Ba 2014), in the form of section 2.1 (the rate includes the bias correction), as
+// in Keras.
 struct AdamOptions {
   Schedule learning_rate = 0.001;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
   bool amsgrad = false;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Adam(const AdamOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Adam(const AdamOptions& options = {});
 
-// Adam with decoupled weight decay (Loshchilov and Hutter 2017). A weight_decay among the common
-// options goes before this one.
+// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
 struct AdamWOptions {
   Schedule learning_rate = 0.001;
-  double weight_decay = 0.004;
+  std::optional<double> weight_decay = 0.004;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
   bool amsgrad = false;
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer AdamW(const AdamWOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer AdamW(const AdamWOptions& options = {});
 
-// Adam by the largest gradient so far instead of the mean of squares (Kingma and Ba 2014, section
-// 7).
+// Adam with the maximum of past gradients instead of the mean of squares (Kingma and Ba 2014,
+// section 7).
 struct AdamaxOptions {
   Schedule learning_rate = 0.001;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Adamax(const AdamaxOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Adamax(const AdamaxOptions& options = {});
 
-// Adam with Nesterov's momentum (Dozat 2015).
+// Adam with Nesterov momentum (Dozat 2015).
 struct NadamOptions {
   Schedule learning_rate = 0.001;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Nadam(const NadamOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Nadam(const NadamOptions& options = {});
 
-// Adam scaled layer by layer, for large batches (You et al. 2019).
+// LAMB: layer-wise adaptive Adam for large batches (You et al. 2019).
 struct LambOptions {
   Schedule learning_rate = 0.001;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Lamb(const LambOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Lamb(const LambOptions& options = {});
 
-// Jordan et al. 2024: the momentum of a matrix is made orthogonal before the step, whose size is
-// that of Liu et al. (Muon is scalable, 2025). What is no matrix, and variables in whose names
-// "embedding" or one of `exclude_layers` appears, goes by Adam. A weight_decay among the common
-// options goes before this one.
+// Muon (Jordan et al. 2024): orthogonalizes the momentum of a matrix before the update, whose size
+// is that of Liu et al. (Muon is scalable, 2025). Variables that are not matrices, and those whose
+// names contain "embedding" or one of `exclude_layers`, are updated by Adam.
 struct MuonOptions {
   Schedule learning_rate = 0.001;
   double adam_beta_1 = 0.9;
   double adam_beta_2 = 0.999;
   std::optional<double> adam_weight_decay = 0.004;
   double epsilon = 1e-7;
-  double weight_decay = 0.004;
+  std::optional<double> weight_decay = 0.004;
   std::vector<std::string> exclude_layers = {};
   bool exclude_embeddings = true;
   double muon_a = 3.4445;
@@ -116,38 +202,78 @@ struct MuonOptions {
   double momentum = 0.95;
   int64_t ns_steps = 5;
   bool nesterov = true;
-  std::optional<double> rms_rate = 0.2;  // none: the step is not scaled by the matrix's size
+  std::optional<double> rms_rate = 0.2;  // nullopt: the update is not scaled by the matrix's size
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Muon(const MuonOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Muon(const MuonOptions& options = {});
 
-// gradient / sqrt(its mean square), or its variance when centered (Hinton 2012, Graves 2013).
+// gradient / sqrt(mean square of gradients), or / sqrt(variance) if centered (Hinton 2012, Graves
+// 2013).
 struct RMSpropOptions {
   Schedule learning_rate = 0.001;
   double rho = 0.9;
   double momentum = 0;
   double epsilon = 1e-7;
   bool centered = false;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer RMSprop(const RMSpropOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer RMSprop(const RMSpropOptions& options = {});
 
-// Duchi et al. 2011.
+// Adagrad (Duchi et al. 2011).
 struct AdagradOptions {
   Schedule learning_rate = 0.001;
   double initial_accumulator_value = 0.1;
   double epsilon = 1e-7;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Adagrad(const AdagradOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Adagrad(const AdagradOptions& options = {});
 
-// Zeiler 2012; the paper's rate is 1.
+// Adadelta (Zeiler 2012); the paper's learning rate is 1.
 struct AdadeltaOptions {
   Schedule learning_rate = 0.001;
   double rho = 0.95;
   double epsilon = 1e-7;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Adadelta(const AdadeltaOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Adadelta(const AdadeltaOptions& options = {});
 
-// Shazeer and Stern 2018: of a matrix's mean squares only the means of rows and columns are kept.
-// relative_step changes nothing, as in Keras: the rate is never more than 1 / sqrt(step).
+// Adafactor (Shazeer and Stern 2018): stores only the row and column means of a matrix's mean
+// squares. relative_step has no effect, as in Keras: the rate is at most 1 / sqrt(step).
 struct AdafactorOptions {
   Schedule learning_rate = 0.001;
   double beta_2_decay = -0.8;
@@ -155,8 +281,18 @@ struct AdafactorOptions {
   double epsilon_2 = 1e-3;
   double clip_threshold = 1;
   bool relative_step = true;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Adafactor(const AdafactorOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Adafactor(const AdafactorOptions& options = {});
 
 // Follow the regularized leader (McMahan et al. 2013).
 struct FtrlOptions {
@@ -167,12 +303,22 @@ struct FtrlOptions {
   double l2_regularization_strength = 0;
   double l2_shrinkage_regularization_strength = 0;
   double beta = 0;
+  std::optional<double> weight_decay = {};
+  std::vector<std::string> exclude_from_weight_decay = {};
+  std::optional<double> clipnorm = {};
+  std::optional<double> clipvalue = {};
+  std::optional<double> global_clipnorm = {};
+  bool use_ema = false;
+  double ema_momentum = 0.99;
+  std::optional<int64_t> ema_overwrite_frequency = {};
+  std::optional<double> loss_scale_factor = {};
+  std::optional<int64_t> gradient_accumulation_steps = {};
 };
-Optimizer Ftrl(const FtrlOptions& options = {}, const OptimizerOptions& common = {});
+Optimizer Ftrl(const FtrlOptions& options = {});
 
-// `inner` with a loss that is multiplied by a scale which follows the gradients: a step whose
-// gradients are not finite is skipped and halves it, dynamic_growth_steps finite ones in a row
-// double it. For the policy "mixed_float16". inner's own loss_scale_factor is not used then.
+// Dynamic loss scaling for `inner`: a step with non-finite gradients is skipped and halves the
+// scale; dynamic_growth_steps consecutive finite ones double it. For the policy "mixed_float16".
+// The loss_scale_factor of `inner` is then ignored.
 inline Optimizer LossScaleOptimizer(const Optimizer& inner, const LossScaleOptions& options = {}) {
   return inner.WithLossScaling(options);
 }

@@ -17,7 +17,7 @@ std::string Escaped(absl::string_view text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// What stands in a layer's box, a line each. A layer that is used twice has a box for each use.
+// Lines of text in a layer's box. A layer with two uses has a box for each.
 std::vector<std::string> Lines(const Network::Use& use, const PlotOptions& options) {
   const std::string class_name =
       use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
@@ -44,7 +44,7 @@ struct Box {
   int row = 0, x = 0, y = 0, width = 0, height = 0;
 };
 
-// Boxes in rows, each row centred: a layer stands one row below the lowest of its inputs.
+// Layout of the boxes in centered rows: a layer is one row below the lowest of its inputs.
 std::vector<Box> Layout(const Network& network, const PlotOptions& options, int* width,
                         int* height) {
   const auto& uses = network.uses();

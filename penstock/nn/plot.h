@@ -1,4 +1,4 @@
-// Pictures of a network: its layers and how they hang together.
+// Plots of a network: its layers and their connections (keras.utils.plot_model).
 //
 //   std::ofstream("model.svg") << ToSvg(network, {.show_shapes = true});
 //   std::ofstream("model.dot") << ToDot(network);         // dot -Tpng model.dot > model.png
@@ -10,18 +10,18 @@
 
 namespace penstock::nn {
 
-// As in keras.utils.plot_model.
+// Options of keras.utils.plot_model.
 struct PlotOptions {
   bool show_shapes = false;
   bool show_dtype = false;
   bool show_layer_names = true;
   bool show_trainable = false;
-  std::string rankdir = "TB";  // "LR": from left to right
+  std::string rankdir = "TB";  // "LR": left to right
 };
 
-// In Graphviz's language.
+// A Graphviz (DOT) description.
 std::string ToDot(const Network& network, const PlotOptions& options = {});
-// A drawing of its own, without Graphviz: layers in rows by their distance from the inputs. rankdir
+// An SVG drawing, made without Graphviz: layers in rows by their distance from the inputs. rankdir
 // is always "TB".
 std::string ToSvg(const Network& network, const PlotOptions& options = {});
 

@@ -27,7 +27,7 @@ TEST(Plot, DotHasABoxForEachLayerAndAnArrowForEachInput) {
                          Not(HasSubstr("n1 -> n0"))));
 }
 
-TEST(Plot, SvgStandsInOrderAndNothingOverlaps) {
+TEST(Plot, SvgBoxesAreOrderedAndDoNotOverlap) {
   const std::string svg = ToSvg(TwoPaths(), {.show_trainable = true});
   EXPECT_THAT(svg, AllOf(HasSubstr("<svg xmlns"), HasSubstr(">x (InputLayer)</text>"),
                          HasSubstr("&lt;sum&gt; (Add)"), HasSubstr("</svg>")));

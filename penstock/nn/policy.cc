@@ -29,7 +29,7 @@ absl::StatusOr<Policy> Policy::FromName(absl::string_view name) {
     }
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "there is no dtype policy '", name, "'; there are ", absl::StrJoin(PolicyNames(), ", ")));
+      "unknown dtype policy '", name, "'; available: ", absl::StrJoin(PolicyNames(), ", ")));
 }
 
 absl::StatusOr<Policy> Policy::FromJson(const nlohmann::ordered_json& json) {

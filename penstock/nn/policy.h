@@ -1,25 +1,25 @@
-// Policies: in which type a layer computes and in which it keeps its variables. Names and meaning
-// are Keras's (keras.DTypePolicy):
+// Mixed precision policies: the type in which a layer computes and the type in which it stores its
+// variables. Names and meaning are Keras's (keras.DTypePolicy):
 //
-//   "float32"         all in float32; the default
-//   "mixed_bfloat16"  computes in bfloat16, keeps variables in float32
-//   "bfloat16"        both in bfloat16
-//   "mixed_float16"   computes in float16, keeps variables in float32; small gradients vanish in
-//                     float16, so the optimizer is to be a LossScaleOptimizer
-//                     (keras::Model::Compile makes it one)
-//   "float16"         both in float16
+//   "float32"         computes and stores in float32; the default
+//   "mixed_bfloat16"  computes in bfloat16, stores variables in float32
+//   "bfloat16"        computes and stores in bfloat16
+//   "mixed_float16"   computes in float16, stores variables in float32; small gradients underflow
+//                     in float16, so use a LossScaleOptimizer (keras::Model::Compile wraps the
+//                     optimizer in one)
+//   "float16"         computes and stores in float16
 //
-// A network has one, for the layers that were given none of their own:
+// A network has one policy, for the layers without one of their own:
 //
-//   Symbol y = Dense({.units = 10, .dtype = "float32"})(x);       // this layer, whatever the
-//   others Network fast = Network({x}, {y}).WithPolicy("mixed_bfloat16");
+//   Symbol y = Dense({.units = 10, .dtype = "float32"})(x);  // this layer, whatever the others do
+//   Network fast = Network({x}, {y}).WithPolicy("mixed_bfloat16");
 //
-// A layer's floating inputs are converted to its compute type, and so is each variable where it is
-// read. What needs more than 8 bits of mantissa is in float32 under every policy: statistics and
-// moving averages of batch normalisation, sums and means, softmax, losses and metrics, the sum of
-// gradients over replicas, the optimizer's arithmetic and slots.
+// A layer's floating-point inputs are converted to its compute type, and so is each variable where
+// it is read. Computations that need more than 8 bits of mantissa are in float32 under every
+// policy: statistics and moving averages of batch normalization, sums and means, softmax, losses
+// and metrics, the all-reduce of gradients, the optimizer's arithmetic and slots.
 //
-// Where there is bfloat16, on TPUs, newer GPUs and CPUs, float16 has no advantage.
+// Where bfloat16 is supported (TPUs, newer GPUs and CPUs), float16 has no advantage.
 #pragma once
 
 #include <string>
@@ -38,11 +38,11 @@ struct Policy {
   base::DType compute = base::DType::kF32;
   base::DType variable = base::DType::kF32;
 
-  // The error lists the names there are.
+  // The policy of that name; the error for an unknown name lists the known ones.
   static absl::StatusOr<Policy> FromName(absl::string_view name);
-  // A name, or Keras's {"class_name": "DTypePolicy", "config": {"name": ...}}.
+  // From a name, or from Keras's {"class_name": "DTypePolicy", "config": {"name": ...}}.
   static absl::StatusOr<Policy> FromJson(const nlohmann::ordered_json& json);
-  // As Keras writes it.
+  // Keras's JSON.
   nlohmann::ordered_json ToJson() const;
 };
 std::vector<std::string> PolicyNames();

@@ -30,7 +30,7 @@ std::vector<std::string> Variables(const Network& network) {
   return types;
 }
 
-// Convolution, batch normalisation, and logits that say their own type.
+// Convolution, batch normalization, and logits that say their own type.
 Network Net(const std::string& logits_dtype = "") {
   const Symbol image = Input({.shape = {4, 4, 2}, .dtype = DType::kU8, .name = "image"});
   Symbol x = Rescaling({.scale = 1 / 255.0})(image);
@@ -40,16 +40,16 @@ Network Net(const std::string& logits_dtype = "") {
   return Network({image}, {Dense({.units = 5, .name = "logits", .dtype = logits_dtype})(x)});
 }
 
-TEST(Policy, AnUnknownNameIsToldWhichThereAre) {
+TEST(Policy, RejectsUnknownNamesAndListsKnownOnes) {
   EXPECT_THAT(Message(Policy::FromName("mixed_float8").status()),
               AllOf(HasSubstr("'mixed_float8'"), HasSubstr("float32, mixed_bfloat16, bfloat16")));
-  EXPECT_THAT(Message(Net().WithPolicy("half").status()), HasSubstr("no dtype policy 'half'"));
+  EXPECT_THAT(Message(Net().WithPolicy("half").status()), HasSubstr("unknown dtype policy 'half'"));
   // A layer's own is found where the layer is called, with the layer's name.
   EXPECT_THAT(Message(Net("int8").status()),
-              AllOf(HasSubstr("logits"), HasSubstr("no dtype policy 'int8'")));
+              AllOf(HasSubstr("logits"), HasSubstr("unknown dtype policy 'int8'")));
 }
 
-TEST(Policy, MixedComputesIn16BitsAndKeepsVariablesIn32) {
+TEST(Policy, MixedPoliciesComputeIn16BitsAndStoreFloat32) {
   const Network network = Net().WithPolicy("mixed_bfloat16");
   ASSERT_TRUE(network.status().ok()) << network.status();
   EXPECT_THAT(Variables(network),
@@ -65,7 +65,7 @@ TEST(Policy, MixedComputesIn16BitsAndKeepsVariablesIn32) {
   EXPECT_EQ(Net().outputs()[0].type.ToString(), "f32[?,5]");
 }
 
-TEST(Policy, BFloat16KeepsVariablesIn16BitsButNotMovingAverages) {
+TEST(Policy, BFloat16StoresMovingAveragesInFloat32) {
   const Network network = Net().WithPolicy("bfloat16");
   ASSERT_TRUE(network.status().ok()) << network.status();
   EXPECT_THAT(Variables(network),
@@ -80,7 +80,7 @@ TEST(Policy, BFloat16KeepsVariablesIn16BitsButNotMovingAverages) {
   EXPECT_EQ(Optimizer::SlotType(network.variables()[0].type).ToString(), "f32[3,3,2,3]");
 }
 
-TEST(Policy, ALayersOwnGoesBeforeTheNetworks) {
+TEST(Policy, LayerPolicyOverridesNetworkPolicy) {
   const Network network = Net("float32").WithPolicy("bfloat16");
   ASSERT_TRUE(network.status().ok()) << network.status();
   EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,5]");
@@ -88,7 +88,7 @@ TEST(Policy, ALayersOwnGoesBeforeTheNetworks) {
   EXPECT_EQ(network.variables()[0].type.dtype, DType::kBF16);
 }
 
-TEST(Policy, TravelsThroughJsonAsKerasWritesIt) {
+TEST(Policy, RoundTripsThroughKerasJson) {
   const Network network = Net("mixed_bfloat16").WithPolicy("bfloat16");
   const Json json = network.ToJson();
   EXPECT_EQ(json["dtype"]["class_name"], "DTypePolicy");
@@ -110,7 +110,7 @@ TEST(Policy, TravelsThroughJsonAsKerasWritesIt) {
 }
 
 // 2,048 summands of 1: in 8 bits the sum would stand still at 256.
-TEST(Policy, SumsAreKeptIn32Bits) {
+TEST(Policy, SumsAccumulateInFloat32) {
   const Symbol x = Input({.shape = {32, 32, 2}});
   const Network network =
       Network({x}, {GlobalAveragePooling2D()(x), AveragePooling2D({.pool_size = 32})(x),
@@ -133,7 +133,7 @@ TEST(Policy, SumsAreKeptIn32Bits) {
   EXPECT_EQ(ir::testing::Doubles((*got)[3])[0], 4096);
 }
 
-TEST(Policy, LossesAreOfFloat32) {
+TEST(Policy, LossesAreFloat32) {
   ir::Graph graph("loss");
   const Value logits = graph.Parameter({DType::kBF16, {2, 3}}, "logits");
   const Value labels = graph.Parameter({DType::kI64, {2}}, "labels");
@@ -151,7 +151,7 @@ TEST(Policy, LossesAreOfFloat32) {
 }
 
 // Numbers of 1 that grow by 2^-10 a step: bfloat16 has room for the change only in its slots.
-TEST(Policy, AnOptimizersSlotsGrowByLittle) {
+TEST(Policy, SlotsAccumulateSmallIncrements) {
   ir::Graph graph("optimizer");
   const Optimizer optimizer = SGD({.learning_rate = 1.0, .momentum = 1.0});
   Value variable = ir::Splat(graph, {DType::kBF16, {}}, 256);

@@ -6,7 +6,7 @@
 namespace penstock::nn::internal {
 namespace {
 
-// y at `at` on the broken line through (x[i], y[i]), constant beyond its ends.
+// Linear interpolation at `at` between the points (x[i], y[i]), constant outside.
 double Interpolate(double at, const std::vector<double>& x, const std::vector<double>& y) {
   if (at <= x.front()) return y.front();
   if (at >= x.back()) return y.back();
@@ -29,7 +29,7 @@ void QuantileSummary::Add(std::vector<float> numbers) {
   points_ = Compress(points_, epsilon_);
 }
 
-// Points at the quantiles epsilon, 2 epsilon, ..., read off the cumulated weights.
+// Points at the quantiles epsilon, 2 epsilon, ..., from the cumulative weights.
 std::vector<QuantileSummary::Point> QuantileSummary::Compress(const std::vector<Point>& points,
                                                               double epsilon) {
   if (static_cast<double>(points.size()) * epsilon < 1) return points;

@@ -1,5 +1,5 @@
-// A summary of many numbers from which quantiles can be read, as Keras's Discretization keeps it:
-// values with weights, merged and compressed to about 1 / epsilon of them. Internal to room nn.
+// Quantile sketch, as in Keras's Discretization: values with weights, merged and compressed to
+// about 1 / epsilon of them. Internal to room nn.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ class QuantileSummary {
 
   void Add(std::vector<float> numbers);
   bool empty() const { return points_.empty(); }
-  // num_bins - 1 numbers (fewer when fewer were seen) that part what was seen into bins of about
-  // equal weight.
+  // num_bins - 1 boundaries (fewer if fewer numbers were added) of bins with about equal weight.
   std::vector<double> Boundaries(int64_t num_bins) const;
 
  private:

@@ -19,7 +19,7 @@ Value L1L2(double l1, double l2, Value x) {
   return penalty;
 }
 
-// Rows of x have length 1, or 0 where they are shorter than 1e-7.
+// Rows of x scaled to length 1, or shorter for those below 1e-7.
 Value UnitRows(Value x) {
   const Value length_squared = ir::ReduceSum(ir::Square(x), {1}, /*keep_dims=*/true);
   const Value inverse = ir::Rsqrt(length_squared);
@@ -43,7 +43,7 @@ Value Orthogonal(double factor, absl::string_view mode, Value x) {
 absl::Status NotNegative(const NamedCall& call, double number) {
   if (number >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(call.name, " takes numbers of 0 and above, got ", number));
+      absl::StrCat(call.name, " takes non-negative numbers, got ", number));
 }
 
 absl::StatusOr<Value> ApplyL1(const NamedCall& call, Value x) {
@@ -75,7 +75,7 @@ absl::StatusOr<Value> ApplyOrthogonal(const NamedCall& call, Value x) {
   PENSTOCK_RETURN_IF_ERROR(NotNegative(call, factor));
   if (mode != "rows" && mode != "columns") {
     return absl::InvalidArgumentError(
-        absl::StrCat(call.name, "'s mode is rows or columns, got '", mode, "'"));
+        absl::StrCat(call.name, "'s mode must be rows or columns, got '", mode, "'"));
   }
   if (x.rank() != 2) {
     return absl::InvalidArgumentError(
@@ -104,9 +104,9 @@ absl::StatusOr<Value> ApplyRegularizer(absl::string_view regularizer, Value x) {
       return row.apply(call, wide ? x : ir::Convert(x, base::DType::kF32));
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no regularizer '", call.name,
-                                                 "'; there are ",
-                                                 absl::StrJoin(RegularizerNames(), ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown regularizer '", call.name,
+                   "'; available: ", absl::StrJoin(RegularizerNames(), ", ")));
 }
 
 }  // namespace

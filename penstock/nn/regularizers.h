@@ -1,5 +1,5 @@
-// Regularizers: penalties on weights (or a layer's output) that are added to the loss. Names,
-// defaults and formulas are Keras's (keras.regularizers):
+// Regularizers: penalties on weights (weight decay as a loss) or on a layer's output that are added
+// to the loss. Names, defaults and formulas are Keras's (keras.regularizers):
 //
 //   l1(0.01)                             0.01 sum |x|
 //   l2(0.01)                             0.01 sum x^2
@@ -17,8 +17,8 @@
 
 namespace penstock::nn {
 
-// The penalty of x: a scalar of f32 (of f64 where x is), reckoned in it. An unknown name, wrong
-// arguments or an x of the wrong rank fail x's graph and give an invalid value.
+// The penalty of x, a scalar of f32 (f64 if x is f64), computed in that type. An unknown name,
+// wrong arguments or an x of the wrong rank fail x's graph and return an invalid value.
 ir::Value Regularize(absl::string_view regularizer, ir::Value x);
 
 std::vector<std::string> RegularizerNames();

@@ -17,7 +17,7 @@ using ir::testing::Checks;
 using ir::testing::Make;
 using ::testing::HasSubstr;
 
-TEST(Regularizers, FollowTheirFormulas) {
+TEST(Regularizers, MatchFormulas) {
   Checks checks;
   const Value x = checks.Input(Make(DType::kF32, {2, 2}, {3, -4, 0, 2}));
   const auto expect = [&](const char* name, double want) {
@@ -42,9 +42,9 @@ std::string ErrorOf(const char* regularizer, const base::Shape& shape = {2, 2}) 
   return std::string(graph.status().message());
 }
 
-TEST(Regularizers, MistakesFailTheGraph) {
-  EXPECT_THAT(ErrorOf("l3"), HasSubstr("there is no regularizer 'l3'; there are l1, l2, l1_l2"));
-  EXPECT_THAT(ErrorOf("l1(-1)"), HasSubstr("0 and above, got -1"));
+TEST(Regularizers, InvalidArgumentsFailTheGraph) {
+  EXPECT_THAT(ErrorOf("l3"), HasSubstr("unknown regularizer 'l3'; available: l1, l2, l1_l2"));
+  EXPECT_THAT(ErrorOf("l1(-1)"), HasSubstr("non-negative numbers, got -1"));
   EXPECT_THAT(ErrorOf("l1(0.1, 0.2)"), HasSubstr("l1 takes l1; it was given 2"));
   EXPECT_THAT(ErrorOf("orthogonal_regularizer(0.1, diagonals)"), HasSubstr("rows or columns"));
   EXPECT_THAT(ErrorOf("orthogonal_regularizer", {2, 2, 2}), HasSubstr("takes a matrix, got f32"));

@@ -20,7 +20,8 @@ struct ConstantRate : ScheduleBody {
   absl::string_view class_name() const override { return "Constant"; }
   absl::Status Check() const override {
     if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("a learning rate is 0 or above, got ", value));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a learning rate must be 0 or above, got ", value));
   }
   Value At(Value step) const override { return Like(step, value); }
   void Fields(Config& config) override { config("learning_rate", value); }
@@ -33,12 +34,12 @@ struct Piecewise : ScheduleBody {
   absl::Status Check() const override {
     if (options.values.size() != options.boundaries.size() + 1) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "PiecewiseConstantDecay takes one value more than boundaries; got ",
+          "PiecewiseConstantDecay expects one more value than boundaries; got ",
           options.values.size(), " values and ", options.boundaries.size(), " boundaries"));
     }
     for (size_t i = 1; i < options.boundaries.size(); ++i) {
       if (options.boundaries[i] <= options.boundaries[i - 1]) {
-        return absl::InvalidArgumentError("PiecewiseConstantDecay's boundaries must rise");
+        return absl::InvalidArgumentError("PiecewiseConstantDecay's boundaries must ascend");
       }
     }
     return absl::OkStatus();
@@ -63,7 +64,7 @@ absl::Status CheckSteps(absl::string_view class_name, const char* option, int64_
       absl::StrCat(class_name, "'s ", option, " must be above 0, got ", steps));
 }
 
-// step / steps, in whole numbers with `staircase`.
+// step / steps, rounded down with `staircase`.
 Value Fraction(Value step, int64_t steps, bool staircase = false) {
   const Value fraction = step / static_cast<double>(steps);
   return staircase ? ir::Floor(fraction) : fraction;
@@ -119,7 +120,7 @@ struct Polynomial : ScheduleBody {
     } else {
       step = ir::Minimum(step, steps);
     }
-    // A quotient of equals may come out above 1, and a power of what is below 0 is NaN.
+    // A quotient of equal numbers may be above 1, and a power of a negative number is NaN.
     const Value left =
         ir::Power(ir::Maximum(1.0 - step / steps, Like(step, 0)), Like(step, options.power));
     const double end = options.end_learning_rate;
@@ -178,7 +179,7 @@ struct Restarts : ScheduleBody {
   }
   Value At(Value step) const override {
     Value done = Fraction(step, options.first_decay_steps);
-    Value restart;  // how many there were
+    Value restart;  // number of restarts so far
     if (options.t_mul == 1) {
       restart = ir::Floor(done);
       done = done - restart;
@@ -205,7 +206,7 @@ struct Restarts : ScheduleBody {
 struct OneCycleBody : ScheduleBody {
   explicit OneCycleBody(OneCycleOptions o = {}) : options(std::move(o)) {}
   absl::string_view class_name() const override { return "OneCycle"; }
-  // Where the rate is at which steps; straight (or along a cosine) in between.
+  // Learning rate at a step; linear (or cosine) in between.
   struct Corner {
     double step, rate;
   };
@@ -221,17 +222,17 @@ struct OneCycleBody : ScheduleBody {
     PENSTOCK_RETURN_IF_ERROR(CheckSteps(class_name(), "total_steps", options.total_steps));
     if (options.anneal_strategy != "cos" && options.anneal_strategy != "linear") {
       return absl::InvalidArgumentError(absl::StrCat(
-          "OneCycle's anneal_strategy is cos or linear, got '", options.anneal_strategy, "'"));
+          "OneCycle's anneal_strategy must be cos or linear, got '", options.anneal_strategy, "'"));
     }
     if (!(options.div_factor > 0 && options.final_div_factor > 0)) {
-      return absl::InvalidArgumentError("OneCycle's div_factor and final_div_factor are above 0");
+      return absl::InvalidArgumentError(
+          "OneCycle's div_factor and final_div_factor must be above 0");
     }
     const std::vector<Corner> corners = Corners();
     for (size_t i = 1; i < corners.size(); ++i) {
       if (!(corners[i].step > corners[i - 1].step)) {
-        return absl::InvalidArgumentError(absl::StrCat("OneCycle's pct_start of ",
-                                                       options.pct_start,
-                                                       " leaves one of its phases without steps"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "OneCycle's pct_start of ", options.pct_start, " leaves a phase without steps"));
       }
     }
     return absl::OkStatus();
@@ -328,14 +329,13 @@ absl::StatusOr<Schedule> Schedule::FromJson(const nlohmann::ordered_json& json) 
   const std::string class_name = json["class_name"];
   std::shared_ptr<ScheduleBody> body = MakeBody(class_name);
   if (body == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no schedule '", class_name,
-                                                   "'; there are ",
-                                                   absl::StrJoin(ScheduleNames(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown schedule '", class_name, "'; available: ", absl::StrJoin(ScheduleNames(), ", ")));
   }
   nlohmann::ordered_json fields = json["config"];
   if (Schedule* inner = body->inner()) {
     if (!fields.contains("then"))
-      return absl::InvalidArgumentError("WarmUp lacks the schedule after it, 'then'");
+      return absl::InvalidArgumentError("WarmUp lacks 'then', the schedule after the warm-up");
     PENSTOCK_ASSIGN_OR_RETURN(*inner, FromJson(fields["then"]));
     fields.erase("then");
   }

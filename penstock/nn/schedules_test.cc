@@ -29,7 +29,7 @@ void ExpectRates(const Schedule& schedule, const std::vector<double>& steps,
   checks.Run();
 }
 
-TEST(Schedules, PiecewiseKeepsTheOldValueAtTheBoundaryItself) {
+TEST(Schedules, PiecewiseChangesAfterBoundaryStep) {
   ExpectRates(PiecewiseConstantDecay({.boundaries = {10, 20}, .values = {1, 0.5, 0.1}}),
               {0, 10, 11, 20, 21, 1e6}, {1, 1, 0.5, 0.5, 0.1, 0.1});
 }
@@ -53,13 +53,13 @@ TEST(Schedules, CosineWithWarmUpRisesFirst) {
               {0, 5, 10, 17, 30, 99}, {0.2, 0.5, 0.8, decayed(17), 0, 0});
 }
 
-TEST(Schedules, WarmUpHandsOverToWhatFollows) {
+TEST(Schedules, WarmUpIsFollowedBySchedule) {
   ExpectRates(WarmUp({.steps = 4, .start = 0.5},
                      PiecewiseConstantDecay({.boundaries = {2}, .values = {0.8, 0.1}})),
               {0, 2, 3, 4, 6, 7}, {0.4, 0.6, 0.7, 0.8, 0.8, 0.1});
 }
 
-TEST(Schedules, RestartsBeginAtTheSumsOfTheSeries) {
+TEST(Schedules, RestartsBeginAtSumsOfGeometricSeries) {
   // Stretches of 10, 20, 40 steps, each from half the rate of the one before.
   const auto at = [](double done) { return 0.5 * (1 + std::cos(M_PI * done)); };
   ExpectRates(
@@ -78,12 +78,12 @@ TEST(Schedules, OneCycleRisesAndFallsAndStaysAtItsEnd) {
   ExpectRates(OneCycle(options), {0, 2, 4, 19, 1000}, {0.1, 0.55, 1, 0.001, 0.001});
 }
 
-TEST(Schedules, ARateGrowsWithTheBatch) {
+TEST(Schedules, LinearBatchScalingMultipliesRate) {
   EXPECT_DOUBLE_EQ(LinearBatchScaling(0.1, 1024), 0.4);
   EXPECT_DOUBLE_EQ(LinearBatchScaling(0.2, 32, 64), 0.1);
 }
 
-TEST(Schedules, WrongOptionsAreRefused) {
+TEST(Schedules, RejectsInvalidOptions) {
   for (const Schedule& wrong :
        {ExponentialDecay({.initial_learning_rate = 1, .decay_rate = 0.5}),
         InverseTimeDecay({.initial_learning_rate = 1, .decay_steps = -1}),
@@ -100,7 +100,7 @@ TEST(Schedules, WrongOptionsAreRefused) {
   }
   const auto unknown = Schedule::FromJson(
       {{"class_name", "Exponential"}, {"config", nlohmann::ordered_json::object()}});
-  EXPECT_THAT(unknown.status().message(), HasSubstr("there are ExponentialDecay, InverseTime"));
+  EXPECT_THAT(unknown.status().message(), HasSubstr("available: ExponentialDecay, InverseTime"));
 }
 
 }  // namespace schedules_test

@@ -1,10 +1,10 @@
-// Layers that occur at several places of a description: one layer in two networks, or both within
-// other layers and beside them. In JSON each place has the layer's full description and, to
-// distinguish one layer from several equal ones, its number:
+// Shared layers in JSON: layers with several call sites in a description, in two networks, or both
+// within other layers and beside them. Each call site has the layer's full description and, to
+// distinguish one shared layer from several equal ones, its number:
 //
 //   {"name": "dense", "class_name": "Dense", "config": {..}, "inputs": [0], "shared": 1}
 //
-// Layers with one place have no number. Internal to room nn.
+// Layers with one call site have no number. Internal to room nn.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace penstock::nn::internal {
 
-// Writes the numbers. A description is built twice, because which layers are shared is known only
-// after the first pass.
+// Writes the numbers. A description is built in two passes, because the first one finds out which
+// layers are shared.
 class SharedLayerWriter {
  public:
-  // Call this for each place, in the order of the description, with the JSON of the place.
+  // Call this for each call site, in the order of the description, with its JSON.
   void Write(const Layer& layer, nlohmann::ordered_json& row) {
     if (!counted_) {
       ++places_[layer.id()];
@@ -38,11 +38,11 @@ class SharedLayerWriter {
   absl::flat_hash_map<const void*, int> places_, numbers_;
 };
 
-// Returns the same layer for places with the same number.
+// Returns the same layer for call sites with the same number.
 class SharedLayerReader {
  public:
-  // The layer at the place `row`, {"class_name", "config", ..}: the one of an earlier place with
-  // the same number, or the result of `make`. An error if the two places describe different layers.
+  // The layer at the call site `row`, {"class_name", "config", ..}: the one of an earlier call site
+  // with the same number, or the result of `make`. An error if the two describe different layers.
   template <typename Make>
   absl::StatusOr<Layer> Read(const nlohmann::ordered_json& row, Make make) {
     const auto shared = row.find("shared");
@@ -62,7 +62,7 @@ class SharedLayerReader {
     }
     if (found->second.described != described) {
       return absl::InvalidArgumentError(
-          "two places that share one layer (\"shared\" is the same) describe different layers");
+          "two uses of one shared layer (\"shared\" is the same) describe different layers");
     }
     return found->second.layer;
   }

@@ -66,7 +66,7 @@ struct InAndOut {
   Network network;
 };
 
-TEST(Sharing, ALayerInsideANestedNetworkAndOutsideHasOneSetOfVariables) {
+TEST(Sharing, LayerInsideAndOutsideNestedNetworkSharesVariables) {
   const InAndOut model;
   ASSERT_TRUE(model.network.status().ok()) << model.network.status();
   ASSERT_THAT(VariableNames(model.network), ElementsAre("inner/shared/kernel"));
@@ -110,7 +110,7 @@ TEST(Sharing, TwoHandlesOfOneNetworkShareItsLayers) {
   EXPECT_THAT(VariableNames(network), ElementsAre("a/d/kernel"));
 }
 
-TEST(Sharing, ALayerInTimeDistributedIsTheSameOutside) {
+TEST(Sharing, LayerInTimeDistributedSharesVariables) {
   const Symbol x = Input({.shape = {3, 2}});
   const Layer d = SumTo2("d");
   const Network network({x}, {TimeDistributed(d, {.name = "t"})(x),
@@ -132,7 +132,7 @@ TEST(Sharing, EqualLayersKeepTheirOwnVariables) {
 }
 
 // The second call starts from the averages of the first, also through another network.
-TEST(Sharing, BatchNormalizationMovesItsAveragesAtEachUse) {
+TEST(Sharing, BatchNormalizationUpdatesAveragesAtEachUse) {
   const InAndOut model(BatchNormalization({.momentum = 0.5, .name = "n"}));
   ASSERT_THAT(VariableNames(model.network),
               ElementsAre("inner/n/gamma", "inner/n/beta", "inner/n/moving_mean",
@@ -144,7 +144,7 @@ TEST(Sharing, BatchNormalizationMovesItsAveragesAtEachUse) {
   EXPECT_THAT(results[2], ElementsAre(1, 1));
 }
 
-TEST(Sharing, ALayerFrozenOnOnePathIsFrozenOnAll) {
+TEST(Sharing, LayerFrozenOnOnePathIsFrozenOnAll) {
   for (const bool inside : {true, false}) {
     const InAndOut model(BatchNormalization({.momentum = 0.5, .name = "n"}));
     (inside ? model.inner : model.shared).SetTrainable(false);
@@ -224,7 +224,7 @@ TEST(Sharing, JsonWithoutNumbersGivesSeparateLayers) {
   EXPECT_THAT(VariableNames(*network), ElementsAre("inner/shared/kernel", "shared/kernel"));
 }
 
-TEST(Sharing, UsesOfDifferentWidthsNameBothPlaces) {
+TEST(Sharing, ErrorNamesBothUsesOfDifferentWidths) {
   const Layer shared = SumTo2("shared");
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {3}});
   const Layer inner = Nested(Network({i}, {shared(i)}, "inner"));

@@ -1,4 +1,4 @@
-// The table that Keras prints (keras/src/utils/summary_utils.py): the same columns, widths, words.
+// Keras's summary table (keras/src/utils/summary_utils.py): the same columns, widths, words.
 #include <algorithm>
 #include <set>
 
@@ -22,7 +22,7 @@ std::string WithCommas(int64_t n) {
   return digits;
 }
 
-// As Keras: a layer of several outputs has a list.
+// A layer with several outputs has a list of shapes, as in Keras.
 std::string ShapesText(const std::vector<TensorType>& types) {
   if (types.size() == 1) return ShapeText(types[0].shape);
   std::vector<std::string> shapes;
@@ -66,7 +66,7 @@ int64_t ParametersUnder(const Network& outermost, const std::string& path) {
   return count;
 }
 
-// The layers of `network`, each once, at its last use as Keras has it.
+// The layers of `network`, each once, at its last use as in Keras.
 std::vector<int> UniqueLayers(const Network& network) {
   std::vector<int> unique;
   const auto& uses = network.uses();
@@ -84,7 +84,7 @@ std::vector<int> UniqueLayers(const Network& network) {
   return unique;
 }
 
-// Whether the layers are a plain chain, so that nothing need be said about what they follow.
+// Whether the layers form a plain chain, so that the column of connections is omitted.
 bool IsChain(const Network& network) {
   const auto& uses = network.uses();
   std::set<const void*> layers;
@@ -98,7 +98,7 @@ bool IsChain(const Network& network) {
   return true;
 }
 
-// "conv[0][0], relu[1][0]": of what, by which of its calls, which of its outputs.
+// Connections as "conv[0][0], relu[1][0]": layer, index of its call, index of its output.
 std::string Connections(const Network& network, const Layer& layer) {
   const auto& uses = network.uses();
   const auto call = [&](int use) {
@@ -126,7 +126,7 @@ struct Lister {
   bool chain;
   TextTable& table;
 
-  // The layers of `network`; `prefix` is where its variables stand, "" for the outermost.
+  // Lists the layers of `network`; `prefix` is the path of its variables, "" for the outermost.
   void List(const Network& network, const std::string& prefix, int depth) {
     const std::string indent =
         depth == 0 ? "" : absl::StrCat(std::string(3 * static_cast<size_t>(depth), ' '), "└ ");
@@ -153,7 +153,7 @@ struct Lister {
   }
 };
 
-// Keras's columns: where each ends, as a share of the line.
+// Keras's columns: the end of each as a fraction of the line.
 TextTable EmptyTable(const SummaryOptions& options, bool chain) {
   using Align = TextTable::Align;
   TextTable table;

@@ -7,7 +7,7 @@
 namespace penstock::nn {
 namespace summary_test {
 
-TEST(Summary, OfASequentialModelWithANameThatDoesNotFit) {
+TEST(Summary, WrapsLongNamesOfASequentialModel) {
   const Symbol x = Input({.shape = {28, 28, 1}});
   Symbol y = Conv2D({.filters = 8,
                      .kernel_size = 3,
@@ -40,7 +40,7 @@ Network WithANetworkInside() {
   return Network({q}, {Add({.name = "sum"})({o, q, o})}, "functional_2");
 }
 
-TEST(Summary, OfANetworkSaysWhatIsConnectedToWhat) {
+TEST(Summary, ShowsConnections) {
   EXPECT_EQ(WithANetworkInside().Summary(), R"(Model: "functional_2"
 ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
 ┃ Layer (type)                  ┃ Output Shape              ┃         Param # ┃ Connected to               ┃
@@ -59,7 +59,7 @@ TEST(Summary, OfANetworkSaysWhatIsConnectedToWhat) {
 )");
 }
 
-TEST(Summary, LooksIntoNetworksAndShowsWhatIsTrained) {
+TEST(Summary, ShowsNestedNetworksAndTrainability) {
   EXPECT_EQ(WithANetworkInside().Summary(
                 {.line_length = 90, .expand_nested = true, .show_trainable = true}),
             R"(Model: "functional_2"
@@ -89,7 +89,7 @@ TEST(Summary, LooksIntoNetworksAndShowsWhatIsTrained) {
 )");
 }
 
-TEST(Summary, CountsWhatTheOptimizerKeeps) {
+TEST(Summary, CountsOptimizerSlots) {
   const std::string text =
       WithANetworkInside().Summary({.optimizer_parameters = 42, .optimizer_bytes = 168});
   EXPECT_NE(text.find(" Total params: 62 (248.00 B)\n"), std::string::npos);

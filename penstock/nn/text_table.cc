@@ -33,12 +33,12 @@ std::string Joined(Text::const_iterator begin, Text::const_iterator end) {
   return out;
 }
 
-// A text broken into lines of at most `width` cells, each as long as it is.
+// Breaks a text into lines of at most `width` cells.
 std::vector<Text> Wrap(const Text& text, size_t width) {
   std::vector<size_t> breaks;
   size_t offset = 0;
   for (size_t at = 0; at < text.size();) {
-    // A word, with the spaces before and behind it.
+    // A word, with the spaces around it.
     const size_t start = at;
     while (at < text.size() && IsSpace(text[at])) ++at;
     while (at < text.size() && !IsSpace(text[at])) ++at;
@@ -82,7 +82,7 @@ std::string Aligned(Text line, TextTable::Align align, size_t width) {
 // Python's round: half to even.
 int RoundHalfToEven(double x) { return static_cast<int>(std::nearbyint(x)); }
 
-// The columns' widths with a space on either side, all together at most what the frames leave.
+// Widths of the columns with a space on either side, which together fit into the frame.
 std::vector<int> Widths(const TextTable& table) {
   std::vector<int> widths;
   int sum = 0;

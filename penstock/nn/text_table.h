@@ -1,6 +1,6 @@
-// Tables of text with frames, laid out as the Python library rich lays out those that Keras prints:
-// columns of fixed width, words that do not fit on the next line, words that fit nowhere cut off
-// with an ellipsis, a line between rows. Internal to room nn.
+// Text tables with box-drawing frames, in the layout of the Python library rich, which Keras uses:
+// columns of fixed width, words wrapped to the next line, words longer than a column cut off with
+// an ellipsis, a line between rows. Internal to room nn.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace penstock::nn::internal {
 
-// A shape as Keras writes it: "(None, 28, 28, 1)".
+// A shape in Keras's notation: "(None, 28, 28, 1)".
 std::string ShapeText(const base::Shape& shape);
 
 struct TextTable {
@@ -18,11 +18,11 @@ struct TextTable {
   struct Column {
     std::string heading;
     Align align = Align::kLeft;
-    int width = 0;  // of the text; shrinks when all columns together are wider than the table
+    int width = 0;  // of the text; reduced if the columns do not fit into the table
   };
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;  // UTF-8, each character one cell wide
-  int width = 0;                               // of the whole table, frames included
+  int width = 0;                               // of the whole table, including frames
 
   std::string Print() const;
 };

@@ -13,7 +13,7 @@ std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Where a track stands: numbers from 1, groups and tracks in the order in which they came.
+// Position of a track: process and thread numbers from 1, in order of creation.
 struct Place {
   size_t process = 0, thread = 0;
 };

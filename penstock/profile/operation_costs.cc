@@ -16,8 +16,8 @@ namespace {
 using base::Array;
 using base::DType;
 
-// Numbers as they might stand there: between 0.1 and 1, none so small that the hardware stumbles
-// over it, all of them good for a logarithm or a root; small indices; both truth values.
+// Plausible input values: between 0.1 and 1, without denormals, valid for logarithms and roots;
+// small indices; both bools.
 absl::StatusOr<Array> PlausibleInput(const ir::TensorType& type) {
   Array values = Array::Uninitialized(DType::kF32, type.shape);
   float* to = values.mutable_data<float>();
@@ -35,7 +35,7 @@ class Stopwatch {
   Stopwatch(runtime::Client& client, const MeasureOptions& options)
       : client_(client), options_(options) {}
 
-  // Seconds of one run: the median of several. The first, which warms up, does not count.
+  // Seconds of one execution: the median of several, without the first, which warms up.
   absl::StatusOr<double> Time(const ir::Program& program) {
     PENSTOCK_ASSIGN_OR_RETURN(const auto executable,
                               client_.Compile(program, {.devices = options_.devices}));
@@ -75,7 +75,7 @@ class Stopwatch {
   const MeasureOptions& options_;
 };
 
-// What a program that does nothing takes: to be given and to be waited for.
+// Time of an empty program: dispatch and synchronization.
 absl::StatusOr<double> TimeOfNothing(Stopwatch& stopwatch, int num_replicas,
                                      const PrintFunction& print) {
   ir::Graph graph("nothing", num_replicas);

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 
 const PrintFunction kPrint = [](const Graph& graph) { return ir::PrintStableHlo(graph); };
 
-// Two like products in two layers and one of other types, a sum, and what is fused.
+// Two equal products in two layers and one of other types, a sum, and operations that are fused.
 void BuildSmall(Graph& graph) {
   const Value x = graph.Parameter({DType::kF32, {8, 16}}, "x");
   const Value w = graph.Parameter({DType::kF32, {16, 16}}, "w");
@@ -41,7 +41,7 @@ void BuildSmall(Graph& graph) {
   ASSERT_TRUE(unused.valid());
 }
 
-TEST(FindPieces, WhatIsWorkOfItsOwnIsCountedWithItsLayers) {
+TEST(FindPieces, CountsTimedOperationsWithTheirLayers) {
   Graph graph("step");
   BuildSmall(graph);
   const std::vector<Piece> pieces = FindPieces(graph, kPrint);
@@ -59,7 +59,7 @@ TEST(FindPieces, WhatIsWorkOfItsOwnIsCountedWithItsLayers) {
   EXPECT_EQ(pieces[2].cost.flops, 0);
 }
 
-TEST(FindPieces, AConvolutionAndItsGradientsAreThreePiecesOfTheSameFlops) {
+TEST(FindPieces, ConvolutionAndGradientsHaveEqualFlops) {
   Graph graph("step");
   const Value x = graph.Parameter({DType::kF32, {2, 8, 8, 3}}, "x");
   const Value kernel = graph.Parameter({DType::kF32, {3, 3, 3, 16}}, "kernel");
@@ -79,7 +79,7 @@ TEST(FindPieces, AConvolutionAndItsGradientsAreThreePiecesOfTheSameFlops) {
   EXPECT_EQ(convolutions, 3);
 }
 
-TEST(FindPieces, ALoopIsOnePieceWithItsNumbersInIt) {
+TEST(FindPieces, LoopIsOnePieceWithItsConstants) {
   Graph graph("step");
   const Value x = graph.Parameter({DType::kF32, {16, 16}}, "x");
   const Value i = ir::Splat(graph, {DType::kI32, {}}, 0);
@@ -99,7 +99,7 @@ TEST(FindPieces, ALoopIsOnePieceWithItsNumbersInIt) {
   EXPECT_EQ(pieces[0].program.parameters.size(), 1u) << "the counter's 0 stands in the program";
 }
 
-TEST(FindPieces, AllReduceIsAPieceOnlyWhereThereAreReplicas) {
+TEST(FindPieces, AllReduceIsAPieceOnlyWithReplicas) {
   for (const int replicas : {1, 2}) {
     Graph graph("step", replicas);
     const Value x = graph.Parameter({DType::kF32, {4}}, "x");
@@ -118,7 +118,7 @@ class MeasureOperationsTest : public ::testing::Test {
   }
 };
 
-TEST_F(MeasureOperationsTest, EachIsTimedAndTheMostExpensiveComesFirst) {
+TEST_F(MeasureOperationsTest, TimesEachAndSortsByCost) {
   const auto client = Open();
   Graph graph("step");
   const Value large = graph.Parameter({DType::kF32, {512, 512}}, "large");
@@ -149,7 +149,7 @@ TEST_F(MeasureOperationsTest, AllElementTypesAndReplicasHavePlausibleInputs) {
   for (const OperationCost& cost : *costs) EXPECT_GE(cost.seconds, 0) << cost.not_timed;
 }
 
-TEST_F(MeasureOperationsTest, WithoutTimeEachIsListedAsNotTimed) {
+TEST_F(MeasureOperationsTest, ListsOperationsBeyondTimeLimitAsNotTimed) {
   const auto client = Open();
   Graph graph("step");
   BuildSmall(graph);
@@ -180,7 +180,7 @@ CostTable SampleTable() {
           .step_seconds = 0.050};
 }
 
-TEST(OperationTable, AddsUpToTheStep) {
+TEST(OperationTable, RowsSumToStepTime) {
   const std::string text = OperationTable(SampleTable());
   EXPECT_THAT(text,
               AllOf(HasSubstr("    20.000    40.0      2    10.000      300  convolution f32"),
@@ -193,14 +193,14 @@ TEST(OperationTable, AddsUpToTheStep) {
                     Not(HasSubstr("sort"))));
 }
 
-TEST(OperationTable, SaysWhenThePartsAreMoreThanTheWhole) {
+TEST(OperationTable, ReportsWhenOperationsExceedStepTime) {
   CostTable table = SampleTable();
   table.step_seconds = 0.015;
   EXPECT_THAT(OperationTable(table),
               AllOf(HasSubstr("     0.000     0.0"), HasSubstr("5.000 ms more than the step")));
 }
 
-TEST(OperationsJson, HoldsWhatTheTableShows) {
+TEST(OperationsJson, MatchesTable) {
   const Json json = Json::parse(OperationsJson(SampleTable()));
   EXPECT_EQ(json["operations"].size(), 2u);
   EXPECT_EQ(json["operations"][0]["layers"].size(), 5u);

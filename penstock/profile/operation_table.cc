@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostLayers = 3;
 constexpr absl::string_view kEverythingElse =
-    "everything else, fused (elementwise operations and moves of data)";
+    "everything else, fused (elementwise operations and data movement)";
 
 double SumOf(const CostTable& table) {
   double sum = 0;
@@ -29,7 +29,7 @@ std::string Gigaflops(const OperationCost& row) {
   return absl::StrFormat("%.0f", row.flops / row.seconds * 1e-9);
 }
 
-// "conv1, conv2, conv3 and 4 more".
+// Names of layers, abbreviated: "conv1, conv2, conv3 and 4 more".
 std::string Layers(const std::vector<std::string>& layers) {
   const size_t shown = std::min(layers.size(), kMostLayers);
   std::string text = absl::StrJoin(layers.begin(), layers.begin() + shown, ", ");
@@ -49,7 +49,7 @@ std::string Describe(const OperationCost& row) {
 std::string OperationTable(const CostTable& table, size_t most_rows) {
   std::string out;
   constexpr char kLine[] = "%10s %7s %6s %9s %8s  %s\n";
-  absl::StrAppendFormat(&out, kLine, "ms a step", "% of it", "times", "ms each", "GFLOP/s",
+  absl::StrAppendFormat(&out, kLine, "ms/step", "% step", "count", "ms each", "GFLOP/s",
                         "operation");
   const auto milliseconds = [](double seconds) { return absl::StrFormat("%.3f", seconds * 1e3); };
   size_t left_out = 0;
@@ -74,17 +74,19 @@ std::string OperationTable(const CostTable& table, size_t most_rows) {
                           Percent(std::max(0.0, rest), table.step_seconds), "", "", "",
                           kEverythingElse);
     absl::StrAppendFormat(&out, kLine, milliseconds(table.step_seconds), "100.0", "", "", "",
-                          "a step, as measured on the devices");
+                          "step time, measured on the devices");
     if (rest < 0) {
-      absl::StrAppendFormat(&out,
-                            "Alone the operations take %.3f ms more than the step: within it they "
-                            "find their inputs in the caches.\n",
-                            -rest * 1e3);
+      absl::StrAppendFormat(
+          &out,
+          "Timed alone, the operations take %.3f ms more than the step: within it they "
+          "find their inputs in the caches.\n",
+          -rest * 1e3);
     }
   }
-  absl::StrAppend(&out,
-                  "An estimate: each operation was compiled and timed alone, without what a "
-                  "compiler makes part of it,\nand may be slower or faster within the step.\n");
+  absl::StrAppend(
+      &out,
+      "An estimate: each operation was compiled and timed alone, without the operations that a "
+      "compiler fuses with it,\nand may be slower or faster within the step.\n");
   return out;
 }
 

@@ -22,7 +22,7 @@ bool IsOneOf(ir::OpList family, const Node& node) {
   return std::find(family.begin(), family.end(), node.op) != family.end();
 }
 
-// What a compiler makes part of its neighbours, and what costs nothing.
+// Whether compilers fuse the operation into its neighbors, or it costs nothing.
 bool IsFused(const Node& node, int num_replicas) {
   const absl::string_view name = node.op->name;
   return name == "parameter" || name == "stablehlo.replica_id" ||
@@ -30,7 +30,7 @@ bool IsFused(const Node& node, int num_replicas) {
          IsOneOf(ir::ElementwiseOps(), node) || IsOneOf(ir::ShapeOps(), node);
 }
 
-// [node][result]: whether the program's results need it.
+// [node][result]: whether the program's results depend on it.
 std::vector<std::vector<bool>> Needed(const ir::Graph& graph) {
   std::vector<std::vector<bool>> needed(graph.num_nodes());
   for (int id = 0; id < graph.num_nodes(); ++id) {
@@ -46,7 +46,7 @@ std::vector<std::vector<bool>> Needed(const ir::Graph& graph) {
   return needed;
 }
 
-// A number that stands in the program, such as how often a loop runs.
+// Whether the value is a constant scalar, such as a loop's trip count.
 bool IsScalarConstant(const Value& value) {
   return value.node().operands.empty() && value.rank() == 0 &&
          absl::string_view(value.node().op->name) == "stablehlo.constant";
@@ -79,7 +79,7 @@ absl::StatusOr<ir::Program> PrintAlone(const Node& node, const std::vector<bool>
   return print(graph);
 }
 
-// ---- What a row says ----
+// ---- Contents of a row ----
 
 std::string TypesOf(const Node& node, const std::vector<bool>& needed) {
   std::vector<std::string> operands, results;
@@ -90,8 +90,8 @@ std::string TypesOf(const Node& node, const std::vector<bool>& needed) {
   return absl::StrCat(absl::StrJoin(operands, ", "), " -> ", absl::StrJoin(results, ", "));
 }
 
-// Attributes by which one tells operations of the same types apart, and the number that means
-// "nothing special" in each of their places.
+// Attributes that distinguish operations of equal types, and the default value of each of their
+// elements.
 constexpr std::pair<const char*, int64_t> kTelling[] = {{"strides", 1},
                                                         {"lhs_dilation", 1},
                                                         {"rhs_dilation", 1},
@@ -122,8 +122,8 @@ std::string AttributesOf(const Node& node) {
   return absl::StrJoin(out, ", ");
 }
 
-// Multiplications and additions of all channels that meet: for each position of the output and of
-// the kernel. What `kernel` is of a gradient is in the place of the kernel.
+// Number of multiplications and additions: for each position of the output and of the kernel, over
+// all channels. For a gradient, `kernel` is the operand or result in the kernel's role.
 double ConvolutionFlops(const Node& node, const TensorType& output, const TensorType& kernel) {
   const Ints& places = node.attributes.Get<Ints>("kernel");
   const int64_t filters = kernel.shape.dim(static_cast<int>(places[1]));
@@ -138,7 +138,7 @@ double FlopsOf(const Node& node) {
   if (name == "stablehlo.convolution") {
     return ConvolutionFlops(node, node.results[0], operand(1));
   }
-  // The forward convolution's: the output is what comes in as its cotangent.
+  // FLOPs of the forward convolution, whose output has the shape of the cotangent.
   if (name == "penstock.convolution_input_gradient") {
     return ConvolutionFlops(node, operand(0), operand(1));
   }
@@ -155,7 +155,7 @@ double FlopsOf(const Node& node) {
   return 0;
 }
 
-// As a machine of no particular speed would do it. It only decides what is timed first.
+// Rough estimate that is independent of the machine; only determines the order of timing.
 double ExpectedSeconds(const Node& node, double flops) {
   constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 5e9;
   double bytes = 0;
@@ -185,7 +185,7 @@ std::vector<Piece> FindPieces(const ir::Graph& program, const PrintFunction& pri
     }
     auto alone = PrintAlone(node, needed[id], program.num_replicas(), print);
     const std::string types = TypesOf(node, needed[id]);
-    // Two are the same when their programs are; the name, for those that cannot be printed.
+    // Pieces are equal if their programs are; the name distinguishes those that cannot be printed.
     const std::string key = absl::StrCat(node.op->name, " ", types, "\n",
                                          alone.ok() ? ir::TextWithoutLocations(*alone) : "");
     const auto [it, is_new] = known.try_emplace(key, pieces.size());

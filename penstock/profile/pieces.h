@@ -1,4 +1,5 @@
-// The pieces of a program that are work of their own, each as a program. Internal to room profile.
+// Pieces: the operations of a program that are units of work of their own, each as a separate
+// program. Internal to room profile.
 #pragma once
 
 #include <memory>
@@ -10,14 +11,14 @@
 namespace penstock::profile {
 
 struct Piece {
-  OperationCost cost;  // without its time
+  OperationCost cost;  // without the measured time
   ir::Program program;
-  double expected_seconds = 0;  // of all that are like it: a guess, by which they are ordered
+  double expected_seconds = 0;  // of all occurrences: an estimate, used to order pieces
 };
 
-// Operations that are the same, of the same types, are one piece. In the order of the program, what
-// no result needs left out. Bodies of loops and branches belong to their loop. A piece that cannot
-// be printed says why in cost.not_timed.
+// Equal operations with equal types form one piece. Pieces are in program order, without operations
+// that no result depends on. The bodies of loops and branches belong to their loop. A piece that
+// cannot be printed has the reason in cost.not_timed.
 std::vector<Piece> FindPieces(const ir::Graph& program, const PrintFunction& print);
 
 }  // namespace penstock::profile

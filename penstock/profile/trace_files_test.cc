@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/compression.h"
 #include "penstock/record/wire.h"
 
@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 using record::WireScanner;
 using record::WireType;
 
-// Two groups, and names that a careless writer would not survive.
+// Two groups, and names that need escaping.
 TraceRecording Sample() {
   return {.tracks = {{"host", "training loop"}, {"devices", "cpu 0"}, {"host", "data \"1\"\n"}},
           .names = {"step \\ \"x\"", "read"},
@@ -30,7 +30,7 @@ TraceRecording Sample() {
           .began_unix_seconds = 1.7e9};
 }
 
-TEST(ChromeTrace, HasASpanForEachOfTheRecording) {
+TEST(ChromeTrace, HasOneEventPerSpan) {
   const Json json = Json::parse(ChromeTrace(Sample()));
   EXPECT_EQ(json["otherData"]["dropped_spans"], "5");
   std::map<std::pair<int, int>, std::string> threads;
@@ -58,8 +58,8 @@ TEST(ChromeTrace, HasASpanForEachOfTheRecording) {
   EXPECT_DOUBLE_EQ(spans[3]["dur"], 1);
 }
 
-// As far as a scanner of the wire format sees: the interop test has TensorFlow read it.
-TEST(XSpaceFile, DevicesArePlanesOfTheirOwn) {
+// Checked with a scanner of the wire format; the interop test reads it with TensorFlow.
+TEST(XSpaceFile, DevicesAreSeparatePlanes) {
   const std::string bytes = XSpace(Sample(), "machine");
   std::vector<std::string> planes;
   std::string warning, host;
@@ -80,11 +80,11 @@ TEST(XSpaceFile, DevicesArePlanesOfTheirOwn) {
   }
   EXPECT_TRUE(space.ok());
   EXPECT_EQ(planes, (std::vector<std::string>{"/device:CUSTOM:cpu 0 1", "/host:CPU 2"}));
-  EXPECT_EQ(warning, "5 spans were left out: the trace was full");
+  EXPECT_EQ(warning, "5 spans were dropped: the trace was full");
   EXPECT_EQ(host, "machine");
 }
 
-TEST(WriteTrace, PutsFilesWhereTensorBoardLooks) {
+TEST(WriteTrace, WritesFilesWhereTensorBoardExpectsThem) {
   const auto fs = io::MakeMemoryFileSystem();
   const absl::Status status = WriteTrace(
       Sample(), {.folder = "memory://run/profile", .host = "machine", .file_system = fs});

@@ -16,7 +16,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 && *name != '\0' ? name : "localhost";
 }
 
-// "2026_05_01_12_30_00", in UTC: runs in the order of their names.
+// Date in UTC, such as "2026_05_01_12_30_00": names sort chronologically.
 std::string Date(double unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc = {};

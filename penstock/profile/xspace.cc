@@ -1,4 +1,4 @@
-// Of tsl/profiler/protobuf/xplane.proto these fields are written:
+// Fields written, of tsl/profiler/protobuf/xplane.proto:
 //   XSpace { 1: repeated XPlane planes, 3: repeated string warnings, 4: repeated string hostnames }
 //   XPlane { 1: int64 id, 2: string name, 3: repeated XLine lines,
 //            4: map<int64, XEventMetadata> event_metadata, 5: map<int64, XStatMetadata> ... }
@@ -18,7 +18,7 @@
 namespace penstock::profile {
 namespace {
 
-// A message that is being written.
+// A message under construction.
 class Message {
  public:
   void Number(int field, int64_t value) {
@@ -53,7 +53,7 @@ class Plane {
     plane_.Bytes(2, name);
   }
 
-  // The spans of `track`: those from `begin` to `end`.
+  // Adds the spans of `track`: those from `begin` to `end`.
   void AddLine(int track, const base::TraceRecording::Span* begin,
                const base::TraceRecording::Span* end) {
     Message line;
@@ -83,7 +83,7 @@ class Plane {
         Message metadata, entry;
         metadata.Number(1, id);
         metadata.Bytes(2, name);
-        entry.Number(1, id);  // a map is a list of keys and values
+        entry.Number(1, id);  // a map is a repeated message of key and value
         entry.Bytes(2, metadata.bytes());
         plane_.Bytes(field, entry.bytes());
       }
@@ -129,7 +129,7 @@ std::string XSpace(const base::TraceRecording& recording, absl::string_view host
   }
   space.Bytes(1, host_plane.Finish());
   if (recording.dropped > 0) {
-    space.Bytes(3, absl::StrCat(recording.dropped, " spans were left out: the trace was full"));
+    space.Bytes(3, absl::StrCat(recording.dropped, " spans were dropped: the trace was full"));
   }
   space.Bytes(4, host);
   return space.bytes();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
 
-// zlib's windowBits: 15 is the largest window, 16 more asks for gzip's header and trailer.
+// zlib's windowBits: 15 is the largest window; adding 16 selects gzip's header and trailer.
 int WindowBits(Compression compression) { return compression == Compression::kGzip ? 31 : 15; }
 
 unsigned int AtMost(size_t n) {
@@ -33,7 +33,7 @@ class InflateStream : public io::InputStream {
     PENSTOCK_CHECK(compression == Compression::kGzip || compression == Compression::kZlib);
     if (inflateInit2(&zlib_, WindowBits(compression)) != Z_OK) {
       status_ = absl::ResourceExhaustedError(
-          absl::StrCat(uri(), ": zlib could not be started (out of memory?)"));
+          absl::StrCat(uri(), ": cannot initialize zlib (out of memory?)"));
     }
   }
   ~InflateStream() override { inflateEnd(&zlib_); }
@@ -47,7 +47,7 @@ class InflateStream : public io::InputStream {
         size += InflateInto(out.subspan(size));
       }
     }
-    // What came before the damage is given first.
+    // The bytes before the corruption are returned first.
     if (size == 0) PENSTOCK_RETURN_IF_ERROR(status_);
     return static_cast<int64_t>(size);
   }
@@ -59,13 +59,13 @@ class InflateStream : public io::InputStream {
     zlib_.avail_in = static_cast<unsigned int>(n);
     if (n > 0) return absl::OkStatus();
     done_ = true;
-    return in_member_ ? Damage("the compressed data ends too early") : absl::OkStatus();
+    return in_member_ ? Damage("the compressed data is truncated") : absl::OkStatus();
   }
 
   size_t InflateInto(absl::Span<char> out) {
     if (!in_member_ && members_ > 0) {
       if (compression_ == Compression::kZlib) {
-        status_ = Damage("there are bytes behind the end of the compressed data");
+        status_ = Damage("there are bytes after the end of the compressed data");
         return 0;
       }
       inflateReset(&zlib_);
@@ -79,7 +79,7 @@ class InflateStream : public io::InputStream {
       in_member_ = false;
       ++members_;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      status_ = Damage(zlib_.msg != nullptr ? zlib_.msg : "it asks for a dictionary");
+      status_ = Damage(zlib_.msg != nullptr ? zlib_.msg : "a preset dictionary is required");
     }
     pending_ = in_member_ && zlib_.avail_out == 0;
     return room - zlib_.avail_out;
@@ -87,7 +87,7 @@ class InflateStream : public io::InputStream {
 
   absl::Status Damage(absl::string_view what) const {
     return absl::DataLossError(
-        absl::StrCat("cannot inflate (", CompressionName(compression_), "): ", what));
+        absl::StrCat("cannot decompress (", CompressionName(compression_), "): ", what));
   }
 
   std::unique_ptr<io::InputStream> compressed_;
@@ -95,8 +95,8 @@ class InflateStream : public io::InputStream {
   std::vector<char> input_;
   z_stream zlib_{};
   bool in_member_ = false;  // between the first and the last byte of a compressed stream
-  bool pending_ = false;    // zlib may hold output that had no room
-  int64_t members_ = 0;     // read to their end
+  bool pending_ = false;    // zlib may have more output buffered
+  int64_t members_ = 0;     // completely read
   bool done_ = false;
   absl::Status status_;
 };
@@ -112,7 +112,7 @@ class DeflateStream : public io::OutputStream {
     if (deflateInit2(&zlib_, level, Z_DEFLATED, WindowBits(compression), kMemoryLevel,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
       return absl::InvalidArgumentError(
-          absl::StrCat("zlib has no compression level ", level, "; it takes -1 to 9"));
+          absl::StrCat("invalid compression level ", level, "; zlib's levels are -1 to 9"));
     }
     return absl::OkStatus();
   }
@@ -136,7 +136,7 @@ class DeflateStream : public io::OutputStream {
   }
 
  private:
-  // True when the compressed stream has ended.
+  // Returns true at the end of the compressed stream.
   absl::StatusOr<bool> Step(int flush) {
     zlib_.next_out = reinterpret_cast<Bytef*>(output_.data());
     zlib_.avail_out = static_cast<unsigned int>(output_.size());

@@ -14,7 +14,7 @@
 namespace penstock::record {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "words are read in host byte order");
 
 constexpr uint32_t kPolynomial = 0x82f63b78u;  // reflected
 
@@ -56,14 +56,15 @@ uint32_t ByTable(uint32_t crc, const char* p, size_t n) {
 
 #if defined(__x86_64__) || defined(__ARM_FEATURE_CRC32)
 
-// The instruction answers after 3 cycles but one can start each cycle, so three stretches of
-// kStretch bytes are walked side by side. Joining two registers means moving the first one over
-// kStretch zero bytes, which is linear: kShift holds its effect on each byte of the register.
+// The CRC instruction has a latency of 3 cycles and a throughput of one per cycle, so three
+// stretches of kStretch bytes are processed in parallel. Combining two registers means advancing
+// the first one over kStretch zero bytes, which is linear: kShift is its effect on each byte of the
+// register.
 constexpr size_t kStretchLog2 = 10;
 constexpr size_t kStretch = size_t{1} << kStretchLog2;
 
 constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
-  using Columns = std::array<uint32_t, 32>;  // where each bit of the register goes
+  using Columns = std::array<uint32_t, 32>;  // image of each bit of the register
   auto apply = [](const Columns& columns, uint32_t crc) {
     uint32_t out = 0;
     for (size_t bit = 0; crc != 0; ++bit, crc >>= 1) {

@@ -3,8 +3,8 @@
 //   Crc32c("123456789") == 0xe3069283
 //   ExtendCrc32c(Crc32c("1234"), "56789") == 0xe3069283
 //
-// Uses the processor's CRC instructions where it has them (SSE4.2, found at run time; ARMv8 CRC,
-// when compiled for it) and tables elsewhere; the result is the same.
+// Uses the processor's CRC instructions if available (SSE4.2, detected at run time; ARMv8 CRC, if
+// compiled for it) and lookup tables otherwise; the result is the same.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 
 namespace penstock::record {
 
-// The CRC of what `crc` stands for followed by `data`; 0 stands for no bytes.
+// Extends a CRC: given the CRC of some bytes, returns the CRC of those bytes followed by `data`.
+// The CRC of no bytes is 0.
 uint32_t ExtendCrc32c(uint32_t crc, absl::string_view data);
 inline uint32_t Crc32c(absl::string_view data) { return ExtendCrc32c(0, data); }
 
-// TFRecord stores CRCs rotated and offset, so that the CRC of bytes that hold CRCs stays a good
-// one (tensorflow/core/lib/hash/crc32c.h).
+// Masked CRC: TFRecord stores CRCs rotated and offset, because the CRC of bytes that contain CRCs
+// is weak (tensorflow/core/lib/hash/crc32c.h).
 inline constexpr uint32_t kCrcMaskDelta = 0xa282ead8u;
 constexpr uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + kCrcMaskDelta; }
 constexpr uint32_t UnmaskCrc(uint32_t masked) {
@@ -27,7 +28,7 @@ constexpr uint32_t UnmaskCrc(uint32_t masked) {
 }
 
 namespace internal {
-// What ExtendCrc32c does without CRC instructions; a test compares the two.
+// Table-based ExtendCrc32c, used without CRC instructions; a test compares the two.
 uint32_t ExtendCrc32cByTable(uint32_t crc, absl::string_view data);
 }  // namespace internal
 

@@ -26,7 +26,7 @@ uint32_t Crc32cByDefinition(absl::string_view data) {
   return ~crc;
 }
 
-TEST(Crc32c, AgreesWithRfc3720) {
+TEST(Crc32c, MatchesRfc3720) {
   std::string up(32, '\0');
   std::string down(32, '\0');
   for (int i = 0; i < 32; ++i) {
@@ -47,7 +47,7 @@ TEST(Crc32c, AgreesWithRfc3720) {
   EXPECT_EQ(Crc32c(""), 0u);
 }
 
-TEST(Crc32c, EveryPathAgreesWithTheDefinitionAtEveryLengthAndAlignment) {
+TEST(Crc32c, EveryImplementationMatchesDefinitionAtEveryLengthAndAlignment) {
   const std::string bytes = RandomBytes(10000, 1);
   for (size_t size : {0, 1, 7, 8, 9, 63, 1023, 1024, 3071, 3072, 3073, 6144, 9000}) {
     for (size_t start = 0; start < 9; ++start) {
@@ -60,7 +60,7 @@ TEST(Crc32c, EveryPathAgreesWithTheDefinitionAtEveryLengthAndAlignment) {
   }
 }
 
-TEST(Crc32c, ExtendsAcrossAnyCut) {
+TEST(Crc32c, ExtendsAcrossAnySplit) {
   const std::string bytes = RandomBytes(7000, 2);
   const uint32_t whole = Crc32c(bytes);
   for (size_t cut = 0; cut <= bytes.size(); cut += 97) {
@@ -69,7 +69,7 @@ TEST(Crc32c, ExtendsAcrossAnyCut) {
   }
 }
 
-TEST(Crc32c, MaskGoesBothWays) {
+TEST(Crc32c, UnmaskInvertsMask) {
   // The mask of TensorFlow: rotate right by 15, add a constant.
   EXPECT_EQ(MaskCrc(0), 0xa282ead8u);
   EXPECT_EQ(MaskCrc(0x8000), 0xa282ead9u);

@@ -42,7 +42,7 @@ bool ReadFeature(absl::string_view feature, FeatureList* list, WireError* error)
   return scanner.ok();
 }
 
-std::string DescribeDamage(const WireError& error, absl::string_view record) {
+std::string DescribeWireError(const WireError& error, absl::string_view record) {
   return absl::StrCat(error.what, ", at byte ", error.at - record.data(), " of ", record.size());
 }
 
@@ -67,16 +67,16 @@ size_t VarintSize(uint64_t value) {
   return size;
 }
 
-// The tag and length of a field of type kBytes whose content follows.
+// Appends the tag and length of a field of type kBytes; the content follows.
 void AppendHeader(uint32_t field, size_t size, std::string* out) {
   AppendVarint((field << 3) | static_cast<uint32_t>(WireType::kBytes), out);
   AppendVarint(size, out);
 }
 
-// Fields below 16 have a tag of one byte.
+// Field numbers below 16 have a one-byte tag.
 size_t FieldSize(size_t size) { return 1 + VarintSize(size) + size; }
 
-// A Feature around an encoded list.
+// Wraps an encoded list in a Feature message.
 std::string EncodeFeature(ListKind kind, size_t list_size) {
   std::string out;
   out.reserve(FieldSize(list_size));
@@ -84,7 +84,7 @@ std::string EncodeFeature(ListKind kind, size_t list_size) {
   return out;
 }
 
-// An entry of the map of features.
+// An entry of the feature map.
 size_t EntrySize(absl::string_view name, absl::string_view feature) {
   return FieldSize(name.size()) + FieldSize(feature.size());
 }
@@ -187,8 +187,8 @@ absl::StatusOr<FeatureMap> ReadExample(absl::string_view record) {
         if (inner.what == nullptr) ReadArray(feature, &features[std::string(name)], &inner);
       });
   if (whole && inner.what == nullptr) return features;
-  return absl::DataLossError(absl::StrCat("not a tf.train.Example: ",
-                                          internal::DescribeDamage(whole ? inner : error, record)));
+  return absl::DataLossError(absl::StrCat(
+      "not a tf.train.Example: ", internal::DescribeWireError(whole ? inner : error, record)));
 }
 
 std::string DescribeExample(absl::string_view record, int max_features) {

@@ -1,6 +1,6 @@
 // tf.train.Example (tensorflow/core/example/example.proto): a record of named features, each a list
-// of byte strings, floats or int64s. Here one is written, and one is read without knowing what is
-// in it; example_parser.h reads many at once into the columns of a schema.
+// of byte strings, floats or int64s. This header writes one Example, and reads one without a
+// schema; example_parser.h parses many at once into the columns of a schema.
 //
 //   ExampleBuilder example;
 //   example.SetBytes("image", jpeg);
@@ -24,10 +24,10 @@
 
 namespace penstock::record {
 
-// Builds the bytes of one Example. The bytes depend only on what was set, not on the order: they
-// are those of protobuf's deterministic serialization (features sorted by name, numbers packed).
-// Setting a name again replaces it. Names are UTF-8, as protobuf wants them; this is not checked.
-// Values are copied.
+// Builder of one serialized Example. The bytes do not depend on the order of the calls: they equal
+// protobuf's deterministic serialization (features sorted by name, numbers packed). Setting a name
+// again replaces its value. Names must be UTF-8, as protobuf requires; this is not checked. Values
+// are copied.
 class ExampleBuilder {
  public:
   void SetBytes(absl::string_view name, absl::string_view value) { SetBytesList(name, {value}); }
@@ -36,32 +36,33 @@ class ExampleBuilder {
   void SetBytesList(absl::string_view name, absl::Span<const absl::string_view> values);
   void SetInt64List(absl::string_view name, absl::Span<const int64_t> values);
   void SetFloatList(absl::string_view name, absl::Span<const float> values);
-  // The elements of `values` in row-major order; dtype kString, kI64 or kF32 (contract). An Array
-  // that is not valid() makes a feature without a list, as ReadExample gives it.
+  // Sets the elements of `values` in row-major order; the dtype must be kString, kI64 or kF32. An
+  // invalid Array makes a feature without a list, which ReadExample returns as an invalid Array.
   void SetArray(absl::string_view name, const base::Array& values);
 
-  // Forgets all features.
+  // Removes all features.
   void Clear() { features_.clear(); }
 
   std::string Serialize() const;
-  // The same, into memory that is used again.
+  // Same as Serialize, reusing the memory of `out`.
   void SerializeTo(std::string* out) const;
 
  private:
   std::map<std::string, std::string, std::less<>> features_;  // encoded Feature messages
 };
 
-// What a record holds: a one-dimensional array (kString, kI64 or kF32) for each feature, by name. A
-// feature that was written without any list is an Array that is not valid().
+// The features of a record by name, each a one-dimensional array (kString, kI64 or kF32). A feature
+// without a list is an invalid Array.
 using FeatureMap = std::map<std::string, base::Array>;
 
-// Reads every feature. Strings are views into `record`, which must outlive them. Damage is DataLoss
-// and names the byte; the caller adds where the record stands. For looking at records: it makes an
-// array for each feature; ExampleParser is the way to read many.
+// Parses all features. Strings are views into `record`, which must outlive them. A malformed record
+// is DataLoss with the byte offset; the caller adds the record's origin. Meant for inspecting
+// records, because it allocates an array per feature; use ExampleParser to read many.
 absl::StatusOr<FeatureMap> ReadExample(absl::string_view record);
 
-// "class int64 (1), image bytes (1), size int64 (2)": names, types and numbers of values of at most
-// `max_features` features, or what is wrong with the record.
+// Summary of a record for messages: names, types and numbers of values of at most `max_features`
+// features, "class int64 (1), image bytes (1), size int64 (2)", or a description of why it is
+// malformed.
 std::string DescribeExample(absl::string_view record, int max_features = 20);
 
 }  // namespace penstock::record

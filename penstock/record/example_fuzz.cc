@@ -1,5 +1,5 @@
-// Any bytes as a tf.train.Example: reading ends and stays inside; what was read, written and read
-// again is the same; and the parser with a schema agrees with the reader without one.
+// Arbitrary bytes as a tf.train.Example: parsing terminates and stays in bounds; reading, writing
+// and reading again is a round trip; and ExampleParser agrees with ReadExample.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ void CheckSame(const FeatureMap& a, const FeatureMap& b) {
   }
 }
 
-// One column of the parser against the feature of the reader.
+// Compares one column of ExampleParser with the feature of ReadExample.
 void CheckColumn(const ExampleFeature& feature, const Array& got, const FeatureMap& read) {
   const auto found = read.find(feature.name);
   const bool missing = found == read.end() || !found->second.valid();
@@ -41,7 +41,7 @@ void CheckColumn(const ExampleFeature& feature, const Array& got, const FeatureM
 }
 
 void CheckParser(absl::string_view record, const absl::StatusOr<FeatureMap>& read) {
-  // The names of the corpus in testdata/example_corpus.
+  // Feature names used in testdata/example_corpus.
   static const ExampleParser parser =
       ExampleParser::Create(
           {.features = {{.name = "steps", .dtype = DType::kI64, .variable_length = true},
@@ -58,7 +58,7 @@ void CheckParser(absl::string_view record, const absl::StatusOr<FeatureMap>& rea
   RaggedRows rows;
   const absl::Status status = parser.ParseRange({record}, 0, absl::MakeSpan(columns), &rows,
                                                 [](int64_t) { return std::string("fuzz:0:0"); });
-  // The parser reads less than the whole record, so it may accept what the reader refuses.
+  // ExampleParser skips parts of the record, so it may accept a record that ReadExample rejects.
   if (!read.ok()) return;
   const std::vector<ExampleFeature>& features = parser.schema().features;
   if (!status.ok()) {

@@ -37,7 +37,7 @@ uint64_t HashName(absl::string_view name) {
   return hash;
 }
 
-// "float32[?,4]"
+// The type of a feature: "float32[?,4]".
 std::string TypeString(const ExampleFeature& feature) {
   const Shape shape = feature.variable_length ? feature.shape.Prepend(-1) : feature.shape;
   return absl::StrCat(base::DTypeName(feature.dtype), shape.ToString());
@@ -48,17 +48,18 @@ absl::StatusOr<int64_t> CountValues(const Shape& shape) {
   for (int64_t extent : shape) {
     if (extent < 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "shape ", shape.ToString(), " has an unknown extent; use variable_length for the first"));
+          "shape ", shape.ToString(),
+          " has an unknown extent; use variable_length for a first dimension of variable size"));
     }
     if (__builtin_mul_overflow(count, extent, &count)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("shape ", shape.ToString(), " has more values than can be counted"));
+          absl::StrCat("shape ", shape.ToString(), " has a number of values that overflows int64"));
     }
   }
   return count;
 }
 
-// A default of one value, repeated to `count`.
+// Broadcasts a default of one value to `count` values.
 Array Repeated(const Array& value, const Shape& shape, int64_t count) {
   Array out = Array::Uninitialized(value.dtype(), shape);
   const size_t width = static_cast<size_t>(base::ByteWidth(value.dtype()));
@@ -70,21 +71,22 @@ Array Repeated(const Array& value, const Shape& shape, int64_t count) {
   return out;
 }
 
-// Brings the feature's default into the full shape.
+// Checks a feature, and broadcasts its default to the full shape.
 absl::Status CheckFeature(ExampleFeature* feature) {
   if (internal::ListOfDType(feature->dtype) == ListKind::kNone) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an Example holds string, int64 or float32, not ",
+        absl::StrCat("the features of an Example are string, int64 or float32, not ",
                      base::DTypeName(feature->dtype), "; convert after parsing"));
   }
   if (feature->shape.rank() >= base::kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", feature->shape.ToString(),
-                                                   " leaves no room for the batch; at most ",
-                                                   base::kMaxRank - 1, " extents"));
+                                                   " has too many dimensions: at most ",
+                                                   base::kMaxRank - 1, " besides the batch"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t count, CountValues(feature->shape));
   if (feature->variable_length && count == 0) {
-    return absl::InvalidArgumentError("a step of no values cannot be counted");
+    return absl::InvalidArgumentError(
+        "a variable-length feature needs a shape with at least one value per step");
   }
   if (!feature->default_value.has_value()) return absl::OkStatus();
 
@@ -92,24 +94,24 @@ absl::Status CheckFeature(ExampleFeature* feature) {
   const bool whole = feature->variable_length ? value.valid() && value.num_elements() % count == 0
                                               : value.valid() && value.num_elements() == count;
   if (!value.valid() || value.dtype() != feature->dtype || (!whole && value.num_elements() != 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("the default is ", value.TypeString(),
-                                                   ", wanted one value or ", TypeString(*feature)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the default is ", value.TypeString(), ", expected one value or ", TypeString(*feature)));
   }
   if (!whole) value = Repeated(value, feature->shape, count);
   return absl::OkStatus();
 }
 
-// What stands before the list of the record's features in an error of one feature.
+// Error of one feature, with a summary of the record.
 absl::Status Unfit(const ExampleFeature& feature, absl::string_view what,
                    absl::string_view record) {
-  return absl::InvalidArgumentError(absl::StrCat("feature '", feature.name, "' ", what, " (wanted ",
-                                                 TypeString(feature),
+  return absl::InvalidArgumentError(absl::StrCat("feature '", feature.name, "' ", what,
+                                                 " (expected ", TypeString(feature),
                                                  "); the record has: ", DescribeExample(record)));
 }
 
 absl::Status Damaged(const WireError& error, absl::string_view record) {
   return absl::DataLossError(
-      absl::StrCat("not a tf.train.Example: ", internal::DescribeDamage(error, record)));
+      absl::StrCat("not a tf.train.Example: ", internal::DescribeWireError(error, record)));
 }
 
 template <typename T>
@@ -123,8 +125,8 @@ struct ExampleParser::Destination {
   int64_t row;
   absl::Span<Array> columns;
   RaggedRows* ragged;
-  // Of the record being read: the encoded Feature of each feature of the schema, data() nullptr
-  // where there is none.
+  // The encoded Feature of each feature of the schema in the current record; data() is nullptr if
+  // the record lacks it.
   absl::Span<absl::string_view> found;
 };
 
@@ -137,7 +139,7 @@ std::string ExampleSchema::ToString() const {
 absl::StatusOr<ExampleSchema> InferSchema(absl::Span<const absl::string_view> records) {
   struct Seen {
     DType dtype = DType::kInvalid;
-    int64_t records = 0;  // with a list
+    int64_t records = 0;  // records in which it has a list
     int64_t count = 0;
     bool same_count = true;
   };
@@ -155,7 +157,7 @@ absl::StatusOr<ExampleSchema> InferSchema(absl::Span<const absl::string_view> re
       if (before.dtype != values.dtype()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "record ", i, ": feature '", name, "' is ", base::DTypeName(values.dtype()), ", and ",
-            base::DTypeName(before.dtype), " in records before it"));
+            base::DTypeName(before.dtype), " in earlier records"));
       }
       before.same_count &= before.count == values.num_elements();
     }
@@ -182,7 +184,7 @@ absl::StatusOr<ExampleParser> ExampleParser::Create(ExampleSchema schema) {
   for (ExampleFeature& feature : schema.features) {
     const std::string where = absl::StrCat("schema, feature '", feature.name, "'");
     if (!names.insert(feature.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": the name occurs twice"));
+      return absl::InvalidArgumentError(absl::StrCat(where, ": duplicate name"));
     }
     PENSTOCK_RETURN_IF_ERROR(base::WithContext(CheckFeature(&feature), where));
   }

@@ -102,7 +102,7 @@ TEST(ExampleParser, VariableLengthFeaturesBecomeRaggedColumns) {
   EXPECT_THAT(steps.Row(1).values<int64_t>(), IsEmpty());
 }
 
-TEST(ExampleParser, AVariableFeatureMayHaveStepsOfAShape) {
+TEST(ExampleParser, VariableLengthFeatureHasStepsOfShape) {
   ExampleBuilder one;
   one.SetFloatList("boxes", {1, 2, 3, 4});
   ExampleBuilder two;
@@ -116,7 +116,7 @@ TEST(ExampleParser, AVariableFeatureMayHaveStepsOfAShape) {
 
   two.SetFloatList("boxes", {5, 6, 7});
   EXPECT_EQ(Parse(parser, {one.Serialize(), two.Serialize()}).status().message(),
-            "a.tfrec:100:1: feature 'boxes' has 3 values (wanted float32[?,2]); the record has: "
+            "a.tfrec:100:1: feature 'boxes' has 3 values (expected float32[?,2]); the record has: "
             "boxes float32 (3)");
 }
 
@@ -148,7 +148,7 @@ TEST(ExampleParser, ManyThreadsFillOneBatch) {
   }
 }
 
-TEST(ExampleParser, UsingRaggedRowsAgainStartsAnew) {
+TEST(ExampleParser, ReusedRaggedRowsStartEmpty) {
   const ExampleParser parser = ParserOf(RecordFeatures());
   RaggedRows ragged;
   for (int64_t i : {3, 4}) {
@@ -160,17 +160,17 @@ TEST(ExampleParser, UsingRaggedRowsAgainStartsAnew) {
   }
 }
 
-TEST(ExampleParser, AMissingFeatureNamesTheRecordAndWhatIsThere) {
+TEST(ExampleParser, MissingFeatureErrorNamesRecordAndItsFeatures) {
   ExampleBuilder example;
   example.SetBytes("image", "x");
   example.SetInt64List("Class", {1, 2});
   example.SetFloatList("box", {1, 2, 3, 4});
   EXPECT_EQ(Parse(ParserOf(RecordFeatures()), {Record(0), example.Serialize()}).status().message(),
-            "a.tfrec:100:1: feature 'class' is missing (wanted int64[]); the record has: "
+            "a.tfrec:100:1: feature 'class' is missing (expected int64[]); the record has: "
             "Class int64 (2), box float32 (4), image bytes (1)");
 }
 
-TEST(ExampleParser, AnotherTypeOrCountNamesBoth) {
+TEST(ExampleParser, WrongTypeOrCountErrorNamesBoth) {
   const ExampleParser parser = ParserOf({{.name = "class", .dtype = DType::kI64, .shape = {2}}});
   auto message = [&](const ExampleBuilder& example) {
     return std::string(Parse(parser, {example.Serialize()}).status().message());
@@ -178,21 +178,21 @@ TEST(ExampleParser, AnotherTypeOrCountNamesBoth) {
   ExampleBuilder example;
   example.SetFloat("class", 1);
   EXPECT_EQ(message(example),
-            "a.tfrec:0:0: feature 'class' is float32 (wanted int64[2]); the record has: "
+            "a.tfrec:0:0: feature 'class' is float32 (expected int64[2]); the record has: "
             "class float32 (1)");
   example.SetInt64List("class", {1, 2, 3});
   EXPECT_EQ(message(example),
-            "a.tfrec:0:0: feature 'class' has 3 values (wanted int64[2]); the record has: "
+            "a.tfrec:0:0: feature 'class' has 3 values (expected int64[2]); the record has: "
             "class int64 (3)");
   example.SetInt64("class", 1);
-  EXPECT_THAT(message(example), HasSubstr("has 1 value (wanted int64[2])"));
+  EXPECT_THAT(message(example), HasSubstr("has 1 value (expected int64[2])"));
   example.SetInt64List("class", {});
-  EXPECT_THAT(message(example), HasSubstr("has 0 values (wanted int64[2])"));
+  EXPECT_THAT(message(example), HasSubstr("has 0 values (expected int64[2])"));
   example.SetArray("class", Array());
-  EXPECT_THAT(message(example), HasSubstr("is empty (wanted int64[2])"));
+  EXPECT_THAT(message(example), HasSubstr("is empty (expected int64[2])"));
 }
 
-TEST(ExampleParser, MoreValuesThanWantedAreNotWritten) {
+TEST(ExampleParser, DoesNotWriteExcessValues) {
   ExampleBuilder example;
   example.SetInt64List("n", std::vector<int64_t>(1000, 7));
   const std::string record = example.Serialize();
@@ -203,7 +203,7 @@ TEST(ExampleParser, MoreValuesThanWantedAreNotWritten) {
   EXPECT_THAT(columns[0].Row(1).values<int64_t>(), ElementsAre(0, 0, 0));
 }
 
-TEST(ExampleParser, DefaultsFillWhatIsMissing) {
+TEST(ExampleParser, DefaultsReplaceMissingFeatures) {
   const ExampleParser parser = ParserOf(
       {{.name = "weight", .dtype = DType::kF32, .default_value = Array::Scalar(1.5f)},
        {.name = "box", .dtype = DType::kF32, .shape = {2}, .default_value = Array::Scalar(7.0f)},
@@ -254,12 +254,12 @@ TEST(ExampleParser, DefaultStringsOutliveTheParser) {
               HasSubstr("heap"));
 }
 
-TEST(ExampleParser, DamageNamesTheRecord) {
+TEST(ExampleParser, MalformedRecordErrorNamesRecord) {
   const absl::Status status =
       Parse(ParserOf(RecordFeatures()), {Record(0), Record(1).substr(0, 40)}).status();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("a.tfrec:100:1: not a tf.train.Example: a field runs past the end"));
+              HasSubstr("a.tfrec:100:1: not a tf.train.Example: a field extends past the end"));
 }
 
 TEST(ExampleParser, FindsEachOfManyFeatures) {
@@ -276,34 +276,34 @@ TEST(ExampleParser, FindsEachOfManyFeatures) {
   for (int i = 0; i < 1000; ++i) ASSERT_THAT(batch.columns[i].values<int64_t>(), ElementsAre(i));
 }
 
-TEST(ExampleParser, NoRecordsAndNoFeaturesAreFine) {
+TEST(ExampleParser, AcceptsNoRecordsAndNoFeatures) {
   const Batch none = Parse(ParserOf(RecordFeatures()), {}).value();
   EXPECT_EQ(none.columns[2].shape(), Shape({0, 2, 2}));
   EXPECT_THAT(none.ragged[3].row_splits.values<int64_t>(), ElementsAre(0));
   EXPECT_TRUE(Parse(ParserOf({}), {Record(0)}).ok());
 }
 
-TEST(ExampleParser, RefusesASchemaThatCannotBe) {
+TEST(ExampleParser, RejectsInvalidSchemas) {
   auto message = [](std::vector<ExampleFeature> features) {
     const absl::Status status = CreateStatus(std::move(features));
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };
   EXPECT_EQ(message({{.name = "a", .dtype = DType::kI64}, {.name = "a", .dtype = DType::kF32}}),
-            "schema, feature 'a': the name occurs twice");
+            "schema, feature 'a': duplicate name");
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kU8}}), HasSubstr("not uint8"));
-  EXPECT_THAT(message({{.name = "a"}}), HasSubstr("an Example holds"));
+  EXPECT_THAT(message({{.name = "a"}}), HasSubstr("the features of an Example"));
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kI64, .shape = {2, -1}}}),
               HasSubstr("unknown extent"));
   constexpr int64_t kHuge = int64_t{1} << 40;
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kI64, .shape = {kHuge, kHuge}}}),
-              HasSubstr("more values than can be counted"));
+              HasSubstr("overflows int64"));
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kI64, .shape = {1, 1, 1, 1, 1, 1, 1, 1}}}),
-              HasSubstr("no room for the batch"));
+              HasSubstr("too many dimensions"));
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kI64, .shape = {0}, .variable_length = true}}),
-              HasSubstr("no values"));
+              HasSubstr("at least one value"));
   EXPECT_THAT(message({{.name = "a", .dtype = DType::kI64, .default_value = Array::Scalar(1.0f)}}),
-              HasSubstr("the default is float32[], wanted one value or int64[]"));
+              HasSubstr("the default is float32[], expected one value or int64[]"));
   EXPECT_THAT(message({{.name = "a",
                         .dtype = DType::kI64,
                         .shape = {3},
@@ -313,7 +313,7 @@ TEST(ExampleParser, RefusesASchemaThatCannotBe) {
               HasSubstr("the default is"));
 }
 
-TEST(InferSchema, TellsFixedFromVariable) {
+TEST(InferSchema, DistinguishesFixedFromVariableLength) {
   std::vector<std::string> records;
   for (int i = 0; i < 3; ++i) {
     ExampleBuilder example;
@@ -331,13 +331,13 @@ TEST(InferSchema, TellsFixedFromVariable) {
   EXPECT_THAT(InferSchema({})->features, IsEmpty());
 }
 
-TEST(InferSchema, NamesTheRecordThatDoesNotAgree) {
+TEST(InferSchema, NamesInconsistentRecord) {
   ExampleBuilder one;
   one.SetInt64("class", 1);
   ExampleBuilder two;
   two.SetFloat("class", 1);
   EXPECT_EQ(InferSchema(ViewsOf({one.Serialize(), two.Serialize()})).status().message(),
-            "record 1: feature 'class' is float32, and int64 in records before it");
+            "record 1: feature 'class' is float32, and int64 in earlier records");
   EXPECT_THAT(std::string(InferSchema({"\x0a"}).status().message()), HasSubstr("record 0: not a"));
 }
 

@@ -45,7 +45,7 @@ std::vector<T> ValuesOf(absl::string_view record, const std::string& name) {
   return std::vector<T>(values.begin(), values.end());
 }
 
-TEST(ExampleBuilder, BytesAreThoseOfProtobuf) {
+TEST(ExampleBuilder, BytesEqualProtobufs) {
   // What TensorFlow writes is compared in tfrecord_test.cc; this is the format by hand.
   ExampleBuilder example;
   example.SetInt64List("n", {1, 300, -1});
@@ -76,7 +76,7 @@ TEST(ExampleBuilder, BytesDoNotDependOnTheOrderOfSetting) {
   EXPECT_EQ(one.Serialize(), ExampleBuilder().Serialize());
 }
 
-TEST(Example, ReadsBackExtremesOfEachType) {
+TEST(Example, RoundTripsExtremesOfEachType) {
   const std::string all_bytes = [] {
     std::string s;
     for (int i = 0; i < 256; ++i) s.push_back(static_cast<char>(i));
@@ -114,7 +114,7 @@ TEST(Example, StringsAreViewsIntoTheRecord) {
   EXPECT_LE(value.data() + value.size(), record.data() + record.size());
 }
 
-TEST(Example, SetArrayWritesEachTypeAndReadGivesItBack) {
+TEST(Example, SetArrayRoundTripsEachType) {
   const FeatureMap features = {{"b", Array::Strings({2}, {"x", ""})},
                                {"f", Array::Of<float>({3}, {1, 2, 3})},
                                {"i", Array::Of<int64_t>({0}, {})},
@@ -133,7 +133,7 @@ TEST(Example, SetArrayWritesEachTypeAndReadGivesItBack) {
   }
 }
 
-TEST(Example, TakesNumbersPackedAndOneByOneAndMixed) {
+TEST(Example, ReadsPackedUnpackedAndMixedNumbers) {
   // Int64List: 1; packed {2, 300}; 3. FloatList: 1.0; packed {2.0}; 1.0.
   const std::string ints = absl::StrCat("\x08\x01", Field(1, "\x02\xac\x02"), "\x08\x03");
   const std::string one("\x0d\0\0\x80?", 5);
@@ -144,7 +144,7 @@ TEST(Example, TakesNumbersPackedAndOneByOneAndMixed) {
   EXPECT_THAT(ValuesOf<float>(record, "f"), ElementsAre(1, 2, 1));
 }
 
-TEST(Example, MergesAsProtobufDoes) {
+TEST(Example, MergesLikeProtobuf) {
   // The last entry of a name counts, also across two Features messages.
   const std::string seven = Int64Feature(Field(1, "\x07"));
   const std::string eight = Int64Feature(Field(1, "\x08"));
@@ -162,7 +162,7 @@ TEST(Example, MergesAsProtobufDoes) {
   EXPECT_THAT(ValuesOf<int64_t>(Example(Field(1, Field(2, seven))), ""), ElementsAre(7));
 }
 
-TEST(Example, SkipsWhatItDoesNotKnow) {
+TEST(Example, SkipsUnknownFields) {
   const std::string group("\x7b\x7b\x08\x05\x7c\x7c", 6);       // a group in a group, number 15
   const std::string fixed64 = "\x79" + std::string(8, '\xff');  // number 15
   const std::string unknown = absl::StrCat(group, fixed64, Field(14, "bytes"), "\x70\x01");
@@ -173,29 +173,29 @@ TEST(Example, SkipsWhatItDoesNotKnow) {
   EXPECT_THAT(ValuesOf<int64_t>(record, "n"), ElementsAre(7));
 }
 
-TEST(Example, DamageIsAnErrorThatNamesTheByte) {
+TEST(Example, MalformedRecordErrorNamesByte) {
   struct Case {
     std::string record;
     const char* what;
   };
   const std::string many_groups(101, '\x0b');
   const Case cases[] = {
-      {"\x0a", "a length is cut short, at byte 1 of 1"},
-      {"\x0a\x05x", "a field runs past the end, at byte 2 of 3"},
-      {std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11), "runs past the end"},
-      {"\x80", "a field's tag is cut short"},
-      {std::string("\x00\x00", 2), "a field's number is impossible"},
-      {"\x80\x80\x80\x80\x80\x01", "a field's number is impossible"},
-      {"\x0f", "a field's type is impossible"},
-      {"\x0c", "a field's type is impossible"},
-      {"\x09\x01", "a field runs past the end"},
-      {std::string(11, '\xff'), "a field's tag is cut short"},
-      {"\x0b\x08", "an integer is cut short"},
-      {"\x0b", "a group does not end"},
-      {"\x0b\x14", "a group ends that was not begun"},
+      {"\x0a", "a length is truncated, at byte 1 of 1"},
+      {"\x0a\x05x", "a field extends past the end, at byte 2 of 3"},
+      {std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11), "extends past the end"},
+      {"\x80", "a field tag is truncated"},
+      {std::string("\x00\x00", 2), "a field number is invalid"},
+      {"\x80\x80\x80\x80\x80\x01", "a field number is invalid"},
+      {"\x0f", "invalid wire type"},
+      {"\x0c", "invalid wire type"},
+      {"\x09\x01", "a field extends past the end"},
+      {std::string(11, '\xff'), "a field tag is truncated"},
+      {"\x0b\x08", "a varint is truncated"},
+      {"\x0b", "a group has no end tag"},
+      {"\x0b\x14", "does not match its group"},
       {many_groups, "groups are nested too deep"},
-      {Example(Entry("n", Int64Feature(Field(1, "\x80")))), "ends within an integer"},
-      {Example(Entry("n", FloatFeature(Field(1, "123")))), "ends within a float"},
+      {Example(Entry("n", Int64Feature(Field(1, "\x80")))), "integers is truncated"},
+      {Example(Entry("n", FloatFeature(Field(1, "123")))), "floats is truncated"},
       {Example(Field(1, Field(2, "") + Field(2, ""))), "a feature has two values"},
   };
   for (const Case& c : cases) {
@@ -205,7 +205,7 @@ TEST(Example, DamageIsAnErrorThatNamesTheByte) {
   }
 }
 
-TEST(Example, EveryCutOfARecordIsAnErrorOrLessThanTheWhole) {
+TEST(Example, TruncatedRecordIsErrorOrIncomplete) {
   ExampleBuilder example;
   example.SetBytes("image", std::string(200, 'x'));
   example.SetInt64List("class", {1, 300});
@@ -216,7 +216,7 @@ TEST(Example, EveryCutOfARecordIsAnErrorOrLessThanTheWhole) {
   }
 }
 
-TEST(Example, RandomBytesNeverLeaveTheRecord) {
+TEST(Example, RandomBytesStayInBounds) {
   // The sanitizers watch; example_fuzz.cc does the same for longer.
   ExampleBuilder example;
   example.SetBytesList("image", {"abc", "defg"});

@@ -1,5 +1,5 @@
-// How tf.train.Example lies in bytes (tensorflow/core/example/{example,feature}.proto), read
-// without copying. Used by example.cc and example_parser.cc only.
+// Zero-copy reader of the wire format of tf.train.Example
+// (tensorflow/core/example/{example,feature}.proto). Used by example.cc and example_parser.cc only.
 //
 //   Example   { Features features = 1; }
 //   Features  { map<string, Feature> feature = 1; }      // entries { key = 1, value = 2 }
@@ -7,9 +7,9 @@
 //   BytesList { repeated bytes value = 1; }   FloatList { repeated float }   Int64List { ... int64
 //   }
 //
-// As in protobuf: fields that are not known, or known with another wire type, are skipped; numbers
-// come packed or one by one; of two entries with the same name the last counts; a list given in
-// parts is the parts joined, and one of another kind replaces what came before.
+// As in protobuf: fields that are unknown, or have an unexpected wire type, are skipped; numbers
+// may be packed or not; of two entries with the same name the last wins; a list in several parts is
+// their concatenation, and a list of another kind replaces earlier ones.
 #pragma once
 
 #include <algorithm>
@@ -27,27 +27,29 @@
 
 namespace penstock::record::internal {
 
-static_assert(std::endian::native == std::endian::little, "floats are copied as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "floats are copied without byte swapping");
 
-// The field numbers in Feature.
+// Kind of a list; the values are the field numbers in Feature.
 enum class ListKind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
 
-// kString, kF32, kI64; kInvalid for kNone.
+// The dtype of a list's values: kString, kF32 or kI64; kInvalid for kNone.
 base::DType DTypeOfList(ListKind kind);
-// kNone for every type an Example cannot hold.
+// Inverse of DTypeOfList; kNone for dtypes that an Example cannot contain.
 ListKind ListOfDType(base::DType dtype);
 
-// One feature's encoded list, usually in one part.
+// The encoded list of one feature, usually in one part.
 struct FeatureList {
   ListKind kind = ListKind::kNone;
   absl::InlinedVector<absl::string_view, 1> parts;
 };
 
-// `feature` is an encoded Feature. False on damage; the other readers here do the same.
+// Parses an encoded Feature. Returns false if it is malformed, as do the other readers in this
+// file.
 bool ReadFeature(absl::string_view feature, FeatureList* list, WireError* error);
 
-// Calls visit(absl::string_view name, absl::string_view feature) for each entry of the map, in the
-// order of the bytes.
+// Calls visit(absl::string_view name, absl::string_view feature) for each entry of the feature map,
+// in wire order.
 template <typename Visit>
 bool ForEachFeature(absl::string_view example, WireError* error, Visit&& visit) {
   auto read_entry = [&](absl::string_view bytes) {
@@ -62,7 +64,7 @@ bool ForEachFeature(absl::string_view example, WireError* error, Visit&& visit) 
       ++values;
     }
     *error = entry.error();
-    // Protobuf would merge them; no writer is known to do this, so it is taken for damage.
+    // Protobuf would merge them; no known writer does this, so it is treated as malformed.
     if (entry.ok() && values > 1) *error = {"a feature has two values", feature.data()};
     if (error->what != nullptr) return false;
     visit(name, feature);
@@ -84,25 +86,25 @@ bool ForEachFeature(absl::string_view example, WireError* error, Visit&& visit) 
   return message.ok();
 }
 
-// Where values go: a fixed place, which takes what fits and counts all...
+// Output of fixed capacity: stores the values that fit and counts all.
 template <typename T>
 struct FixedSink {
   T* out;
-  int64_t room;
+  int64_t capacity;
   int64_t count = 0;
 
   void Add(T value) {
-    if (count < room) out[count] = value;
+    if (count < capacity) out[count] = value;
     ++count;
   }
   void AddRaw(const char* values, int64_t n) {
-    const int64_t fits = std::min(n, room - count);
+    const int64_t fits = std::min(n, capacity - count);
     if (fits > 0) std::memcpy(out + count, values, static_cast<size_t>(fits) * sizeof(T));
     count += n;
   }
 };
 
-// ... or the end of a vector.
+// Output that appends to a vector.
 template <typename T>
 struct VectorSink {
   std::vector<T>* out;
@@ -116,7 +118,8 @@ struct VectorSink {
   }
 };
 
-// Calls read(scanner) for each field of a list's messages; read returns what is wrong, or nullptr.
+// Calls read(scanner) for each field of a list's messages; `read` returns an error message, or
+// nullptr.
 template <typename Read>
 bool ForEachField(const FeatureList& list, WireError* error, Read&& read) {
   for (absl::string_view part : list.parts) {
@@ -135,8 +138,8 @@ bool ForEachField(const FeatureList& list, WireError* error, Read&& read) {
   return true;
 }
 
-// The values of `list`, whose kind is that of the type given: views into the record, floats or
-// integers.
+// Reads the values of `list` into `sink`; the type of the second argument must correspond to the
+// list's kind. Strings are views into the record.
 template <typename Sink>
 bool ReadValues(const FeatureList& list, absl::string_view, Sink& sink, WireError* error) {
   return ForEachField(list, error, [&](const WireScanner& field) -> const char* {
@@ -150,7 +153,7 @@ bool ReadValues(const FeatureList& list, float, Sink& sink, WireError* error) {
   return ForEachField(list, error, [&](const WireScanner& field) -> const char* {
     if (!field.Is(1, WireType::kFixed32) && !field.Is(1, WireType::kBytes)) return nullptr;
     const absl::string_view bytes = field.bytes();
-    if (bytes.size() % sizeof(float) != 0) return "a packed list of floats ends within a float";
+    if (bytes.size() % sizeof(float) != 0) return "a packed list of floats is truncated";
     sink.AddRaw(bytes.data(), static_cast<int64_t>(bytes.size() / sizeof(float)));
     return nullptr;
   });
@@ -165,14 +168,15 @@ bool ReadValues(const FeatureList& list, int64_t, Sink& sink, WireError* error) 
     const char* end = p + field.bytes().size();
     while (p < end) {
       uint64_t value;
-      if (!ReadVarint(&p, end, &value)) return "a packed list of integers ends within an integer";
+      if (!ReadVarint(&p, end, &value)) return "a packed list of integers is truncated";
       sink.Add(static_cast<int64_t>(value));
     }
     return nullptr;
   });
 }
 
-// Calls body(T{}) with the C++ type of a list that is not kNone, and returns its result.
+// Calls body(T{}) with the C++ type of a list's values and returns its result. Requires kind !=
+// kNone.
 template <typename Body>
 bool VisitList(ListKind kind, Body&& body) {
   if (kind == ListKind::kBytes) return body(absl::string_view());
@@ -180,7 +184,7 @@ bool VisitList(ListKind kind, Body&& body) {
   return body(int64_t{});
 }
 
-// "a field runs past the end, at byte 17 of 120".
-std::string DescribeDamage(const WireError& error, absl::string_view record);
+// The error as text: "a field extends past the end, at byte 17 of 120".
+std::string DescribeWireError(const WireError& error, absl::string_view record);
 
 }  // namespace penstock::record::internal

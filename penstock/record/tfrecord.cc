@@ -15,8 +15,8 @@
 namespace penstock::record {
 namespace {
 
-// Views reserved when the first record of a block suggests more.
-// One is read into while the one before is used.
+// Maximum number of views reserved based on the size of a block's first record. Double buffering:
+// one block is read while the previous one is in use.
 constexpr int kOwnBuffers = 2;
 constexpr int64_t kMaxReserved = 4096;
 
@@ -46,17 +46,17 @@ Compression Detect(absl::string_view start) {
   return zlib ? Compression::kZlib : Compression::kNone;
 }
 
-// Fills `out` from `offset` on, up to the file's size when it was opened. If fewer bytes arrive,
-// the file was cut since, perhaps between two records: its end must not be taken for the end of the
+// Reads at `offset`, up to the file's size when it was opened. If fewer bytes arrive, the file was
+// truncated since, perhaps between two records, and its end must not be treated as the end of the
 // data.
 absl::StatusOr<int64_t> ReadUpToSize(io::RandomAccessFile& file, int64_t offset,
                                      absl::Span<char> out) {
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t n, file.Read(offset, out));
   if (n == static_cast<int64_t>(out.size()) || offset + n >= file.size()) return n;
-  return io::BecameShorterError(file.uri(), file.size(), offset + n);
+  return io::TruncatedFileError(file.uri(), file.size(), offset + n);
 }
 
-// A file from an offset on. Also stores its errors, and only these, in `failed`.
+// A stream of a file from an offset. Also stores its own errors in `failed`.
 class FileStream : public io::InputStream {
  public:
   FileStream(std::shared_ptr<io::RandomAccessFile> file, int64_t offset, absl::Status* failed)
@@ -78,7 +78,7 @@ class FileStream : public io::InputStream {
   absl::Status* const failed_;
 };
 
-// A stream that also stores its errors in `failed`.
+// A stream that also stores its own errors in `failed`.
 class WatchedStream : public io::InputStream {
  public:
   WatchedStream(std::unique_ptr<io::InputStream> stream, absl::Status* failed)
@@ -95,7 +95,7 @@ class WatchedStream : public io::InputStream {
   absl::Status* const failed_;
 };
 
-// Bytes that were looked at already, and then the stream they came from.
+// A stream with its first bytes, which were already read, put back.
 class PrefixedStream : public io::InputStream {
  public:
   PrefixedStream(std::string prefix, std::unique_ptr<io::InputStream> rest)
@@ -128,7 +128,7 @@ absl::Status CheckReaderOptions(const TfRecordReaderOptions& options, absl::stri
   return absl::InvalidArgumentError(absl::StrCat(
       uri, ": cannot read records from offset ", options.begin, " to ", options.end,
       " in blocks of ", options.block_bytes, " bytes, of at most ", options.max_record_bytes,
-      " bytes each, the first with number ", options.first_index));
+      " bytes each, the first with index ", options.first_index));
 }
 
 }  // namespace
@@ -149,8 +149,8 @@ int64_t RecordBlock::OffsetOf(int64_t i) const {
   return first_offset + (records[static_cast<size_t>(i)].data() - records[0].data());
 }
 
-std::shared_ptr<char> TfRecordBuffers::Take(const std::shared_ptr<TfRecordBuffers>& buffers,
-                                            int64_t bytes) {
+std::shared_ptr<char> TfRecordBufferPool::Allocate(
+    const std::shared_ptr<TfRecordBufferPool>& buffers, int64_t bytes) {
   if (bytes > buffers->bytes_ || bytes < buffers->bytes_ / 2) {
     return std::shared_ptr<char>(new char[static_cast<size_t>(bytes)], [](char* p) { delete[] p; });
   }
@@ -163,27 +163,27 @@ std::shared_ptr<char> TfRecordBuffers::Take(const std::shared_ptr<TfRecordBuffer
     }
   }
   if (memory == nullptr) memory.reset(new char[static_cast<size_t>(buffers->bytes_)]);
-  return std::shared_ptr<char>(memory.release(), [buffers](char* p) { buffers->GiveBack(p); });
+  return std::shared_ptr<char>(memory.release(), [buffers](char* p) { buffers->Release(p); });
 }
 
-void TfRecordBuffers::GiveBack(char* p) {
+void TfRecordBufferPool::Release(char* p) {
   std::unique_ptr<char[]> memory(p);
   std::lock_guard<std::mutex> lock(mutex_);
   if (static_cast<int>(free_.size()) < kept_) free_.push_back(std::move(memory));
 }
 
-// What stands at offset_.
+// The record frame at offset_.
 struct TfRecordReader::Frame {
   enum Kind {
     kWhole,
-    kCut,        // `size` bytes are needed, the buffer has fewer
-    kBadLength,  // nothing is known of what follows
+    kTruncated,  // truncated: `size` bytes are needed, the buffer has fewer
+    kBadLength,  // corrupt length: the next record cannot be found
     kTooLong,
     kBadData,
   };
   Kind kind;
-  int64_t size = 0;     // of header, data and footer, as far as it is known
-  uint64_t length = 0;  // what the header says
+  int64_t size = 0;     // of header, data and footer, if known
+  uint64_t length = 0;  // data length in the header
   absl::string_view data = {};
 };
 
@@ -194,7 +194,7 @@ TfRecordReader::TfRecordReader(const std::string& uri, const TfRecordReaderOptio
       source_end_(kUnknownEnd),
       buffers_(options.buffers != nullptr
                    ? options.buffers
-                   : std::make_shared<TfRecordBuffers>(options.block_bytes, kOwnBuffers)),
+                   : std::make_shared<TfRecordBufferPool>(options.block_bytes, kOwnBuffers)),
       index_(options.first_index) {}
 
 TfRecordReader::~TfRecordReader() = default;
@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::FromStream(
   return reader;
 }
 
-// source_ gives the file's own bytes, from the first on.
+// source_ is positioned at the first byte of the file.
 absl::Status TfRecordReader::Start() {
   const bool jumps = file_ != nullptr && options_.begin > 0;
   if (compression_ == Compression::kAuto && jumps) {
@@ -243,11 +243,11 @@ absl::Status TfRecordReader::Start() {
                       compression_);
     DropBuffer();
   }
-  return jumps ? Restart(options_.begin) : PassTo(options_.begin);
+  return jumps ? Restart(options_.begin) : SkipTo(options_.begin);
 }
 
 absl::Status TfRecordReader::Restart(int64_t offset) {
-  if (offset > source_end_) return BeyondTheEnd(offset, source_end_);
+  if (offset > source_end_) return OffsetBeyondEndError(offset, source_end_);
   DropBuffer();
   source_status_ = file_status_ = absl::OkStatus();
   if (compression_ == Compression::kNone) {
@@ -257,22 +257,22 @@ absl::Status TfRecordReader::Restart(int64_t offset) {
   }
   offset_ = 0;
   source_ = Inflate(std::make_unique<FileStream>(file_, 0, &file_status_), compression_);
-  return PassTo(offset);
+  return SkipTo(offset);
 }
 
-// Reads and drops what is before `offset`.
-absl::Status TfRecordReader::PassTo(int64_t offset) {
+// Reads and discards the bytes before `offset`.
+absl::Status TfRecordReader::SkipTo(int64_t offset) {
   while (offset_ < offset) {
     if (Buffered().empty() && !Fill(std::min(offset - offset_, options_.block_bytes))) {
       PENSTOCK_RETURN_IF_ERROR(source_status_);
-      return BeyondTheEnd(offset, offset_);
+      return OffsetBeyondEndError(offset, offset_);
     }
     Consume(std::min<int64_t>(offset - offset_, static_cast<int64_t>(Buffered().size())));
   }
   return absl::OkStatus();
 }
 
-absl::Status TfRecordReader::BeyondTheEnd(int64_t offset, int64_t end) const {
+absl::Status TfRecordReader::OffsetBeyondEndError(int64_t offset, int64_t end) const {
   return absl::OutOfRangeError(absl::StrCat("cannot read from offset ", offset, " of ", *uri_,
                                             ": it ends at ", end, "; was it replaced?"));
 }
@@ -280,18 +280,18 @@ absl::Status TfRecordReader::BeyondTheEnd(int64_t offset, int64_t end) const {
 absl::Status TfRecordReader::Seek(int64_t offset, int64_t index) {
   if (offset < 0 || index < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(*uri_, ": no record begins at offset ", offset, " with number ", index));
+        absl::StrCat(*uri_, ": no record with index ", index, " begins at offset ", offset));
   }
   const bool forward = status_.ok() && offset >= offset_;
   const bool near = offset - offset_ <= static_cast<int64_t>(Buffered().size());
   if (!forward && file_ == nullptr) {
     PENSTOCK_RETURN_IF_ERROR(status_);
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot go back from offset ", offset_, " to ", offset, " of ", *uri_,
-                     ": it is read as a stream; open it by TfRecordReader::Open"));
+        absl::StrCat("cannot seek back from offset ", offset_, " to ", offset, " of ", *uri_,
+                     ": it is read as a stream; use TfRecordReader::Open for random access"));
   }
   const bool can_jump = file_ != nullptr && compression_ == Compression::kNone;
-  status_ = forward && (near || !can_jump) ? PassTo(offset) : Restart(offset);
+  status_ = forward && (near || !can_jump) ? SkipTo(offset) : Restart(offset);
   index_ = index;
   ended_ = false;
   return status_;
@@ -306,18 +306,18 @@ void TfRecordReader::Consume(int64_t bytes) {
   offset_ += bytes;
 }
 
-// Makes the buffer hold more, `needed` bytes from offset_ on if it can. False when nothing more
-// comes: the source has ended, or failed (source_status_).
+// Reads more into the buffer, if possible `needed` bytes from offset_. False if there are no more
+// bytes: the source has ended or failed (source_status_).
 bool TfRecordReader::Fill(int64_t needed) {
   const int64_t have = filled_ - consumed_;
   const int64_t in_range = options_.end > offset_ ? options_.end - offset_ : 0;
   int64_t target = std::max(needed, std::min(options_.block_bytes, in_range));
-  // Memory for a long record is asked for as its bytes come, not when its header claims them.
+  // Memory for a long record grows as its bytes arrive, not by the length that its header claims.
   const int64_t step = std::max({2 * have, options_.block_bytes, kTfRecordHeaderBytes});
   target = std::min({target, source_end_ - offset_, step});
   if (target <= have || !source_status_.ok()) return false;
 
-  std::shared_ptr<char> buffer = TfRecordBuffers::Take(buffers_, target);
+  std::shared_ptr<char> buffer = TfRecordBufferPool::Allocate(buffers_, target);
   if (have > 0) std::memcpy(buffer.get(), Buffered().data(), static_cast<size_t>(have));
   int64_t size = have;
   while (size < target) {
@@ -341,7 +341,7 @@ void TfRecordReader::DropBuffer() {
 TfRecordReader::Frame TfRecordReader::NextFrame() const {
   const absl::string_view bytes = Buffered();
   if (bytes.size() < kTfRecordHeaderBytes) {
-    return {.kind = Frame::kCut, .size = kTfRecordHeaderBytes};
+    return {.kind = Frame::kTruncated, .size = kTfRecordHeaderBytes};
   }
   const std::optional<uint64_t> length = ReadTfRecordLength(bytes);
   if (!length) return {.kind = Frame::kBadLength};
@@ -350,7 +350,7 @@ TfRecordReader::Frame TfRecordReader::NextFrame() const {
   }
   const int64_t size = kTfRecordHeaderBytes + static_cast<int64_t>(*length) + kTfRecordFooterBytes;
   if (static_cast<int64_t>(bytes.size()) < size) {
-    return {.kind = Frame::kCut, .size = size, .length = *length};
+    return {.kind = Frame::kTruncated, .size = size, .length = *length};
   }
   const absl::string_view data = bytes.substr(kTfRecordHeaderBytes, *length);
   const bool good =
@@ -381,39 +381,39 @@ absl::StatusOr<RecordBlock> TfRecordReader::ReadBlock() {
       ++index_;
       continue;
     }
-    // What is cut or damaged belongs to the next block.
+    // A truncated or corrupt record is handled by the next call.
     if (!block.empty()) break;
-    if (frame.kind == Frame::kCut) {
+    if (frame.kind == Frame::kTruncated) {
       if (Fill(frame.size)) continue;
       if (Buffered().empty() && source_status_.ok()) break;
     }
-    status_ = MeetDamage(frame);
+    status_ = HandleCorruption(frame);
     PENSTOCK_RETURN_IF_ERROR(status_);
   }
   block.next_offset = offset_;
   return block;
 }
 
-absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
+absl::Status TfRecordReader::DescribeCorruption(const Frame& frame) const {
   const std::string where =
       RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone);
   switch (frame.kind) {
     case Frame::kBadData:
       return absl::DataLossError(absl::StrCat(where, ": the record's ", frame.length,
-                                              " bytes do not agree with their checksum"));
+                                              " bytes do not match their checksum"));
     case Frame::kTooLong:
-      return absl::DataLossError(absl::StrCat(where, ": a record of ", frame.length,
-                                              " bytes; the limit is ", options_.max_record_bytes,
-                                              " (max_record_bytes)"));
-    case Frame::kCut:
+      return absl::DataLossError(
+          absl::StrCat(where, ": a record of ", frame.length, " bytes exceeds the limit of ",
+                       options_.max_record_bytes, " bytes (max_record_bytes)"));
+    case Frame::kTruncated:
       if (!source_status_.ok()) return base::WithContext(source_status_, where);
       return absl::DataLossError(absl::StrCat(
-          where, ": the file ends within the record: ", Buffered().size(), " bytes of ",
+          where, ": the file is truncated within the record: ", Buffered().size(), " bytes of ",
           frame.size > kTfRecordHeaderBytes ? absl::StrCat(frame.size) : "its header"));
     default:
       return absl::DataLossError(absl::StrCat(
           where,
-          ": the record's length does not agree with its checksum: the file is damaged, or "
+          ": the record's length does not match its checksum: the file is corrupt, or "
           "this is not a TFRecord file",
           offset_ == options_.begin && offset_ > 0 ? ", or no record begins at this offset" : ""));
   }
@@ -421,23 +421,23 @@ absl::Status TfRecordReader::DescribeDamage(const Frame& frame) const {
 
 // Returns the corruption at offset_, or skips it. A file that cannot be read is never skipped,
 // whatever the code of its error: the records that it still holds may all be intact.
-absl::Status TfRecordReader::MeetDamage(const Frame& frame) {
-  absl::Status damage = DescribeDamage(frame);
-  const bool unread = frame.kind == Frame::kCut && !file_status_.ok();
-  if (!options_.skip_damaged || unread || !absl::IsDataLoss(damage)) return damage;
+absl::Status TfRecordReader::HandleCorruption(const Frame& frame) {
+  absl::Status damage = DescribeCorruption(frame);
+  const bool unread = frame.kind == Frame::kTruncated && !file_status_.ok();
+  if (!options_.skip_corrupt || unread || !absl::IsDataLoss(damage)) return damage;
   if (frame.kind != Frame::kBadData) {
     damage = absl::DataLossError(absl::StrCat(damage.message(), kRestOfFileIsLost));
   }
-  if (options_.on_damage != nullptr) {
-    options_.on_damage(RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone),
-                       damage);
+  if (options_.on_corruption != nullptr) {
+    options_.on_corruption(RecordOrigin(*uri_, offset_, index_, compression_ != Compression::kNone),
+                           damage);
   }
-  if (damage_.records++ == 0) damage_.first = std::move(damage);
+  if (corruption_.records++ == 0) corruption_.first = std::move(damage);
   if (frame.kind == Frame::kBadData) {
     Consume(frame.size);
     ++index_;
   } else {
-    damage_.ended_early = ended_ = true;
+    corruption_.ended_early = ended_ = true;
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,8 @@
-// Any bytes as a TFRecord file. What is read from an uncompressed file, written again, must be the
-// file up to where reading stopped; nothing may leave the file's memory or not end.
+// Arbitrary bytes as a TFRecord file. The records read from an uncompressed file, written again,
+// must equal the file up to where reading stopped; reading terminates and stays in bounds.
 //
-// The last byte chooses how the file is read. Checksums cannot be guessed, so there is also a way
-// that cuts the bytes into records, writes them properly and changes one byte.
+// The last byte selects how the file is read. Checksums cannot be guessed, so one mode splits the
+// bytes into records, writes them correctly and changes one byte.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::record {
@@ -24,7 +24,7 @@ constexpr absl::string_view kUri = "memory://fuzz/file";
 struct Choice {
   Compression compression;
   bool by_stream;
-  bool skip_damaged;
+  bool skip_corrupt;
   bool write_first;
   int64_t block_bytes;
 };
@@ -47,7 +47,7 @@ Result Read(io::FileSystem& fs, const Choice& choice) {
   const TfRecordReaderOptions options{.compression = choice.compression,
                                       .block_bytes = choice.block_bytes,
                                       .max_record_bytes = 1 << 20,
-                                      .skip_damaged = choice.skip_damaged};
+                                      .skip_corrupt = choice.skip_corrupt};
   auto reader = choice.by_stream ? TfRecordReader::FromStream(fs.OpenInput(kUri).value(), options)
                                  : TfRecordReader::Open(fs, kUri, options);
   Result result;
@@ -73,7 +73,7 @@ void Write(io::FileSystem& fs, const std::vector<std::string>& records, Compress
 void ReadBytes(io::FileSystem& fs, absl::string_view bytes, const Choice& choice) {
   PENSTOCK_CHECK_OK(io::WriteFile(fs, kUri, bytes));
   const Result result = Read(fs, choice);
-  if (result.compression != Compression::kNone || choice.skip_damaged) return;
+  if (result.compression != Compression::kNone || choice.skip_corrupt) return;
   Write(fs, result.records, Compression::kNone);
   PENSTOCK_CHECK(io::ReadFile(fs, kUri).value() ==
                  bytes.substr(0, static_cast<size_t>(result.offset)));
@@ -98,7 +98,7 @@ void WriteAndChange(io::FileSystem& fs, absl::string_view bytes, const Choice& c
   PENSTOCK_CHECK_OK(io::WriteFile(fs, kUri, file));
   const Result changed = Read(fs, choice);
   if (whole.compression == Compression::kNone && changed.compression == Compression::kNone) {
-    PENSTOCK_CHECK(choice.skip_damaged ? changed.records.size() < records.size() : !changed.ok);
+    PENSTOCK_CHECK(choice.skip_corrupt ? changed.records.size() < records.size() : !changed.ok);
   }
 }
 

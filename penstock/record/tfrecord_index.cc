@@ -14,23 +14,23 @@ namespace penstock::record {
 namespace {
 
 constexpr int64_t kFraming = kTfRecordHeaderBytes + kTfRecordFooterBytes;
-// A page or two: the next header, and those after it where records are small.
+// A page or two: the next header, and several headers if records are small.
 constexpr int64_t kLocalRead = 8 << 10;
 constexpr int64_t kRemoteRead = 8 << 20;
 
-// Reads headers one after the other, through a window of the file.
+// Reads headers in order through a window of the file.
 class HeaderScan {
  public:
   HeaderScan(io::RandomAccessFile& file, int64_t window_bytes)
       : file_(file), window_(static_cast<size_t>(window_bytes), '\0') {}
 
-  // The data length of the record at `offset`.
+  // Data length of the record at `offset`.
   absl::StatusOr<int64_t> LengthAt(int64_t offset, int64_t index) {
     if (offset < begin_ || offset + kTfRecordHeaderBytes > begin_ + filled_) {
       PENSTOCK_ASSIGN_OR_RETURN(filled_, file_.Read(offset, absl::MakeSpan(window_)));
       begin_ = offset;
       if (filled_ < static_cast<int64_t>(window_.size()) && offset + filled_ < file_.size()) {
-        return io::BecameShorterError(file_.uri(), file_.size(), offset + filled_);
+        return io::TruncatedFileError(file_.uri(), file_.size(), offset + filled_);
       }
     }
     const absl::string_view header(window_.data() + (offset - begin_),
@@ -38,10 +38,10 @@ class HeaderScan {
     const std::optional<uint64_t> length = ReadTfRecordLength(header);
     if (!length.has_value() ||
         *length > static_cast<uint64_t>(std::max<int64_t>(0, file_.size() - offset - kFraming))) {
-      return absl::DataLossError(absl::StrCat(
-          RecordOrigin(file_.uri(), offset, index, false),
-          ": no record begins here, or the file ends within it: it is damaged, or not a TFRecord "
-          "file"));
+      return absl::DataLossError(absl::StrCat(RecordOrigin(file_.uri(), offset, index, false),
+                                              ": no record begins here, or the file is truncated "
+                                              "within it: it is corrupt, or not a TFRecord "
+                                              "file"));
     }
     return static_cast<int64_t>(*length);
   }
@@ -58,11 +58,11 @@ absl::Status RefuseCompressed(const std::shared_ptr<io::RandomAccessFile>& file)
   if (reader->compression() == Compression::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(file->uri(), " is compressed (", CompressionName(reader->compression()),
-                   "), and in a compressed file no record can be found without reading all before "
-                   "it; write the shards without compression, or shuffle with a buffer"));
+                   "), and a compressed file has no random access to its records; write the shards "
+                   "without compression, or use a shuffle buffer"));
 }
 
-// The numbers of an index file; what is wrong with them, if they are not.
+// Parses an index file.
 absl::StatusOr<std::vector<int64_t>> ParseIndex(absl::string_view record, int64_t shard_bytes) {
   PENSTOCK_ASSIGN_OR_RETURN(const FeatureMap features, ReadExample(record));
   const auto numbers = [&](const char* name) -> absl::Span<const int64_t> {
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<int64_t>> ParseIndex(absl::string_view record, int64_
   }
   if (bytes.size() != 1 || bytes[0] != shard_bytes || left != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the index is of another file than this one of ", shard_bytes, " bytes"));
+        absl::StrCat("the index does not belong to this file of ", shard_bytes, " bytes"));
   }
   return std::vector<int64_t>(lengths.begin(), lengths.end());
 }
@@ -129,9 +129,9 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::LoadOrBuild(io::FileSystem& fs,
                                                          absl::string_view shard) {
   absl::StatusOr<TfRecordIndex> index = Load(fs, shard);
   if (index.ok()) return index;
-  // A shard that is not there, or storage that cannot be reached, will say so again.
+  // If the shard is missing or its storage unavailable, Build reports it again.
   index = Build(fs, shard);
-  if (index.ok()) index->Save(fs).IgnoreError();  // a folder that may only be read
+  if (index.ok()) index->Save(fs).IgnoreError();  // a read-only folder
   return index;
 }
 
@@ -162,8 +162,8 @@ absl::StatusOr<RecordBlock> TfRecordIndex::ReadRecord(
   if (block.size() != 1 || block.next_offset != OffsetOf(i + 1)) {
     return absl::DataLossError(
         absl::StrCat(RecordOrigin(file->uri(), OffsetOf(i), i, false),
-                     ": the record is not what the index says; was the shard replaced? Remove ",
-                     TfRecordIndexUri(shard_), ", and it is made anew"));
+                     ": the record does not match the index; was the shard replaced? Delete ",
+                     TfRecordIndexUri(shard_), " to rebuild it"));
   }
   return block;
 }

@@ -1,6 +1,6 @@
-// Any bytes as an index beside a shard: it is either refused, or every record it names can be asked
-// for, and an answer lies inside the shard. The first half of the bytes is the shard, written
-// properly or taken as it is; the second half an index, likewise.
+// Arbitrary bytes as an index of a shard: it is either rejected, or every record in it can be
+// requested, and the result lies inside the shard. The first half of the bytes is the shard, either
+// its records or the raw file; the second half is the index, likewise.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/status.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::record {

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 
 namespace penstock::record {
 namespace tfrecord_index_test {
@@ -33,7 +33,7 @@ void ExpectReadsAll(io::FileSystem& fs, const TfRecordIndex& index, int64_t reco
     ASSERT_TRUE(block.ok()) << block.status();
     ASSERT_EQ(block->size(), 1);
     EXPECT_EQ(block->records[0], Record(i));
-    EXPECT_EQ(block->Where(0), absl::StrCat(kShard, ":", index.OffsetOf(i), ":", i));
+    EXPECT_EQ(block->Origin(0), absl::StrCat(kShard, ":", index.OffsetOf(i), ":", i));
   }
 }
 
@@ -47,7 +47,7 @@ TEST(TfRecordIndex, FindsEveryRecord) {
   }
 }
 
-TEST(TfRecordIndex, IsKeptBesideTheShard) {
+TEST(TfRecordIndex, IsStoredNextToShard) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 300);
   EXPECT_TRUE(absl::IsNotFound(TfRecordIndex::Load(*fs, kShard).status()));
@@ -59,24 +59,24 @@ TEST(TfRecordIndex, IsKeptBesideTheShard) {
 }
 
 // Behind the options it would name the shard itself, and be written over it.
-TEST(TfRecordIndex, StandsBesideAShardWithOptions) {
+TEST(TfRecordIndex, IsStoredNextToShardWithUriOptions) {
   EXPECT_EQ(TfRecordIndexUri("gs://anonymous@b/00.tfrec?scheme=http&project_id=p"),
             "gs://anonymous@b/00.tfrec.index?scheme=http&project_id=p");
 }
 
-TEST(TfRecordIndex, OfAnotherFileIsMadeAnew) {
+TEST(TfRecordIndex, IsRebuiltIfOfAnotherFile) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 300);
   ASSERT_TRUE(TfRecordIndex::LoadOrBuild(*fs, kShard).ok());
   Write(*fs, 200);
   EXPECT_THAT(std::string(TfRecordIndex::Load(*fs, kShard).status().message()),
-              AllOf(HasSubstr("a.tfrec.index"), HasSubstr("of another file")));
+              AllOf(HasSubstr("a.tfrec.index"), HasSubstr("does not belong to this file")));
   const auto index = TfRecordIndex::LoadOrBuild(*fs, kShard);
   ASSERT_TRUE(index.ok()) << index.status();
   ExpectReadsAll(*fs, *index, 200);
 }
 
-TEST(TfRecordIndex, ThatIsDamagedIsMadeAnew) {
+TEST(TfRecordIndex, IsRebuiltIfCorrupt) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 20);
   for (const char* bytes : {"", "nonsense that is no record at all"}) {
@@ -89,7 +89,7 @@ TEST(TfRecordIndex, ThatIsDamagedIsMadeAnew) {
 }
 
 // A shard of the same size whose records begin elsewhere cannot be told by its size.
-TEST(TfRecordIndex, SaysWhenTheShardWasReplaced) {
+TEST(TfRecordIndex, ReportsReplacedShard) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 3);
   const auto index = TfRecordIndex::Build(*fs, kShard);
@@ -104,7 +104,7 @@ TEST(TfRecordIndex, SaysWhenTheShardWasReplaced) {
   }
 }
 
-TEST(TfRecordIndex, RefusesWhatHasNoPlaces) {
+TEST(TfRecordIndex, RejectsCompressedAndMissingShards) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 30, {.compression = Compression::kGzip});
   const absl::Status compressed = TfRecordIndex::LoadOrBuild(*fs, kShard).status();

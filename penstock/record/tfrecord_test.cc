@@ -19,7 +19,7 @@
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/example.h"
 
 namespace penstock::record {
@@ -126,7 +126,7 @@ TEST_F(TfRecord, WritesTheFormatByteForByte) {
   EXPECT_EQ(Written({}), "");
 }
 
-TEST_F(TfRecord, ARecordInPiecesIsTheRecordOfTheJoinedPieces) {
+TEST_F(TfRecord, AppendVConcatenatesPieces) {
   auto writer = TfRecordWriter::Create(*fs_, kUri).value();
   PENSTOCK_CHECK_OK(writer->AppendV({"ab", "", "c"}));
   EXPECT_EQ(writer->num_records(), 1);
@@ -135,7 +135,7 @@ TEST_F(TfRecord, ARecordInPiecesIsTheRecordOfTheJoinedPieces) {
   EXPECT_EQ(Bytes(), FrameByDefinition("abc"));
 }
 
-TEST_F(TfRecord, NothingAppearsBeforeClose) {
+TEST_F(TfRecord, PublishesOnClose) {
   {
     auto writer = TfRecordWriter::Create(*fs_, kUri).value();
     PENSTOCK_CHECK_OK(writer->Append("abc"));
@@ -143,7 +143,7 @@ TEST_F(TfRecord, NothingAppearsBeforeClose) {
   EXPECT_FALSE(fs_->Exists(kUri).value());
 }
 
-TEST_F(TfRecord, ReadsBackWhatWasWrittenInEveryCompressionAndBlockSize) {
+TEST_F(TfRecord, RoundTripsWithEveryCompressionAndBlockSize) {
   const std::vector<std::string> records = SomeRecords(300, 2000);
   for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
     Written(records, {.compression = compression});
@@ -159,7 +159,7 @@ TEST_F(TfRecord, ReadsBackWhatWasWrittenInEveryCompressionAndBlockSize) {
   }
 }
 
-TEST_F(TfRecord, AFileOfNoBytesHoldsNoRecords) {
+TEST_F(TfRecord, EmptyFileHasNoRecords) {
   Put("");
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
   EXPECT_THAT(ReadAll(*OpenStream()), IsEmpty());
@@ -168,17 +168,17 @@ TEST_F(TfRecord, AFileOfNoBytesHoldsNoRecords) {
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
 }
 
-TEST_F(TfRecord, ABlockKnowsWhereItsRecordsStand) {
+TEST_F(TfRecord, BlockKnowsOriginsOfItsRecords) {
   Written({"abc", "", "defgh"});
   const RecordBlock block = Open()->ReadBlock().value();
   ASSERT_THAT(block.records, ElementsAre("abc", "", "defgh"));
   EXPECT_EQ(block.OffsetOf(1), 19);
   EXPECT_EQ(block.OffsetOf(2), 35);
   EXPECT_EQ(block.next_offset, 56);
-  EXPECT_EQ(block.Where(2), "memory://shards/a.tfrec:35:2");
+  EXPECT_EQ(block.Origin(2), "memory://shards/a.tfrec:35:2");
 
   Written({"abc", "", "defgh"}, {.compression = Compression::kGzip});
-  EXPECT_EQ(Open()->ReadBlock()->Where(2),
+  EXPECT_EQ(Open()->ReadBlock()->Origin(2),
             "memory://shards/a.tfrec:35:2 (offset when uncompressed)");
 }
 
@@ -223,7 +223,7 @@ TEST_F(TfRecord, BlocksMayBeDroppedOnOtherThreads) {
   EXPECT_EQ(bytes, expected);
 }
 
-TEST_F(TfRecord, RangesThatShareABoundaryReadEachRecordOnce) {
+TEST_F(TfRecord, AdjacentRangesReadEachRecordOnce) {
   const std::vector<std::string> records = SomeRecords(60, 300);
   for (Compression compression : {Compression::kNone, Compression::kGzip}) {
     Written(records, {.compression = compression});
@@ -249,14 +249,14 @@ TEST_F(TfRecord, RangesThatShareABoundaryReadEachRecordOnce) {
   }
 }
 
-TEST_F(TfRecord, ARangeReadsNothingBeyondIt) {
+TEST_F(TfRecord, RangeReadsNothingBeyondEnd) {
   const std::string file = Written({"abc", "defg", "hij"});
   Put(absl::StrCat(file.substr(0, 39), "not a record at all"));
   auto reader = Open({.compression = Compression::kNone, .begin = 19, .end = 39});
   EXPECT_THAT(ReadAll(*reader), ElementsAre("defg"));
 }
 
-TEST_F(TfRecord, SeeksBothWays) {
+TEST_F(TfRecord, SeeksForwardAndBackward) {
   const std::vector<std::string> records = SomeRecords(50, 200);
   for (Compression compression : {Compression::kNone, Compression::kZlib}) {
     Written(records, {.compression = compression});
@@ -277,7 +277,7 @@ TEST_F(TfRecord, SeeksBothWays) {
   }
 }
 
-TEST_F(TfRecord, AStreamSeeksForwardOnly) {
+TEST_F(TfRecord, StreamSeeksForwardOnly) {
   Written({"abc", "defg", "hij"});
   auto reader = OpenStream({.begin = 19, .first_index = 1, .block_bytes = 1});
   EXPECT_EQ(reader->ReadBlock()->records[0], "defg");
@@ -285,7 +285,7 @@ TEST_F(TfRecord, AStreamSeeksForwardOnly) {
   EXPECT_EQ(reader->ReadBlock()->records[0], "hij");
 }
 
-TEST_F(TfRecord, AnOffsetBeyondTheFileIsAnError) {
+TEST_F(TfRecord, RejectsOffsetBeyondEndOfFile) {
   Written({"abc"});
   EXPECT_THAT(ReadAll(*Open({.begin = 19})), IsEmpty());
   const absl::Status status = TfRecordReader::Open(*fs_, kUri, {.begin = 20}).status();
@@ -316,11 +316,11 @@ TEST_F(TfRecord, OriginsContainNoSecrets) {
   EXPECT_EQ(RecordOrigin("s3://KEY:hush@b/x?region=eu", 19, 1, false), "s3://b/x:19:1");
 }
 
-TEST_F(TfRecord, AMissingFileIsNotFound) {
+TEST_F(TfRecord, MissingFileIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(TfRecordReader::Open(*fs_, kUri).status()));
 }
 
-TEST_F(TfRecord, RejectsALengthBeyondTheFile) {
+TEST_F(TfRecord, RejectsLengthBeyondEndOfFile) {
   Put(absl::StrCat(FrameByDefinition("abc"), HeaderClaiming(1000), "short"));
   absl::Status status;
   EXPECT_THAT(ReadAll(*Open(), &status), ElementsAre("abc"));
@@ -329,7 +329,7 @@ TEST_F(TfRecord, RejectsALengthBeyondTheFile) {
               AllOf(StartsWith("memory://shards/a.tfrec:19:1: "), HasSubstr("17 bytes of 1016")));
 }
 
-TEST_F(TfRecord, AHostileLengthAsksForNoMemory) {
+TEST_F(TfRecord, HostileLengthAllocatesNoMemory) {
   for (uint64_t length : {uint64_t{1} << 30, uint64_t{1} << 31, ~uint64_t{0}, ~uint64_t{0} - 15}) {
     Put(HeaderClaiming(length));
     for (bool by_stream : {false, true}) {
@@ -341,7 +341,7 @@ TEST_F(TfRecord, AHostileLengthAsksForNoMemory) {
   }
 }
 
-TEST_F(TfRecord, AFileCutAnywhereGivesTheWholeRecordsAndSaysWhereItEnds) {
+TEST_F(TfRecord, TruncatedFileReturnsCompleteRecordsAndReportsEnd) {
   const std::vector<std::string> records = {"abc", "", "defgh"};
   const std::vector<size_t> ends = {0, 19, 35, 56};
   const std::string file = Written(records);
@@ -357,12 +357,12 @@ TEST_F(TfRecord, AFileCutAnywhereGivesTheWholeRecordsAndSaysWhereItEnds) {
       if (status.ok()) continue;
       EXPECT_THAT(std::string(status.message()),
                   AllOf(HasSubstr(absl::StrCat(":", ends[whole], ":", whole, ": ")),
-                        HasSubstr("the file ends within the record")));
+                        HasSubstr("the file is truncated within the record")));
     }
   }
 }
 
-TEST_F(TfRecord, EveryChangedByteIsFound) {
+TEST_F(TfRecord, DetectsEveryCorruptByte) {
   const std::vector<std::string> records = {"abc", "", "defgh"};
   for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
     const std::string file = Written(records, {.compression = compression});
@@ -392,7 +392,7 @@ TEST_F(TfRecord, EveryChangedByteIsFound) {
   }
 }
 
-TEST_F(TfRecord, WithoutVerifyOnlyTheDataIsTrusted) {
+TEST_F(TfRecord, WithoutVerifyOnlyDataIsUnchecked) {
   std::string file = Written({"abc", "defgh"});
   file[13] ^= 1;
   Put(file);
@@ -404,7 +404,7 @@ TEST_F(TfRecord, WithoutVerifyOnlyTheDataIsTrusted) {
   EXPECT_TRUE(absl::IsDataLoss(status));
 }
 
-TEST_F(TfRecord, AnErrorComesAgainUntilSeek) {
+TEST_F(TfRecord, ErrorIsStickyUntilSeek) {
   std::string file = Written({"abc", "defgh"});
   file[13] ^= 1;
   Put(file);
@@ -416,51 +416,51 @@ TEST_F(TfRecord, AnErrorComesAgainUntilSeek) {
   EXPECT_THAT(ReadAll(*reader), ElementsAre("defgh"));
 }
 
-TEST_F(TfRecord, SkipsDamagedRecordsAndKeepsNumbers) {
+TEST_F(TfRecord, SkipsCorruptRecordsAndKeepsIndices) {
   std::string file = Written({"abc", "defgh", "ij", "klm"});
   file[12] ^= 1;       // in "abc"
   file[40 + 12] ^= 1;  // in "ij"
   Put(file);
-  auto reader = Open({.skip_damaged = true});
+  auto reader = Open({.skip_corrupt = true});
   const RecordBlock first = reader->ReadBlock().value();
   ASSERT_THAT(first.records, ElementsAre("defgh"));
   EXPECT_EQ(first.first_index, 1);
   EXPECT_EQ(first.next_offset, 40);
   const RecordBlock second = reader->ReadBlock().value();
   ASSERT_THAT(second.records, ElementsAre("klm"));
-  EXPECT_EQ(second.Where(0), "memory://shards/a.tfrec:58:3");
+  EXPECT_EQ(second.Origin(0), "memory://shards/a.tfrec:58:3");
   EXPECT_TRUE(reader->ReadBlock()->empty());
-  EXPECT_EQ(reader->damage().records, 2);
-  EXPECT_FALSE(reader->damage().ended_early);
-  EXPECT_THAT(std::string(reader->damage().first.message()),
+  EXPECT_EQ(reader->corruption().records, 2);
+  EXPECT_FALSE(reader->corruption().ended_early);
+  EXPECT_THAT(std::string(reader->corruption().first.message()),
               AllOf(HasSubstr("a.tfrec:0:0: "), HasSubstr("checksum"),
                     Not(HasSubstr("the rest of the file"))));
 }
 
-TEST_F(TfRecord, SkippingEndsTheFileWhereNothingCanBeFoundAgain) {
+TEST_F(TfRecord, SkippingEndsFileAfterCorruptLength) {
   const std::string file = Written({"abc", "defgh", "ij"});
   std::string bad_length = file;
   bad_length[19] ^= 1;
   std::string too_long = absl::StrCat(file.substr(0, 19), HeaderClaiming(uint64_t{1} << 40));
   for (const std::string& bad : {bad_length, too_long, file.substr(0, 30)}) {
     Put(bad);
-    auto reader = Open({.skip_damaged = true});
+    auto reader = Open({.skip_corrupt = true});
     EXPECT_THAT(ReadAll(*reader), ElementsAre("abc"));
     EXPECT_TRUE(reader->ReadBlock()->empty());
-    EXPECT_EQ(reader->damage().records, 1);
-    EXPECT_TRUE(reader->damage().ended_early);
-    EXPECT_THAT(std::string(reader->damage().first.message()),
+    EXPECT_EQ(reader->corruption().records, 1);
+    EXPECT_TRUE(reader->corruption().ended_early);
+    EXPECT_THAT(std::string(reader->corruption().first.message()),
                 AllOf(HasSubstr(":19:1: "), HasSubstr("the rest of the file")));
     EXPECT_EQ(reader->offset(), 19);
   }
   Put(Written(SomeRecords(50, 100), {.compression = Compression::kGzip}).substr(0, 1500));
-  auto reader = Open({.skip_damaged = true});
+  auto reader = Open({.skip_corrupt = true});
   EXPECT_THAT(ReadAll(*reader), Not(IsEmpty()));
-  EXPECT_TRUE(reader->damage().ended_early);
-  EXPECT_THAT(std::string(reader->damage().first.message()), HasSubstr("ends too early"));
+  EXPECT_TRUE(reader->corruption().ended_early);
+  EXPECT_THAT(std::string(reader->corruption().first.message()), HasSubstr("is truncated"));
 }
 
-TEST_F(TfRecord, ARecordBeyondTheLimitNamesTheOption) {
+TEST_F(TfRecord, RecordBeyondLimitErrorNamesOption) {
   Written({"abc", std::string(100, 'x')});
   absl::Status status;
   EXPECT_THAT(ReadAll(*Open({.max_record_bytes = 99}), &status), ElementsAre("abc"));
@@ -468,20 +468,20 @@ TEST_F(TfRecord, ARecordBeyondTheLimitNamesTheOption) {
   EXPECT_EQ(ReadAll(*Open({.max_record_bytes = 100})).size(), 2u);
 }
 
-TEST_F(TfRecord, ATextFileIsNamedAsNoTfRecord) {
+TEST_F(TfRecord, ReportsTextFileAsNotTfRecord) {
   Put("image,label\n1.png,3\n2.png,4\n");
   EXPECT_THAT(std::string(Open()->ReadBlock().status().message()),
               HasSubstr("not a TFRecord file"));
 }
 
-TEST_F(TfRecord, ARecordWhoseLengthLooksLikeGzipIsNotInflated) {
+TEST_F(TfRecord, DoesNotMistakeLengthForGzipMagic) {
   // The length's lowest bytes are gzip's magic; its CRC tells.
   const std::string record(0x8b1f, 'r');
   Written({record});
   EXPECT_THAT(ReadAll(*Open()), ElementsAre(record));
 }
 
-TEST_F(TfRecord, GzipMembersOneAfterTheOtherAreOneFile) {
+TEST_F(TfRecord, ReadsConcatenatedGzipMembers) {
   const std::string one = Written({"abc"}, {.compression = Compression::kGzip});
   const std::string two = Written({"defgh"}, {.compression = Compression::kGzip});
   Put(one + two);
@@ -492,7 +492,7 @@ TEST_F(TfRecord, GzipMembersOneAfterTheOtherAreOneFile) {
   EXPECT_TRUE(absl::IsDataLoss(status));
 }
 
-TEST_F(TfRecord, RefusesALevelZlibDoesNotHave) {
+TEST_F(TfRecord, RejectsInvalidCompressionLevel) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       TfRecordWriter::Create(*fs_, kUri,
                              {.compression = Compression::kGzip, .compression_level = 10})
@@ -515,18 +515,18 @@ class FailingStream : public io::InputStream {
   std::string bytes_;
 };
 
-TEST_F(TfRecord, AFailureOfTheFileSystemIsNotSkipped) {
+TEST_F(TfRecord, DoesNotSkipFileSystemErrors) {
   for (Compression compression : {Compression::kNone, Compression::kGzip}) {
     for (size_t missing : {0, 3}) {
       std::string file = Written({"abc", "defgh"}, {.compression = compression});
       file.resize(file.size() - missing);
       auto reader = TfRecordReader::FromStream(std::make_unique<FailingStream>(file),
-                                               {.compression = compression, .skip_damaged = true})
+                                               {.compression = compression, .skip_corrupt = true})
                         .value();
       absl::Status status;
       ReadAll(*reader, &status);
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-      EXPECT_EQ(reader->damage().records, 0);
+      EXPECT_EQ(reader->corruption().records, 0);
     }
   }
 }
@@ -552,13 +552,13 @@ ExampleBuilder GoldenExample(int i) {
   return example;
 }
 
-TEST_F(TfRecord, WritesTheVeryBytesThatTensorFlowWrites) {
+TEST_F(TfRecord, WritesSameBytesAsTensorFlow) {
   std::vector<std::string> records;
   for (int i = 0; i < 5; ++i) records.push_back(GoldenExample(i).Serialize());
   EXPECT_EQ(Written(records), Testdata("examples.plain.tfrec"));
 }
 
-TEST_F(TfRecord, ReadsWhatTensorFlowWrote) {
+TEST_F(TfRecord, ReadsTensorFlowFiles) {
   for (absl::string_view name : {"plain", "gzip", "zlib"}) {
     Put(Testdata(absl::StrCat("examples.", name, ".tfrec")));
     auto reader = Open();
@@ -609,9 +609,9 @@ class CutStream : public io::InputStream {
   const absl::Status end_;
 };
 
-// Failing storage hides records that may all be intact, whatever code it fails with: skip_damaged
+// Failing storage hides records that may all be intact, whatever code it fails with: skip_corrupt
 // must not end the file there.
-TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
+TEST_F(TfRecord, SkipsNothingOnReadErrors) {
   const std::vector<std::string> records = SomeRecords(100, 500);
   for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
     const std::string bytes = Written(records, {.compression = compression});
@@ -621,7 +621,7 @@ TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
       for (size_t cut = 0; cut < bytes.size(); cut += bytes.size() / 7 + 1) {
         SCOPED_TRACE(absl::StrCat(CompressionName(compression), ", ", failure.ToString(), ", byte ",
                                   cut, " of ", bytes.size()));
-        const TfRecordReaderOptions options = {.block_bytes = 1000, .skip_damaged = true};
+        const TfRecordReaderOptions options = {.block_bytes = 1000, .skip_corrupt = true};
         for (bool stream : {false, true}) {
           auto reader =
               stream ? TfRecordReader::FromStream(
@@ -634,7 +634,7 @@ TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
           if (reader.ok()) read = ReadAll(**reader, &status).size();
           ASSERT_EQ(status.code(), failure.code()) << status << " after " << read << " records";
           if (reader.ok()) {
-            ASSERT_EQ((*reader)->damage().records, 0);
+            ASSERT_EQ((*reader)->corruption().records, 0);
           }
         }
       }
@@ -642,7 +642,7 @@ TEST_F(TfRecord, SkipsNothingWhenTheFileCannotBeRead) {
   }
 }
 
-TEST_F(TfRecord, ReportsAFileThatBecameShorterAlsoBetweenTwoRecords) {
+TEST_F(TfRecord, ReportsTruncationWhileReadingAlsoBetweenRecords) {
   const std::vector<std::string> records(64, std::string(1008, 'x'));  // frames of 1024 bytes
   for (Compression compression : {Compression::kNone, Compression::kGzip}) {
     const std::string bytes = Written(records, {.compression = compression});
@@ -653,11 +653,11 @@ TEST_F(TfRecord, ReportsAFileThatBecameShorterAlsoBetweenTwoRecords) {
       for (bool skip : {false, true}) {
         auto reader = TfRecordReader::FromFile(
             std::make_shared<CutFile>(file, static_cast<int64_t>(cut), absl::OkStatus()),
-            {.block_bytes = 4096, .skip_damaged = skip});
+            {.block_bytes = 4096, .skip_corrupt = skip});
         absl::Status status = reader.status();
         if (reader.ok()) ReadAll(**reader, &status);
         ASSERT_TRUE(absl::IsAborted(status)) << status;
-        EXPECT_THAT(std::string(status.message()), HasSubstr("became shorter"));
+        EXPECT_THAT(std::string(status.message()), HasSubstr("was truncated"));
       }
     }
   }

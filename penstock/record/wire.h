@@ -1,6 +1,6 @@
-// A scanner of the protocol buffers wire format (https://protobuf.dev/programming-guides/encoding)
-// over bytes that it neither copies nor trusts: whatever the bytes are, it ends, stays inside them,
-// and either gives fields or says what is wrong and where.
+// WireScanner: a zero-copy parser of the protocol buffers wire format
+// (https://protobuf.dev/programming-guides/encoding) for untrusted bytes: for any input it
+// terminates, stays in bounds, and either returns fields or an error with its position.
 //
 //   WireScanner scanner(message);
 //   while (scanner.Next()) {
@@ -25,14 +25,15 @@ enum class WireType : uint8_t {
   kFixed32 = 5,
 };
 
-// Damage in a message: what, and at which byte of memory. `what` lives for ever; nullptr is none.
+// A malformed message: description and address of the byte. `what` is a string literal; nullptr
+// means no error.
 struct WireError {
   const char* what = nullptr;
   const char* at = nullptr;
 };
 
-// Reads the base-128 integer at *p and moves *p behind it; false when it does not end before `end`
-// or within 10 bytes. Bits beyond 64 are dropped, as protobuf does.
+// Reads the base-128 varint at *p and advances *p past it; false if it does not end before `end` or
+// within 10 bytes. Bits beyond 64 are dropped, as in protobuf.
 inline bool ReadVarint(const char** p, const char* end, uint64_t* value) {
   uint64_t result = 0;
   const char* q = *p;
@@ -53,14 +54,15 @@ class WireScanner {
   explicit WireScanner(absl::string_view message)
       : p_(message.data()), end_(message.data() + message.size()) {}
 
-  // Goes to the next field, skipping groups. False at the end and at damage: ask ok() then.
+  // Advances to the next field, skipping groups. False at the end of the message and on error:
+  // check ok() then.
   bool Next();
 
   bool Is(uint32_t field, WireType type) const {
     return tag_ == ((field << 3) | static_cast<uint32_t>(type));
   }
-  // The field's value; which of them is meant depends on its type.
-  absl::string_view bytes() const { return bytes_; }  // kBytes, and the raw fixed types
+  // The value of the current field, depending on its wire type.
+  absl::string_view bytes() const { return bytes_; }  // kBytes, and the raw fixed-width types
   uint64_t varint() const { return varint_; }         // kVarint
 
   bool ok() const { return error_.what == nullptr; }
@@ -74,7 +76,7 @@ class WireScanner {
   bool ReadTag();
   bool ReadValue();
   bool SkipGroup();
-  bool Take(uint64_t size);
+  bool ReadBytes(uint64_t size);
 
   const char* p_;
   const char* end_;
@@ -84,8 +86,8 @@ class WireScanner {
   WireError error_;
 };
 
-inline bool WireScanner::Take(uint64_t size) {
-  if (size > static_cast<uint64_t>(end_ - p_)) return Fail("a field runs past the end");
+inline bool WireScanner::ReadBytes(uint64_t size) {
+  if (size > static_cast<uint64_t>(end_ - p_)) return Fail("a field extends past the end");
   bytes_ = absl::string_view(p_, static_cast<size_t>(size));
   p_ += size;
   return true;
@@ -93,8 +95,8 @@ inline bool WireScanner::Take(uint64_t size) {
 
 inline bool WireScanner::ReadTag() {
   uint64_t tag;
-  if (!ReadVarint(&p_, end_, &tag)) return Fail("a field's tag is cut short");
-  if (tag > 0xffffffffu || tag < 8) return Fail("a field's number is impossible");
+  if (!ReadVarint(&p_, end_, &tag)) return Fail("a field tag is truncated");
+  if (tag > 0xffffffffu || tag < 8) return Fail("a field number is invalid");
   tag_ = static_cast<uint32_t>(tag);
   return true;
 }
@@ -104,16 +106,16 @@ inline bool WireScanner::ReadValue() {
   uint64_t size;
   switch (static_cast<WireType>(tag_ & 7)) {
     case WireType::kVarint:
-      return ReadVarint(&p_, end_, &varint_) || Fail("an integer is cut short");
+      return ReadVarint(&p_, end_, &varint_) || Fail("a varint is truncated");
     case WireType::kFixed64:
-      return Take(8);
+      return ReadBytes(8);
     case WireType::kBytes:
-      if (!ReadVarint(&p_, end_, &size)) return Fail("a length is cut short");
-      return Take(size);
+      if (!ReadVarint(&p_, end_, &size)) return Fail("a length is truncated");
+      return ReadBytes(size);
     case WireType::kFixed32:
-      return Take(4);
+      return ReadBytes(4);
     default:
-      return Fail("a field's type is impossible");
+      return Fail("a field has an invalid wire type");
   }
 }
 
@@ -126,22 +128,22 @@ inline bool WireScanner::Next() {
   return false;
 }
 
-// Groups hold fields up to an end tag of the same number; those inside need not be told apart, only
-// balanced, and are limited in depth as in protobuf.
+// Groups contain fields up to an end tag with the same number. Nested groups only need to be
+// balanced; their depth is limited as in protobuf.
 inline bool WireScanner::SkipGroup() {
   constexpr int kMaxDepth = 100;
   uint32_t open[kMaxDepth];
   int depth = 0;
   open[depth++] = tag_ >> 3;
   while (depth > 0) {
-    if (p_ == end_) return Fail("a group does not end");
+    if (p_ == end_) return Fail("a group has no end tag");
     if (!ReadTag()) return false;
     const WireType type = static_cast<WireType>(tag_ & 7);
     if (type == WireType::kStartGroup) {
-      if (depth == kMaxDepth) return Fail("groups are nested too deep");
+      if (depth == kMaxDepth) return Fail("groups are nested too deeply");
       open[depth++] = tag_ >> 3;
     } else if (type == WireType::kEndGroup) {
-      if (open[--depth] != tag_ >> 3) return Fail("a group ends that was not begun");
+      if (open[--depth] != tag_ >> 3) return Fail("an end-group tag does not match its group");
     } else if (!ReadValue()) {
       return false;
     }

@@ -5,15 +5,15 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/runtime/pjrt_client.h"
-#include "penstock/runtime/plugin.h"
-#include "penstock/runtime/plugin_log.h"
+#include "penstock/runtime/pjrt/pjrt_client.h"
+#include "penstock/runtime/pjrt/plugin.h"
+#include "penstock/runtime/pjrt/plugin_log.h"
 
 namespace penstock::runtime {
 namespace {
 
 absl::Status NoBuffer() {
-  return absl::FailedPreconditionError("this Buffer is empty: nothing was put into it");
+  return absl::FailedPreconditionError("this Buffer is empty: it holds no tensor");
 }
 
 std::string ChooseDevice(const ClientOptions& options) {
@@ -58,7 +58,7 @@ absl::StatusOr<Buffers> Client::PutAll(absl::Span<const Array> arrays, const Dev
   return out;
 }
 
-MemoryRoom Client::FreeMemory(const Device&) { return {}; }
+FreeMemoryInfo Client::FreeMemory(const Device&) { return {}; }
 
 absl::Status Client::AddKernels(absl::Span<const Kernel>) {
   return absl::UnimplementedError(

@@ -1,22 +1,25 @@
-// Room runtime: programs on devices. It may use base and ir.
+// Room runtime: compiles programs and executes them on devices. It may use base and ir.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto client, OpenClient({.device = "cpu", .cpu_devices = 8}));
 //   PENSTOCK_ASSIGN_OR_RETURN(ir::Program program, ir::PrintStableHlo(graph));
 //   PENSTOCK_ASSIGN_OR_RETURN(auto step, client->Compile(program));
 //   PENSTOCK_ASSIGN_OR_RETURN(Buffer x, client->Put(array, client->devices()[0]));
 //   PENSTOCK_ASSIGN_OR_RETURN(auto out, step->Execute({{x}}));   // [replica][result]
-//   PENSTOCK_ASSIGN_OR_RETURN(Array y, out[0][0].Get());         // waits, copies to the host
+//   PENSTOCK_ASSIGN_OR_RETURN(Array y, out[0][0].Get());         // blocks, copies D2H
 //
-// Client is the one seam of the house: everything above it (training, the four front ends) sees
-// only this header, whether the accelerator is in this machine (PJRT plugin) or on another host
-// (room remote).
+// Client is the interface between the source tree and accelerators: training and the front ends
+// include only this header, whether the accelerator is in this machine (a PJRT plugin) or on
+// another host (room remote).
 //
-// Asynchrony. Put, Execute and GetAsync return before the device is done; a later call that uses
-// their buffers is ordered after them. An error on the device comes out where the host next looks:
-// Buffer::Await, Get or Event::Await, with the program's name and, where the plugin says it, the
-// operation's origin.
+// Asynchronous dispatch. Put, Execute and GetAsync return before the device is done; a later call
+// that uses their buffers is ordered after them. An error on the device is returned by the call
+// that synchronizes: Buffer::Await, Get or Event::Await, with the program's name and, if the plugin
+// reports it, the operation's origin. Client does not limit executions in flight; the caller does.
 //
-// Threads: every object here may be used by several threads.
+// Donated buffers. A parameter with Program::alias[i] >= 0 is donated (input-output aliasing): its
+// memory is reused by a result, and using its Buffer afterwards is an error.
+//
+// Thread-safe: every object here may be used by several threads.
 #pragma once
 
 #include <cstdint>
@@ -40,29 +43,29 @@ using base::Array;
 using ir::TensorType;
 
 struct Device {
-  int id = 0;                 // of the platform; unique over hosts
-  int index = 0;              // in Client::devices()
+  int id = 0;                 // the platform's id; unique across hosts
+  int index = 0;              // index in Client::devices()
   std::string kind;           // "cpu", "TPU v3", "NVIDIA H200"
-  std::string description;    // what the plugin calls it
-  int64_t memory_bytes = -1;  // -1: not said
+  std::string description;    // the plugin's name of the device
+  int64_t memory_bytes = -1;  // -1: unknown
   int process = 0;
 };
 
-// Something the device will have done.
+// Completion event: the future of a transfer or an execution.
 class Event {
  public:
   virtual ~Event() = default;
   virtual absl::Status Await() = 0;
   virtual bool IsReady() = 0;
-  // Calls `callback` once, when done: on a thread of the runtime's, or at once on this one if that
-  // is already so. It must be short and not wait for the device.
+  // Calls `callback` once, on completion: on a thread of the runtime, or immediately on this thread
+  // if it is complete already. The callback must be short and must not block on the device.
   virtual void OnReady(std::function<void(absl::Status)> callback) = 0;
 };
 
 class BufferImpl;
 
-// Memory on one device holding one tensor. Copies of a Buffer are the same memory; the last one
-// frees it.
+// One tensor in the memory of one device. Copies of a Buffer share that memory; the last one frees
+// it.
 class Buffer {
  public:
   Buffer() = default;
@@ -71,14 +74,16 @@ class Buffer {
   bool valid() const { return impl_ != nullptr; }
   const TensorType& type() const;
   const Device& device() const;
-  // Donated to an execution: its contents are gone and using it is an error.
+  // Whether it was donated to an execution: its contents are gone and using it is an error.
   bool donated() const;
 
   absl::Status Await() const;
-  // A host array with the contents. On a CPU device it may be the device's own memory: it must not
-  // be written, and while the array lives, an execution that donates this buffer copies.
+  // Transfers the contents to the host (D2H); blocks until they are available. On a CPU device the
+  // array may be a view of the device's memory: it must not be written, and while the array lives,
+  // an execution that donates this buffer copies it instead.
   absl::StatusOr<Array> Get() const;
-  // Copies into `out` (same type and shape); out must live until the event is done.
+  // Copies into `out` (same type and shape) asynchronously; `out` must live until the event
+  // completes.
   absl::StatusOr<std::shared_ptr<Event>> GetAsync(Array out) const;
 
   const std::shared_ptr<BufferImpl>& impl() const { return impl_; }
@@ -88,7 +93,7 @@ class Buffer {
 };
 using Buffers = std::vector<Buffer>;
 
-// What a client implements for its buffers.
+// Interface that a client implements for its buffers.
 class BufferImpl {
  public:
   virtual ~BufferImpl() = default;
@@ -100,29 +105,32 @@ class BufferImpl {
   virtual absl::StatusOr<std::shared_ptr<Event>> GetAsync(Array out) = 0;
 };
 
-struct MemoryStats {  // bytes, for each device
+// Memory that an execution uses, in bytes per device.
+struct MemoryStats {
   int64_t arguments = 0, outputs = 0, aliased = 0, temporary = 0, code = 0;
 };
 
-struct MemoryRoom {           // what can still be taken of a device's memory
-  int64_t bytes = INT64_MAX;  // INT64_MAX: not known
+// Free memory of a device.
+struct FreeMemoryInfo {
+  int64_t bytes = INT64_MAX;  // INT64_MAX: unknown
   std::string where = {};     // "this machine", "TPU_0(...)"
-  bool shared = false;        // by all devices of this process: a CPU's
+  bool shared = false;        // shared by all devices of this process, as CPU devices do
 };
 
 struct CostEstimate {
-  double flops = -1, bytes_accessed = -1, optimal_seconds = -1;  // -1: the plugin does not say
+  double flops = -1, bytes_accessed = -1, optimal_seconds = -1;  // -1: unknown to the plugin
 };
 
+// A compiled program, loaded on its devices.
 class Executable {
  public:
   virtual ~Executable() = default;
 
   virtual const ir::Program& program() const = 0;
-  // It was compiled by an earlier run and kept.
+  // Whether it was loaded from the compile cache.
   virtual bool from_cache() const { return false; }
-  // arguments[replica][parameter] -> results[replica][result]. Types, shapes and devices are
-  // checked here, before the plugin sees them. Arguments that the program donates are gone
+  // Dispatches an execution: arguments[replica][parameter] -> results[replica][result]. Types,
+  // shapes and devices are checked before the plugin is called. Donated arguments are invalid
   // afterwards, also after an error once execution has begun.
   virtual absl::StatusOr<std::vector<Buffers>> Execute(absl::Span<const Buffers> arguments) = 0;
   virtual absl::StatusOr<MemoryStats> Memory() const = 0;
@@ -130,16 +138,17 @@ class Executable {
 };
 
 struct CompileOptions {
-  // devices[replica]; empty means the client's first num_replicas devices.
+  // devices[replica]. Empty: the client's first num_replicas devices.
   std::vector<int> devices = {};
   // XLA debug options by name, for this program only.
   std::vector<std::pair<std::string, std::string>> xla_flags = {};
-  // The compiler may decide to copy memory that the program donates, which needs room for both and
-  // time for the copy. By default that is an error of Compile.
+  // Accepts a compiled program that copies donated memory instead of aliasing it, which costs
+  // memory and time for the copy. By default that is an error of Compile (aliasing check).
   bool allow_copied_donations = false;
 };
 
-// A function of this process that programs call by name (ir::CustomCall, api_version 4).
+// A function of this process that programs call by name (custom call; ir::CustomCall, api_version
+// 4).
 struct Kernel {
   std::string name;
   void* handler = nullptr;  // XLA_FFI_Handler*; see xla/ffi/api/ffi.h
@@ -150,57 +159,58 @@ class Client {
   virtual ~Client() = default;
 
   virtual const std::string& platform() const = 0;       // "cpu", "tpu", "cuda"
-  virtual const std::string& version() const = 0;        // for people and for cache keys
-  virtual absl::Span<const Device> devices() const = 0;  // those that this process can use
+  virtual const std::string& version() const = 0;        // for logs and cache keys
+  virtual absl::Span<const Device> devices() const = 0;  // devices that this process can use
 
-  // `program` needs as many devices as it has replicas. Takes seconds to minutes; thread-safe.
+  // Compiles `program`, which needs as many devices as it has replicas. Takes seconds to minutes;
+  // thread-safe.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Compile(
       const ir::Program& program, const CompileOptions& options = {}) = 0;
-  // Copies, or on CPU uses in place when the memory is aligned to 64 bytes and has an owner:
-  // `array` must not be written while the buffer lives. Nor does the device ever write it: donating
-  // such a buffer costs a copy. Memory without an owner is read before this returns. kString has no
-  // place on a device: an error.
+  // Transfers an array to a device (H2D). A CPU device uses the array's memory without a copy if it
+  // is aligned to 64 bytes and has an owner: `array` must not be written while the buffer lives.
+  // The device never writes to it either: donating such a buffer costs a copy. Memory without an
+  // owner is read before Put returns. kString is an error: devices have no strings.
   virtual absl::StatusOr<Buffer> Put(const Array& array, const Device& device) = 0;
-  // Put of each; a client whose devices are far away sends them together.
+  // Put of each array; a client of remote devices sends them together.
   virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);
-  // As of now. Unknown where a client does not say.
-  virtual MemoryRoom FreeMemory(const Device& device);
+  // Current free memory; unknown if the client cannot tell.
+  virtual FreeMemoryInfo FreeMemory(const Device& device);
 
-  // Makes functions of this process known to the programs that are compiled from now on. An error
-  // where ClientOptions::kernels is off or programs do not run in this process; that is the
-  // default.
+  // Registers functions of this process (custom calls) for programs compiled from now on. An error
+  // if ClientOptions::kernels is off or programs do not run in this process; that is the default.
   virtual absl::Status AddKernels(absl::Span<const Kernel> kernels);
-  // A line for the log beside the plugin's own messages, if there is one.
+  // Adds a line to the log of the plugin's messages, if there is one.
   virtual void Log(absl::string_view) {}
 };
 
 struct ClientOptions {
   // "cpu", "tpu" or "gpu"; empty: the environment variable PENSTOCK_DEVICE, else "cpu".
   std::string device = {};
-  // The plugin's shared library; empty: PENSTOCK_<DEVICE>_PLUGIN, else where the wheels put it (see
-  // plugin.h, which also says so in the error when there is none).
+  // Path of the plugin's shared library; empty: PENSTOCK_<DEVICE>_PLUGIN, else the wheels' default
+  // path (pjrt/plugin.h; the error lists the paths that were searched).
   std::string plugin_path = {};
   int cpu_devices = 1;
-  // CPU: programs may call kernels of this process where they are faster than the plugin's code
-  // (room kernels). The environment variable PENSTOCK_KERNELS=0 turns them off, too.
+  // CPU: programs may call kernels of this process that are faster than the plugin's code (room
+  // kernels). The environment variable PENSTOCK_KERNELS=0 also disables them.
   bool kernels = true;
-  // GPU: take the whole memory in advance, as JAX does. Default: as needed.
+  // GPU: preallocates the whole device memory, as JAX does. Default: allocates on demand.
   bool preallocate = false;
-  // Where compiled programs are kept between runs: a folder, or "0": nowhere. Empty: the
-  // environment variable PENSTOCK_COMPILE_CACHE, else penstock/programs in the user's cache folder.
+  // Compile cache: a folder for compiled programs, or "0" to disable it. Empty: the environment
+  // variable PENSTOCK_COMPILE_CACHE, else penstock/programs in the user's cache folder.
   std::string compile_cache = {};
-  // At most this much of it; what was not used for longest goes first.
+  // Size limit of the compile cache; the least recently used programs are evicted.
   int64_t compile_cache_bytes = int64_t{2} << 30;
-  // A folder to write every program's text into, as it is printed and as the compiler optimised it
-  // (program_dump.h); such programs are not taken from the compile cache. Empty: the environment
-  // variable PENSTOCK_DUMP_HLO, else none.
+  // Folder for a dump of every program: its StableHLO and its optimized HLO (program_dump.h).
+  // Dumped programs bypass the compile cache. Empty: the environment variable PENSTOCK_DUMP_HLO,
+  // else no dump.
   std::string dump_hlo = {};
-  // Where the plugin's own messages go; empty: a file in the user's cache folder, named in errors.
+  // Log file for the plugin's own messages; empty: a file in the user's cache folder, named in
+  // errors.
   std::string log_path = {};
 };
 
-// A device that was asked for and is not there is an error that lists what there is; nothing falls
-// back.
+// Opens a client. If the requested device is not found, the error lists the available devices;
+// there is no fallback.
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options = {});
 
 }  // namespace penstock::runtime

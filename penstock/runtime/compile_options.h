@@ -1,5 +1,6 @@
-// xla.CompileOptionsProto, encoded by hand: five fields do not earn a dependency on protobuf.
-// Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
+// Encoder of xla.CompileOptionsProto, written by hand: five fields do not justify a dependency on
+// protobuf. Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto
+// (DeviceAssignmentProto).
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 
 namespace penstock::runtime {
 
-// `device_ids`: one for each replica, ids of the platform; empty leaves the choice to the plugin.
-// Replicas and partitions are always written: the proto's zero makes the CPU plugins abort.
+// Encodes compile options. `device_ids`: the platform's device id for each replica; empty leaves
+// the choice to the plugin. Replicas and partitions are always written: the proto's zero makes the
+// CPU plugins abort.
 std::string EncodeCompileOptions(int num_replicas, absl::Span<const int> device_ids,
                                  absl::Span<const std::pair<std::string, std::string>> xla_flags);
 

@@ -9,7 +9,7 @@ namespace compile_options_test {
 // (type 0) or a length and bytes (type 2). -1 is ten bytes long.
 const std::string kMinusOne = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
 
-TEST(CompileOptions, AlwaysSaysReplicasPartitionsAndNoDevice) {
+TEST(CompileOptions, AlwaysEncodesReplicasAndPartitions) {
   EXPECT_EQ(EncodeCompileOptions(8, {}, {}),
             "\x1a\x0f"  // 3: build options, 15 bytes
             "\x08" +
@@ -18,7 +18,7 @@ TEST(CompileOptions, AlwaysSaysReplicasPartitionsAndNoDevice) {
                 "\x28\x01");  // 5: num_partitions = 1
 }
 
-TEST(CompileOptions, GivesEachReplicaItsDevice) {
+TEST(CompileOptions, AssignsDeviceToEachReplica) {
   EXPECT_EQ(EncodeCompileOptions(2, {5, 300}, {}),
             "\x1a\x1c\x08" + kMinusOne + "\x20\x02\x28\x01" +
                 "\x4a\x0b"                        // 9: device_assignment, 11 bytes

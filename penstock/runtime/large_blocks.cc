@@ -10,7 +10,7 @@ namespace penstock::runtime {
 namespace {
 
 constexpr size_t kReservedBytes =
-    LargeBlocks::kPlaces * LargeBlocks::kPlaceBytes + LargeBlocks::kAlignment;
+    LargeBlocks::kSlots * LargeBlocks::kSlotBytes + LargeBlocks::kAlignment;
 
 constexpr int kMapping = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
@@ -20,28 +20,27 @@ size_t RoundUp(size_t bytes) {
 
 }  // namespace
 
-constinit std::atomic<LargeBlocks*> LargeBlocks::of_process_{nullptr};
+constinit std::atomic<LargeBlocks*> LargeBlocks::for_process_{nullptr};
 
 LargeBlocks::~LargeBlocks() {
   if (reserved_ != nullptr) ::munmap(reserved_, kReservedBytes);
 }
 
-char* LargeBlocks::At(size_t place) const {
-  return reinterpret_cast<char*>(begin_.load(std::memory_order_relaxed)) + place * kPlaceBytes;
+char* LargeBlocks::At(size_t slot) const {
+  return reinterpret_cast<char*>(begin_.load(std::memory_order_relaxed)) + slot * kSlotBytes;
 }
 
 size_t LargeBlocks::IndexOf(const void* block) const {
-  return (reinterpret_cast<uintptr_t>(block) - begin_.load(std::memory_order_relaxed)) /
-         kPlaceBytes;
+  return (reinterpret_cast<uintptr_t>(block) - begin_.load(std::memory_order_relaxed)) / kSlotBytes;
 }
 
-// Addresses only: no page of it exists before it is lent.
+// Reserves address space only: pages are committed on use.
 bool LargeBlocks::Reserve() {
   if (begin_.load(std::memory_order_relaxed) != 0) return true;
-  if (refused_) return false;
+  if (reserve_failed_) return false;
   void* const memory = ::mmap(nullptr, kReservedBytes, PROT_NONE, kMapping, -1, 0);
   if (memory == MAP_FAILED) {
-    refused_ = true;
+    reserve_failed_ = true;
     return false;
   }
   reserved_ = memory;
@@ -49,15 +48,15 @@ bool LargeBlocks::Reserve() {
   return true;
 }
 
-// The free place whose pages differ least from what is wanted: an empty one rather than one of more
-// than twice the size, and one that is a little small rather than an empty one.
+// The free slot whose committed size is closest to `bytes`: an empty one rather than one of more
+// than twice the size, and one that is a little too small rather than an empty one.
 size_t LargeBlocks::Choose(size_t bytes) const {
-  size_t best = kPlaces, least = 0;
-  for (size_t i = 0; i < kPlaces; ++i) {
-    if (places_[i].bytes != 0) continue;
-    const size_t usable = places_[i].usable;
-    const size_t difference = usable > bytes ? usable - bytes : bytes - usable;
-    if (best == kPlaces || difference < least) {
+  size_t best = kSlots, least = 0;
+  for (size_t i = 0; i < kSlots; ++i) {
+    if (slots_[i].bytes != 0) continue;
+    const size_t committed = slots_[i].committed;
+    const size_t difference = committed > bytes ? committed - bytes : bytes - committed;
+    if (best == kSlots || difference < least) {
       best = i;
       least = difference;
     }
@@ -65,57 +64,59 @@ size_t LargeBlocks::Choose(size_t bytes) const {
   return best;
 }
 
-void* LargeBlocks::Take(size_t bytes) {
-  if (bytes == 0 || bytes > kPlaceBytes) return nullptr;
+void* LargeBlocks::Allocate(size_t bytes) {
+  if (bytes == 0 || bytes > kSlotBytes) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!Reserve()) return nullptr;
   const size_t index = Choose(bytes);
-  if (index == kPlaces) return nullptr;
-  Place& place = places_[index];
+  if (index == kSlots) return nullptr;
+  Slot& slot = slots_[index];
   const size_t wanted = RoundUp(bytes);
-  if (wanted > place.usable) {
-    char* const more = At(index) + place.usable;
-    if (::mprotect(more, wanted - place.usable, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  if (wanted > slot.committed) {
+    char* const more = At(index) + slot.committed;
+    if (::mprotect(more, wanted - slot.committed, PROT_READ | PROT_WRITE) != 0) return nullptr;
     // A hint: a fault for each 2 MiB instead of each 4 KiB.
-    ::madvise(more, wanted - place.usable, MADV_HUGEPAGE);
-    place.usable = wanted;
+    ::madvise(more, wanted - slot.committed, MADV_HUGEPAGE);
+    slot.committed = wanted;
   }
-  place.bytes = bytes;
+  slot.bytes = bytes;
   return At(index);
 }
 
-void LargeBlocks::GiveBack(void* block) {
+void LargeBlocks::Free(void* block) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Place& place = places_[IndexOf(block)];
-  place.bytes = 0;
-  place.last_used = ++loans_;
+  Slot& slot = slots_[IndexOf(block)];
+  slot.bytes = 0;
+  slot.last_used = ++num_frees_;
   ReleaseOld();
 }
 
-// One at a time: it takes milliseconds.
+// Releases one slot per call, because it takes milliseconds.
 void LargeBlocks::ReleaseOld() {
-  for (size_t i = 0; i < kPlaces; ++i) {
-    Place& place = places_[i];
-    if (place.bytes != 0 || place.usable == 0 || loans_ - place.last_used < kOldAge) continue;
-    // Mapped anew, so that the system counts its pages no more.
-    if (::mmap(At(i), place.usable, PROT_NONE, kMapping | MAP_FIXED, -1, 0) != MAP_FAILED) {
-      place.usable = 0;
+  for (size_t i = 0; i < kSlots; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.bytes != 0 || slot.committed == 0 || num_frees_ - slot.last_used < kTrimAfter)
+      continue;
+    // Mapped again, so that the system releases its pages.
+    if (::mmap(At(i), slot.committed, PROT_NONE, kMapping | MAP_FIXED, -1, 0) != MAP_FAILED) {
+      slot.committed = 0;
     }
     return;
   }
 }
 
-bool LargeBlocks::AwaitNoneLent(size_t bytes) {
+bool LargeBlocks::AwaitFreed(size_t bytes) {
   constexpr auto kPause = std::chrono::microseconds(50);
   constexpr int kPauses = 100;
   for (int i = 0; i < kPauses; ++i) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const bool lent = std::any_of(places_.begin(), places_.end(),
-                                    [&](const Place& place) { return place.bytes == bytes; });
-      if (!lent) return true;
+      const bool used = std::any_of(slots_.begin(), slots_.end(),
+                                    [&](const Slot& slot) { return slot.bytes == bytes; });
+      if (!used) return true;
     }
-    // A pause and no condition: whoever is about to give it back may want this very core.
+    // Sleeps instead of waiting on a condition: the thread that is about to free it may need this
+    // core.
     std::this_thread::sleep_for(kPause);
   }
   return false;
@@ -123,13 +124,13 @@ bool LargeBlocks::AwaitNoneLent(size_t bytes) {
 
 size_t LargeBlocks::SizeOf(const void* block) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return places_[IndexOf(block)].bytes;
+  return slots_[IndexOf(block)].bytes;
 }
 
 size_t LargeBlocks::Bytes() {
   const std::lock_guard<std::mutex> lock(mutex_);
   size_t sum = 0;
-  for (const Place& place : places_) sum += place.usable;
+  for (const Slot& slot : slots_) sum += slot.committed;
   return sum;
 }
 

@@ -1,13 +1,14 @@
-// Large pieces of memory that are taken and given back again and again, each whole.
+// LargeBlocks: allocator of large memory blocks that are allocated and freed repeatedly with the
+// same sizes, as the temporaries of executions on a CPU client.
 //
-// A CPU client takes the temporaries of each execution from malloc, hundreds of MB, and gives them
-// back at its end. A general allocator cuts a piece for somebody else from what was given back, so
-// the next execution's temporaries lie elsewhere and the process grows by their size; or it gives
-// the pages back to the system, which clears them anew. Here a place is never cut: it is lent to
-// one at a time and grows where it is.
+// A CPU client allocates the temporaries of each execution with malloc, hundreds of MB, and frees
+// them at its end. A general allocator splits freed blocks for other requests, so the temporaries
+// of the next execution are at another address and the process grows by their size; or it returns
+// the pages to the system, which zeroes them again. Here each block has a slot of address space
+// that is never split: it serves one request at a time and grows in place.
 //
-// Nothing in it allocates, so that it can stand behind malloc (malloc.cc). Internal to room
-// runtime.
+// It allocates no memory from malloc itself, so that malloc can use it (malloc.cc). Internal to
+// room runtime.
 #pragma once
 
 #include <array>
@@ -20,61 +21,61 @@ namespace penstock::runtime {
 
 class LargeBlocks {
  public:
-  static constexpr size_t kAlignment = 2 << 20;  // a large page
-  static constexpr size_t kPlaces = 64;
-  static constexpr size_t kPlaceBytes = size_t{8} << 30;  // of address space
+  static constexpr size_t kAlignment = 2 << 20;  // a huge page
+  static constexpr size_t kSlots = 64;
+  static constexpr size_t kSlotBytes = size_t{8} << 30;  // of address space
 
   constexpr LargeBlocks() = default;
   ~LargeBlocks();
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
-  // The one behind this process's malloc; null where there is none (sanitizers, PENSTOCK_TCMALLOC
-  // off) or as long as nothing large was asked for.
-  static LargeBlocks* OfProcess() { return of_process_.load(std::memory_order_acquire); }
-  static void SetOfProcess(LargeBlocks* blocks) { of_process_.store(blocks); }
+  // The instance that this process's malloc uses; null if there is none (sanitizers,
+  // PENSTOCK_TCMALLOC off) or if nothing large has been allocated yet.
+  static LargeBlocks* ForProcess() { return for_process_.load(std::memory_order_acquire); }
+  static void SetForProcess(LargeBlocks* blocks) { for_process_.store(blocks); }
 
-  // Memory aligned to kAlignment, its contents anything. Null: all places are lent, it is larger
-  // than a place, or the system has no room; whoever asks then goes elsewhere.
-  void* Take(size_t bytes);
-  // Of what Take gave: its pages stay for the next. Those of a place that nobody wanted in the last
-  // kOldAge loans go back to the system.
-  void GiveBack(void* block);
-  static constexpr uint64_t kOldAge = 256;
+  // Allocates memory aligned to kAlignment, uninitialized. Null if all slots are in use, if it is
+  // larger than a slot, or if the system is out of memory; the caller then uses another allocator.
+  void* Allocate(size_t bytes);
+  // Frees a block. Its pages stay committed for the next one; those of a slot that was unused
+  // during the last kTrimAfter frees are returned to the system.
+  void Free(void* block);
+  static constexpr uint64_t kTrimAfter = 256;
 
   bool Owns(const void* memory) const {
     const uintptr_t begin = begin_.load(std::memory_order_acquire);
-    return begin != 0 && reinterpret_cast<uintptr_t>(memory) - begin < kPlaces * kPlaceBytes;
+    return begin != 0 && reinterpret_cast<uintptr_t>(memory) - begin < kSlots * kSlotBytes;
   }
-  // Waits until no place is lent for exactly `bytes`, but not longer than some milliseconds: for
-  // whoever knows that it is about to be given back. False if it was not.
-  bool AwaitNoneLent(size_t bytes);
-  // What was asked for `block`, which Take gave.
+  // Blocks until no slot is in use for exactly `bytes`, but at most some milliseconds: for a caller
+  // that knows that such a block is about to be freed. False on timeout.
+  bool AwaitFreed(size_t bytes);
+  // Size that was requested for `block`.
   size_t SizeOf(const void* block);
-  // Pages of all places, lent or not.
+  // Total committed bytes of all slots, in use or not.
   size_t Bytes();
 
  private:
-  struct Place {
-    size_t usable = 0;       // bytes from its begin that may be read and written
-    size_t bytes = 0;        // that were asked for; 0: not lent
-    uint64_t last_used = 0;  // the number of the loan
+  struct Slot {
+    size_t committed = 0;    // number of readable and writable bytes, from its begin
+    size_t bytes = 0;        // requested size; 0: not in use
+    uint64_t last_used = 0;  // value of num_frees_ when it was freed
   };
 
-  static std::atomic<LargeBlocks*> of_process_;
+  static std::atomic<LargeBlocks*> for_process_;
 
   bool Reserve();
   size_t Choose(size_t bytes) const;
   void ReleaseOld();
   size_t IndexOf(const void* block) const;
-  char* At(size_t place) const;
+  char* At(size_t slot) const;
 
   std::mutex mutex_;
-  void* reserved_ = nullptr;         // what the system gave
-  std::atomic<uintptr_t> begin_{0};  // of the first place; 0: nothing is reserved yet
-  bool refused_ = false;             // there is no address space for it
-  uint64_t loans_ = 0;
-  std::array<Place, kPlaces> places_ = {};
+  void* reserved_ = nullptr;         // the reserved mapping
+  std::atomic<uintptr_t> begin_{0};  // address of the first slot; 0: nothing is reserved yet
+  bool reserve_failed_ = false;      // there is no address space for it
+  uint64_t num_frees_ = 0;
+  std::array<Slot, kSlots> slots_ = {};
 };
 
 }  // namespace penstock::runtime

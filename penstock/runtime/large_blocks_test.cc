@@ -13,95 +13,96 @@ namespace large_blocks_test {
 
 constexpr size_t kMiB = 1 << 20;
 
-TEST(LargeBlocks, GivesTheSamePlaceAgainWithItsPages) {
+TEST(LargeBlocks, ReusesSlotWithItsPages) {
   LargeBlocks blocks;
-  char* const first = static_cast<char*>(blocks.Take(100 * kMiB));
+  char* const first = static_cast<char*>(blocks.Allocate(100 * kMiB));
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % LargeBlocks::kAlignment, 0u);
   first[0] = first[100 * kMiB - 1] = 7;
-  blocks.GiveBack(first);
-  char* const second = static_cast<char*>(blocks.Take(100 * kMiB));
+  blocks.Free(first);
+  char* const second = static_cast<char*>(blocks.Allocate(100 * kMiB));
   EXPECT_EQ(second, first);
   EXPECT_EQ(second[100 * kMiB - 1], 7);  // no page was given back to the system
   EXPECT_EQ(blocks.Bytes(), 100 * kMiB);
-  blocks.GiveBack(second);
+  blocks.Free(second);
 }
 
-TEST(LargeBlocks, NobodyIsLentWhatAnotherHas) {
+TEST(LargeBlocks, NeverAllocatesASlotTwice) {
   LargeBlocks blocks;
-  std::vector<char*> lent;
-  for (size_t i = 0; i < LargeBlocks::kPlaces; ++i) {
-    lent.push_back(static_cast<char*>(blocks.Take(kMiB)));
-    ASSERT_NE(lent.back(), nullptr) << i;
-    std::memset(lent.back(), static_cast<int>(i), kMiB);
+  std::vector<char*> used;
+  for (size_t i = 0; i < LargeBlocks::kSlots; ++i) {
+    used.push_back(static_cast<char*>(blocks.Allocate(kMiB)));
+    ASSERT_NE(used.back(), nullptr) << i;
+    std::memset(used.back(), static_cast<int>(i), kMiB);
   }
-  EXPECT_EQ(blocks.Take(kMiB), nullptr);  // all are lent
-  for (size_t i = 0; i < lent.size(); ++i) {
-    EXPECT_EQ(lent[i][0], static_cast<char>(i));
-    EXPECT_EQ(lent[i][kMiB - 1], static_cast<char>(i));
+  EXPECT_EQ(blocks.Allocate(kMiB), nullptr);  // all are used
+  for (size_t i = 0; i < used.size(); ++i) {
+    EXPECT_EQ(used[i][0], static_cast<char>(i));
+    EXPECT_EQ(used[i][kMiB - 1], static_cast<char>(i));
   }
-  blocks.GiveBack(lent[5]);
-  EXPECT_EQ(blocks.Take(kMiB), lent[5]);
+  blocks.Free(used[5]);
+  EXPECT_EQ(blocks.Allocate(kMiB), used[5]);
 }
 
-TEST(LargeBlocks, ASmallOneLeavesALargePlaceToALargeOne) {
+TEST(LargeBlocks, SmallBlockLeavesLargeSlotFree) {
   LargeBlocks blocks;
-  void* const large = blocks.Take(200 * kMiB);
-  blocks.GiveBack(large);
-  void* const small = blocks.Take(10 * kMiB);
+  void* const large = blocks.Allocate(200 * kMiB);
+  blocks.Free(large);
+  void* const small = blocks.Allocate(10 * kMiB);
   EXPECT_NE(small, large);
-  EXPECT_EQ(blocks.Take(200 * kMiB), large);
+  EXPECT_EQ(blocks.Allocate(200 * kMiB), large);
   EXPECT_EQ(blocks.Bytes(), 210 * kMiB);
 }
 
-TEST(LargeBlocks, APlaceGrowsWhereItIs) {
+TEST(LargeBlocks, SlotGrowsInPlace) {
   LargeBlocks blocks;
-  void* const first = blocks.Take(100 * kMiB);
-  blocks.GiveBack(first);
-  char* const larger = static_cast<char*>(blocks.Take(150 * kMiB));
+  void* const first = blocks.Allocate(100 * kMiB);
+  blocks.Free(first);
+  char* const larger = static_cast<char*>(blocks.Allocate(150 * kMiB));
   EXPECT_EQ(larger, first);
   larger[150 * kMiB - 1] = 1;
   EXPECT_EQ(blocks.Bytes(), 150 * kMiB);
   EXPECT_EQ(blocks.SizeOf(larger), 150 * kMiB);
 }
 
-TEST(LargeBlocks, WhatNobodyWantsGoesBackToTheSystem) {
+TEST(LargeBlocks, ReturnsUnusedSlotsToSystem) {
   LargeBlocks blocks;
-  void* const once = blocks.Take(100 * kMiB);
-  blocks.GiveBack(once);
-  for (uint64_t i = 0; i < LargeBlocks::kOldAge + 1; ++i) blocks.GiveBack(blocks.Take(10 * kMiB));
+  void* const once = blocks.Allocate(100 * kMiB);
+  blocks.Free(once);
+  for (uint64_t i = 0; i < LargeBlocks::kTrimAfter + 1; ++i)
+    blocks.Free(blocks.Allocate(10 * kMiB));
   EXPECT_EQ(blocks.Bytes(), 10 * kMiB);
-  char* const again = static_cast<char*>(blocks.Take(100 * kMiB));
+  char* const again = static_cast<char*>(blocks.Allocate(100 * kMiB));
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(again[50 * kMiB], 0);  // new pages, which can be written
   again[50 * kMiB] = 1;
 }
 
-TEST(LargeBlocks, RefusesWhatNoPlaceHolds) {
+TEST(LargeBlocks, RejectsSizesBeyondSlot) {
   LargeBlocks blocks;
-  EXPECT_EQ(blocks.Take(0), nullptr);
-  EXPECT_EQ(blocks.Take(LargeBlocks::kPlaceBytes + 1), nullptr);
+  EXPECT_EQ(blocks.Allocate(0), nullptr);
+  EXPECT_EQ(blocks.Allocate(LargeBlocks::kSlotBytes + 1), nullptr);
 }
 
-TEST(LargeBlocks, OwnsWhatItLentAndNothingElse) {
+TEST(LargeBlocks, OwnsOnlyItsBlocks) {
   LargeBlocks blocks;
   int other = 0;
   EXPECT_FALSE(blocks.Owns(&other));
   EXPECT_FALSE(blocks.Owns(nullptr));
-  char* const lent = static_cast<char*>(blocks.Take(kMiB));
-  EXPECT_TRUE(blocks.Owns(lent));
-  EXPECT_TRUE(blocks.Owns(lent + kMiB - 1));
+  char* const used = static_cast<char*>(blocks.Allocate(kMiB));
+  EXPECT_TRUE(blocks.Owns(used));
+  EXPECT_TRUE(blocks.Owns(used + kMiB - 1));
   EXPECT_FALSE(blocks.Owns(&other));
   EXPECT_FALSE(blocks.Owns(nullptr));
 }
 
-TEST(LargeBlocks, DoesNotWaitForeverForWhatIsKept) {
+TEST(LargeBlocks, DoesNotWaitForeverForUsedBlock) {
   LargeBlocks blocks;
-  void* const kept = blocks.Take(kMiB);
-  EXPECT_FALSE(blocks.AwaitNoneLent(kMiB));
-  EXPECT_TRUE(blocks.AwaitNoneLent(2 * kMiB));
-  blocks.GiveBack(kept);
-  EXPECT_TRUE(blocks.AwaitNoneLent(kMiB));
+  void* const kept = blocks.Allocate(kMiB);
+  EXPECT_FALSE(blocks.AwaitFreed(kMiB));
+  EXPECT_TRUE(blocks.AwaitFreed(2 * kMiB));
+  blocks.Free(kept);
+  EXPECT_TRUE(blocks.AwaitFreed(kMiB));
 }
 
 // Of a program with tcmalloc; sanitizers have a malloc of their own.
@@ -111,14 +112,14 @@ class LargeMalloc : public testing::Test {
     void* memory = nullptr;
     ASSERT_EQ(::posix_memalign(&memory, 64, 10 * kMiB), 0);
     ::free(memory);
-    if (LargeBlocks::OfProcess() == nullptr) GTEST_SKIP() << "there is no large malloc here";
+    if (LargeBlocks::ForProcess() == nullptr) GTEST_SKIP() << "there is no large malloc here";
   }
 };
 
-TEST_F(LargeMalloc, AlignedMemoryThatIsLargeComesFromIt) {
+TEST_F(LargeMalloc, ServesLargeAlignedAllocations) {
   void* memory = nullptr;
   ASSERT_EQ(::posix_memalign(&memory, 64, 50 * kMiB), 0);
-  EXPECT_TRUE(LargeBlocks::OfProcess()->Owns(memory));
+  EXPECT_TRUE(LargeBlocks::ForProcess()->Owns(memory));
   EXPECT_EQ(::malloc_usable_size(memory), 50 * kMiB);
   ::free(memory);
   void* again = nullptr;
@@ -127,26 +128,26 @@ TEST_F(LargeMalloc, AlignedMemoryThatIsLargeComesFromIt) {
   ::free(again);
 }
 
-TEST_F(LargeMalloc, SmallOrPlainMemoryDoesNot) {
+TEST_F(LargeMalloc, DoesNotServeSmallOrUnalignedAllocations) {
   void* small = nullptr;
   ASSERT_EQ(::posix_memalign(&small, 64, kMiB), 0);
-  EXPECT_FALSE(LargeBlocks::OfProcess()->Owns(small));
+  EXPECT_FALSE(LargeBlocks::ForProcess()->Owns(small));
   EXPECT_GE(::malloc_usable_size(small), kMiB);
   ::free(small);
   void* const plain = ::malloc(50 * kMiB);
-  EXPECT_FALSE(LargeBlocks::OfProcess()->Owns(plain));
+  EXPECT_FALSE(LargeBlocks::ForProcess()->Owns(plain));
   ::free(plain);
   ::free(nullptr);
   EXPECT_NE(::posix_memalign(&small, 3, 50 * kMiB), 0);  // no power of two
 }
 
-TEST_F(LargeMalloc, ReallocTakesTheContentsAlong) {
+TEST_F(LargeMalloc, ReallocCopiesContents) {
   void* memory = nullptr;
   ASSERT_EQ(::posix_memalign(&memory, 64, 20 * kMiB), 0);
   std::memset(memory, 5, 20 * kMiB);
   char* const larger = static_cast<char*>(::realloc(memory, 30 * kMiB));
   ASSERT_NE(larger, nullptr);
-  EXPECT_FALSE(LargeBlocks::OfProcess()->Owns(larger));
+  EXPECT_FALSE(LargeBlocks::ForProcess()->Owns(larger));
   EXPECT_EQ(larger[0], 5);
   EXPECT_EQ(larger[20 * kMiB - 1], 5);
   ::free(larger);

@@ -25,7 +25,7 @@ int64_t BytesOf(const TensorType& type) {
   return type.shape.num_elements() * base::ByteWidth(type.dtype);
 }
 
-// The program's arguments and its values, the largest first, one a line.
+// The program's arguments and largest values, in descending order, one per line.
 std::string LargestValues(const ir::Program& program) {
   std::vector<std::pair<int64_t, std::string>> rows;
   for (const ir::LargeValue& value : program.large_values) {
@@ -65,7 +65,7 @@ std::string LargestBatch(double need, double room, double fixed, int64_t example
                       " fits (this one has ", examples, ")");
 }
 
-// Reads "7.98G", "7.5GiB", "123456 bytes" or "123456" at `position`, and moves behind it.
+// Parses "7.98G", "7.5GiB", "123456 bytes" or "123456" at `position`, and advances past it.
 std::optional<double> ReadBytes(absl::string_view text, size_t& position) {
   const size_t begin = position;
   while (position < text.size() && (absl::ascii_isdigit(text[position]) || text[position] == '.')) {
@@ -106,7 +106,7 @@ std::optional<std::pair<double, double>> NeedAndRoom(absl::string_view message) 
 
 }  // namespace
 
-absl::Status CheckMemory(const Executable& executable, const MemoryRoom& room,
+absl::Status CheckMemory(const Executable& executable, const FreeMemoryInfo& room,
                          const BatchMemory& batch) {
   const absl::StatusOr<MemoryStats> memory = executable.Memory();
   if (absl::IsUnimplemented(memory.status())) return absl::OkStatus();

@@ -50,7 +50,7 @@ class Known : public Executable {
 
 constexpr MemoryStats kStats{.arguments = 100, .outputs = 80, .aliased = 60, .temporary = 1000};
 
-TEST(CheckMemory, CountsTemporariesAndResultsThatTakeOverNoArgument) {
+TEST(CheckMemory, CountsTemporariesAndUnaliasedResults) {
   const Known net(Net(4), kStats);
   EXPECT_TRUE(CheckMemory(net, {.bytes = 1020}).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(CheckMemory(net, {.bytes = 1019})));
@@ -64,7 +64,7 @@ TEST(CheckMemory, ReplicasOnOneCpuShareItsMemory) {
   EXPECT_TRUE(CheckMemory(net, {.bytes = 1020, .shared = false}).ok());
 }
 
-TEST(CheckMemory, TheErrorNamesNeedRoomAndTheLargestValuesWithTheirLayer) {
+TEST(CheckMemory, ErrorNamesNeededAndFreeMemoryAndLargestValues) {
   const Known net(Net(2048), {.arguments = 3 << 20, .temporary = int64_t{3} << 30});
   const std::string message =
       Message(CheckMemory(net, {.bytes = int64_t{1} << 30, .where = "this machine"}));
@@ -107,7 +107,7 @@ class OnCpu : public testing::Test {
 };
 
 // What the compiler says of the batch that was proposed: it fits, and hardly more would.
-TEST_F(OnCpu, TheProposedBatchFits) {
+TEST_F(OnCpu, EstimatedBatchFits) {
   constexpr int64_t kRows = 4096, kRoom = 5 << 20;
   const auto net = *client_->Compile(Net(kRows));
   const std::string message = Message(CheckMemory(*net, {.bytes = kRoom}, {.examples = kRows}));
@@ -119,10 +119,10 @@ TEST_F(OnCpu, TheProposedBatchFits) {
   EXPECT_FALSE(CheckMemory(**client_->Compile(Net(rows * 21 / 20)), {.bytes = kRoom}).ok());
 }
 
-TEST_F(OnCpu, AProgramBeyondTheMachineIsFoundOutBeforeItRuns) {
+TEST_F(OnCpu, DetectsOutOfMemoryBeforeExecution) {
   const auto net = client_->Compile(Net(int64_t{1} << 21, 1, int64_t{1} << 21));  // 16 TiB
   ASSERT_TRUE(net.ok()) << net.status();
-  const MemoryRoom room = client_->FreeMemory(client_->devices()[0]);
+  const FreeMemoryInfo room = client_->FreeMemory(client_->devices()[0]);
   EXPECT_GT(room.bytes, 1 << 20);
   EXPECT_LT(room.bytes, INT64_MAX);
   const absl::Status status = CheckMemory(**net, room);
@@ -130,7 +130,7 @@ TEST_F(OnCpu, AProgramBeyondTheMachineIsFoundOutBeforeItRuns) {
   EXPECT_THAT(Message(status), HasSubstr("f32[2097152,2097152]"));
 }
 
-TEST(ExplainOutOfMemory, AddsTheLargestValuesToThePluginsMessageOnly) {
+TEST(ExplainOutOfMemory, AddsLargestValuesOnlyToOutOfMemoryMessages) {
   const ir::Program net = Net(2048);
   EXPECT_THAT(Message(ExplainOutOfMemory(absl::ResourceExhaustedError("Out of HBM."), net)),
               AllOf(HasSubstr("Out of HBM."), HasSubstr("its largest values"),
@@ -140,7 +140,7 @@ TEST(ExplainOutOfMemory, AddsTheLargestValuesToThePluginsMessageOnly) {
 }
 
 // The words of libtpu's two generations.
-TEST(AdviseBatch, ReadsHowMuchIsNeededOfHowMuch) {
+TEST(AdviseBatch, ParsesNeededAndAvailableMemory) {
   const auto advise = [](const char* message, const BatchMemory& batch) {
     return Message(AdviseBatch(absl::ResourceExhaustedError(message), batch));
   };

@@ -65,7 +65,7 @@ absl::Status CheckProgram(const ir::Program& program) {
       return error("parameter ", i, NameOf(program.parameter_names, i), ", ",
                    TypeName(program.parameters[i]), ", is donated to result ", result,
                    NameOf(program.result_names, result), ", ", TypeName(program.results[result]),
-                   "; a donation needs equal types");
+                   "; a donated parameter and its result must have equal types");
     }
     if (giver[result] >= 0) {
       return error("parameters ", giver[result], " and ", i, " are both donated to result ",

@@ -1,6 +1,6 @@
-// What every client checks before a device sees anything. Plugins check little: the CPU's compares
-// sizes in bytes only, so an int32 would be read as a float; a TPU's takes a donation of another
-// shape.
+// Checks that every client makes before it calls a device. Plugins check little: the CPU plugin
+// compares sizes in bytes only, so an int32 would be read as a float; a TPU's accepts a donated
+// buffer of another shape.
 #pragma once
 
 #include <string>
@@ -13,11 +13,12 @@
 
 namespace penstock::runtime {
 
-// Replicas, and donations: each parameter's memory goes to one result of the same type.
+// Aliasing check of a program: replicas, and donated parameters, each of which aliases one result
+// of the same type.
 absl::Status CheckProgram(const ir::Program& program);
 
-// arguments[replica][parameter] against the program; devices[replica] is where they must be. Says
-// which replica and parameter, what was expected and what came.
+// Checks arguments[replica][parameter] against the program; devices[replica] is where they must be.
+// The error names the replica and the parameter, the expected and the actual value.
 absl::Status CheckArguments(const ir::Program& program, absl::Span<const Device* const> devices,
                             absl::Span<const Buffers> arguments);
 

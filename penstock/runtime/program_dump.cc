@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How XLA's files end that are taken, and what they become.
+// Suffixes of XLA's files, and their new suffixes.
 struct Ending {
   const char* xla;
   const char* ours;
@@ -33,7 +33,7 @@ absl::Status Failed(const std::error_code& error, const std::string& path) {
       absl::StrCat("the program's text cannot be written to ", path, ": ", error.message()));
 }
 
-// A program's name as a file's.
+// A program's name as a file name.
 std::string FileName(const std::string& name) {
   std::string out = name.empty() ? "program" : name;
   for (char& c : out) {
@@ -42,7 +42,7 @@ std::string FileName(const std::string& name) {
   return out;
 }
 
-// The folder that XLA writes into: it writes a dozen files with names of its own.
+// The temporary folder for XLA, which writes a dozen files with names of its own.
 std::string ScratchOf(const std::string& path) { return path + ".xla"; }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, std::string>> ProgramDump::Files::xla_flags()
   return {{"xla_dump_to", ScratchOf(path_)}, {"xla_dump_hlo_as_text", "true"}};
 }
 
-absl::Status ProgramDump::Files::TakeOptimized() const {
+absl::Status ProgramDump::Files::CollectOptimized() const {
   const std::string scratch = ScratchOf(path_);
   std::error_code error;
   for (const Ending& ending : kEndings) {

@@ -1,11 +1,11 @@
-// What is compiled, written into a folder for people to read:
+// ProgramDump: writes compiled programs into a folder, as text (HLO dump):
 //
-//   FOLDER/001-train_step.stablehlo.mlir      as it is given to the compiler
-//   FOLDER/001-train_step.optimized.hlo.txt   as the compiler runs it, where the plugin writes that
-//   FOLDER/001-train_step.buffers.txt         which values share which memory; the same
+//   FOLDER/001-train_step.stablehlo.mlir      input of the compiler
+//   FOLDER/001-train_step.optimized.hlo.txt   optimized HLO, if the plugin supports it
+//   FOLDER/001-train_step.buffers.txt         buffer assignment, if the plugin supports it
 //
 // Programs are numbered in the order in which one client compiles them; files of an earlier run are
-// written over.
+// overwritten.
 #pragma once
 
 #include <atomic>
@@ -20,25 +20,24 @@
 
 namespace penstock::runtime {
 
-// Any thread may use it.
+// Thread-safe.
 class ProgramDump {
  public:
-  // Makes the folder. `asked`, else the environment's PENSTOCK_DUMP_HLO; nullptr when both are
-  // empty.
-  static absl::StatusOr<std::unique_ptr<ProgramDump>> Open(const std::string& asked);
+  // Creates the folder. `requested`, else the environment variable PENSTOCK_DUMP_HLO; nullptr if
+  // both are empty.
+  static absl::StatusOr<std::unique_ptr<ProgramDump>> Open(const std::string& requested);
 
-  // Of one program.
+  // Files of one program.
   class Files {
    public:
-    // What makes XLA write its side, for this compile.
+    // XLA flags that make the compiler write its files, for this compile.
     std::vector<std::pair<std::string, std::string>> xla_flags() const;
-    // After the compile, also one that failed: takes what XLA wrote, or nothing where it wrote
-    // nothing.
-    absl::Status TakeOptimized() const;
+    // Called after the compile, also if it failed: moves the files that XLA wrote, if any.
+    absl::Status CollectOptimized() const;
 
    private:
     friend class ProgramDump;
-    std::string path_;  // without the endings
+    std::string path_;  // without the extensions
   };
   absl::StatusOr<Files> WriteText(const ir::Program& program);
 

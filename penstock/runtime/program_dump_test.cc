@@ -54,7 +54,7 @@ class Dump : public testing::Test {
   const std::string dump_ = folder_.path() + "/new/dump";
 };
 
-TEST_F(Dump, EachProgramIsThereAsPrintedAndAsOptimised) {
+TEST_F(Dump, DumpsStableHloAndOptimizedHlo) {
   const auto client = Open(dump_);
   ASSERT_TRUE(client->Compile(Tanh("one")).ok());
   ASSERT_TRUE(client->Compile(Tanh("two")).ok());
@@ -67,7 +67,7 @@ TEST_F(Dump, EachProgramIsThereAsPrintedAndAsOptimised) {
   EXPECT_THAT(Contents("001-one.buffers.txt"), HasSubstr("BufferAssignment"));
 }
 
-TEST_F(Dump, IsMadeOfWhatTheCacheHasToo) {
+TEST_F(Dump, ConsistsOfCacheKeyParts) {
   ASSERT_TRUE(Open("")->Compile(Tanh("one")).ok());
   ASSERT_TRUE((*Open("")->Compile(Tanh("one")))->from_cache());
   ASSERT_TRUE(Open(dump_)->Compile(Tanh("one")).ok());
@@ -76,13 +76,13 @@ TEST_F(Dump, IsMadeOfWhatTheCacheHasToo) {
   EXPECT_EQ(Files().size(), 3u) << "written over";
 }
 
-TEST_F(Dump, AProgramThatDoesNotCompileIsThereToLookAt) {
+TEST_F(Dump, DumpsProgramThatDoesNotCompile) {
   const auto client = Open(dump_);
   EXPECT_FALSE(client->Compile(Tanh("wrong", "%0 = stablehlo.none %p0 : tensor<4xf32>")).ok());
   EXPECT_THAT(Files(), ElementsAre("001-wrong.stablehlo.mlir"));
 }
 
-TEST_F(Dump, TheEnvironmentAsksForItToo) {
+TEST_F(Dump, EnvironmentVariableEnablesDump) {
   ::setenv("PENSTOCK_DUMP_HLO", dump_.c_str(), 1);
   const auto client = Open("");
   ::unsetenv("PENSTOCK_DUMP_HLO");
@@ -90,7 +90,7 @@ TEST_F(Dump, TheEnvironmentAsksForItToo) {
   EXPECT_EQ(Files().size(), 3u);
 }
 
-TEST_F(Dump, NamesMakeGoodFileNames) {
+TEST_F(Dump, MakesValidFileNames) {
   auto dump = *ProgramDump::Open(dump_);
   ir::Program program = Tanh("x");
   program.name = "../a b/\n\xC3";
@@ -98,7 +98,7 @@ TEST_F(Dump, NamesMakeGoodFileNames) {
   EXPECT_THAT(Files(), ElementsAre("001-.._a_b___.stablehlo.mlir"));
 }
 
-TEST_F(Dump, AFolderThatCannotBeIsAnError) {
+TEST_F(Dump, RejectsFolderThatCannotBeCreated) {
   const auto client = OpenClient({.device = "cpu", .dump_hlo = "/proc/none/here"});
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("/proc/none/here"));
 }

@@ -7,20 +7,20 @@
 #include "penstock/base/status.h"
 #include "penstock/runtime/compile_options.h"
 #include "penstock/runtime/out_of_memory.h"
-#include "penstock/runtime/pjrt_api.h"
-#include "penstock/runtime/pjrt_device.h"
-#include "penstock/runtime/pjrt_estimate.h"
-#include "penstock/runtime/pjrt_types.h"
-#include "penstock/runtime/plugin.h"
-#include "penstock/runtime/plugin_log.h"
-#include "penstock/runtime/plugin_message.h"
+#include "penstock/runtime/pjrt/pjrt_api.h"
+#include "penstock/runtime/pjrt/pjrt_device.h"
+#include "penstock/runtime/pjrt/pjrt_estimate.h"
+#include "penstock/runtime/pjrt/pjrt_types.h"
+#include "penstock/runtime/pjrt/plugin.h"
+#include "penstock/runtime/pjrt/plugin_log.h"
+#include "penstock/runtime/pjrt/plugin_message.h"
 #include "penstock/runtime/program_check.h"
 
 namespace penstock::runtime {
 namespace {
 
-// What libtpu reads from the environment when it is loaded, unless the user set it: not to ask the
-// metadata server which TPU this machine has, and not to claim that one for this process.
+// Environment variables that libtpu reads when it is loaded, unless the user set them: not to query
+// the metadata server for this machine's TPU, and not to claim that TPU for this process.
 void LeaveTheTpuAlone() {
   static const bool prepared = [] {
     ::setenv("TPU_SKIP_MDS_QUERY", "1", /*overwrite=*/0);
@@ -34,7 +34,7 @@ void LeaveTheTpuAlone() {
 
 absl::StatusOr<std::unique_ptr<Topology>> Topology::Open(const TopologyOptions& options) {
   if (options.name.empty()) {
-    return absl::InvalidArgumentError("a topology needs a name, such as v2:2x2x1");
+    return absl::InvalidArgumentError("a topology requires a name, such as v2:2x2x1");
   }
   PENSTOCK_ASSIGN_OR_RETURN(const std::string path,
                             FindPlugin(options.device, options.plugin_path));
@@ -93,7 +93,7 @@ absl::StatusOr<ProgramEstimate> Topology::Compile(const ir::Program& program,
   PENSTOCK_RETURN_IF_ERROR(CheckProgram(program));
   if (!options.devices.empty()) {
     return absl::InvalidArgumentError(
-        "CompileOptions::devices is for devices that are there; a topology's plugin chooses");
+        "CompileOptions::devices is for attached devices; a topology's plugin chooses");
   }
   if (program.num_replicas > static_cast<int>(devices_.size())) {
     return absl::InvalidArgumentError(absl::StrCat(

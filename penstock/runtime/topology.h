@@ -1,13 +1,13 @@
-// Devices that need not be there: described well enough to compile programs for them. So one knows
-// what a step costs on a TPU slice, and whether it fits, before the slice is rented.
+// Topology: ahead-of-time (AOT) compilation for devices that are not attached, such as a TPU slice:
+// estimates time and memory of a step before the slice is rented.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto slice, Topology::Open({.device = "tpu", .name = "v2:2x2x1"}));
 //   PENSTOCK_ASSIGN_OR_RETURN(ProgramEstimate step, slice->Compile(program));   // 8 replicas
-//   step.cost.optimal_seconds, step.memory.temporary
+//   std::cout << step.cost.optimal_seconds << " s, " << step.memory.temporary << " bytes\n";
 //
-// libtpu does this without a TPU, and where there is one, without taking it; so a process that
-// opens a topology should not train on a TPU as well. The CPU plugin of the wheel cannot: an error
-// of Open.
+// libtpu supports this without a TPU, and does not claim an attached one; a process that opens a
+// topology should not train on a TPU as well. The CPU plugin of the wheel does not support it: an
+// error of Open.
 #pragma once
 
 #include <memory>
@@ -28,19 +28,20 @@ namespace penstock::runtime {
 
 struct TopologyOptions {
   std::string device = "tpu";
-  // As the plugin names it. Of libtpu's, "v2:2x2x1" and "v3:2x2x1" (4 chips of 2 cores),
+  // The plugin's name of the topology. libtpu's are "v2:2x2x1" and "v3:2x2x1" (4 chips of 2 cores),
   // "v4:2x2x1", "v5e:2x4" and others. An empty name, of which libtpu would make a v2, is an error.
   std::string name = {};
   std::string plugin_path = {};  // as in ClientOptions
   std::string log_path = {};
 };
 
-// What the compiler says of a program.
+// The compiler's estimates of a program.
 struct ProgramEstimate {
   MemoryStats memory;
   CostEstimate cost;
 };
 
+// A set of devices, described by a plugin.
 class Topology {
  public:
   static absl::StatusOr<std::unique_ptr<Topology>> Open(const TopologyOptions& options);

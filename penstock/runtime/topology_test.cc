@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "penstock/runtime/plugin.h"
+#include "penstock/runtime/pjrt/plugin.h"
 #include "penstock/runtime/testing/test_program.h"
 
 namespace penstock::runtime {
@@ -15,11 +15,11 @@ std::string LogFile() { return testing::TempDir() + "/topology_test.log"; }
 
 absl::Status OpenError(const TopologyOptions& options) { return Topology::Open(options).status(); }
 
-TEST(Topology, AnEmptyNameIsRefusedBeforeThePluginGuessesOne) {
+TEST(Topology, RejectsEmptyTopologyName) {
   EXPECT_EQ(OpenError({.device = "cpu"}).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(Topology, APluginThatDescribesNoneSaysSo) {
+TEST(Topology, PluginWithoutTopologiesIsAnError) {
   EXPECT_THAT(
       std::string(
           OpenError({.device = "cpu", .name = "v2:2x2x1", .log_path = LogFile()}).message()),
@@ -59,7 +59,7 @@ ir::Program SummedProduct(int replicas) {
                 .num_replicas = replicas});
 }
 
-TEST_F(TpuTopology, HasTheCoresAndTheMemoryOfTheSlice) {
+TEST_F(TpuTopology, DescribesCoresAndMemoryOfSlice) {
   EXPECT_EQ(topology_->platform(), "tpu");
   ASSERT_EQ(topology_->devices().size(), 8u);  // 4 chips of 2 cores
   for (const Device& device : topology_->devices()) {
@@ -68,7 +68,7 @@ TEST_F(TpuTopology, HasTheCoresAndTheMemoryOfTheSlice) {
   }
 }
 
-TEST_F(TpuTopology, EstimatesAProgramOfAllReplicas) {
+TEST_F(TpuTopology, EstimatesProgramOfAllReplicas) {
   const auto estimate = topology_->Compile(SummedProduct(8));
   ASSERT_TRUE(estimate.ok()) << estimate.status();
   constexpr int64_t kBytes = 4 * 512 * 512;
@@ -78,12 +78,12 @@ TEST_F(TpuTopology, EstimatesAProgramOfAllReplicas) {
   EXPECT_GT(estimate->cost.optimal_seconds, 0);
 }
 
-TEST_F(TpuTopology, MoreReplicasThanCoresAreRefused) {
+TEST_F(TpuTopology, RejectsMoreReplicasThanCores) {
   EXPECT_THAT(std::string(topology_->Compile(SummedProduct(16)).status().message()),
               AllOf(HasSubstr("16 replicas"), HasSubstr("8 devices")));
 }
 
-TEST_F(TpuTopology, AProgramThatDoesNotFitNamesItsLargestValues) {
+TEST_F(TpuTopology, OutOfMemoryErrorNamesLargestValues) {
   const TensorType large{base::DType::kF32, {1 << 17, 1 << 17}};  // 64 GiB
   ir::Program program = Print({.parameters = {kRow},
                                .results = {large},
@@ -97,7 +97,7 @@ TEST_F(TpuTopology, AProgramThatDoesNotFitNamesItsLargestValues) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("f32[131072,131072]"));
 }
 
-TEST_F(TpuTopology, ABrokenProgramLeadsToTheUsersLine) {
+TEST_F(TpuTopology, CompileErrorNamesUsersLine) {
   ir::Program program = Print({.parameters = {kRow},
                                .results = {kRow},
                                .body = {"%0 = stablehlo.add %p0, %p0 : tensor<513xf32>"},

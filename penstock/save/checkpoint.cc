@@ -51,19 +51,19 @@ void KeepFirst(absl::Status& first, absl::Status next) {
 absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& scan,
                             const std::string& folder) {
   if (!absl::IsResourceExhausted(status)) return status;
-  const StepEntry* newest = scan.NewestWhole();
+  const StepEntry* newest = scan.NewestComplete();
   std::string names;
   for (const StepEntry& entry : scan.entries) {
     if (entry.kind != StepEntry::Kind::kUnfinished) continue;
     if (newest != nullptr && entry.step < newest->step) continue;
-    for (const std::string& uri : entry.unnamed) {
+    for (const std::string& uri : entry.unreferenced) {
       absl::StrAppend(&names, "\n  ", io::DisplayName(uri));
     }
   }
   if (names.empty()) return status;
   return absl::ResourceExhaustedError(
       absl::StrCat(status.message(), "\nThese incomplete files in ", io::DisplayName(folder),
-                   " belong to no checkpoint and can be removed by hand:", names));
+                   " belong to no checkpoint and can be removed manually:", names));
 }
 
 }  // namespace
@@ -82,19 +82,20 @@ absl::Status CheckpointManager::CheckOptions() const {
       options_.keep));
 }
 
-absl::StatusOr<CheckpointScan> CheckpointManager::Look() {
+absl::StatusOr<CheckpointScan> CheckpointManager::Scan() {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions());
   return ScanCheckpoints(fs_, folder_, unreadable_);
 }
 
 absl::StatusOr<CheckpointList> CheckpointManager::List() {
-  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan scan, Look());
+  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan scan, Scan());
   CheckpointList list;
   for (const StepEntry& entry : scan.entries) {
     const std::string uri = StepFolder(folder_, entry.step);
-    if (entry.kind == StepEntry::Kind::kWhole) list.whole.push_back(InfoOf(entry.manifest, uri));
-    if (entry.kind == StepEntry::Kind::kDamaged) {
-      list.damaged.push_back({.step = entry.step, .uri = uri, .why = entry.why});
+    if (entry.kind == StepEntry::Kind::kComplete)
+      list.complete.push_back(InfoOf(entry.manifest, uri));
+    if (entry.kind == StepEntry::Kind::kCorrupt) {
+      list.corrupt.push_back({.step = entry.step, .uri = uri, .why = entry.why});
     }
   }
   return list;
@@ -129,7 +130,7 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
   PENSTOCK_ASSIGN_OR_RETURN(const CheckpointList list, List());
   Restored restored;
   bool found = false;
-  for (auto info = list.whole.rbegin(); info != list.whole.rend() && !found; ++info) {
+  for (auto info = list.complete.rbegin(); info != list.complete.rend() && !found; ++info) {
     absl::StatusOr<Checkpoint> checkpoint = Read(info->step);
     found = checkpoint.ok();
     if (found) {
@@ -146,15 +147,15 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
       return checkpoint.status();
     }
   }
-  for (const DamagedCheckpoint& damaged : list.damaged) {
-    if (!found || damaged.step > restored.checkpoint.step) restored.skipped.push_back(damaged);
+  for (const CorruptCheckpoint& corrupt : list.corrupt) {
+    if (!found || corrupt.step > restored.checkpoint.step) restored.skipped.push_back(corrupt);
   }
   if (found) return restored;
   if (restored.skipped.empty()) {
     return absl::NotFoundError(absl::StrCat(io::DisplayName(folder_), ": there is no checkpoint"));
   }
   std::string reasons;
-  for (const DamagedCheckpoint& skipped : restored.skipped) {
+  for (const CorruptCheckpoint& skipped : restored.skipped) {
     absl::StrAppend(&reasons, "\n  step ", skipped.step, ": ", skipped.why.message());
   }
   return absl::DataLossError(
@@ -162,7 +163,7 @@ absl::StatusOr<Restored> CheckpointManager::ReadLatest() {
 }
 
 absl::Status CheckpointManager::CheckMayPublish(const CheckpointScan& scan, int64_t step) const {
-  const StepEntry* newest = scan.NewestWhole();
+  const StepEntry* newest = scan.NewestComplete();
   if (newest != nullptr && newest->step > step) {
     return absl::FailedPreconditionError(absl::StrCat(
         io::DisplayName(folder_), ": step ", step,
@@ -192,13 +193,13 @@ absl::Status CheckpointManager::Publish(const Manifest& manifest) {
 absl::StatusOr<Saved> CheckpointManager::CleanUpAfter(const Manifest& manifest) {
   const std::string uri = StepFolder(folder_, manifest.step);
   Saved saved{.info = InfoOf(manifest, uri)};
-  const absl::StatusOr<CheckpointScan> after = Look();
+  const absl::StatusOr<CheckpointScan> after = Scan();
   if (!after.ok()) {
     saved.cleanup = after.status();
     return saved;
   }
   const StepEntry* published = after->Find(manifest.step);
-  if (published == nullptr || published->kind != StepEntry::Kind::kWhole ||
+  if (published == nullptr || published->kind != StepEntry::Kind::kComplete ||
       !SameFiles(published->manifest, manifest)) {
     return absl::AbortedError(absl::StrCat(
         io::DisplayName(uri),
@@ -206,7 +207,7 @@ absl::StatusOr<Saved> CheckpointManager::CleanUpAfter(const Manifest& manifest) 
         "checkpoints into ",
         io::DisplayName(folder_)));
   }
-  saved.cleanup = RemoveSuperfluous(*after);
+  saved.cleanup = RemoveBeyondRetention(*after);
   return saved;
 }
 
@@ -216,9 +217,9 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   Manifest manifest{
       .step = step, .score = FiniteOrNone(checkpoint.score), .state = checkpoint.state};
   PENSTOCK_RETURN_IF_ERROR(WriteManifest(manifest).status());
-  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Look());
+  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Scan());
   PENSTOCK_RETURN_IF_ERROR(CheckMayPublish(before, step));
-  // First, so that a disk that a killed writer filled has room again.
+  // First, so that a disk that a killed writer filled has free space again.
   absl::Status cleanup = RemoveUnfinished(before);
 
   const std::string uri = StepFolder(folder_, step), name = NewStateName();
@@ -253,9 +254,9 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
   manifest.score = FiniteOrNone(score);
   PENSTOCK_RETURN_IF_ERROR(WriteManifest(manifest).status());
   // The files must still be this manager's, or the new manifest would name missing files.
-  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Look());
+  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan before, Scan());
   const StepEntry* present = before.Find(step);
-  if (present == nullptr || present->kind != StepEntry::Kind::kWhole || present->linked ||
+  if (present == nullptr || present->kind != StepEntry::Kind::kComplete || present->linked ||
       !SameFiles(present->manifest, manifest)) {
     return absl::AbortedError(absl::StrCat(
         io::DisplayName(StepFolder(folder_, step)),
@@ -267,12 +268,12 @@ absl::StatusOr<Saved> CheckpointManager::Annotate(int64_t step, std::string stat
   return CleanUpAfter(manifest);
 }
 
-absl::Status CheckpointManager::RemoveSuperfluous(const CheckpointScan& scan) {
+absl::Status CheckpointManager::RemoveBeyondRetention(const CheckpointScan& scan) {
   absl::Status status = RemoveUnfinished(scan);
   std::vector<const StepEntry*> whole;
   const StepEntry* best = nullptr;
   for (const StepEntry& entry : scan.entries) {
-    if (entry.kind != StepEntry::Kind::kWhole) continue;
+    if (entry.kind != StepEntry::Kind::kComplete) continue;
     whole.push_back(&entry);
     const std::optional<double> score = entry.manifest.score;
     if (score.has_value() && (best == nullptr || *score >= *best->manifest.score)) best = &entry;
@@ -285,14 +286,14 @@ absl::Status CheckpointManager::RemoveSuperfluous(const CheckpointScan& scan) {
 }
 
 absl::Status CheckpointManager::RemoveUnfinished(const CheckpointScan& scan) {
-  const StepEntry* newest = scan.NewestWhole();
+  const StepEntry* newest = scan.NewestComplete();
   absl::Status status;
   for (const StepEntry& entry : scan.entries) {
     if (newest == nullptr || entry.step > newest->step) break;
     if (entry.kind == StepEntry::Kind::kUnfinished) {
       KeepFirst(status, Remove(entry));
-    } else if (entry.kind == StepEntry::Kind::kWhole) {
-      for (const std::string& uri : entry.unnamed) {
+    } else if (entry.kind == StepEntry::Kind::kComplete) {
+      for (const std::string& uri : entry.unreferenced) {
         KeepFirst(status, IgnoreNotFound(fs_.Remove(uri)));
       }
     }
@@ -300,7 +301,7 @@ absl::Status CheckpointManager::RemoveUnfinished(const CheckpointScan& scan) {
   return status;
 }
 
-// The manifest first: a kill in between leaves a folder that counts as nothing.
+// The manifest first: a kill in between leaves a folder that is not a checkpoint.
 absl::Status CheckpointManager::Remove(const StepEntry& entry) {
   const std::string uri = StepFolder(folder_, entry.step);
   if (entry.linked) return IgnoreNotFound(fs_.Remove(uri));  // the link, not its target
@@ -317,7 +318,7 @@ absl::Status CheckpointManager::Remove(const StepEntry& entry) {
   for (const ManifestFile& file : entry.manifest.files) {
     PENSTOCK_RETURN_IF_ERROR(IgnoreNotFound(fs_.Remove(io::JoinPath(uri, file.name))));
   }
-  for (const std::string& file : entry.unnamed) {
+  for (const std::string& file : entry.unreferenced) {
     PENSTOCK_RETURN_IF_ERROR(IgnoreNotFound(fs_.Remove(file)));
   }
   return RemoveFolderIfEmpty(uri);
@@ -334,9 +335,9 @@ absl::Status CheckpointManager::RemoveFolderIfEmpty(const std::string& uri) {
 }
 
 absl::Status CheckpointManager::RemoveNewerThan(int64_t step) {
-  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan scan, Look());
+  PENSTOCK_ASSIGN_OR_RETURN(const CheckpointScan scan, Scan());
   using Kind = StepEntry::Kind;
-  for (const Kind kind : {Kind::kWhole, Kind::kDamaged}) {
+  for (const Kind kind : {Kind::kComplete, Kind::kCorrupt}) {
     // The newest first, so that a kill in between leaves no gap.
     for (auto entry = scan.entries.rbegin(); entry != scan.entries.rend(); ++entry) {
       if (entry->kind == kind && entry->step > step) PENSTOCK_RETURN_IF_ERROR(Remove(*entry));

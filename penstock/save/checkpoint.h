@@ -1,11 +1,13 @@
-// Checkpoints: what a training run resumes from. A checkpoint is whole or it is not there, however
-// the program that wrote it ended.
+// Checkpoints: the state that a training run resumes from. A checkpoint is complete or does not
+// exist, however the program that wrote it ended.
 //
 //   run7/
 //     step-00001000/
 //       state-5c1f09aa37d2e481.safetensors    model, optimizer, random state: arrays by name
 //       checkpoint.json                        the manifest, written last
 //     step-00002000/ ...
+//
+// Example:
 //
 //   CheckpointManager checkpoints(fs, "gs://bucket/run7", {.keep = 3});
 //   absl::StatusOr<Restored> last = checkpoints.ReadLatest();
@@ -62,88 +64,91 @@ struct Manifest;        // checkpoint_manifest.h
 struct StepEntry;       // checkpoint_scan.h
 
 struct Checkpoint {
-  int64_t step = 0;  // training steps done, not negative
-  // Everything that training needs to go on bit for bit: variables, optimizer slots, random keys.
+  int64_t step = 0;  // number of completed training steps, not negative
+  // Everything that training needs to continue bit for bit: variables, optimizer slots, RNG keys.
   base::NamedArrays arrays = {};
-  // JSON of the caller's: epoch, position in the data, configuration. Kilobytes; at most 16 MiB.
-  // It comes back as the same value, not as the same text: spaces go, keys are sorted.
+  // JSON of the caller: epoch, iterator state, configuration. Kilobytes; at most 16 MiB. Reading
+  // returns the same value, not the same text: spaces are removed, keys are sorted.
   std::string state = "{}";
-  // How good the model was, greater is better (the negative of a loss). NaN is as none.
+  // Score of the model, greater is better (the negative of a loss). NaN is the same as none.
   std::optional<double> score = {};
 };
 
-// A whole checkpoint, as its manifest tells it.
+// A complete checkpoint, as described by its manifest.
 struct CheckpointInfo {
   int64_t step = 0;
-  std::string uri = {};                 // its folder
+  std::string uri = {};                 // URI of its folder
   std::vector<std::string> files = {};  // URIs of its safetensors files
-  int64_t num_bytes = 0;                // of the files
+  int64_t num_bytes = 0;                // total size of the files
   std::optional<double> score = {};
   std::string state = {};
 };
 
-// One that was published and has since lost or changed bytes.
-struct DamagedCheckpoint {
+// A corrupt checkpoint: it was published, and has since lost or changed bytes.
+struct CorruptCheckpoint {
   int64_t step = 0;
   std::string uri = {};
   absl::Status why = {};
 };
 
 struct CheckpointList {
-  std::vector<CheckpointInfo> whole = {};  // by step, the newest last
-  std::vector<DamagedCheckpoint> damaged = {};
+  std::vector<CheckpointInfo> complete = {};  // by step, the newest last
+  std::vector<CorruptCheckpoint> corrupt = {};
 };
 
 struct Restored {
   Checkpoint checkpoint = {};
-  // Newer ones that were passed over; tell the user.
-  std::vector<DamagedCheckpoint> skipped = {};
+  // Newer checkpoints that were skipped because they are corrupt; report them to the user.
+  std::vector<CorruptCheckpoint> skipped = {};
 };
 
 struct Saved {
   CheckpointInfo info = {};
-  // Not OK: this checkpoint is published, but what it makes superfluous could not all be removed.
+  // Not OK: this checkpoint is published, but not all checkpoints beyond the retention limit could
+  // be removed.
   absl::Status cleanup = {};
 };
 
 struct CheckpointOptions {
-  // How many of the newest are kept; at least 1.
+  // Number of the newest checkpoints to keep (retention); at least 1.
   int keep = 3;
-  // Keeps the one with the greatest score as well.
+  // Keeps the checkpoint with the greatest score as well.
   bool keep_best = false;
   // Reads the arrays back and compares checksums before the manifest is published. Their size is
   // always compared.
   bool verify_by_reading = false;
 };
 
-// Used by one thread at a time. `fs` outlives it. Invalid options (keep below 1, an empty folder)
-// are an INVALID_ARGUMENT error of every method.
+// Saves, lists, reads and removes checkpoints in one folder. Used by one thread at a time. `fs`
+// must outlive it. Invalid options (keep below 1, an empty folder) are an INVALID_ARGUMENT error of
+// every method.
 class CheckpointManager {
  public:
-  // Touches nothing yet; `folder` is made when it is needed.
+  // Accesses nothing yet; `folder` is created when it is needed.
   CheckpointManager(io::FileSystem& fs, absl::string_view folder, CheckpointOptions options = {});
   ~CheckpointManager();
 
-  // Publishes a checkpoint, then removes those that are not kept. One of the same step is replaced.
-  // FAILED_PRECONDITION if a newer complete checkpoint exists, because the next start would resume
-  // from that one; call RemoveNewerThan first. After any other error the earlier checkpoints are
-  // unchanged.
+  // Publishes a checkpoint, then removes those beyond the retention limit. A checkpoint of the same
+  // step is replaced. FAILED_PRECONDITION if a newer complete checkpoint exists, because the next
+  // start would resume from that one; call RemoveNewerThan first. After any other error the earlier
+  // checkpoints are unchanged.
   absl::StatusOr<Saved> Save(const Checkpoint& checkpoint);
 
-  // Publishes a new state and score for the checkpoint that was saved or read last; its arrays stay
-  // as they are. Then removes checkpoints beyond those to keep. For values that are known only
+  // Publishes a new state and score for the checkpoint that was saved or read last; its arrays are
+  // unchanged. Then removes checkpoints beyond the retention limit. For values that are known only
   // later, such as a validation score. FAILED_PRECONDITION if `step` is not the one that this
   // manager saved or read last.
   absl::StatusOr<Saved> Annotate(int64_t step, std::string state, std::optional<double> score);
 
-  // What is there. Looks at manifests and sizes, reads no arrays.
+  // Lists the checkpoints in the folder. Reads manifests and sizes, no arrays.
   absl::StatusOr<CheckpointList> List();
 
-  // DATA_LOSS if its bytes differ from those written, NOT_FOUND if it does not exist.
+  // Reads a checkpoint. DATA_LOSS if its bytes differ from those written, NOT_FOUND if it does not
+  // exist.
   absl::StatusOr<Checkpoint> Read(int64_t step);
 
-  // The newest that reads well. NOT_FOUND when there is none at all, DATA_LOSS when there are some
-  // and all are corrupt; an unreachable store is an error and never counts as corruption.
+  // Reads the newest checkpoint that is not corrupt. NOT_FOUND if there is no checkpoint at all,
+  // DATA_LOSS if all are corrupt; an unreachable store is an error and never counts as corruption.
   absl::StatusOr<Restored> ReadLatest();
 
   // Removes the checkpoints of later steps, corrupt ones included, to continue from `step` as if
@@ -152,14 +157,14 @@ class CheckpointManager {
 
  private:
   absl::Status CheckOptions() const;
-  absl::StatusOr<CheckpointScan> Look();
+  absl::StatusOr<CheckpointScan> Scan();
   absl::StatusOr<Checkpoint> ReadOnce(int64_t step);
   // Whether a checkpoint of `step` may be published.
   absl::Status CheckMayPublish(const CheckpointScan& scan, int64_t step) const;
   absl::Status Publish(const Manifest& manifest);
   absl::StatusOr<Saved> CleanUpAfter(const Manifest& manifest);
   absl::Status RemoveUnfinished(const CheckpointScan& scan);
-  absl::Status RemoveSuperfluous(const CheckpointScan& scan);
+  absl::Status RemoveBeyondRetention(const CheckpointScan& scan);
   absl::Status Remove(const StepEntry& entry);
   absl::Status RemoveFolderIfEmpty(const std::string& uri);
 

@@ -18,9 +18,9 @@ namespace penstock::save {
 absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view folder_uri,
                                          const std::string& name, const Weights& weights);
 
-// DATA_LOSS if the file is missing from its folder, or was read completely and its bytes differ
-// from those written. Other errors of the file system pass through, except that NOT_FOUND for a
-// file that the folder lists becomes UNAVAILABLE.
+// Reads an array file. DATA_LOSS if the file is missing from its folder, or was read completely and
+// its bytes differ from those written. Other errors of the file system are forwarded, except that
+// NOT_FOUND for a file that the folder lists becomes UNAVAILABLE.
 absl::StatusOr<Weights> ReadArrays(io::FileSystem& fs, const std::string& folder_uri,
                                    const ManifestFile& expected);
 

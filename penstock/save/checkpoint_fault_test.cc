@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/testing/faulty_file_system.h"
@@ -63,13 +63,13 @@ std::shared_ptr<io::FileSystem> MakeStore(bool with_left_overs) {
   return fs;
 }
 
-std::set<int64_t> WholeSteps(io::FileSystem& fs) {
+std::set<int64_t> CompleteSteps(io::FileSystem& fs) {
   CheckpointManager manager(fs, kFolder, {.keep = kKeep});
   const absl::StatusOr<CheckpointList> list = manager.List();
   EXPECT_TRUE(list.ok()) << list.status();
   std::set<int64_t> steps;
   if (!list.ok()) return steps;
-  for (const CheckpointInfo& info : list->whole) {
+  for (const CheckpointInfo& info : list->complete) {
     const absl::StatusOr<Checkpoint> checkpoint = manager.Read(info.step);
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
     if (checkpoint.ok() && IsCheckpointOf(*checkpoint, info.step)) steps.insert(info.step);
@@ -117,7 +117,7 @@ int64_t ForEveryFault(
 
 // The newest kKeep of the checkpoints that existed must still exist.
 void ExpectNothingIsLost(io::FileSystem& inner) {
-  const std::set<int64_t> whole = WholeSteps(inner);
+  const std::set<int64_t> whole = CompleteSteps(inner);
   std::set<int64_t> needed = whole;
   needed.insert({100, 200});
   while (needed.size() > kKeep) needed.erase(needed.begin());
@@ -160,7 +160,7 @@ TEST_P(CheckpointFaults, ReadingNeverFallsBackSilently) {
       EXPECT_TRUE(fault.lasts && fault.code == absl::StatusCode::kNotFound);
     }
     (void)manager.List();
-    EXPECT_EQ(WholeSteps(inner), (std::set<int64_t>{100, 200}));
+    EXPECT_EQ(CompleteSteps(inner), (std::set<int64_t>{100, 200}));
     ExpectNotesStay(inner, GetParam());
   };
   EXPECT_GT(ForEveryFault(GetParam(), AllCodes(), read), 8);
@@ -172,7 +172,7 @@ TEST_P(CheckpointFaults, SavingLosesNothing) {
     const absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
     ExpectNothingIsLost(inner);
     if (saved.ok()) {
-      EXPECT_TRUE(WholeSteps(inner).contains(300));
+      EXPECT_TRUE(CompleteSteps(inner).contains(300));
     }
     ExpectNotesStay(inner, GetParam());
   };
@@ -180,7 +180,7 @@ TEST_P(CheckpointFaults, SavingLosesNothing) {
 }
 
 // The fault hits one of the operations; the later ones run as if nothing had happened.
-TEST_P(CheckpointFaults, NoSequenceOfOperationsLosesACheckpoint) {
+TEST_P(CheckpointFaults, RandomOperationsNeverLoseACheckpoint) {
   ForEveryFault(GetParam(), DistinctCodes(), [&](auto& fs, auto& inner, const Fault& fault) {
     CheckpointManager manager(fs, kFolder, {.keep = kKeep});
     ExpectNewestOrError(manager.ReadLatest(), fault);
@@ -197,7 +197,7 @@ TEST_P(CheckpointFaults, RemoveNewerThanKeepsOlderCheckpoints) {
   ForEveryFault(GetParam(), AllCodes(), [&](auto& fs, auto& inner, const Fault& fault) {
     CheckpointManager manager(fs, kFolder, {.keep = kKeep});
     const absl::Status status = manager.RemoveNewerThan(100);
-    const std::set<int64_t> whole = WholeSteps(inner);
+    const std::set<int64_t> whole = CompleteSteps(inner);
     EXPECT_TRUE(whole.contains(100));
     const bool all_is_missing = fault.lasts && fault.code == absl::StatusCode::kNotFound;
     if (status.ok() && !all_is_missing) {
@@ -208,7 +208,7 @@ TEST_P(CheckpointFaults, RemoveNewerThanKeepsOlderCheckpoints) {
 }
 
 // A file system that is not mounted: the folder exists and is empty.
-TEST(CheckpointFault, ATemporarilyEmptyListingLosesNothing) {
+TEST(CheckpointFault, TemporarilyEmptyListingLosesNothing) {
   class Unmounted : public FaultyFileSystem {
    public:
     using FaultyFileSystem::FaultyFileSystem;
@@ -226,7 +226,7 @@ TEST(CheckpointFault, ATemporarilyEmptyListingLosesNothing) {
   fs.unmounted = false;
   const absl::Status status = manager.Save(MakeCheckpoint(10)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_EQ(WholeSteps(*inner), (std::set<int64_t>{100, 200}));
+  EXPECT_EQ(CompleteSteps(*inner), (std::set<int64_t>{100, 200}));
   // The listing is empty during a Save: the newer checkpoints stay, and a resume uses them.
   fs.unmounted = true;
   (void)manager.Save(MakeCheckpoint(10));

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr absl::string_view kFormat = "penstock checkpoint";
 constexpr absl::string_view kBeforeCrc = "{\"crc32\": \"";
 constexpr absl::string_view kAfterCrc = "\",";
-// Deeper than any state, and far from where the JSON library's recursion ends.
+// Deeper than any state, and far from the limit of the JSON library's recursion.
 constexpr int kMaxDepth = 64;
 // Inside a manifest it is one level deeper.
 constexpr int kMaxStateDepth = kMaxDepth - 1;
@@ -51,16 +51,16 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, int max_depth) {
 
 absl::Status CheckStateBytes(size_t bytes) {
   if (static_cast<int64_t>(bytes) <= kMaxStateBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the state of a checkpoint is ", bytes,
-                                                 " bytes of JSON, at most ", kMaxStateBytes,
-                                                 " are allowed: put arrays among the arrays"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the state of a checkpoint is ", bytes, " bytes of JSON, at most ",
+                   kMaxStateBytes, " are allowed: store arrays in Checkpoint::arrays"));
 }
 
 // A whole number that is not negative.
 absl::StatusOr<int64_t> Count(const Json& object, const char* key) {
   const auto* value = object.at(key).get_ptr<const Json::number_integer_t*>();
   if (value == nullptr || *value < 0) {
-    return absl::DataLossError(absl::StrCat("\"", key, "\" is not a whole number"));
+    return absl::DataLossError(absl::StrCat("\"", key, "\" is not an integer"));
   }
   return *value;
 }
@@ -74,7 +74,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   if (version > kManifestVersion) {
     return absl::UnimplementedError(absl::StrCat(
         "written by a newer Penstock (checkpoint version ", version, "; this program reads up to ",
-        kManifestVersion, "): resume with that one, or use another folder"));
+        kManifestVersion, "): resume with that version, or use another folder"));
   }
   Manifest manifest{.state = json.at("state").dump()};
   PENSTOCK_ASSIGN_OR_RETURN(manifest.step, Count(json, "step"));
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> WriteManifest(const Manifest& manifest) {
   PENSTOCK_RETURN_IF_ERROR(CheckStateBytes(manifest.state.size()));
   absl::StatusOr<Json> state = ParseJson(manifest.state, kMaxStateDepth);
   if (!state.ok()) return base::WithContext(state.status(), "the state of a checkpoint");
-  // As it is written: a number may be longer than it was given.
+  // As written: a number may become longer.
   PENSTOCK_RETURN_IF_ERROR(CheckStateBytes(state->dump().size()));
   Json files = Json::array();
   for (const ManifestFile& file : manifest.files) {
@@ -124,12 +124,13 @@ absl::StatusOr<std::string> WriteManifest(const Manifest& manifest) {
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, kBeforeCrc) || rest.size() < 8) {
-    return absl::DataLossError("does not begin as a checkpoint's manifest");
+    return absl::DataLossError("does not begin like a checkpoint's manifest");
   }
   PENSTOCK_ASSIGN_OR_RETURN(const uint32_t crc, ParseHex(rest.substr(0, 8)));
   rest.remove_prefix(8);
   if (!absl::ConsumePrefix(&rest, kAfterCrc) || Crc32(0, rest) != crc) {
-    return absl::DataLossError("its checksum does not match: the manifest was changed or cut off");
+    return absl::DataLossError(
+        "its checksum does not match: the manifest was changed or truncated");
   }
   absl::StatusOr<Json> json = ParseJson(text, kMaxDepth);
   if (!json.ok()) return absl::DataLossError(json.status().message());

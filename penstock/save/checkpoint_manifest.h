@@ -1,12 +1,13 @@
-// checkpoint.json: what makes a folder a checkpoint. Of use to checkpoint.cc only.
+// Checkpoint manifest: checkpoint.json, whose presence makes a folder a checkpoint. Internal to
+// checkpoint.cc.
 //
 //   {"crc32": "5e0a8f3c",
 //     "files": [{"bytes": 1234, "crc32": "89abcdef", "name": "state-5c1f.safetensors"}],
 //     "format": "penstock checkpoint", "score": 0.98, "state": {"epoch": 4}, "step": 2000,
 //     "version": 1}
 //
-// The first crc32 is of everything behind the comma that follows it; "state" is the caller's,
-// "score" may be missing. Checksums are zlib's (ISO 3309).
+// The first crc32 covers everything after the comma that follows it; "state" is the caller's JSON,
+// "score" is optional. Checksums are zlib's CRC-32 (ISO 3309).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ inline constexpr int64_t kMaxManifestBytes = 32 << 20;
 static_assert(kMaxManifestBytes >= 2 * kMaxStateBytes);
 
 struct ManifestFile {
-  std::string name = {};  // beside the manifest
+  std::string name = {};  // in the manifest's folder
   int64_t bytes = 0;
   uint32_t crc32 = 0;
 };
@@ -37,13 +38,13 @@ struct Manifest {
   std::vector<ManifestFile> files = {};
 };
 
-// A text of at most kMaxManifestBytes that ParseManifest reads. INVALID_ARGUMENT if `state` is not
-// JSON, or is too deep or too long for that.
+// Serializes a manifest to at most kMaxManifestBytes that ParseManifest accepts. INVALID_ARGUMENT
+// if `state` is not JSON, or is too deep or too long for that.
 absl::StatusOr<std::string> WriteManifest(const Manifest& manifest);
-// DATA_LOSS for damaged bytes, UNIMPLEMENTED for a version of the future.
+// Parses a manifest. DATA_LOSS if it is corrupt, UNIMPLEMENTED if its version is newer.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
 
-// Goes on from `crc`, which begins at 0.
+// Updates `crc`, which is 0 at first, with more bytes.
 uint32_t Crc32(uint32_t crc, absl::string_view bytes);
 
 }  // namespace penstock::save

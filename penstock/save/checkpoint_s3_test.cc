@@ -14,9 +14,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/io/gcs_file_system.h"
-#include "penstock/io/memory_file_system.h"
-#include "penstock/io/s3_file_system.h"
+#include "penstock/io/gcs/gcs_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/s3/s3_file_system.h"
 #include "penstock/io/testing/empty_home.h"
 #include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_s3.h"
@@ -26,8 +26,8 @@
 namespace penstock::save {
 namespace checkpoint_s3_test {
 
-using io::CannedAnswer;
 using io::CannedHttp;
+using io::CannedResponse;
 using Request = io::ScriptedS3::Request;
 
 constexpr char kPage[] = "<html>The service is being maintained</html>";
@@ -39,13 +39,13 @@ std::string Error(const std::string& status, absl::string_view code) {
 
 struct NamedFault {
   const char* name;
-  CannedAnswer answer;
+  CannedResponse answer;
   int64_t body_bytes = -1;  // instead: the right answer up to here, then nothing, or the end
 
-  CannedAnswer To(const Request& request) const {
+  CannedResponse To(const Request& request) const {
     if (body_bytes < 0 || request.is_head) return answer;
-    const size_t body = request.good.find("\r\n\r\n") + 4;
-    return {request.good.substr(0, body + body_bytes), answer.stays_open};
+    const size_t body = request.correct_response.find("\r\n\r\n") + 4;
+    return {request.correct_response.substr(0, body + body_bytes), answer.stays_open};
   }
 };
 
@@ -91,12 +91,12 @@ class CheckpointS3 : public testing::TestWithParam<NamedFault> {
   }
 
   // As the objects are, without the service.
-  std::set<int64_t> WholeSteps() {
+  std::set<int64_t> CompleteSteps() {
     CheckpointManager manager(*s3_.objects(), kObjects, {.keep = kKeep});
     std::set<int64_t> steps;
     const absl::StatusOr<CheckpointList> list = manager.List();
     EXPECT_OK(list);
-    for (const CheckpointInfo& info : list.ok() ? list->whole : std::vector<CheckpointInfo>()) {
+    for (const CheckpointInfo& info : list.ok() ? list->complete : std::vector<CheckpointInfo>()) {
       const absl::StatusOr<Checkpoint> read = manager.Read(info.step);
       EXPECT_OK(read);
       if (read.ok()) steps.insert(info.step);
@@ -124,7 +124,7 @@ class CheckpointS3 : public testing::TestWithParam<NamedFault> {
       SCOPED_TRACE(absl::StrCat("request ", number));
       const int first = s3_.requests();
       s3_.SetScript([&, first, number](const Request& r) {
-        return r.number - first == number ? std::optional<CannedAnswer>(GetParam().To(r))
+        return r.number - first == number ? std::optional<CannedResponse>(GetParam().To(r))
                                           : std::nullopt;
       });
       CheckpointManager manager(*fs_, s3_.Uri("run"), {.keep = kKeep});
@@ -143,7 +143,7 @@ class CheckpointS3 : public testing::TestWithParam<NamedFault> {
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointS3, testing::ValuesIn(Faults()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(CheckpointS3, AFaultOfOneRequestIsNoReasonToFallBack) {
+TEST_P(CheckpointS3, TransientRequestFaultDoesNotFallBack) {
   ForEachRequest(
       [&](CheckpointManager& manager) {
         ExpectTheNewestOrAnError(manager.ReadLatest());
@@ -151,19 +151,19 @@ TEST_P(CheckpointS3, AFaultOfOneRequestIsNoReasonToFallBack) {
         EXPECT_TRUE(one.ok() || !absl::IsNotFound(one.status())) << one.status();
         const absl::StatusOr<CheckpointList> list = manager.List();
         if (list.ok()) {
-          EXPECT_EQ(list->whole.size(), 2u);
+          EXPECT_EQ(list->complete.size(), 2u);
         }
       },
       10);
-  EXPECT_EQ(WholeSteps(), (std::set<int64_t>{100, 200}));
+  EXPECT_EQ(CompleteSteps(), (std::set<int64_t>{100, 200}));
 }
 
-TEST_P(CheckpointS3, AFaultWhileSavingRemovesNothingThatIsNeeded) {
+TEST_P(CheckpointS3, FaultWhileSavingRemovesNoNeededCheckpoint) {
   ForEachRequest(
       [&](CheckpointManager& manager) {
         (void)manager.ReadLatest();
         const absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
-        std::set<int64_t> whole = WholeSteps();
+        std::set<int64_t> whole = CompleteSteps();
         EXPECT_TRUE(whole.contains(200));
         EXPECT_TRUE(whole.contains(100) || whole.contains(300));
         if (saved.ok()) {
@@ -174,10 +174,10 @@ TEST_P(CheckpointS3, AFaultWhileSavingRemovesNothingThatIsNeeded) {
       10);
 }
 
-TEST_P(CheckpointS3, AFaultThatStaysIsAnErrorWithinItsLimit) {
+TEST_P(CheckpointS3, PersistentFaultIsAnErrorWithinTimeLimit) {
   for (const char* what : {"checkpoint.json", "state-", "step-00000200", ""}) {
     SCOPED_TRACE(what);
-    s3_.SetScript([&](const Request& r) -> std::optional<CannedAnswer> {
+    s3_.SetScript([&](const Request& r) -> std::optional<CannedResponse> {
       // Listings are answered well: an empty one is what a service says of an empty folder.
       if (r.is_list || !absl::StrContains(r.object, what)) return std::nullopt;
       return GetParam().To(r);
@@ -191,7 +191,7 @@ TEST_P(CheckpointS3, AFaultThatStaysIsAnErrorWithinItsLimit) {
     }
     ExpectTheNewestOrAnError(restored);
     (void)manager.Save(MakeCheckpoint(300));
-    EXPECT_TRUE(WholeSteps().contains(200));
+    EXPECT_TRUE(CompleteSteps().contains(200));
     // Some ten requests, each up to its limit.
     EXPECT_LE(time_.Seconds() - began, 10 * 81.0);
     Reset();
@@ -204,7 +204,7 @@ class CheckpointCredentials : public testing::Test {
   io::FakeTime time_;
 };
 
-TEST_F(CheckpointCredentials, OfGoogleAreNoEmptyFolder) {
+TEST_F(CheckpointCredentials, GoogleCredentialErrorsAreNoEmptyFolder) {
   const io::CannedServer revoked(CannedHttp("400 Bad Request", R"({"error": "invalid_grant"})"));
   const io::CannedServer busy(CannedHttp("503 Busy", "{}"));
   const io::CannedServer gone(CannedHttp("404 Not Found", kPage));
@@ -234,7 +234,7 @@ TEST_F(CheckpointCredentials, OfGoogleAreNoEmptyFolder) {
 }
 
 // Keys in a file: missing, malformed, expired, and renewed by another process.
-TEST_F(CheckpointCredentials, OfS3AreNoEmptyFolder) {
+TEST_F(CheckpointCredentials, S3CredentialErrorsAreNoEmptyFolder) {
   io::ScriptedS3 s3;
   CheckpointManager direct(*s3.objects(), kObjects);
   ASSERT_OK(direct.Save(MakeCheckpoint(200)));
@@ -247,7 +247,7 @@ TEST_F(CheckpointCredentials, OfS3AreNoEmptyFolder) {
     home_.Put("credentials", text);
     for (const char* code : {"AccessDenied", "ExpiredToken"}) {
       SCOPED_TRACE(absl::StrCat(text, code));
-      s3.SetScript([&](const Request&) { return CannedAnswer{Error("403 Forbidden", code)}; });
+      s3.SetScript([&](const Request&) { return CannedResponse{Error("403 Forbidden", code)}; });
       const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = time_.Http()});
       CheckpointManager manager(*fs, s3.Uri("run", ""));
       for (const absl::Status& status :
@@ -270,10 +270,10 @@ TEST_F(CheckpointCredentials, OfS3ThatWereRenewedAreUsedInTheMiddleOfAResume) {
   ::setenv("AWS_SHARED_CREDENTIALS_FILE", home_.Put("credentials", keys("old")).c_str(), 1);
   const auto fs = io::MakeS3FileSystem(s3.Writer(), {.http = time_.Http()});
   // The key expires at the third request; the file has a new one then.
-  s3.SetScript([&](const Request& r) -> std::optional<CannedAnswer> {
+  s3.SetScript([&](const Request& r) -> std::optional<CannedResponse> {
     if (r.number != 2) return std::nullopt;
     home_.Put("credentials", keys("new"));
-    return CannedAnswer{Error("400 Bad Request", "ExpiredToken")};
+    return CannedResponse{Error("400 Bad Request", "ExpiredToken")};
   });
   CheckpointManager manager(*fs, s3.Uri("run", ""));
   const absl::StatusOr<Restored> restored = manager.ReadLatest();

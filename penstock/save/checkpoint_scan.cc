@@ -127,7 +127,7 @@ absl::StatusOr<StepEntry> LookAtStep(io::FileSystem& fs, const std::string& fold
     if (name == kManifestName || named) continue;
     const bool state = IsStateName(name) && !file.is_directory;
     only_states = only_states && state;
-    if (state && !entry.linked) entry.unnamed.push_back(file.uri);
+    if (state && !entry.linked) entry.unreferenced.push_back(file.uri);
   }
   if (absl::IsNotFound(manifest.status())) {
     entry.kind = only_states ? Kind::kUnfinished : Kind::kForeign;
@@ -136,7 +136,7 @@ absl::StatusOr<StepEntry> LookAtStep(io::FileSystem& fs, const std::string& fold
   if (!manifest.ok() && !absl::IsDataLoss(manifest.status())) return manifest.status();
   entry.why = manifest.ok() ? CheckFiles(fs, uri, *manifest, *files) : manifest.status();
   if (!entry.why.ok() && !absl::IsDataLoss(entry.why)) return entry.why;
-  entry.kind = entry.why.ok() ? Kind::kWhole : Kind::kDamaged;
+  entry.kind = entry.why.ok() ? Kind::kComplete : Kind::kCorrupt;
   if (manifest.ok()) entry.manifest = *std::move(manifest);
   return entry;
 }
@@ -149,7 +149,7 @@ struct Look {
   bool sure() const {
     return contradiction.ok() && !entries.empty() &&
            std::all_of(entries.begin(), entries.end(),
-                       [](const StepEntry& e) { return e.kind == StepEntry::Kind::kWhole; });
+                       [](const StepEntry& e) { return e.kind == StepEntry::Kind::kComplete; });
   }
   bool Agrees(const Look& other) const {
     return contradiction.ok() == other.contradiction.ok() &&
@@ -199,9 +199,9 @@ const StepEntry* CheckpointScan::Find(int64_t step) const {
   return nullptr;
 }
 
-const StepEntry* CheckpointScan::NewestWhole() const {
+const StepEntry* CheckpointScan::NewestComplete() const {
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->kind == StepEntry::Kind::kWhole) return &*entry;
+    if (entry->kind == StepEntry::Kind::kComplete) return &*entry;
   }
   return nullptr;
 }
@@ -224,8 +224,8 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
           io::DisplayName(folder), ": its checkpoints disappeared during the scan; try again"));
     }
     for (StepEntry& entry : look.entries) {
-      if (entry.kind != StepEntry::Kind::kWhole || !unreadable.contains(entry.step)) continue;
-      entry.kind = StepEntry::Kind::kDamaged;
+      if (entry.kind != StepEntry::Kind::kComplete || !unreadable.contains(entry.step)) continue;
+      entry.kind = StepEntry::Kind::kCorrupt;
       entry.why = absl::DataLossError("a checksum is wrong: bytes changed since it was written");
     }
     return CheckpointScan{.entries = std::move(look.entries)};

@@ -24,14 +24,14 @@ inline constexpr absl::string_view kManifestName = "checkpoint.json";
 // The URI of the folder of one step, "<folder>/step-00002000".
 std::string StepFolder(absl::string_view folder, int64_t step);
 
-// A new name for a file of arrays, "state-5c1f09aa37d2e481.safetensors".
+// A new random name of an array file, "state-5c1f09aa37d2e481.safetensors".
 std::string NewStateName();
 
-// One folder "step-...".
+// One folder "step-...", and its classification.
 struct StepEntry {
   enum class Kind {
-    kWhole,
-    kDamaged,     // published; a file is missing or has another size, or the manifest is corrupt
+    kComplete,
+    kCorrupt,     // published; a file is missing or has another size, or the manifest is corrupt
     kUnfinished,  // no manifest, and nothing in it but array files
     kForeign,     // no manifest, and files that no checkpoint has: not this manager's folder
   };
@@ -39,24 +39,26 @@ struct StepEntry {
   Kind kind = Kind::kForeign;
   // A symbolic link; its target belongs to another owner.
   bool linked = false;
-  Manifest manifest = {};                 // if complete
-  absl::Status why = {};                  // if damaged
-  std::vector<std::string> unnamed = {};  // URIs of array files that no manifest names
+  Manifest manifest = {};                      // if complete
+  absl::Status why = {};                       // if corrupt
+  std::vector<std::string> unreferenced = {};  // URIs of array files that no manifest names
 };
 
 struct CheckpointScan {
   std::vector<StepEntry> entries = {};  // by step, the newest last
 
   const StepEntry* Find(int64_t step) const;
-  const StepEntry* NewestWhole() const;
+  const StepEntry* NewestComplete() const;
 };
 
-// Steps in `unreadable` are reported as damaged: a read found their checksums to be wrong. A folder
-// that does not exist is empty. UNAVAILABLE if the file system persistently contradicts itself.
+// Scans a folder. Steps in `unreadable` are reported as corrupt: a read found their checksums to be
+// wrong. A folder that does not exist is empty. UNAVAILABLE if the file system persistently
+// contradicts itself.
 absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::string& folder,
                                                const std::set<int64_t>& unreadable);
 
-// NOT_FOUND only if opening it and listing its folder both say so, twice.
+// Reads the manifest of a step. NOT_FOUND only if opening it and listing its folder both report
+// that it does not exist, twice.
 absl::StatusOr<Manifest> ReadManifest(io::FileSystem& fs, const std::string& folder, int64_t step);
 
 // Whether `uri` is directly inside `folder_uri` according to its listing.

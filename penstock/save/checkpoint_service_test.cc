@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/io/gcs_file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/gcs/gcs_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/save/checkpoint.h"
@@ -45,7 +45,7 @@ std::vector<NamedFault> Faults() {
           {"StallInTheBody", {.cut_after = 20, .then = Fault::kHang}},
           {"Trickle", {.cut_after = 20, .then = Fault::kTrickle}},
           {"CutInTheBody", {.cut_after = 20}},
-          {"ShortAnswer", {.cut_after = 20, .says_less = true}}};
+          {"ShortAnswer", {.cut_after = 20, .understates_length = true}}};
 }
 
 class CheckpointService : public testing::TestWithParam<NamedFault> {
@@ -91,7 +91,7 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointService, testing::ValuesIn(Faults()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(CheckpointService, ATransientFaultDoesNotFallBack) {
+TEST_P(CheckpointService, TransientFaultDoesNotFallBack) {
   int number = 0;
   for (bool met = true; met && !HasFailure(); ++number) {
     SCOPED_TRACE(absl::StrCat("request ", number));
@@ -105,7 +105,7 @@ TEST_P(CheckpointService, ATransientFaultDoesNotFallBack) {
   EXPECT_GT(number, 5);
 }
 
-TEST_P(CheckpointService, APersistentFaultIsAnError) {
+TEST_P(CheckpointService, PersistentFaultIsAnError) {
   for (const char* what : {"checkpoint.json", "state-", "step-00000200", ""}) {
     SCOPED_TRACE(what);
     gcs_.SetScript([&](const Request& r) {

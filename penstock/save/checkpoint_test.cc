@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "penstock/io/local_file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/local/local_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/checkpoint_manifest.h"
 #include "penstock/save/save.h"
@@ -58,7 +58,7 @@ std::vector<int64_t> Steps(CheckpointManager& manager) {
   EXPECT_TRUE(list.ok()) << list.status();
   std::vector<int64_t> steps;
   if (list.ok()) {
-    for (const CheckpointInfo& info : list->whole) steps.push_back(info.step);
+    for (const CheckpointInfo& info : list->complete) steps.push_back(info.step);
   }
   return steps;
 }
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(FileSystems, CheckpointOn,
                            return info.index == 0 ? "Local" : "ObjectStore";
                          });
 
-TEST_P(CheckpointOn, EveryBitComesBack) {
+TEST_P(CheckpointOn, RestoresEveryBit) {
   Checkpoint saved = MakeCheckpoint(12);
   saved.arrays.Append("nan",
                       Array::Of<float>({2}, {std::numeric_limits<float>::quiet_NaN(), -0.0f}));
@@ -128,7 +128,7 @@ TEST_P(CheckpointOn, EveryBitComesBack) {
   EXPECT_TRUE(Same(restored->checkpoint, saved));
 }
 
-TEST_P(CheckpointOn, AnEmptyOrMissingFolderHasNone) {
+TEST_P(CheckpointOn, EmptyOrMissingFolderHasNoCheckpoint) {
   CheckpointManager manager = place_.Manager();
   EXPECT_THAT(Steps(manager), ElementsAre());
   EXPECT_TRUE(absl::IsNotFound(manager.ReadLatest().status()));
@@ -137,7 +137,7 @@ TEST_P(CheckpointOn, AnEmptyOrMissingFolderHasNone) {
   EXPECT_TRUE(absl::IsNotFound(missing.ReadLatest().status()));
 }
 
-TEST_P(CheckpointOn, TheNewestAreKept) {
+TEST_P(CheckpointOn, KeepsNewest) {
   CheckpointManager manager = place_.Manager({.keep = 2});
   for (int64_t step : {5, 10, 99'999'999, 100'000'000}) {
     ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
@@ -148,7 +148,7 @@ TEST_P(CheckpointOn, TheNewestAreKept) {
   EXPECT_TRUE(Same(*manager.Read(99'999'999), MakeCheckpoint(99'999'999)));
 }
 
-TEST_P(CheckpointOn, TheBestIsKeptBesideTheNewest) {
+TEST_P(CheckpointOn, KeepsBestAndNewest) {
   CheckpointManager manager = place_.Manager({.keep = 1, .keep_best = true});
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::pair<int64_t, double> kScores[] = {{1, 0.5}, {2, 0.9}, {3, 0.7}, {4, nan}, {5, 0.9}};
@@ -163,7 +163,7 @@ TEST_P(CheckpointOn, TheBestIsKeptBesideTheNewest) {
   EXPECT_THAT(Steps(manager), ElementsAre(5));  // as good as 2, and newer
 }
 
-TEST_P(CheckpointOn, AStepSavedAgainIsReplaced) {
+TEST_P(CheckpointOn, ReplacesCheckpointOfSameStep) {
   CheckpointManager manager = place_.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(7, 1)).ok());
   ASSERT_TRUE(manager.Save(MakeCheckpoint(7, 2)).ok());
@@ -171,7 +171,7 @@ TEST_P(CheckpointOn, AStepSavedAgainIsReplaced) {
   EXPECT_EQ(place_.fs->ListRecursive(place_.folder)->size(), 2u) << "the replaced file stayed";
 }
 
-TEST_P(CheckpointOn, AnOlderStepIsRefusedUntilTheNewerAreRemoved) {
+TEST_P(CheckpointOn, RejectsOlderStepUntilNewerAreRemoved) {
   CheckpointManager manager = place_.Manager();
   for (int64_t step : {1, 2, 3}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
   const absl::Status status = manager.Save(MakeCheckpoint(2)).status();
@@ -182,7 +182,7 @@ TEST_P(CheckpointOn, AnOlderStepIsRefusedUntilTheNewerAreRemoved) {
   EXPECT_TRUE(manager.Save(MakeCheckpoint(2)).ok());
 }
 
-TEST_P(CheckpointOn, WhatIsNotOursStays) {
+TEST_P(CheckpointOn, KeepsForeignFiles) {
   const std::string notes = io::JoinPath(place_.folder, "notes.txt");
   const std::string alike = io::JoinPath(place_.folder, "step-7/weights.bin");
   // Named like files of this room: without a manifest, and later beside the files of a checkpoint.
@@ -210,7 +210,7 @@ TEST_P(CheckpointOn, RejectsInvalidOptions) {
   EXPECT_TRUE(absl::IsInvalidArgument(nameless.ReadLatest().status()));
 }
 
-TEST_P(CheckpointOn, AnnotatingChangesStateAndScoreOnly) {
+TEST_P(CheckpointOn, AnnotateChangesOnlyStateAndScore) {
   CheckpointManager manager = place_.Manager({.keep = 1, .keep_best = true});
   EXPECT_TRUE(absl::IsFailedPrecondition(manager.Annotate(1, "{}", 1).status()));
   for (const auto& [step, score] : {std::pair(1, 0.5), {2, 0.9}, {3, 0.7}, {4, 0.95}}) {
@@ -233,7 +233,7 @@ TEST_P(CheckpointOn, AnnotatingChangesStateAndScoreOnly) {
   EXPECT_TRUE(Same(*manager.Read(4), MakeCheckpoint(4)));
 }
 
-TEST_P(CheckpointOn, WhatCannotBeSavedChangesNothing) {
+TEST_P(CheckpointOn, FailedSaveChangesNothing) {
   CheckpointManager manager = place_.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
   Checkpoint bad = MakeCheckpoint(2);
@@ -266,7 +266,7 @@ void ForEveryDamage(io::FileSystem& fs, const std::string& uri, const Check& che
   ASSERT_TRUE(io::WriteFile(fs, uri, good).ok());
 }
 
-TEST(Checkpoint, AnyFlippedBitIsFoundAndTheOneBeforeIsRead) {
+TEST(Checkpoint, DetectsAnyFlippedBitAndReadsPreviousCheckpoint) {
   const Place place = MakeMemoryPlace();
   CheckpointManager writer = place.Manager();
   ASSERT_TRUE(writer.Save(MakeCheckpoint(1)).ok());
@@ -288,7 +288,7 @@ TEST(Checkpoint, AnyFlippedBitIsFoundAndTheOneBeforeIsRead) {
   EXPECT_TRUE(Same(reader.ReadLatest()->checkpoint, MakeCheckpoint(2)));
 }
 
-TEST(Checkpoint, TrainingContinuesPastACorruptCheckpointWhichStays) {
+TEST(Checkpoint, TrainingContinuesPastCorruptCheckpoint) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(100)).ok());
@@ -304,7 +304,7 @@ TEST(Checkpoint, TrainingContinuesPastACorruptCheckpointWhichStays) {
   absl::StatusOr<Saved> saved = next.Save(MakeCheckpoint(150));
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_THAT(Steps(next), ElementsAre(150));
-  EXPECT_EQ(next.List()->damaged.size(), 1u);
+  EXPECT_EQ(next.List()->corrupt.size(), 1u);
   // A later start skips it again and says so.
   CheckpointManager later = place.Manager({.keep = 1});
   absl::StatusOr<Restored> restored = later.ReadLatest();
@@ -323,7 +323,7 @@ TEST(Checkpoint, TrainingContinuesPastACorruptCheckpointWhichStays) {
 
 // Each of these states alone is JSON within the limits; in the manifest it is a level deeper, and
 // indented, which makes lists of short numbers several times as long.
-TEST(Checkpoint, EveryStateThatIsAcceptedIsReadAgain) {
+TEST(Checkpoint, RoundTripsEveryAcceptedState) {
   const Place place = MakeMemoryPlace();
   const auto lists = [](int depth, const std::string& inside) {
     return std::string(depth, '[') + inside + std::string(depth, ']');
@@ -354,7 +354,7 @@ TEST(Checkpoint, EveryStateThatIsAcceptedIsReadAgain) {
   EXPECT_GE(accepted, 4);
 }
 
-TEST(Checkpoint, WhenAllAreDamagedTheReasonsAreTold) {
+TEST(Checkpoint, ReportsReasonsWhenAllAreCorrupt) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
@@ -367,7 +367,7 @@ TEST(Checkpoint, WhenAllAreDamagedTheReasonsAreTold) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not begin"));
 }
 
-TEST(Checkpoint, OneOfANewerVersionIsNeitherSkippedNorRemoved) {
+TEST(Checkpoint, NewerVersionIsNeitherSkippedNorRemoved) {
   const Place place = MakeMemoryPlace();
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
@@ -386,7 +386,7 @@ TEST(Checkpoint, OneOfANewerVersionIsNeitherSkippedNorRemoved) {
 }
 
 // An unreachable store must not look like corruption: training would fall back to an older step.
-TEST(Checkpoint, AnUnreachableStoreIsAnError) {
+TEST(Checkpoint, UnreachableStoreIsAnError) {
   class Unreachable : public FaultyFileSystem {
    public:
     using FaultyFileSystem::FaultyFileSystem;
@@ -412,7 +412,7 @@ void ExpectTheOldOrTheNewOne(const Place& place, const std::string& what) {
   EXPECT_TRUE(restored->skipped.empty()) << what;
   EXPECT_THAT(restored->checkpoint.step, testing::AnyOf(200, 300)) << what;
   EXPECT_TRUE(Same(restored->checkpoint, MakeCheckpoint(restored->checkpoint.step))) << what;
-  EXPECT_TRUE(manager.List()->damaged.empty()) << what;
+  EXPECT_TRUE(manager.List()->corrupt.empty()) << what;
   const std::vector<int64_t> steps = Steps(manager);
   EXPECT_GE(steps.size(), 2u) << what;
   for (int64_t step : steps) {
@@ -444,7 +444,7 @@ void SaveTheOldOnes(const Place& place) {
 // the manifest's append and 2 closings, the old one's manifest and file removed.
 constexpr int64_t kFewestChanges = 11;
 
-TEST(CheckpointAccidents, KilledAtAnyChangeTheOldOrTheNewIsWhole) {
+TEST(CheckpointAccidents, KillAtAnyChangeLeavesCompleteCheckpoint) {
   int64_t at = 0;
   for (bool killed = true; killed; ++at) {
     const Place place = MakeLocalPlace();
@@ -473,7 +473,7 @@ TEST(CheckpointAccidents, KilledAtAnyChangeTheOldOrTheNewIsWhole) {
 }
 
 // As a kill, where there is no process to kill: from one change on, nothing happens any more.
-TEST(CheckpointAccidents, WhenAnObjectStoresWriterDiesTheOldOrTheNewIsWhole) {
+TEST(CheckpointAccidents, KilledObjectStoreWriterLeavesCompleteCheckpoint) {
   int64_t at = 0;
   for (bool died = true; died; ++at) {
     died = false;
@@ -494,7 +494,7 @@ TEST(CheckpointAccidents, WhenAnObjectStoresWriterDiesTheOldOrTheNewIsWhole) {
   EXPECT_GT(at, kFewestChanges);
 }
 
-TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
+TEST_P(CheckpointOn, ErrorAtAnyChangeIsReportedAndLosesNothing) {
   int64_t at = 0;
   for (bool failed = true; failed; ++at) {
     failed = false;
@@ -516,7 +516,7 @@ TEST_P(CheckpointOn, AnErrorAtAnyChangeIsToldAndHarmsNothing) {
 }
 
 // What a killed writer left may be what fills the disk.
-TEST(CheckpointAccidents, LeftoversBeforeTheNewestAreRemovedBeforeWriting) {
+TEST(CheckpointAccidents, RemovesLeftoversBeforeWriting) {
   const Place place = MakeMemoryPlace();
   ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(900)).ok());
   const std::string name = "state-0123456789abcdef.safetensors";
@@ -564,7 +564,7 @@ TEST(CheckpointAccidents, ReplacingAStepNeverLosesIt) {
 
 // Against the rule of one writer: at one change of the first writer, a second one saves. Either may
 // fail; what reads as whole is the first's, the second's or an older one, never a mixture.
-TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
+TEST(CheckpointAccidents, ConcurrentWritersNeverMixCheckpoints) {
   for (int64_t step_of_second : {300, 400}) {
     int64_t at = 0;
     for (bool met = true; met; ++at) {
@@ -585,8 +585,8 @@ TEST(CheckpointAccidents, TwoWritersNeverMakeAMixture) {
       CheckpointManager reader = place.Manager();
       absl::StatusOr<CheckpointList> list = reader.List();
       ASSERT_TRUE(list.ok()) << list.status();
-      ASSERT_FALSE(list->whole.empty()) << at;
-      for (const CheckpointInfo& info : list->whole) {
+      ASSERT_FALSE(list->complete.empty()) << at;
+      for (const CheckpointInfo& info : list->complete) {
         absl::StatusOr<Checkpoint> read = reader.Read(info.step);
         ASSERT_TRUE(read.ok()) << at << ": " << read.status();
         EXPECT_TRUE(Same(*read, MakeCheckpoint(info.step)) ||
@@ -615,7 +615,7 @@ class LinkedCheckpoint : public testing::Test {
   Place place_ = MakeLocalPlace();
 };
 
-TEST_F(LinkedCheckpoint, IsReadAndOnlyTheLinkIsRemoved) {
+TEST_F(LinkedCheckpoint, IsReadAndOnlyLinkIsRemoved) {
   CheckpointManager manager = place_.Manager({.keep = 1});
   EXPECT_TRUE(Same(manager.ReadLatest()->checkpoint, MakeCheckpoint(103)));
   absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(110));
@@ -627,7 +627,7 @@ TEST_F(LinkedCheckpoint, IsReadAndOnlyTheLinkIsRemoved) {
 }
 
 // The folder is on a disk that is not mounted, and may contain checkpoints.
-TEST(Checkpoint, ADanglingLinkIsNotAnEmptyFolder) {
+TEST(Checkpoint, DanglingLinkIsNotAnEmptyFolder) {
   const Place place = MakeLocalPlace();
   std::filesystem::create_symlink(place.folder + "/disk", place.folder + "/link");
   for (const char* name : {"/link", "/link/run", "/link/"}) {

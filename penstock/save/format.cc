@@ -42,11 +42,11 @@ absl::StatusOr<Probe> LookAt(io::FileSystem& fs, absl::string_view uri) {
 absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const Probe probe, LookAt(fs, uri));
   for (const Format& format : Formats()) {
-    if (format.recognises(probe)) return &format;
+    if (format.recognizes(probe)) return &format;
   }
   if (probe.is_directory) {
     return absl::InvalidArgumentError(
-        absl::StrCat(io::DisplayName(uri), ": is a folder, and of none of the formats ", Names(),
+        absl::StrCat(io::DisplayName(uri), ": is a folder, and in none of the formats ", Names(),
                      "; a folder of checkpoints is read by CheckpointManager"));
   }
   return absl::DataLossError(absl::StrCat(
@@ -60,7 +60,7 @@ absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
       if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
       if (format.write != nullptr) return &format;
       return absl::UnimplementedError(absl::StrCat(io::DisplayName(uri), ": ", format.name,
-                                                   " files are read but not written here"));
+                                                   " files can be read but not written"));
     }
   }
   return absl::InvalidArgumentError(

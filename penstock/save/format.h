@@ -1,6 +1,6 @@
 // The table of formats. A format is one file `x.cc` with a function that returns its Format, one
 // row in the table in format.cc, and one test: save.h then reads, writes and inspects it. How to
-// add one: docs/save.md.
+// add one: docs/design/save.md.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,31 @@
 
 namespace penstock::save {
 
-// What a format is recognised by.
+// Data by which a format is detected.
 struct Probe {
   std::string uri = {};
-  // A file: its first bytes, at most kProbeBytes, and its size.
+  // For a file: its first bytes, at most kProbeBytes, and its size.
   std::string head = {};
   int64_t size = 0;
-  // A folder: the names in it.
+  // For a folder: the names in it.
   bool is_directory = false;
   std::vector<std::string> entries = {};
 };
 inline constexpr int64_t kProbeBytes = 512;
 
+// One file format.
 struct Format {
   absl::string_view name;
-  std::vector<absl::string_view> extensions;  // with the dot; the first is the usual one
+  std::vector<absl::string_view> extensions;  // with the dot; the first is the default
 
-  bool (*recognises)(const Probe& probe);
+  bool (*recognizes)(const Probe& probe);
   absl::StatusOr<Contents> (*inspect)(io::FileSystem& fs, absl::string_view uri);
   absl::StatusOr<Weights> (*read)(io::FileSystem& fs, absl::string_view uri);
   // nullptr: the format is only read.
   absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
 };
 
-// In the order in which they are asked whether they recognise a file.
+// All formats, in the order in which `recognizes` is called.
 absl::Span<const Format> Formats();
 
 }  // namespace penstock::save

@@ -1,4 +1,4 @@
-// Names from a file, made fit for an error message.
+// Quotes names from a file for error messages.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock::save {
 
-// In quotes, control characters escaped, at most 80 bytes of it.
+// `text` in quotes, with control characters escaped, truncated to 80 bytes.
 inline std::string Quoted(absl::string_view text) {
   constexpr size_t kMost = 80;
   const bool cut = text.size() > kMost;

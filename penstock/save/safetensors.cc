@@ -22,8 +22,8 @@ using base::DType;
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
 
-// One read brings the header of most files; tensors that fit together into so many bytes are read
-// together, as a request to an object store costs as much as megabytes do.
+// One read covers the header of most files; tensors that fit into this size together are read
+// together, since a request to an object store costs as much as megabytes.
 constexpr int64_t kFirstRead = 64 << 10;
 constexpr int64_t kReadTogether = 8 << 20;
 constexpr int64_t kDataAlignment = base::kArrayAlignment;
@@ -41,13 +41,13 @@ absl::StatusOr<Contents> ReadHeader(io::RandomAccessFile& file) {
   if (length > static_cast<uint64_t>(kMaxSafetensorsHeader)) {
     return absl::DataLossError(absl::StrCat("a header of ", length, " bytes: the format allows ",
                                             kMaxSafetensorsHeader,
-                                            "; this is no safetensors file"));
+                                            "; this is not a safetensors file"));
   }
   const int64_t end = 8 + static_cast<int64_t>(length);
   if (end > size) {
-    return absl::DataLossError(absl::StrCat("the header's ", length,
-                                            " bytes reach beyond the file's ", size,
-                                            ": the file was cut off, or is no safetensors file"));
+    return absl::DataLossError(
+        absl::StrCat("the header's ", length, " bytes extend beyond the file's ", size,
+                     ": the file was truncated, or is not a safetensors file"));
   }
   const int64_t have = static_cast<int64_t>(beginning.size());
   beginning.resize(static_cast<size_t>(end));
@@ -58,7 +58,7 @@ absl::StatusOr<Contents> ReadHeader(io::RandomAccessFile& file) {
   return ParseSafetensorsHeader(absl::string_view(beginning).substr(8), size);
 }
 
-// A bool that is neither 0 nor 1 is undefined behaviour in C++.
+// A bool that is neither 0 nor 1 is undefined behavior in C++.
 absl::Status CheckBools(const TensorInfo& tensor, const Array& array) {
   if (array.dtype() != DType::kBool) return absl::OkStatus();
   const auto* bytes = static_cast<const uint8_t*>(array.raw());
@@ -73,7 +73,7 @@ absl::Span<char> BytesOf(Array& array) {
   return {static_cast<char*>(array.mutable_raw()), static_cast<size_t>(array.num_bytes())};
 }
 
-// Reads `tensors`, neighbours in the file, by one request.
+// Reads `tensors`, which are contiguous in the file, by one request.
 absl::Status ReadTogether(io::RandomAccessFile& file, absl::Span<const TensorInfo> tensors,
                           base::NamedArrays& out) {
   std::vector<Array> arrays;
@@ -101,7 +101,7 @@ absl::Status ReadTogether(io::RandomAccessFile& file, absl::Span<const TensorInf
   return absl::OkStatus();
 }
 
-// A tensor to be written, beside its type's place in the table.
+// A tensor to write, with the index of its type in the table.
 struct Outgoing {
   const base::NamedArrays::Entry* entry;
   const SafetensorsDType* type;
@@ -116,16 +116,16 @@ absl::StatusOr<std::vector<Outgoing>> InFileOrder(const base::NamedArrays& array
     if (type == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("array ", Quoted(name), " is of type ",
                                                      base::DTypeName(array.dtype()),
-                                                     ", which safetensors does not have"));
+                                                     ", which safetensors does not support"));
     }
     if (name == "__metadata__" || !names.insert(name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("name ", Quoted(name),
-                       name == "__metadata__" ? " is the format's own" : " is given twice"));
+                       name == "__metadata__" ? " is the format's own" : " appears twice"));
     }
     if (array.num_elements() * base::BitWidth(array.dtype()) % 8 != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "array ", Quoted(name), ": ", array.TypeString(), " does not fill whole bytes"));
+          "array ", Quoted(name), ": ", array.TypeString(), " is not a whole number of bytes"));
     }
     order.push_back({&entry, type});
   }
@@ -285,7 +285,7 @@ absl::Status WriteSafetensors(io::OutputStream& out, const Weights& weights) {
 Format SafetensorsFormat() {
   return {.name = "safetensors",
           .extensions = {".safetensors"},
-          .recognises = Recognises,
+          .recognizes = Recognises,
           .inspect = InspectUri,
           .read = ReadUri,
           .write = WriteUri};

@@ -3,13 +3,13 @@
 //   8 bytes   N, little-endian, at most 100,000,000
 //   N bytes   JSON: {"__metadata__": {"key": "text", ...},
 //                    "name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ...}
-//             followed by spaces; data_offsets count from the end of the header
-//   the rest  the tensors, row-major, little-endian, one after the other without holes
+//             followed by spaces; data_offsets are relative to the end of the header
+//   the rest  the tensors, row-major, little-endian, contiguous
 //
-// Read here is what the format's own library reads, less what two readers could understand
-// differently: a name that stands twice, an unknown or repeated field, a BOOL byte that is neither
-// 0 nor 1 are refused. Written is what the library writes (tensors ordered by type, widest first,
-// then by name), with the header padded so that the first tensor stands at a multiple of 64.
+// The reader accepts what the format's own library accepts, except what two readers could interpret
+// differently: a duplicate name, an unknown or repeated field, a BOOL byte that is neither 0 nor 1.
+// The writer's order is the library's (tensors by type, widest first, then by name), with the
+// header padded so that the first tensor is aligned to 64 bytes.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto file, fs.OpenRandomAccess(uri));
 //   PENSTOCK_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(std::move(file)));
@@ -35,17 +35,18 @@ namespace penstock::save {
 // The longest header the format allows.
 inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;
 
+// Reader of one file. One thread at a time.
 class SafetensorsReader {
  public:
-  // Reads and checks the header: afterwards every tensor is known to lie inside the file, and its
-  // bytes to be as many as its type and shape need.
+  // Reads and checks the header: every tensor is then known to lie inside the file, and to have the
+  // size that its type and shape require.
   static absl::StatusOr<SafetensorsReader> Open(std::unique_ptr<io::RandomAccessFile> file);
 
   const Contents& contents() const { return contents_; }
-  // One tensor, by one ranged read.
+  // Reads one tensor, by one ranged read.
   absl::StatusOr<base::Array> Read(absl::string_view name) const;
-  // Every tensor, in the order of the file, each in memory of its own aligned to 64 bytes. The file
-  // is read once, front to back.
+  // Reads every tensor, in the order of the file, each into its own memory aligned to 64 bytes. The
+  // file is read once, sequentially.
   absl::StatusOr<Weights> ReadAll() const;
 
  private:

@@ -1,4 +1,4 @@
-// The element types of safetensors. Of use to safetensors*.cc only.
+// Element types of safetensors. Internal to safetensors*.cc.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct SafetensorsDType {
   base::DType dtype;
 };
 
-// In the order in which a file holds tensors: the widest first, so that each stands at a multiple
-// of its element's size. The order among types of one width is the library's.
+// In the order in which tensors are written: the widest first, so that each is aligned to the size
+// of its element. The order among types of one width is that of the safetensors library.
 inline constexpr SafetensorsDType kSafetensorsDTypes[] = {
     {"U64", base::DType::kU64},
     {"I64", base::DType::kI64},
@@ -42,7 +42,7 @@ inline constexpr SafetensorsDType kSafetensorsDTypes[] = {
     {"BOOL", base::DType::kBool},
 };
 
-// nullptr when there is none.
+// nullptr if there is none.
 const SafetensorsDType* FindSafetensorsDType(absl::string_view name);
 const SafetensorsDType* FindSafetensorsDType(base::DType dtype);
 // "U64, I64, ...".

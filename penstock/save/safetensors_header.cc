@@ -1,5 +1,5 @@
-// The header: parsed as a stream of JSON events, so that what the format does not allow is refused
-// where it stands, and nothing is built of it.
+// Parser of the header, as a stream of JSON events: errors are reported at their offset, and no
+// JSON tree is built.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -22,7 +22,7 @@ namespace {
 using base::DType;
 using base::Shape;
 
-// A tensor as the header tells it; its offsets count from the end of the header.
+// A tensor as described by the header; its offsets are relative to the end of the header.
 struct Entry {
   std::string name = {};
   DType dtype = DType::kInvalid;
@@ -33,7 +33,7 @@ struct Entry {
 
 absl::Status Malformed(absl::string_view what) { return absl::DataLossError(what); }
 
-// Receives JSON events. Every method returns whether to go on; when not, status() says why.
+// Receives JSON events. Every method returns whether to continue; if not, status() has the error.
 class HeaderEvents {
  public:
   using Json = nlohmann::json;
@@ -62,7 +62,7 @@ class HeaderEvents {
   }
 
  private:
-  // What comes next.
+  // State: the expected event.
   enum Place {
     kBeginning,
     kName,
@@ -81,13 +81,13 @@ class HeaderEvents {
   static constexpr const char* kWanted[] = {
       "an object",
       "a name",
-      "an object of texts",
+      "an object of strings",
       "a key",
       "a text",
       "an object with dtype, shape and data_offsets",
       "dtype, shape or data_offsets",
       "the name of a type",
-      "an array of extents",
+      "an array of dimensions",
       "an extent",
       "an array [begin, end]",
       "an offset",
@@ -150,7 +150,7 @@ bool HeaderEvents::start_object(size_t) {
 bool HeaderEvents::key(std::string& text) {
   if (place_ == kMetadataKey) {
     if (metadata_.contains(text)) {
-      return Refuse(absl::StrCat("key ", Quoted(text), " stands twice in __metadata__"));
+      return Refuse(absl::StrCat("key ", Quoted(text), " appears twice in __metadata__"));
     }
     metadata_key_ = std::move(text);
     place_ = kMetadataText;
@@ -158,7 +158,7 @@ bool HeaderEvents::key(std::string& text) {
   }
   if (place_ == kName) {
     if (!names_.insert(text).second) {
-      return Refuse(absl::StrCat("name ", Quoted(text), " stands twice in the header"));
+      return Refuse(absl::StrCat("name ", Quoted(text), " appears twice in the header"));
     }
     if (text == "__metadata__") {
       place_ = kMetadataObject;
@@ -174,7 +174,7 @@ bool HeaderEvents::key(std::string& text) {
   for (size_t i = 0; i < std::size(kFields); ++i) {
     if (text != kFields[i].name) continue;
     if (fields_seen_ & (1u << i)) {
-      return Refuse(absl::StrCat("field ", Quoted(text), " stands twice", Where()));
+      return Refuse(absl::StrCat("field ", Quoted(text), " appears twice", Where()));
     }
     fields_seen_ |= 1u << i;
     place_ = kFields[i].place;
@@ -243,12 +243,12 @@ bool HeaderEvents::string(std::string& text) {
 bool HeaderEvents::number_unsigned(Json::number_unsigned_t value) {
   if (place_ == kExtent) {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return Refuse(absl::StrCat("extent ", value, " is beyond all bounds", Where()));
+      return Refuse(absl::StrCat("extent ", value, " is out of range", Where()));
     }
     if (dims_.size() == base::kMaxRank) {
       return RefuseWith(absl::UnimplementedError(
           absl::StrCat("tensor ", Quoted(entries_.back().name), " has a rank above ",
-                       base::kMaxRank, ", the most that Penstock's arrays have")));
+                       base::kMaxRank, ", the maximum of Penstock's arrays")));
     }
     dims_.push_back(static_cast<int64_t>(value));
     return true;
@@ -264,8 +264,8 @@ bool HeaderEvents::number_unsigned(Json::number_unsigned_t value) {
   return Unexpected(absl::StrCat("the number ", value));
 }
 
-// Bytes of a tensor. Extents of 0 are left out of the check for overflow, so that also the shape of
-// a part (a row of an empty tensor) can be multiplied out.
+// Size of a tensor in bytes. Dimensions of 0 are excluded from the check for overflow, so that also
+// the shape of a part (a row of an empty tensor) can be multiplied.
 absl::StatusOr<uint64_t> BytesOf(const Entry& entry) {
   constexpr uint64_t kMaxBits = std::numeric_limits<int64_t>::max() - 7;
   uint64_t bits = static_cast<uint64_t>(base::BitWidth(entry.dtype));
@@ -282,7 +282,7 @@ absl::StatusOr<uint64_t> BytesOf(const Entry& entry) {
   if (empty) return 0;
   if (bits % 8 != 0) {
     return Malformed(absl::StrCat("tensor ", Quoted(entry.name), ": ", base::DTypeName(entry.dtype),
-                                  entry.shape.ToString(), " does not fill whole bytes"));
+                                  entry.shape.ToString(), " is not a whole number of bytes"));
   }
   return bits / 8;
 }
@@ -294,13 +294,13 @@ absl::Status CheckEntry(const Entry& entry, uint64_t position, uint64_t data_byt
   if (entry.end < entry.begin) return Malformed(absl::StrCat(where, " end before they begin"));
   if (entry.end > data_bytes) {
     return Malformed(
-        absl::StrCat(where, " reach beyond the file, which has ", data_bytes, " bytes of data"));
+        absl::StrCat(where, " extend beyond the file, which has ", data_bytes, " bytes of data"));
   }
   if (entry.begin < position) {
     return Malformed(absl::StrCat(where, " overlap another tensor, which ends at ", position));
   }
   if (entry.begin > position) {
-    return Malformed(absl::StrCat(where, " leave a hole after ", position));
+    return Malformed(absl::StrCat(where, " leave a gap after ", position));
   }
   absl::StatusOr<uint64_t> bytes = BytesOf(entry);
   if (!bytes.ok()) return bytes.status();
@@ -318,7 +318,7 @@ absl::StatusOr<Contents> ParseSafetensorsHeader(absl::string_view json, int64_t 
   const int64_t data_offset = 8 + static_cast<int64_t>(json.size());
   if (data_offset > file_size) {
     return Malformed(
-        absl::StrCat("the header's ", json.size(), " bytes reach beyond the file's ", file_size));
+        absl::StrCat("the header's ", json.size(), " bytes extend beyond the file's ", file_size));
   }
   if (json.empty() || json[0] != '{') return Malformed("header does not begin with '{' at byte 8");
 

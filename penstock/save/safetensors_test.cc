@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/io/file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/safetensors_dtypes.h"
 
 namespace penstock::save {
@@ -105,13 +105,13 @@ Weights LibraryWeights() {
   return weights;
 }
 
-TEST(Safetensors, ReadsWhatTheLibraryWrote) {
+TEST(Safetensors, ReadsFilesOfSafetensorsLibrary) {
   absl::StatusOr<Weights> weights = ReadBytes(ReadTestData("library.safetensors"));
   ASSERT_TRUE(weights.ok()) << weights.status();
   ExpectSame(LibraryWeights(), *weights);
 }
 
-TEST(Safetensors, WritesTheLibrarysBytesButForThePadding) {
+TEST(Safetensors, WritesLibrarysBytesExceptPadding) {
   const std::string library = ReadTestData("library.safetensors");
   const std::string ours = *BytesOf(LibraryWeights());
   const auto split = [](absl::string_view file) {
@@ -132,7 +132,7 @@ TEST(Safetensors, HeaderIsPaddedSoThatDataIsAligned) {
   EXPECT_EQ((bytes.size() - data.size()) % 64, 0u);
 }
 
-TEST(Safetensors, EveryTypeComesBack) {
+TEST(Safetensors, RoundTripsEveryType) {
   Weights weights;
   int seed = 1;
   for (const SafetensorsDType& row : kSafetensorsDTypes) {
@@ -154,7 +154,7 @@ TEST(Safetensors, EveryTypeOfArraysButStringIsInTheTable) {
   }
 }
 
-TEST(Safetensors, EmptyFileOfWeightsComesBack) {
+TEST(Safetensors, RoundTripsEmptyWeights) {
   absl::StatusOr<Weights> again = ReadBytes(*BytesOf({}));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->arrays.empty());
@@ -163,7 +163,7 @@ TEST(Safetensors, EmptyFileOfWeightsComesBack) {
   EXPECT_EQ(again->metadata.size(), 2u);
 }
 
-TEST(Safetensors, ArraysAreAlignedWhereverTheyStoodInTheFile) {
+TEST(Safetensors, ArraysAreAlignedAtAnyFileOffset) {
   absl::StatusOr<Weights> weights =
       ReadBytes(FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                        R"("b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}})",
@@ -172,7 +172,7 @@ TEST(Safetensors, ArraysAreAlignedWhereverTheyStoodInTheFile) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(weights->arrays.Find("b")->raw()) % 64, 0u);
 }
 
-TEST(Safetensors, HeadersInAnyOrderAndWithSpacesAreRead) {
+TEST(Safetensors, ReadsHeadersInAnyOrderAndWithSpaces) {
   absl::StatusOr<Weights> weights = ReadBytes(FileOf(
       "{ \"b\" : {\"shape\":[ ], \"data_offsets\":[4, 8],\n \"dtype\":\"I32\"},"
       "\"a\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}, \"__metadata__\":{} }   ",
@@ -182,7 +182,7 @@ TEST(Safetensors, HeadersInAnyOrderAndWithSpacesAreRead) {
   EXPECT_EQ(weights->arrays.Find("b")->item<int32_t>(), 2);
 }
 
-TEST(Safetensors, LongHeadersAndLargeTensorsAreRead) {
+TEST(Safetensors, ReadsLongHeadersAndLargeTensors) {
   Weights weights;
   for (int i = 0; i < 3000; ++i) {
     weights.arrays.Append(absl::StrCat("block", i, "/kernel"), Pattern(DType::kU16, {3}, i));
@@ -208,7 +208,7 @@ class CountingFile : public io::RandomAccessFile {
   int64_t* bytes_;
 };
 
-TEST(Safetensors, OneTensorIsReadWithoutTheOthers) {
+TEST(Safetensors, ReadsOneTensorWithoutOthers) {
   const auto fs = io::MakeMemoryFileSystem();
   const Weights weights{.arrays = {{"large", Pattern(DType::kF32, {1 << 20}, 1)},
                                    {"small", Pattern(DType::kF32, {10}, 2)}}};
@@ -224,7 +224,7 @@ TEST(Safetensors, OneTensorIsReadWithoutTheOthers) {
   EXPECT_THAT(std::string(reader->Read("medium").status().message()), HasSubstr("'medium'"));
 }
 
-TEST(Safetensors, InspectTellsNamesTypesAndPlaces) {
+TEST(Safetensors, InspectReturnsNamesTypesAndOffsets) {
   const auto fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(WriteWeights(*fs, kUri,
                            {.arrays = {{"b", Array::Of<int8_t>({1}, {7})},
@@ -283,15 +283,15 @@ std::vector<Hostile> HostileFiles() {
       {"deep objects", FileOf(absl::StrCat("{\"x\":{\"dtype\":{", good), ""), "an object"},
       {"tensor is null", FileOf("{\"x\":null}", ""), "null where an object"},
       {"a name twice", FileOf("{\"x\":{" + good + "},\"x\":{" + good + "}}", std::string(4, 0)),
-       "'x' stands twice"},
+       "'x' appears twice"},
       {"a name twice, escaped",
        FileOf("{\"x\":{" + good + "},\"\\u0078\":{" + good + "}}", std::string(4, 0)),
-       "'x' stands twice"},
-      {"a field twice", OneTensor(good + R"(,"dtype":"I32")", 4), "'dtype' stands twice"},
+       "'x' appears twice"},
+      {"a field twice", OneTensor(good + R"(,"dtype":"I32")", 4), "'dtype' appears twice"},
       {"unknown field", OneTensor(good + R"(,"stride":[1])", 4), "unknown field 'stride'"},
       {"missing shape", OneTensor(R"("dtype":"F32","data_offsets":[0,4])", 4), "is missing"},
-      {"metadata twice", FileOf(R"({"__metadata__":{},"__metadata__":{}})", ""), "stands twice"},
-      {"metadata key twice", FileOf(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "stands twice"},
+      {"metadata twice", FileOf(R"({"__metadata__":{},"__metadata__":{}})", ""), "appears twice"},
+      {"metadata key twice", FileOf(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "appears twice"},
       {"metadata number", FileOf(R"({"__metadata__":{"a":1}})", ""), "in __metadata__"},
       {"unknown type", OneTensor(R"("dtype":"F7","shape":[1],"data_offsets":[0,4])", 4), "'F7'"},
       {"type in lower case", OneTensor(R"("dtype":"f32","shape":[1],"data_offsets":[0,4])", 4),
@@ -302,7 +302,7 @@ std::vector<Hostile> HostileFiles() {
        "1.0"},
       {"extent above 2^63",
        OneTensor(R"("dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4])", 4),
-       "beyond all bounds"},
+       "out of range"},
       {"overflow",
        OneTensor(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4])", 4),
        "more elements"},
@@ -316,7 +316,7 @@ std::vector<Hostile> HostileFiles() {
       {"rank 9", OneTensor(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1])", 1),
        "rank above 8"},
       {"half a byte", OneTensor(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])", 2),
-       "whole bytes"},
+       "whole number of bytes"},
       {"too few bytes", OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4),
        "are 4 bytes, but float32[2] has 8"},
       {"one offset", OneTensor(R"("dtype":"F32","shape":[1],"data_offsets":[4])", 4), "1 number"},
@@ -331,8 +331,8 @@ std::vector<Hostile> HostileFiles() {
        "beyond the file"},
       {"overlap", two("[0,4]", "[2,6]", 6), "overlap"},
       {"the same bytes", two("[0,4]", "[0,4]", 4), "overlap"},
-      {"hole", two("[0,4]", "[5,9]", 9), "hole after 4"},
-      {"hole in front", two("[1,5]", "[5,9]", 9), "hole after 0"},
+      {"hole", two("[0,4]", "[5,9]", 9), "gap after 4"},
+      {"hole in front", two("[1,5]", "[5,9]", 9), "gap after 0"},
       {"bytes left over", two("[0,4]", "[4,8]", 9), "9 bytes of data and its tensors 8"},
       {"bytes missing", two("[0,4]", "[4,8]", 7), "beyond the file"},
       {"a bool of 2", FileOf(R"({"x":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"),
@@ -340,7 +340,7 @@ std::vector<Hostile> HostileFiles() {
   };
 }
 
-TEST(Safetensors, HostileBytesAreRefusedWithTheirPlace) {
+TEST(Safetensors, RejectsHostileBytesAndNamesOffset) {
   for (const Hostile& hostile : HostileFiles()) {
     const absl::Status status = ReadBytes(hostile.bytes).status();
     ASSERT_FALSE(status.ok()) << hostile.what;
@@ -350,7 +350,7 @@ TEST(Safetensors, HostileBytesAreRefusedWithTheirPlace) {
   }
 }
 
-TEST(Safetensors, ReaderRefusesWhatIsNotRecognised) {
+TEST(Safetensors, ReaderRejectsUnknownFormats) {
   for (const std::string& bytes :
        {std::string(), std::string("\2\0\0", 3), std::string(8, '\xff')}) {
     const auto fs = io::MakeMemoryFileSystem();
@@ -359,14 +359,14 @@ TEST(Safetensors, ReaderRefusesWhatIsNotRecognised) {
   }
 }
 
-TEST(Safetensors, EveryTruncationIsRefused) {
+TEST(Safetensors, RejectsEveryTruncation) {
   const std::string whole = *BytesOf(LibraryWeights());
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(ReadBytes(absl::string_view(whole).substr(0, size)).ok()) << size;
   }
 }
 
-TEST(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
+TEST(Safetensors, RejectsUnsupportedArrays) {
   const Array one = Array::Of<float>({1}, {1});
   const struct {
     Weights weights;
@@ -375,9 +375,9 @@ TEST(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
       {{.arrays = {{"names", Array::Strings({1}, {"cat"})}}}, "'names' is of type string"},
       {{.arrays = {{"nothing", Array()}}}, "'nothing' is of type invalid"},
       {{.arrays = {{"__metadata__", one}}}, "the format's own"},
-      {{.arrays = {{"x", one}, {"x", one}}}, "given twice"},
+      {{.arrays = {{"x", one}, {"x", one}}}, "appears twice"},
       {{.arrays = {{"\xff", one}}}, "UTF-8"},
-      {{.arrays = {{"x", Array::Zeros(DType::kF4, {3})}}}, "whole bytes"},
+      {{.arrays = {{"x", Array::Zeros(DType::kF4, {3})}}}, "whole number of bytes"},
       {{.metadata = {{"key", "\xff"}}}, "UTF-8"},
   };
   for (const auto& c : kCases) {
@@ -389,14 +389,14 @@ TEST(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
   }
 }
 
-TEST(Formats, AnUnknownExtensionNamesTheKnownOnes) {
+TEST(Formats, UnknownExtensionErrorListsKnownOnes) {
   const auto fs = io::MakeMemoryFileSystem();
   const absl::Status status = WriteWeights(*fs, "memory://bucket/weights.xyz", {});
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr(".safetensors"));
 }
 
-TEST(Formats, AFolderIsNoFileOfWeights) {
+TEST(Formats, RejectsFolderAsWeights) {
   const auto fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(io::WriteFile(*fs, "memory://bucket/run/notes.txt", "").ok());
   const absl::Status status = Inspect(*fs, "memory://bucket/run").status();
@@ -404,7 +404,7 @@ TEST(Formats, AFolderIsNoFileOfWeights) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a folder"));
 }
 
-TEST(Formats, AMissingFileIsNotFound) {
+TEST(Formats, MissingFileIsNotFound) {
   const auto fs = io::MakeMemoryFileSystem();
   EXPECT_TRUE(absl::IsNotFound(ReadWeights(*fs, kUri).status()));
 }

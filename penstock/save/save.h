@@ -1,10 +1,9 @@
-// Room save: the file formats that weights travel in, and training checkpoints. It may use base and
-// io (ir and nn stand above it too, and it needs neither: what a name means is its caller's
-// business, here a weight is a name, a type, a shape and bytes).
+// Room save: file formats of weights, and training checkpoints. It may use base and io. (It does
+// not need ir or nn: here a weight is a name, a type, a shape and bytes; callers interpret names.)
 //
-//   save.h         Weights, the neutral type; read, write and inspect a file of any known format
-//   checkpoint.h   CheckpointManager: what training resumes from, whole or not there
-//   safetensors.h  one format: its reader (whole, one tensor, header only) and its writer
+//   save.h         Weights, independent of the format; read, write and inspect files of weights
+//   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
+//   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
 //   format.h       the table of formats; how to add one
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
@@ -14,13 +13,13 @@
 //   PENSTOCK_ASSIGN_OR_RETURN(Array kernel, again.arrays.Get("dense/kernel"));
 //
 //   CheckpointManager checkpoints(fs, "gs://bucket/run7", {.keep = 3});
-//   PENSTOCK_RETURN_IF_ERROR(checkpoints.Save({.step = 1000, .arrays = state}));
+//   PENSTOCK_RETURN_IF_ERROR(checkpoints.Save({.step = 1000, .arrays = state}).status());
 //   PENSTOCK_ASSIGN_OR_RETURN(Restored last, checkpoints.ReadLatest());
 //
-// Errors. DATA_LOSS: the bytes are not what the format says; the message names the file, the tensor
-// and the offset. UNIMPLEMENTED: a sound file that holds what Penstock cannot (a rank above 8).
-// INVALID_ARGUMENT: what was given cannot be written. Errors of the file system pass through with
-// the file's name.
+// Errors. DATA_LOSS: the file is malformed or corrupt; the message names the file, the tensor and
+// the offset. UNIMPLEMENTED: a valid file that contains what Penstock does not support (a rank
+// above 8). INVALID_ARGUMENT: the arguments cannot be written. Errors of the file system are
+// forwarded with the file's name.
 //
 // Threads: functions may be called from any thread; a CheckpointManager or a reader is used by one
 // thread at a time.
@@ -40,7 +39,7 @@
 
 namespace penstock::save {
 
-// What a file of weights holds, whatever its format.
+// Contents of a file of weights, independent of its format.
 struct Weights {
   base::NamedArrays arrays = {};
   std::map<std::string, std::string> metadata = {};
@@ -51,30 +50,30 @@ struct TensorInfo {
   std::string name = {};
   base::DType dtype = base::DType::kInvalid;
   base::Shape shape = {};
-  int64_t offset = 0;  // of its first byte in the file
+  int64_t offset = 0;  // offset of its first byte in the file
   int64_t num_bytes = 0;
 };
 
-// What can be said of a file without reading its tensors.
+// Description of a file, without its tensors' elements.
 struct Contents {
-  std::string format = {};               // as format.h names it: "safetensors"
-  std::vector<TensorInfo> tensors = {};  // in the order of their bytes
+  std::string format = {};               // name of the format: "safetensors"
+  std::vector<TensorInfo> tensors = {};  // in the order of their offsets
   std::map<std::string, std::string> metadata = {};
 };
 
-// Reads everything. The format is found by the first bytes of the file, not by its name.
+// Reads a file of weights. The format is detected by the first bytes of the file, not by its name.
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 
-// Writes the format that the extension of `uri` names; the file appears whole or not at all, and
-// replaces one that was there.
+// Writes a file of weights in the format of the extension of `uri`. The file is published
+// atomically and replaces an existing one.
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
 
-// The error that WriteWeights would give now, checked before there is anything to write: an
-// unsupported extension, a folder or a FIFO of that name, no permission to write
-// (io/write_check.h). Leaves existing files as they are.
+// Checks in advance for the errors that WriteWeights would return: an unsupported extension, a
+// folder or a FIFO of that name, no permission to write (io/write_check.h). Existing files are
+// unchanged.
 absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri);
 
-// Names, types and shapes, from a few ranged reads.
+// Reads names, types and shapes, by a few ranged reads.
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri);
 
 }  // namespace penstock::save

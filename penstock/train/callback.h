@@ -1,17 +1,37 @@
-// What may happen between steps. A callback sees the numbers and may ask the training to stop; an
-// error it returns ends the training with that error.
+// Callbacks: user code that Fit, Evaluate and Predict call between steps (Keras's Callback).
 //
-// Order within Fit:
-//   Check  TrainBegin  (EpochBegin  (BatchEnd)*  EpochTrained  EpochEnd)*  TrainEnd
+//   class PrintLoss : public train::Callback {
+//    public:
+//     absl::Status EpochEnd(train::TrainingContext&, const train::Position& position,
+//                           const train::Logs& logs) override {
+//       std::printf("epoch %d: loss %g\n", position.epoch + 1, *logs.Find("loss"));
+//       return absl::OkStatus();
+//     }
+//   };
+//
+// Order of the hooks; (...)* is zero or more times:
+//   Fit:       Check  TrainBegin
+//              (EpochBegin  (BatchBegin  BatchEnd)*  EpochTrained  [validation]  EpochEnd)*
+//              TrainEnd
+//   Evaluate, validation:  TestBegin  (TestBatchBegin  TestBatchEnd)*  TestEnd
+//   Predict:   PredictBegin  (PredictBatchBegin  PredictBatchEnd)*  PredictEnd
+//
+// Errors. A hook that returns an error or throws ends the training (evaluation, prediction) with
+// that error; hooks of later callbacks are not called. TrainEnd, TestEnd and PredictEnd are called
+// for every callback all the same, also after an error or a stop, so that files can be closed.
 // Every callback's Check runs before the first TrainBegin; if one returns an error, neither
 // TrainBegin nor TrainEnd is called.
-// Validation runs between EpochTrained and EpochEnd. A run resumed mid-epoch calls EpochBegin for
-// that epoch again, with the number of finished steps; a run resumed after an epoch's last step
-// continues with its validation and EpochEnd.
-// Steps run ahead of the host: BatchEnd of a step is called when its report has come back, while
-// later steps are already on the device. With several steps in an execution it is called for the
-// last of them.
-// With kAutoSteps BeforeCompiling may come between two BatchEnds.
+//
+// Resuming. A run resumed mid-epoch calls EpochBegin for that epoch again, with the number of
+// completed steps. A run resumed after an epoch's last step continues with its validation and
+// EpochEnd.
+//
+// Asynchrony. The host dispatches work ahead of the devices: a ...BatchBegin is called before a
+// batch is dispatched, a ...BatchEnd when its report has arrived, while up to two later batches are
+// in flight. Each of the two is called in the order of the batches. With several steps per
+// execution, BatchBegin is called before the first of them and BatchEnd after the last.
+//
+// Hooks are called on the thread that called Fit, Evaluate or Predict.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +41,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/array.h"
 #include "penstock/train/fit_stats.h"
@@ -36,8 +57,9 @@ class Logs {
   Logs(std::initializer_list<std::pair<std::string, double>> entries) : entries_(entries) {}
 
   void Set(absl::string_view name, double value);
+  // Null if there is no such name.
   const double* Find(absl::string_view name) const;
-  // The error lists the names there are.
+  // The error lists the existing names.
   absl::StatusOr<double> Get(absl::string_view name) const;
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
@@ -50,131 +72,186 @@ class Logs {
 // Which direction of a number is better.
 enum class Mode { kAuto, kMin, kMax };  // kAuto: the direction of the metric of that name
 
-// A number that a run measures.
+// A number that a training measures.
 struct MonitorInfo {
   Mode better = Mode::kAuto;  // kAuto: unknown direction
   int every_epochs = 1;       // "val_...": FitOptions.validation_freq
 };
 
-// Where a training run is.
+// A position in a training.
 struct Position {
   int epoch = 0;            // from 0
-  int64_t step = 0;         // finished steps of this epoch
-  int64_t total_steps = 0;  // finished steps of the run
+  int64_t step = 0;         // completed steps of this epoch
+  int64_t total_steps = 0;  // completed steps of the training, over all epochs and resumed runs
 };
 
-// What a callback may do to the run.
-class Run {
+// The running training as its callbacks see it: what they can read and change.
+class TrainingContext {
  public:
-  virtual ~Run() = default;
-  // Ends the training after this callback; the first reason is kept for the History.
+  virtual ~TrainingContext() = default;
+  // Ends the training after this callback. The first reason given is kept in History.stop_reason.
   virtual void Stop(std::string reason) = 0;
-  // The whole state by name, as of the last finished step; blocks on the device. Names under "run/"
-  // are the arrays of callbacks (SaveArrays) and the history.
+  // The whole state by name, as of the last completed step; blocks on the devices. Names under
+  // "run/" are the callbacks' arrays (SaveArrays) and the history.
   virtual absl::StatusOr<base::NamedArrays> State() = 0;
-  // Only variables of the network, or back again.
+  // The network's variables alone, by name; blocks on the devices.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
   virtual absl::Status SetWeights(const base::NamedArrays& weights) = 0;
-  // The learning rate of the next step. Only a constant one can be set: a schedule is an error.
+  // The learning rate of the next step. Only a constant one can be read or set: with a schedule
+  // both are FAILED_PRECONDITION.
   virtual absl::StatusOr<double> LearningRate() = 0;
   virtual absl::Status SetLearningRate(double rate) = 0;
   // In TrainEnd: whether the training ended with an error.
   virtual bool failed() const { return false; }
-  // What a checkpoint must hold besides the state, to go on from here: the position in the data,
-  // the state of every callback, a description of the model. JSON.
+  // The rest of a checkpoint, besides State: position, iterator state, callbacks' state, history,
+  // a description of the model. JSON.
   virtual std::string Progress() = 0;
-  // Resumes from that state; only in TrainBegin. FAILED_PRECONDITION if it is the state of another
-  // model, optimizer, seed or, mid-epoch, pipeline. Callbacks are matched by their state_name;
-  // those that are not in the checkpoint start fresh.
+  // Resumes from a checkpoint's State and Progress; only in TrainBegin. FAILED_PRECONDITION if they
+  // belong to another model, optimizer, seed or, mid-epoch, to another input pipeline. Callbacks
+  // are matched by their state_name; callbacks that the checkpoint does not contain start fresh.
   virtual absl::Status Resume(const base::NamedArrays& state, absl::string_view progress) = 0;
   virtual int64_t examples_per_step() const = 0;
-  // Steps of one epoch; -1 while the first epoch has not shown it.
+  // Steps of one epoch; -1 until the first epoch has ended.
   virtual int64_t steps_per_epoch() const = 0;
   virtual int epochs() const = 0;
-  // The number that logs will contain under this name: the network's losses and metrics, prefixed
-  // with "val_" for validation data. The error lists the existing names.
+  // Direction and period of the number that logs will contain under this name: a loss or metric of the
+  // network, prefixed with "val_" for validation data. The error lists the existing names.
   virtual absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const {
     const bool loss = name == "loss" || name == "val_loss";
     return MonitorInfo{.better = loss ? Mode::kMin : Mode::kAuto};
   }
   // Whether SetLearningRate can succeed: the optimizer's learning rate is a constant.
   virtual bool learning_rate_is_constant() const { return true; }
-  // Shows the user a note, like Callback::Note.
+  // Shows the user a note, by every callback's Note.
   virtual void Note(absl::string_view text) { (void)text; }
-  // The same, once for each text, and on stderr where no callback shows notes.
+  // Same as Note, but once per text, and on stderr if no callback shows notes.
   virtual void Warn(absl::string_view text) { (void)text; }
-  // Where the time of the epoch went that has just ended; only in EpochEnd.
+  // In EpochEnd: where the time of the epoch that has just ended went.
   virtual FitStats stats() const { return {}; }
+};
+
+// The running evaluation or prediction as its callbacks see it: one pass over a dataset.
+class InferenceContext {
+ public:
+  virtual ~InferenceContext() = default;
+  // Ends the pass after this callback (Keras's stop_evaluating, stop_predicting). The result is
+  // that of the batches completed so far.
+  virtual void Stop() = 0;
+  // Number of batches of the pass; -1 if unknown.
+  virtual int64_t num_batches() = 0;
+  // Real examples (without padding) of the completed batches.
+  virtual int64_t examples() const = 0;
+  // The training that this evaluation validates; null outside Fit.
+  virtual TrainingContext* training() { return nullptr; }
+  // In TestEnd and PredictEnd: whether the pass ended with an error.
+  virtual bool failed() const { return false; }
 };
 
 class Callback {
  public:
   virtual ~Callback() = default;
-  // In traces. By default that of its class: "EarlyStopping" of EarlyStoppingCallback.
+  // Name in traces and errors. Default: the class name without "Callback".
   virtual std::string name() const;
   // Key of the results of Save and SaveArrays in a checkpoint. Callbacks of the same name are
   // distinguished by their order.
   virtual std::string state_name() const { return name(); }
-  // The profile that it asks for (profile_options.h); null: none. FitOptions.profile goes first.
+  // The profile that it requests (profile_options.h), or null. FitOptions.profile takes precedence.
   virtual const ProfileOptions* profile() const { return nullptr; }
-  // Before a program is compiled whose name was compiled before: `why` says in one line what is
-  // different now. Compiling follows.
-  virtual void Recompiling(absl::string_view program, absl::string_view why) {
-    (void)program;
-    (void)why;
+
+  // ---- Training ----
+
+  // Checks everything that can be checked before the first step: invalid options, a destination
+  // that cannot be written (io/write_check.h), a monitored name that is never measured. Must change
+  // neither existing files nor the training.
+  virtual absl::Status Check(const TrainingContext&) const { return absl::OkStatus(); }
+  virtual absl::Status TrainBegin(TrainingContext&) { return absl::OkStatus(); }
+  virtual absl::Status EpochBegin(TrainingContext&, const Position&) { return absl::OkStatus(); }
+  // `position`: before the step. SetLearningRate takes effect for this very step.
+  virtual absl::Status BatchBegin(TrainingContext&, const Position& /*position*/) {
+    return absl::OkStatus();
   }
-  // Before each step's program is compiled, and after (true, false).
-  virtual void Compiling(absl::string_view program, bool begin) {
-    (void)program;
-    (void)begin;
+  // `logs`: running means of this epoch.
+  virtual absl::Status BatchEnd(TrainingContext&, const Position&, const Logs&) {
+    return absl::OkStatus();
   }
-  // Before a run with kAutoSteps compiles its loop of several steps. The job may be killed sooner
-  // than that ends, so a callback that saves the run (State, Progress) does it here: no later step
-  // is on the device.
-  virtual absl::Status BeforeCompiling(Run&, const Position&) { return absl::OkStatus(); }
-  // Something that the user can act on, once: the data come slower than they could.
-  virtual void Note(absl::string_view text) { (void)text; }
+  // Called when the epoch's last step is completed, before validation. A checkpoint saved here
+  // keeps the epoch even if validation or another callback fails.
+  virtual absl::Status EpochTrained(TrainingContext&, const Position&) { return absl::OkStatus(); }
+  virtual absl::Status EpochEnd(TrainingContext&, const Position&, const Logs&) {
+    return absl::OkStatus();
+  }
+  // Also called after an error or a stop.
+  virtual absl::Status TrainEnd(TrainingContext&) { return absl::OkStatus(); }
+
+  // ---- Evaluation, also Fit's validation ----
+
+  virtual absl::Status TestBegin(InferenceContext&) { return absl::OkStatus(); }
+  // `batch`: index in the pass, from 0.
+  virtual absl::Status TestBatchBegin(InferenceContext&, int64_t /*batch*/) {
+    return absl::OkStatus();
+  }
+  // `logs`: losses and metrics over the batches up to this one, without the prefix "val_".
+  virtual absl::Status TestBatchEnd(InferenceContext&, int64_t /*batch*/, const Logs&) {
+    return absl::OkStatus();
+  }
+  // `logs`: the result; empty if no batch was completed. Also called after an error or a stop.
+  virtual absl::Status TestEnd(InferenceContext&, const Logs&) { return absl::OkStatus(); }
+
+  // ---- Prediction ----
+
+  virtual absl::Status PredictBegin(InferenceContext&) { return absl::OkStatus(); }
+  virtual absl::Status PredictBatchBegin(InferenceContext&, int64_t /*batch*/) {
+    return absl::OkStatus();
+  }
+  // `outputs`: the network's outputs for this batch's rows, one array each.
+  virtual absl::Status PredictBatchEnd(InferenceContext&, int64_t /*batch*/,
+                                       absl::Span<const base::Array> /*outputs*/) {
+    return absl::OkStatus();
+  }
+  // Also called after an error or a stop.
+  virtual absl::Status PredictEnd(InferenceContext&) { return absl::OkStatus(); }
+
+  // ---- Compilation and notes ----
+
+  // Called before a program is compiled whose name was compiled before: `why` says in one line what
+  // has changed. Compiling follows.
+  virtual void Recompiling(absl::string_view /*program*/, absl::string_view /*why*/) {}
+  // Called before (begin) and after each compilation.
+  virtual void Compiling(absl::string_view /*program*/, bool /*begin*/) {}
+  // Called before a run with kAutoSteps compiles its loop of several steps. The job may be killed
+  // during the compilation, so a callback that saves checkpoints (State, Progress) does it here: no
+  // later step is in flight.
+  virtual absl::Status BeforeCompiling(TrainingContext&, const Position&) {
+    return absl::OkStatus();
+  }
+  // Something that the user can act on, such as a slow input pipeline; once per text.
+  virtual void Note(absl::string_view) {}
   // Whether it shows notes to the user. If no callback does, warnings are printed to stderr.
   virtual bool ShowsNotes() const { return false; }
-  // Everything that can be checked before the first step: invalid options, a destination that
-  // cannot be written (io/write_check.h), a name that is not measured. Changes neither existing
-  // files nor the run. `run` can be asked for its metrics and its epochs.
-  virtual absl::Status Check(const Run& run) const {
-    (void)run;
-    return absl::OkStatus();
-  }
-  virtual absl::Status TrainBegin(Run&) { return absl::OkStatus(); }
-  virtual absl::Status EpochBegin(Run&, const Position&) { return absl::OkStatus(); }
-  // `logs` are the running means of this epoch.
-  virtual absl::Status BatchEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
-  // Called when the epoch's last step is done, before validation. A checkpoint saved here keeps the
-  // epoch even if validation or another callback fails.
-  virtual absl::Status EpochTrained(Run&, const Position&) { return absl::OkStatus(); }
-  virtual absl::Status EpochEnd(Run&, const Position&, const Logs&) { return absl::OkStatus(); }
-  // Also after an error or a stop.
-  virtual absl::Status TrainEnd(Run&) { return absl::OkStatus(); }
 
-  // Whether BatchEnd at this position will ask for State or Weights: then no later step is on the
-  // device. An execution of several steps ends there.
+  // ---- Properties ----
+
+  // Whether BatchEnd at this position will call State or Weights. Then no later step is in flight,
+  // and an execution of several steps ends there.
   virtual bool WantsState(const Position&) const { return false; }
-  // Whether the training must stop at the first number that is not finite, with the state still
-  // good.
+  // Whether training must stop at the first loss or gradient that is not finite, with the state
+  // from before that step.
   virtual bool StopsOnNan() const { return false; }
-  // Whether it only writes a log: an error of its BatchEnd, EpochEnd or TrainEnd is a single
-  // warning on stderr, and the training continues.
+  // Whether it only writes a log: an error of one of its hooks, except those named ...Begin, is
+  // printed to stderr as a warning, once, and the training continues.
   virtual bool IsLog() const { return false; }
-  // Called after the other callbacks at each step, so that its checkpoint contains their new state.
+  // Whether its hooks are called after those of other callbacks. A checkpoint that it saves then
+  // contains their new state.
   virtual bool GoesLast() const { return false; }
-  // What it must know again when the training is resumed. JSON; empty: nothing.
+
+  // ---- State in checkpoints ----
+
+  // State that Restore gets back when the training is resumed. JSON; empty: none.
   virtual std::string Save() const { return ""; }
-  virtual absl::Status Restore(absl::string_view saved) {
-    (void)saved;
-    return absl::OkStatus();
-  }
+  virtual absl::Status Restore(absl::string_view /*saved*/) { return absl::OkStatus(); }
   // Arrays of the state. They are restored before Restore is called; empty if none were saved.
   virtual base::NamedArrays SaveArrays() const { return {}; }
-  virtual absl::Status RestoreArrays(const base::NamedArrays& arrays) {
-    (void)arrays;
+  virtual absl::Status RestoreArrays(const base::NamedArrays& /*arrays*/) {
     return absl::OkStatus();
   }
 };

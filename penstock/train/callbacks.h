@@ -1,5 +1,5 @@
-// The callbacks that come with the house. Names and options are Keras's where it has them. The
-// progress line is in progress.h.
+// Built-in callbacks. Names and options are Keras's where Keras has them. The progress line is in
+// progress.h.
 #pragma once
 
 #include <functional>
@@ -13,36 +13,37 @@
 
 namespace penstock::train {
 
-// Numbers are monitored by the names of logs. With Mode::kAuto the metric of that name says which
-// way is better (nn/metrics.h), losses are minimized, and what has no direction (counts, means,
-// functions without one) is an error that asks for a mode. A name that is never measured is an
-// error before the first step; with validation_freq > 1, epochs without validation are skipped:
+// Monitored numbers have the names of logs. With Mode::kAuto the metric of that name determines
+// which direction is better (nn/metrics.h), losses are minimized, and a number without a direction
+// (counts, means, functions) is an error that asks for a mode. A name that is never measured is an
+// error before the first step. With validation_freq > 1, epochs without validation are skipped:
 // they count neither as better nor as worse, and a warning says so when training begins.
 //
-// Before the first step options are checked, and whether files can be written.
+// Before the first step, options are checked, and whether files can be written.
 
-// Saves what a run needs to go on bit for bit, and goes on from it when the run is started again:
-// at the ends of epochs before their validation, which a resumed run does again; and with
-// kAutoSteps once more, before the loop of several steps is compiled for the first time. Nothing is
-// resumed from another model's checkpoint (an error names both). Only corrupt checkpoints are
-// skipped, and these are not removed; save/checkpoint.h says what is removed.
+// Saves checkpoints, from which a restarted run resumes bit for bit: at the end of epochs, before
+// their validation, which a resumed run repeats; and with kAutoSteps once more before the loop of
+// several steps is compiled for the first time. A checkpoint of another model is an error that
+// names both. Corrupt checkpoints are skipped with a warning and not removed; save/checkpoint.h
+// says which ones are removed.
 struct CheckpointOptions {
   std::string folder;       // any file system
-  int every_epochs = 1;     // 0: not at the ends of epochs
-  int64_t every_steps = 0;  // 0: only at the ends of epochs
+  int every_epochs = 1;     // 0: not at the end of epochs
+  int64_t every_steps = 0;  // 0: only at the end of epochs
   int keep = 3;             // number of newest checkpoints to keep, at least 1
   // Resume from the newest complete checkpoint in `folder`, if any. False: an error if there is
   // one.
   bool resume = true;
-  std::string keep_best = "";  // keeps the best by this number as well: "val_accuracy"
+  std::string keep_best = "";  // also keeps the best checkpoint by this number: "val_accuracy"
   Mode mode = Mode::kAuto;
-  // Removes them all when the training has ended without an error: they were only there to go on.
+  // Removes all checkpoints when the training has ended without an error.
   bool remove_at_end = false;
-  std::shared_ptr<io::FileSystem> file_system = nullptr;  // none: io::FileSystem::Default()
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
 };
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options);
 
-// Stops when `monitor` has not improved by more than |min_delta| for `patience` epochs.
+// Early stopping: ends the training when `monitor` has not improved by more than |min_delta| for
+// `patience` epochs.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   double min_delta = 0;
@@ -53,18 +54,17 @@ struct EarlyStoppingOptions {
 };
 std::shared_ptr<Callback> EarlyStopping(const EarlyStoppingOptions& options = {});
 
-// Keras's BackupAndRestore: a Checkpoint that exists only while the training runs. It includes the
-// state of other callbacks (the best number and weights of EarlyStopping, the epochs that
-// ReduceLROnPlateau has waited), restored by the callback's name.
+// Checkpoint with Keras's options: exists only while the training runs. It includes the state of
+// other callbacks (the best number and weights of EarlyStopping, the epochs that ReduceLROnPlateau
+// has waited), restored by the callback's name.
 struct BackupAndRestoreOptions {
   std::string backup_dir;         // any file system
-  int64_t save_freq = 0;          // every N steps; 0: at the ends of epochs
+  int64_t save_freq = 0;          // every N steps; 0: at the end of epochs
   bool delete_checkpoint = true;  // when the training has ended
 };
 std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options);
 
-// Sets the learning rate at the beginning of each epoch (from 0) to what `schedule` makes of the
-// present one.
+// Sets the learning rate at the beginning of each epoch (from 0) to schedule(epoch, current rate).
 using EpochSchedule = std::function<double(int epoch, double rate)>;
 std::shared_ptr<Callback> LearningRateScheduler(EpochSchedule schedule);
 
@@ -82,44 +82,63 @@ struct ReduceLROnPlateauOptions {
 };
 std::shared_ptr<Callback> ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
 
-// A callback from functions; those that are left out do nothing.
+// A callback made of functions, with Keras's names; those that are null do nothing.
 struct LambdaCallbackOptions {
-  std::function<absl::Status(Run&)> on_train_begin = nullptr;
-  std::function<absl::Status(Run&, const Position&)> on_epoch_begin = nullptr;
-  std::function<absl::Status(Run&, const Position&, const Logs&)> on_train_batch_end = nullptr;
-  std::function<absl::Status(Run&, const Position&, const Logs&)> on_epoch_end = nullptr;
-  std::function<absl::Status(Run&)> on_train_end = nullptr;
+  using TrainFunction = std::function<absl::Status(TrainingContext&)>;
+  using InferenceFunction = std::function<absl::Status(InferenceContext&)>;
+  using InferenceBatchFunction = std::function<absl::Status(InferenceContext&, int64_t batch)>;
+
+  TrainFunction on_train_begin = nullptr;
+  std::function<absl::Status(TrainingContext&, const Position&)> on_epoch_begin = nullptr;
+  std::function<absl::Status(TrainingContext&, const Position&)> on_train_batch_begin = nullptr;
+  std::function<absl::Status(TrainingContext&, const Position&, const Logs&)> on_train_batch_end =
+      nullptr;
+  std::function<absl::Status(TrainingContext&, const Position&, const Logs&)> on_epoch_end =
+      nullptr;
+  TrainFunction on_train_end = nullptr;
+
+  InferenceFunction on_test_begin = nullptr;
+  InferenceBatchFunction on_test_batch_begin = nullptr;
+  std::function<absl::Status(InferenceContext&, int64_t batch, const Logs&)> on_test_batch_end =
+      nullptr;
+  std::function<absl::Status(InferenceContext&, const Logs&)> on_test_end = nullptr;
+
+  InferenceFunction on_predict_begin = nullptr;
+  InferenceBatchFunction on_predict_batch_begin = nullptr;
+  std::function<absl::Status(InferenceContext&, int64_t batch,
+                             absl::Span<const base::Array> outputs)>
+      on_predict_batch_end = nullptr;
+  InferenceFunction on_predict_end = nullptr;
 };
 std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
-// One row for each epoch: "epoch,loss,accuracy,...". Appending continues a file with the same
+// Writes a row for each epoch: "epoch,loss,accuracy,...". `append` continues a file with the same
 // columns. The file is first written when the first epoch begins. A resumed run keeps the rows of
 // earlier epochs and replaces later ones. A row that cannot be written (a full disk) is a warning
-// on stderr; it is written with the next one.
+// on stderr, and is written with the next one.
 struct CsvLoggerOptions {
   std::string path;  // local
   bool append = false;
 };
 std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options);
 
-// Event files that TensorBoard reads: train/ and validation/ under `folder`, one scalar
-// "epoch_loss" for each number, as Keras names them; with update_every_steps also "batch_loss".
-// Local files grow event by event. Objects cannot grow: on an object store an object is rewritten
-// at the end of each epoch, and within an epoch at most every 30 seconds; after 256 KiB a new one
-// is started.
+// Writes TensorBoard event files to train/ and validation/ under `folder`: one scalar "epoch_loss"
+// for each number, as Keras names them; with update_every_steps also "batch_loss". Local files grow
+// event by event. Objects cannot grow: on an object store an object is rewritten at the end of each
+// epoch, and within an epoch at most every 30 seconds; after 256 KiB a new one is started.
 struct TensorBoardOptions {
   std::string folder;  // any file system
   int64_t update_every_steps = 0;
   // The first and the last training step, from 1, that the profiler shows (Keras's profile_batch);
-  // {0, 0}: none. It is FitOptions.profile without the times of operations.
+  // {0, 0}: none. Equals FitOptions.profile without the times of operations.
   std::pair<int64_t, int64_t> profile_steps = {0, 0};
-  std::shared_ptr<io::FileSystem> file_system = nullptr;  // none: io::FileSystem::Default()
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   base::Clock* clock = base::Clock::Real();
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options);
 
-// Stops at the first loss or gradient that is not finite, names the layer that made it, and leaves
-// the weights as they were before that step.
+// Stops the training at the first loss or gradient that is not finite, names the layer where it
+// occurred, and leaves the weights as they were before that step.
 std::shared_ptr<Callback> TerminateOnNan();
 
 }  // namespace penstock::train

@@ -86,7 +86,7 @@ std::vector<std::string> NamedAsPorts(const std::vector<nn::Network::Port>& port
   return names;
 }
 
-// Where nobody says otherwise, this column holds the weights of the examples.
+// Default column of the examples' weights.
 constexpr char kSampleWeight[] = "sample_weight";
 // Made here from the labels, for class weights.
 constexpr char kClassWeight[] = "class weight";
@@ -276,19 +276,35 @@ int32_t Feed::ExamplesOf(int replica) const {
       std::clamp<int64_t>(Examples() - replica * replica_rows_, 0, replica_rows_));
 }
 
-BatchTypes Feed::TypesOfRead() const {
-  BatchTypes types;
+bool Feed::ReadHasTypes(const BatchTypes& types) const {
+  size_t i = 0;
+  for (const auto* list : {&types.inputs, &types.labels, &types.weights}) {
+    for (const ir::TensorType& type : *list) {
+      const Array& column = Column(i++);
+      if (column.dtype() != type.dtype || !(column.shape().RowShape() == type.shape.RowShape())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+const std::shared_ptr<const BatchTypes>& Feed::TypesOfRead(int64_t depth) {
+  if (types_ != nullptr && types_->depth == depth && ReadHasTypes(*types_)) return types_;
+  auto types = std::make_shared<BatchTypes>();
+  types->depth = depth;
   for (size_t i = 0; i < names_.size(); ++i) {
     ir::TensorType type{Column(i).dtype(), Column(i).shape().RowShape().Prepend(replica_rows_)};
     if (i < network_.inputs().size()) {
-      types.inputs.push_back(std::move(type));
+      types->inputs.push_back(std::move(type));
     } else if (i < network_.inputs().size() + num_labels_) {
-      types.labels.push_back(std::move(type));
+      types->labels.push_back(std::move(type));
     } else {
-      types.weights.push_back(std::move(type));
+      types->weights.push_back(std::move(type));
     }
   }
-  return types;
+  types_ = std::move(types);
+  return types_;
 }
 
 absl::StatusOr<runtime::Buffer> Feed::PutNumbers(int replica, std::vector<int32_t> numbers,
@@ -308,7 +324,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
   DeviceBatch out;
   out.replicas.resize(replicas);
   out.examples = Examples();
-  out.types = TypesOfRead();
+  out.types = TypesOfRead(/*depth=*/1);
   const base::Trace::Span span(options_.trace, "copy to the devices");
   for (size_t i = 0; i < names_.size(); ++i) {
     const Array padded = PadRows(Column(i), replica_rows_ * replicas);
@@ -334,7 +350,7 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
     bytes += static_cast<double>(column.num_bytes()) / static_cast<double>(column.dim(0)) *
              static_cast<double>(replica_rows_ * strategy_.num_replicas());
   }
-  const base::MemoryRoom room = base::AvailableMemory();
+  const base::MemoryHeadroom room = base::AvailableMemory();
   if (bytes * static_cast<double>(depth) <= static_cast<double>(room.bytes)) {
     return absl::OkStatus();
   }
@@ -342,6 +358,23 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
       "steps_per_execution = %d stacks as many batches of %.3g MB, but %s has only %s free; take "
       "fewer steps, or kAutoSteps",
       depth, bytes / 1e6, room.limited_by, base::PrintBytes(room.bytes)));
+}
+
+absl::StatusOr<std::vector<std::vector<Array>>> Feed::AllocateStacks(int64_t depth) const {
+  std::vector<std::vector<Array>> stacks(strategy_.num_replicas());
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const base::Shape part = Column(i).shape().RowShape().Prepend(replica_rows_);
+    if (part.rank() == base::kMaxRank) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", names_[i], "' is ", Column(i).TypeString(),
+                       "; a stack of them would have more axes than the maximum of ",
+                       base::kMaxRank, ": leave steps_per_execution at 1"));
+    }
+    for (auto& replica : stacks) {
+      replica.push_back(memory_->Allocate(Column(i).dtype(), part.Prepend(depth)));
+    }
+  }
+  return stacks;
 }
 
 absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
@@ -353,27 +386,14 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
   sent_.resize(replicas);
   DeviceBatch out;
   out.replicas.resize(replicas);
-  out.types = TypesOfRead();
-  const BatchTypes types = out.types;
-  out.types.depth = depth;
-  std::vector<std::vector<Array>> stacks(replicas);
-  for (size_t i = 0; i < names_.size(); ++i) {
-    const base::Shape part = Column(i).shape().RowShape().Prepend(replica_rows_);
-    if (part.rank() == base::kMaxRank) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("column '", names_[i], "' is ", Column(i).TypeString(),
-                       "; a stack of them would have more axes than the ", base::kMaxRank,
-                       " there may be: leave steps_per_execution at 1"));
-    }
-    for (auto& replica : stacks)
-      replica.push_back(memory_->Allocate(Column(i).dtype(), part.Prepend(depth)));
-  }
+  out.types = TypesOfRead(depth);
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::vector<Array>> stacks, AllocateStacks(depth));
   std::vector<std::vector<int32_t>> counts(replicas, std::vector<int32_t>(depth));
   base::Trace::Span stacking(options_.trace, "stack batches");
   for (out.steps = 0; out.steps < steps; ++out.steps) {
     if (out.steps > 0) {
       PENSTOCK_ASSIGN_OR_RETURN(const bool more, Read());
-      if (!more || !(TypesOfRead() == types)) break;
+      if (!more || !ReadHasTypes(*out.types)) break;
     }
     for (int r = 0; r < replicas; ++r) {
       for (size_t i = 0; i < names_.size(); ++i) {

@@ -36,7 +36,7 @@ TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_EQ(first->steps, 4);
   EXPECT_EQ(first->examples, 24);
-  EXPECT_EQ(first->types.depth, 4);
+  EXPECT_EQ(first->types->depth, 4);
   EXPECT_EQ(second->steps, 2);
   EXPECT_EQ(second->examples, 8);
   EXPECT_FALSE((*feed.Next(4, 4)).has_value());
@@ -81,7 +81,7 @@ TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
   EXPECT_EQ(feed.State().elements, 3);
   const auto second = *feed.Next(8, 8);
   EXPECT_EQ(second->steps, 2);
-  EXPECT_EQ(second->types.labels[0].shape, base::Shape({1, 3}));
+  EXPECT_EQ(second->types->labels[0].shape, base::Shape({1, 3}));
   EXPECT_EQ(feed.State().elements, 5);
 }
 
@@ -90,6 +90,36 @@ TEST_F(Stacks, FewerMayBeAskedForThanThereIsRoomFor) {
   EXPECT_EQ((*feed.Next(8, 3))->steps, 3);
   EXPECT_EQ(feed.State().elements, 3);
   EXPECT_EQ((*feed.Next(8, 8))->steps, 7);
+}
+
+// Comparing pointers is how a loop knows that its program still fits.
+TEST_F(Stacks, BatchesShareTheirTypesUntilTheyChange) {
+  const data::Dataset dataset = data::Dataset::FromGenerator(
+      [](const data::GeneratorContext&) {
+        return [batch = 0](base::NamedArrays* out) mutable -> absl::StatusOr<bool> {
+          if (batch == 8) return false;
+          // The fourth batch is smaller, and is padded.
+          const int64_t rows = batch == 3 ? 1 : 2, width = batch < 4 ? 2 : 3;
+          *out = {{"x", Array::Zeros(DType::kF32, {rows, 4})},
+                  {"y", Array::Zeros(DType::kF32, {rows, width})}};
+          ++batch;
+          return true;
+        };
+      },
+      {{"x", DType::kF32, {-1, 4}}, {"y", DType::kF32, {-1, -1}}});
+  Feed feed = Open(dataset);
+  std::vector<std::shared_ptr<const BatchTypes>> types;
+  for (int i = 0; i < 6; ++i) types.push_back((*feed.Next())->types);
+  types.push_back((*feed.Next(2, 1))->types);
+  types.push_back((*feed.Next())->types);
+  EXPECT_EQ(types[0], types[1]);
+  EXPECT_EQ(types[0], types[3]);
+  EXPECT_NE(types[3], types[4]);
+  EXPECT_EQ(types[4]->labels[0].shape, base::Shape({1, 3}));
+  EXPECT_EQ(types[4], types[5]);
+  EXPECT_NE(types[5], types[6]);
+  EXPECT_EQ(types[6]->depth, 2);
+  EXPECT_EQ(*types[7], *types[5]);
 }
 
 }  // namespace feed_test

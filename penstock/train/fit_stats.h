@@ -1,4 +1,4 @@
-// Where the time of an epoch went.
+// FitStats: where the time of an epoch went.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace penstock::train {
 
-// One epoch, from the end of the one before it (the beginning of the training for the first) to the
-// report of its last step. Validation is left out: the devices are busy with it.
+// Times of one epoch, from the end of the previous one (the beginning of the training for the
+// first) to the report of its last step. Validation is excluded: the devices are busy with it.
 struct FitStats {
   double seconds = 0;  // 0: not measured
-  // How long the devices had nothing to do, by what the host was doing meanwhile: waiting for the
-  // pipeline, compiling, in callbacks, or the rest (giving work, looking at reports).
+  // Idle time of the devices, by what the host was doing meanwhile: waiting for the input pipeline,
+  // compiling, running callbacks, or the rest (dispatching, reading reports).
   double idle_data = 0;
   double idle_compile = 0;
   double idle_callbacks = 0;
@@ -23,8 +23,8 @@ struct FitStats {
 
   FitStats& operator+=(const FitStats& other);
 
-  // "idle 7.2 % (data 5.0 %, compile 2.2 %)": causes of less than a tenth of a percent are left
-  // out. Empty when nothing was measured.
+  // "idle 7.2 % (data 5.0 %, compile 2.2 %)", without causes below 0.1 %. Empty if nothing was
+  // measured.
   std::string IdleToString() const;
 };
 

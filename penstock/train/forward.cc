@@ -9,7 +9,7 @@ using base::DType;
 using ir::Value;
 using ir::Values;
 
-// A row's weight as the program wants it: f32[rows], 0 for padding whatever stands there.
+// Weights of the rows as f32[rows]; 0 for padding, whatever the batch contains there.
 Value WeightOf(Value weight, Value mask) {
   if (weight.rank() == 2 && weight.shape().dim(1) == 1) weight = ir::Squeeze(weight, {1});
   if (!(weight.shape() == mask.shape())) {
@@ -24,8 +24,9 @@ Value WeightOf(Value weight, Value mask) {
 
 void Append(Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); }
 
-// What the metrics of the outputs add.
-Values UpdateMetrics(const Objective& objective, const Batch& batch, const Values& predictions) {
+// Increments of the states of the outputs' metrics.
+Values UpdateMetrics(const Objective& objective, const BatchValues& batch,
+                     const Values& predictions) {
   Values additions;
   for (size_t t = 0; t < objective.targets.size(); ++t) {
     const Target& target = objective.targets[t];
@@ -39,16 +40,15 @@ Values UpdateMetrics(const Objective& objective, const Batch& batch, const Value
   return additions;
 }
 
-// What each row adds to the loss of a target. The step divides the sum of all rows by the number of
-// examples E of all replicas, so that here what another divisor asks for is multiplied by E over
-// it.
-Value TargetLoss(const Target& target, const Batch& batch, Value label, Value prediction,
+// Loss of each row for a target. The step divides the sum over all rows by the number of examples E
+// of all replicas. For a loss with another divisor D, the rows are multiplied by E / D here.
+Value TargetLoss(const Target& target, const BatchValues& batch, Value label, Value prediction,
                  Value mask, Value weights) {
   const nn::LossTerms terms = target.loss.Terms(
       {.y_true = label, .y_pred = prediction, .mask = mask, .examples = batch.mask});
   if (!terms.sum.valid()) return Value();
   const bool weighed = !(weights == batch.mask);
-  // Hidden, not multiplied: what a weight of 0 belongs to may be NaN.
+  // Selected, not multiplied: the loss of a row with weight 0 may be NaN.
   const Value each = weighed ? ir::Select(ir::Equal(weights, ir::SplatLike(weights, 0)),
                                           ir::SplatLike(terms.sum, 0), terms.sum * weights)
                              : terms.sum;
@@ -70,8 +70,8 @@ Value TargetLoss(const Target& target, const Batch& batch, Value label, Value pr
          (over_replicas(batch.mask) / ir::Select(nothing, ir::SplatLike(divisor, 1), divisor));
 }
 
-// The losses of all targets; empty after an error.
-Values TargetLosses(const Objective& objective, const Batch& batch,
+// Losses of all targets; empty after an error.
+Values TargetLosses(const Objective& objective, const BatchValues& batch,
                     const nn::Network::Result& network) {
   Values losses;
   for (size_t t = 0; t < objective.targets.size(); ++t) {
@@ -92,12 +92,12 @@ Value WeighedSum(const Objective& objective, const Values& losses) {
   return sum;
 }
 
-// Folded into the RNG key of a custom step's second call of the network; no layer has this number.
+// Folded into the RNG key of a custom step's later calls of the network; no layer has this number.
 constexpr uint32_t kLaterCalls = 0x61707000;
 
-// The user's own step instead of the targets' losses.
+// Forward pass of a custom step.
 Forward RunCustom(ir::Graph& graph, const Objective& objective, const nn::ApplyOptions& options,
-                  const Values& variables, const Batch& batch) {
+                  const Values& variables, const BatchValues& batch) {
   Forward forward;
   StepContext context{.graph = graph,
                       .training = options.training,
@@ -166,8 +166,8 @@ Values ConvertInputs(const nn::Network& network, Values inputs) {
   return inputs;
 }
 
-Batch MakeBatch(ir::Graph& graph, const Objective& objective, const Values& values) {
-  Batch batch;
+BatchValues MakeBatch(ir::Graph& graph, const Objective& objective, const Values& values) {
+  BatchValues batch;
   const auto labels = values.begin() + static_cast<int64_t>(objective.network.inputs().size());
   const auto weights = labels + static_cast<int64_t>(objective.targets.size());
   batch.inputs = ConvertInputs(objective.network, Values(values.begin(), labels));
@@ -185,7 +185,7 @@ Batch MakeBatch(ir::Graph& graph, const Objective& objective, const Values& valu
 }
 
 Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& variables,
-                   const Batch& batch, bool training, Value key) {
+                   const BatchValues& batch, bool training, Value key) {
   const nn::ApplyOptions options{
       .graph = &graph, .training = training, .key = key, .sample_mask = batch.mask};
   if (objective.custom.has_value()) return RunCustom(graph, objective, options, variables, batch);

@@ -1,13 +1,13 @@
-// The forward part of a step: from a batch as it travels to the loss of each row. Internal to room
-// train.
+// Forward pass of a step's graph, from a batch's parameters to the loss of each row. Internal to
+// room train.
 #pragma once
 
 #include "penstock/train/objective.h"
 
 namespace penstock::train {
 
-// A replica's part of a batch, as a step wants it.
-struct Batch {
+// Values of a replica's part of a batch, in the graph of a step.
+struct BatchValues {
   ir::Values inputs;
   ir::Values labels;   // one for each target
   ir::Values weights;  // f32[rows], one for each target; padding weighs 0
@@ -15,21 +15,21 @@ struct Batch {
   ir::Value mask;      // f32[rows]
 };
 
-// `values`: inputs..., labels..., weights..., count of one batch.
-Batch MakeBatch(ir::Graph& graph, const Objective& objective, const ir::Values& values);
+// `values`: inputs..., labels..., weights..., count of one batch, in the types of the transfer.
+BatchValues MakeBatch(ir::Graph& graph, const Objective& objective, const ir::Values& values);
 
-// Inputs in the types that the network wants.
+// Converts inputs to the types of the network's inputs.
 ir::Values ConvertInputs(const nn::Network& network, ir::Values inputs);
 
 struct Forward {
   nn::Network::Result network;
-  ir::Value per_example;  // f32[rows], all targets and penalties; what training minimises
-  // What this batch adds to each metric state, this replica's part.
+  ir::Value per_example;  // f32[rows], all targets and penalties: minimized by training
+  // Increments of the metric states by this batch, this replica's part.
   ir::Values metric_additions;
 };
 
-// An invalid `per_example` means that the graph has an error.
+// If `per_example` is invalid, the graph has an error.
 Forward RunForward(ir::Graph& graph, const Objective& objective, const ir::Values& variables,
-                   const Batch& batch, bool training, ir::Value key);
+                   const BatchValues& batch, bool training, ir::Value key);
 
 }  // namespace penstock::train

@@ -67,7 +67,7 @@ absl::Status CheckObjective(const Objective& objective) {
     if (target.loss.reduction() == "none") {
       return absl::InvalidArgumentError(
           absl::StrCat("the loss ", target.loss.name(),
-                       " has the reduction 'none', which gives no number that could be minimised"));
+                       " has the reduction 'none', which gives no number that could be minimized"));
     }
   }
   std::vector<std::string> names = ReportNames(objective);
@@ -85,6 +85,28 @@ absl::Status CheckObjective(const Objective& objective) {
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> AdviceFor(const Objective& objective) {
+  if (objective.custom.has_value()) return {};
+  // The network is built on a scratch graph, which is not run.
+  ir::Graph graph("advice");
+  ir::Values variables, inputs;
+  for (const nn::VariableSpec& v : objective.network.variables()) {
+    variables.push_back(graph.Parameter(v.type, v.name));
+  }
+  for (const auto& port : objective.network.inputs()) {
+    ir::TensorType type = port.type;
+    type.shape.set_dim(0, 2);
+    inputs.push_back(graph.Parameter(type, port.name));
+  }
+  const auto outputs = objective.network.Apply({.graph = &graph}, variables, inputs).outputs;
+  std::vector<std::string> advice;
+  for (size_t t = 0; t < outputs.size(); ++t) {
+    const std::string text = objective.targets[t].loss.Advice(outputs[t]);
+    if (!text.empty()) advice.push_back(text);
+  }
+  return advice;
 }
 
 }  // namespace penstock::train

@@ -1,5 +1,4 @@
-// What training is after: which network, what its outputs should come near to, how, and what is
-// measured on the way.
+// Objective: what is trained, as a network, a target for each of its outputs and an optimizer.
 //
 //   Objective objective{.network = net,
 //                       .targets = {{.loss = nn::MeanSquaredError(), .metrics = {nn::Accuracy()}}},
@@ -22,36 +21,36 @@
 
 namespace penstock::train {
 
-// What one output of a network should come near to, and what is measured of it.
+// Loss and metrics of one output of a network.
 struct Target {
   nn::Loss loss;
-  double weight = 1;  // of this loss in the sum of all
+  double weight = 1;  // of this loss in the sum over the targets
   std::vector<nn::Metric> metrics = {};
-  // The same, but each example counts as much as its weight says.
+  // Metrics in which each example counts by its weight.
   std::vector<nn::Metric> weighted_metrics = {};
 };
 
-// What a step of one's own sees while it is being built.
+// The inputs of a custom step while its graph is built.
 struct StepContext {
   ir::Graph& graph;
   bool training;       // false: evaluation
-  ir::Values inputs;   // in the types that the network wants
+  ir::Values inputs;   // in the types of the network's inputs
   ir::Values labels;   // of each target
   ir::Values weights;  // f32[rows] for each target; 0 for padding
   ir::Value mask;      // f32[rows], 1 for real rows, 0 for padding
-  ir::Value key;       // this step's and replica's own; invalid in evaluation
-  // The network's outputs for these inputs. Weights are the same in every call; state assigned by
-  // layers (moving averages) carries over from one call to the next, as for a layer that is called
-  // twice. Each call draws different random numbers.
+  ir::Value key;       // RNG key of this step and replica; invalid in evaluation
+  // Applies the network to these inputs and returns its outputs. Every call has the same weights;
+  // state assigned by layers (moving averages) carries over from one call to the next, as for a
+  // layer that is called twice. Each call draws different random numbers.
   std::function<ir::Values(const ir::Values& inputs)> apply = nullptr;
 };
 struct StepResult {
-  ir::Value loss;            // f32[rows]; their mean over real rows is minimised
-  ir::Values measured = {};  // f32[rows] each, under CustomStep's names
+  ir::Value loss;            // f32[rows]; training minimizes the mean over real rows
+  ir::Values measured = {};  // f32[rows] each, reported under the names of CustomStep::measures
 };
-// A training step of one's own, Keras's overridden compute_loss and train_step: instead of the
-// targets' losses it says what is minimised. The targets' metrics are measured all the same, on the
-// outputs of the last apply. Gradients within the loss are ir::Gradients.
+// A custom training step (Keras's overridden compute_loss and train_step): computes the loss
+// instead of the targets' losses. The targets' metrics are measured on the outputs of the last
+// apply. Gradients within the loss are ir::Gradients.
 //
 //   [](const StepContext& step) -> StepResult {
 //     const ir::Value y = step.apply(step.inputs)[0];
@@ -62,17 +61,16 @@ struct CustomStep {
   std::vector<std::string> measures = {};
 };
 
-// What is trained: a network, what its outputs should minimise and how.
 struct Objective {
   nn::Network network;
   std::vector<Target> targets;  // one for each output
   nn::Optimizer optimizer;
   std::optional<CustomStep> custom = {};
-  // Of float32 products and convolutions, where the platform has a choice.
+  // Precision of float32 products and convolutions, on platforms that have a choice.
   ir::MatmulPrecision matmul_precision = ir::MatmulPrecision::kDefault;
 };
 
-// How many means stand before the metrics in the report: the loss, those of each output or of a
+// Number of means before the metrics in the report: the loss, and those of each output or of a
 // custom step.
 size_t NumMeans(const Objective& objective);
 
@@ -87,7 +85,10 @@ struct ReportEntry {
 std::vector<ReportEntry> ReportEntries(const Objective& objective);
 std::vector<std::string> ReportNames(const Objective& objective);
 
-// The first thing that is wrong with it.
+// INVALID_ARGUMENT for the first inconsistency.
 absl::Status CheckObjective(const Objective& objective);
+
+// Notes for the user on what looks wrong: a softmax that is missing, or one too many.
+std::vector<std::string> AdviceFor(const Objective& objective);
 
 }  // namespace penstock::train

@@ -49,9 +49,9 @@ TEST(Optimizer, FindsItsSlotsAtTheirFirstValues) {
 }
 
 TEST(Optimizer, AveragesTakeThePlaceOfVariablesWhenFitEnds) {
-  const nn::SGDOptions sgd{.learning_rate = 0.1};
-  const NamedArrays plain = Trained(nn::SGD(sgd), 10);
-  const NamedArrays averaged = Trained(nn::SGD(sgd, {.use_ema = true, .ema_momentum = 0.5}), 10);
+  const NamedArrays plain = Trained(nn::SGD({.learning_rate = 0.1}), 10);
+  const NamedArrays averaged =
+      Trained(nn::SGD({.learning_rate = 0.1, .use_ema = true, .ema_momentum = 0.5}), 10);
   for (const char* name : {"hidden/kernel", "logits/bias"}) {
     const Array& value = *averaged.Find(name);
     const Array& average = *averaged.Find(absl::StrCat("optimizer/average/", name));
@@ -61,9 +61,10 @@ TEST(Optimizer, AveragesTakeThePlaceOfVariablesWhenFitEnds) {
 }
 
 TEST(Optimizer, GatheredGradientsOfSmallBatchesAreThatOfTheLargeOne) {
-  const nn::SGDOptions sgd{.learning_rate = 0.1, .momentum = 0.9};
+  nn::SGDOptions sgd{.learning_rate = 0.1, .momentum = 0.9};
   const NamedArrays large = Trained(nn::SGD(sgd), 20);
-  const NamedArrays small = Trained(nn::SGD(sgd, {.gradient_accumulation_steps = 5}), 4, 2);
+  sgd.gradient_accumulation_steps = 5;
+  const NamedArrays small = Trained(nn::SGD(sgd), 4, 2);
   NamedArrays a, b;
   for (const char* name : {"hidden/kernel", "hidden/bias", "logits/kernel", "logits/bias"}) {
     a.Set(name, *large.Find(name));
@@ -97,9 +98,11 @@ double StepOfTinyGradients(const nn::Optimizer& optimizer) {
 
 TEST(Optimizer, AScaledLossKeepsSmallGradientsOfFloat16) {
   const nn::SGDOptions sgd{.learning_rate = 1048576};
+  nn::SGDOptions scaled = sgd;
+  scaled.loss_scale_factor = 4096;
   const double want = 1048576 * 2 * 0.00012207 / 16384;
   EXPECT_EQ(StepOfTinyGradients(nn::SGD(sgd)), 0);
-  EXPECT_NEAR(StepOfTinyGradients(nn::SGD(sgd, {.loss_scale_factor = 4096})), want, want * 1e-3);
+  EXPECT_NEAR(StepOfTinyGradients(nn::SGD(scaled)), want, want * 1e-3);
   EXPECT_NEAR(StepOfTinyGradients(nn::LossScaleOptimizer(nn::SGD(sgd))), want, want * 1e-3);
 }
 

@@ -83,9 +83,30 @@ std::string FormatMetric(double value) {
   return absl::StrFormat("%.4f", value);
 }
 
-class Line : public Callback {
+// "  2104 img/s", or "" if it is not known yet.
+std::string FormatSpeed(int64_t examples, double seconds) {
+  if (seconds <= 0 || examples <= 0) return "";
+  const double rate = static_cast<double>(examples) / seconds;
+  return absl::StrFormat("  %.*f img/s", rate < 100 ? 1 : 0, rate);
+}
+
+// "  ETA 0:02:11": the time that `left` steps take if `done` took `seconds`.
+std::string FormatTimeLeft(double seconds, int64_t done, int64_t left) {
+  return absl::StrCat(
+      "  ETA ", FormatDuration(seconds / static_cast<double>(done) * static_cast<double>(left)));
+}
+
+std::string FormatLogs(const Logs& logs) {
+  std::string text;
+  for (const auto& [name, value] : logs) {
+    absl::StrAppend(&text, "  ", name, " ", FormatMetric(value));
+  }
+  return text;
+}
+
+class ProgressLineCallback : public Callback {
  public:
-  explicit Line(const ProgressOptions& options) : options_(options) {
+  explicit ProgressLineCallback(const ProgressOptions& options) : options_(options) {
     terminal_ =
         options.style == ProgressOptions::Style::kTerminal ||
         (options.style == ProgressOptions::Style::kAuto && isatty(fileno(options.out)) == 1);
@@ -105,7 +126,7 @@ class Line : public Callback {
                                                 std::string(program));
     } else {
       ticker_.reset();
-      epoch_began_ += now - compile_began_;  // a compile is not the training's speed
+      began_ += now - compile_began_;  // a compilation does not count in the speed
     }
   }
 
@@ -116,57 +137,110 @@ class Line : public Callback {
     open_ = false;
   }
 
-  absl::Status EpochBegin(Run&, const Position& position) override {
-    epoch_began_ = last_shown_ = options_.clock->Seconds();
+  absl::Status EpochBegin(TrainingContext&, const Position& position) override {
+    Begin();
     first_step_ = position.step;
     return absl::OkStatus();
   }
-
-  absl::Status BatchEnd(Run& run, const Position& position, const Logs& logs) override {
-    const double now = options_.clock->Seconds();
-    const double pause = terminal_ ? 0.1 : options_.seconds_between_lines;
-    if (now - last_shown_ < pause) return absl::OkStatus();
-    last_shown_ = now;
-    Show(Text(run, position, logs, now, /*done=*/false), /*final=*/!terminal_);
+  absl::Status BatchEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
+    if (IsDue()) Show(EpochText(context, position, logs, /*done=*/false), /*final=*/!terminal_);
+    return absl::OkStatus();
+  }
+  absl::Status EpochEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
+    Show(EpochText(context, position, logs, /*done=*/true), /*final=*/true);
+    return absl::OkStatus();
+  }
+  absl::Status TrainEnd(TrainingContext&) override {
+    Close();
     return absl::OkStatus();
   }
 
-  absl::Status EpochEnd(Run& run, const Position& position, const Logs& logs) override {
-    Show(Text(run, position, logs, options_.clock->Seconds(), /*done=*/true), /*final=*/true);
+  absl::Status TestBegin(InferenceContext& context) override {
+    if (context.training() == nullptr) Begin();
+    return absl::OkStatus();
+  }
+  absl::Status TestBatchEnd(InferenceContext& context, int64_t batch, const Logs& logs) override {
+    if (context.training() == nullptr) ShowBatch("Evaluate", context, batch, logs);
+    return absl::OkStatus();
+  }
+  absl::Status TestEnd(InferenceContext& context, const Logs& logs) override {
+    if (context.training() == nullptr) ShowEnd("Evaluate", context, logs);
     return absl::OkStatus();
   }
 
-  absl::Status TrainEnd(Run&) override {
-    ticker_.reset();                              // after an exception in the compiler
-    if (open_) std::fprintf(options_.out, "\n");  // the last numbers stay to be read
-    open_ = false;
+  absl::Status PredictBegin(InferenceContext&) override {
+    Begin();
+    return absl::OkStatus();
+  }
+  absl::Status PredictBatchEnd(InferenceContext& context, int64_t batch,
+                               absl::Span<const base::Array>) override {
+    ShowBatch("Predict", context, batch, {});
+    return absl::OkStatus();
+  }
+  absl::Status PredictEnd(InferenceContext& context) override {
+    ShowEnd("Predict", context, {});
     return absl::OkStatus();
   }
 
  private:
-  std::string Text(Run& run, const Position& position, const Logs& logs, double now,
-                   bool done) const {
-    const double seconds = now - epoch_began_;
+  // A speed and a time are measured from here.
+  void Begin() {
+    began_ = last_shown_ = options_.clock->Seconds();
+    batches_ = 0;
+  }
+
+  bool IsDue() {
+    const double now = options_.clock->Seconds();
+    const double pause = terminal_ ? 0.1 : options_.seconds_between_lines;
+    if (now - last_shown_ < pause) return false;
+    last_shown_ = now;
+    return true;
+  }
+
+  std::string EpochText(TrainingContext& context, const Position& position, const Logs& logs,
+                        bool done) const {
+    const double seconds = options_.clock->Seconds() - began_;
     const int64_t steps = position.step - first_step_;
     std::string text =
-        absl::StrFormat("Epoch %d/%d  %d", position.epoch + 1, run.epochs(), position.step);
-    if (run.steps_per_epoch() > 0) absl::StrAppend(&text, "/", run.steps_per_epoch());
-    if (seconds > 0 && steps > 0) {
-      const double rate = static_cast<double>(steps * run.examples_per_step()) / seconds;
-      absl::StrAppendFormat(&text, "  %.*f img/s", rate < 100 ? 1 : 0, rate);
-    }
-    for (const auto& [name, value] : logs)
-      absl::StrAppend(&text, "  ", name, " ", FormatMetric(value));
+        absl::StrFormat("Epoch %d/%d  %d", position.epoch + 1, context.epochs(), position.step);
+    if (context.steps_per_epoch() > 0) absl::StrAppend(&text, "/", context.steps_per_epoch());
+    absl::StrAppend(&text, FormatSpeed(steps * context.examples_per_step(), seconds),
+                    FormatLogs(logs));
     if (done) {
       absl::StrAppend(&text, "  ", FormatDuration(seconds));
-      const std::string idle = run.stats().IdleToString();
+      const std::string idle = context.stats().IdleToString();
       if (!idle.empty()) absl::StrAppend(&text, "  ", idle);
-    } else if (run.steps_per_epoch() > 0 && steps > 0) {
-      const int64_t left = run.steps_per_epoch() - position.step;
-      absl::StrAppend(
-          &text, "  ETA ",
-          FormatDuration(seconds / static_cast<double>(steps) * static_cast<double>(left)));
+    } else if (context.steps_per_epoch() > 0 && steps > 0) {
+      text += FormatTimeLeft(seconds, steps, context.steps_per_epoch() - position.step);
     }
+    return text;
+  }
+
+  void ShowBatch(const char* what, InferenceContext& context, int64_t batch, const Logs& logs) {
+    batches_ = batch + 1;
+    if (!IsDue()) return;
+    const double seconds = options_.clock->Seconds() - began_;
+    std::string text = InferenceText(what, context, seconds, logs);
+    if (context.num_batches() > 0) {
+      text += FormatTimeLeft(seconds, batches_, context.num_batches() - batches_);
+    }
+    Show(text, /*final=*/!terminal_);
+  }
+
+  void ShowEnd(const char* what, InferenceContext& context, const Logs& logs) {
+    if (context.failed()) return Close();
+    const double seconds = options_.clock->Seconds() - began_;
+    Show(absl::StrCat(InferenceText(what, context, seconds, logs), "  ", FormatDuration(seconds)),
+         /*final=*/true);
+  }
+
+  std::string InferenceText(const char* what, InferenceContext& context, double seconds,
+                            const Logs& logs) const {
+    std::string text = absl::StrCat(what, "  ", batches_);
+    if (context.num_batches() > 0) absl::StrAppend(&text, "/", context.num_batches());
+    absl::StrAppend(&text, FormatSpeed(context.examples(), seconds), FormatLogs(logs));
     return text;
   }
 
@@ -177,18 +251,32 @@ class Line : public Callback {
     open_ = !final;
   }
 
+  // Leaves the last line to be read.
+  void Close() {
+    ticker_.reset();  // after an exception in the compiler
+    if (open_) std::fprintf(options_.out, "\n");
+    open_ = false;
+  }
+
   ProgressOptions options_;
   bool terminal_;
   bool open_ = false;  // the line on the terminal has no end yet
-  double epoch_began_ = 0, last_shown_ = 0, compile_began_ = 0;
-  int64_t first_step_ = 0;
+  double began_ = 0, last_shown_ = 0, compile_began_ = 0;
+  int64_t first_step_ = 0;  // of the epoch, in this run
+  int64_t batches_ = 0;     // completed, of an evaluation or prediction
   std::unique_ptr<CompileTicker> ticker_;
 };
 
 }  // namespace
 
 std::unique_ptr<Callback> ProgressLine(const ProgressOptions& options) {
-  return std::make_unique<Line>(options);
+  return std::make_unique<ProgressLineCallback>(options);
+}
+
+std::vector<std::shared_ptr<Callback>> WithProgressLine(
+    std::vector<std::shared_ptr<Callback>> callbacks, int verbose) {
+  if (verbose != 0) callbacks.push_back(ProgressLine());
+  return callbacks;
 }
 
 std::string FormatDuration(double seconds) {

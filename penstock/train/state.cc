@@ -9,7 +9,7 @@
 namespace penstock::train {
 namespace {
 
-Array FirstValue(const nn::SlotSpec& slot) {
+Array InitialSlot(const nn::SlotSpec& slot) {
   Array out = Array::Zeros(slot.type.dtype, slot.type.shape);
   base::VisitNumeric(slot.type.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -71,16 +71,16 @@ StateLayout StateLayout::Make(const Objective& objective) {
   return layout;
 }
 
-absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Network& network,
-                                         const nn::Optimizer& optimizer, uint64_t seed) {
-  PENSTOCK_ASSIGN_OR_RETURN(NamedArrays state, network.Initialize(seed));
+NamedArrays InitialState(const StateLayout& layout, NamedArrays variables,
+                         const nn::Optimizer& optimizer, uint64_t seed) {
+  NamedArrays state = std::move(variables);
   for (int i = layout.num_variables; i < layout.size(); ++i) {
     const auto& [name, type] = layout.entries[i];
     state.Set(name, Array::Zeros(type.dtype, type.shape));
   }
   const auto begin = [&](int first, const std::vector<nn::SlotSpec>& slots) {
     for (const nn::SlotSpec& slot : slots)
-      state.Set(layout.entries[first++].name, FirstValue(slot));
+      state.Set(layout.entries[first++].name, InitialSlot(slot));
   };
   for (int i = 0; i < layout.num_variables; ++i) {
     const auto& [name, type] = layout.entries[i];
@@ -91,7 +91,7 @@ absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Ne
     const double rate = optimizer.learning_rate().constant();
     state.Set(layout.entries[layout.learning_rate].name, Array::Scalar(static_cast<float>(rate)));
   }
-  // Another number than the one variables were drawn with.
+  // Not the number that seeds the initializers.
   const uint64_t key = base::MixSeeds(seed, 0x6b6579);
   state.Set(
       layout.entries[layout.key].name,
@@ -123,7 +123,7 @@ absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strateg
         absl::StrCat("'", name, "' is ", type.ToString(), "; got ", array.TypeString()));
   }
   for (int r = 0; r < strategy.num_replicas(); ++r) {
-    // The step program donates the state, so each replica needs memory that is nobody else's.
+    // The step program donates the state, so each replica needs memory of its own.
     PENSTOCK_ASSIGN_OR_RETURN(replicas_[r][entry],
                               strategy.client().Put(array.Clone(), strategy.device(r)));
   }
@@ -131,7 +131,7 @@ absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strateg
 }
 
 absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begin, int end) const {
-  // All copies are under way before the first is waited for.
+  // All transfers are started before the first one is waited for.
   std::vector<Array> arrays;
   std::vector<std::shared_ptr<runtime::Event>> events;
   for (int i = begin; i < end; ++i) {

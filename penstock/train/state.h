@@ -1,5 +1,5 @@
-// What a training run keeps on the devices: variables, the optimizer's slots, the step, the random
-// key and the sums of the metrics. Every replica holds the same values.
+// State of a training on the devices: variables, the optimizer's slots, the iteration, the RNG key
+// and the sums of the metrics. Every replica has the same values.
 #pragma once
 
 #include <string>
@@ -17,16 +17,17 @@ using base::Array;
 using base::DType;
 using base::NamedArrays;
 
-// The state's entries in the order in which programs take them:
+// Names, types and order of the state's entries; programs take them in this order:
 //   variables...                        "conv2d/kernel"
 //   slots, variable by variable...      "optimizer/momentum/conv2d/kernel"
-//   the optimizer's own numbers...      "optimizer/dynamic_scale"
-//   "optimizer/learning_rate"           f32, only when the schedule is a constant: callbacks may
-//                                       set it
-//   "optimizer/iteration"               i32, finished steps
+//   the optimizer's shared slots...     "optimizer/dynamic_scale"
+//   "optimizer/learning_rate"           f32; only with a constant learning rate, which callbacks
+//   may
+//                                       set
+//   "optimizer/iteration"               i32, completed steps
 //   "random/key"                        ui32[2]
-//   "halted"                            i32, the step whose numbers were not finite, where somebody
-//                                       wants to know (halt_on_nan); -1 while all is well
+//   "halted"                            i32, the first step with a number that was not finite, if a
+//                                       callback stops on NaN (halt_on_nan); else -1
 //   metrics...                          "metrics/loss/0", "metrics/accuracy/1", as ReportNames
 struct StateLayout {
   struct Entry {
@@ -35,10 +36,10 @@ struct StateLayout {
   };
   std::vector<Entry> entries;
   int num_variables = 0;
-  // Of each variable; -1 and 0 for those that are not trained.
+  // [variable]: -1 and 0 for frozen variables.
   std::vector<int> first_slot, num_slots;
   int first_shared = 0, num_shared = 0;
-  // Of each variable: the entry that takes its place when training ends; -1: none.
+  // [variable]: the entry that replaces its value when training ends; -1: none.
   std::vector<int> average;
   int learning_rate = -1;
   int iteration = -1;
@@ -50,23 +51,24 @@ struct StateLayout {
   int size() const { return static_cast<int>(entries.size()); }
 };
 
-// First values of a whole state.
-absl::StatusOr<NamedArrays> InitialState(const StateLayout& layout, const nn::Network& network,
-                                         const nn::Optimizer& optimizer, uint64_t seed);
+// Initial values of a whole state, with these values of the variables. `seed`: of the RNG key.
+NamedArrays InitialState(const StateLayout& layout, NamedArrays variables,
+                         const nn::Optimizer& optimizer, uint64_t seed);
 
 // The state on the devices.
 class DeviceState {
  public:
-  // Copies `arrays` (all of the layout's names and types) to every replica.
+  // Transfers `arrays` (every entry of the layout) to every replica.
   static absl::StatusOr<DeviceState> Put(const StateLayout& layout, const Strategy& strategy,
                                          const NamedArrays& arrays);
 
-  // Entries [begin, end) from replica 0, as they are after all steps given so far.
+  // Entries [begin, end) from replica 0, as of the last dispatched step; blocks on the device.
   absl::StatusOr<NamedArrays> Get(const StateLayout& layout, int begin, int end) const;
+  // Replaces one entry on every replica.
   absl::Status Set(const StateLayout& layout, const Strategy& strategy, int entry,
                    const Array& array);
 
-  // Gives every variable the value of its moving average, where the optimizer keeps one.
+  // Replaces every variable by its moving average, where the optimizer has one.
   absl::Status TakeAverages(const StateLayout& layout, const Strategy& strategy);
 
   const std::vector<runtime::Buffers>& replicas() const { return replicas_; }

@@ -26,7 +26,7 @@ ir::TensorType Stacked(const ir::TensorType& type, int64_t depth) {
   return depth == 1 ? type : ir::TensorType{type.dtype, type.shape.Prepend(depth)};
 }
 
-// The network's inputs as they travel: stacked, when depth is more than 1.
+// Parameters for the network's inputs; stacks if depth is above 1.
 Values InputParameters(ir::Graph& graph, const nn::Network& network,
                        const std::vector<ir::TensorType>& types, int64_t depth = 1) {
   Values inputs;
@@ -44,7 +44,7 @@ Values InputParameters(ir::Graph& graph, const nn::Network& network,
   return inputs;
 }
 
-// Inputs..., labels..., weights..., count, as they travel.
+// Parameters for a batch: inputs..., labels..., weights..., count; stacks if depth is above 1.
 Values BatchParameters(ir::Graph& graph, const nn::Network& network, const BatchTypes& types) {
   Values values = InputParameters(graph, network, types.inputs, types.depth);
   const auto add = [&](const std::vector<ir::TensorType>& list, const std::string& name) {
@@ -59,7 +59,7 @@ Values BatchParameters(ir::Graph& graph, const nn::Network& network, const Batch
   return values;
 }
 
-// One of the stacked batches.
+// Batch `index` of the stacks.
 Values UnstackBatch(const Values& stacks, Value index) {
   Values values;
   for (const Value& stack : stacks) {
@@ -72,7 +72,7 @@ Values UnstackBatch(const Values& stacks, Value index) {
   return values;
 }
 
-// The key of this step and replica.
+// RNG key of this step and replica.
 Value StepKey(ir::Graph& graph, Value key, Value iteration) {
   const Value step_key = ir::FoldIn(key, iteration);
   return graph.num_replicas() == 1 ? step_key : ir::FoldIn(step_key, ir::ReplicaId(graph));
@@ -84,7 +84,7 @@ Values Add(const Values& a, const Values& b) {
   return sums;
 }
 
-// The numbers of ReportNames, then `more`, then the halted step (invalid: -1).
+// The report: the numbers of ReportNames, then `more`, then the halted step (-1 if invalid).
 Value Report(const Objective& objective, const Values& metric_states, Value halted,
              const Values& more = {}) {
   Values numbers;
@@ -109,7 +109,7 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
   return ir::Concatenate(numbers, 0);
 }
 
-// With loss scaling: the number of steps skipped so far, and the scale.
+// The report's entries for loss scaling: the number of steps skipped so far, and the scale.
 Values LossScalingReport(const Objective& objective, const StateLayout& layout,
                          const Values& state) {
   if (!objective.optimizer.has_loss_scaling()) return {};
@@ -123,10 +123,11 @@ Values LossScalingReport(const Objective& objective, const StateLayout& layout,
   return {state[layout.iteration] - updates, scale};
 }
 
-// The training step before donation and printing; shared by TrainStep and DiagnoseStep.
-struct Step {
+// Values of a training step's graph: forward, loss, gradients. Shared by TrainStep and
+// DiagnoseStep.
+struct StepValues {
   Values state;
-  Batch batch;
+  BatchValues batch;
   Forward forward;
   Value loss;                // f32 scalar: this replica's share of the mean
   std::vector<int> trained;  // indices of variables
@@ -134,11 +135,11 @@ struct Step {
   Values metric_additions;  // summed over replicas
 };
 
-// Forward, backward and the one collective. An invalid `loss` means that the graph has an error.
-// `batch`: inputs..., labels..., weights..., count.
-Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
-               const Values& state, const Values& batch) {
-  Step step;
+// Builds forward, backward and the collective. `batch`: inputs..., labels..., weights..., count. If
+// `loss` is invalid, the graph has an error.
+StepValues BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+                     const Values& state, const Values& batch) {
+  StepValues step;
   step.state = state;
   step.batch = MakeBatch(graph, objective, batch);
   if (!graph.status().ok()) return step;
@@ -162,7 +163,7 @@ Step BuildStep(ir::Graph& graph, const Objective& objective, const StateLayout& 
   const Values shared(state.begin() + layout.first_shared,
                       state.begin() + layout.first_shared + layout.num_shared);
   Values reduced = ir::Gradients(step.loss, targets, objective.optimizer.LossScale(graph, shared));
-  // Sums over replicas are of 32 bits, also for variables that are kept in 16.
+  // Sums over replicas are in 32 bits, also for variables of 16 bits.
   for (size_t t = 0; t < reduced.size(); ++t) {
     reduced[t] = ir::Convert(reduced[t], nn::Optimizer::SlotType(targets[t].type()).dtype);
   }
@@ -205,7 +206,7 @@ nn::Aggregation AggregationOf(const nn::VariableSpec& variable) {
 
 // The values after the step of variables assigned by layers (moving averages, counters), combined
 // by their aggregation (nn::Aggregation). `which`: their indices.
-Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const Step& step,
+Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const StepValues& step,
                          std::vector<int>& which) {
   Values assigned;
   for (const auto& [index, value] : step.forward.network.assigned) which.push_back(index);
@@ -227,15 +228,16 @@ Values AggregateAssigned(ir::Graph& graph, const Objective& objective, const Ste
   return assigned;
 }
 
-// Whether a step changes the state: not from the first one on whose numbers are not finite. Bool
-// scalars; invalid where no callback asks for it.
+// Whether a step updates the state: not from the first step on whose numbers are not finite. Bool
+// scalars; invalid without halt_on_nan.
 struct Halting {
   Value fine;     // this step's numbers are finite
   Value running;  // no step has halted before
   Value applies;  // both
 };
 
-Halting FindHalting(const nn::Optimizer& optimizer, const StateLayout& layout, const Step& step) {
+Halting FindHalting(const nn::Optimizer& optimizer, const StateLayout& layout,
+                    const StepValues& step) {
   Values found{step.metric_additions[0]};  // the sum of losses over all replicas
   // Loss scaling skips steps with infinite gradients by itself.
   if (!optimizer.has_loss_scaling()) {
@@ -247,8 +249,8 @@ Halting FindHalting(const nn::Optimizer& optimizer, const StateLayout& layout, c
   return {fine, running, ir::And(fine, running)};
 }
 
-// Puts the optimizer's entries into `next`.
-void ApplyOptimizer(const Objective& objective, const StateLayout& layout, const Step& step,
+// Computes the optimizer's entries of `next`.
+void ApplyOptimizer(const Objective& objective, const StateLayout& layout, const StepValues& step,
                     const Value& applies, Values& next) {
   const auto entries = [&](int begin, int count) {
     return Values(step.state.begin() + begin, step.state.begin() + begin + count);
@@ -278,7 +280,7 @@ void ApplyOptimizer(const Objective& objective, const StateLayout& layout, const
 }
 
 Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
-                 const Step& step, const Halting& halting) {
+                 const StepValues& step, const Halting& halting) {
   ir::Scope scope(graph, "optimizer");
   Values next = step.state;
   ApplyOptimizer(objective, layout, step, halting.applies, next);
@@ -304,8 +306,9 @@ Values NextState(ir::Graph& graph, const Objective& objective, const StateLayout
   return next;
 }
 
-// Runs `step` for the first of the stacked batches, as many as the parameter that it adds says. The
-// stacks go through the loop as they are, which costs nothing; the state is changed in place.
+// Runs `step` for the first batches of the stacks, in a loop on the device. Adds a parameter, the
+// number of batches. The stacks are loop-invariant, which costs nothing; the state is updated in
+// place.
 Values Loop(ir::Graph& graph, const Values& state, const Values& stacks,
             const std::function<Values(ir::Graph&, const Values&, const Values&)>& step) {
   const ir::TensorType i32{DType::kI32, {}};
@@ -327,7 +330,8 @@ Values Loop(ir::Graph& graph, const Values& state, const Values& stacks,
   return Values(done.begin() + 2, done.begin() + 2 + static_cast<int64_t>(state.size()));
 }
 
-// How a step is printed: parameter i's memory becomes result i's, for the first `count`.
+// Print options that donate the first `count` parameters: result i reuses the buffer of parameter
+// i.
 ir::PrintOptions Donating(int count, const Objective& objective) {
   ir::PrintOptions options{.matmul_precision = objective.matmul_precision};
   for (int i = 0; i < count; ++i) options.donate.push_back({i, i});
@@ -346,7 +350,7 @@ absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const State
   const Values batch = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   const auto step = [&](ir::Graph& inside, const Values& before, const Values& one) -> Values {
-    const Step step = BuildStep(inside, objective, layout, before, one);
+    const StepValues step = BuildStep(inside, objective, layout, before, one);
     if (!inside.status().ok()) return {};
     Halting halting;
     if (halt_on_nan) halting = FindHalting(objective.optimizer, layout, step);
@@ -362,7 +366,7 @@ absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const State
     results.push_back(next[i]);
   }
   const Values metrics(next.begin() + layout.first_metric, next.end());
-  // The step at which the state was left is as far behind the first one as its number is greater.
+  // The halted step, counted from the first step of this execution.
   const Value halted = next[layout.halted];
   const Value place = ir::Select(ir::Less(halted, ir::SplatLike(halted, 0)),
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
@@ -385,12 +389,12 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
                                          const BatchTypes& types, int num_replicas,
                                          const kernels::Lowering& lowering) {
   ir::Graph graph("evaluate_step", num_replicas);
-  // The metrics come first, so that they line up with the results they are donated to.
+  // The metrics come first, so that parameter i is donated to result i.
   const Values metrics = StateParameters(graph, layout, layout.first_metric, layout.size());
   const Values variables = StateParameters(graph, layout, 0, layout.num_variables);
   const Values values = BatchParameters(graph, objective.network, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
-  const Batch batch = MakeBatch(graph, objective, values);
+  const BatchValues batch = MakeBatch(graph, objective, values);
   const Forward forward =
       RunForward(graph, objective, variables, batch, /*training=*/false, Value());
   PENSTOCK_RETURN_IF_ERROR(graph.status());
@@ -430,32 +434,33 @@ absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLa
   if (types.depth > 1) {
     batch = UnstackBatch(batch, graph.Parameter({DType::kI32, {}}, "steps"));
   }
-  const Step step = BuildStep(graph, objective, layout, state, batch);
+  const StepValues step = BuildStep(graph, objective, layout, state, batch);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   Diagnosis diagnosis;
   Values found;
-  const auto look = [&](std::string place, Value x) {
+  const auto check = [&](std::string place, Value x) {
     if (!x.valid() || !base::IsFloat(x.dtype())) return;
     diagnosis.places.push_back(std::move(place));
     found.push_back(ir::Reshape(ir::Convert(ir::AllFinite({x}), DType::kI32), {1}));
   };
   for (int i = 0; i < layout.num_variables; ++i) {
-    look(absl::StrCat("variable ", layout.entries[i].name), step.state[i]);
+    check(absl::StrCat("variable ", layout.entries[i].name), step.state[i]);
   }
   const auto& uses = objective.network.uses();
   for (size_t i = 0; i < uses.size(); ++i) {
     const bool input = !uses[i].layer.valid();
-    look(input ? absl::StrCat("the input '", uses[i].name, "'")
-               : absl::StrCat("the output of layer '", uses[i].name, "' (",
-                              uses[i].layer.class_name(), ")"),
-         step.forward.network.activations[i][0]);
+    check(input ? absl::StrCat("the input '", uses[i].name, "'")
+                : absl::StrCat("the output of layer '", uses[i].name, "' (",
+                               uses[i].layer.class_name(), ")"),
+          step.forward.network.activations[i][0]);
   }
-  look("the loss", step.loss);
-  // From the last layer back, as the gradients are computed.
+  check("the loss", step.loss);
+  // From the last layer to the first, as gradients are computed.
   for (size_t t = step.trained.size(); t-- > 0;) {
-    look(absl::StrCat("the gradient of ", layout.entries[step.trained[t]].name), step.gradients[t]);
+    check(absl::StrCat("the gradient of ", layout.entries[step.trained[t]].name),
+          step.gradients[t]);
   }
-  // A place is fine when it is on every replica.
+  // A place is finite if it is on every replica.
   graph.SetResults({ir::AllReduce(ir::Concatenate(found, 0), ir::Reducer::kMin)});
   PENSTOCK_ASSIGN_OR_RETURN(diagnosis.program, lowering.Print(graph, Donating(0, objective)));
   return diagnosis;

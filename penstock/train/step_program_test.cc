@@ -83,7 +83,7 @@ TEST(TrainStep, ChecksForNanInAProgramThatGrowsLinearlyWithTheLayers) {
   const std::vector<Checked> steps{
       {},
       {.kernels = true, .replicas = 2, .depth = 4},
-      {.optimizer = nn::Adam({}, {.global_clipnorm = 1.0, .use_ema = true})},
+      {.optimizer = nn::Adam({.global_clipnorm = 1.0, .use_ema = true})},
       {.halt_on_nan = false, .optimizer = nn::LossScaleOptimizer(nn::SGD({.momentum = 0.9}))}};
   for (size_t i = 0; i < steps.size(); ++i) {
     Checked step = steps[i];

@@ -1,20 +1,31 @@
-// Room train: from a network and a dataset to trained weights. It may use every room above it.
+// Room train: trains networks. It may use every room above it.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(Strategy strategy, Strategy::Create(client, {.replicas = 8}));
-//   PENSTOCK_ASSIGN_OR_RETURN(auto trainer, Trainer::Create({.network = net, .targets = {{.loss =
-//   loss}}, .optimizer = SGD(),
-//                                                            .metrics = {Accuracy()}, .strategy =
-//                                                            strategy}));
+//   PENSTOCK_ASSIGN_OR_RETURN(
+//       auto trainer,
+//       Trainer::Create({.objective = {.network = net,
+//                                      .targets = {{.loss = loss, .metrics = {nn::Accuracy()}}},
+//                                      .optimizer = nn::SGD()},
+//                        .strategy = strategy}));
 //   PENSTOCK_ASSIGN_OR_RETURN(History history, trainer->Fit(dataset, {.epochs = 10}));
 //   PENSTOCK_ASSIGN_OR_RETURN(Logs logs, trainer->Evaluate(test_set));
 //
-//   strategy.h       how many replicas, on which devices
-//   trainer.h        Trainer: Fit, Evaluate, Predict; the loop
-//   step_program.h   the programs that run on the devices
-//   state.h          what a training run keeps on the devices
-//   feed.h           batches on their way to the devices
-//   callback.h       what may happen between steps; callbacks.h has those that come with the house
-//   progress.h       the progress line
+// Public:
+//   strategy.h       replicas and their devices
+//   objective.h      network, losses, metrics, optimizer; custom training steps
+//   options.h        options of Trainer, Fit, Evaluate, Predict; arrays.h: arrays as data
+//   trainer.h        Trainer: Fit, Evaluate, Predict
+//   history.h        History, the result of Fit; fit_stats.h: where the time went
+//   callback.h       Callback and its hooks; callbacks.h: built-in callbacks; progress.h: the
+//                    progress line
+// Internal:
+//   loop/            training_loop.h: one Fit; evaluation_loop.h, prediction_loop.h: one Evaluate,
+//                    one Predict; their parts: progress, iterators, executions in flight, idle
+//                    time, profile
+//   callbacks/       the built-in callbacks; callback_list.h: the callbacks of one call
+//   feed.h           transfers batches to the devices
+//   program_cache.h  compiled programs; step_program.h: their graphs; forward.h: the forward pass
+//   device_model.h   the state on the devices (state.h) and the programs
 #pragma once
 
 #include <memory>
@@ -28,23 +39,22 @@
 namespace penstock::train {
 
 struct StrategyOptions {
-  // How many copies of the model work together; each takes an equal part of every batch. 0: all
-  // devices.
+  // Number of replicas of the model; each takes an equal part of every batch. 0: all devices.
   int replicas = 1;
 };
 
-// How a model is spread over devices. Every replica holds all variables; gradients are summed over
-// replicas, so that N replicas take the same steps as one device would with the whole batch. Layers
-// that look at other examples (batch normalisation) see their replica's part only.
+// Data parallelism: replicas of a model on several devices. Every replica has all variables;
+// gradients are summed over replicas, so that N replicas take the same steps as one device with the
+// whole batch. Layers that mix examples (batch normalization) see their replica's part only.
 class Strategy {
  public:
-  // The error names the devices there are when more are asked for.
+  // INVALID_ARGUMENT, with the number of devices, if there are fewer than replicas.
   static absl::StatusOr<Strategy> Create(std::shared_ptr<runtime::Client> client,
                                          const StrategyOptions& options = {});
 
   runtime::Client& client() const { return *client_; }
   const std::shared_ptr<runtime::Client>& shared_client() const { return client_; }
-  // How graphs are printed for these devices.
+  // Lowering of graphs for these devices.
   const kernels::Lowering& lowering() const { return lowering_; }
   int num_replicas() const { return static_cast<int>(devices_.size()); }
   const runtime::Device& device(int replica) const { return devices_[replica]; }

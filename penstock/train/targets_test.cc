@@ -217,7 +217,7 @@ TEST(Fit, CountsFromItsInitialEpochAndValidatesEverySoOften) {
   auto trainer = Make(OneHead(), {MeanSquares()});
   const data::Dataset data = Data({{"x", Column(kX)}, {"y", Column(kA)}});
   const auto history = (*trainer)->Fit(
-      data, {.epochs = 7, .initial_epoch = 3, .validation = &data, .validation_freq = 2});
+      data, {.epochs = 7, .validation_data = &data, .initial_epoch = 3, .validation_freq = 2});
   ASSERT_TRUE(history.ok()) << history.status();
   ASSERT_EQ(history->epochs.size(), 4u);  // 4, 5, 6, 7
   for (size_t i = 0; i < 4; ++i) {

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/io/file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/nn/layers.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/runtime/testing/test_device.h"
@@ -299,13 +299,14 @@ TEST(Training, TellsWhatThePipelineHints) {
       (*trainer)->Fit(dataset, {.epochs = 2, .callbacks = {notes}, .read = {.file_system = fs}});
   ASSERT_TRUE(history.ok()) << history.status();
   ASSERT_EQ(notes->notes.size(), 1);
-  EXPECT_THAT(notes->notes[0], HasSubstr("1 of 2 shards have no bytes"));
+  EXPECT_THAT(notes->notes[0], HasSubstr("1 of 2 shards are empty"));
 }
 
 TEST(Training, ValidationIsMeasuredAfterEachEpoch) {
   auto trainer = SmallTrainer();
   const data::Dataset validation = Batches(30, 16, 5);
-  const auto history = (*trainer)->Fit(Batches(64, 16), {.epochs = 2, .validation = &validation});
+  const auto history =
+      (*trainer)->Fit(Batches(64, 16), {.epochs = 2, .validation_data = &validation});
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_NEAR(*history->epochs[1].Get("val_loss"), *(*trainer)->Evaluate(validation)->Get("loss"),
               1e-6);

@@ -11,7 +11,7 @@
 
 #include "penstock/base/float16.h"
 #include "penstock/data/dataset.h"
-#include "penstock/data/npy.h"
+#include "penstock/formats/npy.h"
 
 #include "tests/python.h"
 
@@ -115,18 +115,18 @@ TEST_F(NumPy, ItsArraysAreRead) {
   for (const auto& [name, want] : All()) {
     for (const char* layout : {"", "_columns", "_big"}) {
       SCOPED_TRACE(absl::StrCat(name, layout));
-      ExpectSame(data::ReadNpy(*fs_, Path(absl::StrCat(name, layout, ".npy"))), want);
+      ExpectSame(formats::ReadNpy(*fs_, Path(absl::StrCat(name, layout, ".npy"))), want);
     }
   }
-  ExpectAll(data::ReadNpz(*fs_, Path("all.npz")));
-  ExpectAll(data::ReadNpz(*fs_, Path("packed.npz")));
+  ExpectAll(formats::ReadNpz(*fs_, Path("all.npz")));
+  ExpectAll(formats::ReadNpz(*fs_, Path("packed.npz")));
 }
 
 TEST_F(NumPy, ItsStringsAreRead) {
-  const auto bytes = data::ReadNpy(*fs_, Path("bytes.npy"));
+  const auto bytes = formats::ReadNpy(*fs_, Path("bytes.npy"));
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_THAT(bytes->values<absl::string_view>(), ::testing::ElementsAreArray(kWords));
-  const auto text = data::ReadNpy(*fs_, Path("text.npy"));
+  const auto text = formats::ReadNpy(*fs_, Path("text.npy"));
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->values<absl::string_view>()[3], kWords[3]);
   EXPECT_EQ(text->values<absl::string_view>()[5], "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
@@ -150,7 +150,7 @@ TEST_F(NumPy, ItsArraysAreDatasets) {
 
 TEST_F(NumPy, WhatIsNoArrayOfNumbersOrStringsIsRefused) {
   const auto refused = [&](absl::string_view name) {
-    const absl::Status status = data::ReadNpy(*fs_, Path(name)).status();
+    const absl::Status status = formats::ReadNpy(*fs_, Path(name)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
     return std::string(status.message());
   };
@@ -163,16 +163,16 @@ TEST_F(NumPy, WhatIsNoArrayOfNumbersOrStringsIsRefused) {
 TEST_F(NumPy, ReadsWhatIsWrittenHere) {
   const TemporaryFolder own;
   for (const auto& [name, array] : All()) {
-    ASSERT_TRUE(data::WriteNpy(*fs_, own / absl::StrCat(name, ".npy"), array).ok());
+    ASSERT_TRUE(formats::WriteNpy(*fs_, own / absl::StrCat(name, ".npy"), array).ok());
   }
-  ASSERT_TRUE(data::WriteNpy(*fs_, own / "words.npy", Array::Strings({5}, kWords)).ok());
-  ASSERT_TRUE(data::WriteNpz(*fs_, own / "all.npz", All()).ok());
-  ASSERT_TRUE(data::WriteNpz(*fs_, own / "packed.npz", All(), {.compress = true}).ok());
+  ASSERT_TRUE(formats::WriteNpy(*fs_, own / "words.npy", Array::Strings({5}, kWords)).ok());
+  ASSERT_TRUE(formats::WriteNpz(*fs_, own / "all.npz", All()).ok());
+  ASSERT_TRUE(formats::WriteNpz(*fs_, own / "packed.npz", All(), {.compress = true}).ok());
   const absl::Status checked = RunPython("interop/numpy_files.py", {"check", own.path().string()});
   EXPECT_TRUE(checked.ok()) << checked;
   // NumPy itself has no bfloat16; as float32 it loses nothing.
   const Array bf16 = Array::Zeros(DType::kBF16, {3});
-  EXPECT_THAT(std::string(data::WriteNpy(*fs_, own / "b.npy", bf16).message()),
+  EXPECT_THAT(std::string(formats::WriteNpy(*fs_, own / "b.npy", bf16).message()),
               HasSubstr("convert it, for example to float32"));
 }
 

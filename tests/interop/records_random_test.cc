@@ -146,7 +146,7 @@ std::string OfSchema(const record::ExampleSchema& schema, absl::string_view by_p
 // Whether ReadExample may differ from protobuf.
 bool MayDiffer(const std::string& got, const std::string& want, const absl::Status& status,
                bool damaged) {
-  // docs/record.md: an entry of the map with two values, which no writer produces, is an error.
+  // docs/design/record.md: an entry of the map with two values, which no writer produces, is an error.
   if (got == "E") return absl::StrContains(status.message(), "two values");
   // Names need not be UTF-8; entries with unknown fields are read.
   if (!damaged) return false;

@@ -3,7 +3,7 @@
 Usage: tensorflow_records.py write FOLDER    writes FOLDER/{none,gzip,zlib}.tfrecord
        tensorflow_records.py check FOLDER    reads such files and compares; exits with 1 where they differ
        tensorflow_records.py snapshot FOLDER counts the elements in the shards of a Snapshot, whose records begin with
-                                             the number of elements that they hold (data/rows_format.h)
+                                             the number of elements that they hold (data/cache/rows_format.h)
 
 What record i holds is a formula, which records_test.cc knows too.
 """

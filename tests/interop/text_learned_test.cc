@@ -77,8 +77,8 @@ TEST(Sonnets, AreLearnedByHeartByASmallDecoder) {
                                   .heads = 4}));
   const absl::Status compiled = model.Compile(
       {.optimizer = keras::AdamW({.learning_rate = keras::CosineDecay(
-                                      {.initial_learning_rate = 0.004, .decay_steps = 700})},
-                                 {.global_clipnorm = 1}),
+                                      {.initial_learning_rate = 0.004, .decay_steps = 700}),
+                                  .global_clipnorm = 1}),
        .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
        .seed = 1});
   ASSERT_TRUE(compiled.ok()) << compiled;

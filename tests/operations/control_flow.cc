@@ -49,7 +49,7 @@ Values Scan(const Call& c) {
             (rematerialize ? ir::Rematerialize(given, NextState) : NextState(graph, given))[0];
         return ir::ScanOut{.state = {h}, .y = {h * h, ir::ReduceSum(h, {1})}};
       },
-      {.reverse = c.Flag("reverse"), .keep_products = c.Flag("keep_products")});
+      {.reverse = c.Flag("reverse"), .save_products = c.Flag("save_products")});
   return {out.state[0], out.y[0], out.y[1]};
 }
 

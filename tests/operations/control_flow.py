@@ -58,7 +58,7 @@ def scan(draw):
         h, y = lax.scan(step, h0, x, reverse=reverse)
         return [h, *y]
 
-    options = {"reverse": reverse, "keep_products": draw.flip(), "rematerialize": rematerialize}
+    options = {"reverse": reverse, "save_products": draw.flip(), "rematerialize": rematerialize}
     return Case(normal(draw, dtype, *recurrent(draw)), function, options, draw.pick(0, 1, 2),
                 saturates=True)
 

@@ -269,7 +269,7 @@ def time_distributed(draw):
     masks = draw.some(masks=[draw.pick(*MASKS)]) if len(shape) == 1 and layer["class_name"] == "Dense" else {}
     shape = [draw.number(1, 3), draw.number(1, 4), *shape]
     row = draw.layer("TimeDistributed", {"layer": layer}, shape, policies=False, least=1, **masks)
-    # docs/nn.md explains how training differs for layers that mix examples.
+    # docs/design/nn.md explains how training differs for layers that mix examples.
     return {**row, "training": False} if layer["class_name"] == "BatchNormalization" else row
 
 

@@ -1,5 +1,5 @@
 """Random layers, where both ends of their ranges are alike and nothing is left to chance. Their statistics:
-penstock/nn/layers_random_test.cc."""
+penstock/nn/layers/layers_random_test.cc."""
 
 from layer_row import IMAGE, layer
 

@@ -1,4 +1,4 @@
-"""In training these layers draw numbers, which differ from Keras's: penstock/nn/layers_random_test.cc looks at their
+"""In training these layers draw numbers, which differ from Keras's: penstock/nn/layers/layers_random_test.cc looks at their
 statistics. Here: what they are otherwise."""
 
 from layer_row import IMAGE, SEQUENCE, VOLUME, layer, mixed

@@ -1,4 +1,5 @@
-// Random tests: each case is generated from a seed and compared with a reference.
+// RandomCases: seeds for randomized (property-based) tests, in which each case is generated from a
+// seed and compared with a reference.
 //
 //   for (base::RandomCases cases(200); cases.Next();) {
 //     SCOPED_TRACE(cases.Describe());             // "random case 17 (PENSTOCK_RANDOM_SEED=17)"
@@ -7,9 +8,9 @@
 //     if (testing::Test::HasFailure()) break;
 //   }
 //
-// By default these are the seeds 0, 1, 2, ..., the same few in every run of the tests. With
-// PENSTOCK_FUZZ_SECONDS new seeds are used for that long; tools/fuzz sets it for the random tests
-// in its list. With PENSTOCK_RANDOM_SEED only that case runs.
+// By default the seeds are 0, 1, 2, ..., the same in every run of the tests. With
+// PENSTOCK_FUZZ_SECONDS new seeds are used for that many seconds; tools/fuzz sets it for the random
+// tests in its list. With PENSTOCK_RANDOM_SEED only that case runs.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class RandomCases {
       count_ = 1;
     } else if (seconds != nullptr) {
       PENSTOCK_CHECK(absl::SimpleAtod(seconds, &seconds_));
-      first_ = EntropySeed() >> 1;  // so that counting on does not overflow
+      first_ = EntropySeed() >> 1;  // so that seed() does not overflow
     }
   }
 

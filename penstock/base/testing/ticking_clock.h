@@ -1,5 +1,5 @@
-// A clock that advances by a millisecond each time it is read, so that no interval is too short to
-// be measured.
+// TickingClock: a clock that advances by one millisecond at every read, so that every measured
+// interval is positive.
 #pragma once
 
 #include <atomic>

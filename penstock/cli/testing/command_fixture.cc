@@ -13,11 +13,11 @@
 
 #include "penstock/base/random.h"
 #include "penstock/cli/command.h"
-#include "penstock/cli/shard_writer.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/view.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/testing/system_call_faults.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli::testing {
@@ -28,14 +28,6 @@ int Run(std::vector<std::string> arguments) {
   std::vector<const char*> argv;
   for (const std::string& a : arguments) argv.push_back(a.c_str());
   return Main(static_cast<int>(argv.size()), argv.data());
-}
-
-int CountShards(const std::filesystem::path& folder) {
-  int count = 0;
-  std::error_code error;  // the folder may not be there yet
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    count += IsShardName(entry.path().filename().string());
-  return count;
 }
 
 }  // namespace
@@ -118,20 +110,17 @@ std::vector<record::FeatureMap> CommandFixture::Records(const std::string& patte
   return records;
 }
 
-bool RunAndKill(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
-                int shards) {
+bool RunAndKill(const std::vector<std::string>& arguments, int files) {
   const pid_t child = fork();
   if (child == 0) {
     const int null = ::open("/dev/null", O_WRONLY);
     ::dup2(null, STDOUT_FILENO);
     ::dup2(null, STDERR_FILENO);
+    io::ArmSystemCalls({.call = "rename", .number = files, .kill = true});
     _exit(Run(arguments));
   }
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (CountShards(folder) >= shards) kill(child, SIGKILL);
-    usleep(100);
-  }
+  waitpid(child, &status, 0);
   return WIFSIGNALED(status);
 }
 

@@ -48,9 +48,8 @@ class CommandFixture : public ::testing::Test {
   std::vector<std::shared_ptr<const void>> owners_;
 };
 
-// Runs `penstock ARGUMENTS...` in a process of its own and kills it once `folder` holds so many
-// shards; false when it had finished before.
-bool RunAndKill(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
-                int shards);
+// Runs `penstock ARGUMENTS...` in its own process, which is killed before it publishes its file
+// number `files` (from 0) by renaming; false if it published fewer and ended by itself.
+bool RunAndKill(const std::vector<std::string>& arguments, int files);
 
 }  // namespace penstock::cli::testing

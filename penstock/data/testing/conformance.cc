@@ -157,7 +157,7 @@ void ExpectReadsAheadWithinBounds(const Apply& stage, const StageTraits& traits)
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE((*iterator)->Next(&element).ok());
     taken += element[0].second.num_elements();
-    ASSERT_LE(counts->rows, taken + traits.most_ahead);
+    ASSERT_LE(counts->rows, taken + traits.max_ahead);
   }
 }
 

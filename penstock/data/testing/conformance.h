@@ -1,5 +1,5 @@
-// What every stage has to hold, whatever it does: ExpectConforms runs it all on one. And means to
-// read a dataset in a test.
+// Conformance suite of stages: ExpectConforms runs every test of it on one stage. Also functions
+// that read a dataset in a test.
 #pragma once
 
 #include <functional>
@@ -13,33 +13,34 @@
 
 namespace penstock::data::testing {
 
-// "x=int64[] {3} s=string[] {\"a\"}", all elements.
+// All columns of an element: "x=int64[] {3} s=string[] {\"a\"}".
 std::string PrintElement(const base::NamedArrays& element);
 
 // All elements, printed; or the error.
 absl::StatusOr<std::vector<std::string>> ReadAll(const Dataset& dataset,
                                                  const IteratorOptions& options = {});
-// The first `count`.
+// The first `count` elements, printed.
 absl::StatusOr<std::vector<std::string>> ReadSome(const Dataset& dataset, int64_t count,
                                                   const IteratorOptions& options = {});
 
 struct StageTraits {
-  // A stage after which nothing comes of a failing input, as Take(0).
+  // False for a stage that may not reach a failing input element, as Take(0).
   bool reads_all_input = true;
-  // It makes no element without end: Repeat() for ever is not read to the end.
+  // False for an infinite stage: Repeat() is not read to the end.
   bool ends = true;
-  // Which rows come out depends on the order they came in: Skip(1) after batches that may come in
-  // any order. Then only their number is the same.
+  // Whether the set of rows depends on the order of the input: Skip(1) after batches in any order.
+  // Then only their number is compared.
   bool rows_depend_on_order = false;
-  // Its random numbers depend on the row's number at the stage where it runs, which changes when it
-  // is moved past stages that select (docs/data.md).
+  // Whether its random numbers depend on the row's index at the node where it runs, which changes
+  // when it moves after stages that select (docs/design/data.md).
   bool numbers_rows_where_it_runs = false;
-  // How many input rows may be taken ahead of the reader: two portions of the engine's (256 rows
-  // where they are small), one given and one that waits, and what the stage itself holds.
-  int64_t most_ahead = 600;
+  // Maximum number of input rows read ahead of the reader: two output buffers of the engine (256
+  // rows each if rows are small), one returned and one queued, and what the stage itself holds.
+  int64_t max_ahead = 600;
 };
 
-// `stage` adds the stage under test to a dataset of testing/source.h, and leaves column x first.
+// Runs the suite. `stage` adds the stage under test to a dataset of testing/source.h, and leaves
+// column x first.
 void ExpectConforms(const std::function<Dataset(const Dataset&)>& stage, StageTraits traits = {});
 
 }  // namespace penstock::data::testing

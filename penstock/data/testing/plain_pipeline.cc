@@ -286,22 +286,22 @@ std::vector<PlainElement> Scalars(const std::vector<int64_t>& values) {
 
 // tf.data's interleave: block_length elements of each slot in turn; when a file ends, the next file
 // takes its slot, and the turn passes to the next slot.
-std::vector<int64_t> InTurns(const std::vector<std::vector<int64_t>>& files,
-                             const PlainTurns& turns) {
+std::vector<int64_t> InterleaveFiles(const std::vector<std::vector<int64_t>>& files,
+                                     const PlainFileInterleave& interleave) {
   struct Slot {
     const std::vector<int64_t>* file;
     size_t next = 0;
   };
   std::vector<Slot> slots;
   size_t next_file = 0;
-  while (next_file < files.size() && static_cast<int64_t>(slots.size()) < turns.files_in_turns) {
+  while (next_file < files.size() && static_cast<int64_t>(slots.size()) < interleave.cycle_length) {
     slots.push_back({&files[next_file++]});
   }
   std::vector<int64_t> out;
   size_t turn = 0;
   while (!slots.empty()) {
     Slot& slot = slots[turn];
-    int64_t left = turns.block_length;
+    int64_t left = interleave.block_length;
     for (; left > 0 && slot.next < slot.file->size(); --left) {
       out.push_back((*slot.file)[slot.next++]);
     }
@@ -318,17 +318,17 @@ std::vector<int64_t> InTurns(const std::vector<std::vector<int64_t>>& files,
 
 }  // namespace
 
-PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainTurns turns) {
+PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainFileInterleave interleave) {
   return PlainSource(
       [=](const PlainPass& pass) {
         std::vector<std::vector<int64_t>> ordered = files;
-        if (turns.shuffle_files) {
+        if (interleave.shuffle_files) {
           base::Random random(MixSeeds(pass.seed, static_cast<uint64_t>(pass.epoch)));
           for (size_t i = ordered.size(); i > 1; --i) {
             std::swap(ordered[i - 1], ordered[random.Below(i)]);
           }
         }
-        return Scalars(InTurns(ordered, turns));
+        return Scalars(InterleaveFiles(ordered, interleave));
       },
       2);
 }

@@ -1,6 +1,6 @@
-// A plain interpreter of pipelines: one element at a time, in one thread, without blocks,
+// Reference interpreter of pipelines: one element at a time, in one thread, without blocks,
 // prefetching or fused stages. random_pipelines_test.cc compares the engine's result of a Dataset
-// with it. It implements only what decides on values and order: the stages' numbers (each has its
+// with it. It implements only what determines values and order: the stages' numbers (each has its
 // own seed), epochs, and which elements fail where.
 #pragma once
 
@@ -23,9 +23,9 @@ struct PlainArray {
   std::vector<int64_t> values = {};
 };
 
-// How an element has failed. Row stages run as late as possible, after stages that only select,
-// which still see a movable failure as an element. A stage that counts rows (Enumerate) cannot move
-// past others, and neither can the stages before it.
+// Failure of an element. Row stages run as late as possible, after stages that only select, which
+// still see a movable failure as an element. A stage that counts rows (Enumerate) cannot move after
+// others, and neither can the stages upstream of it.
 enum class PlainFailure { kNone, kMovable, kFixed };
 
 struct PlainElement {
@@ -39,22 +39,23 @@ struct PlainElement {
 std::string Print(const PlainElement& element);
 PlainElement ToPlain(const base::NamedArrays& arrays);
 base::NamedArrays ToArrays(const PlainElement& element);  // int64
-// A number that depends on all values of the array.
+// Hash of all values of the array.
 int64_t Sum(const PlainArray& array);
 int64_t Sum(const PlainElement& element);
 
-// kError is the error of one element, in its position; the next call continues after it.
+// kError is a recoverable error of one element, in its position; the next call continues after it.
 enum class PlainPoll { kElement, kError, kEnd };
 using PlainIterator = std::function<PlainPoll(PlainElement* element)>;
 
-// Limits pipelines that search for an element without end. Beyond it every stage returns kEnd.
+// Step limit for pipelines that search for an element indefinitely. Beyond it every stage returns
+// kEnd.
 struct PlainLimit {
   int64_t steps_left = 0;  // calls of iterators
 };
 
 // One pass of a stage.
 struct PlainPass {
-  uint64_t seed = 0;  // of this stage
+  uint64_t seed = 0;  // seed of this stage
   int64_t epoch = 0;
   HostShard host = {};  // for the stage that makes the shared batches
   std::function<PlainIterator(int input, int64_t epoch)> input = {};
@@ -78,13 +79,13 @@ PlainIterator Start(const PlainStagePtr& stage, uint64_t seed, int64_t epoch, co
 PlainStagePtr PlainSource(std::function<std::vector<PlainElement>(const PlainPass& pass)> elements,
                           int stages = 1);
 PlainStagePtr PlainRandom();
-struct PlainTurns {
-  int64_t files_in_turns = 8;
+struct PlainFileInterleave {
+  int64_t cycle_length = 8;
   int64_t block_length = 1;
   bool shuffle_files = false;
 };
 // The values of interleaved files.
-PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainTurns turns);
+PlainStagePtr PlainFiles(std::vector<std::vector<int64_t>> files, PlainFileInterleave interleave);
 PlainStagePtr PlainGlobalShuffle(std::vector<int64_t> values);
 
 // ---- Row stages ----
@@ -118,8 +119,8 @@ PlainStagePtr PlainUnbatch(PlainStagePtr input);
 PlainStagePtr PlainWindow(PlainStagePtr input, int64_t size, int64_t shift, int64_t stride,
                           bool drop_remainder);
 PlainStagePtr PlainFilter(PlainStagePtr input, std::function<bool(const PlainElement&)> keep);
-// `step` changes the state and the element; if it returns false, the element fails and the state
-// stays.
+// `step` changes the state and the element; if it returns false, the element fails and the state is
+// unchanged.
 PlainStagePtr PlainScan(PlainStagePtr input, int64_t state,
                         std::function<bool(int64_t* state, PlainElement* element)> step);
 PlainStagePtr PlainCache(PlainStagePtr input);

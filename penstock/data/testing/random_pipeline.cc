@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
-#include "penstock/data/npy.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/formats/npy.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::data::testing {
@@ -146,7 +146,7 @@ RandomFiles::RandomFiles() : file_system_(io::MakeMemoryFileSystem()) {
   }
   npy_ = "memory://npy/value.npy";
   for (int64_t i = 0; i < 17; ++i) npy_values_.push_back(i * i);
-  PENSTOCK_CHECK_OK(WriteNpy(*file_system_, npy_, Array::Of<int64_t>({17}, npy_values_)));
+  PENSTOCK_CHECK_OK(formats::WriteNpy(*file_system_, npy_, Array::Of<int64_t>({17}, npy_values_)));
 }
 
 // ---- Sources ----
@@ -241,7 +241,7 @@ RandomPipeline RandomPipelines::FromTfRecords() {
                                    .shuffle_files = shuffle,
                                    .block_bytes = OneIn(2) ? 64 : 1 << 20};
   return {RecordsToValues(Dataset::FromTfRecords(set.names, options), lingers_),
-          PlainFiles(set.values, {.files_in_turns = parallel == 0 ? 8 : parallel,
+          PlainFiles(set.values, {.cycle_length = parallel == 0 ? 8 : parallel,
                                   .block_length = block_length,
                                   .shuffle_files = shuffle})};
 }
@@ -255,7 +255,7 @@ RandomPipeline RandomPipelines::FromCsv() {
                                        .shuffle_files = shuffle,
                                        .block_bytes = OneIn(2) ? 16 : 1 << 20,
                                        .file_system = files_.file_system()}),
-          PlainFiles(set.values, {.files_in_turns = parallel == 0 ? 8 : parallel,
+          PlainFiles(set.values, {.cycle_length = parallel == 0 ? 8 : parallel,
                                   .block_length = block_length,
                                   .shuffle_files = shuffle})};
 }

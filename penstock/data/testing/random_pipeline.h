@@ -77,7 +77,7 @@ class RandomPipelines {
   RandomPipeline FromNpy();
   RandomPipeline Random();
 
-  // No value if the input does not suit the stage.
+  // Add a stage. nullopt if the stage does not accept the input.
   Result Take(const RandomPipeline& input);
   Result Skip(const RandomPipeline& input);
   Result Shard(const RandomPipeline& input);

@@ -50,30 +50,30 @@ class SourceNode : public Node {
       : Node(context, nullptr), options_(options), counts_(std::move(counts)) {}
 
  protected:
-  absl::StatusOr<Poll> DoNext(int64_t max_rows, Rows* out) override {
+  absl::StatusOr<Poll> DoNext(int64_t max_rows, RowRefs* out) override {
     if (row_ == options_.fail_at) {
       return absl::DataLossError(absl::StrCat("source:", row_, ": broken"));
     }
     if (row_ == options_.rows) return Poll::kEnd;
-    if (portion_ == nullptr) {
+    if (output_rows_ == nullptr) {
       int64_t rows = options_.portion;
       if (options_.rows >= 0) rows = std::min(rows, options_.rows - row_);
       if (options_.fail_at >= 0) rows = std::min(rows, options_.fail_at - row_);
-      portion_ = std::make_shared<Portion>();
-      engine_.Compute([portion = portion_, begin = row_, rows, engine = &engine_] {
+      output_rows_ = std::make_shared<Portion>();
+      engine_.Compute([portion = output_rows_, begin = row_, rows, engine = &engine_] {
         portion->block = MakeBlock(begin, rows);
         portion->done = true;
         engine->Wake();
       });
     }
-    if (!portion_->done) return Poll::kPending;
-    const int64_t part = std::min(max_rows, portion_->block->rows - in_portion_);
-    out->Append(portion_->block, in_portion_, part);
+    if (!output_rows_->done) return Poll::kPending;
+    const int64_t part = std::min(max_rows, output_rows_->block->rows - in_portion_);
+    out->Append(output_rows_->block, in_portion_, part);
     row_ += part;
     in_portion_ += part;
     counts_->rows += part;
-    if (in_portion_ == portion_->block->rows) {
-      portion_ = nullptr;
+    if (in_portion_ == output_rows_->block->rows) {
+      output_rows_ = nullptr;
       in_portion_ = 0;
     }
     return Poll::kReady;
@@ -83,7 +83,7 @@ class SourceNode : public Node {
   const SourceOptions options_;
   const std::shared_ptr<SourceCounts> counts_;
   int64_t row_ = 0;
-  std::shared_ptr<Portion> portion_;
+  std::shared_ptr<Portion> output_rows_;
   int64_t in_portion_ = 0;
 };
 

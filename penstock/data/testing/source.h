@@ -1,4 +1,4 @@
-// A source for tests of stages: it answers late, fails where it is told to, and counts.
+// Source for tests of stages: asynchronous, fails at a chosen row, and counts what is read.
 #pragma once
 
 #include <atomic>
@@ -12,14 +12,14 @@
 namespace penstock::data::testing {
 
 struct SourceOptions {
-  int64_t rows = 20;     // -1: without end
-  int64_t fail_at = -1;  // this row is an error instead
-  int64_t portion = 3;   // rows that come at once, each portion by a job of the pool
+  int64_t rows = 20;     // number of rows; -1: infinite
+  int64_t fail_at = -1;  // index of a row that fails; -1: none
+  int64_t portion = 3;   // number of rows that each job of the pool makes available
 };
 
 struct SourceCounts {
-  std::atomic<int64_t> rows = 0;    // handed out or passed over
-  std::atomic<int64_t> passes = 0;  // nodes made
+  std::atomic<int64_t> rows = 0;    // number of rows returned or skipped
+  std::atomic<int64_t> passes = 0;  // number of nodes made
 };
 
 // Rows {x: int64[] = i, v: float32[2] = {i, -i}, s: string[] = "row i"}, with origin "source:i".
@@ -29,7 +29,7 @@ Dataset TestSource(SourceOptions options = {}, std::shared_ptr<SourceCounts> cou
 // without a copy, unlike those of FromArrays.
 Dataset OwnedRows(base::NamedArrays arrays);
 
-// What TestSource's row is, printed as PrintElement does.
+// TestSource's row `i`, printed as PrintElement does.
 std::string PrintedRow(int64_t i);
 std::vector<std::string> PrintedRows(const std::vector<int64_t>& rows);
 

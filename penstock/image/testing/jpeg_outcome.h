@@ -1,5 +1,5 @@
-// What libjpeg makes of a file, with its own Huffman decoder or with ours in its seat: the two must
-// agree on every file, whole or damaged.
+// Decodes a JPEG with libjpeg's own Huffman decoder or with ours: the two must agree on every file,
+// intact or corrupt.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,25 @@
 namespace penstock::image {
 
 struct JpegOutcome {
-  bool refused = false;  // for its size
+  bool refused = false;  // too many pixels
   bool ok = false;
   std::string error;
-  bool seated = false;  // ours had the seat
+  bool installed = false;  // our decoder was installed
   std::vector<uint8_t> pixels;
 };
 
-// `ours` may be nullptr: then libjpeg's own. Images of more pixels are refused.
+// Decodes with `ours`, or with libjpeg's own decoder if it is nullptr. Images of more than
+// `max_pixels` pixels are refused.
 inline JpegOutcome DecodeJpegWith(JpegHuffman* ours, absl::string_view bytes, J_COLOR_SPACE space,
-                                  uint64_t most_pixels = 1 << 22) {
+                                  uint64_t max_pixels = 1 << 22) {
   struct Reader {
     JpegErrors errors;
     jpeg_decompress_struct cinfo = {};
     jpeg_source_mgr source = {};
 
-    // libjpeg's own source in memory makes up an end marker; ours is an error.
+    // libjpeg's own memory source inserts an end marker; ours is an error.
     static boolean OnEnd(j_decompress_ptr cinfo) {
-      static_cast<Reader*>(cinfo->client_data)->errors.Fail("the file ends before the image does");
+      static_cast<Reader*>(cinfo->client_data)->errors.Fail("the file is truncated");
     }
     static void OnSkip(j_decompress_ptr cinfo, long count) {  // NOLINT: libjpeg's type
       if (count <= 0) return;
@@ -42,7 +43,7 @@ inline JpegOutcome DecodeJpegWith(JpegHuffman* ours, absl::string_view bytes, J_
     }
   } reader;
   JpegOutcome outcome;
-  std::vector<uint8_t> room(JpegHuffman::RoomFor(bytes.size()));
+  std::vector<uint8_t> scratch(JpegHuffman::ScratchBytes(bytes.size()));
   jpeg_decompress_struct& cinfo = reader.cinfo;
   cinfo.err = &reader.errors.manager;
   const auto decode = [&] {
@@ -57,11 +58,11 @@ inline JpegOutcome DecodeJpegWith(JpegHuffman* ours, absl::string_view bytes, J_
     reader.source.term_source = [](j_decompress_ptr) {};
     cinfo.src = &reader.source;
     jpeg_read_header(&cinfo, TRUE);
-    outcome.refused = uint64_t{cinfo.image_width} * cinfo.image_height > most_pixels;
+    outcome.refused = uint64_t{cinfo.image_width} * cinfo.image_height > max_pixels;
     if (outcome.refused) return;
     cinfo.out_color_space = space;
     jpeg_start_decompress(&cinfo);
-    if (ours != nullptr) outcome.seated = ours->TakeSeat(&cinfo, room.data());
+    if (ours != nullptr) outcome.installed = ours->Install(&cinfo, scratch.data());
     const size_t row_bytes =
         size_t{cinfo.output_width} * static_cast<size_t>(cinfo.output_components);
     outcome.pixels.assign(row_bytes * cinfo.output_height, 0);

@@ -1,4 +1,4 @@
-// JPEGs of kinds that EncodeJpeg does not write.
+// Encoder of JPEG variants that EncodeJpeg does not write.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace penstock::image {
 
-struct JpegMaking {
+struct MakeJpegOptions {
   int quality = 90;
   int horizontal = 2;  // sampling of the first component
   int vertical = 2;
-  bool optimize = false;  // tables of the file's own
+  bool optimize = false;  // Huffman tables for this image
   unsigned restart_interval = 0;
   bool progressive = false;
 };
 
-inline std::string MakeJpeg(ImageView image, const JpegMaking& making) {
+inline std::string MakeJpeg(ImageView image, const MakeJpegOptions& options) {
   jpeg_compress_struct cinfo;
   jpeg_error_mgr errors;
   cinfo.err = jpeg_std_error(&errors);
@@ -36,12 +36,12 @@ inline std::string MakeJpeg(ImageView image, const JpegMaking& making) {
                          : image.channels == 3 ? JCS_RGB
                                                : JCS_CMYK;
   jpeg_set_defaults(&cinfo);
-  jpeg_set_quality(&cinfo, making.quality, TRUE);
-  cinfo.comp_info[0].h_samp_factor = making.horizontal;
-  cinfo.comp_info[0].v_samp_factor = making.vertical;
-  cinfo.optimize_coding = making.optimize ? TRUE : FALSE;
-  cinfo.restart_interval = making.restart_interval;
-  if (making.progressive) jpeg_simple_progression(&cinfo);
+  jpeg_set_quality(&cinfo, options.quality, TRUE);
+  cinfo.comp_info[0].h_samp_factor = options.horizontal;
+  cinfo.comp_info[0].v_samp_factor = options.vertical;
+  cinfo.optimize_coding = options.optimize ? TRUE : FALSE;
+  cinfo.restart_interval = options.restart_interval;
+  if (options.progressive) jpeg_simple_progression(&cinfo);
   jpeg_start_compress(&cinfo, TRUE);
   while (cinfo.next_scanline < cinfo.image_height) {
     JSAMPROW row = const_cast<uint8_t*>(image.row(static_cast<int>(cinfo.next_scanline)));

@@ -19,19 +19,19 @@ int Between(base::Random& random, int low, int high) {
 }
 bool Chance(base::Random& random, double share) { return random.Uniform() < share; }
 
-// Width or height of an image.
+// A random width or height.
 int RandomSide(base::Random& random) {
   if (Chance(random, 0.1)) return 1;
   return Chance(random, 0.01) ? Between(random, 1000, 3000) : Between(random, 1, 200);
 }
 
-struct Colours {
+struct Colors {
   J_COLOR_SPACE given;
   J_COLOR_SPACE stored;
   int components;
 };
 
-Colours RandomColours(base::Random& random) {
+Colors RandomColors(base::Random& random) {
   switch (random.Below(10)) {
     case 0:
     case 1:
@@ -117,7 +117,7 @@ void FillRow(int pattern, int fx, int fy, int y, int components, base::Random& r
   }
 }
 
-// The offset of each scan's SOS marker.
+// Offset of the SOS marker of each scan.
 std::vector<size_t> Scans(absl::string_view jpeg) {
   std::vector<size_t> scans;
   size_t at = 2;
@@ -140,14 +140,14 @@ std::vector<size_t> Scans(absl::string_view jpeg) {
 
 RandomJpeg MakeRandomJpeg(base::Random& random) {
   const int width = RandomSide(random), height = RandomSide(random);
-  const Colours colours = RandomColours(random);
+  const Colors colors = RandomColors(random);
   RandomJpeg made;
   jpeg_compress_struct cinfo = {};
   JpegErrors errors;
   jpeg_scan_info scans[MAX_COMPONENTS];
   unsigned char* file = nullptr;
   unsigned long size = 0;  // NOLINT: libjpeg's type
-  std::vector<JSAMPLE> row(static_cast<size_t>(width) * static_cast<size_t>(colours.components));
+  std::vector<JSAMPLE> row(static_cast<size_t>(width) * static_cast<size_t>(colors.components));
   const int quality = Chance(random, 0.1) ? 1 : Chance(random, 0.1) ? 100 : Between(random, 5, 99);
   const int pattern = Between(random, 0, 3), fx = Between(random, 1, 40),
             fy = Between(random, 1, 40);
@@ -157,10 +157,10 @@ RandomJpeg MakeRandomJpeg(base::Random& random) {
     jpeg_mem_dest(&cinfo, &file, &size);
     cinfo.image_width = static_cast<JDIMENSION>(width);
     cinfo.image_height = static_cast<JDIMENSION>(height);
-    cinfo.input_components = colours.components;
-    cinfo.in_color_space = colours.given;
+    cinfo.input_components = colors.components;
+    cinfo.in_color_space = colors.given;
     jpeg_set_defaults(&cinfo);
-    jpeg_set_colorspace(&cinfo, colours.stored);
+    jpeg_set_colorspace(&cinfo, colors.stored);
     jpeg_set_quality(&cinfo, quality, TRUE);
     ChooseSampling(cinfo, random);
     ChooseCoding(cinfo, random, scans);
@@ -172,7 +172,7 @@ RandomJpeg MakeRandomJpeg(base::Random& random) {
                         text, static_cast<unsigned>(random.Below(sizeof(text))));
     }
     while (cinfo.next_scanline < cinfo.image_height) {
-      FillRow(pattern, fx, fy, static_cast<int>(cinfo.next_scanline), colours.components, random,
+      FillRow(pattern, fx, fy, static_cast<int>(cinfo.next_scanline), colors.components, random,
               row);
       JSAMPROW rows = row.data();
       jpeg_write_scanlines(&cinfo, &rows, 1);
@@ -180,7 +180,7 @@ RandomJpeg MakeRandomJpeg(base::Random& random) {
     jpeg_finish_compress(&cinfo);
   });
   made.what =
-      absl::StrCat(width, "x", height, ", ", colours.components, " components, quality ", quality,
+      absl::StrCat(width, "x", height, ", ", colors.components, " components, quality ", quality,
                    ", ", cinfo.num_scans, " scans, restart ", cinfo.restart_interval,
                    cinfo.arith_code ? ", arithmetic" : "", ", sampling");
   for (int i = 0; i < cinfo.num_components; ++i) {
@@ -198,11 +198,11 @@ std::string DropLastScans(absl::string_view jpeg, base::Random& random) {
   const std::vector<size_t> scans = Scans(jpeg);
   if (scans.size() < 2) return std::string(jpeg);
   const size_t kept = 1 + random.Below(scans.size() - 1);
-  // Tables before the next scan are kept; they do no harm at the end.
+  // Tables before the next scan are kept; they are harmless at the end.
   return absl::StrCat(jpeg.substr(0, scans[kept]), "\xff\xd9");
 }
 
-std::string Damage(absl::string_view file, base::Random& random) {
+std::string Corrupt(absl::string_view file, base::Random& random) {
   std::string out(file);
   const uint64_t count = 1 + random.Below(3);
   for (uint64_t i = 0; i < count && !out.empty(); ++i) {

@@ -1,4 +1,4 @@
-// Random JPEGs of every kind that libjpeg can write.
+// Generator of random JPEGs of every variant that libjpeg can write.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace penstock::image {
 
 struct RandomJpeg {
   std::string bytes;
-  std::string what;  // how it was generated
+  std::string what;  // description of how it was generated
 };
 
 // Gray, YCbCr, RGB, CMYK or YCCK; any sampling factors; sequential in one scan or several, or
@@ -24,6 +24,6 @@ RandomJpeg MakeRandomJpeg(base::Random& random);
 std::string DropLastScans(absl::string_view jpeg, base::Random& random);
 
 // The file with some bits or bytes changed, removed or added, or truncated.
-std::string Damage(absl::string_view file, base::Random& random);
+std::string Corrupt(absl::string_view file, base::Random& random);
 
 }  // namespace penstock::image

@@ -1,4 +1,4 @@
-// The small images of testdata/ (testdata/make_testdata.py says what they are).
+// Access to the small test images in testdata/ (described in testdata/make_testdata.py).
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace penstock::image {
 
-// The whole file penstock/image/testdata/`name`; a missing one stops the test program.
+// Contents of penstock/image/testdata/`name`; aborts the test program if it is missing.
 std::string ReadTestdata(const std::string& name);
 
-// The largest difference of two samples; the shapes are the same (contract).
+// Maximum absolute difference of the samples of two images of the same shape.
 int MaxDifference(ImageView a, ImageView b);
 
-// A picture with gradients and noise, the same for the same size.
+// A deterministic test image with gradients and noise.
 base::Array NoisyPicture(Size size, int channels);
 
 }  // namespace penstock::image

@@ -11,23 +11,23 @@
 
 namespace penstock::io {
 
-CannedServer::CannedServer(std::string answer)
-    : CannedServer(std::vector<std::string>{std::move(answer)}) {}
+CannedServer::CannedServer(std::string response)
+    : CannedServer(std::vector<std::string>{std::move(response)}) {}
 
-CannedServer::CannedServer(std::vector<std::string> answers)
+CannedServer::CannedServer(std::vector<std::string> responses)
     : CannedServer(std::function<std::string(const std::string&)>(
-          [answers = std::move(answers), next = size_t{0}](const std::string&) mutable {
-            return answers[std::min(next++, answers.size() - 1)];
+          [responses = std::move(responses), next = size_t{0}](const std::string&) mutable {
+            return responses[std::min(next++, responses.size() - 1)];
           })) {}
 
-CannedServer::CannedServer(std::function<std::string(const std::string& question)> answer)
-    : CannedServer(std::function<CannedAnswer(const std::string&)>(
-          [answer = std::move(answer)](const std::string& question) {
-            return CannedAnswer{answer(question)};
+CannedServer::CannedServer(std::function<std::string(const std::string& request)> response)
+    : CannedServer(std::function<CannedResponse(const std::string&)>(
+          [response = std::move(response)](const std::string& request) {
+            return CannedResponse{response(request)};
           })) {}
 
-CannedServer::CannedServer(std::function<CannedAnswer(const std::string& question)> answer)
-    : answer_(std::move(answer)),
+CannedServer::CannedServer(std::function<CannedResponse(const std::string& request)> response)
+    : respond_(std::move(response)),
       listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       thread_(1, "canned-server") {
   sockaddr_in address{};
@@ -47,9 +47,9 @@ CannedServer::~CannedServer() {
   ::shutdown(listening_.get(), SHUT_RDWR);  // wakes accept
 }
 
-std::vector<std::string> CannedServer::questions() const {
+std::vector<std::string> CannedServer::requests() const {
   std::lock_guard lock(mutex_);
-  return questions_;
+  return requests_;
 }
 
 void CannedServer::Serve() {
@@ -57,18 +57,18 @@ void CannedServer::Serve() {
   while (!stopping_) {
     FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid()) continue;
-    // The questions of these tests come in one piece.
-    char question[16384];
-    const ssize_t n = ::recv(client.get(), question, sizeof(question), 0);
+    // The requests of these tests come in one piece.
+    char request[16384];
+    const ssize_t n = ::recv(client.get(), request, sizeof(request), 0);
     if (n <= 0) continue;
-    const std::string text(question, n);
+    const std::string text(request, n);
     {
       std::lock_guard lock(mutex_);
-      questions_.push_back(text);
+      requests_.push_back(text);
     }
-    const CannedAnswer answer = answer_(text);
-    ::send(client.get(), answer.bytes.data(), answer.bytes.size(), MSG_NOSIGNAL);
-    if (!answer.stays_open && !answer.bytes.empty()) continue;
+    const CannedResponse response = respond_(text);
+    ::send(client.get(), response.bytes.data(), response.bytes.size(), MSG_NOSIGNAL);
+    if (!response.stays_open && !response.bytes.empty()) continue;
     silent.push_back(std::move(client));
     ++held_;
   }

@@ -1,5 +1,5 @@
-// A server on a loopback port that answers every request with predefined texts, for answers that a
-// real emulator never gives: permission denied, overload, silence.
+// CannedServer: an HTTP server on a loopback port with predefined responses, for cases that an
+// emulator never produces: permission denied, overload, no response.
 #pragma once
 
 #include <atomic>
@@ -10,46 +10,46 @@
 #include <vector>
 
 #include "penstock/base/thread_pool.h"
-#include "penstock/io/file_descriptor.h"
+#include "penstock/io/local/file_descriptor.h"
 
 namespace penstock::io {
 
-struct CannedAnswer {
+struct CannedResponse {
   std::string bytes = {};
-  bool stays_open = false;  // says nothing more, instead of closing the connection
+  bool stays_open = false;  // hangs instead of closing the connection
 };
 
 class CannedServer {
  public:
-  // With an empty answer it takes connections and stays silent.
-  explicit CannedServer(std::string answer);
-  // Sends the answers in order, then repeats the last one.
-  explicit CannedServer(std::vector<std::string> answers);
-  // Computes the answer to each request from the request's headers and body.
-  explicit CannedServer(std::function<std::string(const std::string& question)> answer);
-  explicit CannedServer(std::function<CannedAnswer(const std::string& question)> answer);
+  // Always sends `response`; if it is empty, accepts connections and never responds.
+  explicit CannedServer(std::string response);
+  // Sends the responses in order, then repeats the last one.
+  explicit CannedServer(std::vector<std::string> responses);
+  // Computes each response from the headers and body of the request.
+  explicit CannedServer(std::function<std::string(const std::string& request)> response);
+  explicit CannedServer(std::function<CannedResponse(const std::string& request)> response);
   ~CannedServer();
 
   int port() const { return port_; }
-  // What it was asked so far, head and body.
-  std::vector<std::string> questions() const;
-  // How many connections were left open, with a part of an answer or none.
+  // All requests received so far, headers and body.
+  std::vector<std::string> requests() const;
+  // Number of connections that were left open with a partial response or none.
   int64_t held() const { return held_; }
 
  private:
   void Serve();
 
-  const std::function<CannedAnswer(const std::string& question)> answer_;
+  const std::function<CannedResponse(const std::string& request)> respond_;
   FileDescriptor listening_;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;
   std::atomic<int64_t> held_ = 0;
   mutable std::mutex mutex_;
-  std::vector<std::string> questions_;
+  std::vector<std::string> requests_;
   base::ThreadPool thread_;
 };
 
-// A whole HTTP answer: CannedHttp("403 Forbidden", "{}").
+// A complete HTTP response: CannedHttp("403 Forbidden", "{}").
 std::string CannedHttp(const std::string& status, const std::string& body,
                        const std::string& header = "");
 

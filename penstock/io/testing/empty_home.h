@@ -1,5 +1,5 @@
-// A home folder, and an environment, without credentials for any storage service but those that a
-// test puts there.
+// EmptyHome: a temporary home folder and an environment without credentials for any storage service
+// other than those that a test adds.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/random.h"
-#include "penstock/io/local_file_system.h"
+#include "penstock/io/local/local_file_system.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
 
@@ -33,14 +33,14 @@ class EmptyHome {
 
   const std::string& folder() const { return folder_; }
 
-  // Writes a file into the folder, and returns its path.
+  // Writes a file to the folder and returns its path.
   std::string Put(const std::string& name, const std::string& text) const {
     const std::string file = JoinPath(folder_, name);
     EXPECT_OK(WriteFile(*MakeLocalFileSystem(), file, text));
     return file;
   }
 
-  // A Google user's credentials whose token comes from this port.
+  // Credentials of a Google user whose token server is at this local port.
   static std::string GoogleUser(int port) {
     return absl::StrCat(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s", )",
                         R"("refresh_token": "r", "token_uri": "http://127.0.0.1:)", port, R"("})");

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "penstock/base/status.h"
-#include "penstock/io/file_descriptor.h"
+#include "penstock/io/local/file_descriptor.h"
 
 namespace penstock::io {
 
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Start(const Kind& kind) {
     }
     if (!ended) ::kill(process, SIGKILL);
   }
-  return absl::UnavailableError(absl::StrCat(program, " was started and did not answer"));
+  return absl::UnavailableError(absl::StrCat(program, " was started and did not respond"));
 }
 
 absl::StatusOr<Emulator*> Emulator::Get(const absl::StatusOr<std::unique_ptr<Emulator>>& started) {

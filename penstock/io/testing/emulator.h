@@ -1,11 +1,10 @@
-// Storage services on this machine, for tests: real HTTP servers on a loopback port of their own,
-// started once per test program when a test first asks, ended with it. They are programs in
-// third_party/unpacked/bin; where one is missing, the error says how to get it, and a test must
-// fail.
+// Storage service emulators for tests: HTTP servers on a random loopback port, started on first use
+// and stopped when the test program ends. They are programs in third_party/unpacked/bin; if one is
+// missing, the error says how to install it, and the test must fail.
 //
 //   ASSERT_OK_AND_ASSIGN(Emulator * gcs, Emulator::Gcs());
-//   ASSERT_OK_AND_ASSIGN(std::string bucket, gcs->MakeBucket(*fs));     //
-//   "gs://anonymous@bucket-0?..."
+//   ASSERT_OK_AND_ASSIGN(std::string bucket, gcs->MakeBucket(*fs));
+//   EXPECT_OK(WriteFile(*fs, JoinPath(bucket, "x"), "bytes"));  // gs://anonymous@bucket-0/x?...
 #pragma once
 
 #include <atomic>
@@ -26,9 +25,9 @@ class Emulator {
   Emulator(const Emulator&) = delete;
   Emulator& operator=(const Emulator&) = delete;
 
-  // The URI of a new, empty bucket; `fs` must serve gs:// or s3://.
+  // Creates an empty bucket and returns its URI; `fs` must serve gs:// or s3://.
   absl::StatusOr<std::string> MakeBucket(FileSystem& fs);
-  // The URI of a bucket, which need not exist, with the options that lead here.
+  // URI of a bucket, which need not exist, with the options that select this emulator.
   std::string BucketUri(absl::string_view bucket) const;
   int port() const { return port_; }
 

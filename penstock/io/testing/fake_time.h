@@ -1,5 +1,6 @@
-// Time for clients of a test's HTTP server: where every attempt waits for nothing but time, a fake
-// clock advances at once, second by second, so that long waits are reported as they would be.
+// FakeTime: a fake clock for clients of a test's HTTP server. It advances automatically, second by
+// second, when every attempt waits only for time to pass, so tests with long timeouts run instantly
+// and waits are reported as in real time.
 //
 //   FakeTime time_{[this] { return gcs_.hung(); }};
 //   const std::shared_ptr<FileSystem> fs_ = MakeGcsFileSystem(writer, {.http = time_.Http()});
@@ -19,21 +20,20 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/clock.h"
-#include "penstock/io/http_client.h"
-#include "penstock/io/network_wait.h"
+#include "penstock/io/http/http_client.h"
+#include "penstock/io/http/network_wait.h"
 
 namespace penstock::io {
 
 class FakeTime {
  public:
-  // `hung`: the number of requests so far that the server has left without an end. Without it no
-  // request may be left so.
+  // `hung` returns the number of requests that the server has left hanging so far. Default: none.
   explicit FakeTime(std::function<int64_t()> hung = nullptr) : hung_(std::move(hung)) {}
 
   base::FakeClock& clock() { return clock_; }
   double Seconds() { return clock_.Seconds(); }
 
-  // For a client with one thread.
+  // Options of an HttpClient with one thread.
   HttpClientOptions Http() {
     return {.threads = 1,
             .clock = &clock_,
@@ -41,7 +41,7 @@ class FakeTime {
             .before_wait = [this](const HttpClientOptions::Wait& wait) { Pass(wait); }};
   }
 
-  // The lines about waits since the last call.
+  // The wait reports since the last call.
   std::vector<std::string> TakeReports() {
     std::lock_guard lock(mutex_);
     return std::exchange(reports_, {});

@@ -1,4 +1,4 @@
-// What every file system of room io must do, as one suite. A file system's test instantiates it:
+// Conformance test suite for file systems. The test of every FileSystem instantiates it:
 //
 //   INSTANTIATE_TEST_SUITE_P(Memory, FileSystemConformance,
 //                            ConformanceOf([]() -> absl::StatusOr<FileSystemUnderTest> {
@@ -18,9 +18,9 @@ namespace penstock::io {
 
 struct FileSystemUnderTest {
   std::shared_ptr<FileSystem> fs;
-  std::string root;         // a folder in which nothing is yet; it need not exist
-  int many_files = 100;     // more than one page of a listing, where there are pages
-  bool tells_times = true;  // whether each file's time of modification is known
+  std::string root;                    // an empty folder; it need not exist
+  int many_files = 100;                // more than one page of a paged listing
+  bool has_modification_times = true;  // whether modification times are known
 };
 
 // Called for each test.
@@ -31,9 +31,9 @@ class FileSystemConformance : public testing::TestWithParam<MakeFileSystem> {
   void SetUp() override;
   void TearDown() override;
 
-  // The URI of something below the root.
+  // URI of `name` below the root.
   std::string At(absl::string_view name) const;
-  // Writes a file below the root, and expects that to work.
+  // Writes a file below the root and expects success.
   void Put(absl::string_view name, absl::string_view bytes);
 
   FileSystemUnderTest made_;

@@ -139,7 +139,7 @@ class LatencyProxy::Connection {
   Connection(FileDescriptor client, FileDescriptor server, double one_way, double now, Fault fault)
       : client_(std::move(client)),
         server_(std::move(server)),
-        answer_(fault.unavailable ? std::string(kUnavailable) : fault.answer),
+        respond_(fault.unavailable ? std::string(kUnavailable) : fault.response),
         up_(client_.get(), server_.get(), one_way),
         down_(server_.get(), client_.get(), one_way) {
     // The handshake is answered at once, by this machine: its round trip is made up for.
@@ -163,23 +163,23 @@ class LatencyProxy::Connection {
     if (is_gone && (up_.stalls() || down_.stalls())) return false;
     if ((client_events & kSomething) != 0 && !up_.ended()) {
       const bool more = up_.Take(now);
-      if (answers() && more && !down_.ended()) down_.Add(answer_, now + 1e-3);
+      if (responses() && more && !down_.ended()) down_.Add(respond_, now + 1e-3);
     }
     if ((server_events & kSomething) != 0 && !down_.ended()) down_.Take(now);
-    // A client that is gone takes no more answers.
-    return (answers() || up_.Give(now)) && down_.Give(now);
+    // A client that is gone takes no more responses.
+    return (responses() || up_.Give(now)) && down_.Give(now);
   }
 
   double next_due() const {
-    return std::min(answers() ? kForever : up_.next_due(), down_.next_due());
+    return std::min(responses() ? kForever : up_.next_due(), down_.next_due());
   }
 
  private:
   const FileDescriptor client_;
   const FileDescriptor server_;
-  bool answers() const { return !answer_.empty(); }
+  bool responses() const { return !respond_.empty(); }
 
-  const std::string answer_;
+  const std::string respond_;
   Flow up_, down_;
 };
 

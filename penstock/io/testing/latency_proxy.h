@@ -1,13 +1,13 @@
-// What stands between a program and a storage service that is far away, or unwell: a server on a
-// loopback port that passes on whatever comes, both ways, later. It delays bytes and does not limit
-// how many are under way. A new connection takes one round trip before its first byte, as TCP's
-// does.
+// LatencyProxy: a TCP proxy on a loopback port that simulates a distant or failing storage service:
+// it forwards bytes in both directions with a delay, and injects faults. It does not limit the
+// number of bytes in flight. A new connection takes one round trip before its first byte, as in
+// TCP.
 //
 //   LatencyProxy far({.upstream_port = emulator.port(), .round_trip_seconds = 0.05});
 //   far.SetFaults([](int connection) {
 //     return LatencyProxy::Fault{.unavailable = connection % 3 == 0};
 //   });
-//   ... far.port() ...
+//   ConnectTo(far.port());
 #pragma once
 
 #include <atomic>
@@ -19,24 +19,24 @@
 #include <vector>
 
 #include "penstock/base/thread_pool.h"
-#include "penstock/io/file_descriptor.h"
+#include "penstock/io/local/file_descriptor.h"
 
 namespace penstock::io {
 
 struct LatencyProxyOptions {
-  int upstream_port = 0;          // on this machine
-  double round_trip_seconds = 0;  // half of it each way
+  int upstream_port = 0;          // server on this machine
+  double round_trip_seconds = 0;  // half of it in each direction
 };
 
 class LatencyProxy {
  public:
-  // Of one connection.
+  // Fault of one connection.
   struct Fault {
-    bool unavailable = false;        // answers 503 itself, and closes
-    int64_t cut_after = -1;          // closes after that number of response bytes, wherever that is
+    bool unavailable = false;        // responds with 503 itself, and closes
+    int64_t cut_after = -1;          // closes after that number of response bytes
     int64_t cut_request_after = -1;  // forwards that number of request bytes, then closes
-    bool stalls = false;             // does not close there, but says nothing more
-    std::string answer = {};         // answers this itself, and closes
+    bool stalls = false;             // hangs there instead of closing
+    std::string response = {};       // responds with this itself, and closes
   };
 
   explicit LatencyProxy(LatencyProxyOptions options);
@@ -62,7 +62,7 @@ class LatencyProxy {
   std::mutex mutex_;
   std::function<Fault(int)> faults_;  // guarded by mutex_
 
-  std::vector<std::unique_ptr<Connection>> open_;  // the thread's
+  std::vector<std::unique_ptr<Connection>> open_;  // used by the proxy's thread only
   base::ThreadPool thread_;
 };
 

@@ -114,9 +114,9 @@ void ScriptedGcs::Remove(const std::string& object) {
   objects_.erase(object);
 }
 
-void ScriptedGcs::ForgetGenerations() {
+void ScriptedGcs::IgnoreGenerations() {
   std::lock_guard lock(mutex_);
-  knows_generations_ = false;
+  checks_generations_ = false;
 }
 
 void ScriptedGcs::SetScript(Script script) {
@@ -139,9 +139,9 @@ std::vector<ScriptedGcs::Request> ScriptedGcs::requests() const {
   return requests_;
 }
 
-int ScriptedGcs::most_in_flight() const {
+int ScriptedGcs::max_in_flight() const {
   std::lock_guard lock(mutex_);
-  return most_in_flight_;
+  return max_in_flight_;
 }
 
 void ScriptedGcs::Accept() {
@@ -171,7 +171,7 @@ void ScriptedGcs::Serve(FileDescriptor client) {
     }
     std::optional<Request> request = Parse(text.substr(0, end));
     text.erase(0, end + 4);
-    goes_on = request.has_value() ? Answer(client.get(), *std::move(request))
+    goes_on = request.has_value() ? Respond(client.get(), *std::move(request))
                                   : Send(client.get(), Head("404 Not Found", 0));
   }
   std::lock_guard lock(mutex_);
@@ -180,7 +180,7 @@ void ScriptedGcs::Serve(FileDescriptor client) {
 
 void ScriptedGcs::Hold() {
   std::unique_lock lock(mutex_);
-  most_in_flight_ = std::max(most_in_flight_, ++held_);
+  max_in_flight_ = std::max(max_in_flight_, ++held_);
   if (held_ >= hold_until_) {
     hold_until_ = 0;
     ++released_;
@@ -198,7 +198,7 @@ void ScriptedGcs::Hold() {
   --held_;
 }
 
-bool ScriptedGcs::Answer(int fd, Request request) {
+bool ScriptedGcs::Respond(int fd, Request request) {
   Script script;
   std::optional<Object> object;
   {
@@ -207,7 +207,7 @@ bool ScriptedGcs::Answer(int fd, Request request) {
     requests_.push_back(request);
     script = script_;
     const auto it = objects_.find(request.object);
-    if (it != objects_.end() && (request.generation == 0 || !knows_generations_ ||
+    if (it != objects_.end() && (request.generation == 0 || !checks_generations_ ||
                                  request.generation == it->second.generation)) {
       object = it->second;
     }
@@ -261,14 +261,15 @@ bool ScriptedGcs::Answer(int fd, Request request) {
                                          request.begin + body.size() - 1, "/", size, "\r\n");
   const bool cut = fault.cut_after >= 0 && fault.cut_after < static_cast<int64_t>(body.size());
   const absl::string_view sent = cut ? body.substr(0, fault.cut_after) : body;
-  if (!Send(fd,
-            absl::StrCat(Head("206 Partial Content",
-                              fault.says_less ? sent.size() : body.size() + fault.says_more, range),
-                         sent))) {
+  if (!Send(fd, absl::StrCat(Head("206 Partial Content",
+                                  fault.understates_length ? sent.size()
+                                                           : body.size() + fault.overstates_length,
+                                  range),
+                             sent))) {
     return false;
   }
-  if (fault.says_more) return false;
-  if (!cut || fault.says_less) return true;
+  if (fault.overstates_length) return false;
+  if (!cut || fault.understates_length) return true;
   if (fault.then != Fault::kClose) {
     Hang(fd, fault.then == Fault::kTrickle ? body.substr(sent.size()) : "");
   }

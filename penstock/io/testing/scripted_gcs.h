@@ -1,6 +1,5 @@
-// A storage service on a loopback port for tests: it serves and lists objects like the JSON API of
-// Google Cloud Storage, read-only, and injects the faults of the test's script, which a real
-// emulator cannot do. It counts the requests.
+// ScriptedGcs: a read-only emulator of the JSON API of Google Cloud Storage on a loopback port that
+// injects the faults of a test's script and counts requests.
 //
 //   ScriptedGcs gcs;
 //   gcs.Put("file", bytes);
@@ -23,7 +22,7 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/thread_pool.h"
-#include "penstock/io/file_descriptor.h"
+#include "penstock/io/local/file_descriptor.h"
 
 namespace penstock::io {
 
@@ -34,43 +33,45 @@ class ScriptedGcs {
     std::string object;      // for a listing: its prefix
     bool is_list = false;    // a listing, always sent as one page
     bool one_level = false;  // with the delimiter '/'
-    bool is_media = false;   // bytes, not the description
-    int64_t begin = 0;       // of the range asked for
-    int64_t end = 0;         // behind its last byte
-    int64_t generation = 0;  // 0 when none was named
+    bool is_media = false;   // the object's bytes, not its metadata
+    int64_t begin = 0;       // first byte of the requested range
+    int64_t end = 0;         // end of the range (exclusive)
+    int64_t generation = 0;  // precondition; 0 if there is none
     std::string authorization;
   };
 
-  // What to send instead of the normal answer.
+  // What to send instead of the normal response.
   struct Fault {
-    int status = 0;           // answer with this status, and with `page` or an error of the service
-    std::string header = {};  // and with these additional lines
+    int status = 0;  // respond with this status, and with `page` or an error of the service
+    std::string header = {};  // additional header lines
     int64_t cut_after = -1;   // send this many bytes of the body, then
     enum {
       kClose,
       kHang,
       kTrickle
-    } then = kClose;         // close; or send nothing more, or a byte now and then
-    bool says_less = false;  // Content-Length is that of the cut body
-    bool says_more = false;  // Content-Length exceeds the body, after which the server closes
-    std::string page = {};   // answer with 200, or `status`, and this body
-    std::string raw = {};    // send this instead of an answer, and close
-    bool endless = false;    // repeat the body (`page`) until the client disconnects
+    } then = kClose;                  // close the connection, hang, or send single bytes slowly
+    bool understates_length = false;  // Content-Length is that of the truncated body
+    bool overstates_length =
+        false;              // Content-Length exceeds the body, after which the server closes
+    std::string page = {};  // respond with 200, or `status`, and this body
+    std::string raw = {};   // send this instead of a response, and close
+    bool endless = false;   // repeat the body (`page`) until the client disconnects
   };
   using Script = std::function<Fault(const Request&)>;
 
   explicit ScriptedGcs(int max_connections = 80);
   ~ScriptedGcs();
 
-  // A new generation of the object.
+  // Writes an object, as a new generation.
   void Put(const std::string& object, std::string bytes);
   void Remove(const std::string& object);
-  // From now on it answers with what is there, whatever generation is asked for.
-  void ForgetGenerations();
+  // From now on ignores generation preconditions and serves the current contents.
+  void IgnoreGenerations();
   // Called for each request, on any thread.
   void SetScript(Script script);
-  // Requests for bytes of a generation wait until so many are waiting, once; or until none has come
-  // for a second, and then the test finds fewer in most_in_flight().
+  // Barrier, used once: requests for bytes of a generation wait until `requests` of them are
+  // waiting, or until no new one has arrived for a second; the test then sees fewer in
+  // max_in_flight().
   void HoldUntil(int requests);
 
   std::string Uri(absl::string_view object, absl::string_view options = "") const;
@@ -78,9 +79,9 @@ class ScriptedGcs {
 
   std::vector<Request> requests() const;
   int connections() const { return connections_; }
-  // Requests for bytes of a generation that were there at once.
-  int most_in_flight() const;
-  // Answers that were left hanging or trickling.
+  // Maximum number of concurrent requests for bytes of a generation.
+  int max_in_flight() const;
+  // Number of responses that were left hanging or trickling.
   int64_t hung() const { return hung_; }
 
  private:
@@ -91,12 +92,12 @@ class ScriptedGcs {
 
   void Accept();
   void Serve(FileDescriptor client);
-  // False when the connection is to be closed.
-  bool Answer(int fd, Request request);
+  // Returns false if the connection must be closed.
+  bool Respond(int fd, Request request);
   void Hold();
   std::string Listing(const Request& request);
   bool Send(int fd, absl::string_view bytes);
-  // Until the client leaves; meanwhile sends a byte a millisecond of these.
+  // Blocks until the client disconnects; meanwhile sends one byte of `trickle` per millisecond.
   void Hang(int fd, absl::string_view trickle);
 
   FileDescriptor listening_;
@@ -109,17 +110,17 @@ class ScriptedGcs {
   std::map<std::string, Object> objects_;
   int64_t generation_ = 1000;
   std::vector<Request> requests_;
-  std::vector<int> open_;  // connections, to be woken at the end
-  bool knows_generations_ = true;
+  std::vector<int> open_;  // connections, to be shut down by the destructor
+  bool checks_generations_ = true;
   int hold_until_ = 0;
   int held_ = 0;
-  int released_ = 0;  // how often those that were held were let go
-  int most_in_flight_ = 0;
+  int released_ = 0;  // number of times that the held requests were released
+  int max_in_flight_ = 0;
 
   std::atomic<int> connections_ = 0;
   std::atomic<int64_t> hung_ = 0;
 
-  base::ThreadPool threads_;  // one for each connection, which blocks it
+  base::ThreadPool threads_;  // one blocking thread per connection
 };
 
 }  // namespace penstock::io

@@ -13,7 +13,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/forwarding_file_system.h"
-#include "penstock/io/memory_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -48,7 +48,7 @@ class PastTheService : public ForwardingFileSystem {
   }
 };
 
-// The value of a parameter in a question's first line, decoded as far as names of tests need.
+// The value of a parameter in a raw_request's first line, decoded as far as names of tests need.
 std::string Parameter(absl::string_view line, absl::string_view name) {
   for (absl::string_view part : absl::StrSplit(line, absl::ByAnyChar("?& "))) {
     if (absl::StartsWith(part, absl::StrCat(name, "="))) {
@@ -62,8 +62,8 @@ std::string Parameter(absl::string_view line, absl::string_view name) {
 
 ScriptedS3::ScriptedS3()
     : objects_(MakeMemoryFileSystem()),
-      server_(std::function<CannedAnswer(const std::string&)>(
-          [this](const std::string& question) { return Answer(question); })) {}
+      server_(std::function<CannedResponse(const std::string&)>(
+          [this](const std::string& raw_request) { return Respond(raw_request); })) {}
 
 std::shared_ptr<FileSystem> ScriptedS3::Writer() const {
   return std::make_shared<PastTheService>(objects_);
@@ -84,9 +84,9 @@ int ScriptedS3::requests() const {
   return requests_;
 }
 
-CannedAnswer ScriptedS3::Answer(const std::string& question) {
+CannedResponse ScriptedS3::Respond(const std::string& raw_request) {
   // "GET /bucket/run/file HTTP/1.1", "GET /bucket/?delimiter=%2F&...&prefix=run%2F HTTP/1.1"
-  const absl::string_view line = absl::string_view(question).substr(0, question.find('\r'));
+  const absl::string_view line = absl::string_view(raw_request).substr(0, raw_request.find('\r'));
   Request request;
   request.is_head = absl::StartsWith(line, "HEAD ");
   request.is_list = absl::StrContains(line, "list-type=2");
@@ -98,22 +98,24 @@ CannedAnswer ScriptedS3::Answer(const std::string& question) {
   }
   std::lock_guard lock(mutex_);
   request.number = requests_++;
-  request.good = Good(request, question);
+  request.correct_response = CorrectResponse(request, raw_request);
   if (script_) {
-    if (std::optional<CannedAnswer> answer = script_(request)) {
+    if (std::optional<CannedResponse> response = script_(request)) {
       // A response to HEAD has no body to wait for.
-      if (request.is_head && absl::StrContains(answer->bytes, "\r\n\r\n")) {
-        answer->stays_open = false;
+      if (request.is_head && absl::StrContains(response->bytes, "\r\n\r\n")) {
+        response->stays_open = false;
       }
-      return *std::move(answer);
+      return *std::move(response);
     }
   }
-  return CannedAnswer{request.good};
+  return CannedResponse{request.correct_response};
 }
 
-std::string ScriptedS3::Good(const Request& request, const std::string& question) const {
+std::string ScriptedS3::CorrectResponse(const Request& request,
+                                        const std::string& raw_request) const {
   if (request.is_list) {
-    return CannedHttp("200 OK", Listing(request.object, absl::StrContains(question, "delimiter=")));
+    return CannedHttp("200 OK",
+                      Listing(request.object, absl::StrContains(raw_request, "delimiter=")));
   }
   const absl::StatusOr<std::string> bytes = ReadFile(*objects_, JoinPath(kBucket, request.object));
   const std::string missing = request.is_head ? CannedHttp("404 Not Found", "") : NotThere();
@@ -124,9 +126,9 @@ std::string ScriptedS3::Good(const Request& request, const std::string& question
     return absl::StrCat("HTTP/1.1 200 OK\r\nConnection: close\r\n", etag,
                         "Content-Length: ", bytes->size(), "\r\n\r\n");
   }
-  const size_t at = question.find("range: bytes=");
+  const size_t at = raw_request.find("range: bytes=");
   if (at == std::string::npos) return CannedHttp("200 OK", *bytes, etag);
-  const std::string range = question.substr(at + 13, question.find("\r\n", at) - at - 13);
+  const std::string range = raw_request.substr(at + 13, raw_request.find("\r\n", at) - at - 13);
   const std::pair<std::string, std::string> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
   size_t begin = 0, last = 0;
   if (!absl::SimpleAtoi(ends.first, &begin) || !absl::SimpleAtoi(ends.second, &last) ||

@@ -1,5 +1,6 @@
-// ASSERT_OK(Status or StatusOr), EXPECT_OK, ASSERT_OK_AND_ASSIGN(declaration, StatusOr), and
-// EXPECT_THAT(status, IsStatus(code, part of the message)).
+// GoogleTest assertions for absl::Status: ASSERT_OK(Status or StatusOr), EXPECT_OK,
+// ASSERT_OK_AND_ASSIGN(declaration, StatusOr), EXPECT_THAT(status, IsStatus(code, message
+// substring)).
 #pragma once
 
 #include <utility>

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -38,8 +39,9 @@ bool Fails(const char* call) {
   const bool is_this = std::this_thread::get_id() == state.armed_by;
   if (fault.threads != Threads::kAll && is_this != (fault.threads == Threads::kThis)) return false;
   const int number = state.calls.made[call]++;
-  if (fault.call != call || fault.error == 0) return false;
-  if (number != fault.number && !(fault.for_ever && number > fault.number)) return false;
+  if (fault.call != call || (fault.error == 0 && !fault.kill)) return false;
+  if (number != fault.number && !(fault.persistent && number > fault.number)) return false;
+  if (fault.kill) ::raise(SIGKILL);
   state.calls.hit = true;
   errno = fault.error;
   return true;

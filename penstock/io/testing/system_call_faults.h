@@ -1,9 +1,10 @@
-// System calls of this program that fail when a test says so. The linker gives the program these
-// calls in place of the C library's (penstock_wrap_system_calls in cmake/Room.cmake): all that the
-// program's own code makes, and none that shared libraries make.
+// Fault injection for system calls (failpoints): a test makes a chosen call fail with an errno, or
+// kills the process there (crash point). The linker's --wrap replaces the C library's calls
+// (penstock_wrap_system_calls in cmake/Room.cmake) in the program's own code, but not in shared
+// libraries.
 //
 //   ArmSystemCalls({.call = "fsync", .number = 2, .error = EIO});
-//   ... whatever is tested ...
+//   EXPECT_FALSE(WriteFile(*fs, path, bytes).ok());
 //   const SystemCalls calls = DisarmSystemCalls();
 //   EXPECT_TRUE(calls.hit);
 #pragma once
@@ -14,22 +15,23 @@
 namespace penstock::io {
 
 struct SystemCallFault {
-  std::string call = {};  // the name of the system call; "": none fails, calls are only counted
-  int number = 0;         // the first one that fails, from 0
-  bool for_ever = false;  // and all after it
-  int error = 0;          // the errno
-  bool one_byte = false;  // no read or write moves more than one byte
-  // Which threads' calls are counted and fail: those of the thread that arms, or of the others.
-  // What one thread calls comes in the same order every time; the calls of several do not.
+  std::string call = {};    // name of the system call; "": calls are only counted
+  int number = 0;           // index of the first call that fails, from 0
+  bool persistent = false;  // all later calls fail as well
+  int error = 0;            // the errno
+  bool kill = false;        // crash point: SIGKILL before the call instead of an error
+  bool one_byte = false;    // reads and writes transfer one byte at a time
+  // Threads whose calls are counted and fail: all, the thread that arms the fault, or the others.
+  // The order of calls is deterministic for one thread only.
   enum class Threads { kAll, kThis, kOthers } threads = Threads::kAll;
 };
 
 struct SystemCalls {
-  std::map<std::string, int> made = {};  // number of calls, by name
+  std::map<std::string, int> made = {};  // number of calls by name
   bool hit = false;                      // whether one failed
 };
 
-// From now on, until DisarmSystemCalls. Any thread may make calls meanwhile.
+// Activates the fault until DisarmSystemCalls. Other threads may make calls meanwhile.
 void ArmSystemCalls(SystemCallFault fault);
 SystemCalls DisarmSystemCalls();
 

@@ -140,7 +140,7 @@ void GradientChecks::Run(double tolerance) {
   ASSERT_TRUE(program.ok()) << program.status();
   const auto executable = Executable::Compile(*program);
   ASSERT_TRUE(executable.ok()) << executable.status();
-  // Parameters are named by their node; their place in the argument list is another number.
+  // Parameters are identified by their node; their index in the argument list differs.
   std::vector<int> place(graph_.num_nodes());
   for (size_t i = 0; i < graph_.parameters().size(); ++i) {
     place[graph_.parameters()[i].node_id()] = static_cast<int>(i);
@@ -148,7 +148,7 @@ void GradientChecks::Run(double tolerance) {
   const auto analytic = executable->Run(inputs_);
   ASSERT_TRUE(analytic.ok()) << analytic.status();
 
-  // Cases do not touch each other: element k of input j is moved in all of them at once.
+  // Cases are independent: element k of input j is perturbed in all of them at once.
   size_t most_inputs = 0;
   for (const Case& c : cases_) most_inputs = std::max(most_inputs, c.parameters.size());
   for (size_t j = 0; j < most_inputs; ++j) {

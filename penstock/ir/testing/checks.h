@@ -1,11 +1,12 @@
-// Many small checks compiled as one program, because compiling costs more than running.
+// Batches of small checks, compiled as one program because compiling costs more than running.
 //
 //   Checks checks;
-//   checks.Expect("tanh", Tanh(checks.Input(x)), Map(x, [](double v) { return std::tanh(v); }),
-//   1e-6); checks.Run();
+//   checks.Expect("tanh", Tanh(checks.Input(x)),
+//                 Map(x, [](double v) { return std::tanh(v); }), 1e-6);
+//   checks.Run();
 //
 //   GradientChecks gradients;
-//   gradients.Add("tanh", {Random({2, 3})}, [](const Values& x) { return Tanh(x[0]); });
+//   gradients.Add("tanh", {RandomArray({2, 3})}, [](const Values& x) { return Tanh(x[0]); });
 //   gradients.Run();
 //   ExpectAllCovered(ElementwiseOps(), gradients.ops());
 #pragma once
@@ -22,26 +23,27 @@
 
 namespace penstock::ir::testing {
 
-// Numbers in [low, high) that `seed` fixes, no two alike.
+// Distinct random numbers in [low, high), determined by `seed`.
 Array RandomArray(const Shape& shape, uint64_t seed = 1, double low = -2, double high = 2,
                   DType dtype = DType::kF64);
-// `function` of each element, in the same type.
+// `function` applied to each element, with the same type.
 Array Map(const Array& x, const std::function<double(double)>& function);
-// The elements as doubles, row-major.
+// The elements converted to double, in row-major order.
 std::vector<double> Doubles(const Array& array);
-// From doubles, in any numeric type.
+// An array of any numeric type, converted from doubles.
 Array Make(DType dtype, const Shape& shape, const std::vector<double>& values);
 
+// Expected values of many expressions, which one program computes.
 class Checks {
  public:
   explicit Checks(int num_replicas = 1) : graph_("checks", num_replicas) {}
 
   Graph& graph() { return graph_; }
   Value Input(const Array& value);
-  // |got - want| <= tolerance * max(1, |want|) for each element; a NaN is wanted where want has
-  // one.
+  // Requires |got - want| <= tolerance * max(1, |want|) for each element, and NaN where `want` is
+  // NaN.
   void Expect(absl::string_view name, Value got, const Array& want, double tolerance = 0);
-  // Compiles, runs (each replica with the same inputs) and compares.
+  // Compiles the program, runs it (each replica with the same inputs) and compares.
   void Run();
 
  private:
@@ -56,28 +58,30 @@ class Checks {
   std::vector<Expectation> expectations_;
 };
 
-// Compares Gradients() with central differences in f64, element by element. The output is weighed
-// by fixed random numbers, so that no two of its elements count the same.
+// Compares Gradients() with central differences in f64, element by element. The output is weighted
+// by fixed random numbers, so that no two of its elements contribute equally.
 class GradientChecks {
  public:
   using Function = std::function<Value(const Values& inputs)>;
 
-  // Inputs are f64, or integers, which are held fixed.
+  // Inputs are f64, or integers, which are not differentiated.
   void Add(absl::string_view name, const std::vector<Array>& inputs, const Function& function);
-  // The same for the function's gradient: checks second derivatives.
+  // The same for the gradient of the function: checks second derivatives.
   void AddSecond(absl::string_view name, const std::vector<Array>& inputs,
                  const Function& function);
-  // `tolerance` is relative to max(1, |gradient|); the differences themselves err by about 1e-9.
+  // `tolerance` is relative to max(1, |gradient|); central differences themselves have errors of
+  // about 1e-9.
   void Run(double tolerance = 2e-6);
 
-  // What was differentiated: the functions' operations and, for AddSecond, their gradients'.
+  // Operations that have been differentiated: those of the functions and, for AddSecond, of their
+  // gradients.
   const absl::flat_hash_set<const OpDef*>& ops() const { return ops_; }
 
  private:
   struct Case {
     std::string name;
     std::vector<int> parameters;  // f64 ones, by their index in the graph
-    size_t first_result;          // the weighed sum; its gradients follow
+    size_t first_result;          // the weighted sum; its gradients follow
   };
   Values AddInputs(const std::vector<Array>& inputs);
   void Finish(absl::string_view name, const Values& inputs, Value y);
@@ -89,12 +93,12 @@ class GradientChecks {
   absl::flat_hash_set<const OpDef*> ops_;
 };
 
-// Every operation of the family that has a gradient is in `checked`; those that have none, and do
-// not call it zero, are exactly `without`.
+// Requires every differentiable operation of the family to be in `checked`; `without` names exactly
+// the operations that have neither a gradient nor zero_gradient.
 void ExpectAllCovered(OpList family, const absl::flat_hash_set<const OpDef*>& checked,
                       const std::vector<std::string>& without = {});
 
-// The error that building `graph` met.
+// The error message of the graph.
 std::string ErrorOf(const Graph& graph);
 
 }  // namespace penstock::ir::testing

@@ -23,7 +23,7 @@ const PJRT_Api* Api() {
   return api;
 }
 
-// Zeroed arguments of a call, with their size set.
+// Zero-initialized arguments of a PJRT call, with struct_size set.
 #define PENSTOCK_PJRT_ARGS_(type, name) \
   type##_Args name{};                   \
   name.struct_size = type##_Args_STRUCT_SIZE
@@ -119,7 +119,7 @@ void Destroy(PJRT_Buffer* buffer) {
   Api()->PJRT_Buffer_Destroy(&destroy);
 }
 
-// Destroys its buffers at the end, whatever happened to them.
+// RAII owner of buffers.
 struct Buffers {
   ~Buffers() {
     for (PJRT_Buffer* b : handles) Destroy(b);
@@ -143,7 +143,7 @@ absl::Status Put(const Array& array, PJRT_Device* device, Buffers& out) {
 
 absl::StatusOr<Array> Get(PJRT_Buffer* buffer, const TensorType& type) {
   Array out = Array::Uninitialized(type.dtype, type.shape);
-  // The device may keep another order of axes; the host wants the plain one.
+  // The device may use another order of axes; the host array is row-major.
   std::vector<int64_t> minor_to_major;
   for (int i = type.shape.rank(); i-- > 0;) minor_to_major.push_back(i);
   PJRT_Buffer_MemoryLayout layout{};

@@ -1,13 +1,12 @@
-// Runs a graph on XLA's CPU devices, for the tests of room ir alone: a few PJRT calls, no more than
-// a test needs. Programs use room runtime, which stands below ir and therefore is out of reach
-// here.
+// Runs a graph on XLA's CPU devices, for the tests of room ir only, with the few PJRT calls that a
+// test needs. Programs use room runtime, which depends on ir and is therefore not available here.
 //
 //   Graph graph("test");
 //   graph.SetResults({Tanh(graph.Parameter({DType::kF32, {2}}, "x"))});
 //   absl::StatusOr<std::vector<Array>> results = Run(graph, {Array::Of<float>({2}, {1, 2})});
 //
-// The plugin is the one that the build knows, or the file that PENSTOCK_CPU_PLUGIN names. One
-// client with 8 devices serves the process and is never destroyed.
+// The CPU plugin is the one found by the build, or the file in PENSTOCK_CPU_PLUGIN. One client with
+// 8 devices serves the whole process and is never destroyed.
 #pragma once
 
 #include <memory>
@@ -23,18 +22,18 @@ namespace penstock::ir::testing {
 
 inline constexpr int kNumDevices = 8;
 
-// A compiled program. Calls may follow each other; a call waits for its results.
+// A compiled program. Calls block until their results are available; they may be repeated.
 class Executable {
  public:
   static absl::StatusOr<Executable> Compile(const Program& program);
 
-  // On the first device; the program has one replica.
+  // Runs on the first device; the program has one replica.
   absl::StatusOr<std::vector<Array>> Run(absl::Span<const Array> arguments) const;
-  // [replica][parameter] -> [replica][result].
+  // Runs all replicas: [replica][parameter] -> [replica][result].
   absl::StatusOr<std::vector<std::vector<Array>>> RunReplicas(
       absl::Span<const std::vector<Array>> arguments) const;
 
-  // What it takes beside arguments and results.
+  // Temporary memory of one execution, without arguments and results.
   absl::StatusOr<int64_t> TemporaryBytes() const;
 
  private:
@@ -42,7 +41,7 @@ class Executable {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Prints, compiles and runs, once.
+// Prints, compiles and runs the graph once.
 absl::StatusOr<std::vector<Array>> Run(const Graph& graph, absl::Span<const Array> arguments = {});
 absl::StatusOr<std::vector<std::vector<Array>>> RunReplicas(
     const Graph& graph, absl::Span<const std::vector<Array>> arguments);

@@ -1,4 +1,4 @@
-// Runs graphs with kernels and without, and compares.
+// Runs graphs with and without kernels, and compares the results.
 #pragma once
 
 #include <vector>
@@ -13,28 +13,28 @@
 namespace penstock::kernels {
 
 struct Comparison {
-  // How many calls of kernels the lowered program must hold, but for those that only keep a value
-  // in memory; -1: at least one; -2: any number.
+  // Expected number of custom calls in the lowered program, not counting those of fusion_limit.h;
+  // -1: at least one; -2: any number.
   int calls = -1;
   // |with - without| <= tolerance * (largest |without| of the tensor, or 1).
   double tolerance = 1e-5;
-  // Parameters get random numbers in [low, high), rounded to the parameter's type.
+  // Range [low, high) of the random parameters, which are rounded to the parameter's type.
   double low = -1, high = 1;
   uint64_t seed = 1;
 };
 
 void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparison = {});
-// `graph` with kernels beside `reference`, of the same parameters, without.
+// Compares `graph` with kernels with `reference`, which has the same parameters, without.
 void ExpectSame(const ir::Graph& graph, const ir::Graph& reference,
                 const Comparison& comparison = {});
 
 // Results of a program's first replica; all replicas get the same arguments.
 absl::StatusOr<std::vector<base::Array>> RunProgram(const ir::Program& program,
                                                     const std::vector<base::Array>& arguments);
-// TestClient's kernels.
+// The lowering of TestClient.
 const Lowering& TestLowering();
 
-// One CPU client with eight devices for the process.
+// A CPU client with eight devices, shared by the whole process.
 runtime::Client& TestClient();
 
 }  // namespace penstock::kernels

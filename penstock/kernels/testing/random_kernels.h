@@ -1,6 +1,5 @@
 // Random operations that kernels replace: convolutions with their gradients, pooling, batch
-// normalization, matrix products, bias gradients, with shapes and options that no one would think
-// of.
+// normalization, matrix products, bias gradients, with unusual shapes and options.
 #pragma once
 
 #include <functional>
@@ -16,8 +15,8 @@ namespace penstock::kernels {
 struct RandomKernel {
   std::string text;  // description, for messages
   std::vector<base::Array> arguments;
-  // Adds the operation and its gradients to the graph of these values, which are the arguments in
-  // their own type or converted to f32 or f64. Returns the results.
+  // Builds the operation and its gradients from the arguments, in their own type or converted to
+  // f32 or f64. Returns the results.
   std::function<std::vector<ir::Value>(const std::vector<ir::Value>&)> build;
   // Maximum error, relative to the maximum element of a result.
   double tolerance = 0;

@@ -1,9 +1,9 @@
-// What programs that train have before tcmalloc: large aligned memory, as a CPU client asks for it,
-// comes from LargeBlocks. Every other request is tcmalloc's.
+// malloc of programs that train: large aligned memory, as a CPU client allocates it, comes from
+// LargeBlocks. All other requests go to tcmalloc.
 //
 // The definitions here take the place of the C library's for the whole process, plugins included,
-// as the ELF rules say of a symbol that the program defines itself. Nobody includes or calls this
-// file: cmake/Dependencies.cmake links it where it links tcmalloc.
+// as the ELF rules say of a symbol that the program defines itself. Nothing includes this file or
+// calls its functions by another way: programs link penstock::allocator.
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 #include "penstock/runtime/large_blocks.h"
 
-// tcmalloc's own names for what it does as malloc.
+// tcmalloc's functions under their own names.
 extern "C" {
 void* tc_malloc(size_t bytes);
 void* tc_realloc(void* memory, size_t bytes);
@@ -26,10 +26,11 @@ namespace {
 
 using penstock::runtime::LargeBlocks;
 
-// From here on a general allocator gets no faster, and its large pages pay.
+// Size from which LargeBlocks is at least as fast as a general allocator, and huge pages pay off.
 constexpr size_t kLarge = 8 << 20;
 
-// Of the process, like malloc itself; never destroyed, since memory is freed until its very end.
+// Process-wide, like malloc itself; never destroyed, since memory is freed until the end of the
+// process.
 union Blocks {
   constexpr Blocks() : blocks() {}
   ~Blocks() {}
@@ -43,12 +44,15 @@ LargeBlocks& Large() { return process.blocks; }
 
 extern "C" {
 
+// The linker is told that a program needs this (CMakeLists.txt), and so takes the whole file.
+void PenstockAllocatorIsLinked() {}
+
 int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
   const bool power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
   if (bytes >= kLarge && power_of_two && alignment <= LargeBlocks::kAlignment) {
-    const int before = errno;  // which posix_memalign leaves alone
-    LargeBlocks::SetOfProcess(&Large());
-    void* const block = Large().Take(bytes);
+    const int before = errno;  // posix_memalign preserves errno
+    LargeBlocks::SetForProcess(&Large());
+    void* const block = Large().Allocate(bytes);
     errno = before;
     if (block != nullptr) {
       *memory = block;
@@ -60,8 +64,8 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
 
 void free(void* memory) noexcept {
   if (!Large().Owns(memory)) return tc_free(memory);
-  const int before = errno;  // which free leaves alone
-  Large().GiveBack(memory);
+  const int before = errno;  // free preserves errno
+  Large().Free(memory);
   errno = before;
 }
 

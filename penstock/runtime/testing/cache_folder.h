@@ -1,4 +1,4 @@
-// A folder for one test, removed with all that is in it.
+// CacheFolder: a temporary folder for one test, removed with its contents.
 #pragma once
 
 #include <atomic>

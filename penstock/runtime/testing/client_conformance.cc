@@ -148,7 +148,7 @@ TEST_P(ClientConformance, DescribesItsDevices) {
   EXPECT_NE(client_->devices()[0].id, client_->devices()[1].id);
 }
 
-TEST_P(ClientConformance, GetGivesWhatPutTook) {
+TEST_P(ClientConformance, GetReturnsWhatPutTransferred) {
   for (DType dtype : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8,
                       DType::kU16, DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32,
                       DType::kF64, DType::kC64, DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0}) {
@@ -167,13 +167,13 @@ TEST_P(ClientConformance, GetGivesWhatPutTook) {
   }
 }
 
-TEST_P(ClientConformance, PutTakesMemoryThatIsNotAligned) {
+TEST_P(ClientConformance, PutAcceptsUnalignedMemory) {
   const Array all = Floats({0, 1, 2, 3, 4, 5, 6, 7});
   ASSERT_OK_AND_ASSIGN(const Array out, Put(all.Slice(3, 7)).Get());
   EXPECT_TRUE(SameBytes(out, Floats({3, 4, 5, 6})));
 }
 
-TEST_P(ClientConformance, PutHasReadMemoryWithoutAnOwnerWhenItReturns) {
+TEST_P(ClientConformance, PutReadsUnownedMemoryBeforeReturning) {
   alignas(64) float values[4] = {1, 2, 3, 4};
   const Buffer buffer = Put(Array::View(DType::kF32, {4}, values, nullptr));
   values[0] = 99;
@@ -181,7 +181,7 @@ TEST_P(ClientConformance, PutHasReadMemoryWithoutAnOwnerWhenItReturns) {
   EXPECT_TRUE(SameBytes(out, Floats({1, 2, 3, 4})));
 }
 
-TEST_P(ClientConformance, PutKeepsTheArraysOwnerWhileItIsNeededAndNoLonger) {
+TEST_P(ClientConformance, PutHoldsArrayOwnerUntilDone) {
   std::mutex mutex;
   std::condition_variable freed_now;
   bool freed = false;
@@ -205,13 +205,13 @@ TEST_P(ClientConformance, PutKeepsTheArraysOwnerWhileItIsNeededAndNoLonger) {
   freed_now.wait(lock, [&] { return freed; });  // a leak hangs here
 }
 
-TEST_P(ClientConformance, PutRefusesWhatNoDeviceHolds) {
+TEST_P(ClientConformance, PutRejectsUnsupportedTypes) {
   EXPECT_THAT(Message(client_->Put(Array::Strings({1}, {"cat"}), client_->devices()[0]).status()),
               AllOf(HasSubstr("string"), HasSubstr("float32")));
   EXPECT_FALSE(client_->Put(Array(), client_->devices()[0]).ok());
 }
 
-TEST_P(ClientConformance, PutRefusesADeviceThatIsNotThere) {
+TEST_P(ClientConformance, PutRejectsUnknownDevice) {
   Device other = client_->devices()[0];
   other.index = 7;
   other.description = "SomeDevice(7)";
@@ -229,7 +229,7 @@ TEST_P(ClientConformance, PutAllKeepsTheOrder) {
   }
 }
 
-TEST_P(ClientConformance, AnEmptyBufferIsAnError) {
+TEST_P(ClientConformance, RejectsEmptyBuffer) {
   const Buffer empty;
   EXPECT_FALSE(empty.valid());
   EXPECT_FALSE(empty.donated());
@@ -249,7 +249,7 @@ TEST_P(ClientConformance, ComputesOnOneDevice) {
   EXPECT_TRUE(SameBytes(sum, Floats({11, 22, 33, 44})));
 }
 
-TEST_P(ClientConformance, GivesResultsOfSeveralTypesInOrder) {
+TEST_P(ClientConformance, ReturnsResultsOfSeveralTypesInOrder) {
   TestProgram program = {
       .name = "several",
       .parameters = {kF32x4},
@@ -274,7 +274,7 @@ TEST_P(ClientConformance, RunsWithoutParameters) {
   EXPECT_EQ(out[0][0].Get()->item<int32_t>(), 7);
 }
 
-TEST_P(ClientConformance, RunsOnTheDeviceThatWasAskedFor) {
+TEST_P(ClientConformance, RunsOnRequestedDevice) {
   ASSERT_OK_AND_ASSIGN(const auto add, client_->Compile(Print(Add()), {.devices = {1}}));
   const Array ones = Floats({1, 1, 1, 1});
   ASSERT_OK_AND_ASSIGN(const auto out, add->Execute({{Put(ones, 1), Put(ones, 1)}}));
@@ -295,7 +295,7 @@ TEST_P(ClientConformance, AllReduceSumsOverEightReplicas) {
   }
 }
 
-TEST_P(ClientConformance, ReplicasRunOnTheDevicesThatWereAskedFor) {
+TEST_P(ClientConformance, ReplicasRunOnRequestedDevices) {
   client_ = Open(8);
   ASSERT_OK_AND_ASSIGN(const auto all_reduce,
                        client_->Compile(Print(AllReduce(2)), {.devices = {5, 2}}));
@@ -310,7 +310,7 @@ TEST_P(ClientConformance, ReplicasRunOnTheDevicesThatWereAskedFor) {
 
 // ---- arguments that do not fit ----
 
-TEST_P(ClientConformance, RefusesAnotherTypeWithTheSameNumberOfBytes) {
+TEST_P(ClientConformance, RejectsAnotherTypeOfSameSize) {
   const auto add = Compile(Print(Add()));
   const Buffer ok = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(add->Execute({{ok, Put(Array::Zeros(DType::kI32, {4}))}}).status()),
@@ -320,7 +320,7 @@ TEST_P(ClientConformance, RefusesAnotherTypeWithTheSameNumberOfBytes) {
               AllOf(HasSubstr("parameter 0 ('p0')"), HasSubstr("got float32[2,2]")));
 }
 
-TEST_P(ClientConformance, RefusesTooFewArgumentsAndEmptyOnes) {
+TEST_P(ClientConformance, RejectsMissingAndEmptyArguments) {
   const auto add = Compile(Print(Add()));
   const Buffer ok = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(add->Execute({{ok}}).status()),
@@ -328,14 +328,14 @@ TEST_P(ClientConformance, RefusesTooFewArgumentsAndEmptyOnes) {
   EXPECT_THAT(Message(add->Execute({{ok, Buffer()}}).status()), HasSubstr("empty"));
 }
 
-TEST_P(ClientConformance, RefusesArgumentsForAnotherNumberOfReplicas) {
+TEST_P(ClientConformance, RejectsArgumentsForAnotherNumberOfReplicas) {
   const auto all_reduce = Compile(Print(AllReduce(2)));
   const Buffer ok = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(all_reduce->Execute({{ok}}).status()),
               AllOf(HasSubstr("for 2 replicas"), HasSubstr("for 1")));
 }
 
-TEST_P(ClientConformance, RefusesABufferOnAnotherDevice) {
+TEST_P(ClientConformance, RejectsBufferOnAnotherDevice) {
   const auto all_reduce = Compile(Print(AllReduce(2)));
   const Buffer first = Put(Floats({1, 2, 3, 4}), 0);
   EXPECT_THAT(
@@ -345,7 +345,7 @@ TEST_P(ClientConformance, RefusesABufferOnAnotherDevice) {
             HasSubstr(absl::StrCat("got one on ", client_->devices()[0].description))));
 }
 
-TEST_P(ClientConformance, RefusesABufferOfAnotherClient) {
+TEST_P(ClientConformance, RejectsBufferOfAnotherClient) {
   const auto add = Compile(Print(Add()));
   const Buffer ours = Put(Floats({1, 2, 3, 4}));
   const std::shared_ptr<Client> other = Open(1);
@@ -354,13 +354,13 @@ TEST_P(ClientConformance, RefusesABufferOfAnotherClient) {
               AllOf(HasSubstr("parameter 1"), HasSubstr("another client")));
 }
 
-TEST_P(ClientConformance, RefusesMoreReplicasThanDevices) {
+TEST_P(ClientConformance, RejectsMoreReplicasThanDevices) {
   EXPECT_THAT(Message(client_->Compile(Print(AllReduce(3))).status()),
               AllOf(HasSubstr("3 replicas"), HasSubstr("2 devices"),
                     HasSubstr(client_->devices()[1].description)));
 }
 
-TEST_P(ClientConformance, RefusesDevicesThatDoNotFitTheReplicas) {
+TEST_P(ClientConformance, RejectsDevicesThatDoNotMatchReplicas) {
   const ir::Program program = Print(AllReduce(2));
   EXPECT_FALSE(client_->Compile(program, {.devices = {0}}).ok());
   EXPECT_FALSE(client_->Compile(program, {.devices = {0, 2}}).ok());
@@ -369,7 +369,7 @@ TEST_P(ClientConformance, RefusesDevicesThatDoNotFitTheReplicas) {
 
 // ---- donation ----
 
-TEST_P(ClientConformance, DonationReusesTheArgumentsMemory) {
+TEST_P(ClientConformance, DonationReusesArgumentMemory) {
   const auto add = Compile(Print(AddInPlace()));
   ASSERT_OK_AND_ASSIGN(const MemoryStats memory, add->Memory());
   EXPECT_EQ(memory.aliased, 16);
@@ -378,7 +378,7 @@ TEST_P(ClientConformance, DonationReusesTheArgumentsMemory) {
   EXPECT_EQ(without.aliased, 0);
 }
 
-TEST_P(ClientConformance, ACopyOfDonatedMemoryIsAnErrorOfCompile) {
+TEST_P(ClientConformance, CompileRejectsCopyOfDonatedMemory) {
   TestProgram text_does_not_donate = Add();
   ir::Program program = Print(text_does_not_donate);
   program.alias = {0, -1};
@@ -388,7 +388,7 @@ TEST_P(ClientConformance, ACopyOfDonatedMemoryIsAnErrorOfCompile) {
   EXPECT_TRUE(client_->Compile(program, {.allow_copied_donations = true}).ok());
 }
 
-TEST_P(ClientConformance, ADonatedBufferIsGone) {
+TEST_P(ClientConformance, UseOfDonatedBufferIsAnError) {
   const auto add = Compile(Print(AddInPlace()));
   const Buffer state = Put(Floats({1, 2, 3, 4})), one = Put(Floats({1, 1, 1, 1}));
   ASSERT_OK_AND_ASSIGN(const auto out, add->Execute({{state, one}}));
@@ -417,7 +417,7 @@ TEST_P(ClientConformance, StateMayBeDonatedStepAfterStep) {
   EXPECT_TRUE(SameBytes(*state.Get(), Floats({100, 101, 102, 103})));
 }
 
-TEST_P(ClientConformance, DonationLeavesTheArrayThatWasPutAsItWas) {
+TEST_P(ClientConformance, DonationDoesNotChangeArraysOfPut) {
   for (const TensorType& type : {kF32x4, kLarge}) {
     const auto add = Compile(Print(AddInPlace(type)));
     const Array array = Filled(type, 1);
@@ -427,7 +427,7 @@ TEST_P(ClientConformance, DonationLeavesTheArrayThatWasPutAsItWas) {
   }
 }
 
-TEST_P(ClientConformance, DonationLeavesAnArrayThatWasGotAsItWas) {
+TEST_P(ClientConformance, DonationDoesNotChangeArraysOfGet) {
   for (const TensorType& type : {kF32x4, kLarge}) {
     const auto add = Compile(Print(AddInPlace(type)));
     const Buffer one = Put(Filled(type, 1));
@@ -442,7 +442,7 @@ TEST_P(ClientConformance, DonationLeavesAnArrayThatWasGotAsItWas) {
   }
 }
 
-TEST_P(ClientConformance, AnArrayOutlivesTheBufferItWasGotFrom) {
+TEST_P(ClientConformance, ArrayOutlivesItsBuffer) {
   Array out;
   {
     const auto add = Compile(Print(Add(kLarge)));
@@ -454,7 +454,7 @@ TEST_P(ClientConformance, AnArrayOutlivesTheBufferItWasGotFrom) {
   EXPECT_TRUE(SameBytes(out, Filled(kLarge, 2)));
 }
 
-TEST_P(ClientConformance, AnArrayThatWasGotDoesNotChangeWithTheOneThatWasPut) {
+TEST_P(ClientConformance, ResultArrayDoesNotAliasInputArray) {
   Array in = Filled(kLarge, 1);
   Buffer buffer = Put(in);
   ASSERT_OK_AND_ASSIGN(const Array out, buffer.Get());
@@ -463,7 +463,7 @@ TEST_P(ClientConformance, AnArrayThatWasGotDoesNotChangeWithTheOneThatWasPut) {
   EXPECT_TRUE(SameBytes(out, Filled(kLarge, 1)));
 }
 
-TEST_P(ClientConformance, RefusesABufferThatIsDonatedAndUsedInOneExecution) {
+TEST_P(ClientConformance, RejectsBufferDonatedAndUsedInOneExecution) {
   const auto add = Compile(Print(AddInPlace()));
   const Buffer both = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(add->Execute({{both, both}}).status()),
@@ -472,7 +472,7 @@ TEST_P(ClientConformance, RefusesABufferThatIsDonatedAndUsedInOneExecution) {
   EXPECT_TRUE(SameBytes(*both.Get(), Floats({1, 2, 3, 4})));
 }
 
-TEST_P(ClientConformance, RefusesABufferThatIsDonatedTwiceInOneExecution) {
+TEST_P(ClientConformance, RejectsBufferDonatedTwiceInOneExecution) {
   TestProgram program = Add();
   program.results = {kF32x4, kF32x4};
   program.returns = {"%0", "%0"};
@@ -485,7 +485,7 @@ TEST_P(ClientConformance, RefusesABufferThatIsDonatedTwiceInOneExecution) {
   EXPECT_FALSE(both.donated());
 }
 
-TEST_P(ClientConformance, RefusesADonationToAResultOfAnotherType) {
+TEST_P(ClientConformance, RejectsDonationToResultOfAnotherType) {
   ir::Program program = Print(AddInPlace());
   program.parameters[0].shape = {2, 2};
   EXPECT_THAT(Message(client_->Compile(program).status()),
@@ -500,7 +500,7 @@ TEST_P(ClientConformance, RefusesADonationToAResultOfAnotherType) {
 
 // ---- programs that do not compile ----
 
-TEST_P(ClientConformance, ASyntaxErrorNamesTheLineAndItsOrigin) {
+TEST_P(ClientConformance, SyntaxErrorNamesLineAndOrigin) {
   TestProgram program = Add();
   program.body[0] = "%0 = stablehlo.add %p0 %p1 : tensor<4xf32>";
   EXPECT_THAT(Message(client_->Compile(Print(program)).status()),
@@ -508,7 +508,7 @@ TEST_P(ClientConformance, ASyntaxErrorNamesTheLineAndItsOrigin) {
                     HasSubstr("layer \"layer0\" (model.cc:10)")));
 }
 
-TEST_P(ClientConformance, ATypeErrorNamesTheLineAndItsOrigin) {
+TEST_P(ClientConformance, TypeErrorNamesLineAndOrigin) {
   TestProgram program = Add();
   program.body = {"%1 = stablehlo.negate %p0 : tensor<4xf32>",
                   "%0 = \"stablehlo.concatenate\"(%1, %p1) {dimension = 3 : i64} : (tensor<4xf32>, "
@@ -517,7 +517,7 @@ TEST_P(ClientConformance, ATypeErrorNamesTheLineAndItsOrigin) {
               AllOf(HasSubstr("line 4 is: %0 ="), HasSubstr("layer \"layer1\" (model.cc:11)")));
 }
 
-TEST_P(ClientConformance, AnErrorAtALocationNamesTheLayer) {
+TEST_P(ClientConformance, ErrorAtLocationNamesLayer) {
   TestProgram program = Add();
   program.body = {"%1 = stablehlo.negate %p0 : tensor<4xf32> loc(\"layer0\"(\"model.cc\":10:1))",
                   "%0 = \"stablehlo.concatenate\"(%1, %p1) {dimension = 3 : i64} : (tensor<4xf32>, "
@@ -526,14 +526,14 @@ TEST_P(ClientConformance, AnErrorAtALocationNamesTheLayer) {
               HasSubstr("layer \"layer1\" (model.cc:11)"));
 }
 
-TEST_P(ClientConformance, RefusesAProgramWhoseListOfResultsIsNotItsTexts) {
+TEST_P(ClientConformance, RejectsProgramWithWrongListOfResults) {
   ir::Program program = Print(Add());
   program.results.push_back(kF32x4);
   EXPECT_THAT(Message(client_->Compile(program).status()),
               AllOf(HasSubstr("returns 1"), HasSubstr("lists 2")));
 }
 
-TEST_P(ClientConformance, RefusesANameThatIsNoXlaFlag) {
+TEST_P(ClientConformance, RejectsUnknownXlaFlag) {
   EXPECT_THAT(
       Message(client_->Compile(Print(Add()), {.xla_flags = {{"xla_nonsense", "true"}}}).status()),
       HasSubstr("xla_nonsense"));
@@ -545,7 +545,7 @@ TEST_P(ClientConformance, RefusesANameThatIsNoXlaFlag) {
 
 // ---- asynchrony ----
 
-TEST_P(ClientConformance, AnErrorOfTheDeviceNamesTheProgram) {
+TEST_P(ClientConformance, DeviceErrorNamesProgram) {
   // 2^62 bytes: more than any address space, so it fails everywhere and takes no memory.
   const TensorType huge{DType::kF32, {int64_t{1} << 60}};
   const auto executable =
@@ -561,7 +561,7 @@ TEST_P(ClientConformance, AnErrorOfTheDeviceNamesTheProgram) {
   EXPECT_THAT(Message(status), HasSubstr("program 'huge'"));
 }
 
-TEST_P(ClientConformance, GetAsyncFillsTheCallersMemory) {
+TEST_P(ClientConformance, GetAsyncCopiesIntoCallersMemory) {
   const Buffer buffer = Put(Floats({1, 2, 3, 4}));
   Array out = Array::Zeros(DType::kF32, {4});
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Event> event, buffer.GetAsync(out));
@@ -570,14 +570,14 @@ TEST_P(ClientConformance, GetAsyncFillsTheCallersMemory) {
   EXPECT_TRUE(SameBytes(out, Floats({1, 2, 3, 4})));
 }
 
-TEST_P(ClientConformance, GetAsyncOfNoElementsIsDone) {
+TEST_P(ClientConformance, GetAsyncOfEmptyBufferCompletes) {
   const Buffer buffer = Put(Array::Zeros(DType::kF32, {0, 3}));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Event> event,
                        buffer.GetAsync(Array::Zeros(DType::kF32, {0, 3})));
   EXPECT_TRUE(event->Await().ok());
 }
 
-TEST_P(ClientConformance, GetAsyncRefusesMemoryForAnotherType) {
+TEST_P(ClientConformance, GetAsyncRejectsMemoryOfAnotherType) {
   const Buffer buffer = Put(Floats({1, 2, 3, 4}));
   EXPECT_THAT(Message(buffer.GetAsync(Array::Zeros(DType::kF32, {3})).status()),
               AllOf(HasSubstr("float32[3]"), HasSubstr("float32[4]")));
@@ -585,7 +585,7 @@ TEST_P(ClientConformance, GetAsyncRefusesMemoryForAnotherType) {
   EXPECT_FALSE(buffer.GetAsync(Array()).ok());
 }
 
-TEST_P(ClientConformance, OnReadyCallsOnceAlsoWhenEverythingElseIsGone) {
+TEST_P(ClientConformance, OnReadyCallsOnceAfterEverythingElseIsDestroyed) {
   std::mutex mutex;
   std::condition_variable changed;
   int calls = 0;
@@ -608,7 +608,7 @@ TEST_P(ClientConformance, OnReadyCallsOnceAlsoWhenEverythingElseIsGone) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_P(ClientConformance, ACallbackMayOwnTheLastBuffer) {
+TEST_P(ClientConformance, CallbackMayOwnLastBuffer) {
   std::mutex mutex;
   std::condition_variable changed;
   bool called = false;
@@ -625,7 +625,7 @@ TEST_P(ClientConformance, ACallbackMayOwnTheLastBuffer) {
   changed.wait(lock, [&] { return called; });
 }
 
-TEST_P(ClientConformance, BuffersAndExecutablesOutliveTheClientsHandle) {
+TEST_P(ClientConformance, BuffersAndExecutablesOutliveClientHandle) {
   auto add = Compile(Print(Add()));
   const Buffer one = Put(Floats({1, 1, 1, 1}));
   client_.reset();
@@ -634,7 +634,7 @@ TEST_P(ClientConformance, BuffersAndExecutablesOutliveTheClientsHandle) {
   EXPECT_TRUE(SameBytes(*out[0][0].Get(), Floats({2, 2, 2, 2})));
 }
 
-TEST_P(ClientConformance, EverythingMayBeDroppedWhileItRuns) {
+TEST_P(ClientConformance, EverythingMayBeDestroyedWhileExecuting) {
   for (int i = 0; i < 20; ++i) {
     client_ = Open(1);
     const auto count = Compile(Print(Count()));
@@ -643,7 +643,7 @@ TEST_P(ClientConformance, EverythingMayBeDroppedWhileItRuns) {
   }
 }
 
-TEST_P(ClientConformance, ThreadsExecuteAtOnce) {
+TEST_P(ClientConformance, ThreadsExecuteConcurrently) {
   const auto add = Compile(Print(AddInPlace()));
   const Buffer one = Put(Floats({1, 1, 1, 1}));
   base::ThreadPool pool(4);
@@ -664,7 +664,7 @@ TEST_P(ClientConformance, ThreadsExecuteAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(ClientConformance, OfThreadsThatDonateOneBufferOneWins) {
+TEST_P(ClientConformance, ConcurrentDonationsOfOneBufferSucceedOnce) {
   const auto add = Compile(Print(AddInPlace()));
   const Buffer one = Put(Floats({1, 1, 1, 1}));
   base::ThreadPool pool(4);
@@ -678,7 +678,7 @@ TEST_P(ClientConformance, OfThreadsThatDonateOneBufferOneWins) {
   }
 }
 
-TEST_P(ClientConformance, EstimatesAreNotNonsense) {
+TEST_P(ClientConformance, EstimatesArePlausible) {
   const auto add = Compile(Print(Add()));
   const auto cost = add->Cost();
   if (!cost.ok()) {

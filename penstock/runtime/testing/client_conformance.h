@@ -1,4 +1,4 @@
-// What every runtime::Client does, whatever stands behind it. A client's test names a factory:
+// Conformance suite of runtime::Client. A client's test names a factory:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, ClientConformance, testing::Values(ClientFactory{"cpu", Open}),
 //                            ClientFactoryName);

@@ -32,7 +32,7 @@ std::string TestDevice() {
 
 std::shared_ptr<Client> TestClient(int devices) {
   static std::mutex mutex;
-  // By device, and for the CPU by how many of them.
+  // Clients by device, and for the CPU by the number of devices.
   static auto& clients = *new std::map<std::pair<std::string, int>, std::shared_ptr<Client>>;
   const std::lock_guard<std::mutex> lock(mutex);
   const auto opened = [&](const std::string& device, int count) {

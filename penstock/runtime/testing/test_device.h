@@ -1,5 +1,5 @@
-// The device that tests run on: the CPU, or what PENSTOCK_TEST_DEVICE names (`./test` sets it where
-// there is a GPU).
+// Device that tests run on: the CPU, or the value of PENSTOCK_TEST_DEVICE (`./test` sets it on a
+// machine with a GPU).
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@ namespace penstock::runtime {
 // "cpu", "gpu", "tpu"
 std::string TestDevice();
 
-// A client with `devices` devices, opened once in a process: of TestDevice where it has so many, of
-// the CPU where not. A plugin that cannot be opened ends the program.
+// A client with `devices` devices, opened once per process: of TestDevice if it has that many, else
+// of the CPU. A plugin that cannot be opened ends the program.
 std::shared_ptr<Client> TestClient(int devices);
 
 }  // namespace penstock::runtime

@@ -1,5 +1,4 @@
-// Programs for tests of the runtime, written by hand: room ir is not needed to test what runs its
-// output.
+// Handwritten programs for tests of the runtime, independent of room ir.
 #pragma once
 
 #include <string>
@@ -16,13 +15,13 @@ struct TestProgram {
   std::vector<TensorType> parameters = {}, results = {};
   // Lines of StableHLO; parameters are %p0, %p1, ...
   std::vector<std::string> body = {};
-  // What the last line returns.
+  // Values that the program returns.
   std::vector<std::string> returns = {};
   std::vector<int> alias = {};
   int num_replicas = 1;
 };
 
-// The program as ir prints one. Line `i` of the body comes from layer "layer<i>" and line 10 + i of
+// The program as ir prints it. Line `i` of the body comes from layer "layer<i>" and line 10 + i of
 // model.cc; parameters are named "p0", results "r0".
 ir::Program Print(const TestProgram& program);
 

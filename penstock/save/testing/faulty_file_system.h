@@ -1,5 +1,5 @@
-// A file system that fails, or ends the program, at a chosen change: what a test needs to show that
-// something on a disk survives whatever happens.
+// FaultyFileSystem: a file system with failpoints. It fails, or kills the program, at a chosen
+// change (crash point), to test that stored data survives.
 //
 //   FaultyFileSystem fs(inner, [](int64_t change) {
 //     return change == 7 ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
@@ -26,9 +26,10 @@ namespace penstock::save {
 
 class FaultyFileSystem : public io::ForwardingFileSystem {
  public:
-  // Called at every change. What it returns, when not OK, is what the operation returns.
+  // Called at every change. If it returns an error, the operation returns that error.
   using Fault = std::function<absl::Status(int64_t change)>;
 
+  // The calls that are numbered.
   enum class Counts { kChanges, kEveryCall };
 
   FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault,

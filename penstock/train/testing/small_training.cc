@@ -55,6 +55,19 @@ absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& option
        .clock = options.clock});
 }
 
+absl::Status FitError(std::vector<std::shared_ptr<Callback>> callbacks, FitOptions options,
+                      nn::Optimizer optimizer) {
+  auto trainer = Trainer::Create(
+      {.objective = {.network = SmallNet(),
+                     .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                                  .metrics = {nn::Accuracy().Named("loss_like"), nn::Mean()}}},
+                     .optimizer = std::move(optimizer)},
+       .strategy = *Strategy::Create(runtime::TestClient(1), {})});
+  if (!trainer.ok()) return trainer.status();
+  options.callbacks = std::move(callbacks);
+  return (*trainer)->Fit(data::Dataset::FromArrays(Points(16)).Batch(8), options).status();
+}
+
 int64_t ChangingBytes(const StateLayout& layout, bool halt_on_nan) {
   int64_t bytes = 0;
   for (int i = 0; i < layout.size(); ++i) {

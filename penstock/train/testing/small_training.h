@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "penstock/data/dataset.h"
+#include "penstock/nn/optimizers.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::train::testing {
@@ -25,6 +27,11 @@ struct SmallOptions {
   base::Clock* clock = base::Clock::Real();
 };
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
+
+// Trains such a network for two batches, with a maximized metric "loss_like" and "mean" without a
+// direction, and returns the error. There is no validation data unless `options` have it.
+absl::Status FitError(std::vector<std::shared_ptr<Callback>> callbacks, FitOptions options = {},
+                      nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1}));
 
 // The part of the state that a training step changes; all variables are trained, the rate is
 // constant.

@@ -1,9 +1,0 @@
-#include <cstdint>
-
-#include "penstock/cli/tfds_features.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  (void)penstock::cli::ParseTfdsFeatures(
-      absl::string_view(reinterpret_cast<const char*>(data), size));
-  return 0;
-}

@@ -1,0 +1,269 @@
+// Models by their parts: subclasses, layers by name, weights that fit in part, rematerialization.
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/keras/keras.h"
+#include "penstock/runtime/testing/test_device.h"
+#include "penstock/save/save.h"
+
+namespace penstock::keras {
+namespace model_parts_test {
+
+using base::Array;
+using base::DType;
+using base::NamedArrays;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+Array Random(const base::Shape& shape, uint64_t seed) {
+  base::Random random(seed);
+  Array out = Array::Uninitialized(DType::kF32, shape);
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    out.mutable_data<float>()[i] = static_cast<float>(2 * random.Uniform() - 1);
+  }
+  return out;
+}
+
+CompileOptions Compiling() {
+  return {
+      .optimizer = Adam({.learning_rate = 0.05}), .loss = "mse", .client = runtime::TestClient(1)};
+}
+
+class Tower : public Model {
+ public:
+  explicit Tower(int64_t units)
+      : hidden_(Dense({.units = units, .activation = "relu", .name = "hidden"})),
+        score_(Dense({.units = 1})) {
+    Build({Input({.shape = {4}}), Input({.shape = {4}})}, "tower");
+  }
+  SymbolsArg Call(const std::vector<Symbol>& x) override {
+    return score_(Add()({hidden_(x[0]), hidden_(x[1])}));
+  }
+
+ private:
+  Layer hidden_, score_;
+};
+
+TEST(SubclassedModel, TrainsAndIsTheFunctionalModelOfItsCall) {
+  Tower tower(8);
+  ASSERT_TRUE(tower.Compile(Compiling()).ok());
+  EXPECT_EQ(tower.network().name(), "tower");
+  const std::vector<Array> x{Random({64, 4}, 1), Random({64, 4}, 2)};
+  const auto history = tower.Fit(x, Random({64, 1}, 3), {.epochs = 5, .verbose = 0});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_LT((*history)["loss"].back(), (*history)["loss"].front());
+  const Symbol a = Input({.shape = {4}}), b = Input({.shape = {4}});
+  const Layer hidden = Dense({.units = 8, .activation = "relu", .name = "hidden"});
+  const Model functional({a, b}, Dense({.units = 1})(Add()({hidden(a), hidden(b)})), "tower");
+  EXPECT_EQ(tower.network().ToJson(), functional.network().ToJson());
+  const std::string file = absl::StrCat(::testing::TempDir(), "/tower_", getpid(), ".safetensors");
+  ASSERT_TRUE(tower.Save(file).ok());
+  auto loaded = Model::Load(file, {.client = runtime::TestClient(1)});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(base::BitwiseEqual(*tower.Predict(x), *loaded->Predict(x)));
+  Model moved = std::move(tower);
+  EXPECT_TRUE(moved.Predict(x).ok());
+}
+
+TEST(SubclassedModel, MistakesComeOutOfCompile) {
+  struct NeverBuilt : Model {};
+  struct NoCall : Model {
+    NoCall() { Build(Input({.shape = {2}})); }
+  };
+  struct Throws : Model {
+    Throws() { Build(Input({.shape = {2}})); }
+    SymbolsArg Call(const std::vector<Symbol>&) override { throw std::runtime_error("no luck"); }
+  };
+  EXPECT_THAT(std::string(NeverBuilt().Compile(Compiling()).message()), HasSubstr("calls Build"));
+  EXPECT_THAT(std::string(NoCall().Compile(Compiling()).message()),
+              HasSubstr("does not override Call"));
+  EXPECT_THAT(std::string(Throws().Compile(Compiling()).message()), HasSubstr("no luck"));
+}
+
+// Layers named by their numbers.
+Model Chain() {
+  return Sequential({Input({.shape = {6}}), Dense({.units = 5, .activation = "tanh"}),
+                     Dense({.units = 4, .activation = "tanh"}), Dense({.units = 3})});
+}
+
+std::vector<std::string> VariableNames(const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& variable : model.network().variables()) names.push_back(variable.name);
+  return names;
+}
+
+TEST(GetLayer, MakesModelsOfPartsUnderTheSameNames) {
+  Model model = Chain();
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  Model head(model.inputs(), model.GetLayer("dense_1").output());
+  EXPECT_THAT(VariableNames(head),
+              ElementsAre("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"));
+  ASSERT_TRUE(head.Compile(Compiling()).ok());
+  const auto report = head.SetWeights(*model.GetWeights(), {.by_name = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->loaded.size(), 4u);
+  EXPECT_THAT(report->unused, ElementsAre("dense_2/kernel", "dense_2/bias"));
+  // Symbols of a part are those of the whole, and may be continued.
+  const Model tail(model.inputs(), model.GetLayer("dense_2").layer()(head.outputs()[0]));
+  const Array x = Random({8, 6}, 5);
+  Model whole(model.inputs(), model.outputs());
+  ASSERT_TRUE(whole.Compile(Compiling()).ok());
+  ASSERT_TRUE(whole.SetWeights(*model.GetWeights()).ok());
+  EXPECT_TRUE(base::BitwiseEqual(*whole.Predict(x), *model.Predict(x)));
+  EXPECT_EQ(head.Predict(x)->shape(), base::Shape({8, 4}));
+  EXPECT_THAT(VariableNames(tail), Contains("dense_2/kernel"));
+}
+
+TEST(GetLayer, NumbersNewLayersAroundTheNamesOfParts) {
+  const Model model = Chain();
+  const Symbol y = Dense({.units = 2})(model.GetLayer("dense_1").output());
+  EXPECT_THAT(VariableNames(Model(model.inputs(), y)),
+              ElementsAre("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias",
+                          "dense_2/kernel", "dense_2/bias"));
+  // Layers of two models that have the same names.
+  const Model other = Chain();
+  const Model both({model.inputs()[0], other.inputs()[0]},
+                   Add()({model.GetLayer("dense").output(), other.GetLayer("dense").output()}));
+  EXPECT_THAT(VariableNames(both),
+              UnorderedElementsAre("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"));
+}
+
+TEST(GetLayer, NamesWhatIsMissing) {
+  const Model model = Chain();
+  EXPECT_THAT(std::string(model.GetLayer("pool").status().message()),
+              AllOf(HasSubstr("has no layer 'pool'"), HasSubstr("dense, dense_1, dense_2")));
+  Model part(model.inputs(), model.GetLayer("pool").output());
+  EXPECT_THAT(std::string(part.Compile(Compiling()).message()), HasSubstr("no layer 'pool'"));
+  EXPECT_THAT(std::string(model.GetLayer("dense").GetLayer("x").status().message()),
+              HasSubstr("is no model"));
+  const Symbol x = Input({.shape = {6}});
+  const Model outer({x}, model.AsLayer()(x));
+  EXPECT_TRUE(outer.GetLayer("sequential").GetLayer("dense_1").status().ok());
+  EXPECT_FALSE(outer.GetLayer("nothing").GetLayer("dense_1").status().ok());
+}
+
+TEST(ClassNames, TravelWithTheModel) {
+  Model model = Chain();
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  model.SetClassNames({"daisy", "rose", "tulip"});
+  const std::string file = absl::StrCat(::testing::TempDir(), "/names_", getpid(), ".safetensors");
+  ASSERT_TRUE(model.Save(file).ok());
+  const auto loaded = Model::Load(file, {.client = runtime::TestClient(1)});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(loaded->class_names(), ElementsAre("daisy", "rose", "tulip"));
+  model.SetClassNames({"\xff"});
+  EXPECT_FALSE(model.Save(file).ok()) << "a description is UTF-8";
+}
+
+TEST(PartialWeights, SkipsWhatIsMissingOrOfAnotherShape) {
+  Model model = Sequential({Input({.shape = {6}}), Dense({.units = 5, .name = "a"}),
+                            Dense({.units = 2, .name = "head"})});
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  const NamedArrays before = *model.GetWeights();
+  const NamedArrays weights{{"a/kernel", Random({6, 5}, 1)},
+                            {"a/bias", Random({5}, 2)},
+                            {"head/kernel", Random({5, 3}, 3)},
+                            {"other/bias", Random({5}, 4)}};
+  const std::string file = absl::StrCat(::testing::TempDir(), "/part_", getpid(), ".safetensors");
+  ASSERT_TRUE(save::WriteWeights(*io::FileSystem::Default(), file, {.arrays = weights}).ok());
+  EXPECT_FALSE(model.LoadWeights(file).ok());
+  EXPECT_THAT(
+      std::string(model.LoadWeights(file, {.by_name = true}).status().message()),
+      AllOf(HasSubstr(file), HasSubstr("variable 'head/kernel'"), HasSubstr("float32[5,3]")));
+  EXPECT_FALSE(model.LoadWeights(file, {.skip_mismatch = true}).ok()) << "names differ";
+  EXPECT_TRUE(base::BitwiseEqual(*model.GetWeights()->Find("a/kernel"), *before.Find("a/kernel")))
+      << "an error leaves the model unchanged";
+  const auto report = model.LoadWeights(file, {.by_name = true, .skip_mismatch = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->loaded, UnorderedElementsAre("a/kernel", "a/bias"));
+  EXPECT_THAT(report->unused, ElementsAre("other/bias"));
+  EXPECT_EQ(report->ToString(),
+            "2 of 4 variables loaded; 1 arrays unused\n"
+            "skipped head/kernel: the model has float32[5,2], the weights float32[5,3]\n"
+            "skipped head/bias: no array of that name\n"
+            "unused other/bias");
+  const NamedArrays after = *model.GetWeights();
+  EXPECT_TRUE(base::BitwiseEqual(*after.Find("a/bias"), *weights.Find("a/bias")));
+  EXPECT_TRUE(base::BitwiseEqual(*after.Find("head/kernel"), *before.Find("head/kernel")));
+}
+
+TEST(Compile, KeepsTheWeightsWhenAskedTo) {
+  Model model = Chain();
+  CompileOptions options = Compiling();
+  ASSERT_TRUE(model.Compile(options).ok());
+  ASSERT_TRUE(model.Fit(Random({16, 6}, 1), Random({16, 3}, 2), {.verbose = 0}).ok());
+  const NamedArrays trained = *model.GetWeights();
+  options.seed = 7;
+  options.keep_weights = true;
+  ASSERT_TRUE(model.Compile(options).ok());
+  for (const auto& [name, array] : trained) {
+    EXPECT_TRUE(base::BitwiseEqual(array, *model.GetWeights()->Find(name))) << name;
+  }
+  options.keep_weights = false;
+  ASSERT_TRUE(model.Compile(options).ok());
+  EXPECT_FALSE(
+      base::BitwiseEqual(*trained.Find("dense/kernel"), *model.GetWeights()->Find("dense/kernel")));
+}
+
+// A block whose inside is wider than its outputs, with random numbers, moving averages and
+// penalties.
+Model Blocks(bool remat) {
+  const Symbol in = Input({.shape = {8}}), x = Input({.shape = {8}});
+  Symbol y = Dense({.units = 32, .activation = "tanh", .kernel_regularizer = "l2(0.001)"})(in);
+  y = Dropout({.rate = 0.25})(y);
+  y = Dense({.units = 32, .activation = "tanh", .activity_regularizer = "l2(0.001)"})(y);
+  y = BatchNormalization({.momentum = 0.5})(y);
+  y = Dense({.units = 8})(y);
+  const Layer block = nn::Nested(nn::Network({in}, {y}), {.name = "block", .remat = remat});
+  return Model(x, Dense({.units = 1})(block(x)));
+}
+
+NamedArrays TrainedBlocks(Model model, const CompileOptions& options) {
+  PENSTOCK_CHECK_OK(model.Compile(options));
+  PENSTOCK_CHECK_OK(model
+                        .Fit(Random({48, 8}, 1), Random({48, 1}, 2),
+                             {.batch_size = 16, .epochs = 2, .verbose = 0, .shuffle = false})
+                        .status());
+  return *model.GetWeights();
+}
+
+double LargestDifference(const NamedArrays& a, const NamedArrays& b) {
+  double largest = 0;
+  for (const auto& [name, array] : a) {
+    const auto x = array.values<float>(), y = b.Find(name)->values<float>();
+    for (size_t i = 0; i < x.size(); ++i)
+      largest = std::max<double>(largest, std::abs(x[i] - y[i]));
+  }
+  return largest;
+}
+
+TEST(Remat, TrainsAsWithoutIt) {
+  CompileOptions options = Compiling();
+  options.optimizer = SGD({.learning_rate = 0.05});
+  const NamedArrays plain = TrainedBlocks(Blocks(false), options);
+  EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(true), options)), 1e-5);
+  options.remat = {.mode = nn::RematMode::kListOfLayers, .layer_names = {"block"}};
+  EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(false), options)), 1e-5);
+  options.remat.layer_names = {"block9"};
+  EXPECT_THAT(std::string(Blocks(false).Compile(options).message()),
+              HasSubstr("has no layer 'block9'"));
+}
+
+TEST(Remat, IsSavedWithTheLayerAndWithNoOther) {
+  const auto remat = Blocks(true).network().ToJson(), plain = Blocks(false).network().ToJson();
+  EXPECT_THAT(remat.dump(), HasSubstr("\"remat\":true"));
+  EXPECT_EQ(plain.dump().find("remat"), std::string::npos);
+  const auto again = nn::Network::FromJson(remat);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->ToJson(), remat);
+}
+
+}  // namespace model_parts_test
+}  // namespace penstock::keras

@@ -1,0 +1,337 @@
+// The front end has everything that room nn has: names.h is compared with nn's tables of names and
+// with the functions that nn's headers declare.
+#include "penstock/keras/names.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/keras/keras.h"
+#include "penstock/nn/activations.h"
+#include "penstock/nn/constraints.h"
+#include "penstock/nn/initializers.h"
+#include "penstock/nn/names.h"
+#include "penstock/nn/regularizers.h"
+#include "penstock/runtime/testing/test_device.h"
+
+namespace penstock::keras {
+namespace names_test {
+
+using ::testing::IsEmpty;
+using NameSet = std::set<std::string>;
+
+std::string ReadText(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+const std::filesystem::path kRooms = PENSTOCK_SOURCE_DIR "/penstock";
+
+// First groups of all matches.
+NameSet Matches(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern, std::regex::multiline);
+  NameSet found;
+  for (std::sregex_iterator i(text.begin(), text.end(), regex), end; i != end; ++i) {
+    found.insert((*i)[1]);
+  }
+  return found;
+}
+
+// The names that names.h puts into each namespace; "" is keras itself.
+std::map<std::string, NameSet> NamesByNamespace() {
+  std::istringstream lines(ReadText(kRooms / "keras/names.h"));
+  std::map<std::string, NameSet> names;
+  std::vector<std::string> open;
+  const std::regex begin("^(?:inline )?namespace (\\S+) \\{"), end("^\\}  // namespace"),
+      name("^(?:using [\\w:]*::|inline Metric )(\\w+)[;(].*");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, begin)) {
+      open.push_back(match[1] == "penstock::keras" ? "" : match[1].str());
+    } else if (std::regex_search(line, end)) {
+      open.pop_back();
+    } else if (std::regex_match(line, match, name)) {
+      names[open.empty() ? "" : open.back()].insert(match[1]);
+    }
+  }
+  return names;
+}
+
+NameSet MissingIn(const NameSet& names, const NameSet& wanted) {
+  NameSet missing;
+  for (const std::string& name : wanted) {
+    if (names.count(name) == 0) missing.insert(name);
+  }
+  return missing;
+}
+
+// Functions returning `type` that nn's headers declare at the beginning of a line.
+NameSet Declared(const std::string& type) {
+  NameSet found;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(kRooms / "nn")) {
+    if (file.path().extension() != ".h") continue;
+    found.merge(Matches(ReadText(file.path()), "^(?:inline )?" + type + " (\\w+)\\("));
+  }
+  return found;
+}
+
+// Class names out of a table's rows: `{"huber", "Huber", ...`.
+NameSet ClassesInTables(const std::string& folder) {
+  NameSet found;
+  for (const auto& file : std::filesystem::directory_iterator(kRooms / "nn" / folder)) {
+    if (file.path().extension() != ".cc") continue;
+    found.merge(Matches(ReadText(file.path()), "^    \\{\"[a-z0-9_]+\",\\s+\"([A-Z]\\w+)\""));
+  }
+  return found;
+}
+
+TEST(Names, HasEveryLayer) {
+  const NameSet layers = NamesByNamespace()["layers"];
+  const std::vector<std::string> classes = nn::LayerClassNames();
+  NameSet wanted(classes.begin(), classes.end());
+  wanted.merge(Declared("Layer"));
+  // A network as a layer is Nested; MakeLayer is internal to nn.
+  wanted.erase("Functional"), wanted.erase("Sequential"), wanted.erase("MakeLayer");
+  // Keras's class of keras.layers.GroupQueryAttention.
+  ASSERT_EQ(wanted.erase("GroupedQueryAttention"), 1u);
+  EXPECT_GT(wanted.size(), 90u);
+  EXPECT_THAT(MissingIn(layers, wanted), IsEmpty()) << "add them to penstock/keras/names.h";
+}
+
+TEST(Names, HasEveryOptimizerAndSchedule) {
+  auto names = NamesByNamespace();
+  const std::vector<std::string> optimizers = nn::OptimizerNames(), schedules = nn::ScheduleNames();
+  NameSet wanted(optimizers.begin(), optimizers.end());
+  wanted.merge(Declared("Optimizer"));
+  wanted.erase("MakeOptimizer");  // internal to nn
+  EXPECT_GT(wanted.size(), 14u);
+  EXPECT_THAT(MissingIn(names["optimizers"], wanted), IsEmpty());
+  NameSet rates(schedules.begin(), schedules.end());
+  rates.merge(Declared("Schedule"));
+  EXPECT_GT(rates.size(), 7u);
+  EXPECT_THAT(MissingIn(names["schedules"], rates), IsEmpty());
+}
+
+TEST(Names, HasEveryLoss) {
+  NameSet wanted = ClassesInTables("losses");
+  EXPECT_EQ(wanted.size(), nn::Loss::Names().size() - 1);  // "crossentropy" is no class of Keras's
+  wanted.merge(Declared("Loss"));
+  EXPECT_THAT(MissingIn(NamesByNamespace()["losses"], wanted), IsEmpty());
+}
+
+TEST(Names, HasEveryMetricUnderKerassName) {
+  NameSet wanted = ClassesInTables("metrics");
+  EXPECT_EQ(wanted.size(), nn::Metric::Names().size() - 1);  // "accuracy" is no class of Keras's
+  wanted.merge(Declared("Metric"));
+  // In nn, losses and metrics share a namespace. nn's Accuracy is "accuracy".
+  for (const char* name : {"CosineSimilarity", "MeanSquaredError", "LogCoshError"}) {
+    ASSERT_EQ(wanted.erase(std::string(name) + "Metric"), 1u) << name;
+    wanted.insert(name);
+  }
+  ASSERT_EQ(wanted.erase("ExactAccuracy"), 1u);
+  EXPECT_THAT(MissingIn(NamesByNamespace()["metrics"], wanted), IsEmpty());
+}
+
+// The names of typed values, as nn's table spells them.
+NameSet TypedValues(const std::string& type) {
+  NameSet names;
+  for (const std::string& name : Declared(type)) names.insert(name);
+  return names;
+}
+void ExpectTyped(const std::vector<std::string>& table, const std::string& type) {
+  const NameSet typed = TypedValues(type);
+  EXPECT_EQ(typed.size(), table.size()) << type;
+  for (const std::string& name : table) {
+    bool found = false;
+    for (const std::string& one : typed) found = found || nn::SameName(one, name);
+    EXPECT_TRUE(found) << "nn/typed_options.h has no " << type << " '" << name << "'";
+  }
+}
+
+TEST(Names, HasATypedValueOfEveryNamedOption) {
+  ExpectTyped(nn::InitializerNames(), "Initializer");
+  ExpectTyped(nn::RegularizerNames(), "Regularizer");
+  ExpectTyped(nn::ConstraintNames(), "Constraint");
+  ExpectTyped(nn::ActivationNames(), "ActivationFunction");
+  const NameSet flat = NamesByNamespace()[""];
+  NameSet wanted = TypedValues("Initializer");
+  wanted.merge(TypedValues("Regularizer"));
+  wanted.merge(TypedValues("Constraint"));
+  wanted.erase("Identity");  // keras::Identity is the layer
+  EXPECT_THAT(MissingIn(flat, wanted), IsEmpty());
+}
+
+TEST(Names, HasEveryCallback) {
+  const NameSet callbacks =
+      Matches(ReadText(kRooms / "train/callbacks.h"), "^std::shared_ptr<Callback> (\\w+)\\(");
+  EXPECT_GT(callbacks.size(), 8u);
+  EXPECT_THAT(MissingIn(NamesByNamespace()["callbacks"], callbacks), IsEmpty());
+}
+
+TEST(Names, MetricsOfKerasAreThoseOfTheTable) {
+  const std::pair<const char*, nn::Metric> rows[] = {
+      {"Accuracy", metrics::Accuracy()},
+      {"MeanSquaredError", metrics::MeanSquaredError()},
+      {"MeanAbsoluteError", metrics::MeanAbsoluteError()},
+      {"MeanAbsolutePercentageError", metrics::MeanAbsolutePercentageError()},
+      {"MeanSquaredLogarithmicError", metrics::MeanSquaredLogarithmicError()},
+      {"LogCoshError", metrics::LogCoshError()},
+      {"CosineSimilarity", metrics::CosineSimilarity()},
+      {"KLDivergence", metrics::KLDivergence()},
+      {"Poisson", metrics::Poisson()},
+      {"Hinge", metrics::Hinge()},
+      {"SquaredHinge", metrics::SquaredHinge()},
+      {"CategoricalHinge", metrics::CategoricalHinge()},
+      {"BinaryCrossentropy", metrics::BinaryCrossentropy()},
+      {"CategoricalCrossentropy", metrics::CategoricalCrossentropy()},
+      {"SparseCategoricalCrossentropy", metrics::SparseCategoricalCrossentropy()}};
+  for (const auto& [class_name, metric] : rows) {
+    const auto want = nn::Metric::FromJson(
+        {{"class_name", class_name}, {"config", nlohmann::ordered_json::object()}});
+    ASSERT_TRUE(want.ok()) << want.status();
+    EXPECT_EQ(metric.ToJson(), want->ToJson()) << class_name;
+    EXPECT_EQ(metric.direction(), want->direction()) << class_name;
+  }
+}
+
+// A model whose options are strings, and the same with typed values.
+Model WithStrings() {
+  return Sequential({Input({.shape = {8, 8, 2}}), RandomFlip({.mode = "horizontal"}),
+                     Conv2D({.filters = 4,
+                             .kernel_size = 3,
+                             .padding = "same",
+                             .activation = "leaky_relu(0.1)",
+                             .kernel_initializer = "he_normal",
+                             .kernel_regularizer = "l2(0.0001)",
+                             .kernel_constraint = "max_norm(3, [0, 1, 2])",
+                             .dtype = "mixed_bfloat16"}),
+                     UpSampling2D({.size = 2, .interpolation = "bilinear"}),
+                     GlobalAveragePooling2D(),
+                     Dense({.units = 2,
+                            .activation = "softmax",
+                            .kernel_initializer = "variance_scaling(2, fan_out, uniform)",
+                            .bias_initializer = "constant(0.1)",
+                            .activity_regularizer = "l1_l2(0.01, 0.02)"})});
+}
+Model WithTypedValues() {
+  return Sequential({Input({.shape = {8, 8, 2}}), RandomFlip({.mode = FlipMode::kHorizontal}),
+                     Conv2D({.filters = 4,
+                             .kernel_size = 3,
+                             .padding = Padding::kSame,
+                             .activation = activations::LeakyRelu(0.1),
+                             .kernel_initializer = HeNormal(),
+                             .kernel_regularizer = L2(1e-4),
+                             .kernel_constraint = MaxNorm(3, {0, 1, 2}),
+                             .dtype = DTypePolicy::kMixedBfloat16}),
+                     UpSampling2D({.size = 2, .interpolation = Interpolation::kBilinear}),
+                     GlobalAveragePooling2D(),
+                     Dense({.units = 2,
+                            .activation = "softmax",
+                            .kernel_initializer = VarianceScaling(
+                                {.scale = 2, .mode = "fan_out", .distribution = "uniform"}),
+                            .bias_initializer = Constant(0.1),
+                            .activity_regularizer = L1L2(0.01, 0.02)})});
+}
+
+TEST(TypedOptions, MakeTheModelThatStringsMake) {
+  const Model typed = WithTypedValues();
+  ASSERT_TRUE(typed.network().status().ok()) << typed.network().status();
+  EXPECT_EQ(typed.network().ToJson().dump(), WithStrings().network().ToJson().dump());
+}
+
+TEST(TypedOptions, EveryValueIsOneThatBuilds) {
+  using namespace nn;
+  for (const Initializer& initializer :
+       {initializers::Zeros(), initializers::Ones(), initializers::Constant(0.1),
+        initializers::RandomUniform(), initializers::RandomNormal(),
+        initializers::TruncatedNormal(0, 1), initializers::VarianceScaling(),
+        initializers::GlorotUniform(), initializers::GlorotNormal(), initializers::HeUniform(),
+        initializers::HeNormal(), initializers::LecunUniform(), initializers::LecunNormal(),
+        initializers::Orthogonal(), initializers::Identity(2)}) {
+    EXPECT_TRUE(InitialValue(initializer, {DType::kF32, {3, 3}}, 0).ok()) << initializer;
+  }
+  const nn::Symbol x = nn::Input({.shape = {4}});
+  for (const ActivationFunction& activation : {activations::Linear(),
+                                               activations::Relu(),
+                                               activations::Relu6(),
+                                               activations::LeakyRelu(),
+                                               activations::Elu(),
+                                               activations::Selu(),
+                                               activations::Celu(),
+                                               activations::Gelu(true),
+                                               activations::Silu(),
+                                               activations::Mish(),
+                                               activations::Softplus(),
+                                               activations::Softsign(),
+                                               activations::Squareplus(),
+                                               activations::SparsePlus(),
+                                               activations::Sigmoid(),
+                                               activations::LogSigmoid(),
+                                               activations::HardSigmoid(),
+                                               activations::HardSilu(),
+                                               activations::SparseSigmoid(),
+                                               activations::Tanh(),
+                                               activations::HardTanh(),
+                                               activations::TanhShrink(),
+                                               activations::HardShrink(),
+                                               activations::SoftShrink(),
+                                               activations::Threshold(1, -1.5),
+                                               activations::Exponential(),
+                                               activations::Softmax(),
+                                               activations::LogSoftmax(),
+                                               activations::Sparsemax(),
+                                               activations::Glu()}) {
+    EXPECT_TRUE(nn::Activation({.activation = activation})(x).type().ok()) << activation;
+  }
+  for (const Regularizer& regularizer :
+       {regularizers::L1(), regularizers::L2(), regularizers::L1L2(),
+        regularizers::OrthogonalRegularizer(0.1, "columns")}) {
+    for (const Constraint& constraint :
+         {constraints::MaxNorm(), constraints::NonNeg(), constraints::UnitNorm({0, 1}),
+          constraints::MinMaxNorm({.rate = 0.5})}) {
+      Model model({x}, {nn::Dense({.units = 2,
+                                   .kernel_regularizer = regularizer,
+                                   .kernel_constraint = constraint})(x)});
+      EXPECT_TRUE(model.Compile({.loss = "mse", .client = runtime::TestClient(1)}).ok())
+          << regularizer << constraint;
+    }
+  }
+}
+
+// A value of another kind does not compile, nor does a number.
+static_assert(std::is_convertible_v<const char*, nn::Initializer>);
+static_assert(std::is_convertible_v<std::string, nn::Initializer>);
+static_assert(!std::is_convertible_v<nn::Regularizer, nn::Initializer>);
+static_assert(!std::is_convertible_v<nn::Constraint, nn::Regularizer>);
+static_assert(!std::is_convertible_v<nn::Padding, nn::FillMode>);
+static_assert(!std::is_convertible_v<nn::FillMode::Value, nn::Padding>);
+static_assert(!std::is_convertible_v<std::nullptr_t, nn::Padding>);
+
+// What a Keras user writes first.
+TEST(Names, KerassModulesAreNamespaces) {
+  Model model = Sequential({Input({.shape = {4}}), keras::layers::Dense({.units = 2})});
+  EXPECT_TRUE(model
+                  .Compile({.optimizer = keras::optimizers::AdamW(
+                                {.learning_rate = keras::optimizers::schedules::CosineDecay(
+                                     {.initial_learning_rate = 1e-3, .decay_steps = 100}),
+                                 .weight_decay = 0.05,
+                                 .exclude_from_weight_decay = {"bias"},
+                                 .global_clipnorm = 1.0}),
+                            .loss = keras::losses::Huber(),
+                            .metrics = {keras::metrics::MeanSquaredError()},
+                            .client = runtime::TestClient(1)})
+                  .ok());
+}
+
+}  // namespace names_test
+}  // namespace penstock::keras

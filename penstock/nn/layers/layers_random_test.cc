@@ -1,0 +1,221 @@
+// Layers that draw numbers in training: their statistics, and what they leave alone. What they do
+// when nothing is left to chance is compared with Keras in tests/parity.
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/ir/testing/checks.h"
+#include "penstock/ir/testing/run.h"
+#include "penstock/nn/layers.h"
+#include "penstock/nn/network.h"
+
+namespace penstock::nn {
+namespace layers_random_test {
+
+using ir::testing::Doubles;
+
+// What training makes of x; all layers are one program.
+class Training {
+ public:
+  void Add(const Layer& layer, const Array& x) {
+    const auto dims = x.shape().dims();
+    const Symbol in = Input({.shape = {dims.begin() + 1, dims.end()}, .dtype = x.dtype()});
+    const Network network({in}, {layer(in)});
+    ASSERT_TRUE(network.status().ok()) << network.status();
+    inputs_.push_back(x);
+    const Value parameter =
+        graph_.Parameter({x.dtype(), x.shape()}, absl::StrCat("x", inputs_.size()));
+    const Value key = ir::RandomKey(graph_, inputs_.size());
+    const auto result =
+        network.Apply({.graph = &graph_, .training = true, .key = key}, {}, {parameter});
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    results_.push_back(result.outputs[0]);
+  }
+  std::vector<Array> Run() {
+    graph_.SetResults(results_);
+    auto results = ir::testing::Run(graph_, inputs_);
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *results : std::vector<Array>();
+  }
+
+ private:
+  ir::Graph graph_{"training"};
+  std::vector<Array> inputs_;
+  Values results_;
+};
+
+Array Filled(const Shape& shape, const std::function<double(int64_t)>& value) {
+  Array x = Array::Zeros(DType::kF32, shape);
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    x.mutable_data<float>()[i] = static_cast<float>(value(i));
+  }
+  return x;
+}
+Array Ones(const Shape& shape) {
+  return Filled(shape, [](int64_t) { return 1; });
+}
+
+struct Moments {
+  double mean = 0, variance = 0;
+};
+Moments MomentsOf(const std::vector<double>& x) {
+  Moments m;
+  const auto n = static_cast<double>(x.size());
+  for (double v : x) m.mean += v / n;
+  for (double v : x) m.variance += (v - m.mean) * (v - m.mean) / n;
+  return m;
+}
+
+TEST(Noise, MatchesMeanAndVariance) {
+  const Shape shape = {100, 200};
+  Training training;
+  training.Add(Dropout({.rate = 0.3}), Ones(shape));
+  training.Add(GaussianDropout({.rate = 0.3}), Ones(shape));
+  training.Add(GaussianNoise({.stddev = 0.5}), Ones(shape));
+  training.Add(AlphaDropout({.rate = 0.2}),
+               ir::testing::RandomArray(shape, 3, -1.7320508, 1.7320508, DType::kF32));
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 4);
+  // Variances of what was one: rate / (1 - rate), the same, stddev^2; AlphaDropout keeps 0 and 1.
+  const Moments want[] = {{1, 0.3 / 0.7}, {1, 0.3 / 0.7}, {1, 0.25}, {0, 1}};
+  for (int i = 0; i < 4; ++i) {
+    const Moments m = MomentsOf(Doubles(got[i]));
+    // Five standard errors of 20,000 draws.
+    EXPECT_NEAR(m.mean, want[i].mean, 5 * std::sqrt(want[i].variance / 20000)) << i;
+    EXPECT_NEAR(m.variance, want[i].variance, 0.05 * want[i].variance + 0.02) << i;
+  }
+  for (double v : Doubles(got[0])) EXPECT_TRUE(v == 0 || std::abs(v - 1 / 0.7) < 1e-6) << v;
+}
+
+TEST(SpatialDropout, DropsWholeChannels) {
+  Training training;
+  training.Add(SpatialDropout1D({.rate = 0.5}), Ones({40, 3, 10}));
+  training.Add(SpatialDropout2D({.rate = 0.5}), Ones({40, 3, 2, 10}));
+  training.Add(SpatialDropout3D({.rate = 0.5}), Ones({40, 3, 2, 2, 10}));
+  training.Add(Dropout({.rate = 0.5, .noise_shape = {-1, 1, 10}}), Ones({40, 3, 10}));
+  for (const Array& y : training.Run()) {
+    const int64_t positions = y.num_elements() / 400;
+    const std::vector<double> v = Doubles(y);
+    int64_t kept = 0;
+    for (int64_t example = 0; example < 40; ++example) {
+      for (int64_t c = 0; c < 10; ++c) {
+        const auto at = [&](int64_t p) { return v[(example * positions + p) * 10 + c]; };
+        for (int64_t p = 1; p < positions; ++p) EXPECT_EQ(at(p), at(0));
+        kept += at(0) == 2;
+      }
+    }
+    EXPECT_NEAR(static_cast<double>(kept), 200, 50);  // five standard deviations
+  }
+}
+
+// An image [2, 3, 1] of six different numbers, 200 times.
+TEST(RandomFlip, MirrorsHalfOfTheImages) {
+  const int64_t n = 200;
+  const Array images = Filled({n, 2, 3, 1}, [](int64_t i) { return static_cast<double>(i % 6); });
+  const std::pair<const char*, std::vector<double>> kModes[] = {
+      {"horizontal", {2, 1, 0, 5, 4, 3}},
+      {"vertical", {3, 4, 5, 0, 1, 2}},
+      {"horizontal_and_vertical", {5, 4, 3, 2, 1, 0}},
+  };
+  Training training;
+  for (const auto& [mode, mirrored] : kModes) training.Add(RandomFlip({.mode = mode}), images);
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 3);
+  for (int m = 0; m < 3; ++m) {
+    const std::vector<double> v = Doubles(got[m]);
+    int flipped = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const std::vector<double> image(v.begin() + i * 6, v.begin() + (i + 1) * 6);
+      if (image == kModes[m].second) {
+        ++flipped;
+      } else {
+        EXPECT_THAT(image, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
+      }
+    }
+    EXPECT_NEAR(flipped, 100, 36);  // five standard deviations
+  }
+}
+
+// The image is 3 * x + 100 around its mean: contrast c makes the slope 3 c.
+TEST(RandomContrast, ScalesDifferencesFromTheMeanByFactorsInItsRange) {
+  const int64_t n = 400;
+  const Array images =
+      Filled({n, 1, 3, 1}, [](int64_t i) { return 100.0 + 3.0 * static_cast<double>(i % 3 - 1); });
+  Training training;
+  training.Add(RandomContrast({.factor = 0.4}), images);
+  training.Add(RandomContrast({.factor = {0.1, 0.5}}), images);
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 2);
+  const std::pair<double, double> kRanges[] = {{0.6, 1.4}, {0.9, 1.5}};
+  for (int k = 0; k < 2; ++k) {
+    std::vector<double> contrasts;
+    const std::vector<double> v = Doubles(got[k]);
+    for (int64_t i = 0; i < n; ++i) {
+      contrasts.push_back((v[i * 3 + 2] - v[i * 3 + 1]) / 3);
+      EXPECT_NEAR(v[i * 3 + 1], 100, 1e-4);
+      EXPECT_GE(contrasts.back(), kRanges[k].first - 1e-4);
+      EXPECT_LE(contrasts.back(), kRanges[k].second + 1e-4);
+    }
+    const double extent = kRanges[k].second - kRanges[k].first;
+    const Moments m = MomentsOf(contrasts);
+    EXPECT_NEAR(m.mean, kRanges[k].first + extent / 2, 5 * extent / std::sqrt(12.0 * n));
+    EXPECT_NEAR(m.variance, extent * extent / 12, extent * extent / 40);
+  }
+}
+
+TEST(RandomBrightness, AddsOneValuePerImageAndKeepsBytes) {
+  const int64_t n = 300;
+  Array bytes = Array::Zeros(DType::kU8, {n, 2, 1, 1});
+  for (int64_t i = 0; i < n; ++i) {
+    bytes.mutable_data<uint8_t>()[2 * i] = 100;
+    bytes.mutable_data<uint8_t>()[2 * i + 1] = 250;
+  }
+  Training training;
+  training.Add(RandomBrightness({.factor = 0.2}), bytes);
+  training.Add(RandomBrightness({.factor = {0.1, 0.3}, .value_range = {0, 1}}), Ones({n, 1, 1, 1}));
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 2);
+  ASSERT_EQ(got[0].dtype(), DType::kU8);
+  const std::vector<double> v = Doubles(got[0]);
+  double least = 255, most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    least = std::min(least, v[2 * i]);
+    most = std::max(most, v[2 * i]);
+    EXPECT_EQ(v[2 * i + 1], std::min(255.0, v[2 * i] + 150));
+  }
+  EXPECT_GE(least, 49);
+  EXPECT_LT(least, 60);
+  EXPECT_LE(most, 151);
+  EXPECT_GT(most, 140);
+  for (double one : Doubles(got[1])) EXPECT_EQ(one, 1);  // the top of the range
+}
+
+// Each image gets its own numbers: a constant image stays what it is, others differ.
+TEST(RandomAffine, TransformsEachImageIndependently) {
+  const int64_t n = 20;
+  const Array images =
+      Filled({n, 9, 9, 1}, [](int64_t i) { return std::sin(static_cast<double>(i % 81)); });
+  Training training;
+  for (const bool constant : {false, true}) {
+    const Array& x = constant ? Ones({n, 9, 9, 1}) : images;
+    training.Add(RandomRotation({.factor = 0.5}), x);
+    training.Add(RandomZoom({.height_factor = 0.3, .width_factor = 0.3}), x);
+    training.Add(RandomTranslation({.height_factor = 0.3, .width_factor = 0.3}), x);
+    training.Add(RandomCrop({.height = 4, .width = 5}), x);
+  }
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 8);
+  for (int k = 0; k < 4; ++k) {
+    std::set<std::vector<double>> different;
+    for (int64_t i = 0; i < n; ++i) different.insert(Doubles(got[k].Row(i)));
+    EXPECT_GT(different.size(), k == 3 ? 10u : 19u) << k;  // 30 windows to choose from
+    for (double v : Doubles(got[4 + k])) EXPECT_NEAR(v, 1, 1e-5) << k;
+  }
+}
+
+}  // namespace layers_random_test
+}  // namespace penstock::nn

@@ -1,0 +1,412 @@
+// The fault table of conversions into shards: status codes injected at every call of the file
+// system that is read and of the one that is written, once and persistently, for every kind of
+// source.
+//
+// Each cell ends with the bytes of an uninterrupted run, or with an error; never with fewer
+// records. After an error the same command completes the shards, and until then the folder is
+// rejected as incomplete. A persistent fault from a call on leaves what a kill at that call leaves.
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/base/random.h"
+#include "penstock/image/encode.h"
+#include "penstock/image/view.h"
+#include "penstock/io/forwarding_file_system.h"
+#include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/uri.h"
+#include "penstock/pack/convert.h"
+#include "penstock/pack/sources/record_sources.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+#include "penstock/save/testing/faulty_file_system.h"
+
+namespace penstock::pack {
+namespace fault_test {
+
+using Code = absl::StatusCode;
+using Files = std::map<std::string, std::string>;
+using ::testing::HasSubstr;
+
+constexpr char kIn[] = "memory://in";
+constexpr char kOut[] = "memory://out";
+
+struct Fault {
+  bool of_input = false;  // else of the file system that is written
+  int64_t at = -1;        // the call; -1: none fails
+  bool lasts = false;     // and every call after it
+  Code code = Code::kOk;
+
+  std::string ToString() const {
+    return absl::StrCat(absl::StatusCodeToString(code), lasts ? " from call " : " at call ", at,
+                        of_input ? " of reading" : " of writing");
+  }
+};
+
+// What a fault does, and how many calls there were.
+struct FaultyCalls {
+  Fault fault;
+  std::atomic<int64_t> reads = 0, writes = 0;
+
+  save::FaultyFileSystem::Fault Of(bool input) {
+    return [this, input](int64_t call) {
+      ++(input ? reads : writes);
+      const bool hit = fault.of_input == input && fault.at >= 0 &&
+                       (call == fault.at || (fault.lasts && call > fault.at));
+      return hit ? absl::Status(fault.code, "injected") : absl::OkStatus();
+    };
+  }
+};
+
+using Open = std::function<absl::StatusOr<std::unique_ptr<RecordSource>>(io::FileSystem& fs)>;
+
+struct Kind {
+  const char* name;
+  void (*make)(io::FileSystem& fs);
+  Open open;
+};
+
+std::string Png(int value) {
+  base::Array pixels = base::Array::Zeros(base::DType::kU8, {4, 4, 1});
+  pixels.mutable_data<uint8_t>()[0] = static_cast<uint8_t>(value);
+  return *image::EncodePng(*image::ViewOf(pixels));
+}
+
+void Write(io::FileSystem& fs, const std::string& name, absl::string_view bytes) {
+  ASSERT_TRUE(io::WriteFile(fs, io::JoinPath(kIn, name), bytes).ok());
+}
+
+void MakeImages(io::FileSystem& fs) {
+  for (int i = 0; i < 5; ++i) {
+    Write(fs, absl::StrCat(i % 2 == 0 ? "even/" : "odd/", i, ".png"), Png(i));
+  }
+  Write(fs, "labels.csv", "path,label\neven/0.png,even\nodd/1.png,odd\neven/2.png,even\n");
+}
+
+void MakeShards(io::FileSystem& fs) {
+  for (const bool zipped : {false, true}) {
+    auto writer = record::TfRecordWriter::Create(
+        fs, io::JoinPath(kIn, zipped ? "b.tfrec.gz" : "00-3.tfrec"),
+        {.compression = zipped ? record::Compression::kGzip : record::Compression::kNone});
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE((*writer)->Append(absl::StrCat("record ", zipped, " ", i)).ok());
+    }
+    ASSERT_TRUE((*writer)->Close().ok());
+  }
+  Write(fs, "classes.txt", "even\nodd\n");
+}
+
+void MakeCifar(io::FileSystem& fs) {
+  for (int file = 1; file <= 2; ++file) {
+    std::string bytes(size_t{2} * 3073, static_cast<char>(file));
+    bytes[3073] = 3;
+    Write(fs, absl::StrCat("data_batch_", file, ".bin"), bytes);
+  }
+  Write(fs, "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
+}
+
+void MakeTfds(io::FileSystem& fs) {
+  Write(fs, "features.json",
+        R"({"pythonClassName": "tensorflow_datasets.core.features.features_dict.FeaturesDict",
+            "featuresDict": {"features": {
+              "image": {"pythonClassName": "x.Image", "image": {}},
+              "label": {"pythonClassName": "x.ClassLabel", "classLabel": {"numClasses": "2"}}}}})");
+  Write(fs, "label.labels.txt", "even\nodd\n");
+  for (int file = 0; file < 2; ++file) {
+    auto writer = record::TfRecordWriter::Create(
+        fs, io::JoinPath(kIn, absl::StrCat("d-train.tfrecord-0000", file, "-of-00002")));
+    for (int i = 0; i < 2; ++i) {
+      record::ExampleBuilder example;
+      example.SetBytes("image", Png(10 * file + i));
+      example.SetInt64("label", i);
+      ASSERT_TRUE((*writer)->Append(example.Serialize()).ok());
+    }
+    ASSERT_TRUE((*writer)->Close().ok());
+  }
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenImages(io::FileSystem& fs) {
+  PENSTOCK_ASSIGN_OR_RETURN(ImageList list, ListImages(fs, {.images = {kIn}}));
+  return ImageFiles(fs, std::move(list), {});
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenLabels(io::FileSystem& fs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const ImageLabels labels,
+                            ReadImageLabels(fs, io::JoinPath(kIn, "labels.csv")));
+  PENSTOCK_ASSIGN_OR_RETURN(ImageList list, ListImages(fs, {.labels = &labels}));
+  return ImageFiles(fs, std::move(list), {});
+}
+
+const std::vector<Kind>& Kinds() {
+  static const auto* const kinds = new std::vector<Kind>{
+      {"Images", &MakeImages, &OpenImages},
+      {"Labels", &MakeImages, &OpenLabels},
+      {"Shards", &MakeShards,
+       [](io::FileSystem& fs) {
+         return ShardRecords(fs, {io::JoinPath(kIn, "00-3.tfrec"), io::JoinPath(kIn, "b.tfrec.gz")},
+                             "image", {});
+       }},
+      {"Cifar", &MakeCifar, [](io::FileSystem& fs) { return CifarImages(fs, kIn, "train", {}); }},
+      {"Tfds", &MakeTfds, [](io::FileSystem& fs) { return TfdsImages(fs, {.folder = kIn}); }},
+  };
+  return *kinds;
+}
+
+Files FilesIn(io::FileSystem& fs, const std::string& folder) {
+  Files files;
+  const auto listed = fs.ListRecursive(folder);
+  if (absl::IsNotFound(listed.status())) return files;
+  EXPECT_TRUE(listed.ok()) << listed.status();
+  for (const io::FileInfo& file : *listed) {
+    // A trial of writing that could not be removed.
+    if (absl::StrContains(file.uri, "penstock-write-check-")) continue;
+    files[file.uri.substr(folder.size())] = *io::ReadFile(fs, file.uri);
+  }
+  return files;
+}
+
+// What a reader of the folder gets: OK if all shards are there, else the reason.
+absl::Status AreComplete(io::FileSystem& fs) {
+  std::vector<std::string> shards;
+  for (const auto& [name, bytes] : FilesIn(fs, kOut)) {
+    if (absl::EndsWith(name, ".tfrec")) shards.push_back(absl::StrCat(kOut, name));
+  }
+  if (shards.empty()) return absl::NotFoundError("no shards");
+  return RefuseIncomplete(fs, shards);
+}
+
+class PackFaults : public ::testing::TestWithParam<size_t> {
+ protected:
+  PackFaults() {
+    kind().make(*memory_);
+    in_ = FilesIn(*memory_, kIn);
+    EXPECT_TRUE(Run({}).ok());
+    reference_ = FilesIn(*memory_, kOut);
+    reads_ = calls_.reads;
+    writes_ = calls_.writes;
+    EXPECT_TRUE(AreComplete(*memory_).ok());
+  }
+
+  const Kind& kind() const { return Kinds()[GetParam()]; }
+
+  // As `penstock pack --skip-unreadable` does.
+  absl::StatusOr<ShardPlan> Run(const Fault& fault, bool overwrite = false) {
+    calls_.fault = fault;
+    calls_.reads = calls_.writes = 0;
+    using save::FaultyFileSystem;
+    FaultyFileSystem in(memory_, calls_.Of(true), FaultyFileSystem::Counts::kEveryCall);
+    FaultyFileSystem out(memory_, calls_.Of(false), FaultyFileSystem::Counts::kEveryCall);
+    const PackOptions options{
+        .out = kOut, .shards = 2, .seed = 1, .threads = 1, .overwrite = overwrite};
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(out, options));
+    PENSTOCK_ASSIGN_OR_RETURN(const auto source, kind().open(in));
+    return Convert(out, *source, options);
+  }
+
+  void RemoveOut() {
+    for (const auto& [name, bytes] : FilesIn(*memory_, kOut)) {
+      ASSERT_TRUE(memory_->Remove(absl::StrCat(kOut, name)).ok());
+    }
+  }
+
+  // Of a run with this fault, and of what it left.
+  void Judge(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+    const Files out = FilesIn(*memory_, kOut);
+    ASSERT_TRUE(FilesIn(*memory_, kIn) == in_) << "an input has changed";
+    if (out != reference_) {
+      ASSERT_FALSE(AreComplete(*memory_).ok()) << "it passes for a complete data set";
+    }
+    if (made.ok()) {
+      ASSERT_TRUE(made->unreadable.empty());
+      ASSERT_TRUE(out == reference_) << "it succeeded with other files";
+      return;
+    }
+    const Code code = made.status().code();
+    const bool is_stray_code = code == Code::kFailedPrecondition || code == Code::kAlreadyExists ||
+                               code == Code::kUnavailable;
+    ASSERT_TRUE(code == fault.code || is_stray_code) << made.status();
+    // One shard that is not there, or two looks that differ, have a message of their own.
+    ASSERT_THAT(std::string(made.status().message()),
+                ::testing::AnyOf(HasSubstr("injected"), HasSubstr("memory://")));
+  }
+
+  // A persistent NOT_FOUND is believed: without a file of class names the classes are numbers.
+  static bool IsBelieved(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+    return fault.code == Code::kNotFound && fault.of_input && fault.lasts && made.ok() &&
+           made->unreadable.empty();
+  }
+
+  // An input that storage itself calls corrupt is left out, listed, and no other.
+  static bool IsLeftOut(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+    if (fault.code != Code::kDataLoss || !fault.of_input || !made.ok()) return false;
+    if (made->unreadable.empty()) return false;
+    EXPECT_THAT(made->unreadable[0].why, HasSubstr("injected"));
+    EXPECT_TRUE(fault.lasts || made->unreadable.size() == 1);
+    return true;
+  }
+
+  // The codes that the code under test tells apart, and one of the others, another one at each
+  // call; tools/fuzz tries all.
+  static std::vector<Code> CodesAt(int64_t call) {
+    if (std::getenv("PENSTOCK_FUZZ_SECONDS") != nullptr) {
+      std::vector<Code> all;
+      for (int code = 1; code <= 16; ++code) all.push_back(static_cast<Code>(code));
+      return all;
+    }
+    const Code others[] = {
+        Code::kCancelled,          Code::kUnknown,          Code::kDeadlineExceeded,
+        Code::kAlreadyExists,      Code::kPermissionDenied, Code::kResourceExhausted,
+        Code::kFailedPrecondition, Code::kAborted,          Code::kOutOfRange,
+        Code::kUnimplemented,      Code::kInternal,         Code::kUnauthenticated};
+    return {Code::kNotFound, Code::kDataLoss, Code::kUnavailable, Code::kInvalidArgument,
+            others[call % std::size(others)]};
+  }
+
+  void ForEveryFault(const std::function<void(const Fault&)>& use) {
+    for (const bool of_input : {true, false}) {
+      const int64_t calls = of_input ? reads_ : writes_;
+      ASSERT_GT(calls, 3);
+      for (int64_t at = 0; at < calls; ++at) {
+        for (const Code code : CodesAt(at)) {
+          for (const bool lasts : {false, true}) {
+            const Fault fault{of_input, at, lasts, code};
+            SCOPED_TRACE(fault.ToString());
+            use(fault);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+
+  const std::shared_ptr<io::FileSystem> memory_ = io::MakeMemoryFileSystem();
+  FaultyCalls calls_;
+  int64_t reads_ = 0, writes_ = 0;  // calls of an undisturbed run
+  Files in_, reference_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Sources, PackFaults, ::testing::Range(size_t{0}, Kinds().size()),
+                         [](const auto& info) { return std::string(Kinds()[info.param].name); });
+
+TEST_P(PackFaults, GiveTheShardsOrAnErrorFromWhichTheSameCommandGoesOn) {
+  ForEveryFault([&](const Fault& fault) {
+    RemoveOut();
+    const absl::StatusOr<ShardPlan> made = Run(fault);
+    if (IsLeftOut(fault, made) || IsBelieved(fault, made)) {
+      ASSERT_TRUE(Run({}, /*overwrite=*/true).ok());
+    } else {
+      Judge(fault, made);
+      if (HasFatalFailure()) return;
+      const absl::StatusOr<ShardPlan> again = Run({});
+      ASSERT_TRUE(again.ok()) << again.status() << ", after " << made.status();
+    }
+    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_) << "the second run made other files";
+  });
+}
+
+TEST_P(PackFaults, ChangeNothingThatIsFinished) {
+  ForEveryFault([&](const Fault& fault) {
+    const absl::StatusOr<ShardPlan> made = Run(fault);
+    // Shards that are said to be missing are made again.
+    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_ || fault.code == Code::kNotFound);
+    Judge(fault, made);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(Run({}).ok());
+    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_);
+  });
+}
+
+TEST_P(PackFaults, OfStartingOverLeaveNoMixtureThatPassesForADataSet) {
+  ForEveryFault([&](const Fault& fault) {
+    const absl::StatusOr<ShardPlan> made = Run(fault, /*overwrite=*/true);
+    if (!IsLeftOut(fault, made) && !IsBelieved(fault, made)) Judge(fault, made);
+    if (HasFatalFailure()) return;
+    const absl::StatusOr<ShardPlan> again = Run({}, /*overwrite=*/true);
+    ASSERT_TRUE(again.ok()) << again.status();
+    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_);
+  });
+}
+
+// The shard of a run that was stopped before it was noted, of inputs that are others now.
+TEST(PackLeftovers, AShardThatIsNotThePlansIsNotReadWithTheOthers) {
+  const auto fs = io::MakeMemoryFileSystem();
+  MakeImages(*fs);
+  const PackOptions options{.out = kOut, .shards = 2, .threads = 1};
+  const auto source = OpenImages(*fs);
+  ASSERT_TRUE(source.ok());
+  ASSERT_TRUE(io::WriteFile(*fs, absl::StrCat(kOut, "/notes.txt"), "mine").ok());
+  // Stopped when the second shard has been published, before the plan knows of it.
+  int plans = 0;
+  class Stops : public io::ForwardingFileSystem {
+   public:
+    Stops(std::shared_ptr<io::FileSystem> next, int* plans)
+        : ForwardingFileSystem(std::move(next)), plans_(plans) {}
+    absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override {
+      if (io::Basename(uri) == kShardPlanFile && (*plans_)++ == 2)
+        return absl::UnavailableError("killed");
+      return ForwardingFileSystem::Create(uri);
+    }
+
+   private:
+    int* const plans_;
+  } stops(fs, &plans);
+  ASSERT_FALSE(Convert(stops, **source, options).ok());
+  ASSERT_TRUE(fs->Stat(absl::StrCat(kOut, "/01-3.tfrec")).ok());
+  // One of its images can no longer be read: the shard is then another one.
+  for (const char* name : {"even/0.png", "even/2.png", "even/4.png", "odd/1.png", "odd/3.png"}) {
+    const std::string image = *io::ReadFile(*fs, io::JoinPath(kIn, name));
+    Write(*fs, name, std::string(image.size(), 'x'));
+  }
+  const auto made = Convert(*fs, **source, options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(made.status())) << made.status();
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("01-3.tfrec is not one of the 1"));
+  EXPECT_FALSE(RefuseIncomplete(*fs, {absl::StrCat(kOut, "/00-2.tfrec")}).ok());
+  ASSERT_TRUE(fs->Remove(absl::StrCat(kOut, "/01-3.tfrec")).ok());
+  EXPECT_TRUE(Convert(*fs, **source, options).ok());
+  EXPECT_TRUE(fs->Stat(absl::StrCat(kOut, "/notes.txt")).ok());
+}
+
+TEST(PackInputs, AFileOfTheLabelsThatDoesNotExistIsLeftOutOnlyWhileItsFolderIsThere) {
+  const auto fs = io::MakeMemoryFileSystem();
+  MakeImages(*fs);
+  ASSERT_TRUE(fs->Remove(absl::StrCat(kIn, "/even/2.png")).ok());
+  const auto source = OpenLabels(*fs);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto made = Convert(*fs, **source, {.out = kOut, .threads = 1});
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_EQ(made->unreadable.size(), 1u);
+  EXPECT_EQ(made->unreadable[0].name, absl::StrCat(kIn, "/even/2.png"));
+  // The folder is not mounted, or was moved.
+  for (const char* name : {"even/0.png", "even/4.png"}) {
+    ASSERT_TRUE(fs->Remove(io::JoinPath(kIn, name)).ok());
+  }
+  const auto stopped = Convert(*fs, **source, {.out = "memory://out2", .threads = 1});
+  EXPECT_TRUE(absl::IsNotFound(stopped.status())) << stopped.status();
+  EXPECT_THAT(std::string(stopped.status().message()), HasSubstr("memory://in/even"));
+}
+
+TEST(PackInputs, AnImageThatNoDecoderTakesIsLeftOutAndDoesNotStopEveryRun) {
+  const auto fs = io::MakeMemoryFileSystem();
+  MakeImages(*fs);
+  // A PNG's head that claims 60,000 x 60,000 pixels: over the decoder's limit.
+  std::string bomb = Png(1);
+  for (const size_t at : {size_t{16}, size_t{20}})
+    bomb.replace(at, 4, std::string("\0\0\xea\x60", 4));
+  Write(*fs, "odd/1.png", bomb);
+  const auto source = OpenImages(*fs);
+  const auto made = Convert(*fs, **source, {.out = kOut, .threads = 1});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->unreadable.size(), 1u);
+  EXPECT_EQ(made->records(), 4);
+}
+
+}  // namespace fault_test
+}  // namespace penstock::pack

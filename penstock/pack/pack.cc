@@ -1,0 +1,173 @@
+#include "penstock/pack/pack.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/glob.h"
+#include "penstock/io/uri.h"
+#include "penstock/pack/convert.h"
+#include "penstock/pack/sources/image_list.h"
+#include "penstock/pack/sources/record_sources.h"
+
+namespace penstock::pack {
+namespace {
+
+std::shared_ptr<io::FileSystem> FileSystemOf(const PackOptions& options) {
+  return options.file_system != nullptr ? options.file_system : io::FileSystem::Default();
+}
+
+absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
+                                  const PackOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(ShardPlan made, Convert(fs, source, options));
+  Packed packed{.inputs = source.size(),
+                .records = made.records(),
+                .classes = source.classes(),
+                .unreadable = std::move(made.unreadable),
+                .noun = source.noun()};
+  for (const PlannedShard& s : made.shards)
+    packed.shards.push_back(io::JoinPath(options.out, s.shard.file));
+  if (!packed.unreadable.empty())
+    packed.unreadable_report = io::JoinPath(options.out, kUnreadableFile);
+  return packed;
+}
+
+// What cannot work is found before the inputs are listed, which may take minutes.
+template <typename Open>
+absl::StatusOr<Packed> Pack(const RecompressOptions& recompress, const PackOptions& options,
+                            const Open& open) {
+  PENSTOCK_RETURN_IF_ERROR(recompress.Check());
+  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source, open(*fs));
+  return ConvertAll(*fs, *source, options);
+}
+
+// The second of two equal names would have a number that no image gets.
+absl::Status CheckClasses(const std::vector<std::string>& classes) {
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (std::find(classes.begin(), classes.begin() + i, classes[i]) != classes.begin() + i)
+      return absl::InvalidArgumentError(absl::StrCat("--classes names '", classes[i], "' twice"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
+                                                    const std::vector<std::string>& shards) {
+  std::vector<std::string> files;
+  for (const std::string& what : shards) {
+    const absl::StatusOr<io::FileInfo> info = fs.Stat(what);
+    if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+    const bool folder = info.ok() && info->is_directory;
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                              io::Glob(fs, folder ? io::JoinPath(what, "*.tfrec") : what));
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+// Old and new shards in one folder would be read as one data set.
+absl::Status RefuseTheSameFolder(const std::vector<std::string>& files, const std::string& to) {
+  const std::string out = io::Dirname(io::JoinPath(to, "x"));  // without a last '/'
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    const std::string folder = io::Dirname(file);
+    if (folder == out || std::filesystem::equivalent(folder, to, ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--out ", to,
+                       " is the folder of the shards that are read; give another "
+                       "one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A wrong image_feature shows in the first record already.
+absl::Status TryTheFirst(const RecordSource& source) {
+  if (source.size() == 0) return absl::OkStatus();
+  const absl::StatusOr<std::string> first = source.Make(0);
+  if (absl::IsInvalidArgument(first.status()) &&
+      absl::StrContains(first.status().message(), "--image-feature"))
+    return base::WithContext(first.status(), source.Name(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Packed> ImageFolder(const ImageFolderOptions& input, const PackOptions& options) {
+  if (input.images.empty() && input.labels.empty()) {
+    return absl::InvalidArgumentError(
+        "ImageFolderOptions names no images: set `images` (folders or patterns), `labels` (a file "
+        "that names images and their labels), or both");
+  }
+  PENSTOCK_RETURN_IF_ERROR(CheckClasses(input.classes));
+  return Pack(input.recompress, options,
+              [&](io::FileSystem& fs) -> absl::StatusOr<std::unique_ptr<RecordSource>> {
+                std::optional<ImageLabels> labels;
+                if (!input.labels.empty()) {
+                  PENSTOCK_ASSIGN_OR_RETURN(labels, ReadImageLabels(fs, input.labels));
+                }
+                PENSTOCK_ASSIGN_OR_RETURN(ImageList list,
+                                          ListImages(fs, {.images = input.images,
+                                                          .labels = labels ? &*labels : nullptr,
+                                                          .classes = input.classes}));
+                return ImageFiles(fs, std::move(list), input.recompress);
+              });
+}
+
+absl::StatusOr<Packed> ImageArrays(const ImageArraysOptions& input, const PackOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckClasses(input.classes));
+  return Pack(input.recompress, options,
+              [&](io::FileSystem&) { return ArrayImages("ImageArrays", input); });
+}
+
+absl::StatusOr<Packed> Npz(const NpzOptions& input, const PackOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckClasses(input.classes));
+  return Pack(input.recompress, options, [&](io::FileSystem& fs) { return NpzImages(fs, input); });
+}
+
+absl::StatusOr<Packed> Table(const base::NamedArrays& columns, const PackOptions& options) {
+  return Pack({}, options, [&](io::FileSystem&) { return TableRows(columns); });
+}
+
+absl::StatusOr<Packed> Cifar(const CifarOptions& input, const PackOptions& options) {
+  if (input.split != "train" && input.split != "test") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CIFAR has no split '", input.split, "'; --split train or --split test"));
+  }
+  return Pack(input.recompress, options, [&](io::FileSystem& fs) {
+    return CifarImages(fs, input.folder, input.split, input.recompress);
+  });
+}
+
+absl::StatusOr<Packed> TfdsFolder(const TfdsOptions& input, const PackOptions& options) {
+  return Pack(input.recompress, options, [&](io::FileSystem& fs) { return TfdsImages(fs, input); });
+}
+
+absl::StatusOr<Packed> Reshard(const ReshardOptions& input, const PackOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
+  PENSTOCK_RETURN_IF_ERROR(input.recompress.Check());
+  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, ShardFiles(*fs, input.shards));
+  PENSTOCK_RETURN_IF_ERROR(RefuseTheSameFolder(files, options.out));
+  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
+                            ShardRecords(*fs, files, input.image_feature, input.recompress));
+  PENSTOCK_RETURN_IF_ERROR(TryTheFirst(*source));
+  return ConvertAll(*fs, *source, options);
+}
+
+absl::StatusOr<Packed> Records(const RecordSource& source, const PackOptions& options) {
+  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+  return ConvertAll(*fs, source, options);
+}
+
+}  // namespace penstock::pack

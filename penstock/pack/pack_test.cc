@@ -1,0 +1,267 @@
+// The functions of pack.h as a program calls them.
+#include "penstock/pack/pack.h"
+
+#include <cstdint>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/image/encode.h"
+#include "penstock/image/image.h"
+#include "penstock/io/memory/memory_file_system.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+
+namespace penstock::pack {
+namespace pack_test {
+
+using base::Array;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class PackTest : public ::testing::Test {
+ protected:
+  // photos/cat/0.png ... and photos/dog/0.png ..., 4x6 pixels of one gray each.
+  void MakePhotos(int count) const {
+    for (int i = 0; i < count; ++i) {
+      for (const char* label : {"cat", "dog"}) {
+        Array pixels = Array::Zeros(base::DType::kU8, {4, 6, 1});
+        pixels.mutable_data<uint8_t>()[0] = static_cast<uint8_t>(i);
+        Write(absl::StrCat("photos/", label, "/", i, ".png"),
+              *image::EncodePng(*image::ViewOf(pixels)));
+      }
+    }
+  }
+
+  void Write(const std::string& name, const std::string& bytes) const {
+    ASSERT_TRUE(io::WriteFile(*fs_, "memory://" + name, bytes).ok());
+  }
+
+  PackOptions To(const std::string& out) const {
+    return {.out = "memory://" + out, .file_system = fs_};
+  }
+
+  // The records of all shards, in order.
+  std::vector<record::FeatureMap> Read(const Packed& packed) {
+    std::vector<record::FeatureMap> records;
+    for (const std::string& shard : packed.shards) {
+      auto reader = record::TfRecordReader::Open(*fs_, shard);
+      EXPECT_TRUE(reader.ok()) << reader.status();
+      for (;;) {
+        const auto block = (*reader)->ReadBlock();
+        EXPECT_TRUE(block.ok()) << block.status();
+        if (!block.ok() || block->empty()) break;
+        blocks_.push_back(*block);
+        for (absl::string_view record : blocks_.back().records)
+          records.push_back(*record::ReadExample(record));
+      }
+    }
+    return records;
+  }
+
+  const std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
+  std::vector<record::RecordBlock> blocks_;  // what records point into
+};
+
+TEST_F(PackTest, PacksAFolderOfImagesWithProgress) {
+  MakePhotos(5);
+  std::vector<Progress> seen;
+  PackOptions options = To("shards");
+  options.shards = 3;
+  options.on_progress = [&](const Progress& p) { seen.push_back(p); };
+  const auto packed = ImageFolder(
+      {.images = {"memory://photos"}, .recompress = {.size = {2, 3}, .quality = 90}}, options);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->records, 10);
+  EXPECT_EQ(packed->inputs, 10);
+  EXPECT_THAT(packed->classes, ElementsAre("cat", "dog"));
+  EXPECT_THAT(packed->shards,
+              ElementsAre("memory://shards/00-3.tfrec", "memory://shards/01-3.tfrec",
+                          "memory://shards/02-4.tfrec"));
+  EXPECT_THAT(packed->unreadable, SizeIs(0));
+  const auto records = Read(*packed);
+  ASSERT_THAT(records, SizeIs(10));
+  for (const auto& record : records) {
+    const auto info = image::ReadInfo(record.at("image").values<absl::string_view>()[0]);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->format, image::Format::kJpeg);
+    EXPECT_EQ(info->size(), (image::Size{2, 3}));
+  }
+  ASSERT_THAT(seen, SizeIs(11)) << "once before the first image and after each";
+  EXPECT_EQ(seen.front().done, 0);
+  EXPECT_EQ(seen.back().done, 10);
+  EXPECT_EQ(seen.back().total, 10);
+  EXPECT_EQ(seen.back().shards, 2) << "the last shard is published after the last image";
+}
+
+TEST_F(PackTest, ReturnsTheSameWhenCalledAgain) {
+  MakePhotos(3);
+  Write("photos/cat/broken.png", "no image");
+  std::string messages;
+  PackOptions options = To("shards");
+  options.on_message = [&](absl::string_view line) { absl::StrAppend(&messages, line, "\n"); };
+  const auto first = ImageFolder({.images = {"memory://photos"}}, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(messages, "");
+  ASSERT_THAT(first->unreadable, SizeIs(1));
+  EXPECT_EQ(first->unreadable[0].name, "memory://photos/cat/broken.png");
+  EXPECT_EQ(first->unreadable_report, "memory://shards/unreadable.csv");
+  EXPECT_TRUE(fs_->Stat(first->unreadable_report).ok());
+  const auto again = ImageFolder({.images = {"memory://photos"}}, options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_THAT(messages, HasSubstr("there is nothing to do"));
+  EXPECT_EQ(again->shards, first->shards);
+  EXPECT_EQ(again->records, 6);
+  EXPECT_THAT(again->unreadable, SizeIs(1));
+  // Other options are not taken for the same conversion.
+  options.seed = 9;
+  const absl::Status other = ImageFolder({.images = {"memory://photos"}}, options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("--seed was 0 and is 9"));
+  options.overwrite = true;
+  EXPECT_TRUE(ImageFolder({.images = {"memory://photos"}}, options).ok());
+}
+
+TEST_F(PackTest, PacksImagesInMemoryWithoutLoss) {
+  Array images = Array::Zeros(base::DType::kU8, {3, 4, 5, 3});
+  for (int64_t i = 0; i < images.num_elements(); ++i)
+    images.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(7 * i);
+  PackOptions options = To("shards");
+  options.keep_order = true;
+  const auto packed = ImageArrays(
+      {.images = images, .labels = Array::Of<int64_t>({3}, {1, 0, 1}), .classes = {"no", "yes"}},
+      options);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  const auto records = Read(*packed);
+  ASSERT_THAT(records, SizeIs(3));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(records[i].at("class").item<int64_t>(), i == 1 ? 0 : 1);
+    EXPECT_EQ(records[i].at("label").values<absl::string_view>()[0], i == 1 ? "no" : "yes");
+    const auto pixels = image::Decode(records[i].at("image").values<absl::string_view>()[0]);
+    ASSERT_TRUE(pixels.ok()) << pixels.status();
+    EXPECT_EQ(pixels->values<uint8_t>(), images.Row(i).values<uint8_t>());
+  }
+}
+
+TEST_F(PackTest, PacksTheRowsOfATable) {
+  PackOptions options = To("shards");
+  options.keep_order = true;
+  const auto packed = Table({{"age", Array::Of<uint8_t>({2}, {30, 41})},
+                             {"boxes", Array::Of<double>({2, 1, 2}, {0.5, 1, 2, 3})},
+                             {"city", Array::Strings({2}, {"Ulm", ""})}},
+                            options);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_STREQ(packed->noun, "rows");
+  const auto records = Read(*packed);
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_THAT(records[0].at("age").values<int64_t>(), ElementsAre(30));
+  EXPECT_THAT(records[1].at("age").values<int64_t>(), ElementsAre(41));
+  EXPECT_THAT(records[0].at("boxes").values<float>(), ElementsAre(0.5f, 1.f));
+  EXPECT_THAT(records[1].at("boxes").values<float>(), ElementsAre(2.f, 3.f));
+  EXPECT_THAT(records[0].at("city").values<absl::string_view>(), ElementsAre("Ulm"));
+  EXPECT_THAT(records[1].at("city").values<absl::string_view>(), ElementsAre(""));
+}
+
+TEST_F(PackTest, RejectsTablesThatHaveNoRecords) {
+  struct Case {
+    base::NamedArrays columns;
+    const char* says;
+  };
+  const Array two = Array::Of<int64_t>({2}, {1, 2});
+  const Case cases[] = {
+      {{}, "no columns"},
+      {{{"a", two}, {"b", Array::Of<int64_t>({1}, {1})}}, "column 'b': has 1 rows"},
+      {{{"a", two}, {"a", two}}, "twice"},
+      {{{"a", Array()}}, "column 'a'"},
+      {{{"a", Array::Of<int64_t>({}, {1})}}, "column 'a'"},
+      {{{"a", Array::Of<uint64_t>({1}, {UINT64_MAX})}}, "larger than a feature's int64"},
+      {{{"a", Array::Zeros(base::DType::kC64, {2})}}, "complex64"},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = Table(c.columns, To("shards")).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
+  }
+  EXPECT_FALSE(fs_->Stat("memory://shards").ok());
+}
+
+TEST_F(PackTest, RejectsOptionsThatCannotWork) {
+  MakePhotos(1);
+  const auto pack = [&](PackOptions options, RecompressOptions recompress = {}) {
+    options.file_system = fs_;
+    return ImageFolder({.images = {"memory://photos"}, .recompress = recompress}, options).status();
+  };
+  const std::string out = "memory://shards";
+  const std::map<std::string, absl::Status> rejected = {
+      {"out", pack({})},
+      {"shards", pack({.out = out, .shards = -1})},
+      {"shard_bytes", pack({.out = out, .shard_bytes = 0})},
+      {"threads", pack({.out = out, .threads = -2})},
+      {"threads is 5000", pack({.out = out, .threads = 5000})},
+      {"size", pack({.out = out}, {.size = {0, 5}})},
+      {"size is {-3", pack({.out = out}, {.size = {-3, 5}})},
+      {"size is {4, 70000", pack({.out = out}, {.size = {4, 70000}})},
+      {"quality", pack({.out = out}, {.quality = 101})},
+      {"names no images", ImageFolder({}, To("shards")).status()},
+      {"names 'a' twice",
+       ImageFolder({.images = {"memory://photos"}, .classes = {"a", "a"}}, To("shards")).status()},
+      {"images is not set", ImageArrays({}, To("shards")).status()},
+      {"no split", Cifar({.folder = "memory://photos", .split = "dev"}, To("shards")).status()},
+  };
+  for (const auto& [says, status] : rejected) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << says << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says));
+  }
+  EXPECT_FALSE(fs_->Stat(out).ok()) << "a rejection writes nothing";
+  const absl::Status none = ImageFolder({.images = {"memory://none/*.jpg"}}, To("shards")).status();
+  EXPECT_TRUE(absl::IsNotFound(none)) << none;
+}
+
+TEST_F(PackTest, RewritesShardsByteForByte) {
+  MakePhotos(4);
+  const auto packed = ImageFolder({.images = {"memory://photos"}}, To("shards"));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  PackOptions options = To("more");
+  options.shards = 4;
+  options.keep_order = true;
+  const auto rewritten = Reshard({.shards = {"memory://shards"}}, options);
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  EXPECT_THAT(rewritten->shards, SizeIs(4));
+  EXPECT_THAT(rewritten->classes, ElementsAre("cat", "dog"));
+  const auto before = Read(*packed), after = Read(*rewritten);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].at("image").values<absl::string_view>(),
+              after[i].at("image").values<absl::string_view>());
+  }
+  const absl::Status same = Reshard({.shards = {"memory://shards"}}, To("shards")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(same)) << same;
+}
+
+TEST_F(PackTest, PacksRecordsOfYourOwn) {
+  class Squares : public RecordSource {
+   public:
+    int64_t size() const override { return 4; }
+    std::string Name(int64_t i) const override { return absl::StrCat("square ", i); }
+    absl::StatusOr<std::string> Make(int64_t i) const override {
+      record::ExampleBuilder example;
+      example.SetInt64("x", i * i);
+      return example.Serialize();
+    }
+    Job job() const override { return {{"squares", "4"}}; }
+    const char* noun() const override { return "squares"; }
+  };
+  PackOptions options = To("shards");
+  options.keep_order = true;
+  const auto packed = Records(Squares(), options);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  std::vector<int64_t> values;
+  for (const auto& record : Read(*packed)) values.push_back(record.at("x").item<int64_t>());
+  EXPECT_THAT(values, ElementsAre(0, 1, 4, 9));
+}
+
+}  // namespace pack_test
+}  // namespace penstock::pack

@@ -1,0 +1,65 @@
+#include "penstock/pack/read_input.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::pack {
+namespace {
+
+// Checks a NOT_FOUND (`first`) of opening a file by Stat: NOT_FOUND if that agrees, else the reason
+// why nothing is known of the file.
+absl::Status LookAgain(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
+  const absl::Status again = fs.Stat(uri).status();
+  if (!again.ok()) return StorageError(again);
+  return absl::UnavailableError(
+      absl::StrCat(first.message(), "; a moment later it exists: is its disk or network down?"));
+}
+
+absl::Status ExplainMissing(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
+  const absl::Status again = LookAgain(fs, uri, first);
+  if (!absl::IsNotFound(again)) return again;
+  const absl::StatusOr<io::FileInfo> folder = fs.Stat(io::Dirname(uri));
+  if (!folder.ok()) return StorageError(folder.status());
+  return absl::InvalidArgumentError(first.message());
+}
+
+}  // namespace
+
+bool IsBadInput(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status);
+}
+
+absl::Status StorageError(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::UnavailableError(status.message()) : status;
+}
+
+absl::Status ContentError(const absl::Status& status) {
+  const bool is_lasting = absl::IsResourceExhausted(status) || absl::IsUnimplemented(status);
+  return is_lasting ? absl::InvalidArgumentError(status.message()) : status;
+}
+
+absl::StatusOr<std::string> ReadInput(io::FileSystem& fs, const std::string& uri) {
+  absl::StatusOr<std::string> bytes = io::ReadFile(fs, uri);
+  if (bytes.ok()) return bytes;
+  if (absl::IsNotFound(bytes.status())) return ExplainMissing(fs, uri, bytes.status());
+  return StorageError(bytes.status());
+}
+
+absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs,
+                                                        const std::string& uri) {
+  absl::StatusOr<std::string> bytes = io::ReadFile(fs, uri);
+  if (bytes.ok()) return std::optional<std::string>(*std::move(bytes));
+  if (!absl::IsNotFound(bytes.status())) return bytes.status();
+  const absl::Status again = LookAgain(fs, uri, bytes.status());
+  if (absl::IsNotFound(again)) return std::nullopt;
+  return again;
+}
+
+bool IsRemote(absl::string_view uri) {
+  const absl::StatusOr<io::Uri> parsed = io::ParseUri(uri);
+  return parsed.ok() && !parsed->bucket.empty();
+}
+
+}  // namespace penstock::pack

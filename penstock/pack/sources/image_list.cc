@@ -1,0 +1,243 @@
+#include "penstock/pack/sources/image_list.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/base/status.h"
+#include "penstock/formats/csv.h"
+#include "penstock/io/glob.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::pack {
+namespace {
+
+struct Found {
+  std::string uri;
+  std::string label;
+  int64_t bytes = -1;
+};
+
+bool IsImageName(absl::string_view name) {
+  for (const char* ending : {".jpg", ".jpeg", ".png"}) {
+    if (absl::EndsWithIgnoreCase(name, ending)) return true;
+  }
+  return false;
+}
+
+// FOLDER/LABEL/...; with labels of their own, images right in FOLDER too.
+absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool own_labels,
+                       std::vector<Found>& found) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(folder));
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory) {
+      if (own_labels && IsImageName(io::Basename(entry.uri)))
+        found.push_back({entry.uri, "", entry.size});
+      continue;
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.ListRecursive(entry.uri));
+    for (const io::FileInfo& file : files) {
+      if (IsImageName(io::Basename(file.uri)))
+        found.push_back({file.uri, io::Basename(entry.uri), file.size});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddPattern(io::FileSystem& fs, const std::string& pattern, std::vector<Found>& found) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(fs, pattern));
+  for (const std::string& file : files) {
+    if (IsImageName(io::Basename(file))) found.push_back({file, io::Basename(io::Dirname(file))});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListRequest& request) {
+  std::vector<Found> found;
+  for (const std::string& what : request.images) {
+    const size_t before = found.size();
+    if (io::IsPattern(what)) {
+      PENSTOCK_RETURN_IF_ERROR(AddPattern(fs, what, found));
+    } else {
+      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(what));
+      if (info.is_directory) {
+        PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, what, request.labels != nullptr, found));
+      } else {
+        found.push_back({what, io::Basename(io::Dirname(what)), info.size});
+      }
+    }
+    if (found.size() > before) continue;
+    return absl::NotFoundError(
+        absl::StrCat("there are no images in ", what,
+                     "; they are looked for in folders named after their labels: ", what,
+                     "/LABEL/NAME.jpg (or .jpeg, .png). Labels can also stand in a file: --labels "
+                     "FILE.csv or FILE.json"));
+  }
+  // Two patterns may find the same image.
+  std::set<absl::string_view> seen;
+  std::vector<Found> once;
+  for (const Found& f : found) {
+    if (seen.insert(f.uri).second) once.push_back(f);
+  }
+  return once;
+}
+
+// Gives each image the label that `labels` has for it.
+absl::Status TakeLabels(const ImageLabels& labels, std::vector<Found>& found) {
+  if (found.empty()) {
+    for (const auto& [uri, label] : labels) found.push_back({uri, label});
+    return absl::OkStatus();
+  }
+  int64_t missing = 0;
+  const Found* first = nullptr;
+  for (Found& f : found) {
+    const auto at = labels.find(f.uri);
+    if (at != labels.end()) {
+      f.label = at->second;
+    } else if (missing++ == 0) {
+      first = &f;
+    }
+  }
+  if (missing == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      missing, " of ", found.size(), " images have no label, the first: ", first->uri,
+      "; the labels name ", labels.empty() ? "none" : labels.begin()->first,
+      ", for example. Paths there are below the folder that the file of labels is in"));
+}
+
+std::string BelowFileOf(const std::string& file, const std::string& path) {
+  const bool absolute = absl::StartsWith(path, "/") || absl::StrContains(path, "://");
+  const bool beside = io::Dirname(file) == ".";  // "a.jpg" and not "./a.jpg", as patterns find it
+  return absolute || beside ? path : io::JoinPath(io::Dirname(file), path);
+}
+
+absl::Status AddLabel(const std::string& where, const std::string& uri, const std::string& label,
+                      ImageLabels& labels) {
+  const auto [at, added] = labels.emplace(uri, label);
+  if (added) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": ", uri, " has a label already ('", at->second, "')"));
+}
+
+std::string TextOf(const formats::CsvField& field) {
+  return field.has_escaped_quotes ? formats::UnescapeQuotes(field.text) : std::string(field.text);
+}
+
+absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabels& labels) {
+  int64_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    absl::ConsumeSuffix(&line, "\r");
+    if (line.empty()) continue;
+    std::vector<formats::CsvField> fields;
+    if (!formats::SplitCsvRow(line, {}, &fields).ok() || fields.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ":", number, ": wants a path and a label, got: ", line));
+    }
+    if (number == 1 && absl::EqualsIgnoreCase(fields[1].text, "label")) continue;  // a heading
+    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ":", number),
+                                      BelowFileOf(file, TextOf(fields[0])), TextOf(fields[1]),
+                                      labels));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadJson(const std::string& file, const std::string& text, ImageLabels& labels) {
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": ", what,
+                     "; wanted is {\"PATH\": \"LABEL\", ...} or [{\"path\": \"PATH\", "
+                     "\"label\": \"LABEL\"}, ...]"));
+  };
+  if (!json.is_object() && !json.is_array())
+    return wrong(json.is_discarded() ? "this is not JSON" : "this is neither an object nor a list");
+  int64_t number = 0;
+  for (const auto& [key, value] : json.items()) {
+    const std::string where = absl::StrCat("entry ", number++);
+    const bool listed = json.is_array();
+    if (listed && (!value.is_object() || !value.contains("path") || !value.contains("label") ||
+                   !value["path"].is_string()))
+      return wrong(absl::StrCat(where, " has not both a \"path\" and a \"label\""));
+    const auto& label = listed ? value["label"] : value;
+    if (!label.is_string() && !label.is_number_integer())
+      return wrong(absl::StrCat(where, " has a label that is neither text nor a whole number"));
+    const std::string path = listed ? value["path"].get<std::string>() : key;
+    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ": ", where), BelowFileOf(file, path),
+                                      label.is_string() ? label.get<std::string>() : label.dump(),
+                                      labels));
+  }
+  return absl::OkStatus();
+}
+
+// Turns labels into indices.
+absl::StatusOr<ImageList> Indexed(std::vector<Found> found,
+                                  const std::vector<std::string>& classes) {
+  ImageList list{.classes = classes, .images = {}};
+  if (classes.empty()) {
+    std::vector<std::string> labels;
+    for (const Found& f : found) labels.push_back(f.label);
+    list.classes = SortedClasses(std::move(labels));
+  }
+  absl::flat_hash_map<std::string, int64_t> index;
+  for (const std::string& c : list.classes) index.emplace(c, static_cast<int64_t>(index.size()));
+  for (Found& f : found) {
+    const auto at = index.find(f.label);
+    if (at == index.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(f.uri, " has the label '", f.label,
+                                                     "', which is not among the classes ",
+                                                     absl::StrJoin(list.classes, ", ")));
+    }
+    list.images.push_back({std::move(f.uri), at->second, f.bytes});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> SortedClasses(std::vector<std::string> labels) {
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  std::vector<std::pair<int64_t, std::string>> numbers;
+  for (const std::string& label : labels) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(label, &number)) return labels;
+    numbers.emplace_back(number, label);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = numbers[i].second;
+  return labels;
+}
+
+absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::string& file) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string text, io::ReadFile(fs, file));
+  ImageLabels labels;
+  const std::string name = io::Basename(file);
+  if (absl::EndsWithIgnoreCase(name, ".csv")) {
+    PENSTOCK_RETURN_IF_ERROR(ReadCsv(file, text, labels));
+  } else if (absl::EndsWithIgnoreCase(name, ".json")) {
+    PENSTOCK_RETURN_IF_ERROR(ReadJson(file, text, labels));
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": labels are read from files that end in .csv or .json"));
+  }
+  if (labels.empty()) return absl::NotFoundError(absl::StrCat(file, " lists no images"));
+  return labels;
+}
+
+absl::StatusOr<ImageList> ListImages(io::FileSystem& fs, const ImageListRequest& request) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<Found> found, Find(fs, request));
+  if (request.labels != nullptr) PENSTOCK_RETURN_IF_ERROR(TakeLabels(*request.labels, found));
+  return Indexed(std::move(found), request.classes);
+}
+
+}  // namespace penstock::pack

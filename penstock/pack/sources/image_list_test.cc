@@ -1,0 +1,137 @@
+#include "penstock/pack/sources/image_list.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/io/memory/memory_file_system.h"
+
+namespace penstock::pack {
+namespace image_list_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class ImageListTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& uri, const std::string& bytes = "x") {
+    ASSERT_TRUE(io::WriteFile(*fs_, uri, bytes).ok());
+  }
+  std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
+};
+
+TEST_F(ImageListTest, FoldersAreLabelsAtAnyDepthAndOtherFilesAreLeftOut) {
+  Write("memory://p/dog/b.PNG");
+  Write("memory://p/cat/deep/er/a.jpeg");
+  Write("memory://p/cat/readme.txt");
+  Write("memory://p/stray.jpg");
+  const auto list = ListImages(*fs_, {.images = {"memory://p"}});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("cat", "dog"));
+  ASSERT_EQ(list->images.size(), 2u);
+  EXPECT_EQ(list->images[0].uri, "memory://p/cat/deep/er/a.jpeg");
+  EXPECT_EQ(list->images[0].bytes, 1);
+  EXPECT_EQ(list->images[1].class_index, 1);
+}
+
+TEST_F(ImageListTest, OfPatternsTheFolderOfAnImageIsItsLabelAndEachImageCountsOnce) {
+  Write("memory://p/x/dog/b.png");
+  Write("memory://p/cat/a.jpg");
+  Write("memory://p/cat/a.txt");
+  const auto list =
+      ListImages(*fs_, {.images = {"memory://p/**/*.png", "memory://p/cat/*", "memory://p/*/a*"}});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("cat", "dog"));
+  ASSERT_EQ(list->images.size(), 2u);
+  EXPECT_EQ(list->images[0].uri, "memory://p/x/dog/b.png");
+  EXPECT_EQ(list->images[0].class_index, 1);
+}
+
+TEST_F(ImageListTest, GivenClassesKeepTheirNumbersWhereSomeAreMissing) {
+  Write("memory://p/dog/b.png");
+  const auto list = ListImages(*fs_, {.images = {"memory://p"}, .classes = {"cat", "dog"}});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->images[0].class_index, 1);
+  const auto other = ListImages(*fs_, {.images = {"memory://p"}, .classes = {"cat"}});
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("'dog', which is not among the classes cat"));
+}
+
+TEST_F(ImageListTest, AnEmptyFolderSaysWhereImagesAreLookedFor) {
+  Write("memory://p/notes.txt");
+  EXPECT_THAT(std::string(ListImages(*fs_, {.images = {"memory://p"}}).status().message()),
+              HasSubstr("memory://p/LABEL/NAME.jpg"));
+}
+
+TEST_F(ImageListTest, CsvPathsAreBelowTheCsvAndQuotesProtectCommas) {
+  Write("memory://p/labels.csv",
+        "path,label\r\n\"a,1.jpg\",\"big \"\"cat\"\"\"\nsub/b.jpg,dog\nmemory://q/c.jpg,dog\n");
+  const auto labels = ReadImageLabels(*fs_, "memory://p/labels.csv");
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_THAT(*labels,
+              ElementsAre(Pair("memory://p/a,1.jpg", "big \"cat\""),
+                          Pair("memory://p/sub/b.jpg", "dog"), Pair("memory://q/c.jpg", "dog")));
+  const auto list = ListImages(*fs_, {.labels = &*labels});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("big \"cat\"", "dog"));
+  EXPECT_EQ(list->images[2].class_index, 1);
+}
+
+TEST_F(ImageListTest, JsonIsAnObjectOrAListAndNumbersAreSortedAsNumbers) {
+  Write("memory://p/a.json", "{\"a.jpg\": 10, \"sub/b.jpg\": 9}");
+  Write("memory://p/b.json",
+        "[{\"path\": \"a.jpg\", \"label\": \"10\"}, {\"path\": \"sub/b.jpg\", \"label\": 9}]");
+  for (const char* file : {"memory://p/a.json", "memory://p/b.json"}) {
+    const auto labels = ReadImageLabels(*fs_, file);
+    ASSERT_TRUE(labels.ok()) << labels.status();
+    EXPECT_THAT(*labels,
+                ElementsAre(Pair("memory://p/a.jpg", "10"), Pair("memory://p/sub/b.jpg", "9")));
+    EXPECT_THAT(ListImages(*fs_, {.labels = &*labels})->classes, ElementsAre("9", "10"));
+  }
+}
+
+TEST_F(ImageListTest, LabelsDecideOverFoldersAndAMissingOneIsAnError) {
+  Write("memory://p/images/x/a.jpg");
+  Write("memory://p/images/b.jpg");
+  Write("memory://p/labels.json", "{\"images/x/a.jpg\": \"cat\", \"images/b.jpg\": \"dog\"}");
+  const auto labels = ReadImageLabels(*fs_, "memory://p/labels.json");
+  const auto list = ListImages(*fs_, {.images = {"memory://p/images"}, .labels = &*labels});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("cat", "dog"));
+  EXPECT_EQ(list->images.size(), 2u);
+  Write("memory://p/images/c.jpg");
+  const auto refused = ListImages(*fs_, {.images = {"memory://p/images"}, .labels = &*labels});
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("1 of 3 images have no label, the first: memory://p/images/c.jpg"));
+}
+
+TEST_F(ImageListTest, BadLabelsAreNamedByTheirPlace) {
+  const std::pair<const char*, const char*> kBad[] = {
+      {"a.jpg,cat\nb.jpg\n", "labels.csv:2: wants a path and a label, got: b.jpg"},
+      {"a.jpg,cat\na.jpg,dog\n", "labels.csv:2: memory://p/a.jpg has a label already ('cat')"},
+      {"\n", "labels.csv lists no images"},
+  };
+  for (const auto& [text, message] : kBad) {
+    Write("memory://p/labels.csv", text);
+    EXPECT_THAT(std::string(ReadImageLabels(*fs_, "memory://p/labels.csv").status().message()),
+                HasSubstr(message));
+  }
+  const std::pair<const char*, const char*> kBadJson[] = {
+      {"{", "labels.json: this is not JSON"},
+      {"3", "neither an object nor a list"},
+      {"{\"a.jpg\": 1.5}", "entry 0 has a label that is neither text nor a whole number"},
+      {"[{\"path\": \"a.jpg\", \"label\": 1}, {\"path\": 3, \"label\": 1}]",
+       "entry 1 has not both a \"path\" and a \"label\""},
+  };
+  for (const auto& [text, message] : kBadJson) {
+    Write("memory://p/labels.json", text);
+    EXPECT_THAT(std::string(ReadImageLabels(*fs_, "memory://p/labels.json").status().message()),
+                HasSubstr(message));
+  }
+  Write("memory://p/labels.txt");
+  EXPECT_THAT(std::string(ReadImageLabels(*fs_, "memory://p/labels.txt").status().message()),
+              HasSubstr("end in .csv or .json"));
+}
+
+}  // namespace image_list_test
+}  // namespace penstock::pack

@@ -1,0 +1,106 @@
+// The records of shards that were packed before.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+#include "penstock/pack/convert.h"
+#include "penstock/pack/read_input.h"
+#include "penstock/pack/record_index.h"
+#include "penstock/pack/sources/record_sources.h"
+#include "penstock/record/example.h"
+
+namespace penstock::pack {
+namespace {
+
+// The records of shards: as they are, or with another image in them.
+class ShardSource : public RecordSource {
+ public:
+  ShardSource(RecordIndex index, std::vector<std::string> classes, std::string image_feature,
+              RecompressOptions recompress)
+      : index_(std::move(index)),
+        classes_(std::move(classes)),
+        image_feature_(std::move(image_feature)),
+        recompress_(std::move(recompress)) {}
+
+  int64_t size() const override { return index_.size(); }
+  std::string Name(int64_t i) const override { return index_.Where(i); }
+  std::vector<std::string> classes() const override { return classes_; }
+  const char* noun() const override { return "records"; }
+
+  absl::StatusOr<std::string> Make(int64_t i) const override {
+    PENSTOCK_ASSIGN_OR_RETURN(std::string record, index_.Read(i));
+    if (recompress_.untouched()) return record;
+    return Recompressed(record);
+  }
+
+  Job job() const override {
+    Job job{{"the list of records", absl::StrCat(size(), " (", index_.Fingerprint(), ")")}};
+    recompress_.AddTo(job);
+    if (!recompress_.untouched()) job.emplace_back("--image-feature", image_feature_);
+    return job;
+  }
+
+ private:
+  absl::StatusOr<std::string> Recompressed(absl::string_view record) const {
+    PENSTOCK_ASSIGN_OR_RETURN(const record::FeatureMap features, record::ReadExample(record));
+    const auto found = features.find(image_feature_);
+    if (found == features.end() || found->second.dtype() != base::DType::kString ||
+        found->second.num_elements() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no feature '", image_feature_,
+                       "' with the bytes of one image; say which one has them with "
+                       "--image-feature. The record has: ",
+                       record::DescribeExample(record)));
+    }
+    const absl::string_view bytes = found->second.data<absl::string_view>()[0];
+    const absl::StatusOr<image::ImageInfo> before = image::ReadInfo(bytes);
+    if (!before.ok()) return ContentError(before.status());
+    PENSTOCK_ASSIGN_OR_RETURN(const RecompressedImage image,
+                              Recompress(std::string(bytes), recompress_));
+    record::ExampleBuilder example;
+    for (const auto& [name, values] : features) example.SetArray(name, values);
+    example.SetBytes(image_feature_, image.bytes);
+    // Where `size` said the image's height and width, it says them still.
+    const auto size = features.find("size");
+    if (size != features.end() && size->second.dtype() == base::DType::kI64 &&
+        size->second.values<int64_t>() ==
+            absl::Span<const int64_t>({int64_t{before->height}, int64_t{before->width}})) {
+      example.SetInt64List("size", {image.size.height, image.size.width});
+    }
+    return example.Serialize();
+  }
+
+  const RecordIndex index_;
+  const std::vector<std::string> classes_;
+  const std::string image_feature_;
+  const RecompressOptions recompress_;
+};
+
+absl::StatusOr<std::vector<std::string>> ClassesBeside(io::FileSystem& fs,
+                                                       const std::string& shard) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                            ReadOptional(fs, io::JoinPath(io::Dirname(shard), kClassesFile)));
+  if (!text) return std::vector<std::string>();
+  std::vector<std::string> classes = absl::StrSplit(*text, '\n');
+  if (!classes.empty() && classes.back().empty()) classes.pop_back();
+  return classes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
+                                                           const std::vector<std::string>& shards,
+                                                           const std::string& image_feature,
+                                                           const RecompressOptions& recompress) {
+  if (shards.empty()) return absl::NotFoundError("there are no shards");
+  PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(fs, shards));
+  PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, shards));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards[0]));
+  return std::make_unique<ShardSource>(std::move(index), std::move(classes), image_feature,
+                                       recompress);
+}
+
+}  // namespace penstock::pack

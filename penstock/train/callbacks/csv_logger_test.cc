@@ -1,0 +1,99 @@
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+#include <unistd.h>
+
+#include "penstock/train/callbacks.h"
+#include "penstock/train/testing/fake_context.h"
+#include "penstock/train/testing/files.h"
+
+namespace penstock::train {
+namespace csv_logger_test {
+
+using testing::Contents;
+using testing::FakeContext;
+using testing::NewPath;
+
+// A resumed run (Position::total_steps > 0) that starts with `epoch`.
+std::string ResumeCsv(const std::string& path, int epoch, bool append,
+                      absl::string_view restored = "") {
+  FakeContext run;
+  auto callback = CsvLogger({.path = path, .append = append});
+  EXPECT_TRUE(callback->TrainBegin(run).ok());
+  if (!restored.empty()) {
+    EXPECT_TRUE(callback->Restore(restored).ok());
+  }
+  const Position at{.epoch = epoch, .step = 1, .total_steps = 9};
+  EXPECT_TRUE(callback->EpochBegin(run, at).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, at, {{"loss", 9}}).ok());
+  EXPECT_TRUE(callback->TrainEnd(run).ok());
+  return Contents(path);
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
+  const std::string path = NewPath(".csv");
+  FakeContext run;
+  for (int part = 0; part < 2; ++part) {
+    auto callback = CsvLogger({.path = path, .append = part == 1});
+    ASSERT_TRUE(callback->TrainBegin(run).ok());
+    ASSERT_TRUE(
+        callback->EpochEnd(run, {.epoch = part}, {{"loss", 0.5 + part}, {"accuracy", 0.25}}).ok());
+    ASSERT_TRUE(callback->TrainEnd(run).ok());
+  }
+  EXPECT_EQ(Contents(path), "epoch,loss,accuracy\n0,0.5,0.25\n1,1.5,0.25\n");
+  std::filesystem::remove(path);
+}
+
+TEST(CsvLogger, ARejectedResumeLeavesTheFile) {
+  const std::string path = NewPath(".csv");
+  WriteText(path, "epoch,loss\n0,1\n");
+  FakeContext run;
+  auto callback = CsvLogger({.path = path});
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  ASSERT_TRUE(callback->TrainEnd(run).ok());  // another callback's TrainBegin failed
+  EXPECT_EQ(Contents(path), "epoch,loss\n0,1\n");
+  std::filesystem::remove(path);
+}
+
+TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
+  const std::string path = NewPath(".csv");
+  const std::string rows = "epoch,loss\n0,1\n1,2\n2,3\n";
+  for (const bool append : {false, true}) {
+    SCOPED_TRACE(append);
+    WriteText(path, rows);
+    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n0,1\n1,9\n");
+    // A checkpoint without the logger's state, and a row truncated by a kill.
+    WriteText(path, rows + "3,");
+    EXPECT_EQ(ResumeCsv(path, 2, append), "epoch,loss\n0,1\n1,2\n2,9\n");
+    EXPECT_EQ(ResumeCsv(path, 0, append), "epoch,loss\n0,9\n");
+    // Rows of an earlier training in the same file stay.
+    WriteText(path, rows + "0,4\n1,5\n");
+    EXPECT_EQ(ResumeCsv(path, 1, append), rows + "0,4\n1,9\n");
+    // Rows that could not be written before the checkpoint was saved.
+    WriteText(path, rows);
+    EXPECT_EQ(ResumeCsv(path, 2, append, R"({"bytes":15,"pending":"1,7\n"})"),
+              "epoch,loss\n0,1\n1,7\n2,9\n");
+    // The file was deleted.
+    WriteText(path, "");
+    EXPECT_EQ(ResumeCsv(path, 1, append, R"({"bytes":15,"pending":""})"), "epoch,loss\n1,9\n");
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(CsvLogger, AFullDiskIsAWarningAndNoRowIsLostAfterwards) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
+  FakeContext run;
+  auto callback = CsvLogger({.path = "/dev/full"});
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, {.epoch = 0}, {{"loss", 1}}).ok());
+  EXPECT_TRUE(callback->EpochEnd(run, {.epoch = 1}, {{"loss", 2}}).ok());
+  EXPECT_TRUE(callback->TrainEnd(run).ok());
+}
+
+}  // namespace csv_logger_test
+}  // namespace penstock::train

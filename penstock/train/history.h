@@ -1,0 +1,46 @@
+// History: what a training measured, epoch by epoch; the result of Fit.
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(const History history, model.Fit(train_set, {.epochs = 10}));
+//   const std::vector<double> losses = history["val_loss"];
+//   std::cout << history.ToText();                    // curves for the terminal
+//   std::ofstream("history.svg") << history.ToSvg();
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "penstock/train/callback.h"
+#include "penstock/train/fit_stats.h"
+
+namespace penstock::train {
+
+struct History {
+  // The logs of each epoch, those before a resume included: "loss", the metrics, "val_loss", ...
+  std::vector<Logs> epochs;
+  // Where the time of each epoch went; not measured (0) for epochs before a resume.
+  std::vector<FitStats> stats;
+  // Why training ended before its last epoch; empty if it did not.
+  std::string stop_reason;
+
+  // The values of one number, in the order of the epochs: Keras's history.history["loss"]. Epochs
+  // without it (validation_freq) are left out; an unknown name has no values.
+  std::vector<double> operator[](absl::string_view name) const;
+  // All names, in the order in which they first occur.
+  std::vector<std::string> names() const;
+
+  struct PlotOptions {
+    // Which numbers; empty: all. "loss" includes "val_loss".
+    std::vector<std::string> names = {};
+    int width = 60, height = 10;  // of one chart of ToText, in characters, without its labels
+  };
+  // A chart for each number, training and validation in one, over the epochs. ToText is made of
+  // characters: "*" training, "o" validation, "@" both. Values that are not finite are left out.
+  std::string ToText(const PlotOptions& options) const;
+  std::string ToText() const { return ToText(PlotOptions()); }
+  std::string ToSvg(const PlotOptions& options) const;
+  std::string ToSvg() const { return ToSvg(PlotOptions()); }
+};
+
+}  // namespace penstock::train

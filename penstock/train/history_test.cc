@@ -1,0 +1,73 @@
+#include "penstock/train/history.h"
+
+#include <cmath>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace penstock::train {
+namespace history_test {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Validation runs after every second epoch.
+History Losses() {
+  return {.epochs = {Logs{{"loss", 4}, {"accuracy", 0.25}},
+                     Logs{{"loss", 2}, {"accuracy", 0.5}, {"val_loss", 3}},
+                     Logs{{"loss", 1}, {"accuracy", 1}}},
+          .stats = {},
+          .stop_reason = ""};
+}
+
+TEST(History, GivesEachNumberByName) {
+  const History history = Losses();
+  EXPECT_THAT(history["loss"], ElementsAre(4, 2, 1));
+  EXPECT_THAT(history["val_loss"], ElementsAre(3));
+  EXPECT_THAT(history["los"], IsEmpty());
+  EXPECT_THAT(history.names(), ElementsAre("loss", "accuracy", "val_loss"));
+}
+
+TEST(History, DrawsChartsInText) {
+  EXPECT_EQ(Losses().ToText({.names = {"val_loss"}, .width = 5, .height = 4}),
+            "loss  * 1  o validation 3\n"
+            "         4 |*\n"
+            "           |  o\n"
+            "           |  *\n"
+            "         1 |    *\n"
+            "           +-----\n"
+            "            1   3 epoch\n");
+  const std::string all = Losses().ToText();
+  EXPECT_THAT(all, AllOf(HasSubstr("loss"), HasSubstr("accuracy")));
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(all, '\n')).size(), 2u * 13 + 2);
+}
+
+TEST(History, DrawsWhatIsFlatSingleOrNotFinite) {
+  History history{.epochs = {Logs{{"loss", 2}, {"nan", std::nan("")}, {"huge", 1e308}}},
+                  .stats = {},
+                  .stop_reason = ""};
+  const std::string text = history.ToText();
+  EXPECT_THAT(text, AllOf(HasSubstr("loss  * 2"), Not(HasSubstr("nan"))));
+  history.epochs.push_back(Logs{{"loss", HUGE_VAL}, {"huge", -1e308}});
+  EXPECT_THAT(history.ToText(), HasSubstr("huge"));
+  EXPECT_THAT(history.ToSvg(), Not(HasSubstr("nan")));
+  EXPECT_EQ(History().ToText(), "");
+  EXPECT_THAT(History().ToSvg(), HasSubstr("<svg"));
+  EXPECT_NE(history.ToText({.width = -1, .height = 0}), "");
+}
+
+TEST(History, DrawsAnSvgWithACurveForEachNumber) {
+  History history = Losses();
+  history.epochs[0].Set("a<b", 1);
+  const std::string svg = history.ToSvg();
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(svg, "<polyline")).size(), 1u + 4);
+  EXPECT_THAT(svg, AllOf(HasSubstr(">validation<"), HasSubstr("a&lt;b"), Not(HasSubstr("a<b")),
+                         HasSubstr("epoch 2: 3")));
+}
+
+}  // namespace history_test
+}  // namespace penstock::train

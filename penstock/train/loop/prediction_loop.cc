@@ -1,0 +1,121 @@
+#include "penstock/train/loop/prediction_loop.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/types/span.h"
+
+#include "penstock/base/exceptions.h"
+#include "penstock/base/status.h"
+#include "penstock/train/loop/in_flight.h"
+
+namespace penstock::train {
+namespace {
+
+// Predictions are in the order of the rows, so the dataset is always read in its fixed order.
+data::IteratorOptions InOrder(data::IteratorOptions options) {
+  options.deterministic = true;
+  return options;
+}
+
+Array JoinRows(absl::Span<const Array> parts) {
+  int64_t rows = 0;
+  for (const Array& part : parts) rows += part.dim(0);
+  Array out = Array::Uninitialized(parts[0].dtype(), parts[0].shape().RowShape().Prepend(rows));
+  char* to = static_cast<char*>(out.mutable_raw());
+  for (const Array& part : parts) {
+    std::memcpy(to, part.raw(), part.num_bytes());
+    to += part.num_bytes();
+  }
+  return out;
+}
+
+}  // namespace
+
+PredictionLoop::PredictionLoop(DeviceModel& model, const data::Dataset& dataset,
+                               const ReadOptions& read, CallbackList& callbacks)
+    : InferencePass(dataset, InOrder(model.IteratorOptionsFor(read, nullptr)),
+                    /*training=*/nullptr),
+      model_(model),
+      callbacks_(callbacks),
+      program_(model.programs(), ProgramKind::kPredict),
+      parts_(model.objective().network.outputs().size()) {}
+
+absl::StatusOr<std::vector<Array>> PredictionLoop::Run() {
+  status_ = base::CatchExceptions([&] { return PredictBatches(); });
+  pending_.clear();
+  callbacks_.ForAll(
+      "PredictEnd", [&](Callback& c) { return c.PredictEnd(*this); }, status_);
+  if (!status_.ok()) return status_;
+  std::vector<Array> outputs;
+  for (const std::vector<Array>& parts : parts_) outputs.push_back(JoinRows(parts));
+  return outputs;
+}
+
+absl::Status PredictionLoop::PredictBatches() {
+  PENSTOCK_RETURN_IF_ERROR(
+      callbacks_.ForEach("PredictBegin", [&](Callback& c) { return c.PredictBegin(*this); }));
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, OpenIterator());
+  Feed feed(std::move(iterator), model_.objective().network, model_.strategy(),
+            {.columns = model_.options().columns, .with_labels = false});
+  while (!stopped()) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<DeviceBatch> batch, feed.Next());
+    if (!batch.has_value()) break;
+    PENSTOCK_RETURN_IF_ERROR(Dispatch(*batch));
+    if (pending_.size() > InFlight::kLimit) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
+  }
+  while (!stopped() && !pending_.empty()) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
+  if (parts_.empty() || !parts_[0].empty()) return absl::OkStatus();
+  if (stopped()) {
+    return absl::CancelledError("a callback stopped the prediction before its first batch");
+  }
+  return absl::InvalidArgumentError("there is nothing to predict: the dataset is empty");
+}
+
+absl::Status PredictionLoop::Dispatch(const DeviceBatch& batch) {
+  const int64_t index = dispatched_++;
+  PENSTOCK_RETURN_IF_ERROR(callbacks_.ForEach(
+      "PredictBatchBegin", [&](Callback& c) { return c.PredictBatchBegin(*this, index); }));
+  if (!program_.IsBoundTo(batch.types)) {
+    PENSTOCK_RETURN_IF_ERROR(program_.Bind(batch.types, {callbacks_}));
+  }
+  const int num_variables = model_.layout().num_variables;
+  std::vector<runtime::Buffers> arguments(batch.replicas.size());
+  for (size_t r = 0; r < arguments.size(); ++r) {
+    const runtime::Buffers& state = model_.state().replicas()[r];
+    arguments[r].assign(state.begin(), state.begin() + num_variables);
+    arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(auto results, program_.executable().Execute(arguments));
+  pending_.push_back({std::move(results), batch.examples});
+  return absl::OkStatus();
+}
+
+absl::Status PredictionLoop::CompleteOldest() {
+  const Pending execution = std::move(pending_.front());
+  pending_.pop_front();
+  const size_t first_part = parts_.empty() ? 0 : parts_[0].size();
+  int64_t left = execution.examples;
+  for (const runtime::Buffers& replica : execution.results) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Array whole, replica[i].Get());
+      rows = std::min(left, whole.dim(0));
+      parts_[i].push_back(whole.Slice(0, rows));
+    }
+    left -= rows;
+  }
+  const int64_t index = CountBatch(execution.examples);
+  if (callbacks_.empty()) return absl::OkStatus();
+  std::vector<Array> outputs;
+  for (const std::vector<Array>& parts : parts_) {
+    const auto batch = absl::MakeConstSpan(parts).subspan(first_part);
+    outputs.push_back(batch.size() == 1 ? batch[0] : JoinRows(batch));
+  }
+  return callbacks_.ForEach("PredictBatchEnd",
+                            [&](Callback& c) { return c.PredictBatchEnd(*this, index, outputs); });
+}
+
+}  // namespace penstock::train

@@ -1,0 +1,45 @@
+// PredictionLoop: one call of Trainer::Predict. Internal to room train.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/train/callbacks/callback_list.h"
+#include "penstock/train/feed.h"
+#include "penstock/train/loop/inference_pass.h"
+#include "penstock/train/program_cache.h"
+
+namespace penstock::train {
+
+class PredictionLoop final : private InferencePass {
+ public:
+  // All arguments must outlive the loop.
+  PredictionLoop(DeviceModel& model, const data::Dataset& dataset, const ReadOptions& read,
+                 CallbackList& callbacks);
+
+  // The network's outputs, one array each; INVALID_ARGUMENT if the dataset is empty.
+  absl::StatusOr<std::vector<Array>> Run();
+
+ private:
+  // An execution whose results have not been read yet.
+  struct Pending {
+    std::vector<runtime::Buffers> results;  // [replica]
+    int64_t examples;
+  };
+
+  absl::Status PredictBatches();
+  absl::Status Dispatch(const DeviceBatch& batch);
+  // Reads the oldest execution's results.
+  absl::Status CompleteOldest();
+
+  DeviceModel& model_;
+  CallbackList& callbacks_;
+  BoundProgram program_;
+  std::deque<Pending> pending_;
+  std::vector<std::vector<Array>> parts_;  // [output]: rows, in order
+};
+
+}  // namespace penstock::train

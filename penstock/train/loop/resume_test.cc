@@ -1,0 +1,263 @@
+// Checkpoints: a run that was broken off goes on with the numbers of one that was not.
+#include <csignal>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/base/random.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+#include "penstock/save/save.h"
+#include "penstock/save/testing/faulty_file_system.h"
+#include "penstock/train/callbacks.h"
+#include "penstock/train/testing/small_training.h"
+
+namespace penstock::train {
+namespace resume_test {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::Points;
+using testing::SmallNet;
+using testing::SmallTrainer;
+
+constexpr int kEpochs = 4;
+constexpr int64_t kPoints = 50;
+
+data::Dataset Shuffled() { return data::Dataset::FromArrays(Points(kPoints)).Shuffle(50).Batch(8); }
+
+std::string NewFolder() {
+  return ::testing::TempDir() + "/resume_" + std::to_string(getpid()) + "_" +
+         std::to_string(base::EntropySeed());
+}
+
+class StopAfter : public Callback {
+ public:
+  explicit StopAfter(int64_t steps) : steps_(steps) {}
+  absl::Status BatchEnd(TrainingContext& run, const Position& position, const Logs&) override {
+    if (position.total_steps >= steps_) run.Stop("enough");
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t steps_;
+};
+
+struct Data {
+  data::Dataset dataset = Shuffled();
+  int64_t steps_per_epoch = 0;
+  bool deterministic = true;
+};
+
+// A trainer with its first weights, compiled once for all tests.
+absl::StatusOr<Trainer*> NewTrainer() {
+  // Dropout, momentum, moving means: everything that has a state.
+  static const auto trainer =
+      *SmallTrainer({.network = SmallNet(/*dropout=*/0.3, /*batch_norm=*/true)});
+  static const auto first = *trainer->State();
+  PENSTOCK_RETURN_IF_ERROR(trainer->SetState(first));
+  return trainer.get();
+}
+
+absl::StatusOr<std::pair<base::NamedArrays, History>> Train(
+    const std::string& folder, int64_t stop_after, const Data& data = {}, int epochs = kEpochs,
+    std::shared_ptr<io::FileSystem> file_system = nullptr) {
+  PENSTOCK_ASSIGN_OR_RETURN(Trainer* const trainer, NewTrainer());
+  FitOptions fit{.epochs = epochs, .steps_per_epoch = data.steps_per_epoch};
+  fit.read.deterministic = data.deterministic;
+  // The same callbacks in each run, since a checkpoint holds their states.
+  fit.callbacks.push_back(std::make_shared<StopAfter>(stop_after));
+  if (!folder.empty())
+    fit.callbacks.push_back(
+        Checkpoint({.folder = folder, .every_steps = 3, .file_system = std::move(file_system)}));
+  PENSTOCK_ASSIGN_OR_RETURN(History history, trainer->Fit(data.dataset, fit));
+  PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, trainer->State());
+  return std::pair(std::move(state), std::move(history));
+}
+
+// The points as shards of Examples.
+void WriteShards(const std::string& folder) {
+  const base::NamedArrays points = Points(kPoints);
+  const float* x = points.Find("x")->data<float>();
+  const auto y = points.Find("y")->values<int64_t>();
+  std::filesystem::create_directories(folder);
+  for (int64_t shard = 0; shard < 3; ++shard) {
+    auto writer = *record::TfRecordWriter::Create(*io::FileSystem::Default(),
+                                                  absl::StrCat(folder, "/", shard, ".tfrec"));
+    for (int64_t i = shard; i < kPoints; i += 3) {
+      record::ExampleBuilder example;
+      example.SetFloatList("x", absl::MakeConstSpan(x + 4 * i, 4));
+      example.SetInt64("y", y[i]);
+      PENSTOCK_CHECK_OK(writer->Append(example.Serialize()));
+    }
+    PENSTOCK_CHECK_OK(writer->Close());
+  }
+}
+
+data::Dataset FromShards(const std::string& folder, const data::TfRecordOptions& options) {
+  return data::Dataset::FromTfRecords({folder + "/*.tfrec"}, options)
+      .ParseExample({.features = {{.name = "x", .dtype = base::DType::kF32, .shape = {4}},
+                                  {.name = "y", .dtype = base::DType::kI64}}});
+}
+
+void ExpectSame(const std::pair<base::NamedArrays, History>& a,
+                const std::pair<base::NamedArrays, History>& b) {
+  for (const auto& [name, array] : a.first) {
+    EXPECT_TRUE(base::BitwiseEqual(array, *b.first.Find(name))) << name;
+  }
+  ASSERT_EQ(a.second.epochs.size(), b.second.epochs.size());
+  for (size_t e = 0; e < a.second.epochs.size(); ++e) {
+    for (const auto& [name, value] : a.second.epochs[e])
+      EXPECT_EQ(value, *b.second.epochs[e].Find(name)) << name;
+  }
+}
+
+// Stops after so many steps, goes on from the last checkpoint before, and compares.
+void ExpectGoesOn(const Data& data, const std::vector<int64_t>& stops) {
+  SCOPED_TRACE(data.dataset.ToString());
+  const auto whole = Train("", 1000, data);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->second.epochs.size(), kEpochs);
+  for (int64_t stop : stops) {
+    SCOPED_TRACE(absl::StrCat("stopped after ", stop));
+    const std::string folder = NewFolder();
+    ASSERT_TRUE(Train(folder, stop, data).ok());
+    const auto resumed = Train(folder, 1000, data);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    ExpectSame(*whole, *resumed);
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST(Resume, ABrokenOffRunGoesOnBitForBit) {
+  // Within an epoch (7 steps), at its end, and at the first step of the next.
+  ExpectGoesOn({}, {4, 7, 19});
+}
+
+TEST(Resume, WithABufferSmallerThanTheData) {
+  ExpectGoesOn({data::Dataset::FromArrays(Points(kPoints)).Shuffle(9).Batch(8).Prefetch(2)},
+               {5, 13});
+}
+
+TEST(Resume, WithGlobalShuffleAndWithFilesInTurns) {
+  const std::string shards = NewFolder();
+  WriteShards(shards);
+  ExpectGoesOn({FromShards(shards, {.global_shuffle = true}).Batch(8)}, {5, 13});
+  ExpectGoesOn(
+      {FromShards(shards, {.block_length = 2, .shuffle_files = true}).Shuffle(20).Batch(8)},
+      {5, 13});
+  std::filesystem::remove_all(shards);
+}
+
+TEST(Resume, WithDataThatGoesOnFromEpochToEpoch) {
+  const data::Dataset points = data::Dataset::FromArrays(Points(kPoints));
+  // Epochs of 5 steps, passes of 7 (or 6.25): they do not end together.
+  ExpectGoesOn({points.Shuffle(50).Batch(8).Repeat(), 5}, {3, 5, 9, 16});
+  ExpectGoesOn({points.Shuffle(9).Repeat().Batch(8), 5}, {4, 16});
+}
+
+TEST(Resume, WithoutAFixedOrderItGoesOnWithAsManySteps) {
+  const std::string folder = NewFolder();
+  const Data data{.deterministic = false};
+  ASSERT_TRUE(Train(folder, 4, data).ok());
+  const auto resumed = Train(folder, 1000, data);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->second.epochs.size(), kEpochs);
+  EXPECT_EQ(resumed->first.Find("optimizer/iteration")->item<int32_t>(), 7 * kEpochs);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Resume, InTheMiddleOfAnotherPipelineIsRefusedAndBothAreNamed) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Train(folder, 4).ok());
+  const Data other{data::Dataset::FromArrays(Points(kPoints)).Shuffle(20).Batch(8)};
+  const auto refused = Train(folder, 1000, other);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("a different input pipeline"), HasSubstr("Shuffle(50)"),
+                    HasSubstr("Shuffle(20)")));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Resume, AtTheEndOfAnEpochAnotherPipelineMayFollow) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Train(folder, 1000, {}, /*epochs=*/1).ok());
+  const auto resumed =
+      Train(folder, 1000, {data::Dataset::FromArrays(Points(kPoints)).Shuffle(20).Batch(8)}, 2);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->second.epochs.size(), 2u);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Resume, AnotherSeedIsRefused) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Train(folder, 1000).ok());
+  auto trainer = SmallTrainer({.network = SmallNet(0.3, true), .seed = 8});
+  const auto refused = (*trainer)->Fit(
+      Shuffled(), {.epochs = kEpochs,
+                   .callbacks = {std::make_shared<StopAfter>(1), Checkpoint({.folder = folder})}});
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("the checkpoint was made with seed 7, this run has 8"));
+  std::filesystem::remove_all(folder);
+}
+
+// Runs `work` in a process of its own. The plugin's threads do not survive a fork, so nothing of
+// the runtime may be open in this process: GoogleTest runs suites named *DeathTest before all
+// others.
+template <typename Work>
+pid_t Fork(Work work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  return child;
+}
+
+int Wait(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+bool TrainAndWrite(const std::string& folder, const std::string& result,
+                   std::shared_ptr<io::FileSystem> file_system = nullptr) {
+  const auto run = Train(folder, 1000, {}, kEpochs, std::move(file_system));
+  return run.ok() &&
+         save::WriteWeights(*io::FileSystem::Default(), result, {.arrays = run->first}).ok();
+}
+
+// The same, but the process is killed at a change of its checkpoints: before, within or after a
+// write, a publication or a removal (save/testing/faulty_file_system.h).
+bool TrainUntilKilledAt(int64_t change, const std::string& folder, const std::string& result) {
+  return TrainAndWrite(
+      folder, result,
+      std::make_shared<save::FaultyFileSystem>(io::FileSystem::Default(), [change](int64_t next) {
+        if (next == change) raise(SIGKILL);
+        return absl::OkStatus();
+      }));
+}
+
+TEST(ResumeDeathTest, KilledAtAnyChangeOfACheckpointItResumesBitForBit) {
+  const std::string folder = NewFolder(), result = NewFolder() + ".safetensors";
+  ASSERT_EQ(Wait(Fork([&] { return TrainAndWrite("", result); })), 0);
+  const auto whole = save::ReadWeights(*io::FileSystem::Default(), result);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  // Each start resumes where the killed one before it left the folder.
+  for (const int64_t change : {0, 1, 2, 3, 5, 8, 13, 7, 4, 11}) {
+    const int status = Wait(Fork([&] { return TrainUntilKilledAt(change, folder, result); }));
+    ASSERT_TRUE(WIFSIGNALED(status)) << "change " << change << " was not reached";
+  }
+  ASSERT_EQ(Wait(Fork([&] { return TrainAndWrite(folder, result); })), 0);
+  const auto resumed = save::ReadWeights(*io::FileSystem::Default(), result);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  for (const auto& [name, array] : whole->arrays) {
+    EXPECT_TRUE(base::BitwiseEqual(array, *resumed->arrays.Find(name))) << name;
+  }
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove(result);
+}
+
+}  // namespace resume_test
+}  // namespace penstock::train

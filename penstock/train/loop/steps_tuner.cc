@@ -1,0 +1,81 @@
+#include "penstock/train/loop/steps_tuner.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "penstock/base/median.h"
+
+namespace penstock::train {
+namespace {
+
+constexpr double kOverhead = 0.01;
+// The first estimate is too low by up to this factor: a single step takes longer than a step of the
+// loop, by the time to start an execution.
+constexpr double kMargin = 4;
+
+// Number of steps of `step` seconds that hide `host` seconds of host work, at most `most`.
+int64_t StepsThatHide(double host, double step, double margin, int64_t most) {
+  if (step <= 0) return most;
+  const double steps = std::ceil(margin * host / (kOverhead * step));
+  return steps < static_cast<double>(most) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
+                                           : most;
+}
+
+// The next power of two, or the greatest one that is at most `most`.
+int64_t PowerOfTwo(int64_t depth, int64_t most) {
+  return static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(depth)),
+                                       std::bit_floor(static_cast<uint64_t>(most))));
+}
+
+}  // namespace
+
+std::optional<StepsTuner::Found> StepsTuner::found() const {
+  if (!automatic_ || stage_ == Stage::kOneStep) return std::nullopt;
+  return Found{.depth = depth_,
+               .steps = steps_,
+               .settled = stage_ == Stage::kSettled,
+               .attempts = std::min(attempts_, kAttemptsAtOnce)};
+}
+
+void StepsTuner::Restore(const Found& found) {
+  if (!automatic_ || found.depth < 1 || found.depth > kMostDepth || found.steps < 1 ||
+      found.steps > found.depth || found.attempts < 0 || found.attempts > kAttemptsAtOnce) {
+    return;
+  }
+  depth_ = found.depth;
+  steps_ = found.steps;
+  stage_ = found.settled || depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+  attempts_ = found.attempts > 0 && depth_ > 1 ? found.attempts + 1 : 0;
+  held_ = attempts_ > kAttemptsAtOnce;
+  seen_ = 0;
+  host_.clear();
+  step_.clear();
+}
+
+void StepsTuner::Measured(const Measurement& execution) {
+  if (execution.depth != depth_) return;
+  if (stage_ != Stage::kOneStep) attempts_ = 0;  // it has run
+  if (stage_ == Stage::kSettled || ++seen_ <= kSkipped) return;
+  host_.push_back(execution.host_seconds);
+  step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
+  if (static_cast<int>(host_.size()) < kSamples) return;
+  const double host = base::Median(host_), step = base::Median(step_);
+  host_.clear();
+  step_.clear();
+  seen_ = 0;
+  if (stage_ == Stage::kLoop) {
+    steps_ = StepsThatHide(host, step, 1, depth_);
+    stage_ = Stage::kSettled;
+    return;
+  }
+  int64_t most =
+      std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMostDepth);
+  if (execution.steps_per_epoch > 0) most = std::min(most, execution.steps_per_epoch);
+  const bool enough = StepsThatHide(host, step, 1, most) == 1;
+  depth_ = steps_ = enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kMargin, most), most);
+  stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
+  attempts_ = depth_ == 1 ? 0 : 1;
+}
+
+}  // namespace penstock::train

@@ -1,0 +1,137 @@
+// TrainingLoop: one call of Trainer::Fit. It owns the position, the feed and the executions in
+// flight. Internal to room train.
+//
+//   for each epoch:
+//     open the data; callbacks: EpochBegin
+//     for each batch of the feed (a stack of batches, with several steps per execution):
+//       callbacks: BatchBegin
+//       dispatch the step program: state in, donated; new state and report out
+//       start the transfer of the report to the host
+//       while more executions are in flight than the limit: read the oldest report; BatchEnd
+//     read the remaining reports
+//     callbacks: EpochTrained; validation; callbacks: EpochEnd
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/train/callbacks/callback_list.h"
+#include "penstock/train/loop/epoch_iterators.h"
+#include "penstock/train/loop/fit_arguments.h"
+#include "penstock/train/loop/fit_progress.h"
+#include "penstock/train/loop/idle_meter.h"
+#include "penstock/train/loop/in_flight.h"
+#include "penstock/train/loop/profiler.h"
+#include "penstock/train/loop/skipped_steps.h"
+#include "penstock/train/program_cache.h"
+
+namespace penstock::train {
+
+class TrainingLoop final : public TrainingContext {
+ public:
+  // `fit` and what it refers to must outlive the loop.
+  explicit TrainingLoop(const FitArguments& fit);
+
+  absl::StatusOr<History> Run();
+
+  // TrainingContext, for the callbacks.
+  void Stop(std::string reason) override;
+  absl::StatusOr<NamedArrays> State() override;
+  absl::StatusOr<NamedArrays> Weights() override { return model_.Weights(); }
+  absl::Status SetWeights(const NamedArrays& weights) override {
+    return model_.SetWeights(weights);
+  }
+  absl::StatusOr<double> LearningRate() override { return model_.LearningRate(); }
+  absl::Status SetLearningRate(double rate) override { return model_.SetLearningRate(rate); }
+  bool failed() const override { return !status_.ok(); }
+  std::string Progress() override;
+  absl::Status Resume(const NamedArrays& state, absl::string_view progress) override {
+    return RestoreProgress(fit_, callbacks_, state, progress, progress_);
+  }
+  int64_t examples_per_step() const override { return progress_.examples_per_step; }
+  int64_t steps_per_epoch() const override { return progress_.steps_per_epoch; }
+  int epochs() const override { return fit_.options.epochs; }
+  absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const override;
+  bool learning_rate_is_constant() const override {
+    return model_.objective().optimizer.learning_rate().is_constant();
+  }
+  void Note(absl::string_view text) override { callbacks_.Note(text); }
+  void Warn(absl::string_view text) override { callbacks_.Warn(text); }
+  FitStats stats() const override;
+
+ private:
+  // Checks everything that can be checked before the first step.
+  absl::Status Check();
+  absl::Status Train();
+  absl::Status BeginEpoch();
+  absl::Status OpenFeed();
+  // Runs the rest of the epoch; false if the data ended before steps_per_epoch.
+  absl::StatusOr<bool> RunEpoch();
+  absl::Status EndEpoch();
+  absl::StatusOr<Logs> Validate();
+
+  // Saves a checkpoint before the loop of a measured depth is compiled for the first time: what
+  // would be lost if the job were killed meanwhile.
+  absl::Status PrepareLoop();
+  // Number of steps of the next execution: up to the end of the epoch and the next position at
+  // which a callback wants the state.
+  int64_t StepsToDispatch() const;
+  absl::Status Dispatch(DeviceBatch batch);
+  // Opens the next epoch's data if it is time to.
+  void MaybeOpenNextEpoch();
+  // Reads the oldest report in flight.
+  absl::Status CompleteOldest();
+  // Reads all reports in flight, unless a callback stops the training.
+  absl::Status CompleteAll();
+  // Tells the steps tuner and the in-flight limit how long an execution took.
+  void Measure(const InFlight::Execution& execution);
+  // Stops the training if a step's numbers were not finite; `before`: the position before the
+  // execution.
+  absl::Status StopOnNan(const InFlight::Execution& execution, const Position& before);
+  // Warns if loss scaling skips many steps in a row.
+  void WarnOfSkippedSteps(const InFlight::Execution& execution);
+  // Notes what would make the input pipeline faster.
+  void TellHints();
+  // Iterator state after the last dispatched step.
+  data::IteratorState DataState() const;
+  absl::Status ForEachCallback(const char* hook, absl::FunctionRef<absl::Status(Callback&)> call);
+
+  // Tells the profiler, if there is one, that an execution is completed.
+  void ProfileExecution(const InFlight::Execution& execution);
+  // Ends the profile. Its errors are notes: the training has done what it was run for.
+  void FinishProfile();
+  absl::Status WriteProfile();
+  void NoteError(const absl::Status& status);
+  base::Trace* trace() { return profiler_ != nullptr ? profiler_->trace() : nullptr; }
+
+  const FitArguments& fit_;
+  DeviceModel& model_;
+  const std::unique_ptr<Profiler>
+      profiler_;  // null: no profile; declared before users of its trace
+  CallbackList callbacks_;
+  const bool halt_on_nan_;
+  IdleMeter meter_;
+
+  FitProgress progress_;
+  EpochIterators iterators_;
+  std::unique_ptr<Feed> feed_;
+  BoundProgram step_;
+  InFlight in_flight_;
+
+  absl::Status status_;  // of the whole training
+  bool stopping_ = false;
+  int64_t first_step_ = 0;        // total steps before this run
+  int64_t epoch_first_step_ = 0;  // of this run; more than 0 in a resumed epoch
+  double first_dispatched_ = 0;   // when the epoch's first step was dispatched
+  bool loop_prepared_ = false;    // PrepareLoop has saved a checkpoint
+  double last_finished_ = 0;      // when the last completed execution ended
+  double measured_host_ = 0;      // the host's work up to that time
+  SkippedSteps skipped_;
+  std::shared_ptr<const BatchTypes> profiled_types_;  // of the first batch
+};
+
+}  // namespace penstock::train
