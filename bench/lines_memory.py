@@ -12,7 +12,7 @@ BAR = 1.03
 
 def set_up():
     say("looking for what is needed (tools/setup)")
-    run("tools/setup", "build")
+    run("tools/setup", "bench")
     build("bench_train", "bench_train_glibc", "bench_train_tcmalloc")
     make_folder(SHARDS, FOLDER / "bench_train")
 
