@@ -284,3 +284,17 @@ def print_row(made):
           f"{number(made['peer_value'], digits):>12}  {number(made['ratio'], 2):>6}  {made['bar']:5.2f}  "
           f"{'yes' if made['holds'] else 'NO'}", flush=True)
     return made
+
+
+def markdown(rows):
+    """The rows as a page's table (docs/benchmarks)."""
+    def number(value, unit=""):
+        if value is None:
+            return "failed"
+        return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {unit}".strip()
+    lines = ["| work | ours | peer | its figure | ratio | bar | holds |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    for made in rows:
+        ratio = "failed" if made["ratio"] is None else f"{made['ratio']:.2f}"
+        lines.append(f"| {made['work']} | {number(made['ours'], made['unit'])} | {made['peer']} | {number(made['peer_value'])} "
+                     f"| {ratio} | {made['bar']:g} | {'yes' if made['holds'] else 'no'} |")
+    return "\n".join(lines) + "\n"

@@ -80,8 +80,9 @@ def without_placeholders(code):
     return re.sub(r"(?<![\w.>)])\.\.\.(?![\w.])", "", code)
 
 
-def function(block, number):
-    """The block as a function, or as declarations at namespace scope."""
+def function(block, name):
+    """The block as a function, or as declarations at namespace scope; `name` is unique, because several pages are one
+    translation unit."""
     code = without_placeholders(block.code)
     includes = re.findall(r"^\s*#include .*$", code, re.M)
     code = re.sub(r"^\s*#include .*$", "", code, flags=re.M)
@@ -93,9 +94,9 @@ def function(block, number):
     before, _, after = context.partition("...")
     marked = f'#line {block.line} "{block.path}"\n{code}'
     if at_namespace:
-        text = f"namespace block_{number} {{\n{before}\n{marked}\n{after}\n}}"
+        text = f"namespace {name} {{\n{before}\n{marked}\n{after}\n}}"
     else:
-        text = f"absl::Status Block{number}() {{\n{before}\n{marked}\n{after}\nreturn absl::OkStatus();\n}}"
+        text = f"absl::Status {name}() {{\n{before}\n{marked}\n{after}\nreturn absl::OkStatus();\n}}"
     return includes + context_includes, text
 
 
@@ -109,10 +110,14 @@ def write(path, text):
         file.write(text)
 
 
+def stem(path):
+    return re.sub(r"\W", "_", os.path.splitext(path)[0])
+
+
 def source(path, blocks):
     includes, functions = [], []
     for number, block in enumerate(blocks, 1):
-        more, text = function(block, number)
+        more, text = function(block, f"{stem(path)}_{number}")
         includes += [line.strip() for line in more]
         functions.append(text)
     if path.endswith(".h"):
@@ -143,16 +148,15 @@ def main():
             used |= {f"{path}:{n}" for n in range(1, len(blocks) + 1)}
         else:
             blocks = list(blocks_of_page(path, text))
-        stem = re.sub(r"\W", "_", os.path.splitext(path)[0])
         programs = [b for b in blocks if b.is_program and not b.context.startswith("skip:")]
         for number, block in enumerate(programs, 1):
-            name = f"{'run' if block.context.startswith('run') else 'compile'}_{stem}_{number}.cc"
+            name = f"{'run' if block.context.startswith('run') else 'compile'}_{stem(path)}_{number}.cc"
             write(f"{folder}/{name}", f'#line {block.line} "{block.path}"\n{without_placeholders(block.code)}')
             made.append(name)
         rest = [b for b in blocks if not b.is_program and not b.context.startswith("skip:")]
         if rest:
-            write(f"{folder}/{stem}.cc", source(path, rest))
-            made.append(f"{stem}.cc")
+            write(f"{folder}/{stem(path)}.cc", source(path, rest))
+            made.append(f"{stem(path)}.cc")
     unknown = [name for name in contexts if name not in used]
     if unknown:
         sys.exit(f"tests/docs/context: there is no such block: {', '.join(unknown)}")
