@@ -8,15 +8,11 @@
 //   bench_train first_step WORK [FOLDER]  trains, and prints {"fit_seconds": 1.7} after the first
 //                                         step: seconds since Fit was called
 //
-// The environment variable BENCH_WITHOUT names what is switched off, to measure its gain:
-// "huge_pages" (of the whole process) or "scratch" (memory that kernels keep between calls).
-//
 // WORK is one of the table below, with the suffix "_checked" to train with TerminateOnNan, or
 // iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
 // flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
 // again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +26,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "penstock/base/clock.h"
@@ -40,7 +35,6 @@
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
-#include "penstock/kernels/scratch.h"
 #include "penstock/models/models.h"
 #include "penstock/nn/layers.h"
 #include "penstock/record/example.h"
@@ -371,23 +365,7 @@ absl::Status FirstStep(const Work& work, const std::string& folder) {
       .status();
 }
 
-absl::Status SwitchOff(const std::string& what) {
-  if (what == "huge_pages") {
-    if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0) return absl::OkStatus();
-    return absl::ErrnoToStatus(errno, "prctl(PR_SET_THP_DISABLE)");
-  }
-  if (what == "scratch") {
-    kernels::Scratch::Instance().SetKeeping(false);
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("BENCH_WITHOUT is '", what, "'; it takes huge_pages or scratch"));
-}
-
 absl::Status Main(const std::vector<std::string>& arguments) {
-  if (const char* without = std::getenv("BENCH_WITHOUT"); without != nullptr) {
-    PENSTOCK_RETURN_IF_ERROR(SwitchOff(without));
-  }
   const std::string what = arguments.empty() ? "" : arguments[0];
   if (what == "make" && arguments.size() == 2) return MakeShards(arguments[1]);
   if ((what == "serve" || what == "first_step") &&

@@ -7,7 +7,6 @@
 
 #include "penstock/base/status.h"
 #include "penstock/kernels/batch_norm_loops.h"
-#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/scratch.h"
 #include "penstock/kernels/typed_call.h"
@@ -245,7 +244,6 @@ ffi::Error AffineCall(ffi::ThreadPool& pool, const ffi::AnyBuffer& x, const ffi:
                       const ffi::AnyBuffer& offset, const ffi::AnyBuffer& mean,
                       const ffi::AnyBuffer& variance, const ffi::AnyBuffer* other,
                       const ffi::AnyBuffer& y, double epsilon, bool relu) {
-  PreferHugePages(y.untyped_data(), y.size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     const Problem problem = ProblemOf(x, epsilon, relu, nullptr);
@@ -272,7 +270,6 @@ ffi::Error BackwardCall(ffi::ThreadPool pool, const ffi::AnyBuffer& x, const ffi
                         const ffi::AnyBuffer* mask, const ffi::AnyBuffer& of_x,
                         const ffi::AnyBuffer& of_scale, const ffi::AnyBuffer& of_offset,
                         double epsilon, bool relu) {
-  PreferHugePages(of_x.untyped_data(), of_x.size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     return RunBackward<T>(

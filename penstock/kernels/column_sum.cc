@@ -67,8 +67,7 @@ template <typename T>
 absl::Status SumColumns(ffi::ThreadPool& pool, const T* x, int64_t rows, int64_t features,
                         float* out) {
   const int64_t pieces = std::min(rows, MaxPieces(pool));
-  const Scratch::Block memory =
-      Scratch::Instance().Borrow(static_cast<size_t>(2 * pieces * features) * sizeof(float));
+  const Scratch memory(static_cast<size_t>(2 * pieces * features) * sizeof(float));
   float* const sums = memory.as<float>();
   std::fill_n(sums, pieces * features, 0.0f);
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, pieces, [&](int64_t index) {

@@ -10,7 +10,6 @@
 
 #include "penstock/base/status.h"
 #include "penstock/kernels/calls_at_exit.h"
-#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/onednn.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/pointwise.h"
@@ -155,7 +154,7 @@ absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
   // The kernel in the layout of the first piece's primitive; others mostly use the same.
   const auto first = PrimitiveFor(call.ShapeOf(RowsOf(call.shape.batch, call.pieces, 0)));
   const memory::desc given = KernelDesc(call.shape, TypeOf(call.shape.dtype));
-  const Scratch::Block reordered = Scratch::Instance().Borrow(first->kernel.get_size());
+  const Scratch reordered(first->kernel.get_size());
   if (first->kernel != given) Reorder(given, call.b, first->kernel, reordered.data());
   return ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
@@ -163,7 +162,7 @@ absl::Status RunOverExamples(ffi::ThreadPool& pool, const Call& call) {
     const auto cached = PrimitiveFor(part);
     void* kernel = call.b;
     const bool as_first = cached->kernel == first->kernel;
-    const Scratch::Block own = Scratch::Instance().Borrow(as_first ? 0 : cached->kernel.get_size());
+    const Scratch own(as_first ? 0 : cached->kernel.get_size());
     if (cached->kernel != given) {
       kernel = as_first ? reordered.data() : own.data();
       if (!as_first) Reorder(given, call.b, cached->kernel, kernel);
@@ -214,16 +213,14 @@ constexpr int64_t kLeastToAdd = 1 << 16;
 absl::Status RunOverSums(ffi::ThreadPool& pool, const Call& call) {
   const memory::desc wide = KernelDesc(call.shape, memory::data_type::f32);
   const auto elements = static_cast<int64_t>(wide.get_size() / sizeof(float));
-  const Scratch::Block sums =
-      Scratch::Instance().Borrow(wide.get_size() * static_cast<size_t>(call.pieces));
+  const Scratch sums(wide.get_size() * static_cast<size_t>(call.pieces));
   PENSTOCK_RETURN_IF_ERROR(ForEachPiece(pool, call.pieces, [&](int64_t index) {
     const Rows rows = RowsOf(call.shape.batch, call.pieces, index);
     const ConvolutionShape part = call.ShapeOf(rows);
     const auto cached = PrimitiveFor(part);
     float* sum = sums.as<float>() + elements * index;
     const bool in_place = cached->kernel == wide;
-    const Scratch::Block liked =
-        Scratch::Instance().Borrow(in_place ? 0 : cached->kernel.get_size());
+    const Scratch liked(in_place ? 0 : cached->kernel.get_size());
     void* into = in_place ? static_cast<void*>(sum) : liked.data();
     Execute(*cached,
             {{DNNL_ARG_SRC,
@@ -296,7 +293,6 @@ ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer&
   const LibraryCall library;
   if (!library.allowed()) return ffi::Error::Internal("the process is exiting");
   return ToXlaError([&] {
-    PreferHugePages(call.out, result.size_bytes());
     if (IsForWinograd(call.shape)) {
       return RunWinograd(pool, call.shape, {call.a, call.b, call.bias, call.out});
     }

@@ -7,7 +7,6 @@
 
 #include "penstock/base/status.h"
 #include "penstock/kernels/calls_at_exit.h"
-#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/onednn.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/typed_call.h"
@@ -168,7 +167,6 @@ ffi::Error Matmul(ffi::ThreadPool pool, ffi::AnyBuffer lhs, ffi::AnyBuffer rhs,
     if (!shape.has_value()) {
       return absl::InvalidArgumentError("a matmul kernel expects axes that strides can describe");
     }
-    PreferHugePages(out->untyped_data(), out->size_bytes());
     return RunMatmul(pool, *shape, lhs.untyped_data(), rhs.untyped_data(), out->untyped_data());
   });
 }

@@ -24,7 +24,7 @@ dnnl::primitive_attr UserScratchpad() {
 }
 
 void Execute(const CachedPrimitive& cached, std::unordered_map<int, memory> arguments) {
-  const Scratch::Block scratch = Scratch::Instance().Borrow(cached.scratch_bytes);
+  const Scratch scratch(cached.scratch_bytes);
   arguments[DNNL_ARG_SCRATCHPAD] = memory(
       {{static_cast<int64_t>(cached.scratch_bytes)}, memory::data_type::u8, memory::format_tag::a},
       Engine(), scratch.data());

@@ -52,8 +52,7 @@ absl::Status RunPointwise(ffi::ThreadPool& pool, const ConvolutionShape& shape, 
   const int64_t bytes = base::ByteWidth(shape.dtype), bytes_of_pixel = shape.channels * bytes;
   const int64_t pixels = shape.batch * shape.output[0] * shape.output[1];
   const bool all = shape.strides == Pair{1, 1};
-  const Scratch::Block gathered =
-      Scratch::Instance().Borrow(all ? 0 : static_cast<size_t>(pixels * bytes_of_pixel));
+  const Scratch gathered(all ? 0 : static_cast<size_t>(pixels * bytes_of_pixel));
   if (!all) {
     PENSTOCK_RETURN_IF_ERROR(
         Gather(pool, shape, bytes_of_pixel, static_cast<const char*>(input), gathered.as<char>()));

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "penstock/base/status.h"
-#include "penstock/kernels/huge_pages.h"
 #include "penstock/kernels/parallel.h"
 #include "penstock/kernels/pooling_loops.h"
 #include "penstock/kernels/scratch.h"
@@ -81,8 +80,7 @@ absl::Status RunMaxPoolGradient(Call& call, const T* x, const T* y, const T* cot
   const auto rows = WindowsOfPixels(call.shape, 0), columns = WindowsOfPixels(call.shape, 1);
   return call.ForEachImage([&](int64_t image) {
     const int64_t windows = call.output_elements(), first = image * windows;
-    const Scratch::Block winners =
-        Scratch::Instance().Borrow((windows + kLanes) * sizeof(uint16_t));
+    const Scratch winners((windows + kLanes) * sizeof(uint16_t));
     const int64_t pixel = image * call.input_elements();
     Dispatch<Winners>(WinnersArgs<T>{call.shape, x + pixel, y + first, winners.as<uint16_t>()});
     Dispatch<MaxPoolGradient>(MaxPoolGradientArgs<T>{
@@ -94,7 +92,6 @@ template <bool kMax>
 ffi::Error PoolCall(ffi::ThreadPool pool, Buffer x, Out y, Pair dilation, Pair low, Pair size,
                     Pair strides) {
   Call call = MakeCall(pool, x, *y, dilation, low, size, strides);
-  PreferHugePages(y->untyped_data(), y->size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     return RunPool<T>(call, kMax, static_cast<const T*>(x.untyped_data()),
@@ -105,7 +102,6 @@ ffi::Error PoolCall(ffi::ThreadPool pool, Buffer x, Out y, Pair dilation, Pair l
 ffi::Error GradientCall(ffi::ThreadPool pool, Buffer x, Buffer y, Buffer cotangent, Out of_x,
                         Pair dilation, Pair low, Pair size, Pair strides) {
   Call call = MakeCall(pool, x, y, dilation, low, size, strides);
-  PreferHugePages(of_x->untyped_data(), of_x->size_bytes());
   return Typed(x, [&](auto zero) {
     using T = decltype(zero);
     return RunMaxPoolGradient<T>(

@@ -59,7 +59,7 @@ struct Points {
   Points(int64_t rows, int64_t from_features, int64_t to_features)
       : from{nullptr, rows, from_features},
         to{nullptr, rows, to_features},
-        memory(Scratch::Instance().Borrow(BytesOf(from.size() + to.size()))) {
+        memory(BytesOf(from.size() + to.size())) {
     from.data = memory.as<float>();
     to.data = from.data + from.size();
   }
@@ -67,7 +67,7 @@ struct Points {
   void Resize(int64_t rows) { from.rows = to.rows = rows; }
 
   TileRows from, to;
-  const Scratch::Block memory;
+  const Scratch memory;
 };
 
 // ---- Forward and input gradient ----
@@ -76,7 +76,7 @@ template <typename T>
 absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* from, const T* kernel,
                       const T* bias, T* to) {
   KernelTables tables{nullptr, problem.channels, problem.filters};
-  const Scratch::Block memory = Scratch::Instance().Borrow(BytesOf(tables.size()));
+  const Scratch memory(BytesOf(tables.size()));
   tables.data = memory.as<float>();
   PENSTOCK_RETURN_IF_ERROR(
       ForEachPiece(pool, problem.channels / kLanes, [&](int64_t index) -> absl::Status {
@@ -124,7 +124,7 @@ absl::Status KernelGradient(ffi::ThreadPool& pool, const Problem& problem, const
                             const T* cotangent, T* kernel) {
   KernelTables sums{nullptr, problem.channels, problem.filters};
   const Shares shares(problem, MaxPieces(pool), BytesOf(sums.size()));
-  const Scratch::Block memory = Scratch::Instance().Borrow(BytesOf(sums.size() * shares.tiles));
+  const Scratch memory(BytesOf(sums.size() * shares.tiles));
   sums.data = memory.as<float>();
   PENSTOCK_RETURN_IF_ERROR(
       ForEachPiece(pool, shares.tiles * shares.filters, [&](int64_t index) -> absl::Status {

@@ -75,8 +75,6 @@ void* LargeBlocks::Allocate(size_t bytes) {
   if (wanted > slot.committed) {
     char* const more = At(index) + slot.committed;
     if (::mprotect(more, wanted - slot.committed, PROT_READ | PROT_WRITE) != 0) return nullptr;
-    // A hint: a fault for each 2 MiB instead of each 4 KiB.
-    ::madvise(more, wanted - slot.committed, MADV_HUGEPAGE);
     slot.committed = wanted;
   }
   slot.bytes = bytes;

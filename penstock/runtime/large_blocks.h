@@ -21,7 +21,7 @@ namespace penstock::runtime {
 
 class LargeBlocks {
  public:
-  static constexpr size_t kAlignment = 2 << 20;  // a huge page
+  static constexpr size_t kAlignment = 2 << 20;
   static constexpr size_t kSlots = 64;
   static constexpr size_t kSlotBytes = size_t{8} << 30;  // of address space
 

@@ -26,7 +26,7 @@ namespace {
 
 using penstock::runtime::LargeBlocks;
 
-// Size from which LargeBlocks is at least as fast as a general allocator, and huge pages pay off.
+// Size from which LargeBlocks is at least as fast as a general allocator.
 constexpr size_t kLarge = 8 << 20;
 
 // Process-wide, like malloc itself; never destroyed, since memory is freed until the end of the
