@@ -101,7 +101,7 @@ TEST(Array, PrintsTypeAndFirstElements) {
   EXPECT_EQ(Array::Of<uint8_t>({3}, {1, 2, 255}).ToString(2), "uint8[3] {1, 2, ... 1 more}");
 }
 
-// What wrong use of an array in a user's function says; "" when it says nothing.
+// Returns the message of the ContractError that `use` throws, or "" if it throws none.
 std::string Misuse(absl::FunctionRef<void()> use) {
   try {
     use();
@@ -135,7 +135,7 @@ TEST(Array, MisuseThrowsAndNamesTheArray) {
   EXPECT_THAT(Misuse([] { Array::Zeros(DType::kInvalid, {}); }), HasSubstr("element type"));
   EXPECT_THAT(Misuse([] { Array::Zeros(DType::kI8, {3, -1}); }), HasSubstr("got -1"));
   EXPECT_THAT(Misuse([] { Array().Clone(); }), HasSubstr("element type"));
-  EXPECT_EQ(a.values<float>().size(), 6u);  // as it was
+  EXPECT_EQ(a.values<float>().size(), 6u);  // unchanged
 }
 
 TEST(Array, MisuseOfShapeThrows) {

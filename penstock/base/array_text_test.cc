@@ -1,4 +1,4 @@
-// Texts are those of numpy 2.4.
+// The expected texts are those of NumPy 2.4.
 #include <cmath>
 #include <numeric>
 #include <sstream>

@@ -9,7 +9,7 @@
 namespace penstock::base {
 namespace available_memory_test {
 
-// A /proc and /sys of files.
+// A temporary folder with files that stand for /proc and /sys.
 class FakeRoot {
  public:
   explicit FakeRoot(const std::string& name)
@@ -54,7 +54,7 @@ TEST(AvailableMemory, IsLimitedByAncestorCgroups) {
 
 TEST(AvailableMemory, SupportsCgroupVersion1) {
   FakeRoot root("v1");
-  // The path is the host's, which is not mounted.
+  // The path belongs to the host and is not mounted in the container.
   root.Write("/proc/meminfo", kMeminfo)
       .Write("/proc/self/cgroup", "5:cpu,cpuacct:/docker/ab\n4:memory:/docker/ab\n")
       .Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9000\n")

@@ -28,7 +28,7 @@ TEST(DType, KindsAreDisjoint) {
   EXPECT_FALSE(IsNumeric(DType::kString));
 }
 
-// Rounding to nearest even, by the definition: no representable value is nearer.
+// Round to nearest even, checked against its definition: no representable value is nearer.
 template <typename Half>
 void CheckRounding(float value) {
   const Half rounded(value);

@@ -39,7 +39,7 @@ TEST(IndexPermutation, WorksForSizesBeyondMemory) {
   EXPECT_NE(order(0), order(1));
 }
 
-// Each of few orders should be as likely as another: 24 orders of 4, by chi square.
+// All 24 permutations of 4 elements are equally likely (chi-squared test).
 TEST(IndexPermutation, AllOrdersAreEquallyLikely) {
   constexpr int kTrials = 24000;
   std::vector<int> counts(256, 0);
@@ -56,10 +56,10 @@ TEST(IndexPermutation, AllOrdersAreEquallyLikely) {
     chi_square += std::pow(count - kTrials / 24.0, 2) / (kTrials / 24.0);
   }
   EXPECT_EQ(orders, 24);
-  EXPECT_LT(chi_square, 49.7);  // 23 degrees of freedom: 1 in 1000 is above
+  EXPECT_LT(chi_square, 49.7);  // 23 degrees of freedom, p = 0.001
 }
 
-// Neighbors must not stay neighbors: the mean distance of two is a third of the range.
+// Adjacent indices are spread out: their mean distance is a third of the range, as at random.
 TEST(IndexPermutation, SeparatesNeighbors) {
   constexpr uint64_t kSize = 50000;
   const std::vector<uint64_t> order = All(kSize, 9);

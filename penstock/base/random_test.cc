@@ -9,7 +9,7 @@
 namespace penstock::base {
 namespace random_test {
 
-// The published reference sequence of SplitMix64 for seed 1234567 (the author's C program).
+// Published reference sequence of SplitMix64 for seed 1234567 (from the author's C program).
 TEST(Random, MatchesTheReferenceSequence) {
   Random random(1234567);
   EXPECT_EQ(random.Next(), 6457827717110365317u);

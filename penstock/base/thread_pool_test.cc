@@ -16,7 +16,7 @@
 
 namespace penstock::base {
 
-// Starts a pool on a system that allows only a few threads.
+// Starts a pool while the system limits the number of threads.
 class ThreadPoolPeer {
  public:
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, int most) {

@@ -7,7 +7,7 @@
 namespace penstock::base {
 namespace trace_test {
 
-// "host/loop: step [1, 3]", in order.
+// Formats a trace's spans in order, e.g. "host/loop: step [1, 3]".
 std::vector<std::string> Lines(const TraceRecording& recording) {
   std::vector<std::string> lines;
   for (const auto& span : recording.spans) {
@@ -25,7 +25,7 @@ TEST(Trace, SpansOfThreadNest) {
   {
     const Trace::Span outer(&trace, "outer");
     {
-      const Trace::Span first(&trace, "first");  // begins when the outer one does
+      const Trace::Span first(&trace, "first");  // begins at the same time as the outer span
       clock.Advance(1);
     }
     const Trace::Span second(&trace, "second", {"step", 7});
@@ -111,7 +111,7 @@ TEST(Trace, ThreadsHaveOwnTracksNamedAfterThem) {
     EXPECT_TRUE(track.name == "data 1" || track.name == "data 2" || track.name == "data-io 1")
         << track.name;
   }
-  // On each track they are in order, and nest.
+  // The spans of each track are sorted and properly nested.
   for (size_t i = 1; i < recording.spans.size(); ++i) {
     const auto &before = recording.spans[i - 1], &span = recording.spans[i];
     if (before.track != span.track) continue;

@@ -29,7 +29,7 @@ std::vector<std::string> Split(absl::string_view row, CsvDialect dialect = {}) {
   return out;
 }
 
-// The examples of RFC 4180, section 2.
+// Examples from RFC 4180, section 2.
 TEST(Csv, SplitsPerRfc4180) {
   EXPECT_THAT(Split("aaa,bbb,ccc"), ElementsAre("aaa", "bbb", "ccc"));
   EXPECT_THAT(Split("\"aaa\",\"bbb\",\"ccc\""), ElementsAre("aaa", "bbb", "ccc"));

@@ -23,7 +23,8 @@ using base::Shape;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// testdata/ stands beside this source; testdata/make.py wrote it with NumPy.
+// Contents of a file in the testdata/ folder next to this source; testdata/make.py wrote it with
+// NumPy.
 std::string TestFile(absl::string_view name) {
   const std::string source = __FILE__;
   return absl::StrCat(source.substr(0, source.rfind('/')), "/testdata/", name);
@@ -37,7 +38,7 @@ absl::StatusOr<Array> Read(absl::string_view name) {
   return ReadNpy(*io::FileSystem::Default(), TestFile(name));
 }
 
-// Element i of the arrays of shape [2,3,4] is formula(i).
+// Expected value of element i of the arrays of shape [2,3,4].
 template <typename T, typename Formula>
 void ExpectCounts(absl::string_view name, Formula formula) {
   SCOPED_TRACE(std::string(name));
@@ -188,8 +189,8 @@ TEST(Npz, RoundTrips) {
   EXPECT_LT(sizes[1], sizes[0] / 2);
 }
 
-// Whatever byte is changed or cut: an error or the same arrays, never others. (Not every byte of a
-// zip archive means something, and those of a stored .npy's padding only count for the checksum.)
+// Changing or truncating any byte either is an error or leaves the arrays unchanged. (Some bytes of
+// a zip archive carry no information, and padding in a stored .npy file only affects the checksum.)
 TEST(Npz, DetectsEveryCorruptByte) {
   for (const char* name : {"stored.npz", "compressed.npz"}) {
     const std::string whole = Bytes(name);
@@ -220,8 +221,8 @@ TEST(Npz, RejectsOtherMembersAndDuplicateNames) {
       HasSubstr("duplicate member"));
 }
 
-// A member that says it unpacks to more than deflate can make of it is refused before memory is
-// taken.
+// A declared uncompressed size beyond deflate's maximum compression ratio is rejected before memory
+// is allocated.
 TEST(Npz, RejectsImpossibleSize) {
   std::string archive = *SerializeNpz({{"a", Array::Zeros(DType::kU8, {100})}}, {.compress = true});
   const std::string size(1, static_cast<char>(128 + 100));

@@ -1,5 +1,5 @@
-// Arbitrary bytes through format detection: the whole image, a crop, rotated and resized, and as
-// for training: crops chosen by the bytes, DCT scaling, flipped, as bfloat16.
+// Decodes arbitrary bytes after format detection: the full image; a crop, rotated and resized; and
+// as in training: random crops, DCT scaling, flips, bfloat16 output.
 #include <cstddef>
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace penstock::image;  // NOLINT: a stand-alone program
+using namespace penstock::image;  // NOLINT: a standalone program
 
 constexpr int64_t kMaxPixels = 1 << 18;
 

@@ -64,7 +64,7 @@ TEST(Encode, JpegQualityControlsErrorAndSize) {
   EXPECT_LT(error_before, 2.0);
 }
 
-// Sampling factors of the first component, from the frame header: 0x11, 0x21, 0x22.
+// Sampling factors of the first component, from the frame header: 0x11, 0x21, or 0x22.
 int Sampling(const std::string& jpeg, const char* frame_marker) {
   const size_t frame = jpeg.find(frame_marker);
   PENSTOCK_CHECK(frame != std::string::npos);
@@ -86,7 +86,7 @@ TEST(Encode, JpegHasRequestedSubsampling) {
     const std::string progressive =
         *EncodeJpeg(Pixels(picture), {.subsampling = c.subsampling, .progressive = true});
     EXPECT_EQ(Sampling(progressive, "\xff\xc2"), c.factors);
-    // Scans are another order of the same coefficients.
+    // Progressive scans only reorder the coefficients.
     EXPECT_TRUE(base::BitwiseEqual(*Decode(progressive), *Decode(file)));
   }
 }

@@ -9,8 +9,8 @@
 namespace penstock::image {
 namespace exif_test {
 
-// A TIFF header and a directory with Make (an offset beyond the end, never followed) and
-// Orientation.
+// A TIFF header and a directory with the entries Make (whose offset lies beyond the end and is
+// never followed) and Orientation.
 std::string Tiff(bool little, int orientation) {
   std::string out = little ? std::string("II*\0", 4) : std::string("MM\0*", 4);
   const auto number = [&](uint32_t value, int bytes) {

@@ -17,7 +17,7 @@ namespace image_test {
 
 using ::testing::HasSubstr;
 
-// Pixels as another program decoded them: bytes, row by row.
+// View of golden pixels that another program decoded: row-major bytes.
 ImageView Golden(const std::string& bytes, Size size, int channels) {
   PENSTOCK_CHECK(bytes.size() == static_cast<size_t>(size.height) * size.width * channels);
   return {reinterpret_cast<const uint8_t*>(bytes.data()), size.height, size.width, channels,
@@ -28,10 +28,10 @@ ImageView Pixels(const base::Array& array) { return *ViewOf(array); }
 
 struct Case {
   std::string file = "";
-  bool gray = false;  // there is also a golden decode to one channel
-  int channels = 3;   // as ImageInfo tells
+  bool gray = false;  // a golden grayscale decode exists too
+  int channels = 3;   // expected ImageInfo::channels
   int bit_depth = 8;
-  int tolerance = 0;  // against TensorFlow
+  int tolerance = 0;  // maximum difference from TensorFlow's pixels
 };
 
 std::string Stem(const std::string& file) { return file.substr(0, file.rfind('.')); }
@@ -83,7 +83,7 @@ TEST_P(GoldenTest, RejectsTruncationAtEveryByte) {
   const std::string bytes = ReadTestdata(GetParam().file);
   Decoder decoder;
   for (size_t length = 0; length < bytes.size(); ++length) {
-    // Memory of exactly that size, so that reading beyond it shows.
+    // Allocate exactly this size, so that the sanitizers detect reads beyond the end.
     const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<int64_t>(length));
     const auto image = decoder.Decode({cut.data(), cut.size()});
     ASSERT_FALSE(image.ok()) << "cut to " << length << " of " << bytes.size() << " bytes";
@@ -174,7 +174,7 @@ TEST(Image, AppliesEveryExifOrientation) {
     EXPECT_EQ(ReadInfo(bytes)->orientation, way);
     const auto turned = Decode(bytes, {.apply_orientation = true});
     ASSERT_TRUE(turned.ok()) << turned.status();
-    const std::string golden = ReadTestdata(name + ".rgb");  // Pillow's exif_transpose
+    const std::string golden = ReadTestdata(name + ".rgb");  // written by Pillow's exif_transpose
     EXPECT_EQ(MaxDifference(Pixels(*turned), Golden(golden, {16, 24}, 3)), 0) << name;
     EXPECT_LE(MaxDifference(Pixels(*turned), Pixels(upright)), 12) << name;
 
@@ -267,7 +267,7 @@ TEST(Image, RejectsNonImages) {
   EXPECT_TRUE(absl::IsInvalidArgument(Decode("").status()));
 }
 
-// Sets width and height in the frame header.
+// Overwrites width and height in the frame header.
 std::string WithJpegSize(std::string jpeg, int height, int width) {
   const size_t frame = jpeg.find("\xff\xc0");
   jpeg[frame + 5] = static_cast<char>(height >> 8);
@@ -308,7 +308,7 @@ TEST(Image, RejectsPngWithTooFewCompressedBytes) {
 
 TEST(Image, RejectsProgressiveJpegWithTooManyScans) {
   const std::string jpeg = ReadTestdata("progressive.jpg");
-  // The first scan again and again: small in the file, a pass over the image each.
+  // Repeats the first scan: few bytes in the file, but a full pass over the image for each.
   const size_t begin = jpeg.find("\xff\xda");
   const size_t end = jpeg.find("\xff\xc4", begin);
   const auto with_repeats = [&](int count) {
@@ -343,7 +343,7 @@ TEST(Image, ConvertsColorPngToLuma) {
   for (const char* name : {"photo.png", "rgb_interlaced.png", "rgba.png"}) {
     const auto gray = Decode(ReadTestdata(name), {.channels = 1});
     ASSERT_TRUE(gray.ok()) << gray.status();
-    const std::string golden = ReadTestdata("rgb.luma");  // Pillow's convert("L")
+    const std::string golden = ReadTestdata("rgb.luma");  // written by Pillow's convert("L")
     EXPECT_EQ(MaxDifference(Pixels(*gray), Golden(golden, {29, 37}, 1)), 0) << name;
   }
 }
@@ -381,7 +381,7 @@ TEST(Image, DecodesCropOfTruncatedRest) {
   }
 }
 
-// Something smooth with edges, as photographs are.
+// A smooth picture with an edge, like a photograph.
 base::Array SmoothPicture(Size size) {
   base::Array picture = base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, 3});
   const MutableImageView view = *MutableViewOf(picture);
@@ -419,7 +419,7 @@ TEST(Image, DctScalingApproximatesAreaAveraging) {
         const auto scaled = Decode(jpeg, options);
         ASSERT_TRUE(scaled.ok()) << scaled.status();
         EXPECT_FALSE(base::BitwiseEqual(*scaled, exact));
-        // A window that is wrong by a quarter of a pixel gives twice as much.
+        // A window misplaced by a quarter of a pixel would double the difference.
         EXPECT_LT(MeanDifference(Pixels(*scaled), Pixels(exact)), 1.0) << box.ToString();
       }
     }
@@ -466,7 +466,7 @@ TEST(Image, DctScalingByHalfEqualsLibjpeg) {
 }
 
 TEST(Image, DctScalingAppliesOrientationToWindow) {
-  // The same picture, stored in each of the eight ways.
+  // The same picture, stored in each of the eight orientations.
   for (int way = 1; way <= 8; ++way) {
     const std::string bytes = ReadTestdata(absl::StrCat("exif", way, ".jpg"));
     DecodeOptions options = {.apply_orientation = true,

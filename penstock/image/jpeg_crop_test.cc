@@ -1,6 +1,6 @@
-// Pixels are those that libjpeg-turbo gives a program that uses nothing else, at full size and
-// reduced; a crop decodes only the blocks it needs, and its pixels are those of the whole image.
-// For every sampling of a file.
+// The decoder's pixels equal those of plain libjpeg-turbo calls, at full and reduced size. A crop
+// decodes only the blocks it needs, and its pixels equal that part of the full image. Runs for
+// every chroma subsampling.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ namespace jpeg_crop_test {
 
 struct Sampling {
   int components;
-  int horizontal;  // of the first component; the others have 1
+  int horizontal;  // sampling factor of the first component; those of the others are 1
   int vertical;
   bool progressive;
 };
@@ -55,7 +55,7 @@ TEST_P(JpegCropTest, EqualsPartOfFullDecode) {
   }
 }
 
-// The program that uses nothing else.
+// Reference decoder: plain libjpeg calls without any option.
 base::Array DecodeWithLibjpeg(const std::string& file, int channels, int reduction) {
   jpeg_decompress_struct cinfo;
   jpeg_error_mgr errors;
@@ -80,7 +80,7 @@ base::Array DecodeWithLibjpeg(const std::string& file, int channels, int reducti
 
 TEST_P(JpegCropTest, EqualsLibjpegWithAndWithoutScaling) {
   const Sampling& sampling = GetParam();
-  if (sampling.components == 4) return;  // the program above has no arithmetic for CMYK
+  if (sampling.components == 4) return;  // plain libjpeg cannot convert CMYK to RGB
   const Size size{133, 171};
   const base::Array picture = NoisyPicture(size, sampling.components);
   const std::string file = Encode(*ViewOf(picture), sampling);
@@ -101,7 +101,8 @@ TEST_P(JpegCropTest, EqualsLibjpegWithAndWithoutScaling) {
                           1 + static_cast<int>(random.Below(i % 2 == 0 ? reduced.width : 20))};
           request.box = *RandomCrop(reduced, crop, random);
         }
-        // Room for whole blocks on both sides, or none; beyond it nothing may be written.
+        // Either no padding, or space for whole blocks on both sides; bytes beyond it must stay
+        // unchanged.
         request.row_padding = i % 3 == 0 ? 0 : 192;
         const int guard = 4;
         const int64_t stride = request.box.width * channels + 2 * (request.row_padding + guard);

@@ -1,4 +1,4 @@
-// Arbitrary bytes: our Huffman decoder and libjpeg's agree on the pixels or on failure.
+// Arbitrary bytes: our Huffman decoder and libjpeg's must agree on the pixels or on failure.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -6,8 +6,8 @@
 #include "penstock/image/testing/jpeg_outcome.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace penstock::image;  // NOLINT: a stand-alone program
-  static JpegHuffman ours;          // tables of earlier files must not be used for this one
+  using namespace penstock::image;  // NOLINT: a standalone program
+  static JpegHuffman ours;          // reused: tables of earlier files must not affect this one
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   constexpr uint64_t kMostPixels = 1 << 16;
   const JpegOutcome want = DecodeJpegWith(nullptr, bytes, JCS_UNKNOWN, kMostPixels);

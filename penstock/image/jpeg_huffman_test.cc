@@ -1,4 +1,4 @@
-// Ours and libjpeg's own Huffman decoder give the same pixels, and refuse the same files.
+// Our Huffman decoder and libjpeg's own produce the same pixels and reject the same files.
 #include "penstock/image/jpeg_huffman.h"
 
 #include <memory>
@@ -16,7 +16,8 @@
 namespace penstock::image {
 namespace jpeg_huffman_test {
 
-// Of one color, or of black and white dots, whose blocks are full to the last coefficient.
+// A picture of one color, and one of random black and white dots, which fill every block with
+// nonzero coefficients.
 base::Array Flat(Size size, int channels) {
   base::Array picture =
       base::Array::Uninitialized(base::DType::kU8, {size.height, size.width, channels});
@@ -41,7 +42,7 @@ void ExpectSame(JpegHuffman& ours, const std::string& file, const std::string& w
 }
 
 TEST(JpegHuffmanTest, MatchesLibjpeg) {
-  // One object for all, as a Decoder has it: tables of one file must not serve another.
+  // One decoder for all files, as in Decoder: tables of one file must not be used for another.
   JpegHuffman ours;
   for (const int channels : {1, 3}) {
     for (const Size size : {Size{1, 1}, Size{8, 8}, Size{37, 61}, Size{96, 130}}) {
@@ -81,7 +82,7 @@ TEST(JpegHuffmanTest, DeclinesProgressiveFiles) {
   ExpectSame(ours, file, "progressive");
 }
 
-// Wherever the file ends, half a picture is not taken for one.
+// A file truncated at any byte is an error, never a partial picture.
 TEST(JpegHuffmanTest, RejectsTruncationAtEveryByte) {
   JpegHuffman ours;
   const base::Array picture = NoisyPicture({24, 40}, 3);
@@ -90,7 +91,7 @@ TEST(JpegHuffmanTest, RejectsTruncationAtEveryByte) {
     for (size_t size = 0; size < file.size(); ++size) {
       const JpegOutcome got = DecodeJpegWith(&ours, file.substr(0, size), JCS_RGB);
       ASSERT_FALSE(got.ok) << size << " of " << file.size() << " bytes";
-      // With an end marker behind it the pixels are missing just as well.
+      // Appending an end-of-image marker does not make up for the missing pixels.
       ASSERT_NO_FATAL_FAILURE(
           ExpectSame(ours, file.substr(0, size) + "\xff\xd9", absl::StrCat("cut at ", size)));
     }
@@ -111,7 +112,7 @@ TEST(JpegHuffmanTest, MatchesLibjpegOnCorruptFiles) {
                                                    .restart_interval = i % 4 == 0 ? 2u : 0u});
     const int changes = 1 + static_cast<int>(random.Below(4));
     for (int c = 0; c < changes; ++c) {
-      // Most of them where the coefficients are.
+      // Most changes are in the second half, which holds the coefficients.
       const size_t from = c % 4 == 3 ? 0 : file.size() / 2;
       const size_t at = from + random.Below(file.size() - from);
       file[at] = static_cast<char>(random.Below(3) == 0 ? 0xff : random.Below(256));
@@ -119,7 +120,7 @@ TEST(JpegHuffmanTest, MatchesLibjpegOnCorruptFiles) {
     ASSERT_NO_FATAL_FAILURE(ExpectSame(ours, file, absl::StrCat("file ", i)));
     refused += DecodeJpegWith(&ours, file, JCS_RGB).ok ? 0 : 1;
   }
-  // Both kinds were there.
+  // Both outcomes occurred.
   EXPECT_GT(refused, kFiles / 20);
   EXPECT_LT(refused, kFiles - kFiles / 20);
 }

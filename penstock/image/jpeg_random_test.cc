@@ -1,5 +1,5 @@
-// Random JPEGs, complete, without their last scans, and corrupt: the same pixels and the same
-// errors as libjpeg's plain decoding, and a crop equals that part of the full image.
+// Random JPEGs, complete, without their last scans, and corrupt: pixels and errors equal those of
+// plain libjpeg, and a crop equals that part of the full image.
 #include <string>
 #include <vector>
 
@@ -19,14 +19,14 @@ namespace jpeg_random_test {
 
 constexpr int64_t kMostPixels = 1 << 20;
 
-// Compares with plain libjpeg, which has no conversion from CMYK to RGB.
+// Compares with plain libjpeg, which cannot convert CMYK to RGB.
 void ExpectAsLibjpeg(const std::string& file, int channels, bool damaged,
                      const absl::StatusOr<base::Array>& got) {
   const J_COLOR_SPACE space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   const JpegOutcome want = DecodeJpegWith(nullptr, file, space, kMostPixels);
   if (want.refused) return;
-  // More than 512 bytes before the end of the file, libjpeg-turbo silently takes an invalid code
-  // for a valid one.
+  // More than 512 bytes before the end of the file, libjpeg-turbo silently accepts invalid Huffman
+  // codes.
   const bool stricter = damaged && want.ok && absl::IsDataLoss(got.status()) &&
                         absl::StrContains(got.status().message(), "bad Huffman code");
   if (stricter) return;
@@ -51,7 +51,7 @@ void ExpectCropsOfTheWhole(Decoder& decoder, const std::string& file, int channe
 }
 
 TEST(RandomJpegs, MatchLibjpegAndCropsMatchFullDecode) {
-  Decoder decoder;  // one for all images, as in training
+  Decoder decoder;  // shared by all images, as in training
   int64_t decoded = 0, refused = 0;
   for (base::RandomCases cases(400); cases.Next();) {
     base::Random random(cases.seed());

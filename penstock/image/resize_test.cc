@@ -14,7 +14,8 @@
 namespace penstock::image {
 namespace resize_test {
 
-// The formula of resize.h, in double, every output pixel from all input pixels.
+// Reference implementation: the formula of resize.h in double, each output pixel from all input
+// pixels.
 double Weight(const ResizeOptions& options, double scale, int i, int j) {
   if (options.filter == Filter::kArea) {
     const double begin = std::max<double>(j, i * scale);
@@ -40,7 +41,7 @@ std::vector<double> Weights(const ResizeOptions& options, int in, int out, int i
   return weights;
 }
 
-// The largest distance of a sample from the exact value, beyond what rounding explains.
+// Maximum distance of a sample from the exact value, minus the 0.5 that rounding explains.
 double MaxError(ImageView in, const ResizeOptions& options, ImageView out) {
   double most = 0;
   for (int y = 0; y < out.height; ++y) {
@@ -63,7 +64,7 @@ double MaxError(ImageView in, const ResizeOptions& options, ImageView out) {
   return most;
 }
 
-// Of a pixel before it is rounded (resize.h).
+// Maximum error of a pixel before it is rounded (see resize.h).
 constexpr double kTolerance = 0.02;
 
 base::Array Resized(ImageView in, const ResizeOptions& options, Size size) {
@@ -114,7 +115,7 @@ TEST(Resize, MatchesTensorFlow) {
         different += difference != 0;
         most = std::max(most, difference);
       }
-      // Halves that fall to either side, and TensorFlow's table of bicubic weights.
+      // Ties may round to either side, and TensorFlow tabulates the bicubic weights.
       EXPECT_LE(most, 1) << name;
       const double allowed = options.filter == Filter::kBicubic && !options.antialias ? 0.1 : 0.01;
       EXPECT_LE(different, allowed * static_cast<double>(golden.size())) << name;
@@ -270,14 +271,14 @@ TEST(Resize, FlipIsMirrorImage) {
 }
 
 TEST(Resize, SupportsFractionalWindows) {
-  // One row, one channel: area averaging over [1.25, 7.75) to two pixels.
+  // One row, one channel: area averaging of [1.25, 7.75) to two pixels.
   const uint8_t row[9] = {200, 10, 20, 30, 40, 50, 60, 70, 200};
   float out[2];
   Resizer().ResizeInto(ImageView{row, 1, 9, 1, 9}, {0, 1.25, 1, 6.5}, {.filter = Filter::kArea},
                        TightView(out, {1, 2}, 1));
   EXPECT_NEAR(out[0], (0.75 * 10 + 20 + 30 + 0.5 * 40) / 3.25, kTolerance);
   EXPECT_NEAR(out[1], (0.5 * 40 + 50 + 60 + 0.75 * 70) / 3.25, kTolerance);
-  // Bilinear, centers at 2 and 6: between pixels 1 and 2, and 5 and 6.
+  // Bilinear, sampled at 2 and 6: between pixels 1 and 2, and between 5 and 6.
   Resizer().ResizeInto(ImageView{row, 1, 9, 1, 9}, {0, 0, 1, 8}, {}, TightView(out, {1, 2}, 1));
   EXPECT_NEAR(out[0], 15, kTolerance);
   EXPECT_NEAR(out[1], 55, kTolerance);

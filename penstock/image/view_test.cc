@@ -85,8 +85,8 @@ TEST(View, CoverBoxHasTargetAspectRatio) {
   EXPECT_EQ(CoverBox({1, 1000}, {1000, 1}), (Box{0, 499, 1, 1}));
 }
 
-// The largest distance of the values' distribution from that of uniform numbers in 0..1
-// (Kolmogorov and Smirnov), times the root of their number: more than 2 in one case of 1500.
+// Kolmogorov-Smirnov statistic of `values` against the uniform distribution on [0, 1], times the
+// square root of their number: above 2 with probability 1/1500.
 double DistanceFromUniform(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   double most = 0;
@@ -101,7 +101,7 @@ double DistanceFromUniform(std::vector<double> values) {
 TEST(View, RandomResizedCropsHaveUniformAreasAspectRatiosAndPositions) {
   base::Random random(11);
   const Size image{9000, 8000};
-  // Every box of these fits.
+  // Every box with these scales and aspect ratios fits.
   const RandomResizedCrop crop = {.scale = {0.1, 0.5}, .ratio = {0.75, 4.0 / 3}};
   std::vector<double> areas, aspects, rows, columns;
   for (int i = 0; i < 4000; ++i) {
@@ -121,8 +121,8 @@ TEST(View, RandomResizedCropsHaveUniformAreasAspectRatiosAndPositions) {
 }
 
 TEST(View, RandomResizedCropRedrawsIfItDoesNotFit) {
-  // Of a square, a box of area A (of the whole) and aspect r fits when A <= min(r, 1/r). Drawn
-  // again until it does, A and log r are uniform where they fit: the mean area is then
+  // A box of relative area A and aspect ratio r fits into a square if A <= min(r, 1/r). With
+  // redraws until it fits, A and log r are uniform over the boxes that fit, so the mean area is:
   double weight = 0;
   double sum = 0;
   const double most_log = std::log(4.0 / 3);
@@ -143,7 +143,7 @@ TEST(View, RandomResizedCropRedrawsIfItDoesNotFit) {
 
 TEST(View, RandomResizedCropFallsBackToCenter) {
   base::Random random(1);
-  // As torchvision: the whole of the shorter side, the aspect as near as allowed.
+  // As in torchvision: the full shorter side, with the nearest allowed aspect ratio.
   EXPECT_EQ(RandomResizedCropBox({1000, 10}, {}, random), (Box{493, 0, 13, 10}));
   EXPECT_EQ(RandomResizedCropBox({10, 1000}, {}, random), (Box{0, 493, 10, 13}));
   EXPECT_EQ(RandomResizedCropBox({100, 100}, {.scale = {1, 1}, .ratio = {0.5, 2}}, random),
@@ -171,7 +171,7 @@ TEST(View, RejectsRandomCropsWithoutArea) {
   }
 }
 
-// As a user's Map function may: the mistake must not end the process.
+// As a user-defined Map function may: misuse must throw instead of aborting the process.
 TEST(View, MisuseThrows) {
   base::Array pixels = base::Array::Zeros(base::DType::kU8, {4, 6, 3});
   base::Array other = base::Array::Zeros(base::DType::kU8, {4, 6, 1});

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool matches = penstock::io::SegmentMatches(pattern, name);
   (void)penstock::io::PathMatches(pattern, name);
   if (!penstock::io::HasWildcard(pattern)) PENSTOCK_CHECK(matches == (pattern == name));
-  // A name that matches still matches with one more star.
+  // A match remains a match with one more star in the pattern.
   if (matches) PENSTOCK_CHECK(penstock::io::SegmentMatches(absl::StrCat(pattern, "*"), name));
   if (!name.empty() && name[0] != '.') PENSTOCK_CHECK(penstock::io::SegmentMatches("*", name));
   return 0;

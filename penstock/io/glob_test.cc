@@ -7,7 +7,7 @@
 namespace penstock::io {
 namespace glob_test {
 
-// All strings of at most `length` letters.
+// All strings over `letters` of at most `length` characters.
 std::vector<std::string> AllStrings(absl::string_view letters, int length) {
   std::vector<std::string> all = {""};
   for (size_t begin = 0; length > 0; --length) {
@@ -20,8 +20,8 @@ std::vector<std::string> AllStrings(absl::string_view letters, int length) {
   return all;
 }
 
-// POSIX's fnmatch is the peer: the same answer for every short pattern and name over letters that
-// have a meaning.
+// Reference: POSIX fnmatch, for every short pattern and name over characters with a special
+// meaning.
 TEST(Glob, MatchesFnmatchForEveryShortPattern) {
   const std::vector<std::string> names = AllStrings("ab-].", 3);
   for (const std::string& pattern : AllStrings("ab*?[]!-.", 4)) {
@@ -52,13 +52,13 @@ TEST(Glob, CountsCharactersNotBytes) {
   EXPECT_TRUE(SegmentMatches("[а-я]", "ж"));
   EXPECT_FALSE(SegmentMatches("[а-я]", "z"));
   EXPECT_TRUE(SegmentMatches("*水*", "川水川"));
-  // A byte that is no UTF-8 counts as one.
+  // A byte that is not valid UTF-8 counts as one character.
   EXPECT_TRUE(SegmentMatches("?", "\xff"));
   EXPECT_TRUE(SegmentMatches("??", "\xc3("));
 }
 
 TEST(Glob, RunsInPolynomialTimeWithManyStars) {
-  // Trying every split would take longer than the universe has been there.
+  // Exponential backtracking would never finish.
   std::string pattern;
   for (int i = 0; i < 50; ++i) pattern += "*a";
   EXPECT_FALSE(SegmentMatches(pattern + "b", std::string(1000, 'a')));
@@ -68,7 +68,7 @@ TEST(Glob, RunsInPolynomialTimeWithManyStars) {
   EXPECT_FALSE(PathMatches(deep + "b", path + "a"));
 }
 
-// "**" by its definition: every way to give it steps.
+// Reference implementation of "**": tries every number of path components.
 bool Reference(const std::vector<std::string>& pattern, size_t i,
                const std::vector<std::string>& path, size_t j) {
   if (i == pattern.size()) return j == path.size();

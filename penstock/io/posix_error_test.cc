@@ -21,7 +21,7 @@ using Code = absl::StatusCode;
 Code CodeOf(int error) { return PosixError(error, "read", "/x").code(); }
 
 TEST(PosixError, MapsEveryErrnoOfLinux) {
-  // EHWPOISON is the last one. 41 and 58 are unassigned.
+  // EHWPOISON is the last errno. 41 and 58 are unassigned.
   for (int error = 1; error <= EHWPOISON; ++error) {
     if (error == 41 || error == 58) continue;
     EXPECT_NE(CodeOf(error), Code::kUnknown) << error << " " << std::strerror(error);
@@ -30,7 +30,7 @@ TEST(PosixError, MapsEveryErrnoOfLinux) {
   EXPECT_EQ(CodeOf(100'000), Code::kUnknown);
 }
 
-// Callers decide about checkpoints by this: a file that cannot be read is neither missing nor
+// Decisions about checkpoints depend on this: a file that cannot be read is neither missing nor
 // corrupt.
 TEST(PosixError, IsNeverDataLossAndNotFoundOnlyForAMissingFile) {
   for (int error = 1; error <= EHWPOISON; ++error) {
@@ -65,7 +65,7 @@ TEST(PathError, NamesDanglingLink) {
   std::filesystem::create_directories(root + "/there");
   std::filesystem::create_symlink("/nowhere/disk", root + "/disk");
   std::filesystem::create_symlink("there", root + "/link");
-  // A disk that is not mounted is not a file that was never written.
+  // A file on an unmounted disk must not be reported as missing.
   for (const char* behind : {"/disk", "/disk/x", "/disk/a/b", "/link/../disk/x"}) {
     const std::string path = root + behind;
     EXPECT_THAT(PathError(ENOENT, "open", "the URI", path),

@@ -1,4 +1,4 @@
-// Checks of the functions that depend on the table of file systems, for each of its rows.
+// Checks the functions that depend on the table of file systems, for each of its rows.
 #include "penstock/io/scheme_table.h"
 
 #include "absl/strings/str_cat.h"
@@ -17,13 +17,13 @@ TEST(SchemeTable, NamesEachSchemeOnce) {
   EXPECT_EQ(FindScheme("http"), nullptr);
 }
 
-// Detects a row without a file system, and a file system whose names are not parsed as its row
-// says.
+// Detects rows without a file system, and file systems whose URIs are not parsed as their row
+// declares.
 TEST(SchemeTable, DefaultServesEveryRowThatMakesAFileSystem) {
   const auto fs = FileSystem::Default();
   for (const SchemeRow& row : SchemeTable()) {
     if (row.form != NameForm::kBucket) continue;
-    // Rejected before anything is contacted.
+    // Rejected before any connection is made.
     const std::string name = absl::StrCat(row.scheme, "://bucket/x?unknown_option=1");
     EXPECT_THAT(fs->Stat(name),
                 IsStatus(StatusCode::kInvalidArgument,
@@ -37,7 +37,7 @@ TEST(SchemeTable, DefaultServesEveryRowThatMakesAFileSystem) {
   EXPECT_THAT(fs->Stat("memory://x"), IsStatus(StatusCode::kInvalidArgument, "unknown"));
 }
 
-TEST(SchemeTable, SaysWhichSchemesHaveBucketsOptionsAndSecrets) {
+TEST(SchemeTable, ListsSchemesWithBucketsOptionsAndSecrets) {
   for (const SchemeRow& row : SchemeTable()) {
     if (row.scheme.empty()) continue;
     const bool is_local = row.form == NameForm::kLocalPath;
@@ -49,7 +49,7 @@ TEST(SchemeTable, SaysWhichSchemesHaveBucketsOptionsAndSecrets) {
     EXPECT_EQ(uri.options, has_bucket ? "scheme=http" : "") << name;
     EXPECT_EQ(DisplayName(name), has_bucket ? absl::StrCat(row.scheme, "://b/x") : name);
     EXPECT_EQ(FormatUri(uri), name);
-    // A likely mistake, which would otherwise be a local file.
+    // A likely typo that would otherwise be taken for a local file.
     EXPECT_THAT(ParseUri(absl::StrCat(row.scheme, ":b/x")),
                 IsStatus(StatusCode::kInvalidArgument, "has no '//'"));
   }

@@ -16,7 +16,7 @@ std::string RandomBytes(size_t size, uint64_t seed) {
   return out;
 }
 
-// One bit at a time, from the definition.
+// Bitwise CRC, straight from the definition.
 uint32_t Crc32cByDefinition(absl::string_view data) {
   uint32_t crc = 0xffffffffu;
   for (char c : data) {
@@ -70,7 +70,7 @@ TEST(Crc32c, ExtendsAcrossAnySplit) {
 }
 
 TEST(Crc32c, UnmaskInvertsMask) {
-  // The mask of TensorFlow: rotate right by 15, add a constant.
+  // TensorFlow's mask: rotate right by 15 bits and add a constant.
   EXPECT_EQ(MaskCrc(0), 0xa282ead8u);
   EXPECT_EQ(MaskCrc(0x8000), 0xa282ead9u);
   base::Random random(3);

@@ -53,7 +53,7 @@ absl::Status CreateStatus(std::vector<ExampleFeature> features) {
   return ExampleParser::Create({std::move(features)}).status();
 }
 
-// A record with a feature of each type.
+// A record with one feature of each type.
 std::string Record(int64_t i) {
   ExampleBuilder example;
   example.SetBytes("image", absl::StrCat("image", i));
@@ -230,7 +230,7 @@ TEST(ExampleParser, DefaultsReplaceMissingFeatures) {
   EXPECT_THAT(batch.columns[1].values<float>(), ElementsAre(7, 7, 1, 2));
   EXPECT_THAT(batch.columns[2].values<int64_t>(), ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(batch.columns[3].values<absl::string_view>(), ElementsAre("none", "cat"));
-  // A list that is there and empty is not missing.
+  // An empty list counts as present, so the default does not apply.
   EXPECT_THAT(batch.ragged[4].row_splits.values<int64_t>(), ElementsAre(0, 2, 2));
   EXPECT_THAT(batch.ragged[4].values.values<absl::string_view>(), ElementsAre("a", "b"));
   EXPECT_THAT(batch.ragged[5].row_splits.values<int64_t>(), ElementsAre(0, 0, 1));
@@ -263,7 +263,7 @@ TEST(ExampleParser, MalformedRecordErrorNamesRecord) {
 }
 
 TEST(ExampleParser, FindsEachOfManyFeatures) {
-  // Names that share beginning, end and length.
+  // Names that share their first and last characters and their length.
   ExampleBuilder example;
   std::vector<ExampleFeature> features;
   for (int i = 0; i < 1000; ++i) {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A field of type bytes; sizes below 128, numbers below 16.
+// Encodes a field of type bytes; the size must be below 128, the field number below 16.
 std::string Field(int number, absl::string_view content) {
   return absl::StrCat(std::string(1, static_cast<char>(number << 3 | 2)),
                       std::string(1, static_cast<char>(content.size())), content);
@@ -46,7 +46,7 @@ std::vector<T> ValuesOf(absl::string_view record, const std::string& name) {
 }
 
 TEST(ExampleBuilder, BytesEqualProtobufs) {
-  // What TensorFlow writes is compared in tfrecord_test.cc; this is the format by hand.
+  // tfrecord_test.cc compares with TensorFlow's bytes; here the expected bytes are spelled out.
   ExampleBuilder example;
   example.SetInt64List("n", {1, 300, -1});
   example.SetBytes("b", "xy");
@@ -145,17 +145,17 @@ TEST(Example, ReadsPackedUnpackedAndMixedNumbers) {
 }
 
 TEST(Example, MergesLikeProtobuf) {
-  // The last entry of a name counts, also across two Features messages.
+  // The last entry with a given name wins, also across two Features messages.
   const std::string seven = Int64Feature(Field(1, "\x07"));
   const std::string eight = Int64Feature(Field(1, "\x08"));
   EXPECT_THAT(ValuesOf<int64_t>(
                   Example(Entry("n", seven)) + Example(Entry("m", seven) + Entry("n", eight)), "n"),
               ElementsAre(8));
-  // A list in two parts is joined; one of another kind replaces it.
+  // Two parts of a list are concatenated; a list of another type replaces it.
   EXPECT_THAT(ValuesOf<int64_t>(Example(Entry("n", seven + eight)), "n"), ElementsAre(7, 8));
   EXPECT_THAT(ValuesOf<int64_t>(Example(Entry("n", BytesFeature(Field(1, "x")) + eight)), "n"),
               ElementsAre(8));
-  // Key behind value; no value; no key.
+  // Value before key; missing value; missing key.
   EXPECT_THAT(ValuesOf<int64_t>(Example(Field(1, Field(2, seven) + Field(1, "n"))), "n"),
               ElementsAre(7));
   EXPECT_FALSE(ReadExample(Example(Field(1, Field(1, "n"))))->at("n").valid());
@@ -163,10 +163,10 @@ TEST(Example, MergesLikeProtobuf) {
 }
 
 TEST(Example, SkipsUnknownFields) {
-  const std::string group("\x7b\x7b\x08\x05\x7c\x7c", 6);       // a group in a group, number 15
-  const std::string fixed64 = "\x79" + std::string(8, '\xff');  // number 15
+  const std::string group("\x7b\x7b\x08\x05\x7c\x7c", 6);       // nested groups, field number 15
+  const std::string fixed64 = "\x79" + std::string(8, '\xff');  // field number 15
   const std::string unknown = absl::StrCat(group, fixed64, Field(14, "bytes"), "\x70\x01");
-  const std::string wrong_type("\x08\x05", 2);  // number 1, but an integer
+  const std::string wrong_type("\x08\x05", 2);  // field number 1, but a varint
   const std::string feature = absl::StrCat(unknown, wrong_type, Int64Feature(Field(1, "\x07")));
   const std::string record =
       absl::StrCat(unknown, wrong_type, Example(absl::StrCat(unknown, Entry("n", feature))));
@@ -217,7 +217,7 @@ TEST(Example, TruncatedRecordIsErrorOrIncomplete) {
 }
 
 TEST(Example, RandomBytesStayInBounds) {
-  // The sanitizers watch; example_fuzz.cc does the same for longer.
+  // Memory errors are caught by the sanitizers; example_fuzz.cc runs longer.
   ExampleBuilder example;
   example.SetBytesList("image", {"abc", "defg"});
   example.SetInt64List("class", {1, 300});

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr char kShard[] = "memory://d/a.tfrec";
 
-// Record i: i % 50 * 40 bytes, so that some are empty and some longer than a read.
+// Contents of record i: i % 50 * 40 bytes, so that some are empty and some exceed one read.
 std::string Record(int64_t i) { return std::string(static_cast<size_t>(i % 50 * 40), 'a' + i % 7); }
 
 void Write(io::FileSystem& fs, int64_t records, TfRecordWriterOptions options = {},
@@ -58,7 +58,7 @@ TEST(TfRecordIndex, IsStoredNextToShard) {
   ExpectReadsAll(*fs, *loaded, 300);
 }
 
-// Behind the options it would name the shard itself, and be written over it.
+// If the suffix followed the URI options, the URI would name the shard itself and overwrite it.
 TEST(TfRecordIndex, IsStoredNextToShardWithUriOptions) {
   EXPECT_EQ(TfRecordIndexUri("gs://anonymous@b/00.tfrec?scheme=http&project_id=p"),
             "gs://anonymous@b/00.tfrec.index?scheme=http&project_id=p");
@@ -88,7 +88,7 @@ TEST(TfRecordIndex, IsRebuiltIfCorrupt) {
   }
 }
 
-// A shard of the same size whose records begin elsewhere cannot be told by its size.
+// A replaced shard of the same size is detected by its records' positions.
 TEST(TfRecordIndex, ReportsReplacedShard) {
   const auto fs = io::MakeMemoryFileSystem();
   Write(*fs, 3);

@@ -34,7 +34,7 @@ using ::testing::StartsWith;
 
 constexpr absl::string_view kUri = "memory://shards/a.tfrec";
 
-// A file in testdata/, which stands beside this source.
+// Contents of a file in the testdata/ folder next to this source.
 std::string Testdata(absl::string_view name) {
   std::string path = __FILE__;
   path = absl::StrCat(path.substr(0, path.rfind('/')), "/testdata/", name);
@@ -45,13 +45,13 @@ std::string Testdata(absl::string_view name) {
   return bytes.str();
 }
 
-// One file in memory.
+// Fixture: one file in a memory file system.
 class TfRecord : public ::testing::Test {
  protected:
   void Put(absl::string_view bytes) { PENSTOCK_CHECK_OK(io::WriteFile(*fs_, kUri, bytes)); }
   std::string Bytes() { return io::ReadFile(*fs_, kUri).value(); }
 
-  // What TfRecordWriter makes of `records`.
+  // Writes `records` with TfRecordWriter and returns the bytes of the file.
   std::string Written(const std::vector<std::string>& records, TfRecordWriterOptions options = {}) {
     auto writer = TfRecordWriter::Create(*fs_, kUri, options).value();
     for (const std::string& record : records) PENSTOCK_CHECK_OK(writer->Append(record));
@@ -69,7 +69,7 @@ class TfRecord : public ::testing::Test {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-// All records up to the end or the first error, which goes to `status`.
+// Returns all records up to the end or the first error, which is stored in `status`.
 std::vector<std::string> ReadAll(TfRecordReader& reader, absl::Status* status = nullptr) {
   std::vector<std::string> records;
   for (;;) {
@@ -91,7 +91,7 @@ std::vector<std::string> SomeRecords(int count, int max_size, uint64_t seed = 1)
   return records;
 }
 
-// The file is put together here from the format's description, with a CRC of one bit at a time.
+// The expected file is assembled from the format's specification, with a bitwise CRC.
 uint32_t MaskedCrcByDefinition(absl::string_view data) {
   uint32_t crc = 0xffffffffu;
   for (char c : data) {
@@ -244,7 +244,7 @@ TEST_F(TfRecord, AdjacentRangesReadEachRecordOnce) {
       EXPECT_EQ(joined, records);
       EXPECT_EQ(rest->index(), 60);
     }
-    // An end within a record is behind that record's beginning.
+    // A record that begins before `end` is part of the range.
     EXPECT_EQ(ReadAll(*Open({.end = starts[3].first + 1})).size(), 4u);
   }
 }
@@ -295,7 +295,8 @@ TEST_F(TfRecord, RejectsOffsetBeyondEndOfFile) {
   EXPECT_TRUE(absl::IsOutOfRange(TfRecordReader::Open(*fs_, kUri, {.begin = 20}).status()));
 }
 
-// Options and positions come from users and from checkpoints: they must not end the process.
+// Options and positions come from users and checkpoints, so invalid ones must not abort the
+// process.
 TEST_F(TfRecord, RejectsInvalidOptionsAndPositions) {
   Written({"abc"});
   for (const TfRecordReaderOptions& options : std::vector<TfRecordReaderOptions>{
@@ -376,7 +377,7 @@ TEST_F(TfRecord, DetectsEveryCorruptByte) {
         const std::vector<std::string> read = ReadAll(*Open({.compression = compression}), &status);
         EXPECT_TRUE(std::equal(read.begin(), read.end(), records.begin()));
         if (status.ok()) {
-          // Bits that mean nothing.
+          // These bits carry no information.
           ++unfound;
           EXPECT_EQ(read, records);
           continue;
@@ -385,7 +386,7 @@ TEST_F(TfRecord, DetectsEveryCorruptByte) {
         EXPECT_THAT(std::string(status.message()), StartsWith("memory://shards/a.tfrec:"));
       }
     }
-    // Gzip's header has a time and the like; the last byte of deflate has bits to spare.
+    // Gzip's header contains a timestamp and similar fields; deflate's last byte has padding bits.
     const int meaningless =
         compression == Compression::kNone ? 0 : (compression == Compression::kZlib ? 3 : 24);
     EXPECT_LE(unfound, meaningless) << CompressionName(compression);
@@ -418,8 +419,8 @@ TEST_F(TfRecord, ErrorIsStickyUntilSeek) {
 
 TEST_F(TfRecord, SkipsCorruptRecordsAndKeepsIndices) {
   std::string file = Written({"abc", "defgh", "ij", "klm"});
-  file[12] ^= 1;       // in "abc"
-  file[40 + 12] ^= 1;  // in "ij"
+  file[12] ^= 1;       // in record "abc"
+  file[40 + 12] ^= 1;  // in record "ij"
   Put(file);
   auto reader = Open({.skip_corrupt = true});
   const RecordBlock first = reader->ReadBlock().value();
@@ -475,7 +476,7 @@ TEST_F(TfRecord, ReportsTextFileAsNotTfRecord) {
 }
 
 TEST_F(TfRecord, DoesNotMistakeLengthForGzipMagic) {
-  // The length's lowest bytes are gzip's magic; its CRC tells.
+  // The lowest bytes of the length equal gzip's magic number; the CRC of the length resolves this.
   const std::string record(0x8b1f, 'r');
   Written({record});
   EXPECT_THAT(ReadAll(*Open()), ElementsAre(record));
@@ -499,7 +500,7 @@ TEST_F(TfRecord, RejectsInvalidCompressionLevel) {
           .status()));
 }
 
-// A file system's failure is not damage: skipping must not hide it.
+// A stream that fails. Skipping corrupt data must not hide an error of the file system.
 class FailingStream : public io::InputStream {
  public:
   explicit FailingStream(std::string bytes)
@@ -531,7 +532,7 @@ TEST_F(TfRecord, DoesNotSkipFileSystemErrors) {
   }
 }
 
-// testdata/make.py holds the same formulas.
+// testdata/make.py uses the same formulas.
 ExampleBuilder GoldenExample(int i) {
   ExampleBuilder example;
   std::string image;
@@ -570,8 +571,8 @@ TEST_F(TfRecord, ReadsTensorFlowFiles) {
   EXPECT_THAT(ReadAll(*Open()), IsEmpty());
 }
 
-// A file of which only `bytes` can be read: then Read returns `end`, or, if that is OK, no bytes,
-// as if the file became shorter.
+// A file of which only the first `bytes` are readable. Reads beyond them return `end`; if `end` is
+// OK, they return no bytes, as if the file had been truncated.
 class CutFile : public io::RandomAccessFile {
  public:
   CutFile(std::shared_ptr<io::RandomAccessFile> file, int64_t bytes, absl::Status end)
@@ -609,8 +610,8 @@ class CutStream : public io::InputStream {
   const absl::Status end_;
 };
 
-// Failing storage hides records that may all be intact, whatever code it fails with: skip_corrupt
-// must not end the file there.
+// A storage error hides records that may be intact. Whatever its code, it must not be taken for
+// corruption that ends the file under skip_corrupt.
 TEST_F(TfRecord, SkipsNothingOnReadErrors) {
   const std::vector<std::string> records = SomeRecords(100, 500);
   for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
@@ -643,7 +644,7 @@ TEST_F(TfRecord, SkipsNothingOnReadErrors) {
 }
 
 TEST_F(TfRecord, ReportsTruncationWhileReadingAlsoBetweenRecords) {
-  const std::vector<std::string> records(64, std::string(1008, 'x'));  // frames of 1024 bytes
+  const std::vector<std::string> records(64, std::string(1008, 'x'));  // each framed in 1024 bytes
   for (Compression compression : {Compression::kNone, Compression::kGzip}) {
     const std::string bytes = Written(records, {.compression = compression});
     const std::shared_ptr<io::RandomAccessFile> file = fs_->OpenRandomAccess(kUri).value();

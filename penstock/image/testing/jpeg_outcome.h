@@ -1,5 +1,5 @@
-// Decodes a JPEG with libjpeg's own Huffman decoder or with ours: the two must agree on every file,
-// intact or corrupt.
+// Decodes a JPEG with our Huffman decoder or libjpeg's own; both must agree on every file, intact
+// or corrupt.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace penstock::image {
 
 struct JpegOutcome {
-  bool refused = false;  // too many pixels
+  bool refused = false;  // rejected: too many pixels
   bool ok = false;
   std::string error;
-  bool installed = false;  // our decoder was installed
+  bool installed = false;  // our Huffman decoder was used
   std::vector<uint8_t> pixels;
 };
 
-// Decodes with `ours`, or with libjpeg's own decoder if it is nullptr. Images of more than
-// `max_pixels` pixels are refused.
+// Decodes with `ours`, or with libjpeg's own Huffman decoder if it is nullptr. Images of more than
+// `max_pixels` pixels are rejected.
 inline JpegOutcome DecodeJpegWith(JpegHuffman* ours, absl::string_view bytes, J_COLOR_SPACE space,
                                   uint64_t max_pixels = 1 << 22) {
   struct Reader {
@@ -31,7 +31,7 @@ inline JpegOutcome DecodeJpegWith(JpegHuffman* ours, absl::string_view bytes, J_
     jpeg_decompress_struct cinfo = {};
     jpeg_source_mgr source = {};
 
-    // libjpeg's own memory source inserts an end marker; ours is an error.
+    // libjpeg's own memory source inserts an end-of-image marker; ours reports an error.
     static boolean OnEnd(j_decompress_ptr cinfo) {
       static_cast<Reader*>(cinfo->client_data)->errors.Fail("the file is truncated");
     }

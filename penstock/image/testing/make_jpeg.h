@@ -1,4 +1,4 @@
-// Encoder of JPEG variants that EncodeJpeg does not write.
+// Encodes JPEG variants that EncodeJpeg does not support.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace penstock::image {
 
 struct MakeJpegOptions {
   int quality = 90;
-  int horizontal = 2;  // sampling of the first component
+  int horizontal = 2;  // sampling factors of the first component
   int vertical = 2;
-  bool optimize = false;  // Huffman tables for this image
+  bool optimize = false;  // Huffman tables optimized for this image
   unsigned restart_interval = 0;
   bool progressive = false;
 };

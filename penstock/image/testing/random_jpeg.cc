@@ -19,7 +19,7 @@ int Between(base::Random& random, int low, int high) {
 }
 bool Chance(base::Random& random, double share) { return random.Uniform() < share; }
 
-// A random width or height.
+// Draws a random width or height.
 int RandomSide(base::Random& random) {
   if (Chance(random, 0.1)) return 1;
   return Chance(random, 0.01) ? Between(random, 1000, 3000) : Between(random, 1, 200);
@@ -47,7 +47,7 @@ Colors RandomColors(base::Random& random) {
   }
 }
 
-// A scan has at most ten blocks per group (T.81, B.2.3).
+// A scan has at most ten blocks per MCU (T.81, B.2.3).
 void ChooseSampling(jpeg_compress_struct& cinfo, base::Random& random) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     int blocks = 0;
@@ -66,7 +66,7 @@ void ChooseSampling(jpeg_compress_struct& cinfo, base::Random& random) {
   }
 }
 
-// `scans` must hold the script while the file is written.
+// `scans` stores the scan script and must outlive the encoding.
 void ChooseCoding(jpeg_compress_struct& cinfo, base::Random& random, jpeg_scan_info* scans) {
   const uint64_t kind = random.Below(10);
   if (kind < 4) {
@@ -92,7 +92,7 @@ void ChooseCoding(jpeg_compress_struct& cinfo, base::Random& random, jpeg_scan_i
   }
 }
 
-// Noise, gradients, blocks of one color, or waves.
+// Draws noise, gradients, blocks of one color, or waves.
 void FillRow(int pattern, int fx, int fy, int y, int components, base::Random& random,
              std::vector<JSAMPLE>& row) {
   for (size_t i = 0; i < row.size(); ++i) {
@@ -117,7 +117,7 @@ void FillRow(int pattern, int fx, int fy, int y, int components, base::Random& r
   }
 }
 
-// Offset of the SOS marker of each scan.
+// Offsets of the SOS markers, one per scan.
 std::vector<size_t> Scans(absl::string_view jpeg) {
   std::vector<size_t> scans;
   size_t at = 2;
@@ -187,7 +187,7 @@ RandomJpeg MakeRandomJpeg(base::Random& random) {
     absl::StrAppend(&made.what, " ", cinfo.comp_info[i].h_samp_factor, "x",
                     cinfo.comp_info[i].v_samp_factor);
   }
-  // Sampling factors that libjpeg cannot write give no bytes.
+  // Sampling factors that libjpeg cannot write result in no bytes.
   if (done) made.bytes.assign(reinterpret_cast<const char*>(file), size);
   jpeg_destroy_compress(&cinfo);
   std::free(file);
@@ -198,7 +198,7 @@ std::string DropLastScans(absl::string_view jpeg, base::Random& random) {
   const std::vector<size_t> scans = Scans(jpeg);
   if (scans.size() < 2) return std::string(jpeg);
   const size_t kept = 1 + random.Below(scans.size() - 1);
-  // Tables before the next scan are kept; they are harmless at the end.
+  // Tables that precede the next scan are kept; they are harmless at the end.
   return absl::StrCat(jpeg.substr(0, scans[kept]), "\xff\xd9");
 }
 

@@ -19,7 +19,7 @@
 namespace penstock::io {
 namespace arrow_file_system_test {
 
-// One for the whole program, as FileSystem::Default is.
+// One instance for the whole program, as in FileSystem::Default.
 const std::shared_ptr<FileSystem>& SharedFileSystem() {
   static const auto* const fs = new std::shared_ptr<FileSystem>(MakeArrowFileSystem());
   return *fs;
@@ -28,7 +28,7 @@ const std::shared_ptr<FileSystem>& SharedFileSystem() {
 absl::StatusOr<FileSystemUnderTest> InANewBucket(const absl::StatusOr<Emulator*>& emulator) {
   PENSTOCK_RETURN_IF_ERROR(emulator.status());
   PENSTOCK_ASSIGN_OR_RETURN(std::string bucket, (*emulator)->MakeBucket(*SharedFileSystem()));
-  // Both services list at most 1000 at once.
+  // Both services list at most 1000 objects per page.
   return FileSystemUnderTest{SharedFileSystem(), JoinPath(bucket, "root"), /*many_files=*/1100};
 }
 
@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Gcs, FileSystemConformance,
                          ConformanceOf([] { return InANewBucket(Emulator::Gcs()); }));
 INSTANTIATE_TEST_SUITE_P(S3, FileSystemConformance, ConformanceOf([] {
                            auto made = InANewBucket(Emulator::S3());
-                           // The emulator writes times without their last zeros, and the client of
-                           // AWS cannot read those.
+                           // The emulator strips trailing zeros from timestamps, and the AWS client
+                           // cannot parse those.
                            if (made.ok()) made->has_modification_times = false;
                            return made;
                          }));
@@ -88,8 +88,8 @@ TEST_F(ArrowFileSystem, ReadsOpenedVersion) {
   ASSERT_OK(WriteFile(*fs_, uri, "old old"));
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(uri));
   ASSERT_OK(WriteFile(*fs_, uri, "new"));
-  // The emulator forgets old versions, as a bucket without versioning does: an error, never a
-  // mixture.
+  // The emulator keeps no old versions, like a bucket without versioning: reading must be an error
+  // and never mix two versions.
   std::string read(7, '\0');
   EXPECT_FALSE(file->Read(0, absl::MakeSpan(&read[0], 7)).ok());
 }
@@ -103,7 +103,7 @@ TEST_F(ArrowFileSystem, RejectsUnknownOptions) {
 }
 
 TEST_F(ArrowFileSystem, ReportsUnreachableServer) {
-  // A port that nobody may listen on without being root.
+  // A privileged port, so no other process of this user can listen on it.
   const std::string uri =
       "gs://anonymous@b/x?scheme=http&endpoint_override=127.0.0.1:1&retry_limit_seconds=0.2";
   EXPECT_THAT(fs_->Stat(uri), IsStatus(absl::StatusCode::kUnavailable, "did not respond"));
@@ -120,7 +120,7 @@ TEST_F(ArrowFileSystem, ReportsPermissionDenied) {
     EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "'gs://b/x'"));
     EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
   }
-  ASSERT_OK(Emulator::S3());  // for the environment that its client wants
+  ASSERT_OK(Emulator::S3());  // sets the environment variables that the AWS client needs
   const CannedServer s3(CannedHttp("403 Forbidden",
                                    "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
                                    "Content-Type: application/xml\r\n"));

@@ -34,7 +34,7 @@ using Request = ScriptedGcs::Request;
 
 constexpr int64_t kMiB = 1 << 20;
 
-// A new one each time; all are removed when the program ends.
+// Returns a new folder name on each call; all folders are removed when the program exits.
 std::string NewFolder() {
   static const std::string all =
       absl::StrCat(testing::TempDir(), "/caching_", absl::Hex(base::EntropySeed()));
@@ -74,8 +74,8 @@ class CachedGcs : public testing::Test {
     EXPECT_TRUE(read == bytes);
   }
 
-  // Bytes asked for, by all requests from number `first` on.
-  int64_t Asked(size_t first) const {
+  // Number of bytes requested, over all requests from number `first` on.
+  int64_t RequestedBytes(size_t first) const {
     int64_t bytes = 0;
     const auto requests = gcs_.requests();
     for (size_t i = first; i < requests.size(); ++i) {
@@ -138,12 +138,12 @@ TEST_F(CachedGcs, CachesRandomReads) {
     ASSERT_EQ(n, std::min<int64_t>(part.size(), bytes.size() - begin));
     ASSERT_TRUE(bytes.compare(begin, n, part, 0, n) == 0);
   }
-  EXPECT_LE(Asked(0), static_cast<int64_t>(bytes.size()));
-  // And for a stream, and for another process.
+  EXPECT_LE(RequestedBytes(0), static_cast<int64_t>(bytes.size()));
+  // The cache also serves streams and other processes.
   const size_t before = gcs_.requests().size();
   ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*Make(), gcs_.Uri("file")));
   EXPECT_TRUE(read == bytes);
-  EXPECT_EQ(Asked(before), 0);
+  EXPECT_EQ(RequestedBytes(before), 0);
 }
 
 TEST_F(CachedGcs, RereadsReplacedFile) {
@@ -166,7 +166,7 @@ TEST_F(CachedGcs, DoesNotMixVersionsIfReplacedWhileReading) {
   ASSERT_OK(warm->Read(0, absl::MakeSpan(part.data(), part.size())));
   ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(gcs_.Uri("file")));
   gcs_.Put("file", Pattern(4 * kMiB, 1));
-  ExpectReads(Pattern(4 * kMiB, 1));  // whose blocks now stand in the cache
+  ExpectReads(Pattern(4 * kMiB, 1));  // its blocks are now cached
   std::string read(4 * kMiB, '\0');
   EXPECT_THAT(stream->Read(absl::MakeSpan(read.data(), read.size())),
               IsStatus(absl::StatusCode::kAborted, "replaced or removed"));
@@ -194,10 +194,10 @@ TEST_F(CachedGcs, RefetchesCorruptAndMissingBlocks) {
     }
     const size_t before = gcs_.requests().size();
     ExpectReads(bytes);
-    EXPECT_LE(Asked(before), 21 * kMiB);
+    EXPECT_LE(RequestedBytes(before), 21 * kMiB);
     const size_t after = gcs_.requests().size();
     ExpectReads(bytes);
-    EXPECT_EQ(Asked(after), 0) << lost << " of round " << round;
+    EXPECT_EQ(RequestedBytes(after), 0) << lost << " of round " << round;
   }
 }
 
@@ -210,7 +210,7 @@ TEST_F(CachedGcs, ReadsCorrectlyWithoutCacheSpace) {
       const size_t before = gcs_.requests().size();
       ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs, gcs_.Uri("file")));
       EXPECT_TRUE(read == bytes);
-      EXPECT_LE(Asked(before), 11 * kMiB);  // no block again and again
+      EXPECT_LE(RequestedBytes(before), 11 * kMiB);  // no block is requested repeatedly
     }
   }
 }
@@ -289,8 +289,8 @@ TEST(CacheFromEnvironment, IsConfiguredByEnvironment) {
   ::unsetenv("PENSTOCK_CACHE_DIR");
 }
 
-// Caches whose folder does not work, in every way that needs no failing disk (those ways are in
-// local_faults_test.cc).
+// Caches with an unusable folder, for every cause that does not require a failing disk (see
+// local_faults_test.cc for those).
 class BrokenCaches : public testing::Test {
  protected:
   BrokenCaches() { std::filesystem::create_directories(root_); }
@@ -307,7 +307,7 @@ class BrokenCaches : public testing::Test {
         DiskCacheOptions{.folder = folder,
                          .warn = [this](const std::string& line) { warnings_.push_back(line); },
                          .clock = &clock_});
-    // As in FileSystem::Default: two file systems, one cache.
+    // Two file systems share one cache, as in FileSystem::Default.
     for (const auto& fs : {WithDiskCache(memory, shared), WithDiskCache(memory, shared)}) {
       for (int i = 0; i < 2; ++i) {
         EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
@@ -330,17 +330,17 @@ class BrokenCaches : public testing::Test {
 };
 
 TEST_F(BrokenCaches, WarnAndReturnNoError) {
-  // A disk that is not mounted.
+  // The folder is on a disk that is not mounted.
   std::filesystem::create_symlink("/nowhere/disk", root_ + "/link");
   ExpectReadsWithOneWarning(root_ + "/link", "is the disk that it points to mounted?");
   ExpectReadsWithOneWarning(root_ + "/link/cache", "is the disk that it points to mounted?");
   EXPECT_FALSE(std::filesystem::exists("/nowhere"));
-  // A folder that cannot be created.
+  // The folder cannot be created.
   ExpectReadsWithOneWarning("/proc/nowhere", "/proc/nowhere");
   std::ofstream(root_ + "/file") << "x";
   ExpectReadsWithOneWarning(root_ + "/file", "is a file");
   ExpectReadsWithOneWarning(root_ + "/file/cache", "is a file");
-  // Another kind of file with the lock's name.
+  // The lock's path is not a regular file.
   std::filesystem::create_directories(root_ + "/a/lock");
   ExpectReadsWithOneWarning(root_ + "/a", "lock");
   std::filesystem::create_directories(root_ + "/b");
@@ -349,7 +349,7 @@ TEST_F(BrokenCaches, WarnAndReturnNoError) {
 }
 
 TEST_F(BrokenCaches, WithoutBlockFoldersWarn) {
-  // Files are in the way of the blocks' folders.
+  // Files occupy the paths of the folders for blocks.
   for (int i = 0; i < 256; ++i) std::ofstream(root_ + absl::StrFormat("/%02x", i)) << "x";
   ExpectReadsWithOneWarning(root_, "is a file, not a folder");
 }
@@ -368,7 +368,7 @@ TEST_F(BrokenCaches, WithLockHeldByAnotherProcessWarn) {
   EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], testing::HasSubstr("another process has held"));
-  // The cache works again when that process has ended.
+  // The cache works again after that process has exited.
   ::flock(held.get(), LOCK_UN);
   clock_.Advance(61);
   EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
@@ -391,7 +391,7 @@ TEST_F(BrokenCaches, WithCorruptBlocksWarn) {
     EXPECT_TRUE(ReadFile(*fs, "memory://x").value() == bytes);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root_)) {
       if (!entry.is_regular_file() || entry.path().filename() == "lock") continue;
-      if (round == 2) {  // a FIFO, on which opening must not block
+      if (round == 2) {  // a FIFO, which must be opened without blocking
         std::filesystem::remove(entry.path());
         ASSERT_EQ(::mkfifo(entry.path().c_str(), 0600), 0);
         continue;
@@ -406,7 +406,7 @@ TEST_F(BrokenCaches, WithCorruptBlocksWarn) {
 }
 
 TEST(CachedFiles, TruncatedWhileReadingAreErrors) {
-  // The size says 3 MiB, but the last one is missing.
+  // A file whose size is 3 MiB, but whose last MiB cannot be read.
   class Short : public RandomAccessFile {
    public:
     Short() : RandomAccessFile("memory://short", 3 * kMiB) {}

@@ -1,6 +1,6 @@
-// Cache files as a failing disk or another program may leave them: each is detected as corrupt, or
-// its bytes match its checksums. The first byte of the input selects how much of the header is
-// corrected first, because random bytes never have the right 64-bit checksum.
+// Cache files as a failing disk or another program may leave them: corruption is detected, or the
+// bytes match their checksums. The first byte of the input selects how much of the header is
+// repaired before reading, because random bytes never contain a valid 64-bit checksum.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Cache {
                                     "/penstock_disk_cache_fuzz_", ::getpid());
   std::unique_ptr<DiskCache> cache;
   std::string entry;  // path of block 1 of "file"
-  std::string whole;  // its content when it is valid
+  std::string whole;  // its contents when valid
 
   Cache() {
     cache = *DiskCache::Open({.folder = folder, .warn = [](const std::string&) {}});
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t how = data[0];
   std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   if (how & 1) {
-    // The input changes a valid entry: pairs of an offset and a byte.
+    // The input modifies a valid entry: pairs of an offset and a byte.
     std::string changed = made.whole;
     for (size_t i = 0; i + 3 < bytes.size(); i += 4) {
       uint32_t at = 0;

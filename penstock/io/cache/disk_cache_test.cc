@@ -44,7 +44,7 @@ class DiskCaches : public testing::Test {
     return DiskCache::Open({.folder = folder_, .max_bytes = max_bytes}).value();
   }
 
-  // All of a block, or "none".
+  // Returns the contents of a block, or "none".
   static std::string ReadAllOf(DiskCache& cache, absl::string_view file, int64_t block) {
     const auto kept = cache.Find(file, block);
     if (kept == nullptr) return "none";
@@ -80,7 +80,7 @@ TEST_F(DiskCaches, ReturnsStoredBlocks) {
     cache->Store("f", 3, absl::StrCat("v", size), bytes);
     EXPECT_TRUE(ReadAllOf(*cache, "f", 3) == bytes);
     EXPECT_EQ(cache->Find("f", 3)->version(), absl::StrCat("v", size));
-    // Any part of it.
+    // Any range of the block can be read.
     base::Random random(1);
     const auto kept = cache->Find("f", 3);
     for (int i = 0; i < 50; ++i) {
@@ -93,7 +93,7 @@ TEST_F(DiskCaches, ReturnsStoredBlocks) {
   }
   EXPECT_EQ(cache->Find("f", 2), nullptr);
   EXPECT_EQ(cache->Find("g", 3), nullptr);
-  // Another process, or a later run.
+  // Another process or a later run finds it, too.
   EXPECT_EQ(ReadAllOf(*Open(), "f", 3).size(), static_cast<size_t>(kBlock));
 }
 
@@ -130,7 +130,7 @@ TEST_F(DiskCaches, DetectsCorruptBlocks) {
     fs::resize_file(file, length);
     EXPECT_EQ(ReadAllOf(*cache, "f", 0), "none");
   }
-  cache->Store("f", 0, "v", bytes);  // in its place
+  cache->Store("f", 0, "v", bytes);  // replaces the block
   EXPECT_TRUE(ReadAllOf(*cache, "f", 0) == bytes);
 }
 
@@ -165,7 +165,7 @@ TEST_F(DiskCaches, EvictsLeastRecentlyRead) {
   const auto cache = Open(10 * (kBlock + 4096));
   const std::string bytes = Bytes(kBlock, 1);
   for (int64_t i = 0; i < 10; ++i) cache->Store("f", i, "v", bytes);
-  // All are an hour old; then one is read.
+  // Sets the age of all blocks to an hour; then one is read.
   for (const fs::path& file : Files()) {
     fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(1));
   }
@@ -207,7 +207,7 @@ TEST_F(DiskCaches, KeepsFilesOfOtherPrograms) {
   cache->Store("f", 0, "v", bytes);
   const fs::path folder = Files()[0].parent_path();
   const std::string digits = folder.filename().string();
-  // Git stores its objects in folders like these.
+  // Git uses similar folder names for its objects.
   const std::string names[] = {"thesis.txt",
                                "thesis.part",
                                digits + std::string(36, '0'),
@@ -219,15 +219,15 @@ TEST_F(DiskCaches, KeepsFilesOfOtherPrograms) {
   for (const std::string& name : names) EXPECT_TRUE(fs::exists(folder / name)) << name;
 }
 
-// Processes that write and read the same blocks at once; each is killed at a system call of its
-// own.
+// Several processes write and read the same blocks concurrently; each is killed at its own crash
+// point.
 TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
-  const int64_t most = 3 * kBlock;  // of 7.5: old blocks are removed all the time
+  const int64_t most = 3 * kBlock;  // out of 7.5 blocks, so old blocks are evicted all the time
   const std::vector<SystemCallFault> crash_points = {
-      {.call = "rename", .number = 20, .kill = true},   // written, not published
-      {.call = "pwrite", .number = 50, .kill = true},   // nothing is written yet
-      {.call = "flock", .number = 30, .kill = true},    // before a lock is taken or released
-      {.call = "unlink", .number = 10, .kill = true}};  // an old block is to be removed
+      {.call = "rename", .number = 20, .kill = true},   // after writing, before publishing
+      {.call = "pwrite", .number = 50, .kill = true},   // before anything is written
+      {.call = "flock", .number = 30, .kill = true},    // before a lock is acquired or released
+      {.call = "unlink", .number = 10, .kill = true}};  // before an old block is evicted
   std::vector<pid_t> children;
   for (size_t child = 0; child < crash_points.size(); ++child) {
     const pid_t process = ::fork();
@@ -263,7 +263,7 @@ TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
     EXPECT_TRUE(kept == Bytes(kBlock / 4, block));
   }
   EXPECT_GT(found, 0);
-  // And it goes on.
+  // The cache remains usable.
   for (int64_t block = 0; block < 30; ++block) {
     cache->Store("f", block, "w", Bytes(kBlock / 4, block));
     EXPECT_NE(cache->Find("f", block), nullptr);

@@ -70,7 +70,7 @@ TEST(GcsEmulator, IsSelectedByEnvironment) {
   }
 }
 
-// No two ranges of 8 bytes are alike.
+// Random bytes; all 8-byte words differ.
 std::string Pattern(int64_t size) {
   base::Random random(size);
   std::string bytes(size, '\0');
@@ -82,8 +82,8 @@ std::string Pattern(int64_t size) {
   return bytes;
 }
 
-// A service that does what a script says, and a clock that moves when there is nothing but time to
-// wait for: delays of retries, and connections that hang.
+// Fixture: a server that follows the test's script, and a fake clock that advances whenever only
+// time is being waited for: retry delays and stalled connections.
 class GcsReads : public testing::Test {
  protected:
   std::shared_ptr<FileSystem> Make(GcsFileSystemOptions options = {}) {
@@ -99,7 +99,7 @@ class GcsReads : public testing::Test {
     return MakeGcsFileSystem(MakeArrowFileSystem(), options);
   }
 
-  // Puts an object, reads it under the script, and expects every byte once and in order.
+  // Writes an object, reads it under the script, and expects its exact bytes.
   void ExpectReadsAll(int64_t size, ScriptedGcs::Script script) {
     const std::string bytes = Pattern(size);
     gcs_.Put("file", bytes);
@@ -108,7 +108,7 @@ class GcsReads : public testing::Test {
     EXPECT_TRUE(read == bytes);
   }
 
-  // How often each range was asked for with this first byte.
+  // Number of requests by the first byte of their range.
   std::map<int64_t, int> CountByBegin() {
     std::map<int64_t, int> count;
     for (const Request& request : gcs_.requests()) ++count[request.begin];
@@ -210,7 +210,7 @@ TEST_F(GcsReads, ReportsReplacedFile) {
     ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(uri));
     removed ? gcs_.Remove("file") : gcs_.Put("file", std::string(5 * kMiB, 'x'));
     std::string read(5 * kMiB, '\0');
-    for (int i = 0; i < 2; ++i) {  // an error stays
+    for (int i = 0; i < 2; ++i) {  // the error is sticky
       EXPECT_THAT(stream->Read(absl::MakeSpan(&read[0], read.size())),
                   IsStatus(absl::StatusCode::kAborted, "'gs://bucket/file'"));
     }
@@ -220,7 +220,7 @@ TEST_F(GcsReads, ReportsReplacedFile) {
 }
 
 TEST_F(GcsReads, DetectsResponseOfAnotherGeneration) {
-  // As from a cache that overlooks what was asked for: then the bytes are those of a mixture.
+  // For example from a cache that ignores the precondition; accepting it would mix two versions.
   gcs_.Put("file", Pattern(3 * kMiB));
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(gcs_.Uri("file")));
   gcs_.Put("file", Pattern(3 * kMiB));
@@ -237,7 +237,7 @@ TEST_F(GcsReads, ResumesAtByteWhereConnectionFailed) {
   std::vector<int64_t> begins;
   for (const Request& request : gcs_.requests()) begins.push_back(request.begin);
   EXPECT_THAT(begins, testing::ElementsAre(0, 100000, 200000, 300000));
-  EXPECT_EQ(gcs_.requests()[1].generation, 1001);  // that of the first piece
+  EXPECT_EQ(gcs_.requests()[1].generation, 1001);  // the generation of the first response
 }
 
 TEST_F(GcsReads, ResumesAfterShortResponse) {
@@ -263,7 +263,7 @@ TEST_F(GcsReads, SurvivesRepeated503) {
     return Fault{.status = n < 5 ? codes[n] : 0};
   });
   for (const auto& [begin, count] : CountByBegin()) EXPECT_EQ(count, 6) << begin;
-  EXPECT_GT(clock_.Seconds(), 2);  // it did wait
+  EXPECT_GT(clock_.Seconds(), 2);  // the retries were delayed
 }
 
 TEST_F(GcsReads, ObeysRetryAfter) {
@@ -280,8 +280,8 @@ TEST_F(GcsReads, GivesUpAfterRetryLimit) {
   std::string read(3 * kMiB, '\0');
   EXPECT_THAT(stream->Read(absl::MakeSpan(&read[0], read.size())),
               IsStatus(absl::StatusCode::kUnavailable, "'gs://bucket/file'"));
-  // The last attempt. Each range counts from its own first attempt, which may come after waits of
-  // other ranges.
+  // The time of the last attempt. Each range measures from its own first attempt, which may follow
+  // delays of other ranges.
   EXPECT_GT(clock_.Seconds(), 59.999);
   EXPECT_LT(clock_.Seconds(), 60 + 16);
   EXPECT_THAT(fs_->OpenInput(gcs_.Uri("file", "&retry_limit_seconds=1")),
@@ -315,7 +315,8 @@ TEST_F(GcsReads, GivesUpWhenAllConnectionsStall) {
   EXPECT_GE(gcs_.hung(), 2);
 }
 
-// Faults of all kinds, drawn for each request: nothing lost, nothing twice, no end that is none.
+// Random faults of all kinds: no byte is lost or duplicated, and no truncation is taken for the
+// end.
 TEST_F(GcsReads, SurvivesAllFaultsAtOnce) {
   std::vector<std::string> files;
   for (int i = 0; i < 6; ++i) {
@@ -359,7 +360,8 @@ TEST_F(GcsReads, ReleasesPartiallyReadStreams) {
   gcs_.SetScript([](const Request& request) {
     return Fault{.cut_after = request.begin % (3 * kMiB) != 0 ? 1000 : -1, .then = Fault::kHang};
   });
-  // Time stands still here: what hangs is let go because the stream is, not because it stalls.
+  // The clock does not advance here: hanging requests end because their stream is released, not
+  // because they time out.
   const auto fs = MakeGcsFileSystem(MakeArrowFileSystem(), {.http = {.clock = &clock_}});
   for (int i = 0; i < 50; ++i) {
     const auto stream = fs->OpenInput(gcs_.Uri("file"));
@@ -396,14 +398,14 @@ TEST_F(GcsReads, RejectsProxyPage) {
               IsStatus(absl::StatusCode::kUnavailable, "between here and the service"));
 }
 
-TEST_F(GcsReads, RefusesOptionsItDoesNotKnow) {
+TEST_F(GcsReads, RejectsUnknownOptions) {
   EXPECT_THAT(fs_->OpenInput("gs://b/x?endpont_override=127.0.0.1"),
               IsStatus(absl::StatusCode::kInvalidArgument, "endpoint_override"));
   EXPECT_THAT(fs_->OpenInput("s3://b/x"), IsStatus(absl::StatusCode::kInvalidArgument, "gs://"));
 }
 
-TEST_F(GcsReads, SaysThatNothingAnswers) {
-  // A port that nobody may listen on without being root.
+TEST_F(GcsReads, ReportsUnreachableServer) {
+  // A privileged port, so no other process of this user can listen on it.
   EXPECT_THAT(fs_->OpenInput("gs://anonymous@b/x?scheme=http&endpoint_override=127.0.0.1:1"),
               IsStatus(absl::StatusCode::kUnavailable, "did not respond"));
 }
@@ -433,8 +435,8 @@ TEST(GcsEmulator, ListsVersions) {
               IsStatus(absl::StatusCode::kAborted, "was replaced since it was listed"));
 }
 
-// A real server, by way of a proxy.
-class GcsFromAfar : public testing::Test {
+// Fixture: a real server behind a proxy that adds latency and faults.
+class RemoteGcs : public testing::Test {
  protected:
   static constexpr int kFiles = 6;
 
@@ -453,7 +455,7 @@ class GcsFromAfar : public testing::Test {
     }
   }
 
-  // All files at once; a delay of a retry takes no time.
+  // Reads all files concurrently; retry delays take no real time.
   void ExpectReadsAll() {
     const auto fs = MakeGcsFileSystem(
         MakeArrowFileSystem(),
@@ -477,16 +479,16 @@ class GcsFromAfar : public testing::Test {
   std::vector<std::string> uris_;
 };
 
-TEST_F(GcsFromAfar, ReadsSameBytes) {
+TEST_F(RemoteGcs, ReadsSameBytes) {
   Start(/*round_trip_seconds=*/0.02);
   const double begin = base::Clock::Real()->Seconds();
   ExpectReadsAll();
-  // The connection's round trip, and the request's.
+  // One round trip for the connection, and one for the request.
   EXPECT_GE(base::Clock::Real()->Seconds() - begin, 0.04);
   EXPECT_LE(proxy_->connections(), 6 * 4);
 }
 
-TEST_F(GcsFromAfar, SurvivesConnectionFailuresAndOutages) {
+TEST_F(RemoteGcs, SurvivesConnectionFailuresAndOutages) {
   Start(/*round_trip_seconds=*/0.002);
   std::atomic<int> unavailable = 0, cut = 0;
   proxy_->SetFaults([&](int connection) {
@@ -496,7 +498,7 @@ TEST_F(GcsFromAfar, SurvivesConnectionFailuresAndOutages) {
         ++unavailable;
         return LatencyProxy::Fault{.unavailable = true};
       case 1:
-        ++cut;  // in the middle of a head, of a body, or between two responses
+        ++cut;  // within headers, within a body, or between two responses
         return LatencyProxy::Fault{.cut_after = static_cast<int64_t>(random.Below(3 * kMiB / 2))};
       default:
         return LatencyProxy::Fault{};

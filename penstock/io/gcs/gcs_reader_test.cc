@@ -14,7 +14,7 @@
 namespace penstock::io {
 namespace gcs_reader_test {
 
-// Returns t1, t2, ... for each call, or t1 until it is rejected; or an error.
+// Returns the tokens t1, t2, ... on each call, or t1 until it is rejected; or an error.
 class Authorizer : public HttpAuthorizer {
  public:
   absl::StatusOr<std::string> Authorization() override {
@@ -36,7 +36,7 @@ class Authorizer : public HttpAuthorizer {
 
 class GcsReaders : public testing::Test {
  protected:
-  // gs:// sends no credentials without TLS; the reader sends what it is given.
+  // gs:// sends no credentials without TLS; the reader sends whatever it receives.
   GcsReader Make(std::shared_ptr<HttpAuthorizer> authorizer) {
     return GcsReader(http_, FindGcsEndpoint(uri_), std::move(authorizer), /*seed=*/1);
   }

@@ -145,7 +145,7 @@ TEST_F(GoogleAccessTokens, RejectUnsupportedFiles) {
               IsStatus(absl::StatusCode::kUnauthenticated, home_.folder()));
 }
 
-// A token server that responds to each request as the test says; T1, T2, ... by default.
+// A token server with the given responses, in order.
 class TokenServer {
  public:
   explicit TokenServer(std::vector<std::string> responses) : server_(std::move(responses)) {}
@@ -174,7 +174,7 @@ TEST_F(GoogleAccessTokens, AreReusedUntilExpiryIfRenewalFails) {
   EXPECT_LT(time_.Seconds(), 3400 + 10);
   const size_t asked = server.server().requests().size();
   ASSERT_OK(tokens->Authorization());
-  EXPECT_EQ(server.server().requests().size(), asked);  // retried later, not every time
+  EXPECT_EQ(server.server().requests().size(), asked);  // retried later, not on every call
   time_.clock().Advance(300);
   EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
 }
@@ -186,7 +186,7 @@ TEST_F(GoogleAccessTokens, ShareFailureAmongWaiters) {
   base::ParallelFor(pool, 0, 8, [&](int64_t) {
     EXPECT_THAT(tokens->Authorization(), IsStatus(absl::StatusCode::kUnavailable, "503"));
   });
-  // One after the other, they would take 8 times the limit.
+  // Serial attempts would take 8 times the retry limit.
   EXPECT_LT(time_.Seconds(), 8 * 60);
 }
 
@@ -197,7 +197,7 @@ TEST_F(GoogleAccessTokens, AreReplacedWhenRejected) {
   tokens->OnRejected(first);
   ASSERT_OK_AND_ASSIGN(const std::string second, tokens->Authorization());
   EXPECT_EQ(second, "Bearer T2");
-  tokens->OnRejected(first);  // by a request that was sent earlier
+  tokens->OnRejected(first);  // by a request that was sent before the renewal
   ASSERT_OK_AND_ASSIGN(const std::string third, tokens->Authorization());
   EXPECT_EQ(third, "Bearer T2");
 }

@@ -74,7 +74,7 @@ TEST(HttpClient, DistinguishesTransientFromPermanentFailures) {
   EXPECT_EQ(http.Fetch({.url = "http://127.0.0.1:1/"}).outcome, Outcome::kFailed);
   const CannedServer no_http("220 mail.example ESMTP\r\n");
   EXPECT_EQ(http.Fetch({.url = Url(no_http)}).outcome, Outcome::kFailed);
-  // Bytes after a response, which the next request on this connection receives.
+  // Extra bytes after a response, which the next request on the same connection receives.
   const CannedServer talkative(
       "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx220 mail.example ESMTP\r\n");
   for (int i = 0; i < 3; ++i) {
@@ -84,7 +84,7 @@ TEST(HttpClient, DistinguishesTransientFromPermanentFailures) {
   EXPECT_EQ(http.Fetch({.url = "hottp://127.0.0.1/"}).outcome, Outcome::kPermanentFailure);
 }
 
-// In the head, in its last line, in the body.
+// Truncation within the headers, the blank line, or the body.
 TEST(HttpClient, DetectsTruncationAtEveryByte) {
   const std::string whole = CannedHttp("200 OK", "{\"size\": \"3\"}", "ETag: \"a\"\r\n");
   HttpClient http;
@@ -97,7 +97,7 @@ TEST(HttpClient, DetectsTruncationAtEveryByte) {
 }
 
 TEST(HttpClient, KeepsBeginningOfErrorBodyWithoutWaitingForRest) {
-  // Announces 3 GiB, and leaves the connection open.
+  // Announces a body of 3 GiB and leaves the connection open.
   const CannedServer server(absl::StrCat(
       "HTTP/1.1 404 Not Found\r\nContent-Length: 3221225472\r\n\r\n", std::string(1 << 20, 'x')));
   const HttpResponse response = HttpClient().Fetch({.url = Url(server)});
@@ -125,10 +125,10 @@ TEST(HttpClient, AbortsUnboundedResponses) {
   }
 }
 
-// libcurl rejects options of a handle whose transfer failed before it began.
+// Regression: libcurl rejects new options on a handle whose transfer failed before it began.
 TEST(HttpClient, ContinuesAfterUnresolvableHost) {
   HttpClient http({.threads = 1});
-  // A label of a DNS name has at most 63 characters, so no name server is asked for this one.
+  // A DNS label has at most 63 characters, so this name is never sent to a name server.
   const std::string unresolvable = absl::StrCat("http://", std::string(64, 'a'), "/");
   const CannedServer server(CannedHttp("200 OK", "x"));
   for (int i = 0; i < 3; ++i) {
@@ -162,8 +162,8 @@ TEST(HttpClient, DestructorCancelsInFlightAndQueuedRequests) {
     HttpClient http({.threads = 1, .max_connections = 1, .clock = &clock});
     const auto note = [&](const HttpResponse& response) { ends.push_back(response.outcome); };
     http.Start({.url = Url(silent)}, note);
-    http.Start({.url = Url(silent)}, note);                         // behind it
-    http.Start({.url = Url(silent), .delay_seconds = 1000}, note);  // later
+    http.Start({.url = Url(silent)}, note);                         // queued
+    http.Start({.url = Url(silent), .delay_seconds = 1000}, note);  // delayed
   }
   EXPECT_THAT(ends,
               testing::ElementsAre(Outcome::kCancelled, Outcome::kCancelled, Outcome::kCancelled));
@@ -178,7 +178,7 @@ TEST(HttpClient, SupportsCancellation) {
   *cancelled = true;
   http.Wake();
   const CannedServer server(CannedHttp("200 OK", "x"));
-  EXPECT_EQ(http.Fetch({.url = Url(server)}).status, 200);  // the one connection is free again
+  EXPECT_EQ(http.Fetch({.url = Url(server)}).status, 200);  // the only connection is free again
 }
 
 }  // namespace http_client_test

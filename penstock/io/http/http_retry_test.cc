@@ -69,7 +69,7 @@ TEST(HttpRetry, MakesOneMoreAttemptAfterRetryAfterBeyondLimit) {
   EXPECT_EQ(retry.NextDelay(busy), 120);
   clock.Advance(120);
   EXPECT_EQ(retry.NextDelay(busy), std::nullopt);
-  // A service that asks for a year does not delay an operation for that long.
+  // A Retry-After of a year is capped.
   busy.retry_after_seconds = 3e7;
   EXPECT_EQ(HttpRetry(&clock, 60, 1).NextDelay(busy), 300);
 }
@@ -83,8 +83,8 @@ TEST(HttpRetry, GivesUpWithoutProgress) {
     waited += *delay;
     ASSERT_LE(waited, 60.001);
   }
-  EXPECT_NEAR(waited, 60, 1e-5);  // the last attempt starts when the time is over, not before
-  // What brings bytes now and then is not given up.
+  EXPECT_NEAR(waited, 60, 1e-5);  // the last attempt starts when the limit is reached, not earlier
+  // An operation that makes progress from time to time is never given up.
   for (int i = 0; i < 100; ++i) {
     clock.Advance(59);
     retry.MadeProgress();

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 class NetworkWaitReports : public testing::Test {
  protected:
-  // All reports that are due after this time.
+  // Advances the clock and returns the reports that are then due.
   std::vector<std::string> After(double seconds) {
     clock_.Advance(seconds);
     lines_.clear();
@@ -95,7 +95,7 @@ TEST_F(NetworkWaitReports, RestartOnProgressButNotOnTrickle) {
   EXPECT_THAT(After(1), ElementsAre(HasSubstr("5 s so far")));
 }
 
-// Registration is automatic.
+// HttpClient registers its requests automatically.
 TEST_F(NetworkWaitReports, CoverEveryRequestOfAnHttpClient) {
   const CannedServer silent("");
   bool advanced = false;

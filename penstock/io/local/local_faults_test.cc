@@ -1,7 +1,7 @@
-// The fault table of local files and of the disk cache: every errno of Linux, at every system call
-// that an operation makes, once and from then on. Each cell must give the right bytes, or an error
-// that names the file with the code of that errno (posix_error.h); nothing else is deleted or
-// changed, nothing is left behind, and the cache never is an error at all.
+// Fault table of the local file system and the disk cache: every errno of Linux, at every system
+// call that an operation makes, once and persistently. Every case must end with the right bytes, or
+// with an error that names the file and has the code of that errno (posix_error.h). Nothing else is
+// deleted or changed, no temporary files remain, and the cache never causes an error.
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -37,7 +37,7 @@
 namespace penstock::io {
 namespace local_faults_test {
 
-// What the last Run let fail, and the calls that it made.
+// The fault of the latest Run, and the calls that were made.
 SystemCallFault failpoint;
 SystemCalls calls;
 
@@ -46,21 +46,21 @@ std::vector<int> AllErrors() {
   std::iota(errors.begin(), errors.end(), 1);
   return errors;
 }
-// Those that some code handles by themselves, and some of each group besides.
+// Errors that the code handles individually, and several of each other group.
 std::vector<int> ManyErrors() {
   return {EIO,    ESTALE, ETIMEDOUT, EAGAIN, EINTR,   ENOENT,       EACCES, EPERM,    EROFS, ENOSPC,
           EDQUOT, EMFILE, ENOTDIR,   EISDIR, EEXIST,  ENAMETOOLONG, ELOOP,  EINVAL,   ENXIO, ENODEV,
           ENOMEM, ENOLCK, ENOTSUP,   ENOSYS, EUCLEAN, ENOTCONN,     EBADF,  ENOTEMPTY};
 }
-// Where the same call fails later.
+// Errors for later calls of the same name.
 std::vector<int> SomeErrors() {
   return {EIO, ESTALE, ETIMEDOUT, EINTR, ENOENT, EACCES, ENOSPC, ENOTDIR};
 }
 
 const std::string kOld(5000, 'o');
-const std::string kNew(300'000, 'n');  // more than one write
+const std::string kNew(300'000, 'n');  // takes more than one write
 
-// Memory where there is some: every cell of writing syncs to the disk.
+// Prefers a file system in memory, because every write operation syncs to disk.
 std::string NewRoot() {
   const char* const memory = "/dev/shm";
   const std::string folder = ::access(memory, W_OK) == 0 ? memory : testing::TempDir();
@@ -83,7 +83,7 @@ class LocalFaults : public testing::Test {
     std::filesystem::create_directory_symlink("a/b", At("linked"));
   }
 
-  // All that is in the tree, with its contents.
+  // All paths in the tree with their contents.
   std::map<std::string, std::string> Tree() const {
     std::map<std::string, std::string> tree;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root_)) {
@@ -98,25 +98,25 @@ class LocalFaults : public testing::Test {
     return tree;
   }
 
-  // What an operation does. Returns an error, or OK when all was right; a wrong result is Internal
-  // with "WRONG".
+  // The operation under test. Returns an error, or OK if the result is right; a wrong result is
+  // Internal with "WRONG".
   using Operation = std::function<absl::Status()>;
 
   struct Case {
     const char* name;
     Operation run;
-    // Whether the tree may be so after it succeeded or, if `failed`, after it did not.
+    // Whether this state of the tree is allowed after success or, if `failed`, after an error.
     std::function<bool(const std::map<std::string, std::string>&, bool failed)> tree_is_right;
     enum Kind {
       kReads,
       kLists,
-      kChanges,  // the tree, which is made anew each time
-      kCached,   // an error is never returned
+      kChanges,  // changes the tree, which is recreated for each run
+      kCached,   // must never return an error
     } kind = kReads;
     std::function<void()> before = {};
   };
 
-  // Runs it with the failpoint; the calls that were made.
+  // Runs the operation with the fault injected and stores the calls that it made.
   absl::Status Run(const Case& c, SystemCallFault with) {
     if (c.kind == Case::kChanges) MakeTree();
     if (c.before) c.before();
@@ -132,26 +132,26 @@ class LocalFaults : public testing::Test {
     SCOPED_TRACE(absl::StrCat(c.name, ": ", failpoint.call, " number ", failpoint.number,
                               failpoint.persistent ? " and all after it: " : ": ",
                               std::strerror(error), " gave ", status.ToString()));
-    // An entry of a folder that is gone is left out; a link that leads nowhere is a file.
+    // Listings omit entries of folders that vanish meanwhile; a dangling link counts as a file.
     const bool gone = error == ENOENT || error == ELOOP || error == ENOTDIR;
     const bool wrong = absl::StrContains(status.message(), "WRONG");
     ASSERT_FALSE(wrong && !(gone && c.kind == Case::kLists && failpoint.call != "readdir"));
     if (c.kind == Case::kCached) {
       ASSERT_OK(status);
     } else if (!status.ok() && !wrong) {
-      // A link on the way may be what is missing.
+      // The missing file may be the target of a link.
       const bool missing = error == ENOENT && absl::IsFailedPrecondition(status);
-      // A folder that is there and, for what is made in it, is not.
+      // A folder that exists for mkdir, but no longer when a file is created in it.
       const bool raced = error == EEXIST && failpoint.call == "mkdir" && absl::IsNotFound(status);
       if (raced) return;
       ASSERT_TRUE(missing || status.code() == PosixError(error, "", "").code());
       ASSERT_TRUE(absl::StrContains(status.message(), root_));
       ASSERT_FALSE(absl::IsDataLoss(status));
       ASSERT_TRUE(!absl::IsNotFound(status) || error == ENOENT);
-      // An interrupted call is made again.
+      // Interrupted calls are retried.
       ASSERT_TRUE(error != EINTR || failpoint.call == "realpath" || failpoint.call == "mmap");
     }
-    if (c.kind == Case::kReads || c.kind == Case::kLists) return;  // RunTable looks at the end
+    if (c.kind == Case::kReads || c.kind == Case::kLists) return;  // see RunTable
     ASSERT_TRUE(c.tree_is_right(Tree(), !status.ok()))
         << absl::StrJoin(Tree(), ", ", [](std::string* out, const auto& entry) {
              absl::StrAppend(out, entry.first, " of ", entry.second.size());
@@ -159,7 +159,7 @@ class LocalFaults : public testing::Test {
   }
 
   void RunTable(const Case& c) {
-    // Which calls it makes when nothing fails.
+    // Records the calls that are made without a fault.
     MakeTree();
     ASSERT_OK(Run(c, {})) << c.name;
     ASSERT_TRUE(c.tree_is_right(Tree(), false)) << c.name;
@@ -171,7 +171,8 @@ class LocalFaults : public testing::Test {
                                : c.kind == Case::kReads ? AllErrors()
                                                         : ManyErrors()) {
           for (const bool persistent : {false, true}) {
-            // What is interrupted, or locked, for ever waits for ever, or for a second.
+            // A persistent EINTR or a lock that is never released would block forever, or for a
+            // second.
             if (persistent && (error == EINTR || (call == "flock" && error == EWOULDBLOCK)))
               continue;
             if (persistent &&
@@ -188,13 +189,13 @@ class LocalFaults : public testing::Test {
         }
       }
     }
-    // Reads and writes may always move less than they are asked for.
+    // Reads and writes may always transfer fewer bytes than requested.
     ASSERT_OK(Run(c, {.one_byte = true})) << c.name;
     ASSERT_TRUE(c.tree_is_right(Tree(), false)) << c.name;
     EXPECT_GT(cells, 20) << c.name;
   }
 
-  // The tree as it was made.
+  // The tree is unchanged.
   std::function<bool(const std::map<std::string, std::string>&, bool)> Unchanged() {
     MakeTree();
     return [tree = Tree()](const auto& now, bool) { return now == tree; };
@@ -216,7 +217,7 @@ absl::Status ExpectBytes(const absl::StatusOr<std::string>& got, const std::stri
 absl::StatusOr<std::string> ReadRandomly(FileSystem& fs, const std::string& uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const auto file, fs.OpenRandomAccess(uri));
   std::string bytes(static_cast<size_t>(file->size()), '\0');
-  // In two pieces, the second first.
+  // Reads the second half first.
   const size_t half = bytes.size() / 2;
   for (const auto& [begin, end] : {std::pair{half, bytes.size()}, {size_t{0}, half}}) {
     PENSTOCK_ASSIGN_OR_RETURN(
@@ -274,11 +275,11 @@ TEST_F(LocalFaults, InListingsLoseNoFile) {
 TEST_F(LocalFaults, InWritesLeaveOldOrNewFile) {
   const auto right_when = [&](const std::string& name, const std::string& target) {
     MakeTree();
-    // Folders that were made on the way may stay.
+    // Parent folders that were created may remain.
     return [tree = Tree(), name, target](std::map<std::string, std::string> now, bool failed) {
       const auto old = tree.find(target);
       if (failpoint.error == ENOENT && failpoint.call == "lstat" && now[name] == kNew) {
-        return true;  // the link was gone when it was to be followed: the new file is in its place
+        return true;  // the link vanished before it was followed, so the new file replaces it
       }
       const bool is_new = now.count(target) == 1 && now[target] == kNew;
       const bool is_old = old == tree.end() ? now.count(target) == 0 : now[target] == old->second;
@@ -317,10 +318,10 @@ TEST_F(LocalFaults, InRemovalsRemoveNothingElse) {
             Case::kChanges});
 }
 
-// The store is in memory: every call that fails is the cache's.
+// The store is in memory, so every failing call is the cache's own.
 TEST_F(LocalFaults, InCacheWarnAndReturnStoredBytes) {
   const auto store = MakeMemoryFileSystem();
-  const std::string bytes(70'077, 'c');  // two pieces with a checksum each
+  const std::string bytes(70'077, 'c');  // two checksummed pieces
   ASSERT_OK(WriteFile(*store, "memory://file", bytes));
   std::shared_ptr<FileSystem> fs;
   int warnings = 0;

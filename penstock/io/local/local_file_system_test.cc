@@ -61,7 +61,7 @@ class LocalFileSystem : public testing::Test {
     EXPECT_OK(bytes);
     return bytes.value_or("");
   }
-  // Of everything in the root, also what List leaves out.
+  // All entries of the root folder, including those that List omits.
   std::vector<std::string> RawNames() {
     std::vector<std::string> names;
     for (const auto& entry : stdfs::directory_iterator(root_)) {
@@ -91,7 +91,7 @@ TEST_F(LocalFileSystem, KeepsOldFileWhenWriterIsKilled) {
       auto out = fs_->Create(At("file"));
       const std::string bytes(300000, 'n');
       for (int64_t n = 0; out.ok() && (*out)->Append(bytes).ok(); ++n) {
-        // The parent kills somewhere behind the i-th piece.
+        // The parent kills the child some time after the i-th write.
         if (n == i && ::write(ready[1], "x", 1) != 1) break;
       }
       ::_exit(1);
@@ -147,7 +147,7 @@ TEST_F(LocalFileSystem, LeavesNothingBehindWhenDiscarded) {
 }
 
 TEST_F(LocalFileSystem, ReportsFullDisk) {
-  // The kernel's device that is always full.
+  // A device file whose writes always fail with ENOSPC.
   ASSERT_OK_AND_ASSIGN(const auto out, fs_->Create("/dev/full"));
   absl::Status status = out->Append("x");
   if (status.ok()) status = out->Close();
@@ -156,7 +156,7 @@ TEST_F(LocalFileSystem, ReportsFullDisk) {
 
 TEST_F(LocalFileSystem, DoesNotPublishAfterFailedWrite) {
   Put("file", "old");
-  // A file may not grow beyond this limit; the signal that comes with it would end the program.
+  // Limits the file size. SIGXFSZ, sent when the limit is exceeded, would end the process.
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -175,7 +175,7 @@ TEST_F(LocalFileSystem, DoesNotPublishAfterFailedWrite) {
 
 TEST_F(LocalFileSystem, ReportsPermissionDenied) {
   if (::geteuid() == 0) {
-    // Root may do everything but write to what the kernel gives read-only.
+    // Root bypasses permissions, but cannot create files in /proc.
     EXPECT_FALSE(WriteFile(*fs_, "/proc/penstock/file", "x").ok());
     return;
   }
@@ -239,8 +239,8 @@ TEST_F(LocalFileSystem, FollowsLinksWithoutCycles) {
   Put("real/file", "x");
   stdfs::create_directory_symlink(At("real"), At("link"));
   stdfs::create_directory_symlink(root_, At("real/up"));
-  // With ** a folder is found once, under its own name; if the pattern names a link, under the
-  // link.
+  // "**" finds each folder once, under its real path; a pattern that names a link finds it under
+  // the link.
   EXPECT_THAT(Glob(*fs_, At("**/file")).value(), ElementsAre(At("real/file")));
   EXPECT_THAT(Glob(*fs_, At("**/real/file")).value(), ElementsAre(At("real/file")));
   EXPECT_THAT(Glob(*fs_, At("**/link/file")).value(), ElementsAre(At("link/file")));
@@ -266,19 +266,19 @@ TEST_F(LocalFileSystem, ListsEachFileOnceWithCyclicLinks) {
 }
 
 TEST_F(LocalFileSystem, ListsLinkedFoldersOutsideTree) {
-  // Links pick classes from another folder, a usual way to build subsets of datasets.
+  // Links to classes in another folder are a common way to build subsets of a dataset.
   Put("all/cat/1.jpg", "x");
   Put("all/dog/1.jpg", "x");
   Put("all/.hidden/1.jpg", "x");
   Put("subset/bird/1.jpg", "x");
   stdfs::create_directory_symlink(At("all/dog"), At("subset/dog"));
-  stdfs::create_directory_symlink(At("all/dog"), At("subset/hound"));  // again: the first name wins
+  stdfs::create_directory_symlink(At("all/dog"), At("subset/hound"));  // the first name wins
   stdfs::create_directory_symlink(At("all/.hidden"), At("subset/shown"));
   const auto wanted =
       ElementsAre(At("subset/bird/1.jpg"), At("subset/dog/1.jpg"), At("subset/shown/1.jpg"));
   EXPECT_THAT(Glob(*fs_, At("subset/**/*.jpg")).value(), wanted);
   EXPECT_THAT(AllFilesBelow(At("subset")), wanted);
-  // A folder that ** does not enter under its own name is found under the link's name.
+  // A hidden folder, which "**" does not enter, is found under the name of a visible link.
   EXPECT_THAT(Glob(*fs_, At("**/1.jpg")).value(),
               ElementsAre(At("all/cat/1.jpg"), At("all/dog/1.jpg"), At("subset/bird/1.jpg"),
                           At("subset/shown/1.jpg")));
@@ -309,7 +309,7 @@ TEST_F(LocalFileSystem, ReportsTruncationWhileReading) {
                 IsStatus(absl::StatusCode::kAborted, absl::StrCat("ends at byte ", left)));
     EXPECT_THAT(file->Read(bytes.size() - 1, absl::MakeSpan(&read[0], 1)),
                 IsStatus(absl::StatusCode::kAborted, At("file")));
-    // The remaining bytes can be read, and offsets beyond the old end give no bytes as ever.
+    // The remaining bytes can be read; reads beyond the old end return no bytes, as usual.
     ASSERT_OK_AND_ASSIGN(const int64_t n, file->Read(0, absl::MakeSpan(&read[0], left)));
     EXPECT_EQ(n, left);
     ASSERT_OK_AND_ASSIGN(const int64_t beyond,
@@ -342,7 +342,7 @@ TEST_F(LocalFileSystem, RejectsSpecialFilesWithoutBlocking) {
   const FileDescriptor listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   const std::string before = stdfs::current_path().string();
-  stdfs::current_path(root_);  // sun_path is short
+  stdfs::current_path(root_);  // a relative path, because sun_path is short
   std::strcpy(address.sun_path, "socket");
   const int bound =
       ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
@@ -362,7 +362,7 @@ TEST_F(LocalFileSystem, RejectsSpecialFilesWithoutBlocking) {
     EXPECT_THAT(fs_->OpenRandomAccess(c.uri), wanted);
     EXPECT_THAT(fs_->OpenInput(c.uri), wanted);
     EXPECT_THAT(MappedFile::Open(c.uri).status(), wanted);
-    // No process reads from it.
+    // Creating would block, because no process reads the pipe.
     if (!absl::StartsWith(c.uri, "/dev")) {
       EXPECT_THAT(fs_->Create(c.uri), wanted);
     }
@@ -371,10 +371,10 @@ TEST_F(LocalFileSystem, RejectsSpecialFilesWithoutBlocking) {
 }
 
 TEST_F(LocalFileSystem, ReadsPipeWithWriter) {
-  const std::string bytes(300'000, 'y');  // more than a pipe holds
+  const std::string bytes(300'000, 'y');  // exceeds a pipe's capacity
   ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
-  // Opened for reading and writing, a pipe needs no partner: the child process inherits a pipe that
-  // has a writer from the start, and no instant exists at which it writes without a reader.
+  // Opening the pipe for reading and writing does not block. The child inherits this descriptor, so
+  // the pipe always has both a reader and a writer.
   FileDescriptor to(::open(At("pipe").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(to.valid());
   const pid_t child = ::fork();
@@ -397,7 +397,7 @@ TEST_F(LocalFileSystem, ReadsPipeWithWriter) {
 }
 
 TEST_F(LocalFileSystem, ReadsShellPipes) {
-  // `<(command)` and /dev/stdin are paths to an open pipe, whose writer may already be done.
+  // `<(command)` and /dev/stdin name an open pipe, whose writer may already have exited.
   for (const std::string& text : {std::string("text"), std::string()}) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);

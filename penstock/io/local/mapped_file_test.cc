@@ -24,7 +24,7 @@ TEST(MappedFile, KeepsContentsAfterReplacement) {
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   EXPECT_EQ((*mapped)->bytes(), bytes);
   EXPECT_EQ(reinterpret_cast<uintptr_t>((*mapped)->bytes().data()) % 4096, 0);
-  // Replaced or removed, the mapped one stays.
+  // The mapping stays valid after the file is replaced or removed.
   ASSERT_TRUE(WriteFile(*fs, path, "short").ok());
   EXPECT_EQ((*mapped)->bytes(), bytes);
   ASSERT_TRUE(fs->Remove(path).ok());

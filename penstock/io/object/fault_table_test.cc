@@ -1,8 +1,8 @@
-// Faults of a service, of the network in front of it and of credentials, crossed with the
-// operations that meet them. In every cell: the right result, or an error with the code that
-// callers act on; never NotFound or DataLoss for a fault; an end within a bound; and a wait of more
-// than 5 seconds is reported. The same faults in a conversion: pack/service_test.cc; in a
-// resume: save/checkpoint_service_test.cc.
+// Fault table of object storage: faults of the service, the network, and the credentials, for each
+// operation. Every case must end within a time limit with the right result or with an error whose
+// code callers can act on, never with NotFound or DataLoss; waits of more than 5 seconds are
+// reported. See pack/service_test.cc for the same faults during a conversion and
+// save/checkpoint_service_test.cc during a resume.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -49,14 +49,14 @@ std::string Content() {
   return bytes;
 }
 
-// OK if the result is right, Internal if it is wrong.
+// Returns OK if the result is right, and Internal otherwise.
 absl::Status Right(bool is_right) {
   return is_right ? absl::OkStatus() : absl::InternalError("a wrong result, with status OK");
 }
 
 struct Operation {
   const char* name;
-  std::function<absl::Status(FileSystem& fs, const std::string& uri)> run;  // of a file "d/file"
+  std::function<absl::Status(FileSystem& fs, const std::string& uri)> run;  // applied to "d/file"
 };
 
 const std::vector<Operation>& Operations() {
@@ -97,10 +97,10 @@ const std::vector<Operation>& Operations() {
 struct ServiceFault {
   const char* name;
   Fault fault;
-  Code code;                 // if the fault is persistent
-  bool is_transient = true;  // a transient fault is invisible
+  Code code;                 // expected if the fault is persistent
+  bool is_transient = true;  // a transient fault must be invisible
   bool media_only = false;   // other requests get a normal response
-  double longest = 60 + 21;  // seconds: the retry limit and an attempt that stalls
+  double longest = 60 + 21;  // seconds: the retry limit plus one stalled attempt
 };
 
 Fault Status(int status, std::string page = "", std::string header = "") {
@@ -161,7 +161,7 @@ const std::vector<ServiceFault>& ServiceFaults() {
        true,
        true},
       {"Trickle", {.cut_after = 1000, .then = Fault::kTrickle}, Code::kUnavailable, true, true},
-      // All bytes arrive: nothing is missing.
+      // All bytes arrive before the failure.
       {"BrokenBehindTheBody", {.overstates_length = true}, Code::kOk, true, true},
   };
   return *faults;
@@ -174,7 +174,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
   const ServiceFault& fault() const { return ServiceFaults()[std::get<0>(GetParam())]; }
   const Operation& operation() const { return Operations()[std::get<1>(GetParam())]; }
 
-  // The service applies `fault` to the first `times` requests.
+  // Applies `fault` to the first `times` requests.
   void Break(int times) {
     gcs_.SetScript([=, left = std::make_shared<std::atomic<int>>(times), this](const Request& r) {
       const bool concerned = r.is_media || !fault().media_only;
@@ -182,7 +182,7 @@ class ServiceFaultTable : public testing::TestWithParam<std::tuple<size_t, size_
     });
   }
 
-  // Reports of waits since the last call, without the lines that end a wait.
+  // Wait reports since the last call, without the lines that report the end of a wait.
   std::vector<std::string> Reports() {
     std::vector<std::string> reports;
     for (std::string& line : time_.TakeReports()) {
@@ -250,7 +250,7 @@ TEST_P(NotFoundTable, IsReportedWhenServiceConfirmsTwice) {
   EXPECT_EQ(time_.Seconds(), 0);
 }
 
-// Even if the service itself says 404 while its listing has the file.
+// A 404 is not trusted if the service's own listing contains the file.
 TEST_P(NotFoundTable, IsNotReportedIfListingContradicts) {
   gcs_.SetScript([](const Request& r) { return r.is_list ? Fault{} : Status(404); });
   const bool lists =
@@ -279,7 +279,7 @@ TEST_P(NotFoundTable, IsNotReportedForRefusedPortOrUnresolvedName) {
     EXPECT_NEAR(time_.Seconds() - began, 60, 1);
     EXPECT_FALSE(Reports().empty());
   }
-  EXPECT_OK(Run(gcs_.Uri("d/file")));  // a service that is down does not affect the next one
+  EXPECT_OK(Run(gcs_.Uri("d/file")));  // an outage of one service does not affect the next
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NotFoundTable,
@@ -408,7 +408,7 @@ TEST_F(S3Faults, AreClearErrorsWhenPersistent) {
   const struct {
     std::string response;
     Code code;
-    Code head_code;  // of HEAD, whose responses have no body to judge by
+    Code head_code;  // expected for HEAD, whose responses have no body that names the cause
   } kFaults[] = {
       {CannedHttp("503 Slow Down", "<Error><Code>SlowDown</Code></Error>"), Code::kUnavailable,
        Code::kUnavailable},
@@ -460,7 +460,7 @@ class CredentialFaults : public testing::Test {
   FakeTime time_;
 };
 
-// The service is not contacted: without credentials nothing can be learned about objects.
+// No request is sent: without credentials, nothing can be learned about objects.
 TEST_F(CredentialFaults, OfGoogleAreNeverAboutTheObject) {
   const CannedServer revoked(CannedHttp("400 Bad Request", R"({"error": "invalid_grant"})"));
   const CannedServer busy(CannedHttp("503 Busy", "{}"));
@@ -516,7 +516,7 @@ TEST_F(CredentialFaults, OfGoogleAreTheSameThroughArrow) {
   }
 }
 
-// A secret that is mounted while the program runs: the file is looked at, as its error shows.
+// A secret that is mounted while the program runs is found; the error names its file.
 TEST_F(CredentialFaults, OfGoogleAppearingLateAreFound) {
   const std::string uri = "gs://bucket/d/file?endpoint_override=127.0.0.1:1";
   const auto fs = MakeGcsFileSystem(MakeMemoryFileSystem(), {.http = time_.Http()});
@@ -525,7 +525,7 @@ TEST_F(CredentialFaults, OfGoogleAppearingLateAreFound) {
   EXPECT_THAT(ReadFile(*fs, uri), IsStatus(Code::kUnauthenticated, file));
 }
 
-// Expired keys in a file are replaced there by the program that made them.
+// Expired keys are reloaded from the file, where another program renews them.
 TEST_F(CredentialFaults, OfS3AreRetriedWithReloadedKeys) {
   const auto keys = [](absl::string_view id) {
     return absl::StrCat("[default]\naws_access_key_id = ", id, "\naws_secret_access_key = s\n");
@@ -548,7 +548,7 @@ TEST_F(CredentialFaults, OfS3AreRetriedWithReloadedKeys) {
   ASSERT_EQ(questions.size(), 3u);
   EXPECT_THAT(questions[1], testing::HasSubstr("Credential=old/"));
   EXPECT_THAT(questions[2], testing::HasSubstr("Credential=new/"));
-  // If the file has no other key, the error is returned at once.
+  // If the file still contains the same key, the error is returned immediately.
   const CannedServer refuses(expired);
   EXPECT_THAT(ReadFile(*fs, absl::StrCat("s3://bucket/x?scheme=http&region=eu-west-1",
                                          "&endpoint_override=127.0.0.1:", refuses.port())),
@@ -574,8 +574,8 @@ TEST_F(CredentialFaults, OfS3DoNotHideRegion) {
   }
 }
 
-// Writes go through Arrow, whose clients have their own clock; so each fault is persistent, and the
-// limit is short.
+// Writes go through Arrow, whose clients use the real clock, so each fault is persistent and the
+// retry limit is short.
 TEST(WriteFaults, AreClearErrorsAndEnd) {
   const struct {
     const char* name;
@@ -601,7 +601,7 @@ TEST(WriteFaults, AreClearErrorsAndEnd) {
       {"garbage", std::string("\x16\x03\x01 garbage\r\n\r\n"), Code::kUnavailable},
   };
   const auto fs = MakeArrowFileSystem();
-  base::ThreadPool pool(std::size(kFaults));  // all of them wait for their limit
+  base::ThreadPool pool(std::size(kFaults));  // each blocks until its limit
   base::ParallelFor(pool, 0, std::size(kFaults), [&](int64_t i) {
     const auto& fault = kFaults[i];
     const CannedServer server(fault.response);

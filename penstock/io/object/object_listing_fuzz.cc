@@ -1,4 +1,5 @@
-// Arbitrary bytes as listings: either rejected, or names below the prefix with sizes of at least 0.
+// Arbitrary bytes as listings: either rejected, or all names are below the prefix and all sizes
+// nonnegative.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -9,12 +9,13 @@ namespace read_window_test {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// A network on which the first byte of a range comes after `latency` seconds and one connection
-// brings `connection` bytes a second, all together `network`; and a reader that takes `reader`.
+// Simulated network and reader. The first byte of a range arrives after `latency` seconds;
+// `connection`, `network`, and `reader` are the throughputs of one connection, of all connections
+// together, and of the reader, in bytes per second.
 struct World {
   double latency, connection, network, reader;
 
-  // What the stream's throughput would be with this window.
+  // Throughput of the stream with this window.
   double Rate(const ReadWindow& window) const {
     const double one_range = latency + window.range_bytes() / connection;
     return std::min({window.bytes() / one_range, network, reader});
@@ -38,7 +39,7 @@ TEST(ReadWindow, SaturatesNetworkAtAnyLatency) {
     const World world{latency, 50e6, 500e6, 1e12};
     const ReadWindow window = AfterSeconds(world, 10, 512 * kMiB);
     EXPECT_EQ(world.Rate(window), 500e6);
-    // And is no larger than twice what that needs.
+    // The window is at most twice the size that this throughput needs.
     EXPECT_LE(window.bytes(), 2.1 * 500e6 * (latency + window.range_bytes() / 50e6) + 4 * kMiB);
   }
 }

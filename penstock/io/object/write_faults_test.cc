@@ -1,8 +1,7 @@
-// Faults of the network between the clients of Google and AWS, which write to gs:// and s3://, and
-// a real server on loopback; crossed with small objects, new and replaced, and large ones
-// (multipart). Each cell ends with the old object or the new one, with the new one if the write
-// succeeded, and otherwise with an error whose code callers can act on. A fault that passes is not
-// an error.
+// Network faults between the AWS and Google clients that write to s3:// and gs://, and a real
+// server on loopback; for small objects, new and replaced, and large ones (multipart uploads).
+// Every case must end with the old or the new object: the new one if the write succeeded, and
+// otherwise an error whose code callers can act on. A transient fault is not an error.
 //
 // The clients retry on the real clock, so all cells run at once.
 #include <functional>
@@ -40,7 +39,7 @@ struct Service {
   const char* scheme;
   absl::StatusOr<Emulator*> (*emulator)();
   std::shared_ptr<FileSystem> (*file_system)(std::shared_ptr<FileSystem> writer);
-  const char* short_limit;  // an option of the URI
+  const char* short_limit;  // a URI option
 };
 
 const Service kServices[] = {
@@ -51,7 +50,7 @@ const Service kServices[] = {
      [](std::shared_ptr<FileSystem> writer) { return MakeS3FileSystem(std::move(writer)); }, ""},
 };
 
-// The service's own error.
+// An error response of the service.
 std::string Error(absl::string_view scheme, const std::string& status, absl::string_view code) {
   if (scheme == "gs") {
     return CannedHttp(status, absl::StrCat(R"({"error": {"code": )", status.substr(0, 3),
@@ -69,7 +68,7 @@ std::string Content(size_t size, int seed) {
 struct Cell {
   std::string name;
   Fault fault;
-  // The error if the fault stays; else only the first connections meet it.
+  // The error if the fault is persistent; no value: only the first connections are affected.
   std::optional<Code> error = std::nullopt;
 };
 
@@ -135,7 +134,7 @@ TEST_P(WriteFaults, LeaveOldOrNewObject) {
       EXPECT_OK(WriteFile(*direct, uri, old_bytes)) << what;
     }
     LatencyProxy proxy({.upstream_port = emulator->port()});
-    // The clients give up a stalled connection after seconds: one has to do.
+    // The clients time out a stalled connection after several seconds, so only one stalls.
     const int faulty = cell.fault.stalls ? 1 : 2;
     proxy.SetFaults(
         [&](int connection) { return cell.error || connection < faulty ? cell.fault : Fault{}; });

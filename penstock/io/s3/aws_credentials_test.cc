@@ -35,7 +35,7 @@ region=eu-north-1
 role_arn = arn:aws:iam::1:role/x
 )";
 
-// An environment of its own: nothing of the machine's.
+// An isolated environment without this machine's credentials.
 class Credentials : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ TEST_F(Credentials, ComeFromTheUriFirst) {
 TEST_F(Credentials, ComeFromTheEnvironmentBeforeFiles) {
   WriteFiles();
   ::setenv("AWS_ACCESS_KEY_ID", "env", 1);
-  EXPECT_EQ(Find().key->id, "ID");  // half a key is none
+  EXPECT_EQ(Find().key->id, "ID");  // an incomplete key is ignored
   ::setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
   ::setenv("AWS_SESSION_TOKEN", "t", 1);
   ::setenv("AWS_REGION", "r", 1);

@@ -13,8 +13,7 @@ using testing::Not;
 
 constexpr double k2013May24 = 1369353600;
 
-// The examples of "Authenticating Requests: Using the Authorization Header" in the S3 API
-// reference.
+// Examples from "Authenticating Requests: Using the Authorization Header" in the S3 API reference.
 const AwsKey kS3Key = {.id = "AKIAIOSFODNN7EXAMPLE",
                        .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
                        .session_token = ""};
@@ -44,7 +43,7 @@ TEST(AwsSignature, MatchesS3ReferenceForQueries) {
               EndsWith("=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
 }
 
-// From the Signature Version 4 test suite, of a service that is not S3: get-vanilla.
+// get-vanilla from the Signature Version 4 test suite, which is for a service other than S3.
 TEST(AwsSignature, MatchesAwsTestSuite) {
   EXPECT_THAT(
       SignAwsRequest({.host = "example.amazonaws.com", .service = "service", .region = "us-east-1"},

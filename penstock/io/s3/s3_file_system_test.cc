@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(S3, FileSystemConformance,
                            PENSTOCK_ASSIGN_OR_RETURN(Emulator * s3, Emulator::S3());
                            PENSTOCK_ASSIGN_OR_RETURN(std::string bucket,
                                                      s3->MakeBucket(*SharedFileSystem()));
-                           // Of the times see arrow_file_system_test.cc.
+                           // Modification times: see arrow_file_system_test.cc.
                            return FileSystemUnderTest{SharedFileSystem(), JoinPath(bucket, "root"),
                                                       /*many_files=*/1100,
                                                       /*has_modification_times=*/false};
@@ -62,8 +62,8 @@ std::string Pattern(int64_t size) {
   return bytes;
 }
 
-// What is asked of a server that responds with the same to everything.
-class S3Questions : public testing::Test {
+// Fixture: checks the requests that are sent to a server with canned responses.
+class S3Requests : public testing::Test {
  protected:
   static std::string Respond(absl::string_view body) {
     return CannedHttp("206 Partial Content", std::string(body),
@@ -82,7 +82,7 @@ class S3Questions : public testing::Test {
       MakeS3FileSystem(MakeMemoryFileSystem(), {.http = time_.Http()});
 };
 
-TEST_F(S3Questions, OpenAndReadSmallFileInOneSignedRequest) {
+TEST_F(S3Requests, OpenAndReadSmallFileInOneSignedRequest) {
   const CannedServer server(Respond("text"));
   ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs_, At(server, "id:sec@", "a b/é+")));
   EXPECT_EQ(read, "text");
@@ -94,7 +94,7 @@ TEST_F(S3Questions, OpenAndReadSmallFileInOneSignedRequest) {
                                   "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,"));
 }
 
-TEST_F(S3Questions, AreUnsignedWithoutCredentials) {
+TEST_F(S3Requests, AreUnsignedWithoutCredentials) {
   for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"}) {
     ::unsetenv(name);
   }
@@ -107,7 +107,7 @@ TEST_F(S3Questions, AreUnsignedWithoutCredentials) {
   EXPECT_THAT(server.requests().at(0), HasSubstr("\r\nrange: bytes=0-"));
 }
 
-TEST_F(S3Questions, UseEndpointOfEnvironment) {
+TEST_F(S3Requests, UseEndpointOfEnvironment) {
   const CannedServer server(Respond("text"));
   ::setenv("AWS_ENDPOINT_URL", absl::StrCat("http://127.0.0.1:", server.port(), "/").c_str(), 1);
   const auto read = ReadFile(*fs_, "s3://id:sec@bucket/x");
@@ -116,7 +116,7 @@ TEST_F(S3Questions, UseEndpointOfEnvironment) {
   EXPECT_EQ(*read, "text");
 }
 
-TEST_F(S3Questions, ReportServiceMessage) {
+TEST_F(S3Requests, ReportServiceMessage) {
   const CannedServer server(CannedHttp(
       "403 Forbidden",
       "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message>"));
@@ -127,7 +127,7 @@ TEST_F(S3Questions, ReportServiceMessage) {
               IsStatus(absl::StatusCode::kPermissionDenied, "HTTP status 403: Access Denied"));
 }
 
-TEST_F(S3Questions, RejectProxyPage) {
+TEST_F(S3Requests, RejectProxyPage) {
   const CannedServer page(CannedHttp("200 OK", "<html>Log in to the hotel</html>"));
   const std::string uri = At(page, "id:sec@", "x");
   EXPECT_THAT(fs_->OpenInput(uri), IsStatus(absl::StatusCode::kUnavailable, "not that range"));
@@ -139,14 +139,14 @@ TEST_F(S3Questions, RejectProxyPage) {
               IsStatus(absl::StatusCode::kUnavailable, "has no ETag"));
 }
 
-// Time that passes when a delay is all there is to wait for, and that a server takes for its own.
+// A clock that tests advance during retry delays; servers see the real time of day.
 class DelaysClock : public base::FakeClock {
  public:
   double UnixSeconds() override { return base::Clock::Real()->UnixSeconds(); }
 };
 
-// A real server, by way of a proxy.
-class S3FromAfar : public testing::Test {
+// Fixture: a real server behind a proxy that adds latency and faults.
+class RemoteS3 : public testing::Test {
  protected:
   static constexpr int kFiles = 5;
 
@@ -184,7 +184,7 @@ class S3FromAfar : public testing::Test {
   std::vector<std::string> uris_;
 };
 
-TEST_F(S3FromAfar, SurvivesConnectionFailuresAndOutages) {
+TEST_F(RemoteS3, SurvivesConnectionFailuresAndOutages) {
   std::atomic<int> unavailable = 0, cut = 0;
   proxy_->SetFaults([&](int connection) {
     base::Random random(base::MixSeeds(5, connection));
@@ -217,7 +217,7 @@ TEST_F(S3FromAfar, SurvivesConnectionFailuresAndOutages) {
   EXPECT_GT(cut, 0);
 }
 
-TEST_F(S3FromAfar, ReportsReplacedFile) {
+TEST_F(RemoteS3, ReportsReplacedFile) {
   const auto fs = Make();
   ASSERT_OK_AND_ASSIGN(const auto stream, fs->OpenInput(uris_[4]));
   ASSERT_OK_AND_ASSIGN(const auto file, fs->OpenRandomAccess(uris_[4]));

@@ -57,7 +57,7 @@ void CannedServer::Serve() {
   while (!stopping_) {
     FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid()) continue;
-    // The requests of these tests come in one piece.
+    // Test requests arrive in one piece.
     char request[16384];
     const ssize_t n = ::recv(client.get(), request, sizeof(request), 0);
     if (n <= 0) continue;

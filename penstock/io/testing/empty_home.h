@@ -40,7 +40,7 @@ class EmptyHome {
     return file;
   }
 
-  // Credentials of a Google user whose token server is at this local port.
+  // Credentials of a Google user; the token server listens on this local port.
   static std::string GoogleUser(int port) {
     return absl::StrCat(R"({"type": "authorized_user", "client_id": "i", "client_secret": "s", )",
                         R"("refresh_token": "r", "token_uri": "http://127.0.0.1:)", port, R"("})");

@@ -52,7 +52,7 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-// A port that was free a moment ago.
+// Returns a port that is free at the moment.
 int FreePort() {
   const FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = Loopback(0);
@@ -74,7 +74,7 @@ pid_t Spawn(const std::vector<std::string>& command) {
   argv.push_back(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    // Also when the test program is killed, its servers end.
+    // Kills the emulator when the test program dies.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int nowhere = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) ::dup2(nowhere, fd);
@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Start(const Kind& kind) {
     return absl::NotFoundError(absl::StrCat("this test needs the program ", program,
                                             ", which is missing. Run: ", kind.how_to_get));
   }
-  // Another process may take the port in between: then the server ends, and another port is tried.
+  // Another process may take the port meanwhile. Then the emulator exits, and another port is
+  // tried.
   for (int attempt = 0; attempt < 5; ++attempt) {
     const int port = FreePort();
     std::vector<std::string> command = {program};
@@ -123,7 +124,7 @@ absl::StatusOr<Emulator*> Emulator::Gcs() {
 
 absl::StatusOr<Emulator*> Emulator::S3() {
   static const auto started = [] {
-    // The emulator knows no checksums behind a body, which the client of AWS sends unless told so.
+    // The emulator does not support trailing checksums, which the AWS client sends by default.
     ::setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required", /*overwrite=*/1);
     ::setenv("AWS_EC2_METADATA_DISABLED", "true", /*overwrite=*/1);
     return Start(kS3);

@@ -24,7 +24,7 @@ constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
 constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
 
-// Bytes that tell where they are from: no two ranges of 8 bytes are alike.
+// Bytes that identify their offset: all 8-byte words differ.
 std::string Pattern(size_t size) {
   std::string bytes(size, '\0');
   uint64_t word = 0;
@@ -53,7 +53,7 @@ void FileSystemConformance::SetUp() {
 }
 
 void FileSystemConformance::TearDown() {
-  // Absent when the test left nothing.
+  // nullptr if MakeFileSystem failed.
   if (fs_ != nullptr) (void)fs_->RemoveRecursively(made_.root);
 }
 
@@ -66,7 +66,7 @@ void FileSystemConformance::Put(absl::string_view name, absl::string_view bytes)
 }
 
 TEST_P(FileSystemConformance, RoundTripsContents) {
-  // Around the sizes at which writers and readers start another piece.
+  // Sizes around the block sizes of readers and writers.
   for (const size_t size : {size_t{1}, size_t{4095}, size_t{256 << 10}, size_t{(256 << 10) + 1},
                             size_t{kUploadBuffer}, size_t{kUploadBuffer} + 3}) {
     SCOPED_TRACE(size);
@@ -148,7 +148,7 @@ TEST_P(FileSystemConformance, StreamsInPiecesOfAnySize) {
   for (const int64_t step : {1, 12, 4096, 100000, 0, 70001, 300000}) {
     std::string part(step, '\0');
     ASSERT_OK_AND_ASSIGN(const int64_t n, in->Read(absl::MakeSpan(&part[0], step)));
-    // Fewer than asked for only at the end.
+    // Short reads occur at the end of the file only.
     EXPECT_EQ(n, std::min<int64_t>(step, bytes.size() - read.size()));
     read.append(part, 0, n);
   }

@@ -41,22 +41,22 @@ void SendAtOnce(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// Bytes on their way from one socket to another.
+// One direction of a connection: delays bytes between two sockets.
 class Flow {
  public:
   Flow(int from, int to, double delay) : from_(from), to_(to), delay_(delay) {}
 
   void SetNotBefore(double not_before) { not_before_ = not_before; }
-  // Closes after that number of bytes; or, if it `stalls`, forwards nothing more and stays open.
-  void SetMost(int64_t bytes, bool stalls) {
+  // Closes after `bytes` bytes; if `stalls` is set, stops forwarding and stays open instead.
+  void SetLimit(int64_t bytes, bool stalls) {
     left_ = bytes;
     stalls_ = stalls;
   }
 
-  // Takes some of what has come. False when nothing more will be.
-  bool Take(double now) {
-    constexpr int kMostPieces = 8;  // others have their turn, too
-    for (int i = 0; i < kMostPieces && !ended_; ++i) {
+  // Receives available bytes. Returns false at the end of the stream.
+  bool Receive(double now) {
+    constexpr int kMaxPieces = 8;  // fairness to other connections
+    for (int i = 0; i < kMaxPieces && !ended_; ++i) {
       Piece piece{.due = std::max(now + delay_, not_before_),
                   .bytes = std::make_unique_for_overwrite<char[]>(kPieceBytes)};
       const ssize_t n = ::recv(from_, piece.bytes.get(), kPieceBytes, MSG_DONTWAIT);
@@ -84,12 +84,13 @@ class Flow {
     End(now);
   }
 
-  // Passes on what is due. False when the other side is gone, or has got all there is.
-  bool Give(double now) {
+  // Sends the bytes that are due. Returns false if the receiver disconnected or everything was
+  // sent.
+  bool Send(double now) {
     full_ = false;
     while (!pieces_.empty() && pieces_.front().due <= now) {
       Piece& piece = pieces_.front();
-      if (piece.size == 0) return false;  // the end
+      if (piece.size == 0) return false;  // end of the stream
       const ssize_t n = ::send(to_, piece.bytes.get() + piece.sent, piece.size - piece.sent,
                                MSG_DONTWAIT | MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
@@ -113,7 +114,7 @@ class Flow {
   struct Piece {
     double due = 0;
     std::unique_ptr<char[]> bytes = nullptr;
-    int64_t size = 0;  // 0 stands for the end
+    int64_t size = 0;  // 0 marks the end of the stream
     int64_t sent = 0;
   };
 
@@ -142,10 +143,10 @@ class LatencyProxy::Connection {
         respond_(fault.unavailable ? std::string(kUnavailable) : fault.response),
         up_(client_.get(), server_.get(), one_way),
         down_(server_.get(), client_.get(), one_way) {
-    // The handshake is answered at once, by this machine: its round trip is made up for.
+    // The kernel completes the handshake locally without delay, so its round trip is added here.
     up_.SetNotBefore(now + 3 * one_way);
-    if (fault.cut_after >= 0) down_.SetMost(fault.cut_after, fault.stalls);
-    if (fault.cut_request_after >= 0) up_.SetMost(fault.cut_request_after, fault.stalls);
+    if (fault.cut_after >= 0) down_.SetLimit(fault.cut_after, fault.stalls);
+    if (fault.cut_request_after >= 0) up_.SetLimit(fault.cut_request_after, fault.stalls);
   }
 
   void AddTo(std::vector<pollfd>& polled) const {
@@ -156,18 +157,18 @@ class LatencyProxy::Connection {
     polled.push_back({server_.get(), events(down_, up_), 0});
   }
 
-  // False when it is over.
+  // Returns false when the connection is finished.
   bool Step(short client_events, short server_events, double now) {
     constexpr short kSomething = POLLIN | POLLHUP | POLLERR;
     const bool is_gone = ((client_events | server_events) & (POLLHUP | POLLERR)) != 0;
     if (is_gone && (up_.stalls() || down_.stalls())) return false;
     if ((client_events & kSomething) != 0 && !up_.ended()) {
-      const bool more = up_.Take(now);
+      const bool more = up_.Receive(now);
       if (responses() && more && !down_.ended()) down_.Add(respond_, now + 1e-3);
     }
-    if ((server_events & kSomething) != 0 && !down_.ended()) down_.Take(now);
-    // A client that is gone takes no more responses.
-    return (responses() || up_.Give(now)) && down_.Give(now);
+    if ((server_events & kSomething) != 0 && !down_.ended()) down_.Receive(now);
+    // Stop forwarding requests once the client has disconnected.
+    return (responses() || up_.Send(now)) && down_.Send(now);
   }
 
   double next_due() const {

@@ -37,7 +37,7 @@ std::string PercentDecode(absl::string_view text) {
   return out;
 }
 
-// Nothing when it is no request for an object.
+// Returns no value if it is not a request for an object.
 std::optional<ScriptedGcs::Request> Parse(absl::string_view text) {
   ScriptedGcs::Request request;
   const std::vector<absl::string_view> lines = absl::StrSplit(text, "\r\n");
@@ -187,7 +187,8 @@ void ScriptedGcs::Hold() {
     changed_.notify_all();
   } else {
     const int released = released_;
-    // As long as requests keep coming; what is never enough must not hold the test for ever.
+    // Waits as long as new requests arrive, so that a lower number than expected cannot block
+    // forever.
     int seen = 0;
     while (released == released_ && !stopping_ && seen != static_cast<int>(requests_.size())) {
       seen = requests_.size();

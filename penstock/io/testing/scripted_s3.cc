@@ -25,7 +25,7 @@ std::string NotThere() {
   return CannedHttp("404 Not Found", "<Error><Code>NoSuchKey</Code></Error>");
 }
 
-// s3://bucket/NAME is memory://bucket/NAME.
+// s3://bucket/NAME is stored as memory://bucket/NAME.
 class PastTheService : public ForwardingFileSystem {
  public:
   explicit PastTheService(std::shared_ptr<FileSystem> objects)
@@ -48,7 +48,7 @@ class PastTheService : public ForwardingFileSystem {
   }
 };
 
-// The value of a parameter in a raw_request's first line, decoded as far as names of tests need.
+// Value of a URL parameter in the request line; decodes only what occurs in tests.
 std::string Parameter(absl::string_view line, absl::string_view name) {
   for (absl::string_view part : absl::StrSplit(line, absl::ByAnyChar("?& "))) {
     if (absl::StartsWith(part, absl::StrCat(name, "="))) {
