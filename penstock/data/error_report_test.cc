@@ -1,4 +1,4 @@
-// One story of elements with errors: where they came from, how many may be left out, what is told.
+// Recoverable errors: their origins, the limit on skipped elements, and the error report.
 #include "penstock/data/error_report.h"
 
 #include <filesystem>
@@ -35,8 +35,8 @@ using ::testing::StartsWith;
 constexpr int64_t kRecords = 40, kBad = 17;
 constexpr char kShard[] = "memory://d/a.tfrec";
 
-// Examples {x: i, list: i % 3 numbers, image: no JPEG}; record 17 is none. With another schema
-// record 17 is an Example as well, whose `image` is not one.
+// Examples {x: i, list: i % 3 numbers, image: not a JPEG}. Record 17 is not an Example, or with
+// `all_examples` is an Example whose `image` differs from the others.
 struct Shard {
   explicit Shard(bool all_examples = false) {
     auto writer = *record::TfRecordWriter::Create(*fs, kShard);
@@ -51,10 +51,10 @@ struct Shard {
     }
     PENSTOCK_CHECK_OK(writer->Close());
   }
-  // What is read of it is not looked at.
+  // Its header suffices, because the image is never decoded.
   static std::string Gif() { return "GIF"; }
 
-  // Changes the last byte of a record's data.
+  // Flips a bit of the last data byte of `record`.
   void Damage(int64_t record) {
     std::string bytes = *io::ReadFile(*fs, kShard);
     auto reader = *record::TfRecordReader::Open(*fs, kShard, {.verify = false});
@@ -99,7 +99,7 @@ TEST(ErrorsOfElements, OfEveryStageBeginWithTheRecord) {
   expect(no_example, Parsed(Records().Shuffle(40)).Repeat().Prefetch(3), "ParseExample");
   const Dataset parsed =
       Parsed(Records()).Filter([](const NamedArrays& in) -> absl::StatusOr<bool> {
-        return in.Find("x")->item<int64_t>() >= kBad;  // the images before are none, too
+        return in.Find("x")->item<int64_t>() >= kBad;  // drops earlier invalid images
       });
   expect(examples, parsed.DecodeImage(), "DecodeImage");
   expect(examples, Parsed(Records()).Map(FailBad), "Map");
@@ -125,7 +125,7 @@ TEST(ErrorsOfElements, OfEveryStageBeginWithTheRecord) {
   const ElementSpec makes = {{"y", DType::kI64, {}}};
   expect(examples, Parsed(Records()).FlatMap(inner, {.makes = makes}), "FlatMap");
   expect(examples, Parsed(Records()).Interleave(inner, {.makes = makes}), "Interleave");
-  // Of a batch, the row that does not fit.
+  // The error of a batch names the row whose shape differs.
   const auto longer = [](const NamedArrays& in, NamedArrays* out) {
     out->Set("v", base::Array::Zeros(DType::kF32, {IsBad(in) ? 4 : 3}));
     return absl::OkStatus();
@@ -137,20 +137,20 @@ TEST(ErrorsOfElements, OfEveryStageBeginWithTheRecord) {
   expect(examples, uneven.Cache().Batch(8), "Batch");
   expect(examples, uneven.Cache().Window(4), "Window");
   expect(examples, uneven.PaddedBatch(8, {.padded_shapes = {{"v", {3}}}}), "PaddedBatch");
-  // Two sources: both are named.
+  // With two sources, both origins are named.
   EXPECT_THAT(
       std::string(ReadAll(Dataset::Zip({Parsed(Records()), Dataset::Range(100, 200)}).Map(FailBad),
                           {.file_system = examples.fs})
                       .status()
                       .message()),
       StartsWith(absl::StrCat(examples.origin, " + range:117: Map")));
-  // Behind a batch, its first row is.
+  // Rows of a batch are identified by the batch's first row.
   const Dataset rows = Parsed(Records()).Batch(4, {.ragged = {"list"}}).Unbatch().Map(FailBad);
   EXPECT_THAT(std::string(ReadAll(rows, {.file_system = examples.fs}).status().message()),
               StartsWith("row 1 of the batch from memory://d/a.tfrec:"));
 }
 
-// All that is told of a pass.
+// Everything that is reported about one pass.
 struct Told {
   absl::Status status;
   int64_t elements = 0;
@@ -196,7 +196,7 @@ TEST(ErrorsOfElements, ReportsAllSkippedElements) {
   EXPECT_THAT(told_of, ::testing::UnorderedElementsAre(shard.damaged[0] + " FromTfRecords",
                                                        shard.origin + " ParseExample",
                                                        shard.damaged[1] + " FromTfRecords"));
-  // By stage, in Stats.
+  // Stats count skipped elements by stage.
   EXPECT_EQ(told.stats[0].skipped, 2);
   EXPECT_THAT(told.stats[0].skipped_messages,
               ElementsAre(StartsWith(shard.damaged[0]), StartsWith(shard.damaged[1])));
@@ -216,10 +216,10 @@ TEST(ErrorsOfElements, ExceedingMaxErrorsOfAllStagesEndsIterator) {
               HasSubstr("including it, 3 elements would be skipped because of errors; the limit is "
                         "2 (IteratorOptions.max_errors)"));
   EXPECT_EQ(told.skipped.size(), 2);
-  // Errors of any number of epochs count.
+  // Errors are counted over all epochs.
   EXPECT_FALSE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 5}).status.ok());
   EXPECT_TRUE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 6}).status.ok());
-  // Of none that may be, the first is the error.
+  // With a limit of 0, the first error ends the iterator.
   EXPECT_EQ(Read(dataset, {.file_system = shard.fs, .max_errors = 0}).skipped.size(), 0);
   EXPECT_FALSE(dataset.MakeIterator({.file_system = shard.fs, .max_errors = -2}).ok());
 }
@@ -257,7 +257,7 @@ TEST(ErrorReport, AppendsOneLineForEachError) {
                                 })
                                 .IgnoreErrors();
     EXPECT_EQ(ReadAll(dataset, {.on_skipped = *report})->size(), 7);
-    // It is in the file while the iterator's owner still holds the report.
+    // The line is in the file while the report is still open.
     EXPECT_THAT(Contents(path), HasSubstr("source:6,Map,"));
   };
   read("plain");
@@ -265,7 +265,7 @@ TEST(ErrorReport, AppendsOneLineForEachError) {
   EXPECT_EQ(Contents(path),
             "element,stage,error\r\nsource:2,Map,plain\r\nsource:6,Map,plain\r\n"
             "source:2,Map,\"a \"\"b\"\", c\nd\"\r\nsource:6,Map,\"a \"\"b\"\", c\nd\"\r\n");
-  // Our own reader of CSV takes it.
+  // FromCsv can read the report.
   EXPECT_EQ(ReadAll(Dataset::FromCsv({path}))->size(), 4);
   std::filesystem::remove(path);
   EXPECT_FALSE(ErrorReport(::testing::TempDir() + "/no/such/folder/errors.csv").ok());

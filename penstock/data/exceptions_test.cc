@@ -32,7 +32,7 @@ using testing::ReadAll;
 using ::testing::StartsWith;
 using testing::TestSource;
 
-// Throws, for element 17, something that user-defined code may throw.
+// Throws at element 17, like faulty user-defined code.
 using Throw = std::function<void()>;
 void ThrowRuntimeError() { throw std::runtime_error("boom"); }
 void ThrowInt() { throw 7; }
@@ -126,7 +126,7 @@ TEST(Exceptions, LoseOneElementUnderIgnoreErrors) {
   }
 }
 
-// Mistakes with the arrays themselves are errors of the function, like any exception.
+// Misuse of arrays is an error of the function, like any exception.
 TEST(Exceptions, OfWrongUseOfAnArrayNameElementAndStage) {
   const std::vector<std::pair<Throw, std::string>> mistakes = {
       {[] { Array::Scalar<int64_t>(3).data<float>(); }, "int64[] was accessed as float32"},
@@ -159,12 +159,12 @@ TEST(Exceptions, OfExhaustedMemoryAreNotTheElementsFault) {
   }
 }
 
-// The pool's only thread is busy, so the reader runs the function itself.
+// The only thread of the pool is busy, so the reader runs the function itself.
 TEST(Exceptions, AreCaughtInReadersThread) {
   std::mutex mutex;
   std::condition_variable changed;
   bool go_on = false;
-  base::ThreadPool pool(1);  // destroyed before the condition that its thread waits for
+  base::ThreadPool pool(1);  // destroyed before the condition variable that its thread waits for
   pool.Schedule([&] {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return go_on; });
@@ -234,7 +234,7 @@ class RowStageThatThrows : public RowStage {
   }
 };
 
-// It is unknown which rows a failed kernel has computed: IgnoreErrors must not drop any.
+// A failed kernel may have computed any of the rows, so IgnoreErrors must not drop any of them.
 TEST(Exceptions, OfAKernelEndTheIterator) {
   const Dataset own = TestSource({.rows = 100}).Then(std::make_shared<RowStageThatThrows>());
   for (const Dataset& d : {own, own.Batch(5), own.IgnoreErrors(), own.Batch(5).IgnoreErrors()}) {

@@ -49,8 +49,8 @@ TEST(Iterator, RunsCombinationsOfStages) {
             .Map(Same)
             .Batch(2);
       },
-      // Two stages compute rows that stay rows: up to five groups of a thousand of each are under
-      // way when a row takes so long that threads are worth their while (on a busy machine).
+      // Two stages compute row groups: up to five groups of a thousand rows each are in flight if
+      // rows are slow enough for threads (as on a busy machine).
       {.max_ahead = 12'000});
 }
 
@@ -90,7 +90,7 @@ TEST(Iterator, ResumesFromItsState) {
     iterator.reset();
     EXPECT_THAT(*ReadAll(dataset(), {.state = *state}),
                 ElementsAreArray(all.begin() + count, all.end()));
-    // The state of the second counts on.
+    // The resumed iterator's state counts all elements from the start.
     auto second = *dataset().MakeIterator({.state = *state});
     const bool more = *second->Next(&batch);
     EXPECT_EQ(more, count < static_cast<int64_t>(all.size()));
@@ -175,7 +175,7 @@ TEST(Iterator, ReturnsDrawnSeed) {
   EXPECT_THAT(*ReadAll(dataset, {.seed = (*iterator)->seed()}), ElementsAreArray(got));
 }
 
-// A function that stops in the middle until it is let go.
+// A function that blocks until the test opens the gate.
 class Gate {
  public:
   void Wait() {

@@ -32,8 +32,8 @@ constexpr int64_t kMostInt = std::numeric_limits<int>::max();
 
 struct Option {
   std::string name;
-  int64_t least;  // less is an error of the description
-  int64_t most;   // and so is more; kMost and kMostInt are the maximum of the type
+  int64_t least;  // values below the minimum are rejected
+  int64_t most;   // values above it as well; kMost and kMostInt are the maximum of the type
   std::function<Dataset(int64_t)> make;
 };
 
@@ -186,9 +186,9 @@ TEST(Options, RejectsValuesOutOfRangeAndRunsOthers) {
         EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
         continue;
       }
-      if (absl::IsResourceExhausted(dataset.status())) continue;  // loaded when described
+      if (absl::IsResourceExhausted(dataset.status())) continue;  // already loaded by FromNpy
       ASSERT_TRUE(dataset.status().ok()) << dataset.status();
-      // It needs too much memory, or runs; other tests check its elements.
+      // Either it needs too much memory or it runs; other tests check its elements.
       const IteratorOptions options = {
           .pool = &pool, .file_system = fs, .seed = 1, .memory_bytes = int64_t{1} << 26};
       const auto elements = ReadSome(dataset, 3, options);

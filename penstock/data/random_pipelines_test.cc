@@ -295,7 +295,7 @@ class RandomPipelinesTest : public ::testing::Test {
  protected:
   ~RandomPipelinesTest() override { std::filesystem::remove_all(root_); }
 
-  // Whether it equals the plain interpreter's result.
+  // Returns whether pipeline `seed` matches the reference interpreter.
   bool Run(uint64_t seed) {
     const std::string folder = absl::StrCat(root_, "/", folders_++);
     Case one(files_, folder, seed, watchdog_);

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::TestSource;
 
-// Ten seconds of: a source, a parser and a decoder within a batch on 4 threads.
+// Ten seconds of a pipeline: a source, a parser, and a decoder fused into a batch, on 4 threads.
 std::vector<StageStats> Stages() {
   return {{.stage = "FromTfRecords(a)",
            .elements = 1000,
@@ -55,18 +55,18 @@ TEST(BottleneckTest, IsNoneWhenReaderHardlyWaits) {
 TEST(BottleneckTest, IsSourceWhenReadsAreTheBottleneck) {
   auto stages = Stages();
   stages[0].wait_input_seconds = 9;
-  stages[3].wait_input_seconds = 9.5;  // which is a consequence
+  stages[3].wait_input_seconds = 9.5;  // only a consequence
   EXPECT_EQ(Bottleneck(stages, 10, 9), 0u);
 }
 
 TEST(BottleneckTest, IsStageThatUsesMostOfBusyPool) {
   auto stages = Stages();
-  stages[2].busy_seconds = 30;  // and 2 of others, of 40
+  stages[2].busy_seconds = 30;  // together with 2 s of other stages, of 40 thread-seconds
   stages[0].wait_input_seconds = 5;
   EXPECT_EQ(Bottleneck(stages, 10, 9), 2u);
 }
 
-// 12 of 40 seconds, and nevertheless all that one thread can do.
+// Only 12 of 40 thread-seconds, but one thread is fully busy.
 TEST(BottleneckTest, IsBusyStageOfOneThread) {
   auto stages = Stages();
   stages[2].busy_seconds = 12;
@@ -110,7 +110,7 @@ TEST(ReportTest, DotColorsBottleneckAndFollowsDataFlow) {
 
 TEST(ReportTest, EscapesLabels) { EXPECT_EQ(DotQuoted("a \"b\" c\\d\n"), "a \\\"b\\\" c\\\\d\\n"); }
 
-// Of an iterator that runs: every stage is there, with where its elements come from.
+// The report of a running iterator lists every stage with its inputs.
 TEST(ReportTest, ReportsRunningPipeline) {
   const Dataset dataset =
       Dataset::Zip({TestSource({.rows = 40}).Shuffle(5), Dataset::Range(0, 40)}).Batch(4);
@@ -132,7 +132,7 @@ TEST(ReportTest, ReportsRunningPipeline) {
             "  TestSource(40)\n  Shuffle(5)\n  Range(0, 40)\nZip()\nBatch(4)\n");
 }
 
-// Cache(folder) and states of iterators know a pipeline by its text.
+// Cache(folder) and iterator states identify a pipeline by this text.
 TEST(DescriptionTest, ShowsHowStagesAreNested) {
   const Dataset a = TestSource({.rows = 1}), b = TestSource({.rows = 2}),
                 c = TestSource({.rows = 3});
@@ -144,8 +144,8 @@ TEST(DescriptionTest, ShowsHowStagesAreNested) {
             "  Take(1)\n"
             "Concatenate()\n"
             "Take(2)\n");
-  // In the order in which elements go through them, both would be a, b, Concatenate, c, Concatenate
-  // and a, b, c, Concatenate, Concatenate; with a Shuffle the place decides which is shuffled.
+  // A flat list of stages would be ambiguous. For example, it would not show which inputs a Shuffle
+  // applies to.
   EXPECT_NE(a.Concatenate(b).Concatenate(c).ToString(), a.Concatenate(b.Concatenate(c)).ToString());
   const auto sample = [](std::vector<Dataset> datasets) { return Dataset::Sample(datasets, {}); };
   EXPECT_NE(sample({a, b.Concatenate(c)}).ToString(), sample({a.Concatenate(b), c}).ToString());

@@ -1,7 +1,6 @@
-// Opens, half-reads and drops iterators of all kinds of pipelines again and again, and looks at
-// what the process then holds: no open file, no thread and no memory may be left behind.
-//
-// A few seconds as a test; `tools/soak SECONDS` for as long as one likes.
+// Repeatedly opens, partially reads, and destroys iterators of many pipelines, then checks that no
+// file descriptors, threads, or memory leak. Takes a few seconds as a test; `tools/soak SECONDS`
+// runs longer.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -41,8 +40,8 @@ using base::NamedArrays;
 #endif
 #endif
 
-constexpr int64_t kRounds = 1200;  // of the test
-constexpr int64_t kWarm = 300;     // what is held after these is what the last is compared with
+constexpr int64_t kRounds = 1200;  // default number of rounds
+constexpr int64_t kWarm = 300;     // warm-up rounds, after which the baseline is measured
 constexpr int64_t kRecords = 300;
 
 int64_t CountEntries(const char* folder) {
@@ -55,7 +54,7 @@ int64_t CountEntries(const char* folder) {
 struct Held {
   int64_t files = 0;
   int64_t threads = 0;
-  int64_t megabytes = 0;  // resident
+  int64_t megabytes = 0;  // resident set size
 
   static Held Now() {
     malloc_trim(0);
@@ -69,7 +68,7 @@ struct Held {
   }
 };
 
-// A thread that was joined may be listed for a moment longer.
+// A joined thread may remain in /proc for a moment.
 Held HeldOnceThreadsAreGone(int64_t threads) {
   Held held = Held::Now();
   for (int i = 0; i < 5000 && held.threads > threads; ++i) {
@@ -79,7 +78,7 @@ Held HeldOnceThreadsAreGone(int64_t threads) {
   return held;
 }
 
-// Files of every kind that is read, and pipelines over them.
+// Files of all formats, and pipelines that read them.
 class Soak : public ::testing::Test {
  protected:
   Soak() : root_(absl::StrCat(::testing::TempDir(), "/soak_", absl::Hex(base::EntropySeed()))) {
@@ -97,7 +96,7 @@ class Soak : public ::testing::Test {
 
   std::string Path(absl::string_view name) const { return absl::StrCat(root_, "/", name); }
 
-  // Record i is damaged, or no Example, or its image no image, for some i.
+  // Some records are corrupt, or not an Example, or their image is invalid.
   void WriteShards() {
     const std::string image =
         *image::EncodePng(*image::ViewOf(Array::Zeros(DType::kU8, {9, 7, 3})));
@@ -195,7 +194,7 @@ class Soak : public ::testing::Test {
     };
   }
 
-  // Makes an iterator with options of all kinds, takes some elements, and lets it go.
+  // Makes an iterator with random options, reads some elements, and destroys it.
   void Round(const Dataset& dataset, base::ThreadPool* pool, base::Random& random) {
     IteratorOptions options = {
         .pool = random.Below(2) == 0 ? pool : nullptr,
@@ -206,7 +205,7 @@ class Soak : public ::testing::Test {
         .on_skipped = report_};
     auto iterator = dataset.MakeIterator(options);
     ASSERT_TRUE(iterator.ok()) << iterator.status();
-    // None, a few, or (seldom) to the end, as far as there is one.
+    // Reads no, some, or (rarely) all elements.
     const uint64_t kind = random.Below(20);
     const uint64_t most = kind < 4 ? 0 : kind < 19 ? random.Below(30) : 1000;
     NamedArrays element;
@@ -219,7 +218,7 @@ class Soak : public ::testing::Test {
       options.seed = std::nullopt;
       options.epoch = options.skip = 0;
       options.state = (*iterator)->State();
-      ASSERT_TRUE(dataset.MakeIterator(options).ok());  // dropped at once, beside the other
+      ASSERT_TRUE(dataset.MakeIterator(options).ok());  // destroyed immediately
     }
   }
 
@@ -242,7 +241,7 @@ TEST_F(Soak, LeavesNothingBehind) {
   const double begin = base::Clock::Real()->Seconds();
   const auto done = [&](int64_t round) {
     if (seconds == 0) return round >= kRounds;
-    // However short it is, there is something to compare.
+    // Runs long enough for a comparison.
     return base::Clock::Real()->Seconds() - begin >= seconds && round >= 2 * kWarm;
   };
   const int64_t threads = CountEntries("/proc/self/task");
@@ -252,7 +251,7 @@ TEST_F(Soak, LeavesNothingBehind) {
     const size_t which = random.Below(pipelines.size());
     SCOPED_TRACE(pipelines[which].ToString());
     Round(pipelines[which], &pool, random);
-    // In-memory caches begin anew, and with them what they hold.
+    // Recreates the datasets, and with them the contents of in-memory caches.
     if (rounds % 200 == 199) pipelines = Pipelines();
     if (rounds == kWarm) first = HeldOnceThreadsAreGone(threads);
     if (seconds > 0 && rounds % 5000 == 4999) {
@@ -268,8 +267,8 @@ TEST_F(Soak, LeavesNothingBehind) {
               last.ToString().c_str(), static_cast<long long>(kWarm), first.ToString().c_str());
   EXPECT_LE(last.files, first.files);
   EXPECT_LE(last.threads, first.threads);
-#ifndef PENSTOCK_SANITIZED  // sanitizers keep what was freed
-  // What is left of it is the allocator's: it does not grow with the number of rounds.
+#ifndef PENSTOCK_SANITIZED  // sanitizers delay reuse of freed memory
+  // The tolerance is for the allocator; it does not depend on the number of rounds.
   EXPECT_LE(last.megabytes, first.megabytes + 48);
 #endif
 }

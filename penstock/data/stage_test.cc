@@ -1,4 +1,4 @@
-// What Node guarantees for every stage: in the middle of a skip nothing is prefetched or read.
+// Guarantee of Node for every stage: nothing is prefetched or read in the middle of a skip.
 #include "penstock/data/stage.h"
 
 #include <atomic>
@@ -25,8 +25,8 @@ using testing::ReadAll;
 
 constexpr int64_t kRows = 40;
 
-// Returns numbers. It skips one of them at a time, and is pending in between: prefetching at that
-// time would start in the middle of the skip.
+// Returns numbers. A skip advances one element at a time and is pending in between; prefetching
+// must not start in the middle of it.
 class HesitatingNode : public Node {
  public:
   HesitatingNode(const NodeContext& context, std::shared_ptr<std::atomic<int>> disturbed)
@@ -61,7 +61,7 @@ class HesitatingNode : public Node {
   bool in_skip_ = false;
 };
 
-// Skips two elements before each one that it returns, without waiting for the skip if it is hasty.
+// Skips two elements before each one that it returns; if `hasty`, does not wait for the skip.
 class SkippingNode : public Node {
  public:
   SkippingNode(const NodeContext& context, std::unique_ptr<Node> input, bool hasty)
@@ -124,7 +124,7 @@ TEST(Node, IsNotAdvancedDuringSkip) {
               ElementsAre("x=int64[1] {0}", "x=int64[1] {30}"));
   EXPECT_THAT(*ReadAll(source.Batch(2).Skip(19)), ElementsAre("x=int64[2] {38, 39}"));
   EXPECT_THAT(*ReadAll(source.Batch(2), {.skip = 19}), ElementsAre("x=int64[2] {38, 39}"));
-  // A stage without a guard of its own, after others that prefetch.
+  // A stage without its own guard, downstream of stages that prefetch.
   EXPECT_EQ(ReadAll(Skipping(source.Batch(1).Unbatch(), false).Prefetch(3))->size(), 13);
   EXPECT_EQ(ReadAll(Skipping(source, false).Prefetch(3))->size(), 13);
   EXPECT_EQ(*disturbed, 0);

@@ -18,7 +18,7 @@ absl::Status Negate(const NamedArrays& in, NamedArrays* out) {
   return absl::OkStatus();
 }
 
-// How often each name stands in the trace of a whole pass.
+// Number of spans by name in the trace of a full pass.
 std::map<std::string, int> CountSpans(const Dataset& dataset) {
   base::TickingClock clock;
   base::Trace trace({.clock = &clock});

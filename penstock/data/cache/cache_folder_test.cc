@@ -38,7 +38,7 @@ using testing::ReadSome;
 using testing::SourceCounts;
 using testing::TestSource;
 
-// A new folder each time.
+// Returns a new folder name on each call.
 class CacheFolder : public ::testing::Test {
  protected:
   CacheFolder()
@@ -48,7 +48,7 @@ class CacheFolder : public ::testing::Test {
 
   std::string NewFolder() { return absl::StrCat(root_, "/", folders_++); }
 
-  // The only file of elements in a folder.
+  // The only file of elements in `folder`.
   static std::string ElementsFile(const std::string& folder) {
     std::string found;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -89,7 +89,8 @@ TEST_F(CacheFolder, ReadsInputOnceForLaterRuns) {
   }
 }
 
-// 128 on their way to the disk, as many in the engine's output, and in the reader's hands.
+// At most 128 rows each are being written, in the engine's output buffer, and in the reader's
+// block.
 constexpr testing::StageTraits kTraits = {.max_ahead = 3 * 128};
 
 TEST_F(CacheFolder, Conforms) {
@@ -148,8 +149,8 @@ TEST_F(CacheFolder, IsRebuiltWhenIncomplete) {
   EXPECT_EQ(counts->passes, 1);
 }
 
-// Stores some rows and is killed before they are published. Without threads, of which a forked
-// process may make none.
+// Writes some rows in a child process, which is killed before it publishes them. It uses no
+// threads, because threads must not be created after fork().
 pid_t StoreAndBeKilled(const std::string& folder, int64_t shard_bytes) {
   const StoredRowsKey key = {.kind = "cache",
                              .folder = folder,
@@ -174,7 +175,7 @@ pid_t StoreAndBeKilled(const std::string& folder, int64_t shard_bytes) {
 }
 
 TEST_F(CacheFolder, IsRebuiltAfterKill) {
-  // Killed with three whole files, or with one that is not published.
+  // Killed with three complete files, or with one unpublished file.
   for (int64_t shard_bytes : {1, 1 << 20}) {
     const std::string folder = NewFolder();
     int status = 0;
@@ -216,7 +217,7 @@ TEST_F(CacheFolder, IsRebuiltWhenCorrupt) {
     auto counts = std::make_shared<SourceCounts>();
     EXPECT_EQ(ReadAll(TestSource({.rows = 20}, counts).Cache(folder).Repeat(2))->size(), 40);
     EXPECT_EQ(counts->passes, 1);
-    ElementsFile(folder);  // the old one is gone
+    ElementsFile(folder);  // the corrupt file was removed
   }
 }
 
@@ -238,7 +239,7 @@ TEST_F(CacheFolder, RejectsCacheOfAnotherPipeline) {
   EXPECT_THAT(std::string(other.status().message()),
               AllOf(HasSubstr(folder), HasSubstr("another pipeline:\nTestSource(20)\nof elements"),
                     HasSubstr("this one is:\nTestSource(20)\nTake(5)\nof elements")));
-  // What comes behind does not matter.
+  // Downstream stages do not matter.
   EXPECT_EQ(ReadAll(TestSource({.rows = 20}).Cache(folder).Take(5))->size(), 5);
 }
 
@@ -312,7 +313,7 @@ TEST_F(CacheFolder, SnapshotIsReadFromShardsOnAnyFileSystem) {
     const auto make = [&](std::shared_ptr<SourceCounts> counts) {
       return TestSource({.rows = 2000}, std::move(counts)).Snapshot(folder, {.shard_bytes = 5000});
     };
-    // Left unfinished, its first shards may be there.
+    // An unfinished pass may leave its first shards behind.
     EXPECT_EQ(ReadSome(make(nullptr), 900, {.file_system = fs})->size(), 900);
     auto counts = std::make_shared<SourceCounts>();
     const auto first = *ReadAll(make(counts), {.file_system = fs});
@@ -348,7 +349,7 @@ TEST_F(CacheFolder, SnapshotIsReadByAnotherPipelineWithoutTheFirst) {
     };
     const Dataset broken = snapshot(TestSource({.rows = 500, .fail_at = 400}));
     EXPECT_FALSE(ReadAll(broken, {.file_system = fs}).ok());
-    EXPECT_FALSE(read().status().ok());  // not whole
+    EXPECT_FALSE(read().status().ok());  // incomplete
     const Dataset made = snapshot(TestSource({.rows = 500}));
     const auto stored = *ReadAll(made, {.file_system = fs});
     EXPECT_EQ(read().spec(), made.spec());
@@ -376,7 +377,8 @@ Dataset FailSome(const Dataset& dataset) {
       {.name = "fail", .reads = {"x"}});
 }
 
-// Every pass returns the same elements and the same errors, in their positions, computed once.
+// Every pass returns the same elements and errors at the same positions; they are computed only
+// once.
 TEST_F(CacheFolder, StoresRecoverableErrorsInPosition) {
   for (const bool snapshot : {false, true}) {
     const std::string folder = NewFolder();

@@ -32,7 +32,7 @@ TEST(Cache, ReadsItsInputOnce) {
   EXPECT_EQ(counts->rows, 20);
 }
 
-// Of 16 kB each.
+// Rows of 16 kB each.
 Dataset LargeRows(int64_t rows) {
   return Dataset::Range(0, rows).Map(
       [](const NamedArrays&, NamedArrays* out) {
@@ -43,7 +43,7 @@ Dataset LargeRows(int64_t rows) {
 }
 
 TEST(Cache, EstimatesSizeFromFirstElements) {
-  // 10,000 would take 164 MB. 3,900 would fit.
+  // 10,000 elements would need 164 MB; about 3,900 would fit.
   auto iterator = LargeRows(10000).Cache().MakeIterator({.memory_bytes = 64 << 20});
   ASSERT_TRUE(iterator.ok()) << iterator.status();
   int given = 0;
@@ -55,7 +55,7 @@ TEST(Cache, EstimatesSizeFromFirstElements) {
                     HasSubstr("Cache(folder, {.memory_first = true})")));
   EXPECT_LT(given, 1500);
 
-  // As many as fit, and those whose memory is the user's anyway.
+  // The cache holds elements up to the budget; memory owned by the user does not count.
   EXPECT_EQ(ReadAll(LargeRows(2000).Cache(), {.memory_bytes = 64 << 20})->size(), 2000);
   NamedArrays arrays;
   arrays.Set("x", Array::Zeros(DType::kF32, {2000, 4096}));
@@ -75,7 +75,7 @@ Dataset FailSome(const Dataset& dataset, std::atomic<int>* calls) {
       {.name = "fail", .reads = {"x"}});
 }
 
-// Every pass returns the same elements and the same errors, in their positions.
+// Every pass returns the same elements and errors at the same positions.
 TEST(Cache, StoresRecoverableErrorsInPosition) {
   std::atomic<int> calls = 0;
   const Dataset cached = FailSome(TestSource({.rows = 20}), &calls).Cache();
@@ -108,7 +108,7 @@ TEST(Cache, ResumesAmongErrors) {
   const auto all = *ReadAll(whole, {.seed = 1});
   ASSERT_EQ(all.size(), 45u);
   for (int64_t at = 0; at <= 45; ++at) {
-    // A new process has an empty or a full cache.
+    // A new process starts with an empty cache.
     const Dataset anew =
         FailSome(TestSource({.rows = 20}), &calls).Cache().IgnoreErrors().Repeat(3);
     const std::vector<std::string> rest(all.begin() + at, all.end());

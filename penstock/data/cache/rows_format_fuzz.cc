@@ -6,7 +6,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/cache/rows_format.h"
 
-// Whatever can be read can be written, and reads the same again.
+// Round trip: rows that were parsed can be serialized, and parse to the same rows again.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock;
   using base::DType;
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (int c = 0; c < spec.size(); ++c) {
       PENSTOCK_CHECK(BitwiseEqual((*again)->columns[c].Row(row), (*block)->columns[c].Row(row)));
     }
-    if (row == 64) break;  // an origin is found by reading those before it
+    if (row == 64) break;  // finding an origin takes time linear in the row number
   }
   return 0;
 }

@@ -31,7 +31,7 @@ const ElementSpec kSpec = {{"i", DType::kI64, {}},
                            {"flag", DType::kBool, {2}},
                            {"lists", DType::kF32, {-1}}};
 
-// `same`: all rows of one shape.
+// `same`: all rows have the same shape.
 BlockPtr MakeBlock(int64_t rows, bool same) {
   auto block = std::make_shared<Block>();
   block->rows = rows;
@@ -68,7 +68,7 @@ TEST(RowsFormat, RoundTripsRowsShapesAndOrigins) {
     for (int64_t r = 39; r >= 0; r -= 3) rows.Append(block, r, 1);
     auto bytes = std::make_shared<const std::string>(SerializeRows(rows, kSpec));
     const auto parsed = ParseRows(*bytes, bytes, kSpec);
-    bytes = nullptr;  // the strings hold them
+    bytes = nullptr;  // the strings keep the bytes alive
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     ASSERT_EQ((*parsed)->rows, rows.size());
     for (int64_t r = 0; r < rows.size(); ++r) {
@@ -98,7 +98,7 @@ TEST(RowsFormat, RejectsTruncatedOrChangedBytes) {
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kDataLoss);
   }
   EXPECT_FALSE(ParseRows(bytes + "x", nullptr, kSpec).ok());
-  // Whatever a changed byte makes of it fits the spec.
+  // After any changed byte, rows that parse still match the spec.
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (int change : {1, 0x7f, 0x80, 0xff}) {
       std::string changed = bytes;
@@ -130,7 +130,7 @@ TEST(RowsFormat, RestoresErrorsOfElements) {
   EXPECT_TRUE(IsError(bytes));
   absl::Status parsed;
   PENSTOCK_CHECK_OK(ParseError(bytes, &parsed));
-  EXPECT_EQ(parsed, error);  // including the mark of an element's error
+  EXPECT_EQ(parsed, error);  // including the flag of a recoverable error
   EXPECT_TRUE(IsRecoverable(parsed));
   for (size_t size = 1; size < bytes.size(); ++size) {
     EXPECT_EQ(ParseError(absl::string_view(bytes).substr(0, size), &parsed).code(),

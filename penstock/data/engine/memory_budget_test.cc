@@ -49,7 +49,7 @@ TEST(MemoryBudgetTest, ChargesAreReleasedMovedAndPinned) {
     charge.Pin();
     charge.MoveTo(a);
     EXPECT_EQ(b->charged(), 450);
-    MemoryCharge().MoveTo(a);  // of nothing
+    MemoryCharge().MoveTo(a);  // an empty charge
   }
   EXPECT_EQ(budget->charged(), 0);
   EXPECT_EQ(budget->peak(), 450);
@@ -80,7 +80,7 @@ TEST(MemoryBudgetTest, ReadAheadLeavesReservationsFree) {
   ASSERT_TRUE(need.Set(500).ok());
   EXPECT_TRUE(budget->CanReadAhead(200));
   EXPECT_FALSE(budget->CanReadAhead(201));
-  MemoryReservation own(a);  // what is held already
+  MemoryReservation own(a);  // reserved memory that is already in use
   ASSERT_TRUE(own.Set(300).ok());
   EXPECT_TRUE(budget->CanReadAhead(200));
 }
@@ -143,7 +143,7 @@ Dataset Generated(int64_t count, int64_t size, std::shared_ptr<std::atomic<int64
   return Dataset::FromGenerator(make, {{"x", DType::kI64, {}}, {"bytes", DType::kU8, {size}}});
 }
 
-// x of all elements.
+// Column x of all elements.
 absl::StatusOr<std::vector<int64_t>> ReadX(const Dataset& dataset, const IteratorOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(options));
   std::vector<int64_t> out;
@@ -183,7 +183,7 @@ TEST(IteratorMemoryTest, RejectsShuffleBufferBeyondBudget) {
   EXPECT_THAT(std::string(got.status().message()),
               AllOf(HasSubstr("of 500 elements in the buffer"), HasSubstr("Shuffle(500) needs"),
                     HasSubstr("memory budget is 1.0 MiB"), HasSubstr("a smaller shuffle buffer")));
-  // A buffer that is larger than what there is does no harm.
+  // A buffer larger than the dataset uses only the memory that its elements need.
   const auto fits =
       ReadX(Generated(60, 10'000).Shuffle(1 << 20), {.seed = 1, .memory_bytes = kMiB});
   ASSERT_TRUE(fits.ok()) << fits.status();
@@ -229,7 +229,7 @@ std::shared_ptr<io::FileSystem> Shards(int files, int64_t records, size_t record
   return fs;
 }
 
-// With room for one block of each file and a batch, for twice that, and for everything.
+// Budgets: the reserved minimum (one block per file and a batch), twice that, and ample memory.
 TEST(IteratorMemoryTest, PrefetchesWithinBudgetAndKeepsOrder) {
   const auto fs = Shards(12, 40, 4096);
   const Dataset dataset =
@@ -251,7 +251,7 @@ TEST(IteratorMemoryTest, PrefetchesWithinBudgetAndKeepsOrder) {
     }
     EXPECT_FALSE(*(*iterator)->Next(&batch));
     const PipelineReport report = (*iterator)->Report();
-    // What stages need (a block of each file, a batch) is taken whatever they hold to work ahead.
+    // Reserved memory is always granted, whatever read-ahead already uses.
     EXPECT_LE(report.peak_memory_bytes, budget + 256 * 1024);
     EXPECT_GT(report.peak_memory_bytes, 100 * 1024);
     EXPECT_EQ(report.memory_bytes, 0) << (*iterator)->Table();
@@ -271,7 +271,7 @@ TEST(IteratorMemoryTest, ErrorNamesInterleavedFilesBeyondBudget) {
   EXPECT_EQ(fits->size(), 32u);
 }
 
-// What is shown of the iterator agrees with what it does.
+// The memory report does not count batches that the reader already owns.
 TEST(IteratorMemoryTest, ReaderOwnsItsBatches) {
   auto iterator = Generated(40, 10'000).Batch(4).Prefetch(2).MakeIterator();
   ASSERT_TRUE(iterator.ok());
@@ -315,10 +315,10 @@ TEST(CacheMemoryTest, SpillsToFolderByOneOption) {
   const auto got = ReadX(dataset, {.memory_bytes = kMiB});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT(*got, ElementsAreArray(four));
-  // The pass that gave up, and the one that wrote.
+  // One pass exceeded memory, and a second one wrote the folder.
   EXPECT_EQ(*made, 600);
 
-  // Where there is memory enough the folder is not touched.
+  // If memory suffices, the folder is not created.
   const std::string unused = folder + "_unused";
   *made = 0;
   const auto fits =
@@ -331,8 +331,8 @@ TEST(CacheMemoryTest, SpillsToFolderByOneOption) {
 
 // ---- The tuner in a pipeline ----
 
-// Time passes only in the function that makes datasets, and only when the reader asks for what it
-// makes: so the reader waits for it, and the stage too.
+// The fake clock advances only while a dataset is being made, and one is made only when the reader
+// requests its elements: so both the reader and the stage wait for it.
 class SlowRanges {
  public:
   absl::StatusOr<Dataset> Make(const NamedArrays& in) {
@@ -371,7 +371,7 @@ TEST(TunedIteratorTest, ReportsDecisionsAndKeepsOrder) {
     if (!more.ok() || !*more) break;
     EXPECT_EQ(element.Find("value")->values<int64_t>()[0], i);
   }
-  ranges.Ask(INT64_MAX);  // nobody shall wait when the iterator goes
+  ranges.Ask(INT64_MAX);  // no thread may block when the iterator is destroyed
   const std::vector<std::string> decisions = (*iterator)->Decisions();
   ASSERT_THAT(decisions, Not(IsEmpty()));
   EXPECT_THAT(decisions[0],

@@ -94,14 +94,14 @@ Result Read(const Dataset& dataset, const Held& held, const IteratorOptions& opt
     if (!more.ok() || !*more) return out;
     out.x.push_back(*static_cast<const int64_t*>(element.Find("x")->raw()));
     element = NamedArrays();
-    // Read in this order: elements made in between are held and not yet charged.
+    // Elements are read one by one: elements made meanwhile are held but not yet charged.
     const int64_t before = held.bytes();
     const int64_t charged = (*iterator)->Report().memory_bytes;
     out.worst = std::max(out.worst, std::min(before, held.bytes()) - charged);
   }
 }
 
-// They would hold 60 MB; the budget is 8 MiB.
+// Without the limit, the elements would take 60 MB; the budget is 8 MiB.
 TEST(MemoryViews, RejectsShuffleOfViewsBeyondBudget) {
   constexpr int64_t kCount = 3000, kSize = 20'000;
   const auto held = std::make_shared<Held>();
@@ -149,7 +149,7 @@ TEST(MemoryViews, RejectsWindowBeyondBudget) {
   EXPECT_LE(held->peak(), 6 * kMiB);
 }
 
-// Each of the datasets needs its own buffer, without counting the others' again.
+// Each dataset has its own buffer, and no element is charged twice.
 TEST(MemoryViews, CountsBuffersOfInterleavedDatasetsOnce) {
   const auto held = std::make_shared<Held>();
   const Dataset interleaved = Dataset::Range(0, 20).Interleave(
@@ -234,10 +234,10 @@ class RandomPipeline {
   int names_ = 0;
 };
 
-// Maximum held beyond the budget: an element of each source while it is made, the rows of the
-// batches and windows being formed, and the elements on their way to the reader.
+// Allowed excess over the budget: one element per source while it is made, the rows of batches and
+// windows under construction, and the elements on their way to the reader.
 constexpr int64_t kWorkingSet = 3 * kMiB;
-// A few elements are made or released between two measurements.
+// Tolerance: some elements are made or released between two measurements.
 constexpr int64_t kBetweenLooks = 400'000;
 
 TEST(MemoryViews, ChargesMatchMemoryOfRandomPipelines) {

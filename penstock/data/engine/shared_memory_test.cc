@@ -41,7 +41,7 @@ void Overwrite(const NamedArrays& element) {
   }
 }
 
-// Reads everything, and overwrites every element.
+// Reads all elements and overwrites each of them.
 std::vector<std::string> ReadAndOverwrite(const Dataset& dataset) {
   std::vector<std::string> out;
   auto iterator = dataset.MakeIterator({.seed = 7});
@@ -122,7 +122,7 @@ TEST(SharedMemory, OfTheUsersArraysIsNotWrittenTo) {
       SCOPED_TRACE(first.name + ", then " + second.name);
       NamedArrays arrays = MakeArrays();
       const Dataset dataset = second.add(first.add(Dataset::FromArrays(arrays)));
-      if (!dataset.status().ok()) continue;  // two columns of one name
+      if (!dataset.status().ok()) continue;  // duplicate column names
       const auto once = ReadAndOverwrite(dataset);
       EXPECT_FALSE(once.empty());
       EXPECT_EQ(PrintElement(arrays), PrintElement(MakeArrays()));
@@ -173,7 +173,7 @@ TEST(SharedMemory, OfAFolderOrAFileIsNotWrittenTo) {
   std::filesystem::remove_all(folder);
 }
 
-// Every pass starts with the initial state, whatever a function does with its memory.
+// Every pass starts with the initial state, even if a function writes to it.
 TEST(SharedMemory, OfTheStateOfAScanIsNotWrittenTo) {
   const Array zero = Array::Scalar<int64_t>(0);
   const Dataset sums = Dataset::Range(1, 5).Scan(

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kBudget = 1000;
 
-// A pipeline of one stage, of which a test says what happened in each second.
+// Fixture: a pipeline of one stage; the test specifies what happens in each second.
 class TunerTest : public ::testing::Test {
  protected:
   std::shared_ptr<const Knob> Add(KnobOptions options) {
@@ -60,7 +60,7 @@ TEST_F(TunerTest, RaisesKnobWhenStageAndReaderWait) {
   EXPECT_THAT(tuner_.Decisions(),
               ElementsAre("1.0 s: Source(a): 8 -> 16 files, because the reader waited 50 % of the "
                           "time, and this stage waited for its input 40 %"));
-  // Worth it: the next time again, up to the most.
+  // Throughput improved, so the knob is raised again, up to its maximum.
   for (int i = 0; i < 10; ++i) {
     Run({.reader_waits = 0.5, .stage_waits = 0.4, .elements = 200 + 100 * i});
   }
@@ -70,8 +70,8 @@ TEST_F(TunerTest, RaisesKnobWhenStageAndReaderWait) {
 TEST_F(TunerTest, DoesNotChangePipelineThatKeepsUp) {
   const auto reads = Add(Reads());
   tuner_.Tick(moment_);
-  Run({.reader_waits = 0.01, .stage_waits = 0.9});  // the reader is slow, so the stage may wait
-  Run({.reader_waits = 0.9, .stage_waits = 0.01});  // another stage limits
+  Run({.reader_waits = 0.01, .stage_waits = 0.9});  // the reader is the bottleneck
+  Run({.reader_waits = 0.9, .stage_waits = 0.01});  // another stage is the bottleneck
   EXPECT_EQ(reads->value(), 8);
   EXPECT_THAT(tuner_.Decisions(), IsEmpty());
 }
@@ -82,7 +82,7 @@ TEST_F(TunerTest, RevertsKnobWithoutGainAndCoolsDown) {
   const Second same = {.reader_waits = 0.5, .stage_waits = 0.4};
   Run(same);
   EXPECT_EQ(reads->value(), 16);
-  Run(same);  // what was under way when it changed
+  Run(same);  // this interval includes work from before the change
   EXPECT_EQ(reads->value(), 16);
   Run(same);
   EXPECT_EQ(reads->value(), 8);
@@ -95,7 +95,7 @@ TEST_F(TunerTest, RevertsKnobWithoutGainAndCoolsDown) {
     Run(same);
     most = std::max(most, reads->value());
   }
-  EXPECT_EQ(most, 16);  // later it is tried again: storage may have become slower
+  EXPECT_EQ(most, 16);  // retried later, because conditions of the storage may have changed
   EXPECT_LT(tuner_.Decisions().size(), 7u);
 }
 
@@ -103,7 +103,7 @@ TEST_F(TunerTest, RaisesPrefetchOfQueueThatWasFullAndEmpty) {
   const auto ready = Add(Bytes());
   tuner_.Tick(moment_);
   Run({.reader_waits = 0.3, .stage_waits = 0.3});
-  EXPECT_EQ(ready->value(), 2);  // never full: room does not limit it
+  EXPECT_EQ(ready->value(), 2);  // never full, so capacity is not the limit
   Run({.reader_waits = 0.3, .stage_waits = 0.3, .full = true});
   EXPECT_EQ(ready->value(), 4);
   EXPECT_THAT(tuner_.Decisions().back(), HasSubstr("had been full"));
@@ -122,7 +122,7 @@ TEST_F(TunerTest, HalvesLargestKnobWhenMemoryIsShort) {
   EXPECT_THAT(tuner_.Decisions().back(), AllOf(HasSubstr("Source(a): 8 -> 4 files"),
                                                HasSubstr("990 bytes of 1000 bytes are used")));
   for (int i = 0; i < 9; ++i) Run({.reader_waits = 0.5, .stage_waits = 0.9, .full = true});
-  EXPECT_EQ(reads->value(), 1);  // the least
+  EXPECT_EQ(reads->value(), 1);  // the minimum
   EXPECT_EQ(ready->value(), 1);
 }
 
@@ -147,7 +147,7 @@ TEST_F(TunerTest, WaitsForEnoughElements) {
   tuner_.Tick(moment_);
   Run({.reader_waits = 1, .stage_waits = 1, .elements = 1});
   EXPECT_EQ(reads->value(), 8);
-  Run({.reader_waits = 1, .stage_waits = 1, .elements = 0});  // two seconds of nothing are enough
+  Run({.reader_waits = 1, .stage_waits = 1, .elements = 0});  // an idle interval counts as well
   EXPECT_EQ(reads->value(), 16);
 }
 

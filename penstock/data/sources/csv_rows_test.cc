@@ -1,5 +1,5 @@
-// Compares FromCsv with a plain parser on random text: which rows there are, where they begin,
-// their fields, and which of them are errors.
+// Compares FromCsv with a reference parser on random text: the rows, their positions and fields,
+// and which rows are errors.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -99,7 +99,7 @@ class PlainParser {
   State state_ = kBegin;
   std::string field_;
   std::vector<std::string> fields_;
-  bool begun_ = false;  // the row has at least one character
+  bool begun_ = false;  // whether the row has a character yet
   bool failed_ = false;
   int64_t line_ = 1;
   int64_t first_line_ = 1;
@@ -195,8 +195,8 @@ TEST(CsvRows, StrayQuoteFailsOnlyItsOwnRow) {
   EXPECT_THAT(skipped, ElementsAre(11));
 }
 
-// A quote that opens a field and is never closed swallows the rest of the file, as in every reader
-// of RFC 4180; the error says how much that is.
+// An unclosed quote swallows the rest of the file, as in every RFC 4180 reader; the error reports
+// how much text was lost.
 TEST(CsvRows, UnclosedFieldReportsItsNumberOfLines) {
   const auto fs = io::MakeMemoryFileSystem();
   std::string text = "a,b\n1,\"2\n";

@@ -1,5 +1,5 @@
-// Records of shards that a storage service sends over connections that break, and that is away now
-// and then: each comes as often as it should, and as it was written.
+// Reads shards from a storage service over failing connections and during outages: every record
+// arrives exactly as often as it should, with its original bytes.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -36,14 +36,14 @@ namespace far_shards_test {
 using base::NamedArrays;
 
 constexpr int kShards = 4;
-constexpr int kRecords = 150;  // of each
+constexpr int kRecords = 150;  // per shard
 constexpr int kRounds = 2;
 
 std::string Record(int shard, int record) {
   return absl::StrCat(shard, "/", record, ":", std::string(4000, static_cast<char>('a' + shard)));
 }
 
-// The shards have been found when the first of them is opened: now it begins.
+// Enables faults when the first shard is opened, that is, after the listing.
 class TroubleFromTheFirstFileOn : public io::ForwardingFileSystem {
  public:
   TroubleFromTheFirstFileOn(std::shared_ptr<io::FileSystem> next, std::atomic<bool>* trouble)
@@ -100,7 +100,7 @@ class FarShards : public ::testing::Test {
     }
   }
 
-  // Delays of retries take no time.
+  // Retry delays take no real time.
   std::shared_ptr<io::FileSystem> FarFileSystem() {
     return std::make_shared<TroubleFromTheFirstFileOn>(
         io::MakeGcsFileSystem(io::MakeArrowFileSystem(), {.http = time_.Http()}), &trouble_);
@@ -113,7 +113,7 @@ class FarShards : public ::testing::Test {
   std::string pattern_;
 };
 
-// Each shard is replaced when it has been listed and is not open yet.
+// Replaces each shard between its listing and its opening.
 class ReplacesWhatIsOpened : public io::ForwardingFileSystem {
  public:
   explicit ReplacesWhatIsOpened(std::shared_ptr<io::FileSystem> next)
@@ -131,7 +131,7 @@ class ReplacesWhatIsOpened : public io::ForwardingFileSystem {
 
  private:
   absl::Status Replace(absl::string_view uri) {
-    if (!absl::StrContains(uri, ".tfrec?")) return absl::OkStatus();  // an index
+    if (!absl::StrContains(uri, ".tfrec?")) return absl::OkStatus();  // an index file
     PENSTOCK_ASSIGN_OR_RETURN(auto in, ForwardingFileSystem::OpenInput(uri));
     PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, io::ReadAll(*in));
     return io::WriteFile(next(), uri, bytes);

@@ -70,7 +70,7 @@ TEST(FromCsv, InfersNamesAndTypes) {
                           "late=int64[] {2}"));
   EXPECT_THAT(std::string(ReadAll(dataset, {.file_system = fs}).status().message()),
               StartsWith("memory://d/00.csv:4:5: ParseCsv: 'late' is int64, but \"x\" is not one"));
-  // A type that is given stays.
+  // A type given by the user takes precedence.
   EXPECT_EQ(Dataset::FromCsv({"memory://d/*"}, {.columns = {{.name = "i", .dtype = DType::kF64},
                                                             {.name = "f"},
                                                             {.name = "s"},
@@ -176,7 +176,7 @@ TEST(FromCsv, RejectsInvalidParameters) {
       HasSubstr("memory://d/x.csv"));
 }
 
-// Rows of a formula, in several files.
+// Computed rows, spread over several files.
 std::vector<std::string> Texts(const std::vector<int64_t>& sizes) {
   std::vector<std::string> texts;
   for (size_t f = 0; f < sizes.size(); ++f) {

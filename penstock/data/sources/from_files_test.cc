@@ -93,7 +93,8 @@ TEST(FromFiles, NamesRemovedFile) {
               HasSubstr("memory://d/20.txt"));
 }
 
-// Opens files whose name contains `gated` only when it is let. A bucket gs://d of it is memory://d.
+// Blocks when a file whose name contains `gated` is opened, until Open(). Bucket gs://d maps to
+// memory://d.
 class GatedFileSystem : public io::FileSystem {
  public:
   GatedFileSystem(std::shared_ptr<io::FileSystem> files, std::string gated)
@@ -180,7 +181,7 @@ TEST(FromFiles, CanBeDestroyedWhileReadIsInFlight) {
   }
 }
 
-// Shards of one size end together; then the next of each has been opened already.
+// Shards of equal size end together; the next ones must already be open by then.
 TEST(FileInterleave, OpensNextFileWhenOneHasBeenRead) {
   const auto memory = io::MakeMemoryFileSystem();
   for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
@@ -192,7 +193,7 @@ TEST(FileInterleave, OpensNextFileWhenOneHasBeenRead) {
   auto iterator = Dataset::FromTfRecords({"memory://d/*"}, {.parallel_files = 4})
                       .MakeIterator({.file_system = fs});
   ASSERT_TRUE(iterator.ok()) << iterator.status();
-  fs->WaitForReaders(5);  // those that follow a0 to a3, and one more
+  fs->WaitForReaders(5);  // the successors of a0 to a3, and one more
   fs->Open();
   base::NamedArrays element;
   for (const char* name : {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"}) {
@@ -215,7 +216,7 @@ TEST(FromFiles, DoesNotWaitForSlowFileWhenNotDeterministic) {
   }
 }
 
-// Nobody is let in before as many are there as shall be at once.
+// No file may be opened until the expected number of opens is in flight.
 TEST(FromFiles, ReadsManyFilesOfObjectStoreInParallel) {
   const auto fs = std::make_shared<GatedFileSystem>(Files(), "gs://");
   base::FakeClock clock;
@@ -223,7 +224,7 @@ TEST(FromFiles, ReadsManyFilesOfObjectStoreInParallel) {
       Dataset::FromFiles({"gs://d/*.txt"}).MakeIterator({.file_system = fs, .clock = &clock});
   ASSERT_TRUE(iterator.ok()) << iterator.status();
   fs->WaitForReaders(kFiles);
-  clock.Advance(0.05);  // until they are let in
+  clock.Advance(0.05);  // latency of the open
   EXPECT_EQ((*iterator)->Stats()[0].parallelism, 64);
   EXPECT_THAT((*iterator)->Explain(), Not(HasSubstr("hint")));
   fs->Open();

@@ -29,7 +29,7 @@ using testing::ReadSome;
 
 const ElementSpec kSpec = {{"x", DType::kI64, {}}, {"v", DType::kF32, {-1}}};
 
-// Element i of an epoch: v has i % 3 numbers.
+// Element i of an epoch; v has i % 3 values.
 NamedArrays Element(int64_t epoch, int64_t i) {
   Array v = Array::Uninitialized(DType::kF32, {i % 3});
   for (int64_t k = 0; k < i % 3; ++k) v.mutable_data<float>()[k] = static_cast<float>(i + k);
@@ -116,7 +116,7 @@ TEST(FromGenerator, ChecksElementsAgainstSpec) {
   EXPECT_THAT(message({{"x", x}}), HasSubstr("but made no such column, only {x: int64[]}"));
   EXPECT_THAT(message({{"x", x}, {"v", v}, {"w", v}}), HasSubstr("w: float32[2]}"));
   EXPECT_THAT(message({{"x", Array()}, {"v", v}}), HasSubstr("camera:1: "));
-  // In another order they are still themselves.
+  // The order of columns does not matter.
   const Dataset dataset = Dataset::FromGenerator(
       [&](const GeneratorContext&) {
         return [v, x, left = 1](NamedArrays* element) mutable -> absl::StatusOr<bool> {
@@ -147,7 +147,7 @@ TEST(FromGenerator, ForwardsErrorOfFunction) {
   EXPECT_THAT(std::string(ReadAll(none).status().message()), HasSubstr("returned no generator"));
 }
 
-// Elements come when somebody lets them.
+// A generator that blocks until the test releases elements.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
@@ -173,7 +173,7 @@ TEST(FromGenerator, ReturnsElementWhileNextBlocks) {
         };
       },
       kSpec);
-  // One computing thread: it is not the one that waits.
+  // The pool's only thread must not be the one that blocks.
   base::ThreadPool pool(1);
   auto iterator = dataset.MakeIterator({.pool = &pool});
   NamedArrays element;
@@ -205,7 +205,7 @@ TEST(FromGenerator, IsNotifiedOfCancellation) {
     std::unique_lock lock(gate->mutex);
     gate->changed.wait(lock, [&] { return gate->waited; });
   }
-  iterator->reset();  // or it would never return
+  iterator->reset();  // must not hang
 }
 
 TEST(FromGenerator, RejectsInvalidParameters) {

@@ -66,7 +66,7 @@ class FromNpyTest : public ::testing::Test {
   const std::shared_ptr<io::FileSystem> fs_ = io::FileSystem::Default();
 };
 
-// Address of the elements of row 0, before an iterator copies them for its reader.
+// Address of the first row in the source, before an iterator copies it for its reader.
 const void* FirstRow(const Dataset& dataset) {
   const void* row = nullptr;
   auto iterator = dataset.Take(1)
@@ -87,7 +87,7 @@ TEST_F(FromNpyTest, MemoryMapsLocalArray) {
     const Dataset dataset = Dataset::FromNpy(Path("x.npy"), {.access = access, .memory_bytes = 1});
     EXPECT_EQ(dataset.spec().ToString(), "{x: float32[3]}");
     EXPECT_THAT(*ReadAll(dataset), ElementsAreArray(Printed()));
-    // Two iterators look at the same memory: it was not copied for either.
+    // Two iterators return the same address, so the array was not copied.
     EXPECT_EQ(FirstRow(dataset), FirstRow(dataset));
   }
 }
@@ -130,13 +130,13 @@ TEST_F(FromNpyTest, RejectsDuplicateArrayNames) {
   }
 }
 
-// The header can claim any number of rows without bytes.
+// A header can declare any number of rows if each row has 0 bytes.
 TEST_F(FromNpyTest, RejectsTooManyRows) {
   std::string bytes = *formats::SerializeNpy(Array::Zeros(DType::kU8, {1000000000, 0}));
   const size_t at = bytes.find("1000000000, 0");
   ASSERT_NE(at, std::string::npos);
   ASSERT_EQ(bytes.substr(at + 13, 1), ")");
-  // The header keeps its length; the digits take the place of padding.
+  // The header keeps its length: the digits replace padding.
   const std::string huge = "4000000000000000000, 0";
   bytes.replace(at, 13, huge);
   const size_t padding = bytes.find("          ", at);
@@ -147,7 +147,7 @@ TEST_F(FromNpyTest, RejectsTooManyRows) {
   EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << dataset.status();
 }
 
-// A stored member's elements begin where the length of its name puts them.
+// The length of a stored member's name determines the alignment of its elements.
 TEST_F(FromNpyTest, ReadsArchivesOfAnyAlignment) {
   for (int64_t length = 1; length < 9; ++length) {
     const std::string name(static_cast<size_t>(length), 'x');
@@ -158,7 +158,7 @@ TEST_F(FromNpyTest, ReadsArchivesOfAnyAlignment) {
       EXPECT_THAT(*ReadAll(Dataset::FromNpy(Path("a.npz"), {.access = access})),
                   ElementsAreArray(expected));
     }
-    // Bytes fit anywhere.
+    // Single bytes have no alignment, so they can be mapped.
     EXPECT_EQ(ReadAll(Dataset::FromNpy(Path("a.npz"), {.access = NpyAccess::kMap, .select = {"y"}}))
                   ->size(),
               kRows);
@@ -238,7 +238,7 @@ TEST_F(FromNpyTest, ErrorNamesReasonAgainstMapping) {
   EXPECT_THAT(message("bytes.npy"), HasSubstr("strings"));
   EXPECT_THAT(message("object.npy"), HasSubstr("pickles"));
   EXPECT_EQ(message("int32.npy"), "");
-  // They are loaded all the same.
+  // Without kMap they can be loaded.
   EXPECT_EQ(ReadAll(Dataset::FromNpy(folder + "big_endian.npy"))->size(), 2);
   EXPECT_EQ(ReadAll(Dataset::FromNpy(folder + "column_major.npy"))->size(), 2);
   EXPECT_EQ(ReadAll(Dataset::FromNpy(folder + "bool.npy", {.access = NpyAccess::kStream}))->size(),

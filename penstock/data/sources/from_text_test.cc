@@ -31,7 +31,7 @@ std::shared_ptr<io::FileSystem> File(absl::string_view bytes) {
   return fs;
 }
 
-// What it holds as a vector of lines, read in pieces of any size.
+// Reads a file with these bytes and returns its lines.
 std::vector<std::string> Lines(absl::string_view bytes, TextOptions options = {}) {
   auto iterator =
       Dataset::FromText({"memory://d/*"}, options).MakeIterator({.file_system = File(bytes)});
@@ -53,7 +53,7 @@ TEST(FromText, SplitsLinesOfAllPlatforms) {
     EXPECT_THAT(Lines("a\n", options), ElementsAre("a"));
     EXPECT_THAT(Lines("\n", options), ElementsAre(""));
     EXPECT_THAT(Lines("", options), ElementsAre());
-    // A carriage return alone is a character like others.
+    // A lone carriage return is an ordinary character.
     EXPECT_THAT(Lines("a\rb\r\r\nc\r", options), ElementsAre("a\rb\r", "c\r"));
     EXPECT_THAT(Lines("\xef\xbb\xbf"
                       "a\n\xef\xbb\xbf",

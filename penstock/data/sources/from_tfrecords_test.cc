@@ -28,7 +28,7 @@ using ::testing::UnorderedElementsAreArray;
 
 std::string Record(int64_t file, int64_t record) { return absl::StrCat(file, "/", record); }
 
-// memory://d/00.tfrec ... with so many records each.
+// Files memory://d/00.tfrec, ... with the given numbers of records.
 std::shared_ptr<io::FileSystem> Files(const std::vector<int64_t>& records) {
   auto fs = io::MakeMemoryFileSystem();
   for (size_t f = 0; f < records.size(); ++f) {
@@ -46,7 +46,7 @@ std::vector<std::string> Printed(const std::vector<std::string>& records) {
   return out;
 }
 
-// The order that the header promises, element by element.
+// Reference implementation of the order documented in the header.
 std::vector<std::string> Interleaved(const std::vector<int64_t>& records, size_t parallel,
                                      int64_t block_length) {
   std::vector<std::string> out;
@@ -175,7 +175,7 @@ TEST(FromTfRecords, NamesMissingFilesBeforeItReads) {
   EXPECT_FALSE(Dataset::FromTfRecords({}).status().ok());
 }
 
-// One byte of a record's data is another.
+// Flips a bit of the byte at `offset`.
 void Damage(io::FileSystem& fs, const std::string& uri, int64_t offset) {
   std::string bytes = *io::ReadFile(fs, uri);
   bytes[static_cast<size_t>(offset)] ^= 1;
@@ -184,7 +184,7 @@ void Damage(io::FileSystem& fs, const std::string& uri, int64_t offset) {
 
 TEST(FromTfRecords, NamesCorruptRecord) {
   const auto fs = Files({5});
-  // Records of 3 bytes take 19: the third begins at 38.
+  // A record of 3 bytes takes 19 bytes, so the third begins at 38.
   Damage(*fs, "memory://d/00.tfrec", 38 + 12);
   const Dataset dataset = Dataset::FromTfRecords({"memory://d/00.tfrec"});
   const auto got = ReadAll(dataset.Batch(2), {.file_system = fs});
@@ -199,7 +199,7 @@ TEST(FromTfRecords, NamesCorruptRecord) {
 
 TEST(FromTfRecords, ShuffledRowsKeepTheirOrigins) {
   const auto fs = Files({10, 10});
-  // Each record's origin is compared with what the record says.
+  // The error of each record contains its contents, which are compared with its origin.
   const Dataset dataset =
       Dataset::FromTfRecords({"memory://d/*"})
           .Shuffle(20)

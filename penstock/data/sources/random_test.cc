@@ -35,7 +35,8 @@ TEST(Random, DependsOnSeedEpochAndPosition) {
   }
   EXPECT_NE(*ReadSome(random, 10, {.seed = 2}), *ReadSome(random, 10, {.seed = 1}));
   EXPECT_NE(*ReadSome(random, 10, {.seed = 1, .epoch = 1}), *ReadSome(random, 10, {.seed = 1}));
-  // A seed of its own; and the same numbers in each epoch, when that is wanted.
+  // With its own seed it does not depend on the iterator's; it may return the same values in each
+  // epoch.
   const Dataset fixed = Dataset::Random({.seed = 5, .rerandomize_each_epoch = false});
   EXPECT_EQ(*ReadSome(fixed, 10, {.seed = 1, .epoch = 1}), *ReadSome(fixed, 10, {.seed = 2}));
   EXPECT_EQ(*ReadSome(Dataset::Random({.seed = 5}), 1, {.seed = 1}), *ReadSome(fixed, 1));
@@ -46,7 +47,7 @@ TEST(Random, UsesAllBitsEvenly) {
   NamedArrays batch;
   ASSERT_TRUE(*(*iterator)->Next(&batch));
   const auto values = batch[0].second.values<int64_t>();
-  // Of n fair bits about n / 2 are set, and hardly ever (1e-9) more than 6 deviations beside it.
+  // The number of set bits is within 6 standard deviations of n / 2 (p = 1e-9).
   const double n = static_cast<double>(values.size());
   for (int bit = 0; bit < 64; ++bit) {
     int64_t set = 0;
@@ -88,7 +89,7 @@ TEST(RandomSeed, DependsOnSeedEpochAndElement) {
   EXPECT_EQ(seeds(dataset.Batch(10).Repeat(2), {.seed = 1, .skip = 3}),
             std::vector<uint64_t>(both.begin() + 30, both.end()));
   EXPECT_NE(seeds(dataset, {.seed = 2}), first);
-  // With a seed of its own it does not depend on the iterator's; two stages differ.
+  // With its own seed it does not depend on the iterator's; two stages draw different seeds.
   const Dataset own = TestSource({.rows = 40}).RandomSeed({.seed = 9});
   EXPECT_EQ(seeds(own, {.seed = 1}), seeds(own, {.seed = 2}));
   auto iterator = dataset.RandomSeed({.column = "other"}).MakeIterator({.seed = 1});
@@ -98,7 +99,7 @@ TEST(RandomSeed, DependsOnSeedEpochAndElement) {
 }
 
 TEST(RandomSeed, BelongsToElementNotToPositionAfterShuffle) {
-  // Elements that come shuffled later have the seeds that they have unshuffled.
+  // Shuffling does not change the seed of an element.
   const auto plain = *ReadAll(TestSource({.rows = 30}).RandomSeed(), {.seed = 1});
   auto shuffled = *ReadAll(TestSource({.rows = 30}).RandomSeed().Shuffle(30), {.seed = 1});
   EXPECT_THAT(shuffled, ::testing::UnorderedElementsAreArray(plain));

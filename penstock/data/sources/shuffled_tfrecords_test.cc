@@ -55,7 +55,7 @@ TEST(ShuffledTfRecords, ReturnsEveryRecordOnceWhenNotDeterministic) {
   const auto got = *ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1});
   EXPECT_THAT(got, UnorderedElementsAreArray(shards.printed));
   EXPECT_NE(got, shards.printed);
-  // The second time the indices are there, and are not taken for shards.
+  // The second pass finds the index files and does not take them for shards.
   EXPECT_TRUE(*shards.fs->Exists("memory://d/02.tfrec.index"));
   EXPECT_EQ(*ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1}), got);
   EXPECT_THAT(*ReadAll(Dataset::FromTfRecords({kPattern}), {.file_system = shards.fs}),
@@ -74,7 +74,7 @@ TEST(ShuffledTfRecords, OrderDependsOnlyOnSeedAndEpoch) {
   }
   EXPECT_NE(*ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 2}), first);
   EXPECT_NE(*ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1, .epoch = 1}), first);
-  // The second round of Repeat is epoch 1.
+  // Repeat's second pass is epoch 1.
   auto both = first;
   const auto second = *ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1, .epoch = 1});
   both.insert(both.end(), second.begin(), second.end());
@@ -109,7 +109,7 @@ TEST(ShuffledTfRecords, CanBeDestroyedAnywhere) {
 
 TEST(ShuffledTfRecords, NamesCorruptRecordAfterPrecedingRecords) {
   Shards shards;
-  ASSERT_TRUE(ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1}).ok());  // the indices
+  ASSERT_TRUE(ReadAll(Shuffled(), {.file_system = shards.fs, .seed = 1}).ok());  // writes indices
   std::string bytes = *io::ReadFile(*shards.fs, "memory://d/02.tfrec");
   const auto index = *record::TfRecordIndex::Load(*shards.fs, "memory://d/02.tfrec");
   bytes[static_cast<size_t>(index.OffsetOf(17) + record::kTfRecordHeaderBytes)] ^= 1;
@@ -127,7 +127,7 @@ TEST(ShuffledTfRecords, RecoverableErrorsNameRecord) {
       Shuffled().ParseExample({.features = {{.name = "x", .dtype = base::DType::kI64}}});
   const auto first = ReadSome(Shuffled(), 1, {.file_system = shards.fs, .seed = 1});
   const absl::Status status = ReadAll(parsed, {.file_system = shards.fs, .seed = 1}).status();
-  // The first record of the order is the one named: "file/record" is its text.
+  // The error names the first record of the shuffled order, whose contents are "file/record".
   const std::string text = first->front().substr(18, first->front().size() - 20);
   const size_t slash = text.find('/');
   EXPECT_THAT(std::string(status.message()),

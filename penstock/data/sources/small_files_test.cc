@@ -18,18 +18,18 @@ std::string HintFor(double open_seconds, double read_seconds, int64_t bytes, int
 }
 
 TEST(SmallFilesHint, EstimatesSpeedupOfShardsAndPrintsCommand) {
-  // Nothing but latency: a range brings 2^20 / 32768 = 32 times as much in the same time.
+  // Latency only: a range read transfers 2^20 / 32768 = 32 times as many bytes in the same time.
   EXPECT_THAT(HintFor(0.05, 0, 32768, 100),
               AllOf(HasSubstr("about 33 kB is a request of 50 ms"), HasSubstr("up to 32 times"),
                     HasSubstr("penstock pack 'gs://b/*.jpg' --out FOLDER")));
-  // 20 ms, and 10 ms for 32 KiB: 320 ms for a range, so (1 MiB / 340 ms) / (32 KiB / 30 ms).
+  // Latency 20 ms and 10 ms per 32 KiB, so 320 ms per range: (1 MiB / 340 ms) / (32 KiB / 30 ms).
   EXPECT_THAT(HintFor(0.02, 0.01, 32768, 100), HasSubstr("up to 3 times"));
 }
 
 TEST(SmallFilesHint, HasNoHintIfShardsWouldNotBeFaster) {
-  EXPECT_EQ(HintFor(0.05, 0, 1 << 20, 100), "");    // files as large as ranges
-  EXPECT_EQ(HintFor(0.001, 0.05, 32768, 100), "");  // the network is what is slow
-  EXPECT_EQ(HintFor(0.05, 0, 32768, SmallFilesHint::kFiles - 1), "");  // too few to know
+  EXPECT_EQ(HintFor(0.05, 0, 1 << 20, 100), "");    // files as large as range reads
+  EXPECT_EQ(HintFor(0.001, 0.05, 32768, 100), "");  // limited by throughput
+  EXPECT_EQ(HintFor(0.05, 0, 32768, SmallFilesHint::kFiles - 1), "");  // too few files to judge
   EXPECT_EQ(HintFor(0, 0, 0, 100), "");
 }
 

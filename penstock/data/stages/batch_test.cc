@@ -25,7 +25,7 @@ using testing::PrintElement;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Batches of TestSource by formula.
+// Expected batches of TestSource.
 std::vector<std::string> Expected(int64_t rows, int64_t size, bool drop_remainder) {
   std::vector<std::string> out;
   for (int64_t begin = 0; begin < rows; begin += size) {
@@ -81,7 +81,7 @@ TEST(Batch, HasStaticShapeWhenRemainderIsDropped) {
   EXPECT_EQ(TestSource().Batch(4, {.drop_remainder = true}).spec()[0].ToString(), "x: int64[4]");
 }
 
-// Rows of different lengths, by a Map.
+// Rows of different lengths, made by a Map.
 Dataset Uneven() {
   return TestSource({.rows = 6})
       .Map(
@@ -98,8 +98,8 @@ TEST(Batch, NamesBothShapesAndRowsThatDoNotStack) {
   base::ThreadPool pool(1);
   const auto got = ReadAll(Uneven().Batch(6), {.pool = &pool});
   ASSERT_FALSE(got.ok());
-  // Which row comes first, and so decides the shape, depends on who computes: the pool or the
-  // reader.
+  // The first row computed determines the shape; it depends on whether a pool thread or the reader
+  // computes it.
   EXPECT_THAT(
       std::string(got.status().message()),
       AnyOf(ContainsRegex("source:[45]: Map: row [45] of the batch has v of shape \\[5\\], "

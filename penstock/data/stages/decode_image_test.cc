@@ -103,11 +103,11 @@ TEST(DecodeImage, RejectsBatchOfDifferentSizesWithoutResize) {
   images.Add(6, 4);
   const Dataset dataset = images.ToDataset().DecodeImage();
   EXPECT_EQ(dataset.spec()[0].ToString(), "image: uint8[?,?,3]");
-  EXPECT_EQ(ReadAll(dataset)->size(), 3);  // one by one there is no difficulty
+  EXPECT_EQ(ReadAll(dataset)->size(), 3);  // without batching, the sizes may differ
   EXPECT_EQ(ReadAll(dataset.Cache().Shuffle(3))->size(), 3);
   base::ThreadPool pool(1);
-  // Which of the rows comes first, and so decides the shape, depends on who computes: the pool or
-  // the reader.
+  // The first row computed determines the shape; it depends on whether a pool thread or the reader
+  // computes it.
   for (const Dataset& batched : {dataset.Batch(3), dataset.Cache().Batch(3)}) {
     EXPECT_THAT(
         std::string(ReadAll(batched, {.pool = &pool}).status().message()),
@@ -151,14 +151,14 @@ const DecodeImageOptions kTraining = {.height = 6,
                                       .random_crop = image::RandomResizedCrop{},
                                       .random_flip = true};
 
-// The same image again and again: what differs is the augmentation.
+// The same image in every row, so that only the augmentation differs.
 Dataset OneImage(int64_t rows) {
   const std::string file = Png(RandomImage(1, 40, 30));
   return Dataset::FromArrays(
       {{"image", Array::Strings({rows}, std::vector<std::string>(rows, file))}});
 }
 
-// Pixels of all rows, one after the other, whatever batches they come in.
+// Pixels of all rows, independent of batch boundaries.
 std::vector<std::string> RowPixels(const Dataset& dataset, const IteratorOptions& options) {
   std::vector<std::string> rows;
   auto iterator = dataset.MakeIterator(options);
@@ -202,7 +202,7 @@ TEST(DecodeImage, AugmentationIsIndependentOfThreads) {
   for (int threads : {1, 2, 5}) {
     base::ThreadPool pool(threads);
     EXPECT_EQ(RowPixels(decoded.Batch(8), {.pool = &pool, .seed = 5}), wanted);
-    // The sizes of batches, or that there are none, change nothing either.
+    // The batch size does not matter, nor whether rows are batched at all.
     EXPECT_EQ(RowPixels(decoded.Batch(60), {.pool = &pool, .seed = 5}), wanted);
     EXPECT_EQ(RowPixels(decoded, {.pool = &pool, .seed = 5}), wanted);
   }
@@ -216,11 +216,11 @@ TEST(DecodeImage, AugmentsDifferentlyInEachEpoch) {
   int same = 0;
   for (size_t i = 0; i < first.size(); ++i) same += first[i] == second[i];
   EXPECT_LT(same, 3);
-  // Repeat behind the Batch counts epochs as iterators do.
+  // Repeat after Batch advances the epoch, as iterators do.
   auto both = first;
   both.insert(both.end(), second.begin(), second.end());
   EXPECT_EQ(RowPixels(batches.Repeat(2), {.seed = 5}), both);
-  // Repeat before it makes it one long pass, in which no row is as another.
+  // Repeat before DecodeImage makes one long pass, in which rows are augmented differently.
   const auto long_pass =
       RowPixels(OneImage(40).DecodeImage(kTraining).Repeat(2).Batch(8), {.seed = 5});
   ASSERT_EQ(long_pass.size(), 80);
@@ -267,7 +267,7 @@ TEST(DecodeImage, OfTwoColumnsDrawsTwice) {
 }
 
 TEST(DecodeImage, AugmentsAfterShuffleWhereverWritten) {
-  // The shuffle buffer holds files, and pixels are made in the batch.
+  // The shuffle buffer holds encoded files; images are decoded in the batch.
   auto iterator =
       *OneImage(50).DecodeImage(kTraining).Shuffle(10).Batch(4).MakeIterator({.seed = 1});
   const std::string plan = iterator->Explain();
@@ -343,7 +343,7 @@ TEST(DecodeImage, RejectsInvalidAugmentations) {
 }
 
 TEST(DecodeImage, PrintsOptionsThatDeterminePixels) {
-  // Cache(folder) knows a pipeline by what it prints.
+  // Cache(folder) identifies a pipeline by its printed form.
   DecodeImageOptions options = kTraining;
   const std::string before = OneImage(1).DecodeImage(options).ToString();
   options.filter = image::Filter::kBilinear;

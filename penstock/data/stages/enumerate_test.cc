@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Of each element (or batch), x and the index beside it.
+// Pairs of x and index, over all elements or rows of batches.
 std::vector<std::pair<int64_t, int64_t>> Pairs(const Dataset& dataset,
                                                const IteratorOptions& options = {}) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
@@ -45,7 +45,7 @@ TEST(Enumerate, NumbersElementsFromStart) {
 }
 
 TEST(Enumerate, NumbersInputIndependentOfDownstream) {
-  // Stages behind choose and order elements that have their numbers already.
+  // Downstream stages select and order elements that are already numbered.
   const Dataset dataset =
       TestSource({.rows = 30}).Skip(2).Enumerate().Shuffle(10).Skip(3).Repeat(2).Batch(5);
   const auto pairs = Pairs(dataset, {.seed = 3});

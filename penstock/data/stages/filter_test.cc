@@ -27,7 +27,7 @@ absl::StatusOr<bool> IsOfThree(const NamedArrays& in) {
   return in.Find("x")->item<int64_t>() % 3 == 0;
 }
 
-// Counts its calls, and doubles v.
+// Counts calls and doubles v.
 Dataset Doubled(const Dataset& dataset, std::atomic<int64_t>* calls) {
   return dataset.Map(
       [calls](const NamedArrays& in, NamedArrays* out) {
@@ -79,7 +79,7 @@ TEST(Filter, ComputesReadColumnsOnce) {
   const Dataset dataset = Doubled(TestSource({.rows = 300}), &calls)
                               .Filter(
                                   [](const NamedArrays& in) -> absl::StatusOr<bool> {
-                                    return in.Find("v")->data<float>()[0] < 100;  // twice x
+                                    return in.Find("v")->data<float>()[0] < 100;  // v is twice x
                                   },
                                   {.reads = {"v"}});
   const auto got = ReadAll(dataset);
@@ -117,7 +117,7 @@ TEST(Filter, EmptyFilterOfInfiniteInputCanBeDestroyed) {
 }
 
 TEST(Filter, CopiedRowsReleaseTheirBlocks) {
-  // One row of a large array: what comes out is a copy of that row, not a view of the array.
+  // A row that is kept from a large array is copied; it is not a view of the array.
   const Array large = Array::Zeros(DType::kI64, {4096, 64});
   auto iterator = testing::OwnedRows({{"x", *large.Reshape({1, 4096, 64})}})
                       .Unbatch()

@@ -1,4 +1,4 @@
-// One order of batches, shared by any number of machines; and how many batches there are.
+// Several machines share one global order of batches; also tests of Cardinality.
 #include "penstock/data/stages/host_shard.h"
 
 #include <algorithm>
@@ -43,8 +43,9 @@ Batch RowsOf(const NamedArrays& batch) {
   return rows;
 }
 
-// Reads `most` batches on each of `count` machines, from `options` on (-1: all), and puts each
-// together again. `state` gets where they stand, which is the same for all.
+// Reads up to `most` batches on each of `count` machines, starting from `options` (-1: all), and
+// concatenates the machines' parts of each batch. `state` receives their position, which is equal
+// on all machines.
 std::vector<Batch> ReadOn(const Dataset& dataset, int64_t count, int64_t most,
                           IteratorOptions options, IteratorState* state = nullptr) {
   std::vector<Batch> batches;
@@ -88,7 +89,7 @@ TEST(HostShard, HostsShareEveryBatchInOrder) {
   }
 }
 
-// Shards of a file system of their own: records "0", "1", ...
+// Shards in their own file system, with records "0", "1", ...
 struct Shards {
   Shards(int64_t records) {
     for (int64_t shard = 0; shard < 3; ++shard) {
@@ -135,7 +136,7 @@ TEST(HostShard, StateIsValidForAnotherNumberOfHosts) {
       options = {.file_system = shards.fs, .state = *IteratorState::Parse(state.ToString())};
     }
     EXPECT_EQ(got, whole);
-    // And the whole is the epoch: every record once.
+    // Together they are a full epoch: every record once.
     Batch all;
     for (const Batch& batch : got) all.insert(all.end(), batch.begin(), batch.end());
     std::sort(all.begin(), all.end());
@@ -145,8 +146,8 @@ TEST(HostShard, StateIsValidForAnotherNumberOfHosts) {
   }
 }
 
-// 10 rows in batches of 4: two machines share the last batch of 2 rows, three drop it, so after
-// Repeat and Shuffle they have different batches.
+// 10 rows in batches of 4: two machines share the last batch of 2 rows, but three machines drop it,
+// so the batches after Repeat or Shuffle differ.
 TEST(HostShard, RejectsStateInvalidForNumberOfHosts) {
   const Dataset batches = TestSource({.rows = 10}).Batch(4);
   const Dataset numbers = Dataset::Range(0, 10).Batch(4);
@@ -167,13 +168,14 @@ TEST(HostShard, RejectsStateInvalidForNumberOfHosts) {
                 AllOf(HasSubstr("saved on 2 hosts"), HasSubstr("is not valid on 3"),
                       HasSubstr("Batch(4)"), HasSubstr("drop_remainder")));
     EXPECT_FALSE(resumed(dataset, 3, 1, 1).ok());
-    EXPECT_TRUE(resumed(dataset, 2, 3, 0).ok());  // the beginning is the same everywhere
-    // Both share it, or both drop it, if the number of rows is known.
+    EXPECT_TRUE(resumed(dataset, 2, 3, 0).ok());  // the initial state is always valid
+    // With a known number of rows, the state is valid if both numbers of machines keep, or both
+    // drop, the last batch.
     const bool is_known = *dataset.Cardinality() != kUnknownCardinality;
     EXPECT_EQ(resumed(dataset, 2, 1, 1).ok(), is_known);
     EXPECT_EQ(resumed(dataset, 4, 3, 1).ok(), is_known);
   }
-  EXPECT_TRUE(resumed(batches.Map(Same).Prefetch(2), 2, 3, 1).ok());  // nothing follows it
+  EXPECT_TRUE(resumed(batches.Map(Same).Prefetch(2), 2, 3, 1).ok());  // no later stage
   EXPECT_TRUE(resumed(Dataset::Range(0, 12).Batch(4).Repeat(4), 2, 3, 1).ok());
   EXPECT_TRUE(resumed(Dataset::Range(0, 10).Repeat().Batch(4).Repeat(4), 2, 3, 1).ok());
   EXPECT_TRUE(
@@ -196,7 +198,7 @@ TEST(HostShard, DropsRemainder) {
   auto iterator = dataset.Map(Same).MakeIterator({.seed = 1, .host = {4, 3}});
   ASSERT_TRUE(iterator.ok()) << iterator.status();
   EXPECT_EQ((*iterator)->spec()[0].shape, base::Shape({3}));
-  // 12 rows on 5 machines: two or three for each.
+  // 12 rows on 5 machines: two or three rows each.
   iterator = dataset.MakeIterator({.seed = 1, .host = {5, 3}});
   EXPECT_EQ((*iterator)->spec()[0].shape, base::Shape({-1}));
   EXPECT_EQ(ReadOn(dataset, 5, -1, {.seed = 1}), ReadOn(dataset, 1, -1, {.seed = 1}));
@@ -263,7 +265,7 @@ TEST(HostShard, RejectsPipelinesThatHostsCannotShare) {
               HasSubstr("a batch of 4 rows cannot be shared by 5 hosts"));
 }
 
-// Each machine would pad to the longest of its own rows, and run a program of another shape.
+// Each machine would pad to its own longest row and compile a program for a different shape.
 TEST(HostShard, RejectsShapesThatDependOnHostsRows) {
   const auto list = [](const NamedArrays& in, NamedArrays* out) {
     out->Set("list", base::Array::Zeros(base::DType::kF32, {in[0].second.item<int64_t>() % 7}));
@@ -286,7 +288,7 @@ TEST(HostShard, RejectsShapesThatDependOnHostsRows) {
   EXPECT_THAT(refusal(lists.PaddedBatch(12).Repeat().Prefetch(2)), HasSubstr("padded_shapes"));
   EXPECT_THAT(refusal(lists.Batch(12)), HasSubstr("list: float32[?,?]"));
   EXPECT_THAT(refusal(ragged), HasSubstr("in place of .ragged"));
-  // On one machine there is nothing to agree on.
+  // A single machine may pad freely.
   EXPECT_TRUE(lists.PaddedBatch(12).MakeIterator({.seed = 1}).ok());
 
   EXPECT_EQ(refusal(lists.PaddedBatch(12, {.padded_shapes = {{"list", {8}}}})), "");
@@ -328,7 +330,7 @@ TEST(Cardinality, MatchesNumberOfElements) {
       Dataset::Zip({range, Dataset::Range(0, 7)}, {.prefixes = {"a", "b"}}),
       Dataset::Zip({range, Dataset::Range(0, 7).Repeat()}, {.prefixes = {"a", "b"}}),
       shards.Read({.global_shuffle = true}).Batch(7),
-      shards.Read().Batch(7),  // the indices are there now
+      shards.Read().Batch(7),  // the index files exist by now
       Dataset::FromFiles({"memory://d/?"}),
   };
   for (const Dataset& dataset : datasets) {

@@ -24,7 +24,7 @@ using ::testing::Not;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Fails for every element whose x leaves `rest` when divided by `by`.
+// Fails for elements with x % by == rest.
 Dataset FailSome(const Dataset& dataset, int64_t by, int64_t rest, const std::string& what) {
   return dataset.Map(
       [=](const NamedArrays& in, NamedArrays* out) -> absl::Status {
@@ -82,8 +82,8 @@ TEST(IgnoreErrors, OfAFilter) {
             Where(300, [](int64_t i) { return i % 7 != 3 && i % 5 != 0 && i % 2 == 0; }));
 }
 
-// A failed element keeps its position: stages that count elements count it, whether the stages
-// before computed it or only skipped it.
+// A failed element keeps its position: stages that count elements count it, whether upstream stages
+// computed or skipped it.
 TEST(IgnoreErrors, FailedElementsKeepTheirPositions) {
   const auto fails = [](int64_t x) { return x % 7 == 3; };
   const auto keeps = [](int64_t x) { return x % 2 == 0 || x % 5 == 0; };
@@ -103,7 +103,7 @@ TEST(IgnoreErrors, FailedElementsKeepTheirPositions) {
         std::pair(mapped.Prefetch(3), all_places), std::pair(mapped.Cache(), all_places)}) {
     SCOPED_TRACE(source.ToString());
     const auto size = static_cast<int64_t>(places.size());
-    // The elements among positions first, first + step, ... that do not fail.
+    // Elements at positions first, first + step, ... that do not fail.
     const auto part = [&, &places = places](int64_t first, int64_t step, int64_t count = 1000) {
       std::vector<int64_t> rows;
       for (int64_t i = first; i < size && count > 0; i += step, --count) {
@@ -117,7 +117,7 @@ TEST(IgnoreErrors, FailedElementsKeepTheirPositions) {
     EXPECT_EQ(Read(source.Window(1, {.shift = 4}).IgnoreErrors()), part(0, 4));
     EXPECT_EQ(Read(Dataset::Sample({source}, {1}).Skip(7).IgnoreErrors()), part(7, 1));
     EXPECT_EQ(Read(source.Repeat(2).Skip(size + 3).IgnoreErrors()), part(3, 1));
-    // A batch or window with a failed element fails; the others keep their positions.
+    // A batch or window with a failed element fails as a whole; the others keep their positions.
     for (int64_t skip : {0, 1, 5}) {
       std::vector<int64_t> batches, windows;
       for (int64_t begin = 2 * skip; begin < size; begin += 2) {
@@ -145,7 +145,7 @@ TEST(IgnoreErrors, SkipsFailedBatch) {
 TEST(IgnoreErrors, OfRecordsThatAreNoExamples) {
   std::vector<std::string> records(50);
   for (size_t i = 0; i < records.size(); ++i) {
-    // A Features message without features, or bytes that are no message at all.
+    // A Features message without features, or bytes that are not a message.
     records[i] = i % 9 == 4 || i % 9 == 5 ? "\xff\xff" : "";
   }
   const record::ExampleSchema schema = {

@@ -44,7 +44,7 @@ std::vector<int64_t> Values(const Dataset& dataset, const IteratorOptions& optio
 
 int64_t Value(const NamedArrays& element) { return element.Find("value")->item<int64_t>(); }
 
-// Of element x: 100 x, 100 x + 1, ... as many as `lengths` says.
+// Dataset for element x: 100 x, 100 x + 1, ...; `lengths[x]` elements.
 DatasetFunction Counting(std::vector<int64_t> lengths) {
   return [lengths](const NamedArrays& in) {
     const int64_t x = Value(in);
@@ -52,11 +52,11 @@ DatasetFunction Counting(std::vector<int64_t> lengths) {
   };
 }
 
-// The algorithm of tf.data's InterleaveDataset, on numbers.
+// Reference implementation of tf.data's InterleaveDataset algorithm.
 std::vector<int64_t> Interleaved(const std::vector<int64_t>& lengths, int64_t cycle,
                                  int64_t block) {
   std::vector<int64_t> out;
-  std::vector<int64_t> of(cycle, -1), at(cycle, 0);  // which dataset a slot reads, and where
+  std::vector<int64_t> of(cycle, -1), at(cycle, 0);  // dataset of each slot, and position in it
   int64_t turn = 0, in_block = 0, next = 0, open = 0;
   const int64_t end = static_cast<int64_t>(lengths.size());
   const auto next_turn = [&] {
@@ -140,7 +140,7 @@ TEST(FlatMap, SupportsNesting) {
   EXPECT_THAT(Values(Dataset::Range(0, 30).Interleave(outer)), UnorderedElementsAreArray(expected));
 }
 
-// Of row x: x and -x - 1, as columns of their own.
+// Dataset for row x: the elements x and -x - 1.
 const auto kPair = [](const NamedArrays& in) -> absl::StatusOr<Dataset> {
   const int64_t x = in.Find("x")->item<int64_t>();
   return Dataset::FromArrays({{"x", Array::Of<int64_t>({2}, {x, -x - 1})}}, "pair");
@@ -155,7 +155,7 @@ TEST(Interleave, Conforms) {
     return d.Interleave(kPair, {.makes = kOnlyX, .block_length = 2}).Shuffle(4).Repeat(2).Batch(3);
   });
   ExpectConforms([](const Dataset& d) { return d.FlatMap(kPair, {.makes = kOnlyX}); });
-  // Datasets whose own nodes give jobs to the pool.
+  // Inner datasets whose nodes schedule jobs in the pool.
   ExpectConforms([](const Dataset& d) {
     return d.Interleave(
         [](const NamedArrays& in) {
@@ -239,15 +239,15 @@ TEST(Interleave, ReleasesFinishedDatasets) {
     ASSERT_TRUE(*(*iterator)->Next(&element));
     most = std::max(most, alive->load());
   }
-  // Three are read or come next; others may have a job that is just ending.
+  // Three datasets are read or prefetched; others may have a job that is just ending.
   EXPECT_LE(most, 10);
   ASSERT_FALSE(*(*iterator)->Next(&element));
   iterator->reset();
   EXPECT_EQ(*alive, 0);
 }
 
-// Rows behind the only one that is taken are being computed when their dataset ends.
-// AddressSanitizer sees it when their jobs then look at what is gone.
+// Rows beyond the only one taken are still being computed when their dataset is destroyed.
+// AddressSanitizer detects jobs that access freed memory.
 TEST(Interleave, JobsMayOutliveDataset) {
   const auto work = [](const NamedArrays& in, NamedArrays* out) {
     int64_t x = Value(in);
@@ -298,7 +298,7 @@ TEST(Interleave, NamesElementWhoseFunctionFails) {
     int64_t before = 0;
     for (; status.ok(); ++before) status = (*iterator)->Next(&element).status();
     EXPECT_EQ(status.message(), "source:7: Interleave: too large");
-    // Those of six or seven datasets, by how many are read at once.
+    // Elements of six or seven datasets, depending on cycle_length.
     EXPECT_EQ(before - 1, cycle == 1 ? 14 : 13);
   }
 }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Row i has i % 4 tags, i * 10 + 0, 1, ..., and names of them.
+// Row i has i % 4 tags: i * 10, i * 10 + 1, ...; and their names.
 Dataset Lists(const Dataset& dataset) {
   return dataset.Map(
       [](const NamedArrays& in, NamedArrays* out) {
@@ -41,7 +41,7 @@ Dataset Lists(const Dataset& dataset) {
        .drops = {"s"}});
 }
 
-// Row x of a batch whose lists are padded to `length`.
+// Checks row x of a batch whose lists are padded to `length`.
 void ExpectPadded(const NamedArrays& batch, int64_t row, int64_t x, int64_t length, int64_t with,
                   const std::string& name_with) {
   ASSERT_EQ(batch.Find("tags")->dim(1), length);
@@ -60,7 +60,7 @@ TEST(PaddedBatch, PadsToLongestRow) {
             "{x: int64[?], v: float32[?,2], tags: int64[?,?], names: string[?,?]}");
   auto iterator = dataset.MakeIterator();
   NamedArrays batch;
-  const int64_t kLongest[] = {2, 3, 3, 1};  // of rows 0..2, 3..5, 6..8, 9
+  const int64_t kLongest[] = {2, 3, 3, 1};  // maximum length in rows 0..2, 3..5, 6..8, and 9
   for (int64_t b = 0; b < 4; ++b) {
     ASSERT_TRUE(*(*iterator)->Next(&batch));
     for (int64_t row = 0; row < batch.Find("x")->dim(0); ++row) {

@@ -21,7 +21,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::ReadAll;
 
-// Example i: name "n<i>", box {i, -i}, tags i times "t"; odd ones have weight i.
+// Example i: name "n<i>", box {i, -i}, i tags "t"; those with odd i have weight i.
 Dataset Examples(int64_t n) {
   std::vector<std::string> records;
   for (int64_t i = 0; i < n; ++i) {
@@ -59,7 +59,7 @@ TEST(ParseExample, MakesColumnsOfSchema) {
 }
 
 TEST(ParseExample, InfersTheSchemaFromTheFirstRecord) {
-  // The first record has no tags and no weight; record 1 has a weight of its own.
+  // The first record has neither tags nor weight.
   const Dataset dataset = Examples(3).Shuffle(3).ParseExample();
   EXPECT_EQ(dataset.spec().ToString(), "{id: uint8[], box: float32[2], name: string[]}");
   EXPECT_EQ(ReadAll(dataset)->size(), 3u);
@@ -77,7 +77,7 @@ TEST(ParseExample, InferringNamesWhatIsWrong) {
   EXPECT_THAT(std::string(Examples(1).ParseExample({.column = "id"}).status().message()),
               HasSubstr("not one record each"));
   EXPECT_FALSE(Examples(1).ParseExample({.infer_records = 0}).status().ok());
-  // Record 5 has five tags, the first of these has one.
+  // After Skip(1), the first record has one tag, but record 5 has five.
   const Dataset tags = Examples(6).Skip(1).ParseExample();
   EXPECT_TRUE(tags.status().ok());
 }
@@ -114,8 +114,8 @@ TEST(ParseExample, StringsOutliveTheirRecords) {
 TEST(ParseExample, ListsOfDifferentLengthsDoNotStack) {
   const Dataset dataset = Examples(6).ParseExample({.features = {kTags}});
   base::ThreadPool pool(1);
-  // Which row comes first, and so decides the shape, depends on who computes: the pool or the
-  // reader.
+  // The first row computed determines the error; it depends on whether a pool thread or the reader
+  // computes it.
   EXPECT_THAT(std::string(ReadAll(dataset.Batch(6), {.pool = &pool}).status().message()),
               ContainsRegex("arrays:[0-5]: ParseExample: row [0-5] of the batch has tags of shape "
                             "\\[[0-4]\\], but row [0-5] \\(arrays:[0-5]\\) has \\[[0-4]\\]; "));

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using testing::ReadAll;
 using testing::TestSource;
 
-// Row i has i % 4 tags, i * 10 + 0, 1, ..., and names of them.
+// Row i has i % 4 tags: i * 10, i * 10 + 1, ...; and their names.
 Dataset Lists(const Dataset& dataset) {
   return dataset.Map(
       [](const NamedArrays& in, NamedArrays* out) {

@@ -41,7 +41,7 @@ TEST(Repeat, RepeatsAllElements) {
               ElementsAreArray(PrintedRows({0, 1, 0, 1, 0})));
 }
 
-// A generator may return nothing in one epoch.
+// A generator may be empty in some epochs.
 TEST(Repeat, ContinuesAfterEmptyRound) {
   const Dataset source = Dataset::FromGenerator(
       [](const GeneratorContext& context) -> ElementGenerator {
@@ -75,7 +75,7 @@ TEST(Repeat, Conforms) {
   ExpectConforms([](const Dataset& d) { return d.Repeat(); }, {.ends = false});
 }
 
-// Counts how often shards are opened.
+// Counts how many times shards are opened.
 class CountingFileSystem : public io::ForwardingFileSystem {
  public:
   explicit CountingFileSystem(std::shared_ptr<FileSystem> next)
@@ -95,7 +95,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
     std::lock_guard lock(mutex_);
     return opens_;
   }
-  // False when it takes so long that it will not happen.
+  // Returns false after a timeout that is far too long to occur.
   bool WaitFor(int opens) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return opens_ >= opens; });
@@ -103,7 +103,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
 
  private:
   void Count(absl::string_view uri) {
-    if (!absl::EndsWith(uri, ".tfrec")) return;  // an index that may be there
+    if (!absl::EndsWith(uri, ".tfrec")) return;  // index files do not count
     std::lock_guard lock(mutex_);
     ++opens_;
     changed_.notify_all();
@@ -115,7 +115,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
 };
 
 constexpr int kShards = 2;
-constexpr int kRecords = 40;  // of each
+constexpr int kRecords = 40;  // per shard
 
 std::shared_ptr<CountingFileSystem> Shards() {
   auto fs = io::MakeMemoryFileSystem();
@@ -143,7 +143,8 @@ int CountRest(Iterator& iterator) {
   return count;
 }
 
-// Far away, opening takes as long as decoding hundreds of images.
+// Read-ahead across rounds: on remote storage, opening a file takes as long as decoding hundreds of
+// images.
 TEST(Repeat, OpensFilesOfNextRoundAhead) {
   for (const bool deterministic : {true, false}) {
     const auto fs = Shards();
@@ -153,7 +154,7 @@ TEST(Repeat, OpensFilesOfNextRoundAhead) {
                         .MakeIterator({.file_system = fs, .deterministic = deterministic});
     ASSERT_TRUE(iterator.ok()) << iterator.status();
     for (int round = 1; round <= 3; ++round) {
-      // The first element of a round; most of it is still to come.
+      // The first element of a round is read; most of the round remains.
       ASSERT_TRUE(GivesOne(**iterator));
       const int wanted = kShards * std::min(round + 1, 3);
       ASSERT_TRUE(fs->WaitFor(wanted)) << "in round " << round << " of 3: " << fs->opens();
@@ -176,7 +177,7 @@ TEST(Repeat, ReadsCachedInputOnce) {
   EXPECT_EQ(fs->opens(), kShards);
 }
 
-// What was begun early is what follows: the same elements as when each round has an iterator.
+// Prefetched rounds return the same elements as separate iterators.
 TEST(Repeat, ReturnsPrefetchedRoundsInOrder) {
   const auto fs = Shards();
   const Dataset one = Dataset::FromTfRecords({"memory://d/*.tfrec"}).Shuffle(50, {.seed = 4});

@@ -26,10 +26,10 @@ using testing::ReadAll;
 using testing::ReadSome;
 using testing::TestSource;
 
-// Dataset k has the numbers 1000000 * k + 0, 1, 2, ... `rows` of them.
+// Dataset k: the numbers 1000000 * k + 0, 1, 2, ... (`rows` of them).
 Dataset Numbers(int64_t k, int64_t rows) { return Dataset::Range(1000000 * k, 1000000 * k + rows); }
 
-// The values, at most `most`.
+// Returns up to `most` values.
 std::vector<int64_t> Values(const Dataset& dataset, const IteratorOptions& options = {},
                             size_t most = SIZE_MAX) {
   std::vector<int64_t> values;
@@ -63,7 +63,7 @@ TEST(Sample, MixesByWeights) {
     const double deviation = std::sqrt(n * p * (1 - p));
     EXPECT_NEAR(OfDataset(k, values).size(), n * p, 5 * deviation) << k;
   }
-  // Each in its own order, and the draws do not depend on what was drawn before.
+  // Each dataset keeps its order, and successive draws are independent.
   int64_t same = 0;
   for (size_t i = 1; i < values.size(); ++i) same += values[i] / 1000000 == values[i - 1] / 1000000;
   EXPECT_NEAR(same, n * (0.01 + 0.36 + 0.09), 5 * std::sqrt(n * 0.46 * 0.54) * 2);
@@ -92,7 +92,7 @@ TEST(Sample, StopsWhenEndedDatasetIsDrawn) {
     const auto some = Values(Dataset::Sample(datasets, {}, stop), {.seed = seed});
     ASSERT_EQ(all.size(), 13);
     ASSERT_LE(some.size(), 13);
-    // The same up to there, and one of them had nothing more.
+    // The same order up to the stop, at which one dataset is exhausted.
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
     EXPECT_TRUE(OfDataset(0, some).size() == 4 || OfDataset(1, some).size() == 9);
   }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::ReadAll;
 using testing::TestSource;
 
-// The sum of x so far, and the number of calls.
+// State: the sum of x so far, and the number of calls.
 absl::Status Sum(const NamedArrays& in, NamedArrays* state, NamedArrays* out) {
   const int64_t sum = state->Find("sum")->item<int64_t>() + in.Find("x")->item<int64_t>();
   state->Set("sum", Array::Scalar<int64_t>(sum));

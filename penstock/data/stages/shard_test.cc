@@ -46,7 +46,7 @@ TEST(Shard, SkipsOtherElementsWithoutComputing) {
   EXPECT_THAT(*ReadAll(Dataset::Range(0, INT64_MAX).Shard(many, 5).Skip(INT64_MAX)), ElementsAre());
 }
 
-// The rows skipped between two elements arrive late and in parts, while the pipeline prefetches:
+// Rows skipped between two elements arrive late and in parts while the pipeline prefetches;
 // prefetching must not start in the middle of a skip.
 TEST(Shard, LosesNothingWhileItsInputIsPending) {
   const auto late = [](int64_t rows) { return TestSource({.rows = rows, .portion = 1}); };

@@ -58,12 +58,12 @@ TEST(Shuffle, LosesNothing) {
 }
 
 TEST(Shuffle, MatchesTfDataBufferAlgorithm) {
-  // An element cannot come out before the buffer was filled behind it.
+  // Output i is drawn from the first i + 10 elements.
   const auto got = ReadNumbers(Numbers(1000).Shuffle(10), {.seed = 3});
   for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(got[i], static_cast<int64_t>(i) + 10);
 }
 
-// With a buffer of all elements each stands at each place equally often.
+// With a buffer for all elements, each element is equally likely at each position.
 TEST(Shuffle, IsUniform) {
   constexpr int kElements = 8;
   constexpr int kEpochs = 4000;
@@ -76,7 +76,7 @@ TEST(Shuffle, IsUniform) {
   for (const auto& place : counts) {
     for (int count : place) chi_square += (count - kExpected) * (count - kExpected) / kExpected;
   }
-  // 49 degrees of freedom: 99.9 % of uniform shuffles stay below 85.4. The seed is fixed.
+  // 49 degrees of freedom, p = 0.001; the seed is fixed.
   EXPECT_LT(chi_square, 85.4);
 }
 

@@ -20,7 +20,7 @@ using testing::ExpectConforms;
 using testing::ReadAll;
 using testing::TestSource;
 
-// tf.data's windows: element j of window k is the input's k * shift + j * stride.
+// As in tf.data: element j of window k is input element k * shift + j * stride.
 std::vector<std::vector<int64_t>> Expected(int64_t rows, int64_t size, int64_t shift,
                                            int64_t stride, bool drop) {
   std::vector<std::vector<int64_t>> windows;

@@ -66,7 +66,7 @@ TEST(Zip, OfShuffledRowsTakesThemOneByOne) {
   EXPECT_EQ((*ReadAll(dataset.Batch(1000), {.seed = 3})).size(), 3);
 }
 
-// When one input ends, another may still have to skip elements before that end.
+// When one input ends, another may still have elements to skip.
 TEST(Zip, ResumesInLaterRound) {
   const Dataset late = TestSource({.rows = 12, .portion = 1});
   const Dataset range = Dataset::Range(0, 10);
@@ -150,7 +150,7 @@ TEST(Zip, ReportsFirstFailedInput) {
   }
 }
 
-// Numbers 0, 1, 2, ...; one of them is an error, and then it goes on.
+// Numbers 0, 1, 2, ...; one of them is a recoverable error.
 class OneErrorNode : public Node {
  public:
   OneErrorNode(const NodeContext& context, int64_t bad) : Node(context, nullptr), bad_(bad) {}

@@ -18,10 +18,10 @@ using ::testing::HasSubstr;
 using Apply = std::function<Dataset(const Dataset&)>;
 
 constexpr uint64_t kSeed = 5;
-// Of a dataset without end.
+// First elements of an infinite dataset.
 constexpr int64_t kEnough = 70;
 
-// Sizes around what stages are tested with, the empty one among them.
+// Sizes around those used in tests of stages, including the empty dataset.
 const int64_t kSizes[] = {0, 1, 2, 23};
 
 std::vector<std::string> Read(const Dataset& dataset, const StageTraits& traits,
@@ -37,13 +37,13 @@ void ExpectSameForAnyNumberOfThreads(const Apply& stage, const StageTraits& trai
     base::ThreadPool one(1), four(4);
     const Dataset dataset = stage(TestSource({.rows = size}));
     const auto expected = Read(dataset, traits, {.pool = &one, .seed = kSeed});
-    // Another instance: a Cache must not help.
+    // A new dataset, so that a Cache cannot hide errors.
     const Dataset again = stage(TestSource({.rows = size}));
     EXPECT_THAT(Read(again, traits, {.pool = &four, .seed = kSeed}), ElementsAreArray(expected));
   }
 }
 
-// The values of the first column, sorted: rows in any order, in batches of any rows.
+// Sorted values of the first column, independent of order and batch boundaries.
 std::vector<int64_t> SortedRows(const Dataset& dataset, const IteratorOptions& options) {
   std::vector<int64_t> rows;
   auto iterator = dataset.MakeIterator(options);
@@ -122,8 +122,8 @@ void ExpectGoesOnAfterSkip(const Apply& stage, const StageTraits& traits) {
   }
 }
 
-// Some stages skip parts of their input in the middle of its stream, while the input is pending:
-// nothing may be lost then, however far the input has prefetched.
+// Some stages skip input in the middle of a pass while it is pending; no element may be lost,
+// however far the input has been prefetched.
 void ExpectIsSkippedInTheMiddle(const Apply& stage, const StageTraits& traits) {
   const auto late = [&] { return stage(TestSource({.portion = 1})); };
   const auto all = Read(late(), traits, {.seed = kSeed});
@@ -149,7 +149,7 @@ void ExpectReadsAheadWithinBounds(const Apply& stage, const StageTraits& traits)
   if (!traits.reads_all_input) return;
   auto counts = std::make_shared<SourceCounts>();
   const Dataset dataset = stage(TestSource({.rows = -1}, counts));
-  base::ThreadPool pool(2);  // how far is ahead depends on the number of threads
+  base::ThreadPool pool(2);  // the amount of prefetching depends on the number of threads
   auto iterator = dataset.MakeIterator({.pool = &pool, .seed = kSeed});
   ASSERT_TRUE(iterator.ok());
   base::NamedArrays element;

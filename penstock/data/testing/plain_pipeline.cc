@@ -56,7 +56,7 @@ PlainStagePtr Make(std::vector<PlainStagePtr> inputs,
       PlainStage{.inputs = std::move(inputs), .make = std::move(make)});
 }
 
-// The input as a stage sees it: elements that failed at `least` or more severely are errors.
+// Input of a stage: elements that failed at `least` or more severely are errors.
 PlainIterator FailFrom(PlainIterator input, PlainFailure least) {
   return [=](PlainElement* element) {
     const PlainPoll poll = input(element);

@@ -32,7 +32,7 @@ struct PlainElement {
   std::vector<std::pair<std::string, PlainArray>> columns = {};
   PlainFailure failure = PlainFailure::kNone;
 
-  PlainArray& operator[](const std::string& name);  // adds a missing one
+  PlainArray& operator[](const std::string& name);  // adds a missing column
   int64_t value() const { return columns[0].second.values[0]; }
 };
 

@@ -26,7 +26,7 @@ void Linger(bool lingers, int64_t value) {
   if (!lingers || ((static_cast<uint64_t>(value) * 2654435761u) >> 7) % 8 != 0) return;
   uint64_t mixed = static_cast<uint64_t>(value);
   for (uint64_t i = 0; i < 20'000; ++i) mixed = base::MixSeeds(mixed, i);
-  [[maybe_unused]] const volatile uint64_t kept = mixed;  // or the compiler removes the loop
+  [[maybe_unused]] const volatile uint64_t kept = mixed;  // keeps the loop from being removed
 }
 
 int64_t Remainder(int64_t value, int64_t divisor) { return (value % divisor + divisor) % divisor; }
@@ -180,7 +180,7 @@ RandomPipeline RandomPipelines::FromArrays() {
   return {Dataset::FromArrays(arrays), PlainSource([=](const PlainPass&) { return all; })};
 }
 
-// Different elements in each epoch, and in some epochs none.
+// Different elements in each epoch; some epochs are empty.
 RandomPipeline RandomPipelines::FromGenerator() {
   const int64_t rows = Below(30);
   const bool may_be_empty = OneIn(4), lingers = lingers_;

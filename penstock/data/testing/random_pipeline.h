@@ -114,7 +114,7 @@ class RandomPipelines {
   const std::string folder_;
   base::Random random_;
   int names_ = 0;
-  bool is_inner_ = false;  // of an Interleave
+  bool is_inner_ = false;  // part of an Interleave
   bool lingers_ = false;   // user-defined functions are slow for some elements
 };
 

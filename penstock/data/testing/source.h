@@ -1,4 +1,4 @@
-// Source for tests of stages: asynchronous, fails at a chosen row, and counts what is read.
+// Source for tests of stages: asynchronous, fails at a chosen row, and counts the rows read.
 #pragma once
 
 #include <atomic>
