@@ -69,13 +69,13 @@ TEST(Gradients, SkipOperationsIndependentOfXs) {
   Graph graph("reach");
   const Value x = graph.Parameter({DType::kF32, {}}, "x"),
               z = graph.Parameter({DType::kF32, {}}, "z");
-  // Neither of these has a gradient; none is wanted.
+  // None of these custom calls has a gradient, and none is needed for x.
   const Value constant = CustomCall(graph, "kernel", {z}, {{DType::kF32, {}}})[0];
   const Value stopped = CustomCall(graph, "kernel", {StopGradient(x)}, {{DType::kF32, {}}})[0];
   const Value rounded = CustomCall(graph, "kernel", {Floor(x)}, {{DType::kF32, {}}})[0];
   const Value y = x * constant * stopped * rounded;
   EXPECT_TRUE(Gradients(y, {x})[0].valid()) << graph.status();
-  // The result of one may be what is asked for.
+  // xs may include the result of a custom call.
   EXPECT_TRUE(Gradients(y, {constant})[0].valid()) << graph.status();
   const int nodes = graph.num_nodes();
   Gradients(y, {z});
@@ -112,7 +112,7 @@ TEST(Gradients, ReportExpectedTypes) {
 
 TEST(Gradients, SecondAndThirdDerivativesMatchFiniteDifferences) {
   GradientChecks checks;
-  // Convolution, tanh, max pool, matmul, softmax: the shape of a classifier.
+  // The operations of a classifier: convolution, tanh, max pooling, matmul, softmax.
   const auto net = [](const Values& v) {
     Value h = Tanh(Convolution(v[0], v[1], {.strides = {1, 1}, .padding = {{1, 1}, {1, 1}}}));
     h = ReduceWindow(h, WindowReducer::kMax, {.size = {1, 2, 2, 1}, .strides = {1, 2, 2, 1}});

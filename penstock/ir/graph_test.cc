@@ -59,7 +59,7 @@ TEST(Graph, ScopesNestAndEnd) {
 }
 
 TEST(Graph, InvalidValuesPropagateThroughEveryOperation) {
-  // One wrong thing must never turn into a crash further down.
+  // The first error invalidates everything built from it, without a crash.
   Graph graph("invalid");
   const Value x = graph.Parameter({DType::kF32, {2, 2}}, "x"), bad;
   const Value i = graph.Parameter({DType::kI32, {}}, "i"),
@@ -150,7 +150,7 @@ TEST(Graph, InlineCopiesDependenciesOfResults) {
     const Scope scope(body, "inner");
     body.SetResults({p * 2.0, ReduceSum(Exp(p))});
   }
-  Exp(q);  // dead
+  Exp(q);  // dead code
   Graph graph("outer");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   const std::vector<Value> out = graph.Inline(body, {x, Value()});
@@ -190,7 +190,8 @@ TEST(Graph, AttributesAreSortedAndReplaced) {
   EXPECT_FALSE(a.Has("d"));
 }
 
-// An operation without values has no graph for its error; its result's graph gets it.
+// An operation without operands has no graph to report its error to; the graph of its result gets
+// it.
 TEST(Graph, EmptyOperandsGiveEmptyResults) {
   Graph graph("nothing");
   EXPECT_FALSE(Concatenate({}, 0).valid());

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// tanh becomes sine.
+// Rewrites tanh to sine.
 Values TanhToSin(Rewriting& r, int id) {
   const Node& node = r.from().node(id);
   if (OpName(node) != "stablehlo.tanh") return {};
@@ -48,7 +48,7 @@ TEST(Rewrite, KeepsTextOfUnchangedNodes) {
   {
     const Scope scope(graph, "layer", base::SourceLocation::Current());
     y = Exp(MatMul(x, x));
-    Log(x);  // that nothing needs
+    Log(x);  // dead code
   }
   graph.SetResults({Cond(
       Greater(ReduceSum(y), ReduceSum(x)), {y},
@@ -64,7 +64,7 @@ TEST(Rewrite, ReportsUsersOfAValue) {
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   const Value y = Exp(x);
   const Value z = y * y;
-  Tanh(y);  // that nothing needs
+  Tanh(y);  // dead code
   graph.SetResults({z, y});
   Graph to("to");
   const Rewriting r(graph, to);
@@ -76,7 +76,7 @@ TEST(Rewrite, SubstituteRecomputesDependents) {
   testing::Checks checks;
   const Value x = checks.Input(testing::Make(DType::kF32, {2}, {1, 2}));
   const Value a = x * 3.0, b = a + 1.0;
-  const Value other = x * x;  // does not read it
+  const Value other = x * x;  // independent of y
   const Value y = Cond(
       Greater(ReduceSum(a), ReduceSum(x)), {b, other},
       [](Graph&, const Values& s) { return Values{s[0] - s[1]}; },

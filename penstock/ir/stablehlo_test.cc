@@ -20,7 +20,7 @@ TEST(StableHlo, PrintsOneOperationPerLine) {
   Graph graph("step", 2);
   const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
   const Value y = graph.Parameter({DType::kF32, {3}}, "y");
-  Exp(x);  // needed by nobody
+  Exp(x);  // dead code
   const Value loss = AllReduce(ReduceSum(x * y));
   graph.SetResults({loss, x}, {"loss"});
   const auto program = PrintStableHlo(graph, {.donate = {{0, 1}}, .locations = false});
@@ -54,7 +54,7 @@ TEST(StableHlo, PrintsOneOperationPerLine) {
   EXPECT_TRUE(testing::Executable::Compile(*program).ok());
 }
 
-// A graph in two layers, one of them with a loop.
+// A graph with two layers, one of which contains a loop.
 void Build(Graph& graph, const char* file_scope) {
   const Value x = graph.Parameter({DType::kF32, {2}}, "odd \"name\"\n");
   Value h;
@@ -108,7 +108,7 @@ TEST(StableHlo, TextWithoutLocationsDependsOnComputationOnly) {
   EXPECT_EQ(PrintStableHlo(a, options)->text, PrintStableHlo(b, options)->text);
   EXPECT_NE(PrintStableHlo(a)->text, PrintStableHlo(b)->text);
   EXPECT_THAT(PrintStableHlo(a, options)->text, Not(HasSubstr("loc(")));
-  // Dead code leaves no trace, not even in the numbering.
+  // Dead code is not printed and does not affect value numbering.
   const std::string before = PrintStableHlo(a)->text;
   Exp(a.parameters()[0]);
   EXPECT_EQ(PrintStableHlo(a)->text, before);
@@ -121,7 +121,8 @@ TEST(StableHlo, RemovesLocationsFromText) {
     const absl::StatusOr<Program> program = PrintStableHlo(graph);
     EXPECT_EQ(TextWithoutLocations(*program), PrintStableHlo(graph, {.locations = false})->text);
   }
-  // By hand: what looks like a location within a string is none; strings may hold quotes.
+  // Handwritten: text within a string that resembles a location is kept; strings may contain
+  // quotes.
   Program program;
   program.text = R"mlir(%0 = custom "a \" loc(1)" loc("b \") (c"("f.cc":1:2)), %1)mlir";
   EXPECT_EQ(TextWithoutLocations(program), R"mlir(%0 = custom "a \" loc(1)", %1)mlir");
@@ -133,7 +134,7 @@ TEST(StableHlo, ReportsLargestValuesWithLayers) {
   Value sum = ReduceSum(x);
   {
     const Scope scope(graph, "wide", base::SourceLocation{"net.cc", 7});
-    const Value big = BroadcastInDim(x, {1000, 8}, {1});  // made where it is used
+    const Value big = BroadcastInDim(x, {1000, 8}, {1});  // fused into its consumer
     sum = sum + ReduceSum(Tanh(Exp(big)));
   }
   {
@@ -143,7 +144,7 @@ TEST(StableHlo, ReportsLargestValuesWithLayers) {
       return Values{carried[0] + ReduceSum(Exp(BroadcastInDim(carried[0], {500}, {})))};
     })[0];
   }
-  Exp(BroadcastInDim(x, {5000, 8}, {1}));  // needed by nobody
+  Exp(BroadcastInDim(x, {5000, 8}, {1}));  // dead code
   graph.SetResults({sum});
   const absl::StatusOr<Program> program = PrintStableHlo(graph);
   ASSERT_TRUE(program.ok()) << program.status();
@@ -197,7 +198,7 @@ TEST(StableHlo, PrintsProgramsWithoutParametersResultsOrPlainNames) {
 }
 
 TEST(StableHlo, PreservesLargeConstants) {
-  // Beyond a few elements MLIR prints hexadecimal: the order of bytes must be right for each type.
+  // MLIR prints longer constants in hexadecimal; the byte order must be right for each type.
   Graph graph("constants");
   Values results;
   std::vector<Array> wants;

@@ -21,7 +21,7 @@ using base::Shape;
 using ir::Value;
 using ir::Values;
 
-// Runs `graph`, whose only result is a bool, with and without kernels; both must agree.
+// Runs `graph`, whose only result is a bool, with and without kernels; the results must agree.
 bool Answer(const ir::Graph& graph, const std::vector<Array>& arguments, bool call) {
   std::vector<bool> answers;
   for (const auto& program : {TestLowering().Print(graph), ir::PrintStableHlo(graph)}) {
@@ -36,8 +36,8 @@ bool Answer(const ir::Graph& graph, const std::vector<Array>& arguments, bool ca
   return answers[0];
 }
 
-// The maximum finite number is not infinite, and every position of each tensor is tested: the
-// first, the last, those that do not fill a vector.
+// The largest finite value is not taken for infinity, and every position is checked: the first, the
+// last, and those in an incomplete vector.
 TEST(AllFinite, FindsNonFiniteElementAtAnyPosition) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     const std::vector<Shape> shapes{{70001}, {3, 5}, {}, {0, 4}, {40000}};
@@ -70,8 +70,8 @@ TEST(AllFinite, FindsNonFiniteElementAtAnyPosition) {
   }
 }
 
-// Slices of one vector, as a collective produces them, are tested in place; the gaps between them
-// are not. A conversion to a wider type costs no pass over memory either.
+// Slices of one vector, as produced by a collective, are checked in place, without the gaps between
+// them. A conversion to a wider type needs no extra pass over memory.
 TEST(AllFinite, ReadsSlicesAndConversionsInPlace) {
   constexpr int64_t kSize = 100000;
   const auto check = [&](int64_t bad) {
@@ -96,7 +96,7 @@ TEST(AllFinite, ReadsSlicesAndConversionsInPlace) {
   }
 }
 
-// For the step of a small network a call would be slower.
+// For a small network a custom call would be slower.
 TEST(AllFinite, LeavesSmallTensorsToXla) {
   ir::Graph graph("check");
   graph.SetResults({ir::AllFinite({graph.Parameter({DType::kF32, {10, 10}}, "x")})});

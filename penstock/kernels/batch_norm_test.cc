@@ -22,11 +22,11 @@ using ::testing::Not;
 
 struct Setting {
   Shape shape;
-  DType dtype = DType::kF32;  // of the parameters
+  DType dtype = DType::kF32;  // type of the parameters
   bool relu = false;
-  int masked = 0;  // examples at the end that do not count
+  int masked = 0;  // number of masked examples at the end
   int replicas = 1;
-  bool wide = false;  // computes in f32, whatever the parameters are
+  bool wide = false;  // computes in f32, whatever `dtype` is
 };
 
 Value Mask(ir::Graph& graph, int64_t examples, int masked) {
@@ -49,7 +49,7 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s) {
   const Value mask = Mask(*graph, s.shape.dim(0), s.masked);
   const ir::BatchNormResult out = ir::BatchNormTraining(x, scale, offset, mask, {.epsilon = 1e-3});
   const Value y = s.relu ? ir::Relu(out.y) : out.y;
-  // Around zero, or sums of it lose most of their digits. Exact in bf16 for numbers in [2, 8).
+  // Centered, to avoid cancellation in its sums. Exact in bf16 for numbers in [2, 8).
   const Value cotangent = parameter("cotangent") - 5.0;
   const Values gradients = ir::Gradients(y, {x, scale, offset}, cotangent);
   graph->SetResults({y, out.mean, out.variance, gradients[0], gradients[1], gradients[2]});
@@ -58,13 +58,13 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s) {
 
 struct ResidualSetting {
   DType dtype = DType::kF32;
-  bool projected = false;  // the other way has a normalization of its own
+  bool projected = false;  // the shortcut has its own normalization
   bool other_first = false;
   int masked = 0;
   bool wide = false;
 };
 
-// The end of a residual block.
+// The end of a residual block: normalization, addition, and ReLU.
 std::unique_ptr<ir::Graph> GraphOf(const ResidualSetting& s) {
   auto graph = std::make_unique<ir::Graph>("residual");
   const auto parameter = [&](const char* name) {
@@ -90,8 +90,8 @@ TEST(BatchNormKernels, MatchXla) {
            {Shape{4, 8, 8, 16}, Shape{3, 5, 7, 33}, Shape{5, 40, 41, 8}, Shape{7, 3},
             Shape{3, 2, 1}, Shape{16, 4, 64}, Shape{3, 9, 9, 256}}) {
         SCOPED_TRACE(absl::StrCat(shape.ToString(), relu ? " relu" : "", " masked ", masked));
-        // Far from zero, where a careless variance goes wrong. Sums of up to 6,000 numbers of 24
-        // bits, in another order.
+        // Values far from zero expose cancellation in the variance. Up to 6,000 numbers of 24 bits
+        // are summed in a different order.
         ExpectSameWithAndWithout(*GraphOf({.shape = shape, .relu = relu, .masked = masked}),
                                  {.calls = 2, .tolerance = 1e-4, .low = 2, .high = 8});
       }
@@ -99,9 +99,9 @@ TEST(BatchNormKernels, MatchXla) {
   }
 }
 
-// Beside XLA in f32 from the same bf16 numbers: where XLA computes in bf16 it leaves out roundings
-// between operations that it fuses, and may cut other elements. What is left is one rounding of the
-// result to 8 bits.
+// Compared with XLA in f32 on the same bf16 inputs, because XLA in bf16 omits roundings between
+// fused operations, and so its ReLU may mask other elements. The remaining difference is one
+// rounding of the result to 8 bits.
 TEST(BatchNormKernels, InBf16OnlyTheResultIsRounded) {
   for (bool relu : {false, true}) {
     for (const Shape& shape : {Shape{4, 8, 8, 16}, Shape{3, 5, 7, 33}, Shape{7, 3}}) {
@@ -115,7 +115,8 @@ TEST(BatchNormKernels, InBf16OnlyTheResultIsRounded) {
   }
 }
 
-// With a cotangent of ones, the gradient of a feature's offset counts what relu let through.
+// With a cotangent of ones, the gradient of a feature's offset counts the elements that ReLU
+// passed.
 TEST(BatchNormKernels, GradientMasksTheSameElementsAsForward) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(base::DTypeName(dtype));

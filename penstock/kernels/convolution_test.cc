@@ -72,7 +72,7 @@ std::vector<Setting> Settings() {
   };
 }
 
-// The result and both gradients of a weighed sum of it.
+// The result and both gradients of the convolution.
 std::unique_ptr<ir::Graph> GraphOf(const Setting& s, DType dtype, int replicas = 1) {
   auto graph = std::make_unique<ir::Graph>("convolution", replicas);
   const Value x = graph->Parameter({dtype, s.input}, "x");
@@ -94,13 +94,13 @@ TEST(ConvolutionKernels, MatchXla) {
 TEST(ConvolutionKernels, MatchXlaInBf16) {
   for (const Setting& s : Settings()) {
     SCOPED_TRACE(s.name);
-    // One rounding of the result to 8 bits, on each side.
+    // One rounding of the result to 8 bits in both.
     ExpectSameWithAndWithout(*GraphOf(s, DType::kBF16), {.calls = -2, .tolerance = 1.0 / 64});
   }
 }
 
-// A bias becomes part of the convolution's call, and nothing else changes: one call for the result
-// and one for each of its two gradients.
+// The bias is fused into the convolution's call; there remain one call for the result and one for
+// each of its gradients.
 TEST(ConvolutionKernels, FuseBias) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Setting& s : Settings()) {
@@ -121,7 +121,7 @@ TEST(ConvolutionKernels, FuseBias) {
   }
 }
 
-// Who reads the convolution without the bias gets it without.
+// A consumer of the convolution without the bias must not get the bias.
 TEST(ConvolutionKernels, DoNotFuseBiasWithOtherConsumers) {
   ir::Graph graph("read twice");
   const Value x = graph.Parameter({DType::kF32, {2, 8, 8, 16}}, "x");
@@ -147,7 +147,7 @@ TEST(ConvolutionKernels, SecondDerivativesMatchXla) {
   }
 }
 
-// Eight replicas on their own threads, all in the same kernels, and each gets the right numbers.
+// Eight replicas run the same kernels concurrently on their own threads.
 TEST(ConvolutionKernels, ConcurrentReplicasAgree) {
   const Setting s{"replicas", {7, 16, 16, 16}, {3, 3, 16, 16}, {.padding = {{1, 1}, {1, 1}}}};
   for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -156,12 +156,12 @@ TEST(ConvolutionKernels, ConcurrentReplicasAgree) {
   }
 }
 
-// bf16 gradients that oneDNN computes wrong, some of them from uninitialized memory. Each comes
-// with a similar shape that it computes right.
+// bf16 gradients that oneDNN miscomputes, some of them from uninitialized memory. Each is paired
+// with a similar shape that it computes correctly.
 TEST(ConvolutionKernels, LeaveMiscomputedCasesToXla) {
   struct Wrong {
     Setting setting;
-    int calls;  // of the three directions
+    int calls;  // number of kernels used for the result and both gradients
   };
   const ir::ConvolutionOptions dilated{.padding = {{2, 2}, {1, 1}}, .rhs_dilation = {2, 1}};
   ir::ConvolutionOptions depthwise = dilated, across = dilated;
@@ -190,7 +190,7 @@ TEST(ConvolutionKernels, LeaveMiscomputedCasesToXla) {
 }
 
 TEST(ConvolutionKernels, LeaveReferenceCodeToXla) {
-  // Nobody has fast code for a kernel larger than its image by this much padding, or it is real.
+  // A kernel larger than its input, or this much padding, has only slow reference code.
   ConvolutionShape shape{.batch = 1,
                          .channels = 16,
                          .filters = 16,
@@ -198,7 +198,7 @@ TEST(ConvolutionKernels, LeaveReferenceCodeToXla) {
                          .kernel = {3, 3},
                          .output = {6, 6}};
   EXPECT_TRUE(HasFastConvolution(shape));
-  shape.output = {7, 7};  // no convolution at all
+  shape.output = {7, 7};  // not a convolution
   shape.strides = {0, 0};
   EXPECT_FALSE(HasFastConvolution(shape));
 }

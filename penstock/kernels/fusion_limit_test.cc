@@ -20,7 +20,7 @@ using ir::Values;
 
 const ir::TensorType kMatrix{DType::kF32, {24, 24}};
 
-// A residual stream: each layer adds a product and a bias to it, and its gain reads the sum again.
+// A residual stream: each layer adds a product and a bias, computed from the stream itself.
 Value Stream(Value h, const Values& weights, const Values& biases) {
   for (size_t i = 0; i < weights.size(); ++i) {
     const Value mean = ir::ReduceMean(h, {1}, /*keep_dims=*/true);
@@ -50,8 +50,8 @@ int Calls(const ir::Graph& graph) {
   return calls;
 }
 
-// The most parameters and results of calls, products and sums from which elementwise operations
-// alone lead to a value: what XLA may compute it from in one kernel.
+// Maximum number of parameters and results of calls, products, and reductions that a value depends
+// on through elementwise operations alone, which XLA may fuse into one kernel.
 size_t MostReads(const ir::Graph& graph) {
   std::vector<std::set<int>> reads(graph.num_nodes());
   size_t most = 0;
@@ -93,7 +93,7 @@ TEST(FusionLimit, PreservesResults) {
   }
 }
 
-// The sum is a result too, and its memory is given to the next step.
+// The sum is also a result, whose buffer the next step uses.
 TEST(FusionLimit, StoresAValueThatIsAlsoAResult) {
   ir::Graph graph("result");
   Values p;

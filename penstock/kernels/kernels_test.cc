@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Loss of a convolution, with gradients of both operands.
+// Loss of a convolution, with the gradients of both operands.
 std::unique_ptr<ir::Graph> ConvolutionStep() {
   auto graph = std::make_unique<ir::Graph>("step");
   const Value x = graph->Parameter({DType::kF32, {4, 8, 8, 16}}, "x");
@@ -110,7 +110,7 @@ TEST(Lowering, LeavesUnsupportedCases) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-// Room ir has already turned the padding into a slice.
+// Room ir has converted negative padding to a slice.
 TEST(Lowering, AcceptsNegativePadding) {
   ir::Graph graph("cropped");
   const Value image = graph.Parameter({DType::kF32, {1, 4, 4, 2}}, "image");
@@ -119,7 +119,7 @@ TEST(Lowering, AcceptsNegativePadding) {
   ExpectSameWithAndWithout(graph, {.calls = 1});
 }
 
-// A main that returns while a program runs.
+// A main() that returns while a program is running.
 void EndInTheMiddleOfAProgram() {
   const auto client = *runtime::OpenClient({.device = "cpu", .cpu_devices = 8});
   const Lowering lowering = Lowering::For(*client);
@@ -132,7 +132,7 @@ void EndInTheMiddleOfAProgram() {
   graph.SetResults({out[0]});
   const auto executable = *client->Compile(*lowering.Print(graph));
   const std::vector<runtime::Buffers> nothing(8);
-  new auto(executable->Execute(nothing));  // nobody waits for it, and nothing destroys it
+  new auto(executable->Execute(nothing));  // neither awaited nor destroyed
   new auto(client);
   std::exit(7);
 }

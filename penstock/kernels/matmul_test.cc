@@ -22,7 +22,7 @@ struct Setting {
   ir::DotDimensions dimensions = {.lhs_contracting = {1}, .rhs_contracting = {0}};
 };
 
-// Where the axes of a product may stand.
+// All supported positions of the axes of a product.
 const Setting kSettings[] = {
     {"matrices", {64, 48}, {48, 80}},
     {"odd sizes", {37, 29}, {29, 53}},
@@ -60,7 +60,7 @@ const Setting kSettings[] = {
      {1, 19, 13},
      {1, 13, 21},
      {.lhs_contracting = {2}, .rhs_contracting = {1}, .lhs_batch = {0}, .rhs_batch = {0}}},
-    // Scores and weighted values of attention, with [batch, sequence, head, feature].
+    // Attention scores and weighted values, with [batch, sequence, head, feature].
     {"scores of heads",
      {3, 40, 5, 16},
      {3, 40, 5, 16},
@@ -88,7 +88,7 @@ std::unique_ptr<ir::Graph> GraphOf(const Setting& s, DType dtype, int replicas =
 TEST(Matmul, MatchesXla) {
   for (const Setting& s : kSettings) {
     SCOPED_TRACE(s.name);
-    // Vectors in f32 are left to XLA. 1e-6: sums of hundreds of numbers of 24 bits.
+    // Vectors in f32 are left to XLA. Tolerance: sums of hundreds of numbers of 24 bits.
     ExpectSameWithAndWithout(*GraphOf(s, DType::kF32), {.calls = -2, .tolerance = 1e-6});
   }
 }
@@ -96,12 +96,12 @@ TEST(Matmul, MatchesXla) {
 TEST(Matmul, MatchesXlaInBf16) {
   for (const Setting& s : kSettings) {
     SCOPED_TRACE(s.name);
-    // One rounding of the result to 8 bits, on each side.
+    // One rounding of the result to 8 bits in both.
     ExpectSameWithAndWithout(*GraphOf(s, DType::kBF16), {.calls = -2, .tolerance = 1.0 / 128});
   }
 }
 
-// What the kernel is there for is not left to XLA unnoticed.
+// The products that the kernel exists for must not be left to XLA.
 TEST(Matmul, HandlesProductsOfTrainingSteps) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Setting& s : {kSettings[0], Setting{"dense", {128, 512}, {512, 300}}}) {
@@ -112,7 +112,7 @@ TEST(Matmul, HandlesProductsOfTrainingSteps) {
 }
 
 TEST(Matmul, Bf16IsRoundedOnce) {
-  // 1 and 511 times 2^-9: each sum in bf16 would lose the small ones.
+  // 1 and 511 times 2^-9: accumulation in bf16 would lose the small terms.
   ir::Graph graph("sum");
   Values parts{ir::Splat(graph, {DType::kBF16, {8, 1}}, 1),
                ir::Splat(graph, {DType::kBF16, {8, 511}}, 1.0 / 512)};
@@ -120,12 +120,12 @@ TEST(Matmul, Bf16IsRoundedOnce) {
   const Value b = ir::Splat(graph, {DType::kBF16, {512, 16}}, 1);
   ir::Graph wide("sum");
   graph.SetResults({ir::MatMul(a, b)});
-  wide.SetResults({ir::Splat(wide, {DType::kBF16, {8, 16}}, 2)});  // 1 + 511 / 512, to 8 bits
+  wide.SetResults({ir::Splat(wide, {DType::kBF16, {8, 16}}, 2)});  // 1 + 511 / 512 in 8 bits
   ExpectSame(graph, wide, {.calls = 1, .tolerance = 0});
 }
 
 TEST(Matmul, IsDeterministic) {
-  // The same product twice in one program; XLA cannot see that they are the same.
+  // The same product twice in one program, in a way that prevents XLA from merging them.
   ir::Graph graph("twice"), zeros("zeros");
   for (ir::Graph* g : {&graph, &zeros}) {
     g->Parameter({DType::kF32, {257, 300}}, "a");
@@ -142,7 +142,7 @@ TEST(Matmul, IsDeterministic) {
   ExpectSame(graph, zeros, {.tolerance = 0});
 }
 
-// Eight replicas on their own threads, all in the same kernel, and each gets the right numbers.
+// Eight replicas run the same kernel concurrently on their own threads.
 TEST(Matmul, ConcurrentReplicasAgree) {
   const Setting s{"replicas", {130, 200}, {200, 140}};
   for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -169,17 +169,17 @@ TEST(Matmul, LeavesFasterCasesToXla) {
   const DType f32 = DType::kF32, bf16 = DType::kBF16;
   graph.SetResults({
       ir::MatMul(input(bf16, {8, 8}), input(bf16, {8, 8})),      // tiny
-      ir::MatMul(input(bf16, {64, 1}), input(bf16, {1, 64})),    // nothing to sum
+      ir::MatMul(input(bf16, {64, 1}), input(bf16, {1, 64})),    // no reduction
       ir::MatMul(input(f32, {1, 256}), input(f32, {256, 64})),   // a vector
       ir::MatMul(input(f32, {8192, 64}), input(f32, {64, 96})),  // many rows
       ir::MatMul(input(DType::kF64, {32, 32}), input(DType::kF64, {32, 32})),
       ir::MatMul(input(f32, {32, 0}), input(f32, {0, 64})),
       ir::MatMul(input(bf16, {0, 32}), input(bf16, {32, 64})),
-      // The batch is the only axis whose places are neighbors.
+      // The batch is the only axis with contiguous elements.
       ir::DotGeneral(
           input(f32, {16, 16, 16}), input(f32, {16, 16, 16}),
           {.lhs_contracting = {1}, .rhs_contracting = {0}, .lhs_batch = {2}, .rhs_batch = {2}}),
-      // Rows of two axes with the sum between them.
+      // The rows span two axes, with the contracted axis between them.
       ir::DotGeneral(input(f32, {16, 8, 16}), input(f32, {8, 16}),
                      {.lhs_contracting = {1}, .rhs_contracting = {0}}),
   });
@@ -187,7 +187,7 @@ TEST(Matmul, LeavesFasterCasesToXla) {
 }
 
 TEST(Matmul, ReadsAxesAsStrides) {
-  // [batch, sequence, head, feature], the batch and head axes kept: scores of attention.
+  // Attention scores, [batch, sequence, head, feature] with batch and head as batch axes.
   const auto shape = ReadMatmul(
       DType::kF32, {2, 40, 3, 16}, {2, 50, 3, 16},
       {.lhs_contracting = {3}, .rhs_contracting = {3}, .lhs_batch = {0, 2}, .rhs_batch = {0, 2}});

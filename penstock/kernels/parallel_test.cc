@@ -17,7 +17,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 namespace ffi = xla::ffi;
 
-// What a kernel gets from XLA, on threads that a thread sanitizer sees.
+// A substitute for XLA's thread pool, with threads that ThreadSanitizer can observe.
 class Pool {
  public:
   explicit Pool(int threads) : threads_(threads) {
@@ -54,7 +54,7 @@ TEST(ForEachPiece, RunsEachPieceOnceForEightConcurrentCallers) {
     ffi::ThreadPool given = pool.get();
     for (int round = 0; round < 200; ++round) {
       const int64_t count = 1 + (round + replica) % 7;
-      std::vector<int64_t> done(count);  // not atomic: pieces have it to themselves
+      std::vector<int64_t> done(count);  // not atomic: each piece runs on one thread
       const absl::Status status = ForEachPiece(given, count, [&](int64_t i) {
         ++done[i];
         return absl::OkStatus();
@@ -69,7 +69,7 @@ TEST(ForEachPiece, DoesNotWaitForBusyThreads) {
   std::mutex mutex;
   std::condition_variable released;
   bool release = false;
-  Pool pool(2);  // after what its threads wait for
+  Pool pool(2);  // destroyed before the condition variable that its threads wait for
   for (int i = 0; i < 2; ++i) {
     pool.threads().Schedule([&] {
       std::unique_lock<std::mutex> lock(mutex);

@@ -41,7 +41,7 @@ std::vector<Setting> Settings() {
   };
 }
 
-// The result and the gradient of what is pooled. Numbers are rounded so that many are equal.
+// The result of pooling and its gradient. Values are rounded so that many are tied.
 std::unique_ptr<ir::Graph> GraphOf(const Setting& s, WindowReducer reducer, DType dtype,
                                    bool wide = false) {
   auto graph = std::make_unique<ir::Graph>("pooling");
@@ -63,7 +63,7 @@ TEST(PoolingKernels, MatchXla) {
   for (WindowReducer reducer : {WindowReducer::kMax, WindowReducer::kSum}) {
     for (const Setting& s : Settings()) {
       SCOPED_TRACE(s.name);
-      // Sums of at most 49 numbers, in another order.
+      // Up to 49 numbers are summed in a different order.
       ExpectSameWithAndWithout(*GraphOf(s, reducer, DType::kF32), {.calls = 2, .tolerance = 1e-6});
     }
   }
@@ -89,7 +89,7 @@ TEST(PoolingKernels, PropagateNaNWithoutGradient) {
   const Value y = ir::ReduceWindow(spoilt, WindowReducer::kMax,
                                    {.size = {1, 2, 2, 1}, .strides = {1, 2, 2, 1}});
   const Value gradient = ir::Gradients(y, {spoilt}, ir::SplatLike(y, 1))[0];
-  // By column: how many results are finite; what the first two pixels and the whole row get.
+  // By column: number of finite results; gradients of the first two pixels and of the whole row.
   const Value passed = ir::ReduceSum(gradient, {0, 1, 3});
   graph.SetResults({ir::ReduceSum(ir::Convert(ir::IsFinite(y), DType::kF32), {0, 1, 3}),
                     ir::SliceAxis(passed, 0, 0, 2), ir::ReduceSum(passed)});
@@ -110,7 +110,7 @@ TEST(PoolingKernels, LeaveNonImagesToXla) {
   ExpectSameWithAndWithout(graph, {.calls = 0, .tolerance = 0});
 }
 
-// Room ir has already turned the padding into a slice.
+// Room ir has converted negative padding to a slice.
 TEST(PoolingKernels, AcceptNegativePadding) {
   ir::Graph graph("cropped");
   const Value x = graph.Parameter({DType::kF32, {2, 6, 6, 8}}, "x");

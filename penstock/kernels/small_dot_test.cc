@@ -64,7 +64,7 @@ TEST(SmallDot, MatchesXla) {
   }
 }
 
-// Large ones and those in bf16. (In f32 a large one is a call of a kernel.)
+// Large products, and products in bf16. (In f32 a large product is a call of a kernel.)
 TEST(SmallDot, LeavesLargeProductsToXla) {
   const Lowering lowering = Lowering::For(TestClient());
   const ir::DotDimensions dimensions{.lhs_contracting = {1}, .rhs_contracting = {0}};

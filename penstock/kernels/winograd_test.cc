@@ -32,9 +32,9 @@ TEST(Winograd, HandlesThreeByThreeWithManyFeatures) {
 }
 
 TEST(Winograd, LeavesSlowAndUnsupportedCases) {
-  EXPECT_FALSE(IsForWinograd(Square(32, 3, 16)));  // features not in sixteens
+  EXPECT_FALSE(IsForWinograd(Square(32, 3, 16)));  // channels are not a multiple of 16
   EXPECT_FALSE(IsForWinograd(Square(32, 16, 24)));
-  EXPECT_FALSE(IsForWinograd(Square(2, 64, 64)));  // a tile is four times the image
+  EXPECT_FALSE(IsForWinograd(Square(2, 64, 64)));  // tiles four times the size of the image
   ConvolutionShape shape = Square(32, 64, 64);
   shape.kernel = {1, 1};
   EXPECT_FALSE(IsForWinograd(shape));
@@ -48,14 +48,14 @@ TEST(Winograd, LeavesSlowAndUnsupportedCases) {
   shape.groups = 2;
   EXPECT_FALSE(IsForWinograd(shape));
   shape = Square(32, 64, 64);
-  shape.low = {3, 1};  // more than the kernel reaches over
+  shape.low = {3, 1};  // padding exceeds the kernel's extent
   EXPECT_FALSE(IsForWinograd(shape));
   shape = Square(32, 16, 16);
-  shape.dtype = DType::kBF16;  // which has instructions of its own
+  shape.dtype = DType::kBF16;  // bf16 has dedicated instructions
   EXPECT_FALSE(IsForWinograd(shape));
 }
 
-// The result and both gradients, computed in `dtype` and given in f32.
+// The result and both gradients, computed in `dtype` and converted to f32.
 std::unique_ptr<ir::Graph> GraphIn(DType dtype, const Shape& input, int64_t filters) {
   auto graph = std::make_unique<ir::Graph>("winograd");
   const Shape kernel{3, 3, input.dim(3), filters};
@@ -71,8 +71,9 @@ std::unique_ptr<ir::Graph> GraphIn(DType dtype, const Shape& input, int64_t filt
   return graph;
 }
 
-// Beside the same in f64. A direct convolution in f32 is off by 0.3e-6 to 1e-6 of the largest
-// element in such shapes, this by 0.7e-6 to 2.4e-6, and by up to 8e-6 with the usual points.
+// Compared with the result in f64. In these shapes, the error of a direct convolution in f32 is
+// 0.3e-6 to 1e-6 of the maximum element; that of this kernel is 0.7e-6 to 2.4e-6, and would be up
+// to 8e-6 with the usual interpolation points.
 TEST(Winograd, ErrorIsCloseToDirectConvolution) {
   struct Case {
     Shape input;

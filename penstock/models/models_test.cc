@@ -1,4 +1,4 @@
-// The models' sizes against the formulas of their paper.
+// Compares the models' numbers of parameters with the formulas of their papers.
 #include "penstock/models/models.h"
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +14,8 @@ using base::DType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// He et al. 2015, section 4.2, for 3 input channels and 10 classes; a convolution has k k in out
-// weights and no bias, a batch normalization 2 weights and 2 moving averages per channel.
+// He et al. 2015, section 4.2, for 3 input channels and 10 classes. A convolution has k k in out
+// weights and no bias; a batch normalization has 2 weights and 2 moving averages per channel.
 struct Count {
   int64_t trainable = 0, moving = 0;
 };
@@ -48,7 +48,7 @@ TEST(ResNetCifar, MatchesParameterCountsOfPaper) {
     EXPECT_EQ(network.CountParameters(/*trainable_only=*/true), count.trainable) << depth;
     EXPECT_EQ(network.CountParameters(), count.trainable + count.moving) << depth;
   }
-  // Table 6 of the paper: 0.27, 0.46, 0.85 million.
+  // Table 6 of the paper: 0.27, 0.46, and 0.85 million parameters.
   EXPECT_EQ(ResNetCifar({.depth = 20}).CountParameters(true), 272474);
   EXPECT_NEAR(ResNetCifar({.depth = 32}).CountParameters(true), 0.46e6, 0.01e6);
   EXPECT_NEAR(ResNetCifar({.depth = 56}).CountParameters(true), 0.85e6, 0.01e6);
@@ -96,7 +96,7 @@ TEST(Mlp, HasRequestedLayers) {
   EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,3]");
 }
 
-// The sizes in Keras's documentation; tests/interop compares layer by layer.
+// Numbers of parameters in Keras's documentation; tests/interop compares layer by layer.
 TEST(ImageNetModels, MatchParameterCountsOfKeras) {
   for (const auto& [depth, parameters] :
        {std::pair{50, 25636712}, {101, 44707176}, {152, 60419944}}) {
@@ -132,7 +132,7 @@ TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
     EXPECT_EQ(mixed.outputs()[0].type.ToString(), "bf16[?,4]");
     EXPECT_EQ(mixed.CountParameters(), network->CountParameters());
   }
-  // No preprocessing layer for float input that is used unchanged.
+  // Float inputs that are used unchanged need no preprocessing layer.
   EXPECT_EQ(ResNet().uses()[1].name, "conv1_pad");
   EXPECT_EQ(ResNet({.rescale = 2}).uses()[1].name, "rescaling");
 }
@@ -151,7 +151,7 @@ TEST(ImageNetModels, RejectInvalidOptions) {
   EXPECT_THAT(message(MobileNetV2({.alpha = 0})), HasSubstr("above 0, got 0"));
 }
 
-// Per block: two norms of 2 dim; query, key, value and output of dim^2 + dim; the two dense layers.
+// Per block: two norms of 2 dim; query, key, value, and output of dim^2 + dim; two dense layers.
 int64_t BlockCount(int64_t dim, int64_t mlp) {
   return 2 * 2 * dim + 4 * (dim * dim + dim) + dim * mlp + mlp + mlp * dim + dim;
 }
@@ -174,7 +174,7 @@ TEST(VisionTransformer, MatchesParameterFormulaAndHasReadableNames) {
   EXPECT_THAT(names, ::testing::IsSupersetOf({"patch_embedding", "position_embedding",
                                               "block1_norm1", "block3_attention", "block3_add2",
                                               "norm", "avg_pool", "logits"}));
-  // ViT-S/16 of the paper by Beyer et al.: 22.05 million.
+  // ViT-S/16 of Beyer et al.: 22.05 million parameters.
   EXPECT_NEAR(VisionTransformer({.input_shape = {224, 224, 3},
                                  .patch_size = 16,
                                  .dim = 384,
@@ -197,7 +197,7 @@ TEST(Gpt, MatchesParameterFormula) {
   GptOptions apart = options;
   apart.tie_weights = false;
   EXPECT_EQ(Gpt(apart).CountParameters(), tied + 12 * 30);
-  // GPT-2 of 124 million: Radford et al. 2019.
+  // GPT-2 with 124 million parameters (Radford et al. 2019).
   EXPECT_EQ(
       Gpt({.vocabulary_size = 50257, .sequence_length = 1024, .dim = 768, .depth = 12, .heads = 12})
           .CountParameters(),
@@ -233,7 +233,7 @@ TEST(ByName, BuildsEachModelAndListsNamesOnError) {
   for (const std::string& name : Names()) {
     const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
     ASSERT_TRUE(network.ok()) << name << ": " << network.status();
-    // Keras's names of its applications.
+    // Names used by keras.applications.
     const std::string keras =
         absl::StrReplaceAll(name, {{"_v2", "v2"}, {"mobilenet_v2", "mobilenetv2_1.00_32"}});
     EXPECT_EQ(network->name(), keras);
@@ -241,7 +241,7 @@ TEST(ByName, BuildsEachModelAndListsNamesOnError) {
   }
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),
               AllOf(HasSubstr("unknown model 'resnet21'"), HasSubstr("mlp, resnet8, resnet20")));
-  // A flat input is no image.
+  // A flat input is not an image.
   EXPECT_THAT(std::string(ByName("resnet20", {.input_shape = {64}}).status().message()),
               HasSubstr("expects images"));
 }

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 
 const PrintFunction kPrint = [](const Graph& graph) { return ir::PrintStableHlo(graph); };
 
-// Two equal products in two layers and one of other types, a sum, and operations that are fused.
+// Two equal products in two layers, a product of other types, a sum, and fused operations.
 void BuildSmall(Graph& graph) {
   const Value x = graph.Parameter({DType::kF32, {8, 16}}, "x");
   const Value w = graph.Parameter({DType::kF32, {16, 16}}, "w");

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 using record::WireScanner;
 using record::WireType;
 
-// Two groups, and names that need escaping.
+// A trace with two groups, and names that need escaping.
 TraceRecording Sample() {
   return {.tracks = {{"host", "training loop"}, {"devices", "cpu 0"}, {"host", "data \"1\"\n"}},
           .names = {"step \\ \"x\"", "read"},
@@ -58,7 +58,7 @@ TEST(ChromeTrace, HasOneEventPerSpan) {
   EXPECT_DOUBLE_EQ(spans[3]["dur"], 1);
 }
 
-// Checked with a scanner of the wire format; the interop test reads it with TensorFlow.
+// Checked with a scanner of the protobuf wire format; the interop test reads it with TensorFlow.
 TEST(XSpaceFile, DevicesAreSeparatePlanes) {
   const std::string bytes = XSpace(Sample(), "machine");
   std::vector<std::string> planes;

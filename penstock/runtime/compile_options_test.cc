@@ -5,8 +5,8 @@
 namespace penstock::runtime {
 namespace compile_options_test {
 
-// Expected bytes are written out by the wire format's rules: tag = field << 3 | type, then a varint
-// (type 0) or a length and bytes (type 2). -1 is ten bytes long.
+// The expected bytes follow the protobuf wire format: tag = field << 3 | type, then a varint (type
+// 0) or a length and bytes (type 2). -1 takes ten bytes.
 const std::string kMinusOne = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
 
 TEST(CompileOptions, AlwaysEncodesReplicasAndPartitions) {

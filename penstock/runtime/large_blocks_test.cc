@@ -22,7 +22,7 @@ TEST(LargeBlocks, ReusesSlotWithItsPages) {
   blocks.Free(first);
   char* const second = static_cast<char*>(blocks.Allocate(100 * kMiB));
   EXPECT_EQ(second, first);
-  EXPECT_EQ(second[100 * kMiB - 1], 7);  // no page was given back to the system
+  EXPECT_EQ(second[100 * kMiB - 1], 7);  // the pages were kept
   EXPECT_EQ(blocks.Bytes(), 100 * kMiB);
   blocks.Free(second);
 }
@@ -35,7 +35,7 @@ TEST(LargeBlocks, NeverAllocatesASlotTwice) {
     ASSERT_NE(used.back(), nullptr) << i;
     std::memset(used.back(), static_cast<int>(i), kMiB);
   }
-  EXPECT_EQ(blocks.Allocate(kMiB), nullptr);  // all are used
+  EXPECT_EQ(blocks.Allocate(kMiB), nullptr);  // all slots are used
   for (size_t i = 0; i < used.size(); ++i) {
     EXPECT_EQ(used[i][0], static_cast<char>(i));
     EXPECT_EQ(used[i][kMiB - 1], static_cast<char>(i));
@@ -74,7 +74,7 @@ TEST(LargeBlocks, ReturnsUnusedSlotsToSystem) {
   EXPECT_EQ(blocks.Bytes(), 10 * kMiB);
   char* const again = static_cast<char*>(blocks.Allocate(100 * kMiB));
   ASSERT_NE(again, nullptr);
-  EXPECT_EQ(again[50 * kMiB], 0);  // new pages, which can be written
+  EXPECT_EQ(again[50 * kMiB], 0);  // new zeroed pages
   again[50 * kMiB] = 1;
 }
 
@@ -105,7 +105,7 @@ TEST(LargeBlocks, DoesNotWaitForeverForUsedBlock) {
   EXPECT_TRUE(blocks.AwaitFreed(kMiB));
 }
 
-// Of a program with tcmalloc; sanitizers have a malloc of their own.
+// Requires a program linked with tcmalloc; sanitizers have their own malloc.
 class LargeMalloc : public testing::Test {
  protected:
   void SetUp() override {
@@ -138,7 +138,7 @@ TEST_F(LargeMalloc, DoesNotServeSmallOrUnalignedAllocations) {
   EXPECT_FALSE(LargeBlocks::ForProcess()->Owns(plain));
   ::free(plain);
   ::free(nullptr);
-  EXPECT_NE(::posix_memalign(&small, 3, 50 * kMiB), 0);  // no power of two
+  EXPECT_NE(::posix_memalign(&small, 3, 50 * kMiB), 0);  // not a power of two
 }
 
 TEST_F(LargeMalloc, ReallocCopiesContents) {

@@ -6,7 +6,7 @@
 #include "penstock/base/status.h"
 #include "penstock/runtime/out_of_memory.h"
 
-// Whatever a plugin writes, advice stands behind it and ends.
+// Arbitrary plugin messages: the advice is appended to the message, and parsing terminates.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view message(reinterpret_cast<const char*>(data), size);
   const absl::Status advised = penstock::runtime::AdviseBatch(

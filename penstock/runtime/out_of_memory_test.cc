@@ -18,7 +18,7 @@ using testing::Not;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-// sum(tanh(x . w)) over `rows` rows: its temporaries are the two products of x and w, or one.
+// sum(tanh(x . w)) over `rows` rows; its temporaries are one or both products.
 ir::Program Net(int64_t rows, int replicas = 1, int64_t units = 1000) {
   ir::Graph graph("net", replicas);
   const ir::Value x = graph.Parameter({base::DType::kF32, {rows, 8}}, "x");
@@ -31,7 +31,7 @@ ir::Program Net(int64_t rows, int replicas = 1, int64_t units = 1000) {
   return *program;
 }
 
-// An executable of which only its memory is known.
+// An Executable that provides memory statistics only.
 class Known : public Executable {
  public:
   Known(ir::Program program, const MemoryStats& memory)
@@ -76,13 +76,13 @@ TEST(CheckMemory, ErrorNamesNeededAndFreeMemoryAndLargestValues) {
   EXPECT_THAT(message, Not(HasSubstr("estimate"))) << "nobody said what the batch is";
 }
 
-// need(b) = fixed + b * each: the estimate is exact where memory is linear.
+// Memory is fixed + batch * each, so the estimate is exact.
 TEST(CheckMemory, EstimatesTheLargestBatch) {
   const int64_t fixed = 500, each = 30, examples = 64, replicas = 2;
   const Known net(Net(examples / replicas, replicas),
                   {.temporary = fixed + each * examples / replicas});
   for (const int64_t fits : {1, 2, 10, 62}) {
-    // Of a device of its own, each replica has half of the batch.
+    // With a device per replica, each has half of the batch.
     const int64_t room = fixed + each * fits / replicas;
     EXPECT_THAT(
         Message(CheckMemory(net, {.bytes = room}, {.examples = examples, .fixed_bytes = fixed})),
@@ -106,7 +106,7 @@ class OnCpu : public testing::Test {
       {.device = "cpu", .compile_cache = "0", .log_path = folder_.path() + "/plugins.log"});
 };
 
-// What the compiler says of the batch that was proposed: it fits, and hardly more would.
+// Verified with the compiler: the proposed batch fits, and one of 5 % more does not.
 TEST_F(OnCpu, EstimatedBatchFits) {
   constexpr int64_t kRows = 4096, kRoom = 5 << 20;
   const auto net = *client_->Compile(Net(kRows));
@@ -139,7 +139,7 @@ TEST(ExplainOutOfMemory, AddsLargestValuesOnlyToOutOfMemoryMessages) {
   EXPECT_TRUE(ExplainOutOfMemory(absl::OkStatus(), net).ok());
 }
 
-// The words of libtpu's two generations.
+// Messages of two generations of libtpu.
 TEST(AdviseBatch, ParsesNeededAndAvailableMemory) {
   const auto advise = [](const char* message, const BatchMemory& batch) {
     return Message(AdviseBatch(absl::ResourceExhaustedError(message), batch));

@@ -26,7 +26,7 @@ TEST(Topology, PluginWithoutTopologiesIsAnError) {
       AllOf(HasSubstr("topology 'v2:2x2x1'"), HasSubstr("xla_cpu_pjrt.so")));
 }
 
-// Compiles for TPUs without one.
+// Compiles for TPUs on a machine without one.
 class TpuTopology : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,7 +41,7 @@ class TpuTopology : public testing::Test {
 
 const TensorType kRow{base::DType::kF32, {512}}, kSquare{base::DType::kF32, {512, 512}};
 
-// r0 = p0 p1, summed over the replicas, in p0's memory
+// r0 = p0 p1, summed over the replicas, written to the donated p0
 ir::Program SummedProduct(int replicas) {
   std::string group = "0";
   for (int i = 1; i < replicas; ++i) group += ", " + std::to_string(i);

@@ -43,8 +43,8 @@ TEST(Collectives, ReduceOverAllReplicas) {
   }
 }
 
-// Each replica's loss is half the square of the sum over replicas; summed over replicas, its
-// derivative with respect to each x is (number of replicas) * sum.
+// The loss of each replica is half the square of the sum over replicas. The derivative of the total
+// loss with respect to each x is (number of replicas) * sum.
 TEST(Collectives, GradientOfSumSumsCotangents) {
   constexpr int kReplicas = 4;
   for (const bool together : {false, true}) {
@@ -60,12 +60,12 @@ TEST(Collectives, GradientOfSumSumsCotangents) {
   }
 }
 
-// Of replica r: x is [[10r, 10r + 1], [10r + 2, 10r + 3]].
+// Runs collectives; on replica r, x is [[10r, 10r + 1], [10r + 2, 10r + 3]].
 class Exchange {
  public:
   static constexpr int kReplicas = 2;
 
-  // By replica, what the functions give.
+  // Results by replica and function.
   std::vector<std::vector<std::vector<double>>> Run(
       const std::vector<std::function<Value(Value)>>& functions) {
     Graph graph("exchange", kReplicas);
@@ -121,13 +121,13 @@ TEST(Collectives, ExchangeParts) {
   EXPECT_EQ(got[0][6], (Numbers{10, 11, 12, 13}));
 }
 
-// The sum over replicas of each one's loss is differentiated: what replica r gives away comes back
-// with the cotangents of those that got it.
+// Differentiates the sum of all replicas' losses: elements that replica r sends return with the
+// cotangents of their receivers.
 TEST(Collectives, GradientsUseTheInverseExchange) {
   const auto gradient = [](Value (*function)(Value)) {
     return [=](Value x) {
       const Value y = function(x);
-      // On replica r, element i counts (i + 1) (r + 1).
+      // On replica r, element i has the weight (i + 1) (r + 1).
       const Value r = Convert(ReplicaId(*x.graph()), DType::kF32) + 1.0;
       const Value i =
           Reshape(Iota(*x.graph(), {DType::kF32, {y.shape().num_elements()}}, 0), y.shape());

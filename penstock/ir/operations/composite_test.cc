@@ -77,7 +77,7 @@ TEST(Composite, GeluIsXTimesTheNormalDistribution) {
     checks.Expect("exact", Gelu(checks.Input(x)), Map(x, exact), tolerance);
     checks.Expect("by tanh", Gelu(checks.Input(x), /*approximate=*/true), Map(x, near),
                   2 * tolerance);
-    // Far below zero there is little left of x, but that is right.
+    // Far below zero the result is small but accurate.
     const Array far = RandomArray({100}, 4, -8, -4, dtype);
     const Array want = Map(far, exact);
     checks.Expect("far below zero", Gelu(checks.Input(far)) / Constant(checks.graph(), want),

@@ -23,7 +23,7 @@ using testing::RandomArray;
 
 TEST(ControlFlow, WhileRunsUntilTheConditionFails) {
   Checks checks;
-  // Collatz steps of 27: 111.
+  // 27 has 111 Collatz steps.
   const Value n = checks.Input(Array::Scalar<int64_t>(27)),
               steps = checks.Input(Array::Scalar<int32_t>(0));
   const Values done = While(
@@ -35,7 +35,7 @@ TEST(ControlFlow, WhileRunsUntilTheConditionFails) {
       });
   checks.Expect("end", done[0], Array::Scalar<int64_t>(1));
   checks.Expect("steps", done[1], Array::Scalar<int32_t>(111));
-  // One state only, and a body that does nothing because the condition fails at once.
+  // A single state; the condition is false at once, so the body never runs.
   const Values none = While(
       {steps}, [](Graph&, const Values& s) { return Less(s[0], s[0]); },
       [](Graph&, const Values& s) { return Values{s[0] + 1.0}; });
@@ -74,7 +74,7 @@ TEST(ControlFlow, LoopInvariantStatesAreNotCarried) {
   EXPECT_EQ(done[1].node().operands.size(), 1u);
 }
 
-// So that its memory may be a parameter's, which nobody has to copy.
+// A loop-invariant state is returned as the operand itself, so that no copy of it is needed.
 TEST(ControlFlow, ResultsIndependentOfTheLoopAreNotRecomputed) {
   Checks checks;
   const Value n = checks.Input(Array::Scalar<int32_t>(3)),
@@ -113,7 +113,7 @@ TEST(ControlFlow, CondRunsOneBranch) {
 TEST(ControlFlow, GradientsMatchFiniteDifferences) {
   GradientChecks checks;
   const Array x = RandomArray({2}), w = RandomArray({2, 2}, 3, -0.7, 0.7);
-  // A recurrent net of five steps; the weights are constant states, the index takes part.
+  // An RNN of five steps; the weights are loop-invariant states, and the index is used.
   const auto recurrent = [](const Values& v) {
     return For(5, {v[0], v[1]}, [](Graph&, Value index, const Values& s) {
       const Value step = Convert(index, DType::kF64) * 0.1;
@@ -123,7 +123,8 @@ TEST(ControlFlow, GradientsMatchFiniteDifferences) {
   };
   checks.Add("for", {x, w}, recurrent);
   checks.AddSecond("for", {x, w}, recurrent);
-  // Two float states, each the other's; an integer one; one that is read before it changes.
+  // Two float states that depend on each other; an integer state; and one that is read before it
+  // changes.
   const auto coupled = [](const Values& v) {
     const Values out = For(4, {v[0], v[1], v[2]}, [](Graph&, Value, const Values& s) {
       return Values{s[1] * s[0], Sin(s[0]), s[2] + 1.0};
@@ -161,7 +162,7 @@ TEST(ControlFlow, GradientsMatchFiniteDifferences) {
     };
     checks.Add("cond", {x, Array::Scalar(pred), RandomArray({2}, 5)}, branch);
     checks.AddSecond("cond", {x, Array::Scalar(pred), RandomArray({2}, 5)}, branch);
-    // Only one result is asked for.
+    // Only one of the results is used.
     checks.Add("cond, one result", {x, Array::Scalar(pred)}, [](const Values& v) {
       return Cond(
           v[1], {v[0]},
@@ -198,7 +199,7 @@ TEST(ControlFlow, ResidualsAreSavedOnlyForGradients) {
 }
 
 TEST(ControlFlow, ErrorsStateActualAndExpected) {
-  using Build = std::function<Values(Graph&, Value)>;  // from f32[2]
+  using Build = std::function<Values(Graph&, Value)>;  // input: f32[2]
   const auto same = [](Graph&, const Values& s) { return s; };
   struct Wrong {
     Build build;
@@ -291,7 +292,7 @@ TEST(ControlFlow, PrintsKernelAndAttributesOfCustomCall) {
                 "has_side_effect = false, operand_layouts = [dense<[1, 0]> : tensor<2xindex>], "
                 "result_layouts = [dense<[0]> : tensor<1xindex>, dense<> : tensor<0xindex>]} "
                 ": (tensor<2x3xf32>) -> (tensor<2xf32>, tensor<i32>)"));
-  // The text is read: what is missing is the kernel.
+  // The program parses; only the kernel is missing.
   EXPECT_THAT(std::string(testing::Executable::Compile(*program).status().message()),
               HasSubstr("penstock.conv"));
   Gradients(ReduceSum(out[0]), {x});

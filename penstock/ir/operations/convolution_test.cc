@@ -21,8 +21,8 @@ using testing::Make;
 using ::testing::Not;
 using testing::RandomArray;
 
-// One setting, in the default order of dimensions: NHWC, HWIO (also with one spatial axis, or
-// none).
+// A convolution with dimensions in the default order NHWC, HWIO (with one spatial dimension or
+// none, too).
 struct Setting {
   const char* name;
   Shape input, kernel;
@@ -116,7 +116,7 @@ T At(const std::vector<T>& list, size_t i, T otherwise) {
   return list.empty() ? otherwise : list[i];
 }
 
-// What the definition says, index by index.
+// Reference implementation of the definition, index by index.
 Array Expected(const Setting& s, const Array& input, const Array& kernel, const Shape& out_shape) {
   const int spatial = s.input.rank() - 2;
   const std::vector<double> x = testing::Doubles(input), k = testing::Doubles(kernel);
@@ -132,7 +132,7 @@ Array Expected(const Setting& s, const Array& input, const Array& kernel, const 
       for (int64_t f = 0; f < filters; ++f) {
         double sum = 0;
         for (int64_t t = 0; t < taps; ++t) {
-          // Where this tap of the kernel falls in the input.
+          // Position of this kernel element in the input.
           int64_t rest_p = p, rest_t = t, at = 0, scale = 1;
           bool inside = true;
           for (int i = spatial; i-- > 0;) {
@@ -176,7 +176,7 @@ TEST(Convolution, ComputesItsDefinition) {
   checks.Run();
 }
 
-// XLA:CPU would read outside the input.
+// XLA:CPU would read out of bounds.
 TEST(Convolution, IsNotPrintedWithNegativeLowPadding) {
   for (const Setting& s : Settings()) {
     Graph graph("convolution");
@@ -214,7 +214,7 @@ TEST(Convolution, SecondDerivativesMatchFiniteDifferences) {
 }
 
 TEST(Convolution, AcceptsDimensionsInAnyOrder) {
-  // The same product as NHWC and as NCHW with an OIHW kernel.
+  // The same convolution as NHWC, and as NCHW with an OIHW kernel.
   Checks checks;
   const Array input = RandomArray({2, 5, 4, 3}), kernel = RandomArray({3, 2, 3, 4}, 2);
   const Value x = checks.Input(input), k = checks.Input(kernel);

@@ -31,7 +31,7 @@ const Function kFunctions[] = {
     {"minimum", CumMin, [](double a, double b) { return std::min(a, b); }},
 };
 
-// Along axis 1 of [outer, n, inner].
+// Reference implementation along axis 1 of [outer, n, inner].
 Array Running(const Array& x, double (*combine)(double, double), bool reverse) {
   std::vector<double> v = testing::Doubles(x);
   const int64_t outer = x.dim(0), n = x.dim(1), inner = x.dim(2);
@@ -67,7 +67,7 @@ TEST(Cumulative, MatchesFormula) {
                   Make(dtype, {4}, {5, 5, 3, 3}));
     checks.Expect("maximum", CumMax(checks.Input(n), 0), Make(dtype, {4}, {5, 7, 7, 7}));
   }
-  // In bf16, 256 + 1 is 256.
+  // In bf16, 256 + 1 rounds to 256.
   const Value ones = checks.Input(Make(DType::kBF16, {512}, std::vector<double>(512, 1)));
   checks.Expect("of 16 bits", SliceAxis(CumSum(ones, 0), 0, 511, 512),
                 Make(DType::kBF16, {1}, {512}));

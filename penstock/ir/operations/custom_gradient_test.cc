@@ -26,7 +26,7 @@ TEST(CustomGradient, ReplacesTheGradient) {
   Checks checks;
   const Value x = checks.Input(Make(DType::kF32, {3}, {-2, 0.5, 3}));
   const Value n = checks.Input(Make(DType::kI32, {3}, {1, 2, 3}));
-  // Rounds, with the gradient of doing nothing; counts beside it.
+  // Rounding with a straight-through gradient; the second result is an integer.
   const Values rounded = CustomGradient(
       {x, n},
       [](Graph&, const Values& in) {
@@ -40,7 +40,7 @@ TEST(CustomGradient, ReplacesTheGradient) {
   checks.Expect("count", rounded[1], Make(DType::kI32, {3}, {2, 3, 4}));
   checks.Expect("gradient", Gradients(ReduceSum(rounded[0] * rounded[0]), {x})[0],
                 Make(DType::kF32, {3}, {-4, 0, 6}));
-  // A gradient that is clipped, of results and inputs; the second input has none.
+  // A clipped gradient that uses results and inputs; the second input has none.
   const auto clipped = [](Value a, Value b) {
     return CustomGradient(
         {a, b},
@@ -59,7 +59,7 @@ TEST(CustomGradient, ReplacesTheGradient) {
   checks.Run();
 }
 
-// A chain of wide layers: [rows, 64] -> [rows, 1024] -> [rows, 64].
+// Blocks of wide layers: [rows, 64] -> [rows, 1024] -> [rows, 64].
 Value Blocks(Value x, Value up, Value down, int count, bool again) {
   const Body block = [](Graph&, const Values& in) {
     return Values{in[0] + Tanh(MatMul(Sin(Exp(Tanh(MatMul(in[0], in[1])))), in[2]))};
@@ -90,7 +90,8 @@ TEST(Rematerialize, SavesMemoryWithEqualResults) {
     bytes.push_back(*executable->TemporaryBytes());
     results.push_back(*executable->Run(arguments));
   }
-  // Eight blocks keep three values of 1 MiB each, or those of one block.
+  // Without remat, eight blocks store three residuals of 1 MiB each; with it, one block at a time
+  // does.
   EXPECT_LT(bytes[1], bytes[0] / 2) << bytes[1];
   for (size_t i = 0; i < results[0].size(); ++i) {
     const std::vector<double> want = testing::Doubles(results[0][i]);
@@ -127,7 +128,7 @@ TEST(Rematerialize, DelaysOnlyValuesThatItReads) {
   graph.SetResults(Gradients(ReduceSum(y[0]), {x, bias}));
   const auto program = PrintStableHlo(graph);
   ASSERT_TRUE(program.ok()) << program.status();
-  // x, n and the cotangent; not the bias.
+  // Residuals: x, n, and the cotangent, but not the bias.
   EXPECT_THAT(program->text, HasSubstr("optimization_barrier %arg0, %arg2, %"));
   EXPECT_THAT(program->text, Not(HasSubstr("stablehlo.sine"))) << "only its slope is read";
 }
@@ -166,7 +167,7 @@ TEST(CustomGradient, GradientsMatchFiniteDifferences) {
         .state[0];
   };
   checks.Add("in a scan", inputs, in_scan);
-  const auto custom = [](const Values& v) {  // the true derivative, by hand
+  const auto custom = [](const Values& v) {  // the exact derivative
     return CustomGradient(
         {v[0], v[1]}, [](Graph&, const Values& in) { return Values{Exp(in[0]) * in[1]}; },
         [](Graph&, const BackwardIn& in) {
@@ -192,7 +193,7 @@ TEST(CustomGradient, GradientsMatchFiniteDifferences) {
 TEST(CustomGradient, ErrorsStateActualAndExpected) {
   const auto nothing = [](Graph&, const BackwardIn&) { return Values{}; };
   struct Wrong {
-    std::function<Values(Value)> build;  // from f32[2]
+    std::function<Values(Value)> build;  // input: f32[2]
     const char* message;
   };
   const Wrong wrongs[] = {

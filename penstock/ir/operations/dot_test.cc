@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::Make;
 using testing::RandomArray;
 
-// a [b, m, k] by b [b, k, n].
+// Reference product of a [b, m, k] and b [b, k, n].
 Array BatchedProduct(const Array& a, const Array& b) {
   const std::vector<double> x = testing::Doubles(a), y = testing::Doubles(b);
   const int64_t batch = a.dim(0), m = a.dim(1), k = a.dim(2), n = b.dim(2);
@@ -44,7 +44,7 @@ TEST(Dot, MultipliesMatrices) {
     checks.Expect("b without a batch",
                   SliceAxis(MatMul(x, Squeeze(SliceAxis(y, 0, 0, 1), {0})), 0, 0, 1),
                   want.Slice(0, 1), 1e-5);
-    // The same product with axes in odd places: a [k, b, m], b [n, b, k].
+    // The same product with permuted axes: a [k, b, m], b [n, b, k].
     const Value odd = DotGeneral(
         Transpose(x, {2, 0, 1}), Transpose(y, {2, 0, 1}),
         {.lhs_contracting = {0}, .rhs_contracting = {2}, .lhs_batch = {1}, .rhs_batch = {1}});
@@ -135,7 +135,7 @@ TEST(Dot, ErrorsNameAxesAndExtents) {
   EXPECT_THAT(ErrorOf(leading), HasSubstr("batch extents differ"));
 }
 
-// A kernel's platform may not be able to fold a transposition into the product before it.
+// A platform's kernel may not be able to fuse a transpose of its result.
 TEST(Dot, GradientsHaveTheAxisOrderOfTheirOperand) {
   for (const bool lhs_transposed : {false, true}) {
     for (const bool rhs_transposed : {false, true}) {

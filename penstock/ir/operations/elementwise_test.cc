@@ -27,7 +27,7 @@ struct Unary {
   const char* name;
   Value (*function)(Value);
   double (*formula)(double);
-  double low, high;  // where it is smooth
+  double low, high;  // range in which the function is smooth
 };
 
 const Unary kUnary[] = {
@@ -51,7 +51,7 @@ struct Binary {
   const char* name;
   Value (*function)(Value, Value);
   double (*formula)(double, double);
-  double low, high;  // of the first operand; the second is in [0.5, 2)
+  double low, high;  // range of the first operand; the second is in [0.5, 2)
 };
 
 const Binary kBinary[] = {
@@ -148,7 +148,7 @@ TEST(Elementwise, ComparesByTheTypeOfTheOperands) {
   };
   check(Make(DType::kF32, {4}, {1, 2, 2, kNaN}), Make(DType::kF32, {4}, {2, 2, 1, 1}),
         {{0, 1, 0, 0}, {1, 0, 1, 1}, {1, 0, 0, 0}, {1, 1, 0, 0}, {0, 0, 1, 0}, {0, 1, 1, 0}});
-  // As signed bytes 200 would be below 100.
+  // As signed bytes, 200 would be less than 100.
   check(Make(DType::kU8, {2}, {200, 5}), Make(DType::kU8, {2}, {100, 5}),
         {{0, 1}, {1, 0}, {0, 0}, {0, 1}, {1, 0}, {1, 1}});
   check(Make(DType::kI8, {2}, {-56, 5}), Make(DType::kI8, {2}, {100, 5}),
@@ -246,7 +246,7 @@ TEST(Elementwise, GradientsMatchFiniteDifferences) {
   checks.Add("through f64 and back", {RandomArray({3})}, [](const Values& x) {
     return Convert(Convert(x[0], DType::kF64), DType::kF64) * x[0];
   });
-  // The value is not differentiated through f32, whose steps are too coarse for differences.
+  // Conversions through f32 are too coarse for finite differences.
   checks.Run();
   absl::flat_hash_set<const OpDef*> ops = checks.ops();
   Graph graph("convert");
@@ -254,7 +254,7 @@ TEST(Elementwise, GradientsMatchFiniteDifferences) {
   const Value narrow = Convert(x, DType::kBF16);
   EXPECT_EQ(Gradients(ReduceSum(narrow), {x})[0].type(), x.type());
   ops.insert(narrow.node().op);
-  Checks rounded;  // the gradient is rounded, too: differences would not agree
+  Checks rounded;  // the gradient is rounded, too, so finite differences would not agree
   const Value z = rounded.Input(Make(DType::kF32, {2}, {1, 1.25}));
   const Value half = ReducePrecision(z, 5, 1);
   ops.insert(half.node().op);

@@ -42,7 +42,7 @@ Array PartOf(const Numbers& numbers, DType dtype, const Shape& shape, bool imag)
   return Make(dtype, shape, values);
 }
 
-// The sum itself along one axis: sign -1 forth, +1 back (with its 1/n).
+// Reference transform along one axis: sign -1 is forward, +1 is inverse (scaled by 1/n).
 Numbers Transformed(const Numbers& x, const Shape& shape, int axis, int sign) {
   const int64_t n = shape.dim(axis);
   int64_t inner = 1;
@@ -69,7 +69,7 @@ Shape BinsOf(Shape shape) {
   return shape;
 }
 
-// The rows of `from`, on its last axis, cut or filled with zeros to those of `to`.
+// Truncates or zero-pads the last axis of `from` to that of `to`.
 Numbers Resized(const Numbers& x, const Shape& from, const Shape& to) {
   Numbers out(to.num_elements());
   for (int64_t i = 0; i < to.num_elements(); ++i) {
@@ -79,8 +79,8 @@ Numbers Resized(const Numbers& x, const Shape& from, const Shape& to) {
   return out;
 }
 
-// NumPy's irfftn: back along the other axes, then along the last, each bin in the middle with its
-// mirror image, of which the real part is all there is.
+// NumPy's irfftn: inverse transforms along the other axes, then along the last one, where each
+// inner bin has an implied complex conjugate, so that the result is real.
 Numbers InverseReal(const Numbers& bins, const Shape& shape, int axes) {
   const Shape short_shape = BinsOf(shape);
   Numbers x = bins;
@@ -105,7 +105,7 @@ const Case kCases[] = {{{2, 1}, 1},    {{2, 2}, 1},       {{2, 5}, 1},      {{2,
                        {{3, 5}, 2},    {{2, 4, 6}, 2},    {{5, 8}, 2},      {{3, 2, 2}, 3},
                        {{2, 3, 4}, 3}, {{2, 2, 5, 3}, 3}, {{2, 1, 3, 4}, 1}};
 
-// Bins are random here, so most are not those of real values.
+// The bins are random, so most are not the transform of real values.
 TEST(Fft, MatchesDefinition) {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     const double tolerance = dtype == DType::kF64 ? 1e-12 : 1e-5;
@@ -154,7 +154,7 @@ TEST(Fft, InverseRestoresInput) {
   checks.Run();
 }
 
-// Whatever stands there.
+// Imaginary parts that must be zero for real results are ignored.
 TEST(Fft, IrfftIgnoresInconsistentBins) {
   const double inf = std::numeric_limits<double>::infinity();
   Checks checks;
@@ -162,7 +162,7 @@ TEST(Fft, IrfftIgnoresInconsistentBins) {
   const auto imag = [&](double first, double last) {
     return checks.Input(Make(DType::kF64, {3}, {first, 4, last}));
   };
-  // Even: (1 + 2 Re((2 + 4i) i^n) + 3 (-1)^n) / 4.
+  // Even length: (1 + 2 Re((2 + 4i) i^n) + 3 (-1)^n) / 4.
   const Array even = Make(DType::kF64, {4}, {2, -2.5, 0, 1.5});
   checks.Expect("even", Irfft({re, imag(0, 0)}, 4), even, 1e-12);
   checks.Expect("even, both ignored", Irfft({re, imag(inf, 9)}, 4), even, 1e-12);
@@ -170,12 +170,12 @@ TEST(Fft, IrfftIgnoresInconsistentBins) {
   checks.Expect("odd, the first ignored", Irfft({re, imag(-5, 7)}, 5) - odd,
                 Make(DType::kF64, {5}, std::vector<double>(5)), 1e-12);
   checks.Expect("odd, the last not", ReduceMax(Abs(Irfft({re, imag(0, 8)}, 5) - odd)),
-                // 2/5 of the largest |sin(2 pi 2 n / 5)|
+                // 2/5 of the maximum of |sin(2 pi 2 n / 5)|
                 Make(DType::kF64, {}, {0.4 * std::sin(0.4 * std::numbers::pi)}), 1e-12);
   checks.Run();
 }
 
-// Though the plugin at hand would not mind others.
+// Guaranteed on every platform, although this plugin would accept other bins.
 TEST(Fft, IrfftPassesConsistentBinsToPlatform) {
   Checks checks;
   for (const auto& [shape, axes] : kCases) {
@@ -211,7 +211,7 @@ TEST(Fft, AcceptsEmptyBatchesAndTransposedOperands) {
   checks.Run();
 }
 
-// Both parts of a result, one after the other.
+// Flattens the real and the imaginary part of a result.
 Value Joined(const Complex& x) { return Concatenate({x.real, x.imag}, 0); }
 
 TEST(Fft, GradientsMatchFiniteDifferences) {
@@ -239,7 +239,7 @@ TEST(Fft, GradientsMatchFiniteDifferences) {
   add({3, 5}, 2, true);
   add({3, 4}, 2, true);
   add({2, 3, 4}, 3, false);
-  // One part of the result, of which the other has no cotangent.
+  // Only one part of the result has a cotangent.
   checks.Add("imag of fft", {RandomArray({5}), RandomArray({5}, 2)}, [](const Values& v) {
     return Fft({v[0], v[1]}).imag;
   });
@@ -258,13 +258,13 @@ TEST(Fft, ComplexTypesOccurOnlyInItsOwnLines) {
   EXPECT_THAT(program->text, HasSubstr("type = RFFT, length = [5] : (tensor<2x5xf32>) -> "
                                        "tensor<2x3xcomplex<f32>>"));
   EXPECT_THAT(program->text, HasSubstr("stablehlo.real"));
-  EXPECT_THAT(program->text, Not(HasSubstr("stablehlo.imag")));  // nobody reads it
+  EXPECT_THAT(program->text, Not(HasSubstr("stablehlo.imag")));  // unused
   EXPECT_EQ(program->results[0].ToString(), "f32[2,3]");
 }
 
 TEST(Fft, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<Value(Value)> build;  // from f32[2,3]
+    std::function<Value(Value)> build;  // input: f32[2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

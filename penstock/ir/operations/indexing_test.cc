@@ -57,7 +57,7 @@ TEST(Indexing, ClampsIndicesAndTheirGradient) {
   const Value weights = checks.Input(Make(DType::kF32, {4}, {1, 2, 4, 8}));
   checks.Expect("gradient", Gradients(ReduceSum(Take(x, indices, 0) * weights), {x})[0],
                 Make(DType::kF32, {3}, {1, 12, 2}));
-  // A byte cannot name more than 256 rows, and wraps nowhere.
+  // A uint8 index addresses at most 256 rows and must not wrap around.
   const Value wide = checks.Input(RandomArray({300}, 3, -2, 2, DType::kF32));
   const Value bytes = checks.Input(Make(DType::kU8, {2}, {255, 0}));
   checks.Expect("bytes", Take(wide, bytes, 0) - Take(wide, Convert(bytes, DType::kI32), 0),
@@ -86,12 +86,12 @@ TEST(Indexing, TakesAlongAxisWithSeparateIndices) {
   checks.Run();
 }
 
-// Windows [2, 1] of a 4 x 3 matrix at (row, column), clamped; the window's column is left out.
+// Windows [2, 1] of a 4 x 3 matrix at (row, column), clamped; the column axis is collapsed.
 const GatherDimensions kWindows{.offset_dims = {1},
                                 .collapsed_slice_dims = {1},
                                 .start_index_map = {1, 0},
                                 .index_vector_dim = 1};
-// The same for scatter.
+// The corresponding dimensions for scatter.
 const ScatterDimensions kUpdates{.update_window_dims = {1},
                                  .inserted_window_dims = {1},
                                  .scatter_dims_to_operand_dims = {1, 0},
@@ -102,11 +102,11 @@ TEST(Indexing, GathersWindows) {
   std::vector<double> numbers(12);
   for (int i = 0; i < 12; ++i) numbers[i] = i;
   const Value x = checks.Input(Make(DType::kF32, {4, 3}, numbers));
-  // (column, row): the last row at which two fit is 2.
+  // (column, row); rows are clamped to 2, the last one at which a window fits.
   const Value at = checks.Input(Make(DType::kI32, {3, 2}, {0, 1, 2, 9, -1, -1}));
   checks.Expect("windows", Gather(x, at, kWindows, {2, 1}),
                 Make(DType::kF32, {3, 2}, {3, 6, 8, 11, 0, 3}));
-  // Components on the first axis, windows on the result's first.
+  // Index components on the first axis; offset dimensions on the first axis of the result.
   checks.Expect("turned",
                 Gather(x, Transpose(at, {1, 0}),
                        {.offset_dims = {0},
@@ -122,7 +122,7 @@ TEST(Indexing, ScattersAndDropsOutOfRangeUpdates) {
   Checks checks;
   const Array tens = Make(DType::kF32, {4, 3}, std::vector<double>(12, 10));
   const Value x = checks.Input(tens);
-  // The third lies half outside, the fourth meets the first.
+  // The third is partly out of bounds; the fourth overlaps the first.
   const Value at = checks.Input(Make(DType::kI32, {4, 2}, {0, 1, 2, 2, 1, 3, 0, 2}));
   const Value updates = checks.Input(Make(DType::kF32, {4, 2}, {1, 2, 3, 4, 5, 6, 20, 8}));
   const auto put = [&](ScatterReducer reducer) {
@@ -136,7 +136,7 @@ TEST(Indexing, ScattersAndDropsOutOfRangeUpdates) {
   checks.Expect("product", put(ScatterReducer::kProduct), want(10, 400, 80, 30, 40));
   checks.Expect("minimum", put(ScatterReducer::kMin), want(1, 2, 8, 3, 4));
   checks.Expect("maximum", put(ScatterReducer::kMax), want(10, 20, 10, 10, 10));
-  // 1 + 300 times 2^-8 is 2.17; in bf16 each sum would be 1 again.
+  // 1 + 300 * 2^-8 is 2.17; accumulated in bf16, it would remain 1.
   const Value one = checks.Input(Make(DType::kBF16, {1}, {1}));
   const Value nowhere = checks.Input(Make(DType::kI32, {300}, std::vector<double>(300)));
   const Value small = checks.Input(Make(DType::kBF16, {300}, std::vector<double>(300, 1 / 256.0)));
@@ -158,7 +158,7 @@ TEST(Indexing, LookupInLargeTableNeedsNoProduct) {
   const auto program = PrintStableHlo(graph);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_THAT(program->text, Not(HasSubstr("dot_general")));
-  // Both look-ups add to one table: no sum of two of them.
+  // Both lookups scatter into one table; there is no sum of two tables.
   EXPECT_THAT(program->text, Not(ContainsRegex("stablehlo.add [^\n]*tensor<50000x8xf32>")));
 }
 
@@ -212,7 +212,7 @@ TEST(Indexing, GradientsMatchFiniteDifferences) {
     const auto scatter = [=](const Values& v) {
       return Scatter(v[0], v[1], v[2], reducer, kUpdates, unique);
     };
-    // Some outside; some meet, where that is allowed.
+    // Some are out of bounds; some overlap, where that is allowed.
     const std::vector<double> at{0, 1, 2, 2, 1, 3, 0, unique ? 9.0 : 2.0};
     const std::vector<Array> inputs{RandomArray({4, 3}, 6), Make(DType::kI32, {4, 2}, at),
                                     RandomArray({4, 2}, 7)};
@@ -230,7 +230,7 @@ TEST(Indexing, GradientsMatchFiniteDifferences) {
 
 TEST(Indexing, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<Value(Value, Value)> build;  // from f32[2,3] and i32[2]
+    std::function<Value(Value, Value)> build;  // inputs: f32[2,3] and i32[2]
     const char* message;
   };
   const Wrong wrongs[] = {

@@ -22,7 +22,7 @@ using testing::RandomArray;
 
 Value Turned(Value x) { return Transpose(x, {0, 2, 1}); }
 
-// Positive definite: x x^T + 1.
+// A positive definite matrix: x x^T + 1.
 Value Definite(Value x) {
   const Value one = Reshape(
       Constant(*x.graph(), Make(x.dtype(), {3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1})), {1, 3, 3});
@@ -46,7 +46,7 @@ TEST(Linalg, CholeskyIsLowerAndReproducesTheMatrix) {
   checks.Run();
 }
 
-// Of every kind: op(a) x = b, or x op(a) = b, where only a's triangle counts.
+// All variants: op(a) x = b or x op(a) = b, reading one triangle of a.
 TEST(Linalg, SolvesWithEachTriangle) {
   Checks checks;
   const std::vector<double> n{2, 3, 5, 7, 11, 13, 17, 19, 23};
@@ -99,7 +99,7 @@ TEST(Linalg, GradientsMatchFiniteDifferences) {
 
 TEST(Linalg, ErrorsStateActualAndExpected) {
   struct Wrong {
-    Value (*build)(Value);  // from f32[2,3]
+    Value (*build)(Value);  // input: f32[2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

@@ -15,7 +15,7 @@ using testing::GradientChecks;
 using testing::Make;
 using testing::RandomArray;
 
-// The formula, over [rows, features] with a weight for each row.
+// Reference implementation over [rows, features], with a weight per row.
 struct Expected {
   std::vector<double> y, mean, variance;
 };
@@ -65,7 +65,7 @@ TEST(BatchNormTraining, MatchesFormula) {
 
 TEST(BatchNormTraining, ComputesStatisticsOf16BitFloatsInF32) {
   Checks checks;
-  // 4096 times 1 + 1/128, which a sum in bf16 would lose long before the end.
+  // 4096 times 1 + 1/128; accumulation in bf16 would lose most of it.
   const Array x = Make(DType::kBF16, {4096, 1}, std::vector<double>(4096, 1.0078125));
   const BatchNormResult got = BatchNormTraining(checks.Input(x), Value(), Value(), Value());
   checks.Expect("mean", got.mean, Make(DType::kF32, {1}, {1.0078125}), 1e-6);

@@ -20,7 +20,7 @@ using testing::ErrorOf;
 using ::testing::HasSubstr;
 using testing::Make;
 
-// Known answers of the authors' library Random123 (kat_vectors), Threefry-2x32 with 20 rounds.
+// Known answers from the authors' Random123 library (kat_vectors): Threefry-2x32, 20 rounds.
 TEST(Random, MatchesKnownAnswersOfThreefry) {
   struct Known {
     uint32_t counter[2], key[2], want[2];
@@ -75,7 +75,7 @@ TEST(Random, NumbersMatchJax) {
   };
   expect("bits 8", RandomBits(key, {DType::kU8, {5}}), kBits8);
   expect("bits 16", RandomBits(key, {DType::kU16, {5}}), kBits16);
-  // As a comparison, because a double does not hold 64 bits.
+  // Compared as integers, because a double cannot represent all 64-bit values.
   expect("bits 64",
          Convert(Equal(RandomBits(key, {DType::kU64, {3}}),
                        Constant(checks.graph(), Array::Of<uint64_t>({3}, kBits64))),
@@ -102,8 +102,8 @@ TEST(Random, NumbersMatchJax) {
   checks.Run();
 }
 
-// The same element of any shape is the same number: a batch split over replicas or cut to another
-// length keeps its numbers.
+// The random value of an element does not depend on the shape: a batch split over replicas or
+// truncated keeps its values.
 TEST(Random, ShapesDoNotChangeTheNumbers) {
   Checks checks;
   const Value key = RandomKey(checks.graph(), 7);
@@ -118,7 +118,7 @@ TEST(Random, ShapesDoNotChangeTheNumbers) {
   checks.Run();
 }
 
-// Means of 100,000 numbers are within five standard errors of the distribution's.
+// Means of 100,000 samples are within five standard errors of the distribution's mean.
 TEST(Random, DistributionsHaveTheirMoments) {
   constexpr int64_t kCount = 100000;
   Graph graph("moments");
@@ -138,8 +138,8 @@ TEST(Random, DistributionsHaveTheirMoments) {
   graph.SetResults(results);
   const auto got = testing::Run(graph);
   ASSERT_TRUE(got.ok()) << got.status();
-  // Of the standard normal cut at 2: variance 1 - 4 phi(2) / erf(sqrt 2) (Johnson, Kotz: Continuous
-  // Univariate Distributions, 13.10).
+  // Standard normal distribution truncated at 2: variance 1 - 4 phi(2) / erf(sqrt 2) (Johnson,
+  // Kotz: Continuous Univariate Distributions, 13.10).
   const double phi2 = std::exp(-2.0) / std::sqrt(2 * M_PI);
   struct Moments {
     double mean, variance, least, most;

@@ -39,7 +39,7 @@ const Case kCases[] = {
     {"min", ReduceMin, kInf, [](double a, double b) { return std::min(a, b); }},
 };
 
-// Over the given axes of a [2,3,4], by index arithmetic.
+// Reference reduction of a [2,3,4] over the given axes.
 Array Reduced(const Case& c, const Array& x, const std::vector<bool>& over, const Shape& shape) {
   std::vector<double> out(shape.num_elements(), c.start);
   const std::vector<double> values = testing::Doubles(x);
@@ -54,7 +54,7 @@ Array Reduced(const Case& c, const Array& x, const std::vector<bool>& over, cons
   return Make(x.dtype(), shape, out);
 }
 
-// 4,096 ones: in the 8 bits of bfloat16 a sum would stand still at 256.
+// 4,096 ones: accumulation in bfloat16, with its 8 bits, would stop at 256.
 TEST(Reduction, SumsOf16BitFloatsAccumulateInF32) {
   Checks checks;
   for (DType dtype : {DType::kBF16, DType::kF16}) {
@@ -98,11 +98,11 @@ TEST(Reduction, OfNoElementsIsTheIdentity) {
   checks.Expect("sum", ReduceSum(none, {1}), Make(DType::kF32, {2}, {0, 0}));
   checks.Expect("product", ReduceProduct(none, {1}), Make(DType::kF32, {2}, {1, 1}));
   checks.Expect("max", ReduceMax(none, {1}), Make(DType::kF32, {2}, {-kInf, -kInf}));
-  // Exact at the ends of the 64-bit types, which a double cannot hold.
+  // The limits of the 64-bit types must be exact, but a double cannot represent them.
   const auto ends = [&](auto zero) {
     using T = decltype(zero);
     const Value empty = checks.Input(Array::Zeros(base::DTypeOf<T>(), {0}));
-    // As their difference from the ends, because expectations are compared as doubles.
+    // Compared in the program, because expectations are doubles.
     const Value low = ReduceMax(empty), high = ReduceMin(empty);
     checks.Expect(
         "lowest",
@@ -151,7 +151,7 @@ TEST(Reduction, GradientsMatchFiniteDifferences) {
   }
   checks.Add("mean", {RandomArray({2, 3})},
              [](const Values& x) { return ReduceMean(x[0], {1}, true); });
-  // Zeros: one, two, all.
+  // One, two, and only zeros.
   for (const std::vector<double>& values :
        {std::vector<double>{0, 2, 3, 4}, {0, 2, 0, 4}, {0, 0, 0, 0}}) {
     const auto product = [](const Values& x) { return ReduceProduct(x[0]); };
@@ -176,7 +176,7 @@ TEST(Reduction, TiesShareGradientOfMaximum) {
 TEST(Reduction, ErrorsStateActualAndExpected) {
   struct Wrong {
     DType dtype;
-    std::function<Value(Value)> build;  // from [2,3]
+    std::function<Value(Value)> build;  // input: [2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

@@ -22,7 +22,7 @@ using testing::Make;
 using ::testing::Not;
 using testing::RandomArray;
 
-// h[t] = tanh(x[t] + h[t-1] w); gives every h.
+// h[t] = tanh(x[t] + h[t-1] w); returns all h.
 ScanOut Recurrent(Value h, Value x, Value w, const ScanOptions& options = {}) {
   return Scan(
       {h}, {x}, {w},
@@ -33,7 +33,7 @@ ScanOut Recurrent(Value h, Value x, Value w, const ScanOptions& options = {}) {
       options);
 }
 
-// The same, written out.
+// The same, unrolled.
 ScanOut RecurrentWrittenOut(Value h, Value x, Value w, bool reverse) {
   const int64_t length = x.shape().dim(0);
   Values rows(length);
@@ -68,7 +68,8 @@ TEST(Scan, MatchesUnrolledLoop) {
       for (size_t i = 0; i < got.size(); ++i) {
         ASSERT_TRUE(got[i].valid()) << checks.graph().status();
         EXPECT_EQ(got[i].type(), want[i].type());
-        // In bf16 the sum over iterations is kept in f32 by the loop, which is more exact.
+        // In bf16 the scan accumulates its gradients in f32, which is more accurate than the
+        // unrolled sum.
         const double tolerance = dtype == DType::kBF16 ? 0.04 : 1e-12;
         checks.Expect(absl::StrCat("difference ", i), ReduceMax(Abs(got[i] - want[i])), zeros,
                       tolerance);
@@ -80,9 +81,11 @@ TEST(Scan, MatchesUnrolledLoop) {
   }
 }
 
-// A weight's cotangent is a product of two rows of each iteration: of their stacks it is one.
+// A weight's cotangent is a sum of outer products over iterations, computed as one product of
+// stacked rows.
 TEST(Scan, CotangentsOfConstantsAreOneProductAfterTheLoop) {
-  // Columns of a batch; above what the weight has of elements, rows are not stacked for it.
+  // Batch size. If stacked rows would have more elements than the weight, they are not stacked for
+  // it.
   for (const int64_t batch : {2, 5}) {
     const auto gradient = [&](Graph& graph, bool with_x) {
       const Value h = graph.Parameter({DType::kF32, {batch, 3}}, "h");
@@ -97,7 +100,7 @@ TEST(Scan, CotangentsOfConstantsAreOneProductAfterTheLoop) {
       const auto program = PrintStableHlo(graph);
       ASSERT_TRUE(program.ok()) << program.status();
       const auto behind = HasSubstr("contracting_dims = [0, 1] x [0, 1]");
-      // The cotangents of x's rows are there anyway.
+      // With x, the cotangents of its rows are stacked anyway.
       if (batch == 2 || with_x) {
         EXPECT_THAT(program->text, behind);
       } else {
@@ -113,7 +116,7 @@ TEST(Scan, CotangentsOfConstantsAreOneProductAfterTheLoop) {
         Gradients(ReduceSum(Square(RecurrentWrittenOut(h, x, w, false).state[0])), {w})[0];
     checks.Expect("of the weight alone", ReduceMax(Abs(got - want)), Make(DType::kF64, {}, {0}),
                   1e-12);
-    // Where the cotangent that is multiplied is the state itself: h[t] = h[t-1] w.
+    // The multiplied cotangent is the state itself: h[t] = h[t-1] w.
     const ScanOut linear =
         Scan({h}, {}, {w},
              [](Graph&, const ScanIn& in) {
@@ -160,8 +163,8 @@ TEST(Scan, CarriesIntegersAndReturnsSeveralStacks) {
   checks.Run();
 }
 
-// A long short-term memory, and what a gradient may meet: integers beside floats, constants that
-// are integers, results that nobody differentiates, a stack that is read twice.
+// An LSTM, and special cases: integer and float states, integer constants, results without a
+// cotangent, a stack that is read twice.
 TEST(Scan, GradientsMatchFiniteDifferences) {
   GradientChecks checks;
   const Array h = RandomArray({2, 3}), c = RandomArray({2, 3}, 5), x = RandomArray({4, 2, 12}, 2);
@@ -191,7 +194,7 @@ TEST(Scan, GradientsMatchFiniteDifferences) {
   checks.AddSecond("last of recurrent", {h1, x1, w1}, [](const Values& v) {
     return Recurrent(v[0], v[1], v[2], {.reverse = true, .save_products = false}).state[0];
   });
-  const auto mixed = [](const Values& v) {  // float, integer state, integer rows, float constant
+  const auto mixed = [](const Values& v) {  // float and int states, int rows, float constant
     const ScanOut done = Scan({v[0], v[1]}, {v[2], v[3]}, {v[4]}, [](Graph&, const ScanIn& in) {
       const Value n = in.state[1] + in.x[0];
       const Value y = Sin(in.state[0]) * Convert(n, DType::kF64) + in.x[1] * in.constants[0];
@@ -218,8 +221,8 @@ TEST(Scan, GradientsMatchFiniteDifferences) {
   };
   checks.Add("scan in scan", {RandomArray({}), RandomArray({2, 3}, 2)}, nested);
   checks.AddSecond("scan in scan", {RandomArray({}), RandomArray({2, 3}, 2)}, nested);
-  // Rows read and written by hand, as programs did before there was a scan; a table that is looked
-  // up in every iteration.
+  // A loop that slices and updates its rows explicitly instead of using Scan, with a table lookup
+  // in each iteration.
   const auto by_hand = [](const Values& v) {
     const Value y = SplatLike(v[0], 0);
     return For(
@@ -257,17 +260,18 @@ TEST(Scan, SavesOnlyResidualsThatTheGradientReads) {
     return program.ok() ? program->text : std::string(program.status().message());
   };
   const Value last = Recurrent(h, x, w).state[0];
-  // x comes in; nothing is stacked: y is not asked for.
+  // Nothing is stacked, because y is unused.
   EXPECT_THAT(text({last}), Not(HasSubstr("dynamic_update_slice")));
   const Values d = Gradients(ReduceSum(last), {h, w});
-  // The states before each iteration, the products, and what is multiplied with the former for w.
+  // Residuals: the states before each iteration, the products, and the products' left operands for
+  // w.
   EXPECT_EQ(CountOf(text({d[0], d[1]}), "dynamic_update_slice"), 3);
-  // Asked once more, it is the same loop that gives them.
+  // Gradients requested later come from the same loop.
   const Values again = Gradients(ReduceSum(last), {h, w, x});
   const std::string all = text({d[1], again[2]});
   EXPECT_EQ(CountOf(all, "stablehlo.while"), 3) << all;
   EXPECT_EQ(CountOf(all, "dynamic_update_slice"), 4) << all;
-  // One product forwards, two backwards: it is not computed again.
+  // One product forward and two backward: it is not recomputed.
   Graph once("once");
   Recurrent(h, x, w);
   EXPECT_EQ(CountOf(text({again[0], again[1], again[2]}), "dot_general"), 3);
@@ -278,8 +282,8 @@ TEST(Scan, SavesOnlyResidualsThatTheGradientReads) {
   EXPECT_EQ(CountOf(small, "dot_general"), 4) << small;
 }
 
-// Time and memory that grow with the square of the length would show as types of [length, length]
-// or as sums of whole stacks within the loop.
+// Time or memory quadratic in the length would appear as types of [length, length], or as sums of
+// entire stacks within the loop.
 TEST(Scan, GradientIsLinearInLength) {
   Graph graph("by_hand");
   const Value x = graph.Parameter({DType::kF32, {50, 3}}, "x");
@@ -294,7 +298,7 @@ TEST(Scan, GradientIsLinearInLength) {
   const auto program = PrintStableHlo(graph);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_THAT(program->text, Not(HasSubstr("50x50")));
-  // Of the counters, of a slice and of the scatter's elements.
+  // Additions of the loop counters, of one slice, and in the scatter's reducer.
   EXPECT_EQ(CountOf(program->text, "stablehlo.add %"), 2 + 2) << program->text;
   EXPECT_THAT(program->text,
               Not(::testing::ContainsRegex("stablehlo.add [^\n]*tensor<[57]0x3xf32>")));
@@ -302,7 +306,7 @@ TEST(Scan, GradientIsLinearInLength) {
 
 TEST(Scan, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<ScanOut(Value)> build;  // from f32[2,3]
+    std::function<ScanOut(Value)> build;  // input: f32[2,3]
     const char* message;
   };
   const auto same = [](Graph&, const ScanIn& in) { return ScanOut{.state = in.state, .y = {}}; };

@@ -42,7 +42,7 @@ TEST(Shape, MakesConstantsOfEveryType) {
 }
 
 TEST(Shape, PreservesBitsOfConstants) {
-  // Numbers that few digits do not tell apart, the ends of the ranges, and what is no number.
+  // Numbers that need many digits, the limits of each type, NaN, and infinities.
   const Array floats = Array::Of<float>(
       {7}, {0.1f, 1e-45f, 3.4028235e38f, -0.0f, std::numeric_limits<float>::infinity(),
             std::nextafter(1.0f, 2.0f), std::numeric_limits<float>::quiet_NaN()});
@@ -66,7 +66,7 @@ TEST(Shape, SplatsTheNearestNumberOfTheType) {
     checks.Expect(base::DTypeName(dtype), Splat(checks.graph(), {dtype, {}}, value), want);
   };
   const double infinity = std::numeric_limits<double>::infinity();
-  // 2^63 - 1 and 2^64 - 1 are no doubles: the nearest ones are beyond the range.
+  // 2^63 - 1 and 2^64 - 1 are not doubles; the nearest doubles are out of range.
   for (const double above : {0x1p63, 0x1p80, infinity}) {
     expect(DType::kI64, above, Array::Scalar(std::numeric_limits<int64_t>::max()));
     expect(DType::kI64, -above, Array::Scalar(std::numeric_limits<int64_t>::min()));
@@ -130,7 +130,7 @@ TEST(Shape, GradientsMatchFiniteDifferences) {
   const auto add = [&](const char* name, const std::vector<Array>& inputs,
                        const GradientChecks::Function& function) {
     checks.Add(name, inputs, function);
-    // These are linear; squared, they have a second derivative.
+    // These are linear; squaring them makes the second derivative nonzero.
     checks.AddSecond(name, inputs, [&](const Values& v) { return Square(function(v)); });
   };
   add("broadcast_in_dim adds", {row}, [](const Values& v) {
@@ -180,7 +180,7 @@ TEST(Shape, GradientsMatchFiniteDifferences) {
 
 TEST(Shape, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<Value(Value)> build;  // from f32[2,3]
+    std::function<Value(Value)> build;  // input: f32[2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

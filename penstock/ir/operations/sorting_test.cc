@@ -29,7 +29,7 @@ TEST(Sorting, SortsAlongEachAxisBothWays) {
                 Make(DType::kF32, {2, 3}, {3, 2, 1, 5, 4, 0}));
   checks.Expect("columns", Sort(x, 0), Make(DType::kF32, {2, 3}, {0, 1, 2, 3, 5, 4}));
   checks.Expect("order", ArgSort(x), Make(DType::kI32, {2, 3}, {1, 2, 0, 0, 2, 1}));
-  const Value u = checks.Input(Make(DType::kU8, {3}, {200, 5, 100}));  // not as signed bytes
+  const Value u = checks.Input(Make(DType::kU8, {3}, {200, 5, 100}));  // compared as unsigned
   checks.Expect("bytes", Sort(u), Make(DType::kU8, {3}, {5, 100, 200}));
   const Value n = checks.Input(Make(DType::kI8, {3}, {-3, 5, -4}));
   checks.Expect("signed", Sort(n), Make(DType::kI8, {3}, {-4, -3, 5}));
@@ -88,7 +88,7 @@ TEST(Sorting, GradientsMatchFiniteDifferences) {
 
 TEST(Sorting, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<Value(Value)> build;  // from f32[2,3]
+    std::function<Value(Value)> build;  // input: f32[2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

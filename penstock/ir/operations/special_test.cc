@@ -26,13 +26,13 @@ using testing::RandomArray;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Newton's steps on the standard library's erf from a first guess (Winitzki).
+// Newton's method on the standard library's erf, from an initial guess (Winitzki).
 double ErfInvOf(double y) {
   if (std::abs(y) == 1) return y * kInf;
   const double l = std::log1p(-y * y), a = 0.147, b = 2 / (M_PI * a) + l / 2;
   double x = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), y);
   for (int i = 0; i < 4; ++i) {
-    // In the digits that are left: of y near 0, of 1 - |y| near 1.
+    // Avoids cancellation for y near 0 and for 1 - |y| near 0.
     const double error = std::abs(y) < 0.5 ? y - std::erf(x)
                          : y > 0           ? std::erfc(x) - (1 - y)
                                            : (1 + y) - std::erfc(-x);
@@ -45,8 +45,8 @@ struct Function {
   const char* name;
   Value (*function)(Value);
   double (*formula)(double);
-  double low, high;               // where values are compared
-  double smooth_from, smooth_to;  // where slopes are
+  double low, high;               // range in which values are compared
+  double smooth_from, smooth_to;  // range in which gradients are compared
 };
 
 const Function kFunctions[] = {
@@ -65,7 +65,7 @@ const Function kFunctions[] = {
     {"cbrt", Cbrt, std::cbrt, -100, 100, 0.3, 3},
 };
 
-// |got - want| <= tolerance * |want|: small results in full, too.
+// |got - want| <= tolerance * |want|: the relative error of small results, too.
 void ExpectRelative(Checks& checks, const std::string& name, Value got, const Array& want,
                     double tolerance) {
   const Value scale =
@@ -78,12 +78,12 @@ TEST(Special, MatchesFormula) {
   Checks checks;
   for (const Function& f : kFunctions) {
     for (DType dtype : {DType::kF32, DType::kF64}) {
-      // f32: the argument of an exponential rounds; at erfc(6) that is 36 roundings.
+      // In f32 the argument of an exponential is rounded; at erfc(6) that amounts to 36 roundings.
       const double tolerance = dtype == DType::kF32 ? 4e-6 : 1e-13;
       const Array wide = RandomArray({400}, 3, f.low, f.high, dtype);
       ExpectRelative(checks, f.name, f.function(checks.Input(wide)), Map(wide, f.formula),
                      tolerance);
-      // Odd functions keep their digits near 0.
+      // Odd functions are accurate near 0.
       const double low = f.low >= 0 ? 1 : -1e-3, high = f.low >= 0 ? 1.001 : 1e-3;
       const Array narrow = RandomArray({100}, 4, low, high, dtype);
       ExpectRelative(checks, f.name, f.function(checks.Input(narrow)), Map(narrow, f.formula),
@@ -114,7 +114,7 @@ TEST(Special, IsAccurateAtTheEdges) {
     checks.Expect("tan", Tan(x), Map(edges, [](double v) { return std::tan(v); }), 2e-6);
     checks.Expect("erf_inv", ErfInv(x),
                   Make(dtype, {8}, {0, kInf, -kInf, kNaN, kNaN, kNaN, kNaN, kNaN}));
-    // Beyond the middle of the exponent's range.
+    // Squares of these overflow.
     const double huge = dtype == DType::kF32 ? 3e38 : 1e308;
     const Array large = Make(dtype, {2}, {huge, 1e20});
     checks.Expect("asinh", Asinh(checks.Input(large)),
@@ -130,7 +130,7 @@ TEST(Special, IsAccurateAtTheEdges) {
   }
 }
 
-// A function is NaN everywhere below its domain, also for huge arguments.
+// Every function is NaN outside its domain, even for huge arguments.
 TEST(Special, AcoshBelowOneIsNaN) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     Checks checks;
@@ -142,8 +142,8 @@ TEST(Special, AcoshBelowOneIsNaN) {
   }
 }
 
-// All values of a 16-bit type, including NaNs, except bf16's denormal numbers: XLA:CPU computes
-// these in f32, where they are denormal, too, and flushes them to 0.
+// All values of a 16-bit type, including NaNs, except bf16's denormals: XLA:CPU computes these in
+// f32, where they are denormal, too, and flushes them to 0.
 Array EveryNumber(DType dtype) {
   Array all = Array::Uninitialized(dtype, {1 << 16});
   for (uint32_t i = 0; i < 1 << 16; ++i) {
@@ -172,10 +172,10 @@ TEST(Special, IsAccurateAtEverySixteenBitNumber) {
     Checks checks;
     const Array all = EveryNumber(dtype);
     const Value x = checks.Input(all);
-    // Two roundings to 11 or 8 bits.
+    // Two roundings to 11 bits (f16) or 8 bits (bf16).
     const double tolerance = dtype == DType::kF16 ? 2e-3 : 1.6e-2;
     for (const Function& f : kFunctions) {
-      if (f.function == Tan) continue;  // its period is below the spacing of large numbers
+      if (f.function == Tan) continue;  // its period is smaller than the spacing of large numbers
       checks.Expect(f.name, f.function(x), Map(all, f.formula), tolerance);
     }
     for (const auto& [name, f] : more) {

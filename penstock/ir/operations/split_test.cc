@@ -57,12 +57,12 @@ TEST(Split, GradientIsConcatenatedNotSummed) {
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_THAT(program->text, HasSubstr("stablehlo.concatenate"));
   EXPECT_THAT(program->text, Not(HasSubstr("stablehlo.pad")));
-  EXPECT_THAT(program->text, Not(HasSubstr("4:6")));  // nobody reads the third
+  EXPECT_THAT(program->text, Not(HasSubstr("4:6")));  // the third part is unused
 }
 
 TEST(Split, ErrorsStateActualAndExpected) {
   struct Wrong {
-    std::function<Values(Value)> build;  // from f32[2,3]
+    std::function<Values(Value)> build;  // input: f32[2,3]
     const char* message;
   };
   const Wrong wrongs[] = {

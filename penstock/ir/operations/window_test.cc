@@ -66,7 +66,7 @@ double Combine(WindowReducer reducer, double a, double b) {
                                           : std::min(a, b);
 }
 
-// Visits every window's elements in row-major order: (index of the window, index of the element).
+// Visits the elements of every window in row-major order: (window index, element index).
 void VisitWindows(const Setting& s, const Shape& out,
                   const std::function<void(int64_t, int64_t)>& visit) {
   const int rank = s.input.rank();
@@ -138,7 +138,7 @@ TEST(Window, GradientsMatchFiniteDifferences) {
   testing::ExpectAllCovered(WindowOps(), checks.ops());
 }
 
-// Few different values, so that nearly every window has a tie: the first in row-major order wins.
+// Few distinct values, so that nearly every window has ties: the first in row-major order wins.
 TEST(Window, TiesGiveTheGradientToTheFirst) {
   Checks checks;
   for (const Setting& s : Settings()) {

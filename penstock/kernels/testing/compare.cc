@@ -36,7 +36,7 @@ std::vector<Array> RandomArguments(const ir::Graph& graph, const Comparison& com
   return arguments;
 }
 
-// Calls of kernels. Those that only keep a value in memory compute nothing.
+// Number of calls of kernels, excluding those that only store a value and compute nothing.
 int CallsIn(const std::string& text) {
   const auto count = [&](const std::string& part) {
     int found = 0;

@@ -43,7 +43,7 @@ class Draw {
   }
 
   DType dtype() const { return narrow ? DType::kBF16 : DType::kF32; }
-  // "plain": always normally distributed.
+  // plain: always normally distributed.
   Array Numbers_(const Shape& shape, DType dtype, bool plain = false) {
     std::vector<double> values(shape.num_elements());
     for (double& v : values) v = Number(plain ? Numbers::kNormal : numbers_);
@@ -213,7 +213,7 @@ RandomKernel DrawPooling(Draw& draw) {
          .strides = {1, s.strides[0], s.strides[1], 1},
          .dilation = {1, s.dilation[0], s.dilation[1], 1},
          .padding = {{0, 0}, {s.low[0], s.high[0]}, {s.low[1], s.high[1]}, {0, 0}}});
-    // A window of only padding has the maximum -inf.
+    // The maximum over a window of only padding is -inf.
     const Value finite = ir::Select(ir::IsFinite(y), y, ir::SplatLike(y, 0));
     Values out = WithGradients({finite}, {p[1]}, {p[0]});
     out.push_back(y);

@@ -14,7 +14,7 @@ namespace cache_key_test {
 using testing::HasSubstr;
 using testing::Not;
 
-// FIPS 180-4's example "abc".
+// Test vector "abc" of FIPS 180-4.
 TEST(CacheKey, UsesSha256) {
   EXPECT_EQ(Sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
@@ -40,7 +40,7 @@ class HashedFile : public testing::Test {
 TEST_F(HashedFile, IsReadOnceForItsIdentity) {
   const std::string identity = FileIdentity(path_);
   EXPECT_EQ(*HashFile(path_, identity, *cache_), Sha256("contents"));
-  // Were it read again, it would be found changed.
+  // A second read would detect the change.
   Write("something else");
   EXPECT_EQ(*HashFile(path_, identity, *cache_), Sha256("contents"));
   EXPECT_EQ(*HashFile(path_, FileIdentity(path_), *cache_), Sha256("something else"));
@@ -50,7 +50,7 @@ TEST_F(HashedFile, IdentityChangesWhenTimesAreReset) {
   const std::string identity = FileIdentity(path_);
   const auto time = std::filesystem::last_write_time(path_);
   const std::string copy = path_ + ".new";
-  std::ofstream(copy) << "CONTENTS";  // as long
+  std::ofstream(copy) << "CONTENTS";  // the same length
   std::filesystem::rename(copy, path_);
   std::filesystem::last_write_time(path_, time);
   EXPECT_NE(FileIdentity(path_), identity);

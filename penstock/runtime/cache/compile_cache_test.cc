@@ -31,7 +31,7 @@ class Cache : public testing::Test {
     EXPECT_TRUE(cache.ok()) << cache.status();
     return *std::move(cache);
   }
-  // An entry's key, different for each name.
+  // Key of an entry, different for each name.
   static std::string Key(const std::string& name) { return CacheKey({name}); }
   std::string PathOf(const std::string& key) const {
     return absl::StrCat(folder_.path(), "/", key, ".program");
@@ -111,7 +111,7 @@ TEST_F(Cache, FileWritableByOthersIsCacheMiss) {
 
   fs::create_directory(PathOf(key));
   EXPECT_EQ(cache->Find(key), std::nullopt) << "a folder";
-  cache->Store(key, "bytes");  // cannot be kept; nothing else happens
+  cache->Store(key, "bytes");  // cannot be stored, which is not an error
   EXPECT_EQ(cache->Find(key), std::nullopt);
 }
 
@@ -123,7 +123,7 @@ TEST_F(Cache, EvictsLeastRecentlyUsed) {
   UsedMinutesAgo(Key("a"), 30);
   UsedMinutesAgo(Key("b"), 20);
   UsedMinutesAgo(Key("c"), 10);
-  EXPECT_TRUE(cache->Find(Key("a")).has_value());  // used now
+  EXPECT_TRUE(cache->Find(Key("a")).has_value());  // now the most recent
   cache->Store(Key("d"), bytes);
   EXPECT_FALSE(fs::exists(PathOf(Key("b"))));
   for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(cache->Find(Key(name)).has_value()) << name;
@@ -157,7 +157,7 @@ TEST_F(Cache, KeepsForeignFilesAndRemovesAbandonedParts) {
 TEST_F(Cache, FullDiskIsNotAnError) {
   const auto cache = Open();
   const std::string key = Key("a");
-  // A child whose files may have no more than 1000 bytes stands for a full disk.
+  // Simulates a full disk in a child process, whose files are limited to 1000 bytes.
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -173,8 +173,8 @@ TEST_F(Cache, FullDiskIsNotAnError) {
   EXPECT_EQ(BytesInFolder(), 0);
 }
 
-// Writers and readers of the same few entries in a folder that is always too small: whoever finds
-// an entry finds it whole.
+// Several processes and threads write and read a few entries of a folder that is always too small:
+// an entry that is found is always complete.
 TEST_F(Cache, ManyProcessesAndThreadsShareFolder) {
   constexpr int kProcesses = 4, kThreads = 2, kRounds = 60, kKeys = 6;
   const int64_t max_bytes = 4 * (kHeaderBytes + 20000);

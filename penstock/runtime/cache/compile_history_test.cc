@@ -15,9 +15,9 @@ using testing::Not;
 struct Step {
   int64_t rows = 128;
   base::DType dtype = base::DType::kF32;
-  bool extra = false;  // one more argument
+  bool extra = false;  // one more parameter
   bool tanh = false;   // one more operation
-  int line = 1;        // in the user's program
+  int line = 1;        // line in the user's program
   const char* name = "step";
 };
 
@@ -89,7 +89,7 @@ TEST(CompileHistory, ReportsNoChangeWhenLayerMoves) {
   EXPECT_THAT(history.Add(Make({.line = 2})), HasSubstr("nothing changed"));
 }
 
-// The last program differs in three places, an earlier one in one.
+// The latest program differs in three places, an earlier one in only one.
 TEST(CompileHistory, ComparesWithMostSimilarProgram) {
   CompileHistory history;
   history.Add(Make({}));
@@ -117,7 +117,7 @@ TEST(CompileHistory, NamesFewOfManyChanges) {
 TEST(CompileHistory, RepeatedRecompilesUseLittleMemory) {
   CompileHistory history;
   for (int i = 1; i <= 40; ++i) history.Add(Make({.rows = i}));
-  // The first is forgotten: its neighbours are as like it as any.
+  // The oldest programs are dropped, so an equally similar one is named.
   EXPECT_THAT(history.Add(Make({.rows = 1})), HasSubstr("to f32[1,4]"));
   EXPECT_THAT(history.Add(Make({.rows = 40})), HasSubstr("nothing changed"));
 }

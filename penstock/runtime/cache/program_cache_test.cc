@@ -1,4 +1,4 @@
-// The compile cache through the CPU plugin: what is taken from it, and what must not be.
+// The compile cache with the CPU plugin: which programs hit it, and which must not.
 #include "penstock/runtime/cache/program_cache.h"
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 const TensorType kMatrix{base::DType::kF32, {64, 64}};
 
-// r0 = tanh(p0 . p1), in p0's memory
+// r0 = tanh(p0 . p1), written to the donated p0
 TestProgram Layer() {
   return {.name = "layer",
           .parameters = {kMatrix, kMatrix},
@@ -58,7 +58,7 @@ class CachedPrograms : public testing::Test {
     EXPECT_TRUE(client.ok()) << client.status();
     return *client;
   }
-  // Compiles the program on a client of its own and says whether that was spared.
+  // Compiles the program with a new client and returns whether the cache was hit.
   bool Hits(const ir::Program& program, const CompileOptions& options = {}, int devices = 1) {
     const auto executable = Open(devices)->Compile(program, options);
     EXPECT_TRUE(executable.ok()) << executable.status();
@@ -69,7 +69,7 @@ class CachedPrograms : public testing::Test {
     for (const auto& entry : fs::directory_iterator(cache_)) paths.push_back(entry.path());
     return paths;
   }
-  // Of the programs; the other entries are hashes of plugins.
+  // Entries of programs; the smaller ones are hashes of plugins.
   std::vector<std::string> LargeEntries() const {
     std::vector<std::string> paths;
     for (const std::string& path : Entries()) {
@@ -166,7 +166,7 @@ TEST_F(CachedPrograms, ChangedOptionIsCacheMiss) {
   EXPECT_TRUE(Hits(Print(Layer()), {.devices = {1}}, 2));
 }
 
-// The key alone: a few bytes stand for the plugin's file.
+// Tests the key only, with a few bytes in place of the plugin's file.
 class KeyOfAPlugin : public CachedPrograms {
  protected:
   Plugin Fake(const char* name, const char* contents) {
@@ -203,7 +203,7 @@ TEST_F(CachedPrograms, CorruptEntryIsRecompiledAndReplaced) {
   ASSERT_EQ(LargeEntries().size(), 1u);
   const std::string path = LargeEntries()[0];
   const int64_t size = fs::file_size(path);
-  // The header, its checksum, the first and last byte of the executable, and some between.
+  // The header, its checksum, the first and last byte of the executable, and some in between.
   for (const int64_t at :
        {int64_t{0}, int64_t{80}, int64_t{140}, int64_t{144}, size / 3, size / 2, size - 1}) {
     {
@@ -221,7 +221,7 @@ TEST_F(CachedPrograms, CorruptEntryIsRecompiledAndReplaced) {
   EXPECT_TRUE(Hits(Print(Layer())));
 }
 
-// An entry that is whole, but holds what the plugin does not take, or another program.
+// A valid entry whose executable the plugin rejects, or which holds another program.
 TEST_F(CachedPrograms, ReplacesEntryThatPluginRejects) {
   ASSERT_FALSE(Hits(Print(Layer())));
   const std::string path = LargeEntries()[0];
@@ -279,7 +279,7 @@ TEST_F(CachedPrograms, LogsUnusableFolderOnce) {
   EXPECT_EQ(log.find("there is no compile cache", first + 1), std::string::npos) << log;
 }
 
-// An older plugin: a table that ends before the functions.
+// Simulates an older plugin, whose function table ends before serialization.
 TEST_F(CachedPrograms, LogsPluginWithoutSerializationOnce) {
   Plugin plugin = *LoadPlugin("cpu", *FindPlugin("cpu", ""), log_);
   PJRT_Api older = *plugin.api;
@@ -300,7 +300,7 @@ TEST_F(CachedPrograms, CompilesWhenDumpIsRequested) {
 TEST_F(CachedPrograms, TwoProcessesCompileConcurrently) {
   std::vector<pid_t> children;
   for (int i = 0; i < 2; ++i) {
-    // This program again: a client does not survive a fork.
+    // Executes this test program again, because a client does not survive fork().
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -319,7 +319,7 @@ TEST_F(CachedPrograms, TwoProcessesCompileConcurrently) {
   EXPECT_TRUE(Hits(Print(Layer())));
 }
 
-// Run by the child processes of TwoProcessesCompileConcurrently.
+// Runs in the child processes of TwoProcessesCompileConcurrently.
 TEST(Child, DISABLED_CompilesInAFolder) {
   const char* folder = std::getenv("CACHED_PROGRAMS_FOLDER");
   ASSERT_NE(folder, nullptr);

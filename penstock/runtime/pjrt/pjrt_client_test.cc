@@ -8,7 +8,7 @@
 #include "penstock/runtime/pjrt/plugin.h"
 #include "penstock/runtime/testing/client_conformance.h"
 
-// A test asks for more memory than there can be; the plugin then gets nullptr and reports it.
+// One test requests more memory than exists; the plugin then gets nullptr and reports it.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Pjrt, ClientConformance, testing::Values(ClientFactory{
 
 const TensorType kLarge{base::DType::kF32, {1 << 16}};
 
-// r0 = p0 + p0, in p0's memory
+// r0 = p0 + p0, written to the donated p0
 ir::Program DoubleInPlace() {
   return Print({.parameters = {kLarge},
                 .results = {kLarge},
@@ -46,12 +46,12 @@ class CpuMemory : public testing::Test {
   }
 
   Buffer Step(const Buffer& in) { return (*double_->Execute({{in}}))[0][0]; }
-  // A buffer whose memory is the device's.
+  // Returns a buffer in memory allocated by the device.
   Buffer OnDevice() {
     return Step(
         *client_->Put(Array::Zeros(base::DType::kF32, kLarge.shape), client_->devices()[0]));
   }
-  // The address alone: the Array is gone when it returns.
+  // Returns only the address, because the Array is destroyed on return.
   static const void* Address(const Buffer& buffer) { return buffer.Get()->raw(); }
 
   std::shared_ptr<Client> client_;
@@ -82,7 +82,7 @@ TEST_F(CpuMemory, PutOfAlignedMemoryIsZeroCopy) {
   {
     const Buffer buffer = *client_->Put(array, client_->devices()[0]);
     ASSERT_TRUE(buffer.Await().ok());
-    EXPECT_GT(array.owner().use_count(), owners);  // still in use after the transfer is done
+    EXPECT_GT(array.owner().use_count(), owners);  // still referenced after the transfer
   }
   EXPECT_EQ(array.owner().use_count(), owners);
 }
@@ -106,9 +106,9 @@ TEST_F(CpuMemory, RunsAndDonatesAsPrintedByIr) {
   EXPECT_TRUE(base::BitwiseEqual(*(*out)[0][0].Get(), one));
 }
 
-// What the temporaries of executions one after the other lie in is the same memory, or, where the
-// next one was too quick for the last one's end, twice as much: never more, whatever else is taken
-// and given back in between.
+// Temporaries of successive executions reuse the same memory, or at most twice as much if an
+// execution starts before the previous one has released its temporaries, whatever else is allocated
+// and freed meanwhile.
 TEST_F(CpuMemory, ExecutionsReuseTemporaryMemory) {
   constexpr int64_t kSide = 2048;
   constexpr size_t kTemporary = kSide * kSide * sizeof(float);

@@ -4,7 +4,7 @@
 #include "penstock/base/status.h"
 #include "penstock/runtime/pjrt/plugin_message.h"
 
-// Whatever a plugin writes, explaining it keeps the message and ends.
+// Arbitrary plugin messages: explaining one keeps its text, and parsing terminates.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view message(reinterpret_cast<const char*>(data), size);
   penstock::ir::Program program;

@@ -19,7 +19,7 @@ namespace plugin_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Sets (or, without a value, removes) an environment variable while it lives.
+// Sets an environment variable (or removes it, without a value) during its lifetime.
 class Environment {
  public:
   Environment(const char* name, std::optional<std::string> value) : name_(name) {
@@ -90,7 +90,7 @@ TEST_F(FindPluginTest, FindsWheelsOfActivePythonEnvironment) {
   EXPECT_THAT(FoundPlugins(), AllOf(HasSubstr("cpu ("), HasSubstr(gpu)));
 }
 
-// As in a build folder where tools/setup has not fetched the plugin.
+// As in a build without a plugin, before tools/setup has downloaded one.
 TEST_F(FindPluginTest, SkipsLinkToMissingFile) {
   const std::string older =
       Touch("lib/python3.10/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so");

@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 const TensorType kF32x4{DType::kF32, {4}};
-// Large enough for a client to avoid copies.
+// Large enough for zero-copy transfers.
 const TensorType kLarge{DType::kF32, {1 << 16}};
 
 // r0 = p0 + p1
@@ -33,7 +33,7 @@ TestProgram Add(const TensorType& type = kF32x4) {
           .returns = {"%0"}};
 }
 
-// r0 = p0 + p1, in p0's memory
+// r0 = p0 + p1, written to the donated p0
 TestProgram AddInPlace(const TensorType& type = kF32x4) {
   TestProgram program = Add(type);
   program.alias = {0, -1};
@@ -57,7 +57,7 @@ TestProgram AllReduce(int replicas) {
           .num_replicas = replicas};
 }
 
-// Counts to p0 in a loop: an execution that takes a while.
+// Counts to p0 in a loop, so that the execution takes some time.
 TestProgram Count() {
   const TensorType scalar{DType::kI32, {}};
   return {.name = "count",
@@ -83,7 +83,7 @@ Array Filled(const TensorType& type, float value) {
   return out;
 }
 
-// Bytes that differ from element to element; 0 and 1 for booleans.
+// Distinct bytes per element; 0 and 1 for booleans.
 Array Pattern(DType dtype, const Shape& shape) {
   Array out = Array::Uninitialized(dtype, shape);
   auto* bytes = static_cast<uint8_t*>(out.mutable_raw());
@@ -133,7 +133,7 @@ Buffer ClientConformance::Put(const Array& array, int device) {
   return *buffer;
 }
 
-// A linker may take this file into a program that has no plugin to test.
+// The linker may include this file in a program without a client to test.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ClientConformance);
 
 TEST_P(ClientConformance, DescribesItsDevices) {
@@ -202,7 +202,7 @@ TEST_P(ClientConformance, PutHoldsArrayOwnerUntilDone) {
     EXPECT_TRUE(SameBytes(out, Floats({1, 2, 3, 4})));
   }
   std::unique_lock<std::mutex> lock(mutex);
-  freed_now.wait(lock, [&] { return freed; });  // a leak hangs here
+  freed_now.wait(lock, [&] { return freed; });  // blocks forever if the buffer leaks
 }
 
 TEST_P(ClientConformance, PutRejectsUnsupportedTypes) {
@@ -308,7 +308,7 @@ TEST_P(ClientConformance, ReplicasRunOnRequestedDevices) {
   }
 }
 
-// ---- arguments that do not fit ----
+// ---- invalid arguments ----
 
 TEST_P(ClientConformance, RejectsAnotherTypeOfSameSize) {
   const auto add = Compile(Print(Add()));
@@ -402,7 +402,7 @@ TEST_P(ClientConformance, UseOfDonatedBufferIsAnError) {
               AllOf(names_it, HasSubstr("parameter 0 ('p0')")));
   EXPECT_THAT(Message(add->Execute({{out[0][0], state}}).status()),
               AllOf(names_it, HasSubstr("parameter 1 ('p1')")));
-  EXPECT_FALSE(out[0][0].donated());  // a refused execution takes nothing
+  EXPECT_FALSE(out[0][0].donated());  // a rejected execution donates nothing
   EXPECT_TRUE(SameBytes(*out[0][0].Get(), Floats({2, 3, 4, 5})));
 }
 
@@ -498,7 +498,7 @@ TEST_P(ClientConformance, RejectsDonationToResultOfAnotherType) {
   EXPECT_THAT(Message(client_->Compile(program).status()), HasSubstr("result 3"));
 }
 
-// ---- programs that do not compile ----
+// ---- compile errors ----
 
 TEST_P(ClientConformance, SyntaxErrorNamesLineAndOrigin) {
   TestProgram program = Add();
@@ -543,10 +543,10 @@ TEST_P(ClientConformance, RejectsUnknownXlaFlag) {
                   .ok());
 }
 
-// ---- asynchrony ----
+// ---- asynchronous execution ----
 
 TEST_P(ClientConformance, DeviceErrorNamesProgram) {
-  // 2^62 bytes: more than any address space, so it fails everywhere and takes no memory.
+  // 2^62 bytes exceed every address space, so this fails everywhere without allocating memory.
   const TensorType huge{DType::kF32, {int64_t{1} << 60}};
   const auto executable =
       Compile(Print({.name = "huge",

@@ -1,4 +1,4 @@
-// CountingClient: another client that counts what it is asked to do.
+// CountingClient: wraps a client and counts its transfers and compilations.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ class CountingClient : public Client {
  public:
   explicit CountingClient(std::shared_ptr<Client> client) : client_(std::move(client)) {}
 
-  // Host to device transfers, and compilations, so far.
+  // Number of host-to-device transfers and of compilations so far.
   int puts() const { return puts_; }
   int compiles() const { return compiles_; }
 
