@@ -1,4 +1,4 @@
-// Against the formulas; tests/parity compares values and gradients with Keras's.
+// Constraints compared with their formulas; tests/parity compares values and gradients with Keras.
 #include "penstock/nn/constraints.h"
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 TEST(Constraints, MatchFormulas) {
   Checks checks;
-  // Columns of length 5, 0.5 and 0.
+  // Columns of norm 5, 0.5, and 0.
   const Value w = checks.Input(Make(DType::kF32, {2, 3}, {3, 0.3, 0, -4, 0.4, 0}));
   const auto expect = [&](const char* name, const std::vector<double>& want) {
     checks.Expect(name, Constrain(name, w), Make(DType::kF32, {2, 3}, want), 1e-6);

@@ -1,4 +1,4 @@
-// First values against the moments that the papers (and Keras) give.
+// Initial values compared with the moments given by the papers (and Keras).
 #include "penstock/nn/initializers.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ TEST(Initializers, MatchMeanVarianceAndBounds) {
   struct Case {
     const char* name;
     double variance;
-    double bound;  // 0: none
+    double bound;  // 0: unbounded
   };
-  // A normal distribution cut at two standard deviations has 0.8796 of the standard deviation.
+  // A normal distribution truncated at two standard deviations has 0.8796 of the original's.
   const double cut = 0.87962566103423978;
   const auto uniform = [](const char* name, double variance) {
     return Case{name, variance, std::sqrt(3 * variance)};
@@ -63,7 +63,7 @@ TEST(Initializers, MatchMeanVarianceAndBounds) {
       squares += double{v} * v;
       largest = std::max(largest, std::abs(double{v}));
     }
-    // 7,200 numbers: the mean is within five of its standard deviations, the variance within 8 %.
+    // 7,200 values: the mean is within five standard errors, the variance within 8 %.
     EXPECT_NEAR(sum / n, 0, 5 * std::sqrt(c.variance / n)) << c.name;
     EXPECT_NEAR(squares / n / c.variance, 1, 0.08) << c.name;
     if (c.bound == 0) continue;
@@ -87,7 +87,7 @@ TEST(Initializers, MeanShiftsDistribution) {
 }
 
 TEST(Initializers, OrthogonalVectorsAreOrthonormal) {
-  // The kernel as a matrix: more rows than columns, fewer, as many, one.
+  // As a matrix, the kernel has more rows than columns, fewer, equally many, and one.
   for (const base::Shape& shape :
        {base::Shape{3, 3, 4, 10}, base::Shape{12, 50}, base::Shape{64, 64}, base::Shape{1, 7}}) {
     const base::Array array = Draw("orthogonal(1.5)", shape);
@@ -108,7 +108,8 @@ TEST(Initializers, OrthogonalVectorsAreOrthonormal) {
 }
 
 TEST(Initializers, OrthogonalMatricesAreUniform) {
-  // 400 rotations of the plane: both kinds (with and without a reflection), the angle anywhere.
+  // 400 random orthogonal 2x2 matrices: with and without reflection equally often, at uniform
+  // angles.
   double sum = 0, squares = 0, determinants = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const base::Array q = Draw("orthogonal", {2, 2}, seed);

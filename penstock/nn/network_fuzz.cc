@@ -1,4 +1,4 @@
-// Reads arbitrary JSON: the result is an error, or a network (an optimizer, a schedule, a loss, a
+// Parses arbitrary JSON: the result is an error, or a network (or optimizer, schedule, loss,
 // metric) that survives a round trip.
 #include <cstdint>
 

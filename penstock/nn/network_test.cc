@@ -1,4 +1,4 @@
-// Networks as descriptions: names, shapes, errors with the user's line, JSON, summary.
+// Networks as descriptions: names, shapes, errors with the user's source line, JSON, and summaries.
 #include "penstock/nn/network.h"
 
 #include "absl/strings/str_cat.h"
@@ -46,7 +46,7 @@ TEST(Network, NumbersUnnamedLayersAsKeras) {
   EXPECT_EQ(network.variables().back().name, "dense_2/bias");
 }
 
-// In branches the layer that is further from the output comes first, as in Keras's summary.
+// Of two branches, layers farther from the output come first, as in Keras's summary.
 TEST(Network, OrdersBranchesByDistanceFromOutput) {
   const Symbol x = Input({.shape = {4}});
   const Symbol near = Dense({.units = 3, .name = "near"})(x);
@@ -96,7 +96,7 @@ TEST(Network, ErrorsNameLayerShapesAndLine) {
   const Symbol flat = Flatten()(image);
   const int line = __LINE__ + 1;
   const Symbol wrong = Conv2D({.filters = 4, .kernel_size = 3, .name = "stem"})(flat);
-  // Layers after the first error do not hide it.
+  // Layers downstream of the first error do not hide it.
   const Network network({image}, {Dense({.units = 10})(wrong)});
   EXPECT_THAT(Message(network.status()),
               AllOf(HasSubstr("stem"), HasSubstr("expects images [batch, height, width, channels]"),
@@ -153,7 +153,7 @@ TEST(Network, ErrorNamesUnlistedInput) {
               HasSubstr("'right' that is not among the network's inputs"));
 }
 
-// Shapes by the formulas of Keras's documentation.
+// Shapes according to the formulas in Keras's documentation.
 TEST(Layers, OutputShapes) {
   const Symbol image = Input({.shape = {11, 8, 6}});
   const std::pair<Symbol, const char*> kShapes[] = {
@@ -224,7 +224,7 @@ TEST(Network, RoundTripsThroughJson) {
   EXPECT_EQ(again->ToJson(), network.ToJson());
   EXPECT_EQ(VariableNames(*again), VariableNames(network));
   EXPECT_EQ(again->Summary(), network.Summary());
-  // First values hang on names and seed only.
+  // Initial values depend only on names and the seed.
   const auto a = network.Initialize(5), b = again->Initialize(5), c = network.Initialize(6);
   for (const auto& [name, array] : *a) EXPECT_TRUE(BitwiseEqual(array, *b->Find(name))) << name;
   EXPECT_FALSE(BitwiseEqual(*a->Find("shared/kernel"), *c->Find("shared/kernel")));

@@ -32,7 +32,7 @@ TEST(Plot, SvgBoxesAreOrderedAndDoNotOverlap) {
   EXPECT_THAT(svg, AllOf(HasSubstr("<svg xmlns"), HasSubstr(">x (InputLayer)</text>"),
                          HasSubstr("&lt;sum&gt; (Add)"), HasSubstr("</svg>")));
   EXPECT_LT(svg.find(">x (Input"), svg.find(">a (Dense"));
-  // Three rows, one box in each: three different heights.
+  // Three levels with one box each: three distinct heights.
   std::vector<std::string> heights;
   for (size_t at = svg.find("<rect x="); at != std::string::npos;
        at = svg.find("<rect x=", at + 1)) {

@@ -30,7 +30,7 @@ std::vector<std::string> Variables(const Network& network) {
   return types;
 }
 
-// Convolution, batch normalization, and logits that say their own type.
+// Convolution, batch normalization, and logits with their own dtype policy.
 Network Net(const std::string& logits_dtype = "") {
   const Symbol image = Input({.shape = {4, 4, 2}, .dtype = DType::kU8, .name = "image"});
   Symbol x = Rescaling({.scale = 1 / 255.0})(image);
@@ -44,7 +44,7 @@ TEST(Policy, RejectsUnknownNamesAndListsKnownOnes) {
   EXPECT_THAT(Message(Policy::FromName("mixed_float8").status()),
               AllOf(HasSubstr("'mixed_float8'"), HasSubstr("float32, mixed_bfloat16, bfloat16")));
   EXPECT_THAT(Message(Net().WithPolicy("half").status()), HasSubstr("unknown dtype policy 'half'"));
-  // A layer's own is found where the layer is called, with the layer's name.
+  // A layer's own policy is checked when the layer is called, and the error names the layer.
   EXPECT_THAT(Message(Net("int8").status()),
               AllOf(HasSubstr("logits"), HasSubstr("unknown dtype policy 'int8'")));
 }
@@ -61,7 +61,7 @@ TEST(Policy, MixedPoliciesComputeIn16BitsAndStoreFloat32) {
     EXPECT_EQ(network.uses()[i].type().dtype, DType::kBF16) << network.uses()[i].name;
   }
   EXPECT_EQ(network.outputs()[0].type.ToString(), "bf16[?,5]");
-  // The first network is as it was.
+  // The original network is unchanged.
   EXPECT_EQ(Net().outputs()[0].type.ToString(), "f32[?,5]");
 }
 
@@ -75,7 +75,7 @@ TEST(Policy, BFloat16StoresMovingAveragesInFloat32) {
   const auto first = network.Initialize(3);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->Find("conv2d/kernel")->dtype(), DType::kBF16);
-  // 2 bytes for each of 54 + 6 + 20 numbers, 4 for each of 6.
+  // 2 bytes for each of 54 + 6 + 20 values, 4 for each of 6.
   EXPECT_THAT(network.Summary(), HasSubstr("Total params: 86 (184.00 B)"));
   EXPECT_EQ(Optimizer::SlotType(network.variables()[0].type).ToString(), "f32[3,3,2,3]");
 }
@@ -100,7 +100,7 @@ TEST(Policy, RoundTripsThroughKerasJson) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->ToJson(), json);
   EXPECT_EQ(Variables(*again), Variables(network));
-  // A plain name will do; what is no policy is refused, with the layer.
+  // A policy's name suffices; an invalid policy is rejected with the name of the layer.
   Json changed = json;
   changed["layers"].back()["config"]["dtype"] = "float32";
   EXPECT_EQ(Network::FromJson(changed)->outputs()[0].type.dtype, DType::kF32);
@@ -109,7 +109,7 @@ TEST(Policy, RoundTripsThroughKerasJson) {
               AllOf(HasSubstr("logits"), HasSubstr("a dtype policy is")));
 }
 
-// 2,048 summands of 1: in 8 bits the sum would stand still at 256.
+// 2,048 terms of 1: accumulation in 8 bits would stop at 256.
 TEST(Policy, SumsAccumulateInFloat32) {
   const Symbol x = Input({.shape = {32, 32, 2}});
   const Network network =
@@ -145,12 +145,12 @@ TEST(Policy, LossesAreFloat32) {
       ir::testing::Run(graph, {ir::testing::Make(DType::kBF16, {2, 3}, {0, 0, 0, 1, 0, 0}),
                                Array::Of<int64_t>({2}, {1, 1})});
   ASSERT_TRUE(got.ok()) << got.status();
-  // Closer than 16 bits could be.
+  // More accurate than 16 bits could be.
   EXPECT_NEAR((*got)[0].data<float>()[0], std::log(3), 1e-6);
   EXPECT_NEAR((*got)[0].data<float>()[1], std::log(2 + std::exp(1)), 1e-6);
 }
 
-// Numbers of 1 that grow by 2^-10 a step: bfloat16 has room for the change only in its slots.
+// Adding 2^-10 to 1 would be lost in bfloat16; the slots are float32.
 TEST(Policy, SlotsAccumulateSmallIncrements) {
   ir::Graph graph("optimizer");
   const Optimizer optimizer = SGD({.learning_rate = 1.0, .momentum = 1.0});

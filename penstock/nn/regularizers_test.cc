@@ -1,4 +1,4 @@
-// Against the formulas; tests/parity compares values and gradients with Keras's.
+// Regularizers compared with their formulas; tests/parity compares values and gradients with Keras.
 #include "penstock/nn/regularizers.h"
 
 #include <cmath>
@@ -28,7 +28,7 @@ TEST(Regularizers, MatchFormulas) {
   expect("l2(l2=0.1)", 2.9);
   expect("l1_l2(0.5, 0.1)", 7.4);
   expect("L1L2", 0);
-  // The rows' cosine is -0.8, the columns' -12 / (3 sqrt(20)).
+  // The cosine of the rows is -0.8, that of the columns -12 / (3 sqrt(20)).
   expect("orthogonal_regularizer(10)", 8);
   expect("orthogonal_regularizer(10, columns)", 10 * 12 / (3 * std::sqrt(20)));
   checks.Expect("of 16 bits", Regularize("l1(1)", ir::Convert(x, DType::kBF16)),

@@ -1,4 +1,4 @@
-// Rematerialized layers: the same gradients from a program that needs less memory.
+// Rematerialized layers: the same gradients with less memory.
 #include <string>
 #include <vector>
 
@@ -27,7 +27,7 @@ Array Random(const Shape& shape, uint64_t seed) {
   return out;
 }
 
-// Blocks whose inside is 16 times as wide as their inputs.
+// Blocks whose hidden values are 16 times as wide as their inputs.
 Network Blocks(bool remat) {
   const Symbol x = Input({.shape = {64}});
   Symbol y = x;
@@ -45,7 +45,7 @@ struct Gradient {
   std::vector<Array> values;
 };
 
-// Of the mean square of the outputs, by all variables.
+// Gradients of the mean square of the outputs with respect to all variables.
 Gradient GradientOf(const Network& network) {
   PENSTOCK_CHECK_OK(network.status());
   ir::Graph graph("gradient");
@@ -72,7 +72,7 @@ TEST(Remat, TakesLessMemoryForTheSameGradients) {
   const Gradient plain = GradientOf(Blocks(false)), remat = GradientOf(Blocks(true)),
                  listed = GradientOf(Blocks(false).WithRemat(
                      {.mode = RematMode::kLargerThan, .output_size_threshold = 63}));
-  // Six blocks store 1 MiB several times each, or those of one block.
+  // Six blocks store several residuals of 1 MiB each; with remat, one block at a time does.
   EXPECT_LT(remat.bytes, plain.bytes / 2) << plain.bytes;
   EXPECT_LT(listed.bytes, plain.bytes / 2) << plain.bytes;
   ASSERT_EQ(remat.values.size(), plain.values.size());

@@ -1,4 +1,4 @@
-// Schedules against their formulas; tests/parity compares them with Keras's.
+// Schedules compared with their formulas; tests/parity compares them with Keras.
 #include "penstock/nn/schedules.h"
 
 #include <cmath>
@@ -60,7 +60,7 @@ TEST(Schedules, WarmUpIsFollowedBySchedule) {
 }
 
 TEST(Schedules, RestartsBeginAtSumsOfGeometricSeries) {
-  // Stretches of 10, 20, 40 steps, each from half the rate of the one before.
+  // Periods of 10, 20, and 40 steps, each from half the rate of the previous one.
   const auto at = [](double done) { return 0.5 * (1 + std::cos(M_PI * done)); };
   ExpectRates(
       CosineDecayRestarts({.initial_learning_rate = 0.8, .first_decay_steps = 10, .m_mul = 0.5}),

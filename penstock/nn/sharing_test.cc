@@ -1,5 +1,5 @@
-// One layer at several places: used directly and inside nested networks and layers. It has one set
-// of variables, whatever the paths to it.
+// A layer that is used in several places, directly and inside nested networks and layers, has one
+// set of variables, whatever the paths to it.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -22,8 +22,8 @@ std::vector<std::string> VariableNames(const Network& network) {
   return names;
 }
 
-// The outputs for x = [[1, 2], [3, 4]] at every input with all weights equal to `weight`, then the
-// new values of assigned variables.
+// Outputs for x = [[1, 2], [3, 4]] at every input with all weights equal to `weight`, followed by
+// the new values of assigned variables.
 std::vector<std::vector<float>> Apply(const Network& network, double weight,
                                       bool training = false) {
   ir::Graph graph("apply");
@@ -73,7 +73,7 @@ TEST(Sharing, LayerInsideAndOutsideNestedNetworkSharesVariables) {
   EXPECT_EQ(model.network.CountParameters(), 4);
   EXPECT_THAT(Apply(model.network, 1), ElementsAre(ElementsAre(6, 6, 14, 14)));
   EXPECT_EQ(model.network.VariableName("shared/kernel"), "inner/shared/kernel");
-  EXPECT_EQ(model.network.VariableName("shared/bias"), "shared/bias");  // it has none
+  EXPECT_EQ(model.network.VariableName("shared/bias"), "shared/bias");  // no such variable
   EXPECT_EQ(model.network.VariableName("other/kernel"), "other/kernel");
 }
 
@@ -131,7 +131,7 @@ TEST(Sharing, EqualLayersKeepTheirOwnVariables) {
   EXPECT_EQ(Network::FromJson(network.ToJson())->variables().size(), 2u);
 }
 
-// The second call starts from the averages of the first, also through another network.
+// The second call starts from the averages updated by the first, even through another network.
 TEST(Sharing, BatchNormalizationUpdatesAveragesAtEachUse) {
   const InAndOut model(BatchNormalization({.momentum = 0.5, .name = "n"}));
   ASSERT_THAT(VariableNames(model.network),
@@ -150,12 +150,12 @@ TEST(Sharing, LayerFrozenOnOnePathIsFrozenOnAll) {
     (inside ? model.inner : model.shared).SetTrainable(false);
     const Network frozen = model.network.Refreshed();
     EXPECT_EQ(frozen.CountParameters(/*trainable_only=*/true), 0);
-    // Both places normalize by the moving averages, which do not change.
+    // Both uses normalize by the moving averages, which do not change.
     EXPECT_EQ(Apply(frozen, 1, /*training=*/true).size(), 1u);
   }
 }
 
-// Like a GAN's discriminator: compiled on its own, then frozen inside the combined model.
+// Like a GAN's discriminator: first compiled on its own, then frozen inside the combined model.
 TEST(Sharing, FreezingForOneNetworkDoesNotChangeNetworksMadeBefore) {
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {2}});
   const Network critic({i}, {BatchNormalization({.name = "n"})(SumTo2("d")(i))}, "critic");
@@ -164,7 +164,7 @@ TEST(Sharing, FreezingForOneNetworkDoesNotChangeNetworksMadeBefore) {
   const Network whole({x}, {judge(SumTo2("generator")(x))});
   EXPECT_EQ(whole.CountParameters(/*trainable_only=*/true), 4);
   EXPECT_EQ(critic.CountParameters(/*trainable_only=*/true), 8);
-  EXPECT_EQ(Apply(critic, 1, /*training=*/true).size(), 3u);  // moves its averages
+  EXPECT_EQ(Apply(critic, 1, /*training=*/true).size(), 3u);  // updates its averages
   EXPECT_EQ(Apply(whole, 1, /*training=*/true).size(), 1u);
 
   const Layer d = SumTo2("d"), n = BatchNormalization({.name = "n"});
@@ -184,7 +184,7 @@ TEST(Sharing, JsonKeepsALayerInTwoNetworksShared) {
   EXPECT_EQ(Apply(*again, 2), Apply(model.network, 2));
 }
 
-// Each network numbers the unnamed layers.
+// Each network numbers its unnamed layers itself.
 TEST(Sharing, JsonKeepsTheNamesOfASharedLayerInEachNetwork) {
   const Layer shared = Dense({.units = 2});
   const Symbol i = Input({.shape = {2}}), x = Input({.shape = {2}});
@@ -209,7 +209,7 @@ TEST(Sharing, RejectsJsonThatGivesOneNumberToDifferentLayers) {
   EXPECT_FALSE(Network::FromJson(json).ok());
 }
 
-// Files from before layers were shared have no numbers.
+// Files written before layers could be shared contain no numbers.
 TEST(Sharing, JsonWithoutNumbersGivesSeparateLayers) {
   auto json = InAndOut().network.ToJson();
   const std::function<void(nlohmann::ordered_json&)> forget = [&](nlohmann::ordered_json& network) {

@@ -1,4 +1,4 @@
-// Summaries, letter by letter as Keras 3.15 prints them (model.summary() on a wide terminal).
+// Summaries equal Keras 3.15's character by character (model.summary() on a wide terminal).
 #include "gtest/gtest.h"
 
 #include "penstock/nn/layers.h"
@@ -30,7 +30,7 @@ TEST(Summary, WrapsLongNamesOfASequentialModel) {
 )");
 }
 
-// A network inside, whose layers are shared and which is used by three inputs of one layer.
+// A nested network with shared layers, used by three inputs of one layer.
 Network WithANetworkInside() {
   const Symbol x = Input({.shape = {4}, .name = "input_layer_1"});
   const Layer dense = Dense({.units = 4, .name = "dense_1"});

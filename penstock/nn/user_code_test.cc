@@ -1,4 +1,4 @@
-// Mistakes in user-defined functions and layer classes become errors that name the layer.
+// Errors in user-defined functions and layer classes name the layer.
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -50,7 +50,7 @@ TEST(UserCode, ConvertsExceptionOfLambdaToError) {
               AllOf(HasSubstr("mine"), HasSubstr("threw an exception")));
 }
 
-// The function continues with the invalid value of a failed operation: the operation is reported.
+// The function continues with the invalid result of a failed operation; the operation is reported.
 TEST(UserCode, ShapeOfFailedOperationReportsTheOperation) {
   EXPECT_THAT(ErrorOf([](CallContext&, const Values& x) -> Outputs {
                 const Value wrong = ir::Reshape(x[0], {3, 5});
@@ -162,7 +162,7 @@ TEST(UserCode, RejectsTrainableIntegerVariable) {
   }
 }
 
-// Such a name cannot be written to a file.
+// Such a name cannot be saved to a file.
 TEST(UserCode, RejectsNameThatIsNotUtf8) {
   for (const char* name : {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
     const Network network({X()}, {Dense({.units = 1, .name = name})(X())});
@@ -178,7 +178,7 @@ TEST(UserCode, RejectsNameThatIsNotUtf8) {
   }
 }
 
-// Of a loss of three rows.
+// Error of a loss for three rows.
 std::string LossError(const std::function<Value(Value, Value)>& function) {
   ir::Graph graph("loss");
   const Value y = graph.Parameter({DType::kF32, {3, 2}}, "y");
@@ -194,11 +194,11 @@ TEST(UserCode, RejectsLossWithoutValue) {
   const Value foreign = other.Parameter({DType::kF32, {3, 2}}, "x");
   EXPECT_THAT(LossError([&](Value, Value) { return foreign; }),
               AllOf(HasSubstr("'mine'"), HasSubstr("another graph")));
-  // The operation that failed is the cause.
+  // The failed operation is reported as the cause.
   EXPECT_THAT(LossError([](Value, Value y) { return ir::Reshape(y, {7}); }), HasSubstr("reshape"));
 }
 
-// It would count the padding of a smaller last batch.
+// Without a batch axis, the padding of a smaller last batch would count.
 TEST(UserCode, RejectsLossWithoutBatchAxis) {
   EXPECT_THAT(LossError([](Value y, Value p) { return ir::ReduceMean(ir::Square(y - p)); }),
               AllOf(HasSubstr("'mine'"), HasSubstr("f32[]"), HasSubstr("each of the 3 rows")));
@@ -206,7 +206,7 @@ TEST(UserCode, RejectsLossWithoutBatchAxis) {
               AllOf(HasSubstr("'mine'"), HasSubstr("f32[2]")));
 }
 
-// One state; what it adds is up to the test.
+// A metric with one state; the test determines its update.
 struct OddMetric : MetricBody {
   explicit OddMetric(std::function<Values(Value)> u) : update(std::move(u)) {}
   absl::string_view name() const override { return "odd"; }

@@ -1,6 +1,6 @@
-// Injects every status code into every call of the file system, once or persistently: no error
-// removes complete checkpoints beyond those that were asked to be removed, and no error makes a
-// reader take an older checkpoint, or none, for the newest.
+// Injects every status code into every call of the file system, once or persistently. No error
+// removes complete checkpoints beyond those due for removal, and no error makes a reader return an
+// older checkpoint, or none, instead of the newest.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -33,7 +33,7 @@ std::vector<absl::StatusCode> AllCodes() {
   for (int code = 1; code <= 16; ++code) codes.push_back(static_cast<absl::StatusCode>(code));
   return codes;
 }
-// The codes that the code under test distinguishes, and one other.
+// The codes that checkpoints distinguish, and one other.
 std::vector<absl::StatusCode> DistinctCodes() {
   return {absl::StatusCode::kNotFound, absl::StatusCode::kDataLoss, absl::StatusCode::kUnavailable,
           absl::StatusCode::kUnimplemented, absl::StatusCode::kAborted};
@@ -115,7 +115,7 @@ int64_t ForEveryFault(
   return calls;
 }
 
-// The newest kKeep of the checkpoints that existed must still exist.
+// The newest kKeep checkpoints must still exist.
 void ExpectNothingIsLost(io::FileSystem& inner) {
   const std::set<int64_t> whole = CompleteSteps(inner);
   std::set<int64_t> needed = whole;
@@ -129,7 +129,7 @@ void ExpectNotesStay(io::FileSystem& inner, bool with_left_overs) {
   EXPECT_TRUE(inner.Stat(absl::StrCat(kFolder, "/step-00000150/notes.txt")).ok());
 }
 
-// An OK result is the newest checkpoint; an older one comes with the reason.
+// If the result is OK, it is the newest checkpoint; an older one is accompanied by a reason.
 void ExpectNewestOrError(const absl::StatusOr<Restored>& restored, const Fault& fault) {
   if (restored.ok()) {
     if (restored->checkpoint.step == 200 && restored->skipped.empty()) {

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 constexpr char kMemoryFolder[] = "memory://bucket/run";
 
-// Distinguishes checkpoints: every element tells `seed`.
+// Distinct checkpoints: every element depends on `seed`.
 Checkpoint MakeCheckpoint(int64_t step, int seed) {
   const float value = static_cast<float>(seed);
   return {.step = step,
@@ -63,7 +63,7 @@ std::vector<int64_t> Steps(CheckpointManager& manager) {
   return steps;
 }
 
-// A fresh folder on a file system.
+// A new folder in a file system.
 struct Place {
   std::shared_ptr<io::FileSystem> fs;
   std::string folder;
@@ -93,7 +93,7 @@ Place MakeLocalPlace() {
 }
 Place MakeMemoryPlace() { return {io::MakeMemoryFileSystem(), kMemoryFolder}; }
 
-// On a disk, and on what behaves as an object store.
+// On disk and in memory, which behaves like an object store.
 class CheckpointOn : public testing::TestWithParam<Place (*)()> {
  protected:
   Place place_ = GetParam()();
@@ -160,7 +160,7 @@ TEST_P(CheckpointOn, KeepsBestAndNewest) {
       EXPECT_THAT(Steps(manager), ElementsAre(2, 4));
     }
   }
-  EXPECT_THAT(Steps(manager), ElementsAre(5));  // as good as 2, and newer
+  EXPECT_THAT(Steps(manager), ElementsAre(5));  // equal to 2, but newer
 }
 
 TEST_P(CheckpointOn, ReplacesCheckpointOfSameStep) {
@@ -185,7 +185,8 @@ TEST_P(CheckpointOn, RejectsOlderStepUntilNewerAreRemoved) {
 TEST_P(CheckpointOn, KeepsForeignFiles) {
   const std::string notes = io::JoinPath(place_.folder, "notes.txt");
   const std::string alike = io::JoinPath(place_.folder, "step-7/weights.bin");
-  // Named like files of this room: without a manifest, and later beside the files of a checkpoint.
+  // Names that resemble checkpoint files: without a manifest, and later next to a checkpoint's
+  // files.
   const std::string same_name = io::JoinPath(place_.folder, "step-00000005/weights.bin");
   const std::string below = io::JoinPath(place_.folder, "step-00000005/state-0123456789abcdef/a");
   const std::string beside = io::JoinPath(place_.folder, "step-00000007/weights.bin");
@@ -227,7 +228,7 @@ TEST_P(CheckpointOn, AnnotateChangesOnlyStateAndScore) {
   expected.state = R"({"epoch":9})";
   expected.score = 0.95;
   EXPECT_TRUE(Same(*manager.Read(4), expected));
-  // A checkpoint that another process has replaced no longer belongs to this manager.
+  // A checkpoint replaced by another process no longer belongs to this manager.
   ASSERT_TRUE(place_.Manager().Save(MakeCheckpoint(4)).ok());
   EXPECT_TRUE(absl::IsAborted(manager.Annotate(4, "{}", 1).status()));
   EXPECT_TRUE(Same(*manager.Read(4), MakeCheckpoint(4)));
@@ -249,7 +250,7 @@ TEST_P(CheckpointOn, FailedSaveChangesNothing) {
   EXPECT_THAT(Steps(manager), ElementsAre(1));
 }
 
-// Flips every bit of a file, one after the other.
+// Flips every bit of a file, one at a time.
 template <typename Check>
 void ForEveryDamage(io::FileSystem& fs, const std::string& uri, const Check& check) {
   const std::string good = *io::ReadFile(fs, uri);
@@ -278,7 +279,7 @@ TEST(Checkpoint, DetectsAnyFlippedBitAndReadsPreviousCheckpoint) {
       absl::StatusOr<Restored> restored = reader.ReadLatest();
       ASSERT_TRUE(restored.ok()) << what << ": " << restored.status();
       EXPECT_TRUE(Same(restored->checkpoint, MakeCheckpoint(1))) << what;
-      if (what == "missing" && uri == manifest) return;  // it is not there at all
+      if (what == "missing" && uri == manifest) return;  // the file does not exist at all
       ASSERT_EQ(restored->skipped.size(), 1u) << what;
       EXPECT_EQ(restored->skipped[0].step, 2) << what;
       EXPECT_TRUE(absl::IsDataLoss(restored->skipped[0].why)) << restored->skipped[0].why;
@@ -305,7 +306,7 @@ TEST(Checkpoint, TrainingContinuesPastCorruptCheckpoint) {
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_THAT(Steps(next), ElementsAre(150));
   EXPECT_EQ(next.List()->corrupt.size(), 1u);
-  // A later start skips it again and says so.
+  // The next start skips it again and reports it again.
   CheckpointManager later = place.Manager({.keep = 1});
   absl::StatusOr<Restored> restored = later.ReadLatest();
   ASSERT_TRUE(restored.ok()) << restored.status();
@@ -313,7 +314,7 @@ TEST(Checkpoint, TrainingContinuesPastCorruptCheckpoint) {
   ASSERT_EQ(restored->skipped.size(), 1u);
   EXPECT_EQ(restored->skipped[0].step, 200);
   EXPECT_EQ(*io::ReadFile(*place.fs, uri), bytes) << "changed";
-  // The corruption was in memory or on the network: nothing was lost.
+  // The corruption was in memory or in transit: nothing is lost.
   ASSERT_TRUE(io::WriteFile(*place.fs, uri, good).ok());
   EXPECT_TRUE(Same(*place.Manager().Read(200), MakeCheckpoint(200)));
   // Training reaches that step again.
@@ -321,8 +322,8 @@ TEST(Checkpoint, TrainingContinuesPastCorruptCheckpoint) {
   EXPECT_TRUE(Same(place.Manager().ReadLatest()->checkpoint, MakeCheckpoint(200, 7)));
 }
 
-// Each of these states alone is JSON within the limits; in the manifest it is a level deeper, and
-// indented, which makes lists of short numbers several times as long.
+// Each of these states alone is JSON within the limits. In the manifest it is nested one level
+// deeper and indented, which multiplies the length of lists of short numbers.
 TEST(Checkpoint, RoundTripsEveryAcceptedState) {
   const Place place = MakeMemoryPlace();
   const auto lists = [](int depth, const std::string& inside) {
@@ -385,7 +386,7 @@ TEST(Checkpoint, NewerVersionIsNeitherSkippedNorRemoved) {
   }
 }
 
-// An unreachable store must not look like corruption: training would fall back to an older step.
+// An unreachable store must not look like corruption, or training would fall back to an older step.
 TEST(Checkpoint, UnreachableStoreIsAnError) {
   class Unreachable : public FaultyFileSystem {
    public:
@@ -404,7 +405,7 @@ TEST(Checkpoint, UnreachableStoreIsAnError) {
   EXPECT_TRUE(absl::IsUnavailable(reader.ReadLatest().status()));
 }
 
-// Steps 100 and 200 are there, 300 is being saved with keep = 2; then something happened.
+// An interruption while step 300 is being saved with keep = 2; steps 100 and 200 are complete.
 void ExpectTheOldOrTheNewOne(const Place& place, const std::string& what) {
   CheckpointManager manager = place.Manager({.keep = 2});
   absl::StatusOr<Restored> restored = manager.ReadLatest();
@@ -422,8 +423,7 @@ void ExpectTheOldOrTheNewOne(const Place& place, const std::string& what) {
   }
 }
 
-// The program goes on, or is started again: nothing that the accident left is in the way or
-// remains.
+// Training continues or restarts: leftovers of the interruption neither prevent that nor remain.
 void ExpectTheNextSaveCleansUp(const Place& place, const std::string& what) {
   CheckpointManager manager = place.Manager({.keep = 2});
   absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
@@ -439,9 +439,10 @@ void SaveTheOldOnes(const Place& place) {
   for (int64_t step : {100, 200}) ASSERT_TRUE(manager.Save(MakeCheckpoint(step)).ok());
 }
 
-// Every scenario runs until one run sees no fault any more: then every change was hit. At least so
-// many there must be, lest the loop tests nothing: header and 3 arrays appended, 2 closings of it,
-// the manifest's append and 2 closings, the old one's manifest and file removed.
+// Every scenario repeats with a fault at the next change until no fault occurs, so that every
+// change is covered. The minimum number ensures that the loop tests something: the appends of the
+// header and 3 arrays, 2 changes to close their file, 1 append and 2 for the manifest, and the
+// removal of the old manifest and arrays.
 constexpr int64_t kFewestChanges = 11;
 
 TEST(CheckpointAccidents, KillAtAnyChangeLeavesCompleteCheckpoint) {
@@ -472,7 +473,7 @@ TEST(CheckpointAccidents, KillAtAnyChangeLeavesCompleteCheckpoint) {
   EXPECT_GT(at, kFewestChanges);
 }
 
-// As a kill, where there is no process to kill: from one change on, nothing happens any more.
+// Simulates a kill: from one change on, all changes fail.
 TEST(CheckpointAccidents, KilledObjectStoreWriterLeavesCompleteCheckpoint) {
   int64_t at = 0;
   for (bool died = true; died; ++at) {
@@ -515,7 +516,7 @@ TEST_P(CheckpointOn, ErrorAtAnyChangeIsReportedAndLosesNothing) {
   EXPECT_GT(at, kFewestChanges);
 }
 
-// What a killed writer left may be what fills the disk.
+// Leftovers of a killed writer may be what fills the disk.
 TEST(CheckpointAccidents, RemovesLeftoversBeforeWriting) {
   const Place place = MakeMemoryPlace();
   ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(900)).ok());
@@ -533,16 +534,16 @@ TEST(CheckpointAccidents, RemovesLeftoversBeforeWriting) {
   CheckpointManager manager(fs, place.folder);
   const absl::Status full = manager.Save(MakeCheckpoint(1000)).status();
   EXPECT_TRUE(gone_at_first_append);
-  // The user decides about one that is newer than the newest complete checkpoint.
+  // An incomplete checkpoint newer than the newest complete one is left for the user to decide.
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_THAT(std::string(full.message()), HasSubstr(newer));
   EXPECT_TRUE(place.fs->Stat(newer).ok());
-  // It stays until a newer checkpoint is published.
+  // It remains until a newer checkpoint is published.
   ASSERT_TRUE(place.Manager().Save(MakeCheckpoint(1000)).ok());
   EXPECT_TRUE(absl::IsNotFound(place.fs->Stat(newer).status()));
 }
 
-// Killed while a step is saved a second time: the first or the second is there.
+// Killed while the same step is saved again: either the first or the second is complete.
 TEST(CheckpointAccidents, ReplacingAStepNeverLosesIt) {
   int64_t at = 0;
   for (bool died = true; died; ++at) {
@@ -562,8 +563,8 @@ TEST(CheckpointAccidents, ReplacingAStepNeverLosesIt) {
   }
 }
 
-// Against the rule of one writer: at one change of the first writer, a second one saves. Either may
-// fail; what reads as whole is the first's, the second's or an older one, never a mixture.
+// Two writers violate the contract: a second one saves at a change of the first. Either may fail,
+// but what can be read is the first's checkpoint, the second's, or an older one, never a mixture.
 TEST(CheckpointAccidents, ConcurrentWritersNeverMixCheckpoints) {
   for (int64_t step_of_second : {300, 400}) {
     int64_t at = 0;
@@ -598,7 +599,7 @@ TEST(CheckpointAccidents, ConcurrentWritersNeverMixCheckpoints) {
   }
 }
 
-// A folder that is a link to another one, as a user creates it to start from another run.
+// A folder that is a link, which a user creates to continue from another run.
 class LinkedCheckpoint : public testing::Test {
  protected:
   void SetUp() override {

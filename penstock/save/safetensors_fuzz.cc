@@ -1,4 +1,4 @@
-// Any bytes: an error, or weights that come back the same when they are written and read again.
+// Arbitrary bytes: an error, or weights that survive a round trip.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -63,7 +63,7 @@ void Check(std::string bytes) {
 }  // namespace
 }  // namespace penstock::save
 
-// The bytes as a file, and, as few mutations hit the right length, as a header, a NUL and data.
+// The bytes as a file; and, because few mutations have the right length, as header, NUL, and data.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   penstock::save::Check(bytes);

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 constexpr char kUri[] = "memory://bucket/weights.safetensors";
 
-// A file made by hand: the header's length, the header, the data.
+// Builds a file from the header's length, the header, and the data.
 std::string FileOf(absl::string_view header, absl::string_view data) {
   std::string file(8, '\0');
   const uint64_t length = header.size();
@@ -52,7 +52,7 @@ std::string ReadTestData(absl::string_view name) {
   return bytes.str();
 }
 
-// Byte j is (31 seed + 7 j) mod 256, or mod 2 for bool: as in testdata/make_safetensors.py.
+// Byte j is (31 seed + 7 j) mod 256, or mod 2 for bool, as in testdata/make_safetensors.py.
 Array Pattern(DType dtype, base::Shape shape, int seed) {
   Array array = Array::Uninitialized(dtype, shape);
   auto* bytes = static_cast<uint8_t*>(array.mutable_raw());
@@ -72,7 +72,7 @@ void ExpectSame(const Weights& a, const Weights& b) {
   }
 }
 
-// What testdata/make_safetensors.py writes.
+// The contents written by testdata/make_safetensors.py.
 Weights LibraryWeights() {
   const char* const kTypes[] = {"bool",
                                 "uint8",
@@ -193,7 +193,7 @@ TEST(Safetensors, ReadsLongHeadersAndLargeTensors) {
   ExpectSame(weights, *again);
 }
 
-// Counts what is asked of a file.
+// Counts the reads of a file.
 class CountingFile : public io::RandomAccessFile {
  public:
   CountingFile(std::unique_ptr<io::RandomAccessFile> file, int64_t* bytes)
@@ -246,7 +246,7 @@ TEST(Safetensors, InspectReturnsNamesTypesAndOffsets) {
 struct Hostile {
   const char* what;
   std::string bytes;
-  const char* message;  // a part of the error
+  const char* message;  // substring of the error
 };
 
 std::string OneTensor(absl::string_view fields, size_t data_bytes) {

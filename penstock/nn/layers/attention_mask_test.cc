@@ -1,4 +1,4 @@
-// Masked steps under 16-bit policies: masked values and their gradients stay finite.
+// Masked steps under 16-bit policies: masked values and their gradients remain finite.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -14,7 +14,7 @@ namespace attention_mask_test {
 
 constexpr int64_t kBatch = 3, kSteps = 5, kFeatures = 4;
 
-// Gives its first input the mask of its second.
+// Sets the mask of its first input from its second input.
 Layer WithMask() {
   return Lambda([](CallContext& ctx, const Values& x) -> Outputs {
     ctx.SetOutputMask(ir::Greater(x[1], ir::SplatLike(x[1], 0)));
@@ -22,8 +22,8 @@ Layer WithMask() {
   });
 }
 
-// The layer's output, then its gradients with respect to every weight and to x, as float32. The
-// first example has all steps, the second ends after two, the third has none.
+// The layer's output and its gradients with respect to every weight and x, as float32. The first
+// example has all steps, the second ends after two, and the third has none.
 std::vector<Array> OutputAndGradients(const Layer& layer, const std::string& policy) {
   const Symbol x = Input({.shape = {kSteps, kFeatures}}), mask = Input({.shape = {kSteps}});
   const Symbol masked = WithMask()({x, mask});
@@ -67,14 +67,14 @@ void ExpectAsInFloat32(const Layer& layer) {
     ASSERT_EQ(got.size(), want.size());
     const double tolerance = policy == "mixed_float16" ? 1.0 / 128 : 1.0 / 16;
     for (size_t i = 0; i < want.size(); ++i) {
-      // The gradient of the key's bias is 0 except for rounding of terms of this size.
+      // The gradient of the key's bias is 0, except for rounding of terms of this magnitude.
       double largest = 1, worst = 0;
       for (const float v : want[i].values<float>())
         largest = std::max(largest, std::abs(double{v}));
       for (int64_t k = 0; k < want[i].num_elements(); ++k) {
         const double difference =
             std::abs(double{got[i].values<float>()[k]} - want[i].values<float>()[k]);
-        if (!(difference <= worst)) worst = difference;  // also if it is NaN
+        if (!(difference <= worst)) worst = difference;  // true for NaN, too
       }
       EXPECT_LE(worst / largest, tolerance) << "result " << i;
     }
@@ -108,7 +108,7 @@ TEST(AttentionMask, BatchNormalizationPerStepExcludesMaskedSteps) {
   }
 }
 
-// A count above 256 is not exact in bfloat16, and the sum overflows float16.
+// Counts above 256 are not exact in bfloat16, and the sum overflows float16.
 TEST(AttentionMask, MeansOfManyRealStepsAreExactIn16Bits) {
   constexpr int64_t kMany = 1001;
   for (const std::string policy : {"float16", "bfloat16"}) {

@@ -1,5 +1,5 @@
-// Networks of layers that are more than one value in, one value out: several outputs, networks as
-// layers, functions as layers, masks, penalties, layers that are not trained.
+// Networks of layers with several inputs or outputs, networks and functions as layers, masks,
+// penalties, and frozen layers.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -24,7 +24,7 @@ Layer DoubleAndSquare() {
       {.name = "two"});
 }
 
-// Runs `network` on f32 inputs, its weights all `weight`.
+// Runs `network` on f32 inputs with all weights equal to `weight`.
 struct Applied {
   std::vector<std::vector<float>> outputs;
   std::vector<float> losses;
@@ -90,7 +90,7 @@ TEST(Composition, NetworkUsedTwiceSharesVariables) {
   const Network network({a, b}, {Add()({branch(a), branch(b)})});
   ASSERT_TRUE(network.status().ok()) << network.status();
   EXPECT_THAT(VariableNames(network), ElementsAre("branch/d/kernel", "branch/d/bias"));
-  // (1 + 2) + 1 + (1 + 2) + 1, all weights being ones.
+  // (1 + 2) + 1 + (1 + 2) + 1, with all weights 1.
   EXPECT_THAT(Apply(network, {kX, kX}, 1).outputs, ElementsAre(ElementsAre(8, 8, 16, 16)));
 }
 
@@ -123,7 +123,7 @@ TEST(Composition, RejectsSavingALambda) {
   EXPECT_TRUE(Network({x}, {ReLU()(x)}).CheckSerializable().ok());
 }
 
-// A layer that gives `mask` to its output, and one that says whether it was given one.
+// A layer that masks its output (if `masks`), and one that returns the mask that it received.
 Layer Masking(bool masks) {
   return Lambda([masks](CallContext& ctx, const Values& x) -> Outputs {
     if (masks) ctx.SetOutputMask(ir::Greater(x[0], ir::SplatLike(x[0], 1)));
@@ -171,7 +171,7 @@ TEST(Composition, WeightPenaltiesCountOnceActivityPenaltiesPerCall) {
   const Network network({x}, {layer(layer(x))});
   ASSERT_TRUE(network.status().ok()) << network.status();
   const Applied applied = Apply(network, {kX}, 2);
-  // Activities: 0.1 (1 + 2 + 3 + 4) / 2, then of twice that; the weights: 0.5 (4 + 4).
+  // Activity: 0.1 (1 + 2 + 3 + 4) / 2, then that of twice the values; weights: 0.5 (4 + 4).
   ASSERT_EQ(applied.losses.size(), 3u);
   EXPECT_FLOAT_EQ(applied.losses[0], 0.5f);
   EXPECT_FLOAT_EQ(applied.losses[1], 1.0f);
@@ -188,8 +188,9 @@ TEST(Composition, FrozenLayerHasNoTrainableVariablesAndNoPenalty) {
   const Network frozen = network.Refreshed();
   EXPECT_EQ(frozen.CountParameters(/*trainable_only=*/true), 0);
   EXPECT_EQ(frozen.CountParameters(), 2 + 8);
-  EXPECT_EQ(Apply(frozen, {kX}, 1).losses.size(), 1u);  // of the activity
-  // Normalized by the moving averages also in training: x * 1 - 1 over sqrt(1 + 0.001) + 1.
+  EXPECT_EQ(Apply(frozen, {kX}, 1).losses.size(), 1u);  // the activity penalty
+  // A frozen layer normalizes by its moving averages in training, too: x * 1 - 1 over sqrt(1.001),
+  // + 1.
   const Applied applied = Apply(frozen, {kX}, 1, /*training=*/true);
   EXPECT_NEAR(applied.outputs[0][3], 3 / std::sqrt(1.001) + 1, 1e-5);
   const auto again = Network::FromJson(Network({x}, {norm(x)}).ToJson());
@@ -197,7 +198,7 @@ TEST(Composition, FrozenLayerHasNoTrainableVariablesAndNoPenalty) {
   EXPECT_EQ(again->CountParameters(/*trainable_only=*/true), 0);
 }
 
-// A class of one's own with an option, made of another layer.
+// A user-defined layer class with an option, which contains another layer.
 struct Twice : LayerBody {
   explicit Twice(Layer l = Layer()) : layer(std::move(l)) {}
   absl::string_view class_name() const override { return "Twice"; }

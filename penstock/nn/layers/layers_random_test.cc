@@ -1,5 +1,5 @@
-// Layers that draw numbers in training: their statistics, and what they leave alone. What they do
-// when nothing is left to chance is compared with Keras in tests/parity.
+// Layers with random behavior in training: their statistics and invariants. Their deterministic
+// behavior is compared with Keras in tests/parity.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -18,7 +18,7 @@ namespace layers_random_test {
 
 using ir::testing::Doubles;
 
-// What training makes of x; all layers are one program.
+// Output in training; one program computes all layers.
 class Training {
  public:
   void Add(const Layer& layer, const Array& x) {
@@ -80,11 +80,12 @@ TEST(Noise, MatchesMeanAndVariance) {
                ir::testing::RandomArray(shape, 3, -1.7320508, 1.7320508, DType::kF32));
   const std::vector<Array> got = training.Run();
   ASSERT_EQ(got.size(), 4);
-  // Variances of what was one: rate / (1 - rate), the same, stddev^2; AlphaDropout keeps 0 and 1.
+  // Variances for inputs of 1: rate / (1 - rate), the same, and stddev^2; AlphaDropout preserves
+  // mean 0 and variance 1.
   const Moments want[] = {{1, 0.3 / 0.7}, {1, 0.3 / 0.7}, {1, 0.25}, {0, 1}};
   for (int i = 0; i < 4; ++i) {
     const Moments m = MomentsOf(Doubles(got[i]));
-    // Five standard errors of 20,000 draws.
+    // Five standard errors over 20,000 samples.
     EXPECT_NEAR(m.mean, want[i].mean, 5 * std::sqrt(want[i].variance / 20000)) << i;
     EXPECT_NEAR(m.variance, want[i].variance, 0.05 * want[i].variance + 0.02) << i;
   }
@@ -112,7 +113,7 @@ TEST(SpatialDropout, DropsWholeChannels) {
   }
 }
 
-// An image [2, 3, 1] of six different numbers, 200 times.
+// 200 copies of an image [2, 3, 1] with six distinct values.
 TEST(RandomFlip, MirrorsHalfOfTheImages) {
   const int64_t n = 200;
   const Array images = Filled({n, 2, 3, 1}, [](int64_t i) { return static_cast<double>(i % 6); });
@@ -140,7 +141,7 @@ TEST(RandomFlip, MirrorsHalfOfTheImages) {
   }
 }
 
-// The image is 3 * x + 100 around its mean: contrast c makes the slope 3 c.
+// Each image is 100 plus or minus 3: a contrast factor c makes the difference 3 c.
 TEST(RandomContrast, ScalesDifferencesFromTheMeanByFactorsInItsRange) {
   const int64_t n = 400;
   const Array images =
@@ -191,10 +192,10 @@ TEST(RandomBrightness, AddsOneValuePerImageAndKeepsBytes) {
   EXPECT_LT(least, 60);
   EXPECT_LE(most, 151);
   EXPECT_GT(most, 140);
-  for (double one : Doubles(got[1])) EXPECT_EQ(one, 1);  // the top of the range
+  for (double one : Doubles(got[1])) EXPECT_EQ(one, 1);  // clipped to the maximum value
 }
 
-// Each image gets its own numbers: a constant image stays what it is, others differ.
+// Each image gets its own random values: constant images are unchanged, others differ.
 TEST(RandomAffine, TransformsEachImageIndependently) {
   const int64_t n = 20;
   const Array images =
@@ -212,7 +213,7 @@ TEST(RandomAffine, TransformsEachImageIndependently) {
   for (int k = 0; k < 4; ++k) {
     std::set<std::vector<double>> different;
     for (int64_t i = 0; i < n; ++i) different.insert(Doubles(got[k].Row(i)));
-    EXPECT_GT(different.size(), k == 3 ? 10u : 19u) << k;  // 30 windows to choose from
+    EXPECT_GT(different.size(), k == 3 ? 10u : 19u) << k;  // of 30 possible windows
     for (double v : Doubles(got[4 + k])) EXPECT_NEAR(v, 1, 1e-5) << k;
   }
 }

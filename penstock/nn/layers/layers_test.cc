@@ -1,5 +1,5 @@
-// What layers do that Keras on one device cannot be asked: replicas, options that make no sense,
-// learning from data before training.
+// Behavior of layers that has no counterpart in Keras on one device: replicas, invalid options, and
+// Adapt.
 #include "penstock/nn/layers.h"
 
 #include <cmath>
@@ -25,8 +25,8 @@ using ::testing::Pointwise;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-// Training with batch normalization: y, its gradients by x, gamma and beta when each y[i] weighs
-// cotangent[i], and the new averages.
+// A training step of batch normalization: y, its gradients with respect to x, gamma, and beta for
+// the given cotangent, and the new averages.
 void AddTraining(ir::Graph& graph, const Layer& layer, const Shape& shape, bool masked) {
   const auto dims = shape.dims();
   const Symbol in = Input({.shape = {dims.begin() + 1, dims.end()}});
@@ -159,7 +159,7 @@ TEST(Layers, RejectInvalidOptions) {
     EXPECT_THAT(Message(symbol.type().status()), HasSubstr(message));
 }
 
-// Every class, through JSON and back, with its default options.
+// Every layer class round-trips through JSON with its default options.
 TEST(Layers, DefaultOptionsRoundTripThroughJson) {
   for (const std::string& class_name : LayerClassNames()) {
     const auto layer = LayerFromConfig(class_name, "", nlohmann::ordered_json::object());
@@ -207,7 +207,7 @@ TEST(Adapt, NormalizationComputesMomentsOverAllBatches) {
   const auto config = LayerConfig(layer);
   std::vector<double> x = Doubles(a), more = Doubles(b);
   x.insert(x.end(), more.begin(), more.end());
-  // The mean and variance of every `step`th number from `first`.
+  // Checks the mean and variance over every `step`th value, for each offset.
   const auto check = [&](const Layer& of, size_t step) {
     const auto json = LayerConfig(of);
     ASSERT_EQ(json["mean"].size(), step);
@@ -227,7 +227,8 @@ TEST(Adapt, NormalizationComputesMomentsOverAllBatches) {
   check(two, 6);
 }
 
-// Numbers from keras.layers.Discretization(num_bins, epsilon).adapt of the same.
+// Expected values computed by keras.layers.Discretization(num_bins, epsilon).adapt on the same
+// data.
 TEST(Adapt, DiscretizationMatchesKeras) {
   Array x = Array::Zeros(DType::kF32, {1000});
   for (int i = 0; i < 1000; ++i) {
@@ -250,7 +251,7 @@ TEST(Adapt, RejectsUnsupportedLayersAndData) {
               HasSubstr("when num_bins is given"));
 }
 
-// Steps whose first feature is above 0 are real.
+// Marks steps whose first feature is positive as real.
 Layer MaskByFirstFeature() {
   return Lambda([](CallContext& ctx, const Values& x) -> Outputs {
     const Value first = ir::Squeeze(ir::SliceAxis(x[0], 2, 0, 1), {2});
@@ -270,7 +271,7 @@ TEST(Masks, ExcludeMaskedStepsFromAveragesAndMerges) {
               y = graph.Parameter({DType::kF32, {1, 3, 2}}, "y");
   const auto result = network.Apply({.graph = &graph}, {}, {x, y});
   EXPECT_FALSE(result.output_masks[0].valid());
-  EXPECT_FALSE(result.output_masks[2].valid());  // b has none
+  EXPECT_FALSE(result.output_masks[2].valid());  // b has no mask
   const auto number = [](Value mask) { return ir::Convert(mask, DType::kF32); };
   graph.SetResults({result.outputs[0], number(result.output_masks[1]),
                     number(result.output_masks[3]), number(result.output_masks[4])});

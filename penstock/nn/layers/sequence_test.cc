@@ -1,5 +1,5 @@
-// What the parity table cannot show of layers for sequences: first values, randomness, padding,
-// JSON, messages.
+// Behavior of sequence layers that the parity table cannot cover: initial values, randomness,
+// padding, JSON, and messages.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -22,7 +22,7 @@ std::vector<float> Numbers(const Array& array) {
   return {floats.data<float>(), floats.data<float>() + floats.num_elements()};
 }
 
-// All weights are `weight`.
+// Runs the network with all weights equal to `weight`.
 std::vector<std::vector<float>> Apply(const Network& network, const std::vector<Array>& inputs,
                                       double weight, bool training = false, Array mask = Array()) {
   ir::Graph graph("apply");
@@ -81,14 +81,14 @@ TEST(MultiHeadAttention, KernelInitializersUseFans) {
     }
     return most;
   };
-  // sqrt(6 / (6 + 4 * 16)), of a kernel [6, 4, 16]; and the same of [4, 16, 6].
+  // sqrt(6 / (6 + 4 * 16)) for a kernel [6, 4, 16], and the same for [4, 16, 6].
   const float limit = std::sqrt(6.0f / 70);
   for (const char* name : {"query/kernel", "attention_output/kernel"}) {
     const float most = largest({.num_heads = 4, .key_dim = 16}, name);
     EXPECT_GT(most, 0.95 * limit) << name;
     EXPECT_LE(most, limit) << name;
   }
-  // Another scale stays what the user said: sqrt(3 * 2 / 6).
+  // Other initializers are used as given: sqrt(3 * 2 / 6).
   const float most = largest({.num_heads = 4,
                               .key_dim = 16,
                               .kernel_initializer = "variance_scaling(2, distribution=uniform)"},
@@ -129,7 +129,7 @@ TEST(Recurrent, DropoutMaskOfStatesIsTheSameInEveryStep) {
   for (size_t i = 0; i < y.size(); i += 3) {
     seconds.push_back(y[i + 1]);
     EXPECT_EQ(y[i], 1);
-    EXPECT_EQ(y[i + 2], y[i + 1] == 1 ? 1 : 7);  // 1 + 2 (1 + 2)
+    EXPECT_EQ(y[i + 2], y[i + 1] == 1 ? 1 : 7);  // 7 = 1 + 2 (1 + 2)
   }
   EXPECT_THAT(seconds, AllOf(Contains(1), Contains(3)));
 }
@@ -149,7 +149,7 @@ TEST(Recurrent, GatesHaveSeparateDropoutMasks) {
   }
 }
 
-// The mask of the layer before: 1 or 0 a step, -1 for none.
+// Returns the mask that it received, 1 or 0 per step, or -1 without a mask.
 Layer MaskSeen() {
   return Lambda([](CallContext& ctx, const Values& x) -> Outputs {
     if (!ctx.input_mask().valid()) return ir::ReduceSum(x[0] * 0.0, {1, 2}, true) - 1.0;
@@ -175,13 +175,13 @@ TEST(TimeDistributed, BatchNormalizationExcludesPaddedSteps) {
   const auto x = Array::Of<float>({2, 2, 1}, {1, 3, 100, 200});
   const std::vector<float> y =
       Apply(network, {x}, 1, /*training=*/true, Array::Of<float>({2}, {1, 0}))[0];
-  // Mean 2, variance 1; gamma and beta are ones.
+  // Mean 2, variance 1; gamma and beta are 1.
   EXPECT_NEAR(y[0], 1 - 1 / std::sqrt(1.001), 1e-4);
   EXPECT_NEAR(y[1], 1 + 1 / std::sqrt(1.001), 1e-4);
 }
 
-// One table for both ways, also after a way through JSON; two without tie_weights, whichever way is
-// taken first.
+// One table for both directions, also after a JSON round trip; two without tie_weights, whichever
+// direction is called first.
 TEST(ReversibleEmbedding, SharesItsTable) {
   const Symbol ids = Input({.shape = {5}, .dtype = DType::kI32});
   const Layer table = ReversibleEmbedding({.input_dim = 9, .output_dim = 2, .name = "t"});
@@ -195,7 +195,7 @@ TEST(ReversibleEmbedding, SharesItsTable) {
     ASSERT_EQ(network->variables().size(), 1u);
     EXPECT_EQ(network->variables()[0].name, "t/embeddings");
   }
-  // Rows of 0.5: each logit is 2 * 0.25.
+  // All table entries are 0.5, so each logit is 2 * 0.25.
   const Array x = Array::Of<int32_t>({1, 5}, {0, 8, 3, 3, 1});
   EXPECT_THAT(Apply(*again, {x}, 0.5)[0], Each(0.5f));
 

@@ -1,5 +1,5 @@
-// Losses against their formulas in double, and what they say to the wrong thing. All of them are
-// compared with Keras in tests/parity.
+// Losses compared with their formulas in double, and their messages for invalid arguments.
+// tests/parity compares all of them with Keras.
 #include "penstock/nn/losses.h"
 
 #include <cmath>
@@ -42,7 +42,7 @@ TEST(Losses, CrossentropiesMatchFormulas) {
   const Array logits = RandomArray({kRows, kClasses}, 1, -3, 3, DType::kF32);
   const std::vector<int64_t> classes{3, 0, 2, 2, 1};
   const std::vector<double> z = Doubles(logits);
-  // Probabilities that do not quite add up to one: the loss divides by their sum.
+  // Probabilities that do not sum to exactly 1 are normalized.
   std::vector<double> p(z.size()), one_hot(z.size(), 0), soft(z.size());
   std::vector<double> sparse, smooth, of_soft;
   for (int64_t n = 0; n < kRows; ++n) {
@@ -95,12 +95,12 @@ TEST(Losses, LargeLogitsAndZeroProbabilitiesStayFinite) {
   const Value loss =
       SparseCategoricalCrossentropy({.from_logits = true}).PerExample(labels, logits);
   checks.Expect("large logits", loss, Floats({3}, {0, 2e4, 0}), 1e-6);
-  // Keras cuts probabilities at 1e-7.
+  // Keras clips probabilities to at least 1e-7.
   const double worst = -std::log(1e-7);
   checks.Expect("probabilities of 0 and 1",
                 SparseCategoricalCrossentropy().PerExample(labels, certain),
                 Floats({3}, {1e-7, worst, worst}), 1e-6);
-  // The gradient of logits is p - y.
+  // The gradient with respect to the logits is p - y.
   checks.Expect("gradient", ir::Gradients(ir::ReduceSum(loss), {logits})[0],
                 Floats({3, 2}, {0, 0, 1, -1, 0, 0}), 1e-6);
   checks.Run();
@@ -142,7 +142,7 @@ TEST(Losses, SquaredErrorAveragesOverAllButTheBatch) {
   checks.Run();
 }
 
-// The message of the error that `loss` makes of labels and predictions of these types.
+// Error message of `loss` for labels and predictions of these types.
 std::string MessageFor(const Loss& loss, const ir::TensorType& y_true,
                        const ir::TensorType& y_pred) {
   ir::Graph graph("wrong");
@@ -234,7 +234,7 @@ TEST(Losses, AdviceWarnsAboutMissingOrDuplicateSoftmax) {
 }
 
 TEST(Losses, TermsStayExactWithPaddingAndMasks) {
-  // Three real sequences and one of padding; four of the nine real steps are masked out.
+  // Three real sequences and one padding row; four of the nine real steps are masked.
   Checks checks;
   const Value y = checks.Input(Floats({4, 3, 1}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
               p = checks.Input(Floats({4, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, kNan, kNan, kNan})),
@@ -260,7 +260,7 @@ TEST(Losses, ExcludesPaddingFromBatchLosses) {
   const LossTerms dice = Dice().Terms({.y_true = y, .y_pred = p, .examples = examples});
   const double want = 1 - 2 * (0.5 + 1) / (2 + 1.75 + 1e-7);
   checks.Expect("dice", dice.sum, Floats({3}, {want, want, want}), 1e-6);
-  // The padding's label of 7 would keep 0 from becoming -1.
+  // If padding counted, its label of 7 would keep 0 from being taken for -1.
   const Value binary = checks.Input(Floats({3, 1}, {0, 1, 7})),
               score = checks.Input(Floats({3, 1}, {0.5, 0.5, 0}));
   const LossTerms hinge = Hinge().Terms({.y_true = binary, .y_pred = score, .examples = examples});
@@ -293,7 +293,7 @@ TEST(Losses, OptionsRoundTripThroughJson) {
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ(same->ToJson(), dice.ToJson());
   EXPECT_EQ(same->reduction(), "sum");
-  // As Keras writes one.
+  // The format written by Keras.
   const auto keras = Loss::FromJson(nlohmann::ordered_json::parse(
       R"({"class_name": "Huber", "config": {"name": "huber_loss", "reduction": "mean",
           "dtype": "float32", "delta": 2.0}})"));

@@ -1,5 +1,5 @@
-// What all metrics have in common, and what they say to the wrong thing. All of them are compared
-// with Keras in tests/parity.
+// Behavior common to all metrics, and their messages for invalid arguments. tests/parity compares
+// all of them with Keras.
 #include "penstock/nn/metrics.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ TEST(Metrics, ZeroWeightsExcludeExamples) {
     checks.Expect(metric.name(), states[1], Array::Scalar(4.0f));
     checks.Expect(metric.name(), metric.Result(states), Array::Scalar(0.75f));
   }
-  // The squared error of the example that does not count is NaN.
+  // The squared error of the example with weight 0 is NaN.
   const ir::Values errors = MeanSquaredErrorMetric().Update(hot, logits, weights);
   const double want = ((64 + 1) / 3.0 + 81 / 3.0 + 2 * (1 + 4 + 64) / 3.0) / 4;
   checks.Expect("mse", MeanSquaredErrorMetric().Result(errors), Floats({}, {want}), 1e-6);
@@ -62,8 +62,8 @@ TEST(Metrics, RejectsUnknownNamesAndListsKnownOnes) {
               AllOf(HasSubstr("unknown metric 'f1'"), HasSubstr("categorical_accuracy")));
 }
 
-// Keras's `_direction` of each class: accuracies, curves and scores increase, losses and errors
-// decrease; what has no direction in Keras has none here. A new row of the table needs a line here.
+// Directions as in Keras's `_direction`: accuracies, curves, and scores increase; losses and errors
+// decrease; others have none. A new row of the table of metrics needs a line here.
 TEST(Metrics, DirectionsMatchKeras) {
   const std::set<std::string> falls{"mean_squared_error",
                                     "root_mean_squared_error",
@@ -123,7 +123,7 @@ TEST(Metrics, CustomFunctionsHaveTheGivenDirection) {
   EXPECT_EQ(MeanOfLoss(CustomLoss("mine", function)).direction(), MetricDirection::kUnknown);
   EXPECT_EQ(MeanOfLoss(Huber()).direction(), MetricDirection::kDown);
   EXPECT_EQ(Metric::FromName("huber")->direction(), MetricDirection::kDown);
-  // Loading must not return the built-in metric of that name.
+  // Loading must not return the built-in metric with the same name.
   EXPECT_THAT(
       std::string(Metric::FromJson(CustomMean("accuracy", function).ToJson()).status().message()),
       HasSubstr("the metric 'accuracy' is a function of the program that saved it"));
@@ -132,7 +132,7 @@ TEST(Metrics, CustomFunctionsHaveTheGivenDirection) {
       HasSubstr("the loss 'hinge' is a function of the program that saved it"));
 }
 
-// A metric by its name, with the options that it has to be given.
+// A metric by name, with its required options.
 Metric Made(const std::string& name) {
   Json config = Json::object();
   if (name == "io_u") config = {{"num_classes", 3}, {"target_class_ids", {0, 2}}};
@@ -145,7 +145,7 @@ Metric Made(const std::string& name) {
 }
 
 TEST(Metrics, ResultsDoNotDependOnBatchesAndPadding) {
-  // Six examples at once; and three, then the other three with a row of padding.
+  // Six examples at once must equal two batches: three examples, then three and a padding row.
   const std::vector<double> scores{0.1, 0.2, 0.4, 0.3, 0.7, 0.1, 0.1, 0.1, 0.0, 0.2, 0.2, 0.6,
                                    0.3, 0.3, 0.3, 0.1, 0.5, 0.2, 0.2, 0.1, 0.2, 0.0, 0.8, 0.0};
   const std::vector<double> hot{0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0,
@@ -211,7 +211,7 @@ TEST(Metrics, OptionsAndNamesRoundTripThroughJson) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->ToJson(), auc.ToJson());
   EXPECT_EQ(again->name(), "pr_auc");
-  // As Keras writes one, and a name alone.
+  // The format written by Keras, and a plain name.
   const auto keras = Metric::FromJson(Json::parse(
       R"({"module": "keras.metrics", "class_name": "TopKCategoricalAccuracy",
           "config": {"name": "top3", "dtype": "float32", "k": 3}})"));
@@ -220,11 +220,11 @@ TEST(Metrics, OptionsAndNamesRoundTripThroughJson) {
   EXPECT_EQ(keras->ToJson()["config"]["k"], 3);
   EXPECT_EQ(Metric::FromJson("acc")->name(), "acc");
   EXPECT_EQ(Metric::FromName("MeanIoU")->name(), "MeanIoU");
-  EXPECT_EQ(Metric::FromName("huber")->name(), "huber");  // a loss
+  EXPECT_EQ(Metric::FromName("huber")->name(), "huber");  // a loss used as a metric
   EXPECT_FALSE(Metric::FromJson({{"name", "auc"}, {"config", {{"curves", "PR"}}}}).ok());
 }
 
-// The message of the error that `metric` makes of labels and predictions of these types.
+// Error message of `metric` for labels and predictions of these types.
 std::string MessageFor(const Metric& metric, const ir::TensorType& y_true,
                        const ir::TensorType& y_pred, const base::Shape& weights = {8}) {
   ir::Graph graph("wrong");

@@ -1,5 +1,5 @@
-// Optimizers against their formulas in double, step by step; tests/parity compares them with
-// Keras's.
+// Optimizers compared step by step with their formulas in double; tests/parity compares them with
+// Keras.
 #include "penstock/nn/optimizers.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr int kSteps = 10;
 
-// A gradient that changes sign and size, also to exactly zero.
+// A gradient that varies in sign and magnitude and is exactly zero at times.
 double Gradient(int step) { return step == 4 ? 0 : std::sin(1.7 * step + 0.3) * (step + 1); }
 
 ir::Values FirstSlots(Checks& checks, const std::vector<SlotSpec>& slots) {
@@ -36,7 +36,7 @@ ir::Values FirstSlots(Checks& checks, const std::vector<SlotSpec>& slots) {
   return values;
 }
 
-// The first step of `optimizer` on variables named as in `start`, without gradients.
+// Initial state of `optimizer` for the variables in `start`; the caller sets the gradients.
 OptimizerStep FirstStep(Checks& checks, const Optimizer& optimizer,
                         const std::vector<std::pair<std::string, Array>>& start) {
   OptimizerStep step{.shared = FirstSlots(checks, optimizer.SharedSlots()),
@@ -60,8 +60,8 @@ void Advance(OptimizerStep& step, const OptimizerResult& result) {
   step.iteration = step.iteration + 1.0;
 }
 
-// Ten steps of `optimizer` on one number, chained in one program; `want` gives the number after
-// each.
+// Chains ten steps of `optimizer` on a scalar in one program; `want` computes the expected value
+// after each.
 void ExpectSteps(const Optimizer& optimizer, const std::vector<double>& want) {
   Checks checks;
   OptimizerStep step = FirstStep(checks, optimizer, {{"x", Make(DType::kF32, {1}, {0.5})}});
@@ -161,13 +161,13 @@ TEST(Optimizer, HasOnlyTheSlotsOfItsFormula) {
 }
 
 TEST(Optimizer, SixteenBitVariablesAccumulateInFloat32Slots) {
-  // 1 + 64 times 2^-12: each alone is lost in bfloat16.
+  // 1 + 64 * 2^-12; added in bfloat16, each increment would be lost.
   Checks checks;
   const Optimizer sgd = SGD({.learning_rate = 1.0, .gradient_accumulation_steps = 64});
   OptimizerStep step = FirstStep(checks, sgd, {{"x", Make(DType::kBF16, {}, {1})}});
   const Value gradient = checks.Input(Make(DType::kF32, {}, {-1.0 / 4096}));
   for (int t = 0; t < 64; ++t) {
-    // The mean is taken over 64, so give 64 times as much.
+    // The optimizer averages over 64 steps, so the gradients are scaled by 64.
     step.variables[0].gradient = gradient * 64.0;
     Advance(step, sgd.Apply(step));
   }
@@ -181,7 +181,7 @@ TEST(LossScaleOptimizer, SkipsOverflowingStepsAndAdjustsScale) {
   const Optimizer sgd = LossScaleOptimizer(SGD({.learning_rate = 1.0}),
                                            {.initial_scale = 8, .dynamic_growth_steps = 2});
   OptimizerStep step = FirstStep(checks, sgd, {{"x", Make(DType::kF32, {}, {0})}});
-  // Overflow, then two steps of gradient 1, then overflow by NaN.
+  // An overflow, two steps with gradient 1, then a NaN.
   const std::vector<double> gradients = {HUGE_VAL, 4, 4, std::nan("")}, scales = {4, 4, 8, 4},
                             values = {0, -1, -2, -2}, updates = {0, 1, 2, 2};
   for (size_t t = 0; t < gradients.size(); ++t) {
@@ -204,8 +204,8 @@ ir::Values All(const OptimizerStep& step) {
   return all;
 }
 
-// Two steps along multiples of `gradient`; each has effect only where `applies` says so, if there
-// is one.
+// Two steps along multiples of `gradient`; if `applies` is not empty, a step takes effect only if
+// its value is true.
 ir::Values TwoSteps(Checks& checks, const Optimizer& optimizer, const Array& gradient,
                     const ir::Values& applies) {
   OptimizerStep step = FirstStep(
@@ -222,7 +222,7 @@ ir::Values TwoSteps(Checks& checks, const Optimizer& optimizer, const Array& gra
   return All(step);
 }
 
-// One of a few sets of the options that every optimizer has.
+// Selects one of several sets of the options common to all optimizers.
 enum class Shared { kDefaults, kGathered, kOverwritten };
 template <typename Options>
 Options With(Shared shared, Options o) {
@@ -277,7 +277,7 @@ TEST(Optimizer, SkippedStepChangesNothing) {
 TEST(Optimizer, AppliedStepMatchesPlainStep) {
   Checks checks;
   for (const Optimizer& optimizer : OptimizersWithOptions()) {
-    // A constant would be folded.
+    // Constants would be folded by XLA.
     const Value yes = ir::Convert(checks.Input(Make(DType::kI32, {}, {1})), DType::kBool);
     const Array gradient = Make(DType::kF32, {2, 2}, {0.5, -1, 2, 0.25});
     const ir::Values with = TwoSteps(checks, optimizer, gradient, {yes, yes});
@@ -292,7 +292,7 @@ TEST(Optimizer, AppliedStepMatchesPlainStep) {
   checks.Run();
 }
 
-// Every option that all optimizers have, with a value of its own.
+// Sets every option common to all optimizers to a non-default value.
 template <typename Options>
 Optimizer WithEveryOption(Optimizer (*make)(const Options&)) {
   return make({.weight_decay = 0.25,
@@ -308,7 +308,7 @@ Optimizer WithEveryOption(Optimizer (*make)(const Options&)) {
 }
 
 TEST(Optimizer, EveryOptimizerHasSharedOptions) {
-  // Muon's struct has its own weight_decay before other options; AdamW's comes second.
+  // Muon's struct has its own weight_decay first; AdamW's is second.
   const Optimizer optimizers[] = {
       WithEveryOption(SGD),     WithEveryOption(Adam),      WithEveryOption(AdamW),
       WithEveryOption(Adamax),  WithEveryOption(Nadam),     WithEveryOption(Lamb),
@@ -334,7 +334,7 @@ TEST(Optimizer, EveryOptimizerHasSharedOptions) {
 TEST(Optimizer, SharedOptionsHaveEqualDefaults) {
   for (const std::string& name : OptimizerNames()) {
     OptimizerOptions want;
-    if (name == "AdamW" || name == "Muon") want.weight_decay = 0.004;  // as in Keras
+    if (name == "AdamW" || name == "Muon") want.weight_decay = 0.004;  // Keras's default
     EXPECT_EQ(Optimizer::FromName(name)->options(), want) << name;
   }
   EXPECT_EQ(AdamW({.weight_decay = std::nullopt}).options(), OptimizerOptions());

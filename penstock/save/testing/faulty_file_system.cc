@@ -105,7 +105,7 @@ absl::Status FaultyFileSystem::Remove(absl::string_view uri) {
 
 absl::Status FaultyFileSystem::RemoveRecursively(absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<io::FileInfo> files, next().ListRecursive(uri));
-  // In reverse order, since no order is guaranteed and the forward one may be the harmless one.
+  // In reverse order, because the order is unspecified and the usual one may hide errors.
   for (; !files.empty(); files.pop_back()) PENSTOCK_RETURN_IF_ERROR(Remove(files.back().uri));
   PENSTOCK_RETURN_IF_ERROR(Change());
   return next().RemoveRecursively(uri);

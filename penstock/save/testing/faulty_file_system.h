@@ -29,7 +29,7 @@ class FaultyFileSystem : public io::ForwardingFileSystem {
   // Called at every change. If it returns an error, the operation returns that error.
   using Fault = std::function<absl::Status(int64_t change)>;
 
-  // The calls that are numbered.
+  // Which calls are numbered.
   enum class Counts { kChanges, kEveryCall };
 
   FaultyFileSystem(std::shared_ptr<io::FileSystem> inner, Fault fault,
