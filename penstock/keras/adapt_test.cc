@@ -1,4 +1,4 @@
-// Layers that learn from a dataset before training.
+// Layers that adapt to a dataset before training.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -30,7 +30,7 @@ TEST(Adapt, NormalizationOfADatasetBringsItToMeanZeroAndVarianceOne) {
           .ok());
   const auto out = model.Predict(x);
   ASSERT_TRUE(out.ok()) << out.status();
-  // Mean 3 and variance 3.5; ten times that in the other column.
+  // Mean 3 and variance 3.5; the other column is ten times that.
   const double want[] = {-2, -1, 0, 3};
   for (int i = 0; i < 8; ++i) {
     EXPECT_NEAR(out->values<float>()[i], want[i / 2] / std::sqrt(3.5), 1e-6);

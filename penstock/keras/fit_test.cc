@@ -1,4 +1,4 @@
-// Fit's arguments as Keras's users know them.
+// The arguments of Fit, as in Keras.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -29,7 +29,7 @@ Array Numbers(int64_t rows, float from) {
   return x;
 }
 
-// y = w x with w = 1 that never moves: losses are squares that can be reckoned by hand.
+// y = w x with w = 1, which never changes: losses are squares that are easy to compute by hand.
 Model Still(int outputs = 1) {
   const nn::Symbol x = Input({.shape = {1}, .name = "in"});
   std::vector<nn::Symbol> heads;
@@ -49,7 +49,7 @@ CompileOptions StillOptions() {
 TEST(Fit, TheLastRowsAreTheValidationSplit) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
-  // Ten rows: the errors of the first 7 are 1, of the last 3 they are 2.
+  // Ten rows: errors of 1 for the first 7 rows, and of 2 for the last 3.
   const Array x = Numbers(10, 0);
   Array y = x.Clone();
   for (int i = 0; i < 10; ++i) y.mutable_data<float>()[i] += i < 7 ? 1 : 2;
@@ -180,7 +180,7 @@ TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
   const std::string folder =
       ::testing::TempDir() + "/best_" + std::to_string(base::EntropySeed()) + "/";
   std::filesystem::create_directory(folder);
-  // The rate is such that the loss falls in the first epoch and rises when it is made negative.
+  // The rate of the second epoch is so large that the loss increases.
   const auto raise =
       LearningRateScheduler([](int epoch, double) { return epoch == 1 ? 0.5 : 0.01; });
   const auto best =
@@ -218,8 +218,8 @@ TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
   std::filesystem::remove_all(folder);
 }
 
-// A separate bias for each epoch moves the scores so that the AUC is 1, then 0. If it were
-// minimized, the second epoch would be kept.
+// A separate bias for each epoch makes the AUC 1, then 0. If AUC were minimized, the second epoch
+// would be kept.
 TEST(ModelCheckpoint, KeepsTheBestOfAMaximizedMetricWhateverItsName) {
   Model model = Sequential({Input({.shape = {1}}), Dense({.units = 1,
                                                           .activation = "sigmoid",
@@ -376,7 +376,7 @@ TEST(Fit, NamesInvalidNumbers) {
   EXPECT_THAT(Message(Still().Compile(compile)), HasSubstr("weight of a loss"));
 }
 
-// The file contains only a name, which may be that of a built-in loss.
+// The file contains only a name, which may equal that of a built-in loss.
 TEST(Save, RestoresCustomLossesAndMetricsThatAreGivenToLoad) {
   const auto twice = [](ir::Value y, ir::Value p) { return 2.0 * ir::Square(y - p); };
   const nn::Loss loss = nn::CustomLoss("mse", twice);

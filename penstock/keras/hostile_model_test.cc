@@ -1,5 +1,5 @@
-// Crafted model files: each one is an error that says what is wrong, before memory is allocated for
-// what it describes.
+// Crafted model files: each is rejected with a clear error, before memory is allocated for its
+// contents.
 #include <cstdio>
 #include <functional>
 
@@ -35,8 +35,9 @@ class HostileModel : public ::testing::Test {
   }
   void TearDown() override { std::remove(file_.c_str()); }
 
-  // The error of loading the good file with this description. Every error names the file, and none
-  // is NOT_FOUND: a caller that trains when there is no model would then replace this one.
+  // Error of loading the valid file with this description instead. Every error names the file, and
+  // none is NOT_FOUND, because a caller that trains a new model on NOT_FOUND would overwrite the
+  // file.
   std::string LoadError(const std::string& description) {
     save::Weights weights = weights_;
     weights.metadata["penstock_model"] = description;
@@ -48,7 +49,7 @@ class HostileModel : public ::testing::Test {
     }
     return std::string(status.message());
   }
-  // The same with other layers after an input of this shape.
+  // Likewise, with other layers after an input of this shape.
   std::string ErrorOfLayer(const std::string& class_name, const Json& config,
                            const Json& shape = {8}, const Json& inputs = {0}) {
     Json json = good_;
@@ -61,7 +62,7 @@ class HostileModel : public ::testing::Test {
     json["network"]["outputs"] = {1};
     return LoadError(json.dump());
   }
-  // Repeats `before` and `after` around `middle`.
+  // Nests `middle` in repeated `before` and `after`.
   static std::string Nested(const std::string& before, const std::string& middle,
                             const std::string& after, int times) {
     std::string text;
@@ -101,7 +102,7 @@ TEST_F(HostileModel, RejectsSizesThatOverflow) {
   EXPECT_NE(ErrorOfLayer("Conv1D", {{"filters", 2}, {"kernel_size", kHuge}}, {8, 3}), "");
 }
 
-// The file describes gigabytes and contains a few bytes.
+// The file describes gigabytes but contains a few bytes.
 TEST_F(HostileModel, ComparesShapesWithTheTensorsBeforeInitializing) {
   EXPECT_THAT(
       ErrorOfLayer("Dense", {{"units", 1 << 30}}),

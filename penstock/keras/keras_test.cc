@@ -1,4 +1,4 @@
-// The front end as its users meet it: build, Compile, Fit, Evaluate, Predict, Save, Load.
+// The front end as users see it: build, Compile, Fit, Evaluate, Predict, Save, Load.
 #include "penstock/keras/keras.h"
 
 #include <cstdio>
@@ -24,7 +24,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 std::shared_ptr<runtime::Client> Client() { return runtime::TestClient(2); }
 
-// Points in the plane and on which side of a line they are, with a gap between the classes.
+// Points in the plane, labeled by their side of a line, with a gap between the classes.
 std::pair<Array, Array> Points(int64_t rows, uint64_t seed = 3) {
   base::Random random(seed);
   Array x = Array::Uninitialized(DType::kF32, {rows, 2}),
@@ -69,7 +69,7 @@ TEST(Model, SequentialLearnsFromArrays) {
   const auto predicted = model.Predict(test_x);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   ASSERT_EQ(predicted->shape(), base::Shape({101, 2}));
-  // Evaluate's accuracy is that of Predict's rows.
+  // Evaluate's accuracy equals that of Predict's rows.
   double right = 0;
   for (int64_t i = 0; i < 101; ++i) {
     const float* p = predicted->data<float>() + 2 * i;
@@ -238,7 +238,7 @@ TEST(Save, ALoadedModelPredictsBitForBitAndTrainsOn) {
   ASSERT_TRUE(b.ok()) << b.status();
   EXPECT_EQ(*a->Get("loss"), *b->Get("loss"));
   EXPECT_EQ(*a->Get("accuracy"), *b->Get("accuracy"));
-  // The optimizer is that of the file, with its options.
+  // The optimizer and its options come from the file.
   EXPECT_EQ((*loaded->trainer())->objective().optimizer.learning_rate().constant(), 0.02);
   EXPECT_TRUE(loaded->Fit(x, y, {.verbose = 0}).ok());
   EXPECT_FALSE(base::BitwiseEqual(*model.Predict(x), *loaded->Predict(x)));

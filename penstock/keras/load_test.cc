@@ -1,4 +1,4 @@
-// What Model::Load does on the devices.
+// Transfers and compilations during Model::Load.
 #include <cstdio>
 
 #include "gmock/gmock.h"
@@ -38,8 +38,8 @@ class LoadedModel : public ::testing::Test {
   base::NamedArrays weights_;
 };
 
-// One transfer for each entry of the state and replica: not one for the initial values and another
-// one for the weights of the file.
+// One transfer per state entry and replica, not one for the initial values and another for the
+// weights of the file.
 TEST_F(LoadedModel, TransfersEachArrayOnce) {
   for (const int replicas : {1, 2}) {
     SCOPED_TRACE(replicas);
@@ -61,7 +61,8 @@ TEST_F(LoadedModel, TransfersEachArrayOnce) {
   }
 }
 
-// The initializer of a matrix, in a file whose kernel is none: it would fail if it were run.
+// An initializer that requires a matrix, in a file whose kernel is not one: it would fail if it
+// ran.
 TEST_F(LoadedModel, RunsNoInitializer) {
   auto file = save::ReadWeights(*io::FileSystem::Default(), file_);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -74,7 +75,7 @@ TEST_F(LoadedModel, RunsNoInitializer) {
   auto model = Model::Load(file_, {.client = runtime::TestClient(1)});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_TRUE(model->Predict(Array::Zeros(base::DType::kF32, {2, 4})).ok());
-  // The same layers with initial values of their own.
+  // The same layers with different initial values.
   const auto clone = model->Clone();
   ASSERT_TRUE(clone.ok()) << clone.status();
   EXPECT_THAT(

@@ -1,5 +1,4 @@
-// The commonest mistakes, and what is said to those who make them: what is wrong, where, and what
-// to do.
+// Common mistakes and their error messages: what is wrong, where, and how to fix it.
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -24,7 +23,7 @@ Array Zeros(const base::Shape& shape, DType dtype = DType::kF32) {
   return Array::Zeros(dtype, shape);
 }
 
-// The error of a model that ends in `y`.
+// Error of a model that ends in `y`.
 std::string BuildError(const nn::Symbol& x, const nn::Symbol& y) {
   Model model({x}, {y});
   return Message(model.Compile({.loss = "mse", .client = runtime::TestClient(1)}));
@@ -38,7 +37,7 @@ Model Classifier(const std::string& activation = "softmax") {
   return Sequential({Input({.shape = {4}}), Dense({.units = 3, .activation = activation})});
 }
 
-// The error of one epoch on arrays.
+// Error of one epoch of training on arrays.
 std::string FitError(Model model, const CompileOptions& options, const Array& x, const Array& y) {
   if (const absl::Status compiled = model.Compile(options); !compiled.ok()) {
     return Message(compiled);
@@ -107,7 +106,7 @@ TEST(Mistakes, FitBeforeCompile) {
               HasSubstr("call Compile first"));
 }
 
-// Compile would destroy what Fit works on, and a second Fit would step and reset the same state.
+// Compile would destroy the state that Fit uses, and a second Fit would modify it.
 TEST(Mistakes, FitAndCompileWhileFitIsRunning) {
   Model model = Classifier();
   const CompileOptions options = With("sparse_categorical_crossentropy");
@@ -197,7 +196,7 @@ TEST(Mistakes, LossesOfAnotherNumberThanOutputs) {
               HasSubstr("1 outputs, loss has 2"));
 }
 
-// What a training says once, while it goes on.
+// Notes that a training reports once, while it continues.
 class Notes : public Callback {
  public:
   void Note(absl::string_view text) override { notes += std::string(text) + "\n"; }
@@ -286,7 +285,7 @@ TEST(Mistakes, AMetricThatThrows) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
 }
 
-// What Save cannot write is known before the training.
+// Models that cannot be saved are reported before the training.
 TEST(Mistakes, AClassNameThatNoFileCanContain) {
   struct Odd : nn::LayerBody {
     absl::string_view class_name() const override { return "\xff"; }

@@ -1,4 +1,4 @@
-// Models by their parts: subclasses, layers by name, weights that fit in part, rematerialization.
+// Parts of models: subclasses, layers by name, partial weights, rematerialization.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,7 +87,7 @@ TEST(SubclassedModel, MistakesComeOutOfCompile) {
   EXPECT_THAT(std::string(Throws().Compile(Compiling()).message()), HasSubstr("no luck"));
 }
 
-// Layers named by their numbers.
+// Names are derived from numbers.
 Model Chain() {
   return Sequential({Input({.shape = {6}}), Dense({.units = 5, .activation = "tanh"}),
                      Dense({.units = 4, .activation = "tanh"}), Dense({.units = 3})});
@@ -110,7 +110,7 @@ TEST(GetLayer, MakesModelsOfPartsUnderTheSameNames) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->loaded.size(), 4u);
   EXPECT_THAT(report->unused, ElementsAre("dense_2/kernel", "dense_2/bias"));
-  // Symbols of a part are those of the whole, and may be continued.
+  // Symbols of a part belong to the whole model and can be extended.
   const Model tail(model.inputs(), model.GetLayer("dense_2").layer()(head.outputs()[0]));
   const Array x = Random({8, 6}, 5);
   Model whole(model.inputs(), model.outputs());
@@ -127,7 +127,7 @@ TEST(GetLayer, NumbersNewLayersAroundTheNamesOfParts) {
   EXPECT_THAT(VariableNames(Model(model.inputs(), y)),
               ElementsAre("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias",
                           "dense_2/kernel", "dense_2/bias"));
-  // Layers of two models that have the same names.
+  // Layers of two models with equal names.
   const Model other = Chain();
   const Model both({model.inputs()[0], other.inputs()[0]},
                    Add()({model.GetLayer("dense").output(), other.GetLayer("dense").output()}));
@@ -212,8 +212,7 @@ TEST(Compile, KeepsTheWeightsWhenAskedTo) {
       base::BitwiseEqual(*trained.Find("dense/kernel"), *model.GetWeights()->Find("dense/kernel")));
 }
 
-// A block whose inside is wider than its outputs, with random numbers, moving averages and
-// penalties.
+// A block with wide hidden values, random operations, moving averages, and penalties.
 Model Blocks(bool remat) {
   const Symbol in = Input({.shape = {8}}), x = Input({.shape = {8}});
   Symbol y = Dense({.units = 32, .activation = "tanh", .kernel_regularizer = "l2(0.001)"})(in);

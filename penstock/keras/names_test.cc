@@ -1,5 +1,5 @@
-// The front end has everything that room nn has: names.h is compared with nn's tables of names and
-// with the functions that nn's headers declare.
+// The front end is complete: names.h is compared with nn's tables of names and with the functions
+// declared in nn's headers.
 #include "penstock/keras/names.h"
 
 #include <filesystem>
@@ -37,7 +37,7 @@ std::string ReadText(const std::filesystem::path& path) {
 
 const std::filesystem::path kRooms = PENSTOCK_SOURCE_DIR "/penstock";
 
-// First groups of all matches.
+// The first capture group of every match.
 NameSet Matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern, std::regex::multiline);
   NameSet found;
@@ -47,7 +47,7 @@ NameSet Matches(const std::string& text, const std::string& pattern) {
   return found;
 }
 
-// The names that names.h puts into each namespace; "" is keras itself.
+// The names declared in each namespace of names.h; "" is keras itself.
 std::map<std::string, NameSet> NamesByNamespace() {
   std::istringstream lines(ReadText(kRooms / "keras/names.h"));
   std::map<std::string, NameSet> names;
@@ -75,7 +75,7 @@ NameSet MissingIn(const NameSet& names, const NameSet& wanted) {
   return missing;
 }
 
-// Functions returning `type` that nn's headers declare at the beginning of a line.
+// Functions returning `type` that nn's headers declare at the start of a line.
 NameSet Declared(const std::string& type) {
   NameSet found;
   for (const auto& file : std::filesystem::recursive_directory_iterator(kRooms / "nn")) {
@@ -85,7 +85,7 @@ NameSet Declared(const std::string& type) {
   return found;
 }
 
-// Class names out of a table's rows: `{"huber", "Huber", ...`.
+// Class names from a table's rows: `{"huber", "Huber", ...`.
 NameSet ClassesInTables(const std::string& folder) {
   NameSet found;
   for (const auto& file : std::filesystem::directory_iterator(kRooms / "nn" / folder)) {
@@ -100,9 +100,9 @@ TEST(Names, HasEveryLayer) {
   const std::vector<std::string> classes = nn::LayerClassNames();
   NameSet wanted(classes.begin(), classes.end());
   wanted.merge(Declared("Layer"));
-  // A network as a layer is Nested; MakeLayer is internal to nn.
+  // A network used as a layer is Nested; MakeLayer is internal to nn.
   wanted.erase("Functional"), wanted.erase("Sequential"), wanted.erase("MakeLayer");
-  // Keras's class of keras.layers.GroupQueryAttention.
+  // Keras exports this class as keras.layers.GroupQueryAttention.
   ASSERT_EQ(wanted.erase("GroupedQueryAttention"), 1u);
   EXPECT_GT(wanted.size(), 90u);
   EXPECT_THAT(MissingIn(layers, wanted), IsEmpty()) << "add them to penstock/keras/names.h";
@@ -124,14 +124,14 @@ TEST(Names, HasEveryOptimizerAndSchedule) {
 
 TEST(Names, HasEveryLoss) {
   NameSet wanted = ClassesInTables("losses");
-  EXPECT_EQ(wanted.size(), nn::Loss::Names().size() - 1);  // "crossentropy" is no class of Keras's
+  EXPECT_EQ(wanted.size(), nn::Loss::Names().size() - 1);  // "crossentropy" is not a Keras class
   wanted.merge(Declared("Loss"));
   EXPECT_THAT(MissingIn(NamesByNamespace()["losses"], wanted), IsEmpty());
 }
 
 TEST(Names, HasEveryMetricUnderKerassName) {
   NameSet wanted = ClassesInTables("metrics");
-  EXPECT_EQ(wanted.size(), nn::Metric::Names().size() - 1);  // "accuracy" is no class of Keras's
+  EXPECT_EQ(wanted.size(), nn::Metric::Names().size() - 1);  // "accuracy" is not a Keras class
   wanted.merge(Declared("Metric"));
   // In nn, losses and metrics share a namespace. nn's Accuracy is "accuracy".
   for (const char* name : {"CosineSimilarity", "MeanSquaredError", "LogCoshError"}) {
@@ -142,7 +142,7 @@ TEST(Names, HasEveryMetricUnderKerassName) {
   EXPECT_THAT(MissingIn(NamesByNamespace()["metrics"], wanted), IsEmpty());
 }
 
-// The names of typed values, as nn's table spells them.
+// The names of typed values, spelled as in nn's table.
 NameSet TypedValues(const std::string& type) {
   NameSet names;
   for (const std::string& name : Declared(type)) names.insert(name);
@@ -204,7 +204,7 @@ TEST(Names, MetricsOfKerasAreThoseOfTheTable) {
   }
 }
 
-// A model whose options are strings, and the same with typed values.
+// Equal models with options as strings and as typed values.
 Model WithStrings() {
   return Sequential({Input({.shape = {8, 8, 2}}), RandomFlip({.mode = "horizontal"}),
                      Conv2D({.filters = 4,
@@ -308,7 +308,7 @@ TEST(TypedOptions, EveryValueIsOneThatBuilds) {
   }
 }
 
-// A value of another kind does not compile, nor does a number.
+// Values of another kind or plain numbers do not compile.
 static_assert(std::is_convertible_v<const char*, nn::Initializer>);
 static_assert(std::is_convertible_v<std::string, nn::Initializer>);
 static_assert(!std::is_convertible_v<nn::Regularizer, nn::Initializer>);
@@ -317,7 +317,7 @@ static_assert(!std::is_convertible_v<nn::Padding, nn::FillMode>);
 static_assert(!std::is_convertible_v<nn::FillMode::Value, nn::Padding>);
 static_assert(!std::is_convertible_v<std::nullptr_t, nn::Padding>);
 
-// What a Keras user writes first.
+// The spelling that a Keras user tries first.
 TEST(Names, KerassModulesAreNamespaces) {
   Model model = Sequential({Input({.shape = {4}}), keras::layers::Dense({.units = 2})});
   EXPECT_TRUE(model

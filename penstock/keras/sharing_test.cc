@@ -1,4 +1,4 @@
-// Models that share layers: training, saving and loading.
+// Models that share layers: training, saving, and loading.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -73,7 +73,7 @@ TEST(SharedLayers, TrainAsOneAndAreSavedAndLoadedAsOne) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(Names(*loaded->GetWeights()), Names(weights));
   EXPECT_EQ(Floats(*loaded->Predict(x)), Floats(*model.Predict(x)));
-  // Training continues with one layer.
+  // Training continues with a single shared layer.
   ASSERT_TRUE(loaded->Fit(x, y, {.batch_size = 8, .verbose = 0}).ok());
   EXPECT_EQ(loaded->GetWeights()->size(), 6u);
   auto clone = model.Clone();
@@ -101,7 +101,7 @@ TEST(SharedLayers, TrainTheSameOnOneReplicaAndOnFour) {
   }
 }
 
-// Weights saved when each path to a layer had its own.
+// Weights saved when each path to a shared layer had its own name.
 TEST(SharedLayers, LoadWeightsUnderTheNamesOfOtherPaths) {
   Model model = InAndOut();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
@@ -122,7 +122,7 @@ TEST(SharedLayers, LoadWeightsUnderTheNamesOfOtherPaths) {
                     HasSubstr("'shared/kernel'")));
 }
 
-// A generator and a critic: the critic is trained alone and, frozen, after the generator.
+// A generator and a critic: the critic is trained alone, then frozen behind the generator.
 TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorButNotItself) {
   const auto sample = Input({.shape = {4}, .name = "sample"});
   auto judged = Dense({.units = 6, .use_bias = false, .name = "d"})(sample);
@@ -157,7 +157,7 @@ TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorButNotItself) {
   }
 }
 
-// Padded tokens give fully masked rows of attention.
+// Padding makes entire rows of the attention mask false.
 TEST(HalfPrecision, TrainsAttentionOverPaddedTokens) {
   constexpr int64_t kRows = 64, kSteps = 8;
   base::Random random(7);

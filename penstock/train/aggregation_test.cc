@@ -1,5 +1,5 @@
-// Variables assigned by layers on several replicas: after a step all replicas hold one value, which
-// nn::Aggregation determines, for every type.
+// Variables that layers assign on several replicas: after a step all replicas hold the same value,
+// determined by nn::Aggregation, for every type.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,9 +13,8 @@ namespace aggregation_test {
 using base::DType;
 using ir::Value;
 
-// Has three numbers of one type: the number of steps, which is the same on every replica; the
-// number of examples, of which each replica sees its own; and, for floats, the mean of the
-// replicas' numbers of examples.
+// A layer with three counters of one type: steps, which are equal on all replicas; examples, of
+// which each replica counts its own; and the first replica's number of examples in the last step.
 struct Counting : nn::LayerBody {
   explicit Counting(DType d) : dtype(d) {}
   absl::string_view class_name() const override { return "Counting"; }
@@ -51,7 +50,7 @@ nn::Network Net(DType dtype) {
   return nn::Network({x}, {nn::Dense({.units = 3})(y)});
 }
 
-// After 5 steps of 8 examples, the last of them 4 examples.
+// Weights after 5 steps of 8 examples, the last one of 4 examples.
 absl::StatusOr<NamedArrays> Counted(DType dtype, int replicas) {
   PENSTOCK_ASSIGN_OR_RETURN(const auto trainer,
                             testing::SmallTrainer({.network = Net(dtype), .replicas = replicas}));
@@ -75,8 +74,8 @@ TEST_P(AggregationOf, IsTheSameOnOneReplicaAndOnFour) {
     EXPECT_EQ(Number(*weights, "steps"), GetParam() == DType::kBool ? 1 : 5) << replicas;
     if (GetParam() == DType::kBool) continue;
     EXPECT_EQ(Number(*weights, "seen"), 36) << replicas;
-    // The last batch has four examples and four rows of padding; the first replica gets two
-    // examples.
+    // The last batch has four examples and four rows of padding; the first of four replicas gets
+    // two examples.
     EXPECT_EQ(Number(*weights, "first"), replicas == 1 ? 4 : 2) << replicas;
   }
 }

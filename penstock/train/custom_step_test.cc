@@ -1,4 +1,4 @@
-// Steps of one's own: what they minimise, measure, and what is said when they are wrong.
+// User-defined training steps: loss, metrics, and error messages.
 #include <stdexcept>
 
 #include "gmock/gmock.h"
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Make(std::optional<CustomStep> custom, 
 
 data::Dataset Data() { return data::Dataset::FromArrays(testing::Points(30)).Batch(8); }
 
-// The usual step, written by hand.
+// The default step, written as a custom step.
 StepResult Crossentropy(const StepContext& step) {
   const nn::Loss loss = nn::SparseCategoricalCrossentropy({.from_logits = true});
   return {.loss = loss.PerExample(step.labels[0], step.apply(step.inputs)[0])};
@@ -49,8 +49,8 @@ TEST(CustomStep, TheUsualStepWrittenByHandGivesTheSameWeightsBitForBit) {
   }
 }
 
-// A gradient within the loss (Gulrajani et al. 2017: the slope of the output by the input): the
-// penalty is measured, and training by it alone makes it small.
+// A gradient penalty (Gulrajani et al. 2017): training differentiates through the gradient, so
+// minimizing the penalty alone makes it small.
 TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
   const CustomStep flat{[](const StepContext& step) -> StepResult {
                           const ir::Value y = step.apply(step.inputs)[0];
@@ -71,7 +71,7 @@ TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
   EXPECT_EQ(*(*trainer)->Evaluate(Data())->Get("real"), 1);
 }
 
-// Like a critic's step, which calls the network on real and on generated examples.
+// Calls the network twice in a step, as a GAN's critic does for real and generated examples.
 TEST(CustomStep, ASecondCallStartsFromTheAveragesOfTheFirst) {
   std::vector<NamedArrays> weights;
   for (const int calls : {1, 2}) {
@@ -86,7 +86,7 @@ TEST(CustomStep, ASecondCallStartsFromTheAveragesOfTheFirst) {
     ASSERT_TRUE((*trainer)->Fit(one, {.epochs = 1}).ok());
     weights.push_back(*(*trainer)->Weights());
   }
-  // m moves from 0 to (1 - d) x, then on to (1 - d^2) x = (1 + d) (1 - d) x, d being the momentum.
+  // m moves from 0 to (1 - d) x, then to (1 - d^2) x = (1 + d) (1 - d) x, where d is the momentum.
   constexpr double kMomentum = 0.9;
   int found = 0;
   for (const auto& [name, once] : weights[0]) {

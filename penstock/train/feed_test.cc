@@ -28,7 +28,7 @@ class Stacks : public ::testing::Test {
   const Strategy strategy_ = *Strategy::Create(runtime::TestClient(2), {.replicas = 2});
 };
 
-// 5 batches of 6 rows, 3 for each of two replicas, and a last one with 2.
+// 5 batches of 6 rows, 3 per replica, and a last one of 2 rows.
 TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
   const base::NamedArrays points = Points(32);
   Feed feed = Open(data::Dataset::FromArrays(points).Batch(6));
@@ -49,7 +49,7 @@ TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
       ASSERT_EQ(part.shape(), base::Shape({4, 3, 4}));
       for (int64_t i = 0; i < 3; ++i) {
         int64_t row = 6 * batch + 3 * r + i;
-        if (row >= 32) row = 30;  // padding: the first row of the last batch
+        if (row >= 32) row = 30;  // padding repeats the first row of the last batch
         const float* there = part.data<float>() + 12 * (batch % 4) + 4 * i;
         EXPECT_THAT(absl::MakeConstSpan(there, 4),
                     ::testing::ElementsAreArray(x + 4 * row, x + 4 * row + 4))
@@ -63,7 +63,7 @@ TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
   EXPECT_THAT(Numbers(second->replicas[0][3]), ElementsAre(2));
 }
 
-// Labels of two rows' shapes: y is [2] for the first three batches, then [3].
+// The labels change shape: y is [2] for the first three batches, then [3].
 TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
   const data::Dataset dataset = data::Dataset::FromGenerator(
       [](const data::GeneratorContext&) {
@@ -92,13 +92,13 @@ TEST_F(Stacks, FewerMayBeAskedForThanThereIsRoomFor) {
   EXPECT_EQ((*feed.Next(8, 8))->steps, 7);
 }
 
-// Comparing pointers is how a loop knows that its program still fits.
+// The training loop compares pointers to find out whether its program still applies.
 TEST_F(Stacks, BatchesShareTheirTypesUntilTheyChange) {
   const data::Dataset dataset = data::Dataset::FromGenerator(
       [](const data::GeneratorContext&) {
         return [batch = 0](base::NamedArrays* out) mutable -> absl::StatusOr<bool> {
           if (batch == 8) return false;
-          // The fourth batch is smaller, and is padded.
+          // The fourth batch is smaller, so it is padded.
           const int64_t rows = batch == 3 ? 1 : 2, width = batch < 4 ? 2 : 3;
           *out = {{"x", Array::Zeros(DType::kF32, {rows, 4})},
                   {"y", Array::Zeros(DType::kF32, {rows, width})}};

@@ -1,4 +1,4 @@
-// Training with the CPU's kernels in its programs (room kernels).
+// Training with kernels (room kernels) in its CPU programs.
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ using testing::ChangingBytes;
 using ::testing::HasSubstr;
 using testing::LargestDifference;
 
-// A convolution, a residual block with batch normalisation, and what belongs around it.
+// A convolution, a residual block with batch normalization, pooling, and logits.
 nn::Network ResidualNet() {
   const nn::Symbol image = nn::Input({.shape = {8, 8, 3}, .name = "x"});
   const auto convolved = [](nn::Symbol x, const char* name) {
@@ -60,7 +60,7 @@ struct Training {
   int64_t steps_per_execution = 1;
 };
 
-// The state after ten steps; the last batch of an epoch is smaller.
+// State after ten steps; the last batch of an epoch is smaller.
 base::NamedArrays Train(const Training& training) {
   auto strategy = Strategy::Create(Open(training.kernels), {.replicas = training.replicas});
   PENSTOCK_CHECK_OK(strategy);
@@ -82,7 +82,7 @@ base::NamedArrays Train(const Training& training) {
   return *state;
 }
 
-// Ten steps carry roundings on, from gradients that are sums of thousands of numbers.
+// Ten steps accumulate the rounding of gradients, which are sums of thousands of values.
 constexpr double kTolerance = 2e-3;
 
 TEST(TrainingWithKernels, EndsWhereItEndsWithout) {

@@ -1,5 +1,5 @@
-// What training does for its optimizer: the first values of what it keeps, averages of variables,
-// gathered gradients, a scaled loss.
+// Support for optimizers in training: initial slots, variable averages, gradient accumulation, and
+// loss scaling.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,7 +16,7 @@ using testing::Points;
 using testing::SmallNet;
 using testing::SmallTrainer;
 
-// The state after one pass over 60 points in batches of `batch`.
+// State after one pass over 60 points in batches of `batch`.
 NamedArrays Trained(const nn::Optimizer& optimizer, int64_t batch, int replicas = 1) {
   const auto trainer = SmallTrainer({.optimizer = optimizer, .replicas = replicas});
   PENSTOCK_CHECK_OK(trainer);
@@ -73,7 +73,7 @@ TEST(Optimizer, GatheredGradientsOfSmallBatchesAreThatOfTheLargeOne) {
   EXPECT_LT(testing::LargestDifference(a, b), 1e-5);
 }
 
-// One example whose gradients are below what float16 holds: 2^-26 at a bias.
+// Bias after one step with gradients below the range of float16 (2^-26).
 double StepOfTinyGradients(const nn::Optimizer& optimizer) {
   const nn::Symbol x = nn::Input({.shape = {1}, .name = "x"});
   const nn::Symbol h = nn::Dense({.units = 1, .kernel_initializer = "zeros", .name = "first"})(x);

@@ -1,4 +1,4 @@
-// What a training step under mixed precision computes in which type, by the text of its program.
+// The types in which a mixed-precision training step computes, checked in the text of its program.
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
@@ -60,7 +60,7 @@ TEST(MixedPrecision, MultipliesIn16BitsAndSumsIn32) {
     const auto sums = LinesWith(*program, "applies stablehlo.add");
     EXPECT_GE(sums.size(), 6u);
     for (const std::string& line : sums) EXPECT_FALSE(absl::StrContains(line, "bf16")) << line;
-    // The reducers' arguments say in which type replicas are summed.
+    // The reducers' arguments reveal the type in which replicas are summed.
     const auto reducers = LinesWith(*program, "^bb0(");
     EXPECT_GE(reducers.size(), 2u);
     int of_16_bits = 0;
@@ -84,7 +84,7 @@ TEST(MatmulPrecision, IsSaidOfEveryProductAndConvolution) {
   const size_t count = LinesWith(*program, "stablehlo.convolution").size() +
                        LinesWith(*program, "stablehlo.dot_general").size();
   EXPECT_EQ(LinesWith(*program, "HIGHEST").size(), count);
-  // Of the plugin's grammar.
+  // The plugin accepts the attribute.
   const auto compiled = runtime::TestClient(2)->Compile(*program, {});
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_TRUE(LinesWith(*Step("float32", ir::MatmulPrecision::kDefault), "HIGH").empty());

@@ -33,7 +33,7 @@ class Programs : public ::testing::Test {
   const std::shared_ptr<runtime::CountingClient> client_ =
       std::make_shared<runtime::CountingClient>(runtime::TestClient(1));
   std::unique_ptr<DeviceModel> model_;
-  // Strategy compiles small programs of its own.
+  // Strategy compiles small programs itself.
   int Compiled() const { return client_->compiles() - compiled_before_; }
 
   const CallbackList none_{{}};
@@ -51,7 +51,7 @@ TEST_F(Programs, AreBoundUntilTheTypesChangeAndCompiledOnce) {
   ASSERT_EQ(step.Bind(four, {none_}), absl::OkStatus());
   EXPECT_NE(&step.executable(), program);
   EXPECT_FALSE(step.IsBoundTo(eight));
-  // Equal types of another feed: the same program.
+  // Equal types from another feed use the same program.
   ASSERT_EQ(step.Bind(Types(8), {none_}), absl::OkStatus());
   EXPECT_EQ(&step.executable(), program);
   EXPECT_EQ(Compiled(), 2);
@@ -68,7 +68,7 @@ TEST_F(Programs, KeepTheirBindingAfterAnError) {
   EXPECT_FALSE(step.IsBoundTo(bad));
 }
 
-// Variables, their iteration and metrics are donated; the learning rate, the RNG key and "halted"
+// Variables, their iteration, and metrics are donated; the learning rate, the RNG key, and "halted"
 // are loop-invariant.
 TEST_F(Programs, UpdateWhatTheStepChanges) {
   BoundProgram step(model_->programs(), ProgramKind::kTrain);
@@ -82,7 +82,7 @@ TEST_F(Programs, UpdateWhatTheStepChanges) {
   }
 }
 
-// A whole training looks a program up once per feed, and compiles one program for all its epochs.
+// A training looks up a program once per feed and compiles one program for all epochs.
 TEST(TrainingLoop, CompilesOneProgramForAllEpochs) {
   const auto client = std::make_shared<runtime::CountingClient>(runtime::TestClient(1));
   auto trainer =

@@ -1,4 +1,4 @@
-// Models of sequences learn what only memory can tell, with padding that masks keep out.
+// Sequence models learn tasks that require memory, with padding excluded by masks.
 #include <algorithm>
 
 #include "gtest/gtest.h"
@@ -13,17 +13,17 @@ namespace sequence_test {
 using base::Array;
 using base::DType;
 
-constexpr int64_t kRows = 512, kSteps = 8, kTokens = 5;  // tokens are 1 to 4, 0 is padding
+constexpr int64_t kRows = 512, kSteps = 8, kTokens = 5;  // tokens are 1 to 4; 0 is padding
 
 struct Sentences {
   Array ids = Array::Uninitialized(DType::kI32, {kRows, kSteps});
-  Array first = Array::Uninitialized(DType::kI32, {kRows});             // token, of each sentence
-  Array previous = Array::Uninitialized(DType::kI32, {kRows, kSteps});  // token, of each step
+  Array first = Array::Uninitialized(DType::kI32, {kRows});             // token of each sentence
+  Array previous = Array::Uninitialized(DType::kI32, {kRows, kSteps});  // token before each step
 };
 Sentences Make(uint32_t seed) {
   Sentences s;
   uint32_t state = seed;
-  const auto draw = [&state](uint32_t n) {  // Numerical Recipes' generator
+  const auto draw = [&state](uint32_t n) {  // Numerical Recipes' linear congruential generator
     state = state * 1664525u + 1013904223u;
     return static_cast<int32_t>((state >> 16) % n);
   };
@@ -70,7 +70,7 @@ TEST(Sequences, AClassifierRemembersTheFirstTokenThroughThePadding) {
   EXPECT_GT(*logs->Get("accuracy"), 0.99);
 }
 
-// The labels of padding are wrong on purpose: a loss that looked at them would not be small.
+// The labels of padding are deliberately wrong: the loss is small only if it ignores them.
 TEST(Sequences, EveryStepNamesThePreviousTokenWithAMaskedLoss) {
   const nn::Symbol ids = nn::Input({.shape = {kSteps}, .dtype = DType::kI32, .name = "ids"});
   const nn::Symbol h = nn::GRU({.units = 16, .return_sequences = true})(Embedded(ids));

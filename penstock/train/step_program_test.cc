@@ -1,4 +1,4 @@
-// What the printed programs of steps look like.
+// The text of the training step's program.
 #include "penstock/train/step_program.h"
 
 #include <filesystem>
@@ -37,7 +37,7 @@ struct Checked {
   nn::Optimizer optimizer = nn::SGD({.momentum = 0.9});
 };
 
-// Number of lines of the training step after XLA's instruction fusion.
+// Number of lines of the training step after XLA's fusion.
 int64_t LinesOfOptimizedStep(const Checked& step) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/step_", getpid(), "_", base::EntropySeed());
@@ -76,9 +76,9 @@ int64_t LinesOfOptimizedStep(const Checked& step) {
   return lines;
 }
 
-// Every entry of the state reads the result of the check. XLA fuses cheap operations into each
-// consumer: a chain of scalars, one per gradient, made the program grow with the square of the
-// number of layers, and a ResNet-101 compiled for a minute and a half.
+// Every entry of the state depends on the result of the check. XLA fuses cheap operations into each
+// consumer: as a chain of scalars, one per gradient, the program grew quadratically in the number
+// of layers, and a ResNet-101 took a minute and a half to compile.
 TEST(TrainStep, ChecksForNanInAProgramThatGrowsLinearlyWithTheLayers) {
   const std::vector<Checked> steps{
       {},
@@ -123,7 +123,7 @@ TEST(TrainStep, DoesNotPassOnWhatItLeavesAsItIs) {
         const bool stays = kept.contains(name) && !(halt_on_nan && name == "halted");
         EXPECT_EQ(program->alias[i], stays ? -1 : results++) << name;
       }
-      EXPECT_EQ(program->results.size(), static_cast<size_t>(results + 1));  // and the report
+      EXPECT_EQ(program->results.size(), static_cast<size_t>(results + 1));  // plus the report
     }
   }
 }

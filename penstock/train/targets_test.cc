@@ -1,5 +1,4 @@
-// What training minimises when there is more than one output, when examples or classes count
-// differently, and when layers add penalties or constrain their variables.
+// Training objectives with several outputs, example and class weights, penalties, and constraints.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -14,7 +13,7 @@ namespace targets_test {
 
 using ::testing::HasSubstr;
 
-// y = x w for each output, so that losses are easy to reckon.
+// y = x w for each output, so that losses are easy to compute by hand.
 nn::Layer Scale(const std::string& name, nn::CallContext::VariableOptions options = {}) {
   return nn::Lambda(
       [options](nn::CallContext& ctx, const nn::Values& x) -> nn::Outputs {
@@ -47,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Make(nn::Network network, std::vector<T
 Array Column(const std::vector<float>& numbers) {
   return Array::Of<float>({static_cast<int64_t>(numbers.size()), 1}, numbers);
 }
-// Seven examples in batches of four: the last batch is padded.
+// Seven examples in batches of four, so that the last batch is padded.
 const std::vector<float> kX = {1, 2, 3, 4, 5, 6, 7}, kA = {0, 1, 0, 1, 0, 1, 0},
                          kB = {2, 2, 2, 2, 2, 2, 2}, kWeights = {1, 0, 2, 0.5, 0, 3, 1};
 data::Dataset Data(const base::NamedArrays& columns) {
@@ -77,7 +76,7 @@ double MeanOfSquares(const std::vector<float>& y, double w, const std::vector<fl
 TEST(Targets, TheLossOfSeveralOutputsIsTheirWeighedSumAndEachIsReported) {
   auto trainer = Make(TwoHeads(), {MeanSquares(0.25, true), MeanSquares(3)});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
-  // Columns are found by the outputs' names.
+  // Columns are matched with outputs by name.
   const auto logs =
       (*trainer)->Evaluate(Data({{"b", Column(kB)}, {"x", Column(kX)}, {"a", Column(kA)}}));
   ASSERT_TRUE(logs.ok()) << logs.status();
@@ -108,7 +107,8 @@ TEST_P(Weights, OfExamplesWeighTheirLossesAndOnlyTheMetricsThatAskForIt) {
   const auto logs = (*trainer)->Evaluate(Data(
       {{"x", Column(kX)}, {"y", Column(kA)}, {"sample_weight", Array::Of<float>({7}, kWeights)}}));
   ASSERT_TRUE(logs.ok()) << logs.status();
-  // Divided by the number of examples, as Keras's sum_over_batch_size; metrics by their weights.
+  // Losses are divided by the number of examples, as Keras's sum_over_batch_size; metrics by the
+  // sum of weights.
   EXPECT_NEAR(*logs->Get("loss"), MeanOfSquares(kA, 1, kWeights), 1e-4);
   EXPECT_NEAR(*logs->Get("mean_squared_error"), MeanOfSquares(kA, 1, {}), 1e-4);
   EXPECT_NEAR(*logs->Get("weighted_mean_squared_error"), MeanOfSquares(kA, 1, kWeights, true),
@@ -159,7 +159,7 @@ TEST_P(Weights, PenaltiesCountOnceWhateverTheReplicas) {
   EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0], 1 - 0.01 * (slope + 1), 1e-5);
 }
 
-// Means over the whole batch, whatever part of it a replica has, without padding: 7 rows on 2 or 3
+// Means over the whole batch without padding, independent of each replica's share: 7 rows on 2 or 3
 // replicas.
 TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
   const nn::Symbol x = nn::Input({.shape = {1}, .name = "x"});

@@ -1,4 +1,4 @@
-// Training as a whole: exact averages, replicas, padding, donation, errors.
+// End-to-end training: exact averages, replicas, padding, donation, and errors.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -27,14 +27,14 @@ data::Dataset Batches(int64_t rows, int64_t batch, uint64_t seed = 1) {
   return data::Dataset::FromArrays(Points(rows, seed)).Batch(batch);
 }
 
-// Counts compiles.
+// Counts compilations.
 class CompileCounter : public Callback {
  public:
   void Compiling(absl::string_view, bool begin) override { count += begin; }
   int count = 0;
 };
 
-// Keeps the reasons for compiles.
+// Records the reasons for recompilations.
 class CompileReasons : public Callback {
  public:
   void Recompiling(absl::string_view program, absl::string_view why) override {
@@ -55,7 +55,7 @@ TEST(Training, AnotherBatchSizeSaysWhatIsCompiledAgainAndWhy) {
               HasSubstr("train_step: argument 'x' changed from f32[16,4] to f32[8,4]"));
 }
 
-// A hidden layer of 2^20 units over 2^20 rows: 4 TiB, which no step begins to write.
+// A hidden layer of 2^20 units for 2^20 rows needs 4 TiB; no step may start writing it.
 TEST(Training, AProgramTooLargeForTheMachineIsRefusedBeforeTheFirstStep) {
   const int64_t many = int64_t{1} << 20;
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
@@ -71,7 +71,7 @@ TEST(Training, AProgramTooLargeForTheMachineIsRefusedBeforeTheFirstStep) {
     EXPECT_THAT(Message(status), HasSubstr(part));
   }
   EXPECT_EQ(LargestDifference(before, *(*trainer)->Weights()), 0);
-  ASSERT_TRUE((*trainer)->Fit(Batches(8, 8), {}).ok());  // a smaller batch goes on
+  ASSERT_TRUE((*trainer)->Fit(Batches(8, 8), {}).ok());  // a smaller batch still trains
 }
 
 TEST(Training, LearnsASeparableProblem) {
@@ -85,14 +85,14 @@ TEST(Training, LearnsASeparableProblem) {
   EXPECT_GT(*logs->Get("accuracy"), 0.9);
 }
 
-// 37 examples in batches of 16: the last has 5.
+// 37 examples in batches of 16: the last batch has 5.
 TEST(Training, ThePartialBatchCountsExactlyAndCompilesNothing) {
   auto trainer = SmallTrainer({.optimizer = nn::SGD({.learning_rate = 0.0})});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const base::NamedArrays points = Points(37);
   const auto weights = (*trainer)->Weights();
   ASSERT_TRUE(weights.ok());
-  // The network and the loss, by hand.
+  // Reference implementation of the network and the loss.
   const auto at = [&](const char* name, int64_t i) {
     return double{weights->Find(name)->data<float>()[i]};
   };
@@ -125,7 +125,7 @@ TEST(Training, ThePartialBatchCountsExactlyAndCompilesNothing) {
   EXPECT_NEAR(*logs->Get("accuracy"), right / 37, 1e-6);
 }
 
-// 75 examples in batches of 24: the last has 3, so that five of eight replicas get padding only.
+// 75 examples in batches of 24: the last batch has 3, so five of eight replicas get padding only.
 TEST(Training, EightReplicasEqualOneDevice) {
   base::NamedArrays weights[2];
   double losses[2];
@@ -141,8 +141,8 @@ TEST(Training, EightReplicasEqualOneDevice) {
   EXPECT_NEAR(losses[0], losses[1], 1e-5 * losses[0]);
 }
 
-// With batch norm each replica normalises by its own examples; the moving mean is the mean over
-// replicas of theirs, weighed by their numbers of examples, which is then the mean over the batch.
+// Each replica normalizes by its own examples. The moving mean is updated with the mean over
+// replicas, weighted by their numbers of examples, which is the mean over the batch.
 TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
   const int64_t rows = 20;  // of 24: the last of four replicas has 2 of 6
   auto trainer = SmallTrainer({.network = SmallNet(0, /*batch_norm=*/true),
@@ -150,7 +150,7 @@ TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
                                .replicas = 4});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const base::NamedArrays before = *(*trainer)->Weights();
-  // The first batch fixes the size, the second is the partial one.
+  // The first batch determines the program's batch size; the second is partial.
   base::NamedArrays points = Points(24 + rows);
   const auto history = (*trainer)->Fit(data::Dataset::FromArrays(points).Batch(24), {.epochs = 1});
   ASSERT_TRUE(history.ok()) << history.status();
@@ -187,8 +187,8 @@ TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
   }
 }
 
-// 8 replicas take 3 examples each; of the last batch of 2 rows seven get padding only, whose
-// moments must not reach the moving averages.
+// 8 replicas with 3 examples each. Of the last batch of 2 rows, seven replicas get padding only,
+// whose moments must not affect the moving averages.
 TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
   base::NamedArrays weights[2];
   for (int i = 0; i < 2; ++i) {
@@ -198,7 +198,7 @@ TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     const base::NamedArrays points = Points(26);
     base::NamedArrays rows;
-    // The second time the first batch is all there is.
+    // The second training has only the first batch.
     for (const auto& [name, array] : points) rows.Set(name, i == 0 ? array : array.Slice(0, 24));
     ASSERT_TRUE((*trainer)->Fit(data::Dataset::FromArrays(rows).Batch(24), {}).ok());
     weights[i] = *(*trainer)->Weights();
@@ -266,7 +266,8 @@ TEST(Training, PredictGivesOneRowForEachExampleOnAnyNumberOfReplicas) {
   EXPECT_LT(LargestDifference({{"y", outputs[0]}}, {{"y", outputs[1]}}), 1e-6);
 }
 
-// What the pipeline has found out is told while there is time to act on it, once.
+// A hint from the pipeline is reported once, during the training, while the user can still act on
+// it.
 TEST(Training, TellsWhatThePipelineHints) {
   class Notes : public Callback {
    public:

@@ -75,7 +75,7 @@ TEST(LambdaCallback, CallsWhatItWasGiven) {
   const auto data = data::Dataset::FromArrays(Points(32)).Batch(16);
   ASSERT_TRUE(
       (*trainer)->Fit(data, {.epochs = 2, .callbacks = {callback, LambdaCallback({})}}).ok());
-  // A batch may begin before an earlier one ends.
+  // A batch may begin before an earlier one ends, so the two hooks are compared separately.
   const auto without = [&](char hook) {
     std::string others = calls;
     std::erase(others, hook);
@@ -97,8 +97,8 @@ TEST(LambdaCallback, EndsTheTrainingWithItsException) {
                                                   "std::runtime_error: no socket"));
 }
 
-// Stopped in the third epoch by an error, then run again: it goes on there, and EarlyStopping still
-// knows its best. After the end nothing is left.
+// An error stops the third epoch. The second run resumes with EarlyStopping's best value and
+// removes the backup at the end.
 TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehind) {
   const std::string folder = NewPath("_backup");
   const auto data = data::Dataset::FromArrays(Points(32)).Batch(8);
@@ -122,13 +122,13 @@ TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehin
     EXPECT_EQ(history.ok(), !fails) << history.status();
     EXPECT_EQ(std::filesystem::is_empty(folder), !fails);
   }
-  // The checkpoint of epoch 1 was saved before its EpochEnd, which runs again.
+  // The checkpoint of epoch 1 was saved before its EpochEnd, which therefore runs again.
   EXPECT_THAT(epochs, ::testing::ElementsAre(0, 1, 2, 1, 2, 3));
   EXPECT_EQ(best_after, 1);
   std::filesystem::remove_all(folder);
 }
 
-// Otherwise a schedule that multiplies the rate would do so again at every restart.
+// Otherwise a schedule that multiplies the rate would apply twice after a restart.
 TEST(LearningRateScheduler, AResumedEpochKeepsItsRate) {
   FakeContext run;
   const auto callback = LearningRateScheduler([](int, double rate) { return rate / 2; });
@@ -176,7 +176,7 @@ TEST(TerminateOnNan, NamesTheInputTheLayerOrTheLossAndKeepsTheWeights) {
   }
 }
 
-// Files are closed, and a checkpoint is not removed as if the training had ended well.
+// Files are closed, and the backup is not removed as it would be after a successful training.
 TEST(TrainEnd, IsCalledForEveryCallbackAfterOneHasFailed) {
   const std::string folder = NewPath("_backup");
   auto trainer = SmallTrainer();
@@ -200,7 +200,7 @@ TEST(TrainEnd, IsCalledForEveryCallbackAfterOneHasFailed) {
   std::filesystem::remove_all(folder);
 }
 
-// The rate that a step is dispatched with: the weights of two steps are those of two trainings.
+// The rate applies to the step about to be dispatched: compares with single-step trainings.
 TEST(BatchBegin, SetsTheLearningRateOfItsOwnStep) {
   const auto batch = data::Dataset::FromArrays(Points(8)).Batch(8);
   const auto weights = [&](const std::vector<double>& rates, bool by_step) -> base::NamedArrays {

@@ -15,7 +15,7 @@ using testing::Contents;
 using testing::FakeContext;
 using testing::NewPath;
 
-// A resumed run (Position::total_steps > 0) that starts with `epoch`.
+// The position of a resumed run (total_steps > 0) that starts with `epoch`.
 std::string ResumeCsv(const std::string& path, int epoch, bool append,
                       absl::string_view restored = "") {
   FakeContext run;
@@ -55,7 +55,7 @@ TEST(CsvLogger, ARejectedResumeLeavesTheFile) {
   FakeContext run;
   auto callback = CsvLogger({.path = path});
   ASSERT_TRUE(callback->TrainBegin(run).ok());
-  ASSERT_TRUE(callback->TrainEnd(run).ok());  // another callback's TrainBegin failed
+  ASSERT_TRUE(callback->TrainEnd(run).ok());  // as after an error in another callback's TrainBegin
   EXPECT_EQ(Contents(path), "epoch,loss\n0,1\n");
   std::filesystem::remove(path);
 }
@@ -71,10 +71,10 @@ TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
     WriteText(path, rows + "3,");
     EXPECT_EQ(ResumeCsv(path, 2, append), "epoch,loss\n0,1\n1,2\n2,9\n");
     EXPECT_EQ(ResumeCsv(path, 0, append), "epoch,loss\n0,9\n");
-    // Rows of an earlier training in the same file stay.
+    // Rows of an earlier training in the same file are kept.
     WriteText(path, rows + "0,4\n1,5\n");
     EXPECT_EQ(ResumeCsv(path, 1, append), rows + "0,4\n1,9\n");
-    // Rows that could not be written before the checkpoint was saved.
+    // Rows that were not written before the checkpoint was saved.
     WriteText(path, rows);
     EXPECT_EQ(ResumeCsv(path, 2, append, R"({"bytes":15,"pending":"1,7\n"})"),
               "epoch,loss\n0,1\n1,7\n2,9\n");

@@ -1,4 +1,4 @@
-// Callbacks that monitor a number: EarlyStopping, ReduceLROnPlateau, keep_best of Checkpoint.
+// Callbacks that monitor a value: EarlyStopping, ReduceLROnPlateau, and keep_best of Checkpoint.
 #include <cmath>
 #include <filesystem>
 
@@ -26,7 +26,7 @@ std::string FitMessage(std::shared_ptr<Callback> callback, const FitOptions& opt
   return std::string(FitError({std::move(callback)}, options).message());
 }
 
-// Keeps the notes that the user sees.
+// Collects the notes shown to the user.
 class Notes : public Callback {
  public:
   bool ShowsNotes() const override { return true; }
@@ -73,13 +73,14 @@ TEST(EarlyStopping, ANameThatIsNotMeasuredIsAnErrorThatListsThose) {
               HasSubstr("nothing named 'val_loss' is measured; there are loss"));
 }
 
-// What Keras 3's ReduceLROnPlateau does with the same numbers, epoch by epoch.
+// Expected rates computed by Keras 3's ReduceLROnPlateau from the same losses.
 TEST(ReduceLROnPlateau, WaitsCoolsDownAndStopsAtTheLeastRate) {
   auto callback = ReduceLROnPlateau(
       {.factor = 0.5, .patience = 2, .min_delta = 0.1, .cooldown = 1, .min_lr = 0.3});
   FakeContext run;
   ASSERT_TRUE(callback->TrainBegin(run).ok());
-  // Better; two that are not by 0.1: halved; one epoch of cooldown that does not count, then two.
+  // An improvement; two epochs without an improvement of 0.1, which halve the rate; one epoch of
+  // cooldown, which does not count; then two more.
   const double losses[] = {1.0, 0.95, 0.92, 0.92, 0.92, 0.92, 0.92, 0.92, 0.92};
   const double rates[] = {1, 1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3, 0.3};
   for (int epoch = 0; epoch < 9; ++epoch) {
@@ -101,7 +102,7 @@ TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
   EXPECT_FALSE(after->Restore("{}").ok());
 }
 
-// As in Keras, which takes the absolute value.
+// As in Keras, which uses the absolute value.
 TEST(EarlyStopping, IgnoresTheSignOfMinDelta) {
   for (const double min_delta : {0.5, -0.5}) {
     auto callback = EarlyStopping({.min_delta = min_delta, .patience = 1});
@@ -114,8 +115,8 @@ TEST(EarlyStopping, IgnoresTheSignOfMinDelta) {
   }
 }
 
-// Which direction is better shows in the best epoch that a checkpoint folder keeps: the last one of
-// a training that improves.
+// The best epoch kept in the checkpoint folder reveals the direction: the last one of a training
+// that improves.
 TEST(Monitors, UseTheDirectionOfTheMetricAndNotItsName) {
   const data::Dataset points = data::Dataset::FromArrays(Points(64)).Batch(16);
   for (const auto& [name, best] :
@@ -222,7 +223,7 @@ TEST(EarlyStopping, RestoresTheBestWeightsWithTheBestNumber) {
   ASSERT_TRUE(second->TrainEnd(run).ok());
   EXPECT_EQ(run.weights.Find("w")->item<float>(), 7.0f);
 
-  // If the earlier run did not save them, the best number is dropped as well.
+  // If the earlier run saved no best weights, the best value is reset as well.
   auto third = EarlyStopping(options);
   ASSERT_TRUE(third->TrainBegin(run).ok());
   ASSERT_TRUE(third->Restore(first->Save()).ok());

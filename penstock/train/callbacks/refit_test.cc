@@ -1,4 +1,4 @@
-// Callbacks and trainers that are used again: a second Fit, a resumed one.
+// Callbacks and trainers that are reused for a second or a resumed Fit.
 #include <cmath>
 #include <limits>
 
@@ -15,7 +15,7 @@ namespace refit_test {
 
 using ::testing::HasSubstr;
 
-// A run that is not trained: its callbacks are called by hand.
+// A context without a training; tests call the hooks themselves.
 class IdleRun : public TrainingContext {
  public:
   void Stop(std::string reason) override { stopped = std::move(reason); }
@@ -37,7 +37,7 @@ class IdleRun : public TrainingContext {
   std::string stopped;
 };
 
-// Gives the epochs' losses to `callback`, from `epoch` on.
+// Reports the epochs' losses to `callback`, starting with `epoch`.
 std::string Follow(Callback& callback, int epoch, const std::vector<double>& losses) {
   IdleRun run;
   for (const double loss : losses) {
@@ -56,7 +56,7 @@ TEST(EarlyStoppingAgain, ASecondTrainingIsJudgedByItself) {
 }
 
 TEST(EarlyStoppingAgain, TheBestNumberIsKeptToItsLastBit) {
-  // Six digits of the best would make the next epoch look worse, or better, than it is.
+  // A value rounded to six digits would make the next epoch look worse, or better, than it is.
   const double best = 0.123456789012345;
   const auto before = EarlyStopping({.monitor = "loss", .patience = 1});
   EXPECT_EQ(Follow(*before, 0, {best}), "");

@@ -16,7 +16,8 @@ using testing::FakeContext;
 using ::testing::HasSubstr;
 using testing::NewPath;
 
-// An object cannot grow: each flush rewrites it, and after 256 KiB a second one is started.
+// Objects cannot be appended to: each flush rewrites the object, and after 256 KiB a new one
+// starts.
 TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
   const auto memory = io::MakeMemoryFileSystem();
   base::FakeClock clock;
@@ -58,7 +59,7 @@ TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
   EXPECT_GT(records().size(), 1u);
 }
 
-// Seen are steps 3, 6 and 8 of the first epoch, then 11: events are due at 4, 8 and 12.
+// Executions end at steps 3, 6, 8, and 11; events are due at 4, 8, and 12.
 TEST(TensorBoard, PeriodsThatEndWithinAnExecutionAreNotMissed) {
   const std::string folder = NewPath("_tb");
   FakeContext run;

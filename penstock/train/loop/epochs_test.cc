@@ -1,4 +1,4 @@
-// From one epoch to the next: what is read ahead, and where the time went.
+// The transition between epochs: read-ahead of the next epoch, and idle-time statistics.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace epochs_test {
 using testing::Points;
 using testing::SmallTrainer;
 
-// 64 rows. In its second pass the last row is not there before the third pass has begun.
+// 64 rows. In the second pass, the last row becomes available only after the third pass has begun.
 struct Passes {
   data::Dataset Dataset() {
     return data::Dataset::FromGenerator(
@@ -56,9 +56,9 @@ TEST(Epochs, TheNextEpochsDataAreBegunBeforeThisOnesEnd) {
   const auto history = (*trainer)->Fit(passes.Dataset().Batch(8), {.epochs = 3});
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_TRUE(passes.read_ahead);
-  // And none behind the last.
+  // No pass is opened after the last epoch.
   EXPECT_THAT(passes.epochs, ::testing::ElementsAre(0, 1, 2));
-  // Whole epochs in the same order give the same numbers as from memory.
+  // The results equal those of a dataset in memory.
   auto other = SmallTrainer();
   const auto plain =
       (*other)->Fit(data::Dataset::FromArrays(passes.points).Batch(8), {.epochs = 3});
@@ -68,7 +68,7 @@ TEST(Epochs, TheNextEpochsDataAreBegunBeforeThisOnesEnd) {
   }
 }
 
-// Time passes where the test says so: the devices have been given nothing yet.
+// The fake clock advances only where the test says so, while nothing is in flight.
 TEST(Epochs, StatsTellWhatTheDevicesWaitedFor) {
   static base::FakeClock clock;
   class Slow : public Callback {
@@ -103,8 +103,8 @@ TEST(Epochs, StatsTellWhatTheDevicesWaitedFor) {
   EXPECT_EQ(slow->seen, "idle 100.0 % (compile 71.4 %, callbacks 28.6 %)");
 }
 
-// The first batch of a pass takes 10 seconds and a step takes one: the third pass is opened while
-// the second one has 20 steps left, twice the time that it takes.
+// The first batch of a pass takes 10 seconds and a step takes one: the third pass is opened when
+// the second one has 20 steps left, twice the time needed.
 TEST(Epochs, TheNextEpochIsOpenedEarlyEnoughForItsFirstBatch) {
   constexpr int64_t kSteps = 50;
   base::FakeClock clock;
@@ -132,8 +132,8 @@ TEST(Epochs, TheNextEpochIsOpenedEarlyEnoughForItsFirstBatch) {
   const auto second =
       LambdaCallback({.on_train_batch_end = [&](TrainingContext&, const Position&, const Logs&) {
         if (++steps == 2 * kSteps - 14) {
-          // The third pass has been requested by now; a thread of the pipeline opens it, sooner or
-          // later. Without the request this waits in vain.
+          // By now the third pass has been requested; a thread of the pipeline opens it eventually.
+          // Without the request, this wait times out.
           std::unique_lock lock(mutex);
           opened.wait_for(lock, std::chrono::seconds(30), [&] { return opened_at.size() == 3; });
           EXPECT_EQ(opened_at.size(), 3u);
@@ -143,8 +143,8 @@ TEST(Epochs, TheNextEpochIsOpenedEarlyEnoughForItsFirstBatch) {
       }});
   ASSERT_TRUE((*trainer)->Fit(dataset.Batch(8), {.epochs = 3, .callbacks = {second}}).ok());
   ASSERT_EQ(opened_at.size(), 3u);
-  EXPECT_EQ(opened_at[1], kSteps);  // the length of a pass is unknown before
-  // Executions are in flight, and the clock stands between dispatches: not to the step.
+  EXPECT_EQ(opened_at[1], kSteps);  // the length of a pass is not known earlier
+  // Executions are in flight and the clock advances between dispatches, so the step is approximate.
   EXPECT_GE(opened_at[2], 2 * kSteps - 22);
 }
 

@@ -1,4 +1,4 @@
-// What is checked before the first step of a training.
+// Checks before the first step of a training.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +25,7 @@ std::string FitMessage(std::shared_ptr<Callback> callback, const FitOptions& opt
   return std::string(FitError({std::move(callback)}, options).message());
 }
 
-// What no epoch's work may be lost for.
+// Without these checks, the work of an epoch would be lost.
 TEST(Validation, DataThatIsMissingEmptyOrEndlessIsAnErrorBeforeTheFirstStep) {
   int steps = 0, generators = 0;
   const auto count = LambdaCallback(
@@ -55,7 +55,7 @@ TEST(Validation, DataThatIsMissingEmptyOrEndlessIsAnErrorBeforeTheFirstStep) {
   std::filesystem::remove(file);
   EXPECT_EQ(steps, 0);
 
-  // Nobody can say of a generator what it gives, without consuming it.
+  // A generator cannot be checked without consuming it.
   const auto make = [&](const data::GeneratorContext&) -> data::ElementGenerator {
     EXPECT_GT(steps, 0) << "the generator was begun before the first step";
     ++generators;
@@ -142,7 +142,7 @@ TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
       HasSubstr("steps_per_execution must be from 1 to 1048576"));
 }
 
-// A file is in the place of folders that would be needed. Existing files stay unchanged.
+// A file occupies the path of a required folder. Existing files must not change.
 TEST(Destinations, UnwritableOnesAreErrorsBeforeTheFirstStep) {
   const std::string file = NewPath("_in_the_way"), log = NewPath(".csv");
   std::ofstream(file) << "kept";
@@ -154,7 +154,7 @@ TEST(Destinations, UnwritableOnesAreErrorsBeforeTheFirstStep) {
     EXPECT_FALSE(FitError({callback}).ok());
   }
   EXPECT_FALSE(FitError({}, {.profile = ProfileOptions{.folder = below, .out = nullptr}}).ok());
-  // Another callback is rejected, after the logger's own check.
+  // Another callback is rejected after the logger's own check.
   EXPECT_FALSE(FitError({CsvLogger({.path = log}), Checkpoint({.folder = below})}).ok());
   EXPECT_EQ(Contents(file), "kept");
   EXPECT_EQ(Contents(log), "the log of last week");

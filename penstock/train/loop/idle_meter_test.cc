@@ -19,7 +19,7 @@ TEST(IdleMeter, IdleTimeGoesToWhatTheHostDidMeanwhile) {
     const Activity data(meter, HostWork::kData);
     clock.Advance(1);
     first->Finish();
-    clock.Advance(2);  // the devices have nothing to do now
+    clock.Advance(2);  // the devices are idle
   }
   {
     const Activity callback(meter, HostWork::kCallback);
@@ -118,7 +118,7 @@ TEST(IdleMeter, WhatTheHostDoesIsTraced) {
     clock.Advance(1);
   }
   {
-    const Activity compile(meter, HostWork::kCompile);  // who compiles traces it
+    const Activity compile(meter, HostWork::kCompile);  // traced elsewhere
     clock.Advance(1);
   }
   {

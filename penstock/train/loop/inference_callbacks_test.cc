@@ -1,4 +1,4 @@
-// Callbacks of Evaluate, Predict and of Fit's validation.
+// Callbacks of Evaluate, Predict, and validation in Fit.
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
@@ -24,7 +24,7 @@ constexpr int64_t kRows = 44;  // 6 batches of 8, the last one of 4
 data::Dataset Batches() { return data::Dataset::FromArrays(Points(kRows)).Batch(8); }
 constexpr int kBatches = 6;
 
-// Records the names of its hooks, "TestBatchBegin 0"; fails or throws in one of them.
+// Records the names of its hooks, e.g. "TestBatchBegin 0"; fails or throws in one of them.
 class Recorder : public Callback {
  public:
   explicit Recorder(std::string fails_in = "", bool throws = false)
@@ -105,7 +105,7 @@ std::vector<std::string> Numbered(absl::string_view hook, int count = kBatches) 
   return names;
 }
 
-// Keras's order, but that a batch is dispatched (Begin) up to two batches ahead of the End of an
+// Keras's order, except that a batch is dispatched (Begin) up to two batches ahead of the End of an
 // earlier one.
 void ExpectOrder(const Recorder& recorder, const std::string& what) {
   const std::vector<std::string>& hooks = recorder.hooks;
@@ -140,7 +140,7 @@ TEST(Evaluate, CallsItsHooksInKerassOrderWithTheRunningMeans) {
     EXPECT_EQ(*recorder->last.Get(name), value) << name;
     EXPECT_EQ(*recorder->logs.back().Get(name), value) << name;
   }
-  // The mean after three batches is that of their rows alone.
+  // The running means after three batches cover exactly their rows.
   const auto first = (*trainer)->Evaluate(Batches(), {.steps = 3});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(*recorder->logs[2].Get("loss"), *first->Get("loss"));
@@ -186,7 +186,7 @@ TEST(Fit, CallsTheTestHooksOfItsCallbacksInValidation) {
   EXPECT_EQ(*recorder->last.Get("loss"), *history->epochs[0].Get("val_loss"));
 }
 
-// As TrainEnd: the end hooks are called after an error, too, and say so.
+// As with TrainEnd, the end hooks are called after an error, too, with the failed flag set.
 TEST(Evaluate, EndsWithTheErrorOrExceptionOfAHook) {
   auto trainer = SmallTrainer();
   for (const char* hook : {"TestBegin", "TestBatchBegin 1", "TestBatchEnd 4", "TestEnd"}) {
@@ -204,7 +204,7 @@ TEST(Evaluate, EndsWithTheErrorOrExceptionOfAHook) {
             absl::InternalError("callback Recorder.TestBatchEnd: threw std::runtime_error: no "
                                 "socket"));
   EXPECT_EQ(throws->hooks.back(), "TestEnd");
-  // Nothing is left of it.
+  // A later evaluation is not affected.
   EXPECT_TRUE((*trainer)->Evaluate(Batches()).ok());
 }
 
@@ -238,7 +238,7 @@ TEST(Fit, EndsWithTheErrorOfATestHookAfterTheEpochWasSaved) {
   std::filesystem::remove_all(folder);
 }
 
-// A log that fails warns once; the result is not lost.
+// A failing log causes one warning, but no error.
 TEST(Evaluate, ContinuesAfterTheErrorOfALog) {
   class Log : public Recorder {
    public:

@@ -1,5 +1,5 @@
-// A job that is killed while the loop of kAutoSteps compiles: every restart gets further, with the
-// numbers of a run that was not disturbed.
+// A job that is killed while the loop of kAutoSteps compiles: every restart makes progress, with
+// the results of an uninterrupted run.
 #include <stdexcept>
 
 #include "absl/strings/match.h"
@@ -45,7 +45,7 @@ class Witness : public Callback {
 };
 
 struct Job {
-  bool killed = false;  // as soon as it compiles the loop
+  bool killed = false;  // when it compiles the loop
   int64_t steps_per_execution = kAutoSteps;
   CheckpointOptions checkpoints = {.folder = kFolder};
   int64_t rows = 8 * kStepsPerEpoch;
@@ -57,9 +57,9 @@ struct Ended {
   std::shared_ptr<Witness> witness;
 };
 
-// A process of its own: a new trainer each time.
+// Simulates a separate process: uses a new trainer each time.
 Ended Train(const Job& job, const std::shared_ptr<io::FileSystem>& fs) {
-  // The host's work is always far above a hundredth: the loop is chosen after ten executions.
+  // Host work always exceeds a hundredth of the time, so the loop is chosen after ten executions.
   base::TickingClock clock;
   Ended ended{.history = absl::UnknownError(""),
               .state = {},
@@ -131,8 +131,8 @@ TEST(LoopCompile, KilledAtEveryCompilationEachRunGetsFurther) {
     saved.push_back(Saved(fs).back().step);
     ended = Train({.killed = true}, fs);
   }
-  // The second run tries at once, in case the first was killed by chance; later ones take single
-  // steps to the next checkpoint before they try.
+  // The second run compiles the loop immediately, in case the first was killed by chance; later
+  // runs take single steps to the next checkpoint first.
   const int64_t chosen = saved[0];
   EXPECT_THAT(began, ElementsAre(0, chosen, chosen, kStepsPerEpoch));
   EXPECT_THAT(saved, ElementsAre(chosen, chosen, kStepsPerEpoch, 2 * kStepsPerEpoch));

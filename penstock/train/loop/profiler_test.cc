@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 constexpr char kFolder[] = "memory://run/profile";
 
-// A trace.json, by "group/track".
+// The spans of a track in trace.json.
 struct Track {
   std::vector<Json> spans;
 
@@ -37,7 +37,7 @@ struct Track {
     for (const Json& span : spans) all.insert(span["name"].get<std::string>());
     return all;
   }
-  // "step" of each span, 0 where it has none.
+  // "step" of each span, 0 if it has none.
   std::vector<int64_t> steps() const {
     std::vector<int64_t> all;
     for (const Json& span : spans) {
@@ -78,10 +78,10 @@ class ProfilerTest : public ::testing::Test {
   const std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-// In order, and each within what is still open or after it. The file rounds to nanoseconds.
+// Spans are sorted and properly nested. The file rounds to nanoseconds.
 void ExpectNested(const std::string& name, const Track& track) {
   constexpr double kRounding = 0.0011;
-  std::vector<double> open;  // ends
+  std::vector<double> open;  // end times of the enclosing spans
   double last = -1;
   for (const Json& span : track.spans) {
     const double begin = span["ts"], end = begin + span["dur"].get<double>();
@@ -99,7 +99,7 @@ class NamedCallback : public Callback {
  public:
   void Note(absl::string_view text) override { notes.emplace_back(text); }
   absl::Status EpochEnd(TrainingContext& run, const Position&, const Logs&) override {
-    return run.Weights().status();  // long enough to be seen
+    return run.Weights().status();  // makes the callback take measurable time
   }
   std::vector<std::string> notes;
 };
@@ -140,7 +140,7 @@ TEST_F(ProfilerTest, ATrainingOfTwoReplicasIsSeenWhole) {
     if (row["operation"] != "dot_general") continue;
     for (const Json& layer : row["layers"]) products[layer] += row["count"].get<int64_t>();
   }
-  // Forward and two gradients, but that nobody asks for the inputs' gradient.
+  // One forward and two gradient products; the gradient of the inputs is not computed.
   EXPECT_EQ(products, (std::map<std::string, int64_t>{{"hidden", 2}, {"logits", 3}}));
   EXPECT_GT(operations["step_seconds"].get<double>(), 0);
   EXPECT_THAT(Read("operations.txt"), HasSubstr("everything else, fused"));
@@ -162,7 +162,7 @@ TEST_F(ProfilerTest, OnlyTheStepsThatWereAskedForAreTraced) {
   const auto steps = tracks["training/steps"].steps();
   EXPECT_THAT(steps, IsSupersetOf({10, 11, 12}));
   EXPECT_THAT(steps, Not(Contains(13)));
-  // Those that were under way when it began are shown as well.
+  // Steps in flight when tracing begins are included.
   EXPECT_GE(steps.front(), 8);
   EXPECT_THAT(tracks["training/epochs"].names(), ElementsAre("epoch 2"));
   EXPECT_THAT(tracks["host/training loop"].names(), Not(Contains(HasSubstr("compile"))));
@@ -173,7 +173,7 @@ TEST_F(ProfilerTest, StacksAreOneSpanWithTheNumbersOfTheirSteps) {
   auto trainer = SmallTrainer({.steps_per_execution = 3});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ProfileOptions options = Options();
-  options.operations_seconds = -1;  // they are listed all the same
+  options.operations_seconds = -1;  // skips the measurement, but not the list of operations
   const auto history =
       (*trainer)->Fit(data::Dataset::FromArrays(Points(64)).Batch(8), {.profile = options});
   ASSERT_TRUE(history.ok()) << history.status();
@@ -214,7 +214,7 @@ TEST_F(ProfilerTest, WrongStepsAreRefusedBeforeTheTraining) {
 TEST_F(ProfilerTest, WhatCannotBeWrittenDoesNotEndTheTraining) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
-  // A folder stands where the file should go.
+  // A folder occupies the path of the file.
   ASSERT_TRUE(io::WriteFile(*fs_, absl::StrCat(kFolder, "/trace.json/in the way"), "").ok());
   ProfileOptions options = Options();
   options.last_step = 3;

@@ -1,4 +1,4 @@
-// A training that ends at any point and is restarted has the same weights, history and log as an
+// A training that is interrupted at any point and restarted has the weights, history, and log of an
 // uninterrupted one; checkpoints of other trainings are rejected.
 #include <filesystem>
 #include <fstream>
@@ -33,7 +33,7 @@ constexpr int kEpochs = 4;
 
 data::Dataset Rows(int64_t points = kPoints) { return data::Dataset::FromArrays(Points(points)); }
 
-// Ends the training at a chosen call of a callback hook.
+// Interrupts the training at a given call of a callback hook.
 class Ends : public Callback {
  public:
   explicit Ends(int at) : at_(at) {}
@@ -88,8 +88,8 @@ class ResumeAnywhere : public ::testing::TestWithParam<Scenario> {
   }
   void TearDown() override { std::filesystem::remove(log_); }
 
-  // Starts a new run or resumes from `fs`; ends at the call number `end`, or, if -1, when it is
-  // done.
+  // Starts a new run or resumes from `fs`; interrupts it at call number `end`, or trains to the end
+  // if -1.
   absl::StatusOr<Result> Train(const std::shared_ptr<io::FileSystem>& fs, int end,
                                bool ends_before_saving = false) {
     PENSTOCK_RETURN_IF_ERROR(trainer_->SetState(first_));
@@ -172,7 +172,7 @@ TEST_P(ResumeAnywhere, EndedAtAnyPointItGivesTheSameNumbers) {
   }
 }
 
-// Every run gets a few calls further than the one before.
+// Every run proceeds a few calls further than the previous one.
 TEST_P(ResumeAnywhere, EndedAgainAndAgainItGivesTheSameNumbers) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -185,7 +185,7 @@ TEST_P(ResumeAnywhere, EndedAgainAndAgainItGivesTheSameNumbers) {
   ExpectSame(*whole, *result);
 }
 
-// Trains `network`, saving to the folder, or resuming from it.
+// Trains `network`, saving checkpoints to the folder or resuming from it.
 absl::Status TrainInto(const std::shared_ptr<io::FileSystem>& fs, const nn::Network& network,
                        const nn::Optimizer& optimizer,
                        std::vector<std::shared_ptr<Callback>> callbacks = {}, int epochs = 1) {
@@ -223,7 +223,7 @@ TEST(ResumeRefuses, AnotherArchitectureAndBothAreNamed) {
   EXPECT_THAT(Refusal(Net("deep", {"tanh", "tanh"}), kSgd, Net("flat", {"tanh"}), kSgd),
               AllOf(HasSubstr("network 'deep' with 4 layers"),
                     HasSubstr("network 'flat' with 3 layers"), HasSubstr("another folder")));
-  // The same arrays with another activation.
+  // The same arrays, but another activation.
   EXPECT_THAT(Refusal(Net("a", {"tanh"}), kSgd, Net("a", {"relu"}), kSgd),
               AllOf(HasSubstr("layer 1"), HasSubstr("tanh"), HasSubstr("relu")));
 }
@@ -251,7 +251,7 @@ TEST(ResumeAccepts, OtherOptionsOfTraining) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Rewrites a checkpoint's progress in the form of older versions.
+// Rewrites the saved progress in the format of an older version.
 void Rewrite(io::FileSystem& fs, const std::function<void(nlohmann::ordered_json&)>& change) {
   save::CheckpointManager manager(fs, kFolder);
   save::Checkpoint checkpoint = manager.ReadLatest()->checkpoint;
@@ -315,7 +315,7 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
   bool checked = false;
   const auto check =
       LambdaCallback({.on_epoch_begin = [&](train::TrainingContext&, const Position&) {
-        // The state saved before the end of the second epoch is that of the first.
+        // The state saved before the end of the second epoch is that of the first epoch.
         if (!checked) {
           const auto best = [](const Callback& c) {
             return std::stod(nlohmann::json::parse(c.Save())["best"].get<std::string>());
@@ -336,7 +336,7 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
   std::filesystem::remove(log);
 }
 
-// The epoch is in the checkpoint before validation and the other callbacks can fail.
+// The checkpoint of an epoch is saved before validation and the other callbacks, which may fail.
 TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const auto trainer = *SmallTrainer();
@@ -376,7 +376,7 @@ TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
   EXPECT_NE(history->epochs[0].Find("val_loss"), nullptr);
 }
 
-// A full disk under TensorBoard's files.
+// For example, TensorBoard's files on a full disk.
 TEST(ResumeAfterAnError, AnUnwritableLogDoesNotEndTheTraining) {
   class Log : public Callback {
    public:
@@ -414,7 +414,7 @@ TEST(ResumeRefuses, ANewRunAmongAnotherRunsCheckpoints) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("checkpoints of an earlier run"));
 }
 
-// The manifest has a size limit; the history must not run into it.
+// The manifest has a size limit, which a long history must not exceed.
 TEST(Resume, RestoresAHistoryOfManyEpochs) {
   constexpr int kMany = 100'000;
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();

@@ -1,5 +1,5 @@
-// Faults of the file system under a training's checkpoints: the right numbers in the end, or an
-// error, and no saved checkpoint is lost.
+// File system faults during checkpointing: the final results are right or an error is returned, and
+// no saved checkpoint is lost.
 #include <filesystem>
 #include <fstream>
 
@@ -71,7 +71,7 @@ class ResumeFaults : public ::testing::Test {
     whole_ = *Train(nullptr, "", 2);
   }
 
-  // The state after `epochs` epochs of 4 steps.
+  // State after `epochs` epochs of 4 steps.
   absl::StatusOr<base::NamedArrays> Train(std::shared_ptr<io::FileSystem> fs,
                                           const std::string& folder, int epochs) {
     PENSTOCK_RETURN_IF_ERROR(trainer_->SetState(first_));
@@ -123,14 +123,15 @@ TEST_F(ResumeFaults, AnErrorAtAnyCallIsReportedOrHarmless) {
   }
 }
 
-// Things that may be in a folder on a disk. Resuming from each gives the right numbers or an error.
+// Kinds of corruption of a checkpoint folder. Resuming from each gives the right results or an
+// error.
 TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
   struct Accident {
     const char* name;
     std::function<void(const stdfs::path& newest, const stdfs::path& manifest,
                        const stdfs::path& arrays)>
         happen;
-    bool falls_back;  // to the older checkpoint, with a warning; else the newest is used
+    bool falls_back;  // to the older checkpoint, with a warning; otherwise the newest is used
   };
   const auto write = [](const stdfs::path& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;

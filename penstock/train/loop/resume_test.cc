@@ -1,4 +1,4 @@
-// Checkpoints: a run that was broken off goes on with the numbers of one that was not.
+// Checkpoints: an interrupted and resumed run has the results of an uninterrupted one.
 #include <csignal>
 #include <filesystem>
 
@@ -53,9 +53,9 @@ struct Data {
   bool deterministic = true;
 };
 
-// A trainer with its first weights, compiled once for all tests.
+// A trainer with its initial weights, compiled once for all tests.
 absl::StatusOr<Trainer*> NewTrainer() {
-  // Dropout, momentum, moving means: everything that has a state.
+  // Dropout, momentum, and moving averages, so that all kinds of state are covered.
   static const auto trainer =
       *SmallTrainer({.network = SmallNet(/*dropout=*/0.3, /*batch_norm=*/true)});
   static const auto first = *trainer->State();
@@ -69,7 +69,7 @@ absl::StatusOr<std::pair<base::NamedArrays, History>> Train(
   PENSTOCK_ASSIGN_OR_RETURN(Trainer* const trainer, NewTrainer());
   FitOptions fit{.epochs = epochs, .steps_per_epoch = data.steps_per_epoch};
   fit.read.deterministic = data.deterministic;
-  // The same callbacks in each run, since a checkpoint holds their states.
+  // Every run has the same callbacks, because checkpoints contain their states.
   fit.callbacks.push_back(std::make_shared<StopAfter>(stop_after));
   if (!folder.empty())
     fit.callbacks.push_back(
@@ -79,7 +79,7 @@ absl::StatusOr<std::pair<base::NamedArrays, History>> Train(
   return std::pair(std::move(state), std::move(history));
 }
 
-// The points as shards of Examples.
+// Writes the points to shards of Examples.
 void WriteShards(const std::string& folder) {
   const base::NamedArrays points = Points(kPoints);
   const float* x = points.Find("x")->data<float>();
@@ -116,7 +116,7 @@ void ExpectSame(const std::pair<base::NamedArrays, History>& a,
   }
 }
 
-// Stops after so many steps, goes on from the last checkpoint before, and compares.
+// Stops after each number of steps, resumes from the latest checkpoint, and compares the results.
 void ExpectGoesOn(const Data& data, const std::vector<int64_t>& stops) {
   SCOPED_TRACE(data.dataset.ToString());
   const auto whole = Train("", 1000, data);
@@ -134,7 +134,7 @@ void ExpectGoesOn(const Data& data, const std::vector<int64_t>& stops) {
 }
 
 TEST(Resume, ABrokenOffRunGoesOnBitForBit) {
-  // Within an epoch (7 steps), at its end, and at the first step of the next.
+  // Within an epoch (7 steps), at its end, and later.
   ExpectGoesOn({}, {4, 7, 19});
 }
 
@@ -155,7 +155,7 @@ TEST(Resume, WithGlobalShuffleAndWithFilesInTurns) {
 
 TEST(Resume, WithDataThatGoesOnFromEpochToEpoch) {
   const data::Dataset points = data::Dataset::FromArrays(Points(kPoints));
-  // Epochs of 5 steps, passes of 7 (or 6.25): they do not end together.
+  // Epochs of 5 steps and passes of 7 (or 6.25) steps end at different points.
   ExpectGoesOn({points.Shuffle(50).Batch(8).Repeat(), 5}, {3, 5, 9, 16});
   ExpectGoesOn({points.Shuffle(9).Repeat().Batch(8), 5}, {4, 16});
 }
@@ -205,9 +205,8 @@ TEST(Resume, AnotherSeedIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-// Runs `work` in a process of its own. The plugin's threads do not survive a fork, so nothing of
-// the runtime may be open in this process: GoogleTest runs suites named *DeathTest before all
-// others.
+// Runs `work` in a child process. The plugin's threads do not survive a fork, so this process must
+// not use the runtime before: GoogleTest runs suites named *DeathTest first.
 template <typename Work>
 pid_t Fork(Work work) {
   const pid_t child = fork();
@@ -228,8 +227,8 @@ bool TrainAndWrite(const std::string& folder, const std::string& result,
          save::WriteWeights(*io::FileSystem::Default(), result, {.arrays = run->first}).ok();
 }
 
-// The same, but the process is killed at a change of its checkpoints: before, within or after a
-// write, a publication or a removal (save/testing/faulty_file_system.h).
+// Likewise, but the process is killed at the given change of the checkpoint folder: before, within,
+// or after a write, publication, or removal (save/testing/faulty_file_system.h).
 bool TrainUntilKilledAt(int64_t change, const std::string& folder, const std::string& result) {
   return TrainAndWrite(
       folder, result,
@@ -244,7 +243,7 @@ TEST(ResumeDeathTest, KilledAtAnyChangeOfACheckpointItResumesBitForBit) {
   ASSERT_EQ(Wait(Fork([&] { return TrainAndWrite("", result); })), 0);
   const auto whole = save::ReadWeights(*io::FileSystem::Default(), result);
   ASSERT_TRUE(whole.ok()) << whole.status();
-  // Each start resumes where the killed one before it left the folder.
+  // Each start resumes from the folder as the previous, killed one left it.
   for (const int64_t change : {0, 1, 2, 3, 5, 8, 13, 7, 4, 11}) {
     const int status = Wait(Fork([&] { return TrainUntilKilledAt(change, folder, result); }));
     ASSERT_TRUE(WIFSIGNALED(status)) << "change " << change << " was not reached";

@@ -1,4 +1,4 @@
-// A training in which loss scaling skips every step warns about it.
+// Warnings of a training in which loss scaling skips every step.
 #include "penstock/train/loop/skipped_steps.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ TEST(SkippedSteps, WarnsOncePerSeriesOfSkippedSteps) {
   std::vector<int64_t> warned;
   int64_t total = 0;
   for (int64_t step = 1; step <= 100; ++step) {
-    total += step != 10 && step != 50;  // these two are not skipped
+    total += step != 10 && step != 50;  // these two steps are applied
     if (skipped.After(1, step, total, 1)) warned.push_back(step);
   }
   EXPECT_THAT(warned, ElementsAre(30, 70));
@@ -39,7 +39,7 @@ TEST(SkippedSteps, CountsExecutionsOfSeveralSteps) {
                               HasSubstr("0.25"), HasSubstr("TerminateOnNan")));
 }
 
-// It is unknown which steps before a resume were skipped.
+// The number of skipped steps before a resume is unknown.
 TEST(SkippedSteps, StepsBeforeAResumeAreNotCounted) {
   SkippedSteps skipped;
   for (int64_t i = 0; i < 19; ++i) {
@@ -53,7 +53,7 @@ struct Notes : Callback {
   std::vector<std::string> notes;
 };
 
-// x + sqrt(w): at w = 0 its gradient is infinite at any loss scale, but the loss is finite.
+// x + sqrt(w): at w = 0 the loss is finite, but its gradient is infinite at any loss scale.
 nn::Network NetOfInfiniteGradients(const char* initializer) {
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
   const nn::Symbol y = nn::Lambda([=](nn::CallContext& ctx, const ir::Values& in) -> nn::Outputs {
@@ -84,7 +84,8 @@ TEST(SkippedSteps, FitReportsThatNothingIsTrained) {
   }
 }
 
-// This many halvings would make the scale 0, with which every later step would be skipped.
+// Without a lower limit, this many halvings would make the scale 0, and every later step would be
+// skipped.
 TEST(SkippedSteps, TheScaleStaysUsable) {
   const auto trainer =
       testing::SmallTrainer({.network = NetOfInfiniteGradients("zeros"),

@@ -1,5 +1,4 @@
-// Several steps in one execution: the numbers, the callbacks, the programs and the state are those
-// of single steps.
+// Several steps per execution: results, callbacks, programs, and state equal those of single steps.
 #include <filesystem>
 #include <limits>
 
@@ -27,7 +26,7 @@ using testing::Points;
 using testing::SmallNet;
 using testing::SmallTrainer;
 
-// Notes what it is called with.
+// Records the calls of its hooks.
 class Witness : public Callback {
  public:
   void Compiling(absl::string_view program, bool begin) override {
@@ -47,7 +46,7 @@ class Witness : public Callback {
   int64_t stop_after = -1;
 };
 
-// 61 rows in batches of 8: 8 steps an epoch, the last with 5 rows.
+// 61 rows in batches of 8: 8 steps per epoch, the last with 5 rows.
 data::Dataset Batches() { return data::Dataset::FromArrays(Points(61)).Shuffle(61).Batch(8); }
 
 struct Trained {
@@ -64,7 +63,7 @@ struct Training {
   int64_t stop_after = -1;
 };
 
-// Dropout, momentum and moving means: everything that has a state.
+// Dropout, momentum, and moving averages, so that all kinds of state are covered.
 absl::StatusOr<Trained> Train(const Training& training) {
   PENSTOCK_ASSIGN_OR_RETURN(auto trainer,
                             SmallTrainer({.network = SmallNet(0.3, /*batch_norm=*/true),
@@ -98,7 +97,7 @@ void ExpectSame(const Trained& a, const Trained& b) {
 TEST(StepsPerExecution, TheNumbersAreThoseOfSingleStepsToTheLastBit) {
   const auto single = Train({});
   ASSERT_TRUE(single.ok()) << single.status();
-  // 3 leaves a remainder, 64 are more than there are.
+  // 3 leaves a remainder; 64 exceeds the number of steps.
   for (int64_t steps : {int64_t{3}, int64_t{64}, kAutoSteps}) {
     SCOPED_TRACE(steps);
     const auto several = Train({.steps_per_execution = steps});
@@ -126,7 +125,7 @@ TEST(StepsPerExecution, OneProgramRunsTheRemainderAndTheSmallerBatchToo) {
 }
 
 TEST(StepsPerExecution, AutoSaysWhyItCompilesTheLoop) {
-  base::TickingClock clock;  // the host's work is always far above a hundredth
+  base::TickingClock clock;  // host work always exceeds a hundredth of the time
   auto trainer = SmallTrainer({.steps_per_execution = kAutoSteps, .clock = &clock});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto witness = std::make_shared<Witness>();
@@ -148,7 +147,7 @@ TEST(StepsPerExecution, CheckpointsAreAtTheirExactStepsAndGoOnBitForBit) {
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/steps_", getpid(), "_", base::EntropySeed());
-  // In the middle of an epoch, four steps behind the last checkpoint.
+  // Stops within an epoch, four steps after the latest checkpoint.
   const auto broken = Train({.steps_per_execution = 4, .checkpoints = folder, .stop_after = 14});
   ASSERT_TRUE(broken.ok()) << broken.status();
   EXPECT_THAT(broken->witness->steps, ElementsAre(4, 5, 8, 10, 14));
@@ -179,7 +178,7 @@ TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
 TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
   base::NamedArrays points = Points(96);
   Array x = points.Find("x")->Clone();
-  x.mutable_data<float>()[4 * 50] = std::numeric_limits<float>::infinity();  // in the 7th of 12
+  x.mutable_data<float>()[4 * 50] = std::numeric_limits<float>::infinity();  // in batch 7 of 12
   points.Set("x", x);
   auto trainer = SmallTrainer({.steps_per_execution = 4});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -189,7 +188,7 @@ TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
   EXPECT_THAT(history->stop_reason, HasSubstr("epoch 1, step 7: the input 'x' is not finite"));
   EXPECT_EQ((*trainer)->State()->Find("optimizer/iteration")->item<int32_t>(), 6);
 
-  // The weights are those of six good steps.
+  // The weights equal those after the six preceding steps.
   auto other = SmallTrainer({});
   base::NamedArrays good;
   for (const auto& [name, array] : points) good.Set(name, array.Slice(0, 48));
@@ -197,7 +196,7 @@ TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
   EXPECT_EQ(LargestDifference(*(*trainer)->Weights(), *(*other)->Weights()), 0);
 }
 
-// Rows of x with `axes` axes.
+// A network for rows of x with `axes` axes.
 nn::Network NetOfAxes(int axes) {
   std::vector<int64_t> shape(axes, 1);
   shape.back() = 4;
@@ -213,7 +212,7 @@ data::Dataset BatchesOfAxes(int axes) {
   return data::Dataset::FromArrays(points).Batch(8);
 }
 
-// Room data gives batches of at most 7 axes, so a stack has at most the 8 that there may be.
+// Room data produces batches of at most 7 axes, so a stack has at most 8, the maximum rank.
 TEST(StepsPerExecution, BatchesOfAsManyAxesAsThereMayBeAreStacked) {
   std::vector<base::NamedArrays> states;
   for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {

@@ -8,8 +8,8 @@
 namespace penstock::train {
 namespace steps_tuner_test {
 
-// Executions on devices that take `start` seconds to start one and `step` for each step, with a
-// host that works `host` seconds for each; until the tuner does not change its mind any more.
+// Simulates executions that take `start` seconds plus `step` seconds per step on the device, and
+// `host` seconds on the host, until the tuner has converged.
 void Train(StepsTuner& tuner, double host, double start, double step, int64_t batch_bytes = 100,
            int64_t steps_per_epoch = -1) {
   for (int i = 0; i < 100; ++i) {
@@ -59,7 +59,7 @@ TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
   EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMostDepth);
 }
 
-// A restarted job on a slightly faster or slower machine uses the program of the first run.
+// A restarted job on a slightly faster or slower machine uses the cached program of the first run.
 TEST(StepsTuner, SimilarTimingsGiveTheSameDepth) {
   std::set<int64_t> depths;
   for (int percent = 80; percent <= 120; ++percent) {
@@ -80,7 +80,7 @@ TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
   second.Restore(*first.found());
   EXPECT_EQ(second.depth(), first.depth());
   EXPECT_EQ(second.steps(), first.steps());
-  Train(second, 50e-3, 100e-6, 200e-6);  // other timings
+  Train(second, 50e-3, 100e-6, 200e-6);  // different timings
   EXPECT_EQ(second.depth(), first.depth());
   EXPECT_EQ(second.steps(), first.steps());
   StepsTuner fixed(3);
@@ -99,7 +99,7 @@ TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
   }
 }
 
-// Compiling the loop may take longer than the job lives: one run after the other is killed.
+// Compiling the loop may take longer than the job lives, so that every run is killed during it.
 TEST(StepsTuner, TriesAtOnceTwiceAndThenOnlyBehindACheckpoint) {
   StepsTuner first(0);
   while (first.depth() == 1) first.Measured({.host_seconds = 50e-6, .device_seconds = 5e-6});
@@ -124,7 +124,7 @@ TEST(StepsTuner, TriesAtOnceTwiceAndThenOnlyBehindACheckpoint) {
   EXPECT_FALSE(third.wants_checkpoint()) << "the checkpoint that released it is enough";
   EXPECT_EQ(third.found()->attempts, 2) << "the fourth is held as well";
 
-  // It runs at last.
+  // The loop runs at last.
   Train(third, 50e-6, 0, 5e-6);
   EXPECT_EQ(third.found()->attempts, 0);
   EXPECT_FALSE(third.wants_checkpoint());

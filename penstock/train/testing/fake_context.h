@@ -35,7 +35,7 @@ class FakeContext : public TrainingContext {
   }
   FitStats stats() const override { return measured; }
 
-  std::string stopped;  // the reason of the last Stop
+  std::string stopped;  // reason of the latest Stop
   base::NamedArrays weights;
   double rate = 1;
   FitStats measured;

@@ -1,4 +1,4 @@
-// Files of tests.
+// Temporary files for tests.
 #pragma once
 
 #include <fstream>
@@ -13,7 +13,7 @@
 
 namespace penstock::train::testing {
 
-// A new path in the folder for temporary files; nothing is created.
+// Returns a new path in the folder for temporary files; creates nothing.
 inline std::string NewPath(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/", getpid(), "_", base::EntropySeed(), name);
 }

@@ -1,4 +1,4 @@
-// Small trainings for tests: data that a formula makes, nets that compile in milliseconds.
+// Small trainings for tests: computed data, and networks that compile in milliseconds.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,7 @@
 
 namespace penstock::train::testing {
 
-// `rows` points x [rows, 4] and their classes (0, 1, 2): which of three fixed directions is
-// nearest.
+// `rows` points x [rows, 4] and their classes (0, 1, 2): the nearest of three fixed directions.
 base::NamedArrays Points(int64_t rows, uint64_t seed = 1);
 
 // Dense 4 -> 8 (tanh) -> 3, named "hidden" and "logits".
@@ -29,15 +28,15 @@ struct SmallOptions {
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options = {});
 
 // Trains such a network for two batches, with a maximized metric "loss_like" and "mean" without a
-// direction, and returns the error. There is no validation data unless `options` have it.
+// direction, and returns the error. There is no validation data unless it is set in `options`.
 absl::Status FitError(std::vector<std::shared_ptr<Callback>> callbacks, FitOptions options = {},
                       nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1}));
 
-// The part of the state that a training step changes; all variables are trained, the rate is
-// constant.
+// Size of the state that a training step changes; all variables are trainable, and the learning
+// rate is constant.
 int64_t ChangingBytes(const StateLayout& layout, bool halt_on_nan = false);
 
-// The largest difference of two sets of arrays, relative to the largest element of each.
+// Maximum difference of two sets of arrays, relative to the maximum element of each.
 double LargestDifference(const base::NamedArrays& a, const base::NamedArrays& b);
 
 }  // namespace penstock::train::testing
