@@ -18,7 +18,7 @@ extern char** environ;
 namespace penstock::tests {
 namespace {
 
-// The last few lines say what went wrong; a Python traceback may be long.
+// The last lines contain the error; a Python traceback may be long.
 constexpr size_t kMostOutput = 3000;
 
 std::string EndOf(const std::string& path) {

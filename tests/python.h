@@ -1,5 +1,4 @@
-// Programs of the peers that tests compare with (TensorFlow, Keras, JAX, safetensors), run in
-// venv/.
+// Runs programs of reference libraries (TensorFlow, Keras, JAX, safetensors) in venv/.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +10,11 @@
 
 namespace penstock::tests {
 
-// Runs tests/`script` with `arguments` and waits. The error holds the end of what it printed, or
-// says that venv/ is missing and what makes it.
+// Runs tests/`script` with `arguments` and waits. The error contains the end of its output, or says
+// that venv/ is missing and how to create it.
 absl::Status RunPython(absl::string_view script, const std::vector<std::string>& arguments);
 
-// A new folder of this process's own, removed with everything in it at the end.
+// A temporary folder, removed with its contents on destruction.
 class TemporaryFolder {
  public:
   TemporaryFolder();

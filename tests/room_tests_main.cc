@@ -1,5 +1,5 @@
-// The tests of a room are one program: `data_tests --file map_test` runs those of map_test.cc
-// alone, as ctest's data_map_test does.
+// The tests of a room are one program: `data_tests --file map_test` runs only those of map_test.cc,
+// as ctest's data_map_test does.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -10,8 +10,8 @@ namespace {
 
 constexpr char kFile[] = "--file";
 
-// Of all tests of this program, those of `file`, as a filter. They are known by where they are
-// written: a test of another file that is instantiated in this one does not count.
+// GoogleTest filter for the tests of `file`, identified by their source location: a test of another
+// file that is instantiated in this one does not count.
 std::string FilterOf(const std::string& file) {
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
   std::string filter;
@@ -31,8 +31,8 @@ std::string FilterOf(const std::string& file) {
 int main(int argc, char** argv) {
   std::string file;
   if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
-  // Several processes of one program are asked to write reports to one folder: each gets its own
-  // file name. GoogleTest has read the environment before main.
+  // Several processes of one program may write reports to the same folder: each gets its own file
+  // name. GoogleTest has read the environment before main.
   const std::string output = GTEST_FLAG_GET(output);
   if (!file.empty() && !output.empty() && output.back() == '/') {
     const std::string program = std::filesystem::path(argv[0]).stem();

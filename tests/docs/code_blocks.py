@@ -1,10 +1,10 @@
-"""Makes programs of the code blocks in pages and header comments, so that the compiler checks them.
+"""Generates programs from the code blocks in pages and header comments, so that the compiler checks them.
 
     code_blocks.py ROOT FOLDER          writes FOLDER/<page>.cc, FOLDER/run_<page>_<n>.cc and FOLDER/sources.txt
 
-A block of a page is fenced: ```cpp. One in a header is indented by three spaces or more behind `//` and has a line that
+A block in a page is fenced: ```cpp. One in a header is indented by three or more spaces after `//` and has a line that
 ends in `;` or `{`. Each becomes the body of a function that returns absl::Status, in the header's namespace (in a page
-after `using namespace penstock`). What a block needs and does not show (variables, functions) stands in
+after `using namespace penstock`). Variables and functions that a block uses but does not show are defined in
 
   - a page: in a comment before it, `<!-- test: CODE -->`, where CODE is put before the block;
   - a header: in tests/docs/context/<room>.txt, in a section that begins with `== <header>:<n>` (its n-th block).
@@ -53,7 +53,7 @@ def blocks_of_header(path, text, contexts):
         while i < len(lines) and COMMENT.match(lines[i]):
             block.append(re.sub(r"^\s*// ?", "", lines[i]))
             i += 1
-        # A list of files before an example is no part of it.
+        # A list of files that precedes an example is not part of it.
         for part in re.split(r"\n\s*\n(?=\S| {2}\S)", "\n".join(block)) if is_list("\n".join(block)) else ["\n".join(block)]:
             if re.search(r"[;{]\s*(//.*)?$", part, re.M) and not is_list(part):
                 number += 1
@@ -61,7 +61,7 @@ def blocks_of_header(path, text, contexts):
 
 
 def is_list(text):
-    """`name.h   what it is`, line after line."""
+    """Whether all lines have the form `name.h   what it is`."""
     return re.search(r"^\s*[a-z_]+\.h[ ,]", text, re.M) is not None
 
 
@@ -101,7 +101,7 @@ def function(block, name):
 
 
 def write(path, text):
-    """Only if it differs, so that nothing is compiled again for nothing."""
+    """Writes the file only if it differs, to avoid needless compilations."""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             if file.read() == text:

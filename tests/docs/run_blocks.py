@@ -1,7 +1,7 @@
-"""Runs the blocks of pages that say `<!-- test: run -->`, in the order of the page, in an empty folder.
+"""Runs the blocks of pages that are marked `<!-- test: run -->`, in the order of the page, in an empty folder.
 
 Usage: run_blocks.py ROOT BUILD PAGE...    Shell blocks (```sh) find the program `penstock`; C++ blocks with main() are
-programs in BUILD/tests/docs (tests/docs/code_blocks.py). The folder holds photos/train and photos/test, small images in two folders.
+programs in BUILD/tests/docs (tests/docs/code_blocks.py). The folder contains small images in photos/train and photos/test.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ BLOCK = re.compile(r"<!-- test: run(?P<how>[^>]*?) -->\n+```(?P<language>sh|cpp)
 
 
 def photos(root, folder):
-    """Images of two digits, as a user's folders of photographs."""
+    """Makes images of two digits, as a stand-in for a user's photo folders."""
     archive = pathlib.Path(root, "third_party/unpacked/digits/digits.csv.gz")
     with tempfile.TemporaryDirectory() as digits:
         subprocess.run([sys.executable, f"{root}/examples/digits/write_images.py", archive, digits], check=True,

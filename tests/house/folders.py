@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Folders stay of a size that a reader can survey, and docs/ARCHITECTURE.md lists the rooms there are.
+"""Checks that no folder has too many sources and that docs/ARCHITECTURE.md lists exactly the existing rooms.
 
-Usage: folders.py [ROOT]. Prints what is wrong, one line each; the exit code is then 1.
+Usage: folders.py [ROOT]. Prints each violation on a line; the exit code is 1 if there are any.
 """
 import pathlib
 import re
 import sys
 
-MOST_SOURCES = 30  # .cc of a folder that are no tests
+MOST_SOURCES = 30  # number of .cc files in a folder, not counting tests
 
 
 def sources(folder):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every term of docs/glossary.md stands in the file that the glossary names for it.
+"""Checks that every term of docs/glossary.md occurs in the file that the glossary names for it.
 
 Usage: glossary.py ROOT
 """
@@ -15,7 +15,7 @@ def main():
     errors, terms = [], set()
     for row in ROW.finditer((root / "docs/glossary.md").read_text(encoding="utf-8")):
         file = root / "docs" / row["file"]
-        # Wrapped comments break terms over lines.
+        # Comments may wrap a term over two lines.
         text = re.sub(r"\s*\n\s*(//|#)?\s*", " ", file.read_text(encoding="utf-8") if file.exists() else "").lower()
         for term in re.sub(r"\(.*?\)", "", row["term"]).split(","):
             word = term.strip().lower()

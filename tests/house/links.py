@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what the pages and the comments point at: links to files and headings, and names of source files.
+"""Checks references in pages and comments: links to files and headings, and names of source files.
 
 Usage: links.py ROOT
 """
@@ -10,20 +10,20 @@ import sys
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"(?<![\w./*<-])((?:[a-z][a-z0-9_]*/)+[a-z0-9_]+\.(?:h|cc|py))(?![\w*])")
-# Other projects' files, named as such in the sentence around them.
+# Files of other projects, identified as such by the surrounding sentence.
 FOREIGN = ("absl/", "nlohmann/", "xla/", "gtest/", "gmock/", "arrow/", "sys/", "net/", "CLI/", "google/", "tensorflow/",
            "oneapi/", "curl/", "openssl/", "kvstore/", "keras/src/")
 
 
 def anchor(heading):
-    """The anchor that GitHub gives a heading."""
+    """The anchor that GitHub assigns to a heading."""
     heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     heading = re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower())
     return heading.replace(" ", "-")
 
 
 def prose(text):
-    """Markdown without its code blocks."""
+    """Markdown without code blocks."""
     return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
 
 

@@ -1,4 +1,4 @@
-// The order in which hooks of callbacks are called, compared with Keras's own.
+// Compares the order of callback hooks with Keras.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -69,8 +69,8 @@ Hooks Without(Hooks hooks, const std::string& part) {
   return hooks;
 }
 
-// A batch begins when it is dispatched, ahead of the end of an earlier one, where Keras takes turns.
-// Apart from that the order is Keras's.
+// A batch begins when it is dispatched, which may precede the end of an earlier one; in Keras,
+// batches alternate. Otherwise the order is the same.
 void ExpectKerasOrder(const Hooks& ours, const Hooks& theirs) {
   EXPECT_THAT(Without(ours, "_batch_begin"),
               ::testing::ElementsAreArray(Without(theirs, "_batch_begin")));

@@ -1,5 +1,5 @@
-// Mixed precision must not cost accuracy: a small convolutional network learns scikit-learn's
-// handwritten digits in float32 and in mixed_bfloat16, with the same five seeds.
+// Mixed precision must not reduce accuracy: trains a small convolutional network on scikit-learn's
+// handwritten digits in float32 and mixed_bfloat16, with the same five seeds.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -25,7 +25,7 @@ nn::Network Net() {
   return nn::Network({image}, {keras::Dense({.units = 10})(keras::Flatten()(x))});
 }
 
-// Accuracy on the digits that were held out.
+// Accuracy on the held-out digits.
 absl::StatusOr<double> Accuracy(const std::string& policy, uint64_t seed, const Examples& train,
                                 const Examples& test) {
   keras::Model model(Net());
@@ -72,8 +72,8 @@ TEST(Digits, MixedPrecisionReachesTheAccuracyOfFloat32) {
   }
   const Sample &full = samples["float32"], &mixed = samples["mixed_bfloat16"];
   EXPECT_GT(full.mean, 0.95);
-  // Three standard errors of the difference; no finer than one digit in a hundred, since another
-  // machine's kernels round otherwise.
+  // Three standard errors of the difference, but at least one digit in a hundred, because kernels
+  // round differently on other machines.
   const double noise =
       std::max(3 * std::sqrt(full.variance_of_mean + mixed.variance_of_mean), 0.01);
   EXPECT_NEAR(mixed.mean, full.mean, noise);

@@ -1,5 +1,5 @@
-// The networks of room models learn real small data as well as is known of them: iris, and
-// scikit-learn's handwritten digits.
+// Trains networks of room models on small real data sets, iris and scikit-learn's handwritten
+// digits, and compares with known accuracies.
 #include "gtest/gtest.h"
 
 #include "penstock/keras/keras.h"
@@ -18,7 +18,7 @@ struct Training {
   int epochs = 10;
 };
 
-// Accuracy on the examples that were held out.
+// Accuracy on the held-out examples.
 absl::StatusOr<double> Accuracy(const nn::Network& network, const TrainAndTest& examples,
                                 const Training& training) {
   keras::Model model(network);
@@ -47,7 +47,7 @@ void ExpectLearned(const nn::Network& network, const absl::StatusOr<TrainAndTest
   EXPECT_GE(*accuracy, at_least);
 }
 
-// Two of the three species touch: one or two of the thirty are on the wrong side.
+// Two of the three species overlap: one or two of the thirty examples are misclassified.
 TEST(Iris, ASmallMlpTellsTheSpeciesApart) {
   ExpectLearned(models::Mlp({.hidden = {16}, .classes = 3, .activation = "tanh"}), Iris(),
                 {.optimizer = keras::Adam({.learning_rate = 0.02}), .batch_size = 16, .epochs = 60},
@@ -72,7 +72,7 @@ TEST(Digits, AResNet) {
       0.97);
 }
 
-// `network` of images of 32x32 pixels, the least that those of ImageNet take, over digits.
+// Trains `network` on digits scaled to 32x32 pixels, the minimum size of ImageNet networks.
 nn::Network OverDigits(const nn::Network& network) {
   const nn::Symbol image = keras::Input({.shape = {8, 8, 1}, .dtype = DType::kU8, .name = "image"});
   nn::Symbol x = keras::Rescaling({.scale = 1 / 8.0, .offset = -1})(image);

@@ -31,7 +31,7 @@ std::string ReadAllOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// "HEIGHT WIDTH CHANNELS\n", then the pixels.
+// Parses "HEIGHT WIDTH CHANNELS\n" followed by the pixels.
 std::string Shown(const base::Array& image) {
   std::string out = absl::StrCat(image.dim(0), " ", image.dim(1), " ", image.dim(2), "\n");
   out.append(reinterpret_cast<const char*>(image.data<uint8_t>()),
@@ -39,7 +39,7 @@ std::string Shown(const base::Array& image) {
   return out;
 }
 
-// The maximum difference of two samples; 256 if the sizes differ.
+// Maximum difference of two samples; 256 if the sizes differ.
 int LargestDifference(const std::string& a, const std::string& b) {
   const size_t line = a.find('\n');
   if (a.size() != b.size() || a.substr(0, line) != b.substr(0, line)) return 256;
@@ -65,7 +65,7 @@ void Compare(image::Decoder& decoder, const std::string& path, bool damaged) {
       EXPECT_EQ(got.ok(), theirs) << got.status();
     }
     if (!got.ok() || !theirs) continue;
-    // libpng rounds gray from RGB to 16 bits.
+    // libpng converts RGB to gray with 16 bits of precision.
     const int tolerance = absl::EndsWith(path, ".png") && channels == 1 ? 1 : 0;
     EXPECT_LE(LargestDifference(Shown(*got), ReadAllOf(wanted)), tolerance);
   }

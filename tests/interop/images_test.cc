@@ -1,4 +1,4 @@
-// Decoded, cropped, resized, flipped and normalised images, as TensorFlow makes them.
+// Compares decoded, cropped, resized, flipped, and normalized images with TensorFlow.
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -19,7 +19,7 @@ namespace {
 using base::Array;
 using base::DType;
 
-// Of a pixel, 0..255: what resize.h promises, and TensorFlow's own rounding of floats.
+// Tolerances for pixels 0..255: the bound of resize.h plus TensorFlow's own rounding of floats.
 constexpr double kTolerance = 0.025;
 
 std::string ReadFile(const std::string& path) {
@@ -92,8 +92,8 @@ TEST(Images, AreTensorFlows) {
       ASSERT_NEAR(floats->data<float>()[k], want[k], kTolerance);
       ASSERT_NEAR(bytes->data<uint8_t>()[k], want[k], 0.5 + kTolerance);
       ASSERT_NEAR(normalised->data<float>()[k], want_normalised[k], kNormalisedTolerance);
-      // The same float is rounded to the same bfloat16. Ours are other floats, within the
-      // tolerance: their bfloat16 lies half a step from them, at most 1/256 of the value.
+      // Equal floats round to equal bfloat16 values. Our floats differ within the tolerance, so
+      // their bfloat16 values may differ by half a step, at most 1/256 of the value.
       ASSERT_EQ(base::bfloat16(want_normalised[k]).bits, want_halves[k].bits);
       ASSERT_NEAR(
           halves->data<base::bfloat16>()[k], want_normalised[k],

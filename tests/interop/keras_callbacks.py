@@ -1,6 +1,6 @@
 """Writes the order in which Keras calls the hooks of a callback.
 
-Usage: keras_callbacks.py FILE. FILE becomes {"fit": ["on_train_begin", ...], "evaluate": [...], "predict": [...]}: two
+Usage: keras_callbacks.py FILE. Writes {"fit": ["on_train_begin", ...], "evaluate": [...], "predict": [...]} to FILE: two
 epochs of three batches with validation on two batches, an evaluation and a prediction of three batches.
 """
 

@@ -1,4 +1,4 @@
-"""Writes what Keras's networks of keras.applications are made of, and what some of them compute.
+"""Describes networks of keras.applications and computes outputs of some of them.
 
 Usage: keras_models.py FOLDER. Writes models.json, a list of networks with their layers, and outputs.safetensors:
 "<index of the network>/weight/<layer>/<variable>", "<index>/x" and "<index>/y" of those that are run.
@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 
-os.environ["COLUMNS"] = "200"  # a wide terminal: summaries as wide as Keras makes them
+os.environ["COLUMNS"] = "200"  # a wide terminal, so that Keras prints wide summaries
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -21,10 +21,10 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-# First values are of no interest here, and drawing them compiles a program for each shape.
+# Initial values are not needed, and drawing them would compile a program for each shape.
 keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: np.zeros(shape, dtype)
 
-# Ours, its options, Keras's, its options; whether it is run.
+# Our name and options, Keras's name and options, and whether to compute outputs.
 MODELS = [
     ("resnet", {"depth": 50}, "ResNet50", {}, False),
     ("resnet", {"depth": 101}, "ResNet101", {}, False),
@@ -59,7 +59,7 @@ def shape_text(shape):
 
 
 def layer_text(layer):
-    """One line a layer: name, class, type of the output, variables."""
+    """One line per layer: name, class, type of the output, variables."""
     variables = [f"{v.name}{shape_text(v.shape)}" for v in layer.weights]
     return " ".join([layer.name, type(layer).__name__, "f32" + shape_text(layer.output.shape), *variables])
 
@@ -83,7 +83,7 @@ def weight_value(rng, variable):
 def main():
     folder, models, tensors = pathlib.Path(sys.argv[1]), [], {}
     for index, (ours, options, name, keras_options, run) in enumerate(MODELS):
-        keras.backend.clear_session()  # automatic names count from 0 in each network
+        keras.backend.clear_session()  # automatic names restart at 0 in each network
         image = keras.Input(keras_options.get("input_shape", (224, 224, 3)), name="image")
         model = getattr(keras.applications, name)(weights=None, classifier_activation=None, input_tensor=image,
                                                   **keras_options)

@@ -1,5 +1,5 @@
-// The networks of room models against Keras's: the same layers, names, order and weights, and with
-// the same weights the same outputs.
+// Compares the networks of room models with Keras: layers, names, order, and weights; and, with
+// equal weights, the outputs.
 #include "penstock/models/models.h"
 
 #include "absl/strings/ascii.h"
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What Keras says of each network, once for the program.
+// Keras's description of each network, computed once per program.
 class KerasModels : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -70,7 +70,7 @@ nn::Network Make(const Json& model) {
   return models::MobileNetV2(options);
 }
 
-// A line a layer, as keras_models.py writes them.
+// One line per layer, as written by keras_models.py.
 std::vector<std::string> Layers(const nn::Network& network) {
   std::vector<std::string> lines;
   for (const nn::Network::Use& use : network.uses()) {
@@ -131,14 +131,14 @@ TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
       difference = std::max(difference, std::abs(want.data<float>()[k] - got->data<float>()[k]));
     }
     EXPECT_GT(largest, 0.01);
-    // Fifty layers of rounding.
+    // Rounding errors of fifty layers accumulate.
     EXPECT_LT(difference, 1e-4 * largest) << description["keras"];
     ++compared;
   }
   EXPECT_EQ(compared, 4);
 }
 
-// From bytes, in the types of each policy.
+// Byte inputs, in the types of each policy.
 TEST(ImageNetModels, LearnFourImages) {
   base::Random random(5);
   base::Array x = base::Array::Uninitialized(base::DType::kU8, {4, 48, 48, 3});

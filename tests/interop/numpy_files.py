@@ -1,17 +1,17 @@
-"""Files of NumPy, written and read by NumPy.
+"""Writes and reads files with NumPy.
 
 Usage: numpy_files.py write FOLDER    writes FOLDER/NAME.npy of many types and layouts, all.npz and packed.npz of
                                       the numbers among them, and refused_*.npy of kinds that are not read
        numpy_files.py check FOLDER    reads what numpy_test.cc wrote there, and compares; exits with 1 where it differs
 
-What element i (row-major) of an array is, is a formula that numpy_test.cc knows too.
+Element i (row-major) of an array is computed by a formula that numpy_test.cc has as well.
 """
 
 import io
 import sys
 import zipfile
 
-import ml_dtypes  # comes with JAX
+import ml_dtypes  # installed with JAX
 import numpy as np
 
 SHAPES = {"scalar": (), "empty": (0, 3), "row": (7,), "cube": (2, 3, 4)}
@@ -28,7 +28,7 @@ def values(dtype, shape):
         return (i / 4 - 1j * i).astype(dtype)
     if dtype.startswith("float"):
         return (i / 4 - 2).astype(dtype)
-    # The least and the largest number come first.
+    # The minimum and the maximum come first.
     info = np.iinfo(dtype)
     flat = np.array([(info.min, info.max)[k] if k < 2 else k for k in range(i.size)], dtype=dtype)
     return flat.reshape(shape)

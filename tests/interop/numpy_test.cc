@@ -1,5 +1,5 @@
-// .npy and .npz files both ways with NumPy: all types, scalars, empty arrays, column-major and
-// big-endian ones; and what is refused.
+// Exchanges .npy and .npz files with NumPy: all types, scalars, empty arrays, column-major and
+// big-endian arrays; and rejects unsupported kinds.
 #include <complex>
 #include <limits>
 #include <string>
@@ -28,7 +28,7 @@ const std::pair<std::string, Shape> kShapes[] = {
     {"scalar", {}}, {"empty", {0, 3}}, {"row", {7}}, {"cube", {2, 3, 4}}};
 const std::vector<std::string> kWords = {"", "a", "bc", std::string("def\0ghi", 7), "klm"};
 
-// Element i; numpy_files.py has the same formula.
+// Formula of element i; numpy_files.py has the same one.
 template <typename T>
 T Value(int64_t i) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -51,7 +51,7 @@ Array Make(const Shape& shape) {
   return array;
 }
 
-// "int8_cube": every type in every shape.
+// Names such as "int8_cube": every type in every shape.
 base::NamedArrays All() {
   base::NamedArrays all;
   const auto add = [&]<typename T>(T) {
@@ -133,7 +133,8 @@ TEST_F(NumPy, ItsStringsAreRead) {
 }
 
 TEST_F(NumPy, ItsArraysAreDatasets) {
-  // However they are accessed; big-endian and column-major ones cannot be mapped, but are loaded.
+  // With every kind of access; big-endian and column-major files cannot be mapped, so they are
+  // loaded.
   for (const char* type : {"int16", "float32", "uint64"}) {
     const Array want = *All().Find(absl::StrCat(type, "_cube"));
     for (const char* layout : {"", "_columns", "_big"}) {
@@ -170,7 +171,7 @@ TEST_F(NumPy, ReadsWhatIsWrittenHere) {
   ASSERT_TRUE(formats::WriteNpz(*fs_, own / "packed.npz", All(), {.compress = true}).ok());
   const absl::Status checked = RunPython("interop/numpy_files.py", {"check", own.path().string()});
   EXPECT_TRUE(checked.ok()) << checked;
-  // NumPy itself has no bfloat16; as float32 it loses nothing.
+  // NumPy has no bfloat16, so it is converted to float32 without loss.
   const Array bf16 = Array::Zeros(DType::kBF16, {3});
   EXPECT_THAT(std::string(formats::WriteNpy(*fs_, own / "b.npy", bf16).message()),
               HasSubstr("convert it, for example to float32"));

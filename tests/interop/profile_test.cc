@@ -1,4 +1,4 @@
-// A trace in TensorBoard's format, as TensorFlow's own protocol buffer reads it.
+// Reads a trace in TensorBoard's format with TensorFlow's own protocol buffers.
 #include <fstream>
 #include <string>
 #include <vector>

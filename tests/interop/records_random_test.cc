@@ -36,7 +36,7 @@ std::string ReadWhole(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A sequence of uint32 length and bytes.
+// Parses a sequence of uint32 lengths, each followed by its bytes.
 std::vector<std::string> ReadItems(const std::string& path) {
   const std::string all = ReadWhole(path);
   std::vector<std::string> items;
@@ -121,7 +121,7 @@ std::map<std::string, std::string> Entries(absl::string_view shown) {
   return absl::StrSplit(shown, absl::ByAnyChar("=;"));  // a name may be empty
 }
 
-// The expected output of ByParser for what protobuf reads.
+// Expected output of ByParser, given the output of protobuf.
 std::string OfSchema(const record::ExampleSchema& schema, absl::string_view by_protobuf) {
   if (by_protobuf == "E") return "E";
   const auto entries = Entries(by_protobuf);
@@ -136,19 +136,19 @@ std::string OfSchema(const record::ExampleSchema& schema, absl::string_view by_p
     const std::string values = missing ? kind : found->second;
     const auto count = std::count(values.begin(), values.end(), ',');
     if (!feature.variable_length && count != feature.shape.num_elements()) return "E";
-    // Without values the type cannot be wrong.
+    // An empty list has no wrong type.
     if (count > 0 && values.substr(0, 1) != kind) return "E";
     absl::StrAppend(&out, count > 0 ? values : kind, ";");
   }
   return out;
 }
 
-// Whether ReadExample may differ from protobuf.
+// Whether ReadExample is allowed to differ from protobuf.
 bool MayDiffer(const std::string& got, const std::string& want, const absl::Status& status,
                bool damaged) {
   // docs/design/record.md: an entry of the map with two values, which no writer produces, is an error.
   if (got == "E") return absl::StrContains(status.message(), "two values");
-  // Names need not be UTF-8; entries with unknown fields are read.
+  // Names need not be UTF-8, and entries with unknown fields are accepted.
   if (!damaged) return false;
   if (want == "E") return true;
   const auto ours = Entries(got);
@@ -211,10 +211,11 @@ TEST(RandomRecords, AreReadAsInTensorFlow) {
         for (absl::string_view record : block->records) records.emplace_back(record);
       }
       EXPECT_TRUE(end.ok() || absl::IsDataLoss(end)) << end;
-      // TensorFlow accepts as a good end: fewer than 12 bytes after the last record, bytes after a
-      // zlib stream, and a gzip stream without its end; Penstock reports an error. TensorFlow reads
-      // only the first of several gzip members, and no record of the last buffer of a corrupt
-      // compressed file; Penstock reads all members, and those before the corruption.
+      // TensorFlow accepts the following as the end of a file, where Penstock reports an error:
+      // fewer than 12 bytes after the last record, bytes after a zlib stream, and a gzip stream
+      // without its end. TensorFlow reads only the first of several gzip members, and no record of
+      // the last buffer of a corrupt compressed file; Penstock reads all members and all records
+      // before the corruption.
       EXPECT_TRUE(want[0] == "K" || !end.ok()) << records.size() << " records";
       const std::vector<std::string> theirs = ReadItems(path + ".records");
       if (kind != record::Compression::kNone && theirs.size() < records.size()) {

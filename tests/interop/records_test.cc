@@ -1,4 +1,4 @@
-// TFRecord files and tf.train.Example, both ways with TensorFlow: plain, gzip and zlib.
+// Exchanges TFRecord files of tf.train.Example with TensorFlow: uncompressed, gzip, and zlib.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ using ::testing::ElementsAreArray;
 constexpr int64_t kCount = 300;
 constexpr Compression kKinds[] = {Compression::kNone, Compression::kGzip, Compression::kZlib};
 
-// What record i holds; tensorflow_records.py has the same formula.
+// Contents of record i; tensorflow_records.py has the same formula.
 struct Features {
   explicit Features(int64_t i) : box{i * 0.5f, static_cast<float>(-i), 1e-30f}, label(i % 10) {
     for (int64_t k = 0; k < i * 37 % 1000; ++k) image += static_cast<char>((i + k) % 256);

@@ -1,9 +1,9 @@
-"""Safetensors files, written and read by the format's own library.
+"""Writes and reads safetensors files with the format's own library.
 
 Usage: safetensors_files.py write FILE    writes a tensor of every type the library has, and metadata
        safetensors_files.py check FILE    reads such a file and compares; exits with 1 where it differs
 
-A tensor's bytes are a formula of its name, which safetensors_test.cc knows too.
+A tensor's bytes are computed from its name by a formula that safetensors_test.cc has as well.
 """
 
 import sys
@@ -12,7 +12,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-# The library's word for a type, the format's, bits of an element.
+# For each type: the library's name, the format's name, and the bits of an element.
 TYPES = [
     ("float64", "F64", 64), ("float32", "F32", 32), ("float16", "F16", 16), ("bfloat16", "BF16", 16),
     ("int64", "I64", 64), ("int32", "I32", 32), ("int16", "I16", 16), ("int8", "I8", 8),

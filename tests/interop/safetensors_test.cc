@@ -1,4 +1,4 @@
-// Safetensors files, both ways with the format's own library: every type it has.
+// Exchanges safetensors files of every type with the format's own library.
 #include <cstring>
 #include <vector>
 
@@ -41,7 +41,7 @@ constexpr Kind kKinds[] = {
     {"F8_E5M2FNUZ", DType::kF8E5M2Fnuz},
 };
 
-// The tensors and metadata of safetensors_files.py, by the same formula.
+// Tensors and metadata according to the formula of safetensors_files.py.
 save::Weights Wanted() {
   const std::pair<const char*, base::Shape> shapes[] = {
       {"vector", {7}}, {"scalar", {}}, {"cube", {3, 1, 4}}, {"empty", {2, 0}}};

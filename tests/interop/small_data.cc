@@ -22,7 +22,7 @@ std::string Testdata(absl::string_view name) {
   return absl::StrCat(PENSTOCK_SOURCE_DIR, "/tests/interop/testdata/", name);
 }
 
-// Rows of numbers, the last of them the class. `shape` is of one example.
+// Parses rows of numbers, the last of which is the class. `shape` is that of one example.
 template <typename T>
 absl::StatusOr<TrainAndTest> ReadRows(const std::string& file, const Shape& shape) {
   const data::Dataset text = data::Dataset::FromText({file});

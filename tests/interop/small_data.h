@@ -1,4 +1,4 @@
-// Real data small enough to learn in seconds.
+// Small real data sets that train in seconds.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ struct TrainAndTest {
 // Kaynak, UCI Machine Learning Repository, 1998).
 absl::StatusOr<TrainAndTest> Digits();
 
-// 150 flowers of three species: f32 [n, 4], centimetres (R. A. Fisher: The use of multiple
+// 150 flowers of three species: f32 [n, 4], in centimeters (R. A. Fisher: The use of multiple
 // measurements in taxonomic problems, 1936).
 absl::StatusOr<TrainAndTest> Iris();
 
-// Three sonnets of Shakespeare (18, 29, 116).
+// Three sonnets of Shakespeare (18, 29, and 116).
 absl::StatusOr<std::string> Sonnets();
 
 }  // namespace penstock::tests

@@ -1,4 +1,4 @@
-"""What TensorFlow makes of JPEGs: decoded, cropped, resized, flipped, normalised.
+"""Processes JPEGs with TensorFlow: decodes, crops, resizes, flips, and normalizes them.
 
 Usage: tensorflow_images.py FOLDER    writes FOLDER/*.jpg, and FOLDER/cases: a line for each case,
                                       FILE Y X HEIGHT WIDTH OUT_HEIGHT OUT_WIDTH FILTER ANTIALIAS FLIP
@@ -43,7 +43,7 @@ def main(folder):
                 for method, antialias in (("area", 0), ("bilinear", 0), ("bilinear", 1), ("bicubic", 1)):
                     flip = len(lines) % 2
                     out = tf.image.resize(cropped, size, method, antialias=bool(antialias))
-                    # Bicubic overshoots; as for bytes, what is beyond them is cut off.
+                    # Bicubic interpolation overshoots; values are clipped to the range of bytes.
                     out = tf.clip_by_value(out, 0, 255)
                     if flip:
                         out = tf.image.flip_left_right(out)

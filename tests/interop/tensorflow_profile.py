@@ -1,9 +1,9 @@
-"""What TensorFlow finds in an XSpace file.
+"""Reads an XSpace file with TensorFlow.
 
-Usage: tensorflow_profile.py FILE.xplane.pb OUT    writes OUT: a line for each span, in the order of the file,
+Usage: tensorflow_profile.py FILE.xplane.pb OUT    writes OUT: a line per span, in the order of the file,
                                                    PLANE <tab> LINE <tab> NAME <tab> BEGIN <tab> END <tab> ARGUMENTS
                                                    in picoseconds since 1970, arguments as name=value;
-                                                   before it the host, after it the names that TensorBoard's trace
+                                                   first the host names, last the names that TensorBoard's trace
                                                    viewer would show
 """
 

@@ -1,4 +1,4 @@
-"""Random PNGs, and what TensorFlow decodes from them and from given JPEGs.
+"""Writes random PNGs and the pixels that TensorFlow decodes from them and from given JPEGs.
 
 Usage: tensorflow_random_images.py FOLDER SEED PNGS
 

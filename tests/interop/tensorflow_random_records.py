@@ -1,4 +1,4 @@
-"""Random TFRecord files and tf.train.Examples, valid and corrupt, and what TensorFlow reads from them.
+"""Writes random TFRecord files and tf.train.Examples, valid and corrupt, and what TensorFlow reads from them.
 
 Usage: tensorflow_random_records.py FOLDER SEED EXAMPLES FILES
 
@@ -59,7 +59,7 @@ def integer(rng):
 
 
 def unknown_field(rng, share=0.06, depth=0):
-    """Nothing, or a field that is unknown in an Example."""
+    """Nothing, or a field that is not defined for an Example."""
     if rng.random() >= share:
         return b""
     number = rng.choice([4, 5, 15, 16, 100, 2**29 - 1, 7, 19000])
@@ -77,7 +77,7 @@ def unknown_field(rng, share=0.06, depth=0):
 
 
 def values(rng, kind, count=None):
-    """A BytesList, FloatList or Int64List; numbers packed or not."""
+    """A BytesList, FloatList, or Int64List, with packed or unpacked numbers."""
     count = rng.choice([0, 1, 1, 1, 2, 2, 3, 5]) if count is None else count
     packed = rng.random() < 0.6
     out = b""
@@ -105,7 +105,7 @@ def feature(rng, kind, count):
 
 
 def entry(rng, name, kind, count):
-    """One pair of the map: the name and the feature, in either order; occasionally one is missing."""
+    """One entry of the map: name and feature in either order; occasionally one is missing."""
     key, value = field(1, name), field(2, feature(rng, kind, count))
     chance = rng.random()
     if chance < 0.02:
@@ -137,7 +137,7 @@ def damaged(rng, data):
 
 def example(rng):
     entries = [entry(rng, *row) for row in SCHEMA if rng.random() > 0.02]
-    if rng.random() < 0.1:  # a duplicate name: the last one counts
+    if rng.random() < 0.1:  # a duplicate name: the last entry wins
         entries.append(entry(rng, *rng.choice(SCHEMA)))
     if rng.random() < 0.05:
         name = rng.choice([b"zz", b"", b"\xc3\xa9"])

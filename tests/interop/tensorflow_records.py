@@ -1,11 +1,11 @@
-"""TFRecord files of tf.train.Example, written and read by TensorFlow.
+"""Writes and reads TFRecord files of tf.train.Example with TensorFlow.
 
 Usage: tensorflow_records.py write FOLDER    writes FOLDER/{none,gzip,zlib}.tfrecord
        tensorflow_records.py check FOLDER    reads such files and compares; exits with 1 where they differ
-       tensorflow_records.py snapshot FOLDER counts the elements in the shards of a Snapshot, whose records begin with
+       snapshot FOLDER counts the elements in the shards of a Snapshot; each record begins with
                                              the number of elements that they hold (data/cache/rows_format.h)
 
-What record i holds is a formula, which records_test.cc knows too.
+Record i is computed by a formula that records_test.cc has as well.
 """
 
 import os
@@ -21,10 +21,10 @@ KINDS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 def features(i):
     return {
-        "image": bytes((i + k) % 256 for k in range(i * 37 % 1000)),  # empty in record 0, zeros inside
+        "image": bytes((i + k) % 256 for k in range(i * 37 % 1000)),  # empty in record 0, with zero bytes
         "names": [b"n%d" % k for k in range(i % 3)],
         "box": [i * 0.5, -i, 1e-30],
-        "tags": [(i - k) << 40 for k in range(i % 4)],  # negative and wide ones, and none at all
+        "tags": [(i - k) << 40 for k in range(i % 4)],  # negative and large numbers, and empty lists
         "class": i % 10,
     }
 
@@ -65,7 +65,7 @@ def check(folder):
             assert got["box"].numpy().tolist() == tf.constant(want["box"]).numpy().tolist(), f"{name}, record {i}: box"
             assert tf.sparse.to_dense(got["tags"]).numpy().tolist() == want["tags"], f"{name}, record {i}: tags"
             assert got["class"].numpy() == want["class"], f"{name}, record {i}: class"
-            # TensorFlow writes lists packed; so do we, byte for byte.
+            # TensorFlow packs lists; Penstock writes the same bytes.
             assert tf.train.Example.FromString(record.numpy()) == example(i), f"{name}, record {i}: as a message"
 
 

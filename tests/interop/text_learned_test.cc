@@ -1,4 +1,4 @@
-// A small decoder learns three sonnets by heart, character by character.
+// A small decoder memorizes three sonnets, character by character.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ using base::DType;
 
 constexpr int64_t kSteps = 48;
 
-// Characters as numbers, in the order of their codes.
+// Maps characters to numbers, in the order of their codes.
 class Alphabet {
  public:
   explicit Alphabet(const std::string& text) : letters_(text) {
@@ -34,7 +34,7 @@ class Alphabet {
   std::string letters_;
 };
 
-// Every `stride`th window of the text, and the characters one further on.
+// Every `stride`th window of the text as input, and the same window shifted by one as labels.
 std::pair<Array, Array> Windows(const std::string& text, const Alphabet& alphabet, int64_t stride) {
   const int64_t n = (static_cast<int64_t>(text.size()) - kSteps - 1) / stride + 1;
   Array x = Array::Uninitialized(DType::kI32, {n, kSteps}), y = x.Clone();
@@ -48,14 +48,14 @@ std::pair<Array, Array> Windows(const std::string& text, const Alphabet& alphabe
   return {x, y};
 }
 
-// `text` made longer by the likeliest character each time.
+// Extends `text` greedily with the most likely character.
 absl::StatusOr<std::string> Continued(keras::Model& model, const Alphabet& alphabet,
                                       std::string text, size_t size) {
   while (text.size() < size) {
     const int64_t known = std::min<int64_t>(kSteps, static_cast<int64_t>(text.size()));
     Array x = Array::Uninitialized(DType::kI32, {1, kSteps});
     for (int64_t k = 0; k < kSteps; ++k) {
-      // What stands behind the known text is not looked at.
+      // Positions after the known text are hidden by the causal mask.
       const size_t at = text.size() - static_cast<size_t>(known) + static_cast<size_t>(k);
       x.mutable_data<int32_t>()[k] = k < known ? alphabet.Number(text[at]) : 0;
     }
@@ -86,7 +86,8 @@ TEST(Sonnets, AreLearnedByHeartByASmallDecoder) {
   const auto history = model.Fit(x, y, {.batch_size = 64, .epochs = 25, .verbose = 0});
   ASSERT_TRUE(history.ok()) << history.status();
 
-  // A window's first characters cannot be known: hence not 0. Guessing costs more than 5 bits.
+  // The first characters of a window cannot be predicted, so the loss is not 0. Guessing costs more
+  // than 5 bits.
   const auto [test_x, test_y] = Windows(*text, alphabet, 7);
   const auto logs = model.Evaluate(test_x, test_y);
   ASSERT_TRUE(logs.ok()) << logs.status();
@@ -95,7 +96,7 @@ TEST(Sonnets, AreLearnedByHeartByASmallDecoder) {
   EXPECT_LT(bits, 0.6);
   EXPECT_GT(std::log2(static_cast<double>(alphabet.size())), 5);
 
-  // Longer than a window, so that the text comes from what the model says itself.
+  // Longer than a window, so that predictions are based on generated text.
   const size_t size = 3 * kSteps;
   const auto continued = Continued(model, alphabet, text->substr(0, 16), size);
   ASSERT_TRUE(continued.ok()) << continued.status();

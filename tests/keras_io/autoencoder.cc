@@ -4,10 +4,10 @@
 
 namespace penstock::keras_io {
 
-// Removes noise from images.
+// Denoises images.
 absl::StatusOr<double> Autoencoder() {
   const LabelledRows rows = SquareImages(96, 16, 8, 6);
-  // keras.io: x.astype("float32") / 255, and the same with noise.
+  // keras.io: x.astype("float32") / 255, and the same images with noise.
   PENSTOCK_ASSIGN_OR_RETURN(Array clean, rows.x.Cast(DType::kF32));
   for (int64_t i = 0; i < clean.num_elements(); ++i) clean.mutable_data<float>()[i] /= 255;
   Array noisy = clean.Clone();

@@ -5,7 +5,7 @@
 
 namespace penstock::keras_io {
 
-// Its own loss, and a number that it measures on the way.
+// A training step with its own loss and an additional metric.
 absl::StatusOr<double> CustomTrainStep() {
   base::Random random(1);
   Array x = Array::Zeros(DType::kF32, {256, 8}), y = Array::Zeros(DType::kF32, {256, 1});

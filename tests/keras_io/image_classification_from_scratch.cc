@@ -24,7 +24,7 @@ absl::Status WriteImages(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// An entry, blocks with a residual each, and a decision.
+// An entry block, residual blocks, and a classifier.
 keras::Model MakeModel(const std::vector<int64_t>& input_shape) {
   const keras::Symbol inputs = keras::Input({.shape = input_shape, .dtype = DType::kU8});
   keras::Symbol x = keras::RandomFlip({.mode = keras::FlipMode::kVertical})(inputs);

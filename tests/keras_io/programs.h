@@ -1,5 +1,5 @@
-// Ten of keras.io's code examples, as a user of Penstock writes them: what each learns is made up
-// and small, so that all of them run as a test. Each returns a number that shows that it learned.
+// Ten code examples from keras.io as users of Penstock would write them. Their data is synthetic
+// and small, so that all run as one test. Each returns a number that shows whether it learned.
 #pragma once
 
 #include <string>
@@ -10,42 +10,42 @@
 
 namespace penstock::keras_io {
 
-// keras.io/examples/vision/mnist_convnet: the accuracy on images that it has not seen.
+// keras.io/examples/vision/mnist_convnet: accuracy on held-out images.
 absl::StatusOr<double> MnistConvnet();
-// keras.io/examples/vision/image_classification_from_scratch: images in a folder with a subfolder
-// for each class, made in `folder`; the validation accuracy.
+// keras.io/examples/vision/image_classification_from_scratch: images in one subfolder of `folder`
+// per class; validation accuracy.
 absl::StatusOr<double> ImageClassificationFromScratch(const std::string& folder);
-// keras.io/guides/transfer_learning: frozen features under a new head, then fine-tuning; the
-// accuracy.
+// keras.io/guides/transfer_learning: frozen features with a new head, then fine-tuning; accuracy.
 absl::StatusOr<double> TransferLearning();
-// keras.io/examples/nlp/text_classification_from_scratch: the accuracy.
+// keras.io/examples/nlp/text_classification_from_scratch: accuracy.
 absl::StatusOr<double> TextClassification();
-// keras.io/guides/functional_api: a model with three inputs and two outputs; the loss at the end
-// divided by that at the beginning.
+// keras.io/guides/functional_api: a model with three inputs and two outputs; ratio of the final
+// loss to the initial one.
 absl::StatusOr<double> FunctionalApi();
-// keras.io/guides/custom_train_step_in_jax: the mean absolute error at the end divided by that at
-// the beginning.
+// keras.io/guides/custom_train_step_in_jax: ratio of the final mean absolute error to the initial
+// one.
 absl::StatusOr<double> CustomTrainStep();
-// keras.io/examples/timeseries/timeseries_weather_forecasting: the loss at the end divided by that
-// at the beginning.
+// keras.io/examples/timeseries/timeseries_weather_forecasting: ratio of the final loss to the
+// initial one.
 absl::StatusOr<double> TimeseriesForecasting();
-// keras.io/examples/vision/autoencoder: the same.
+// keras.io/examples/vision/autoencoder: ratio of the final loss to the initial one.
 absl::StatusOr<double> Autoencoder();
-// keras.io/examples/structured_data/structured_data_classification_from_scratch: a CSV file, made
-// as `file`; the accuracy.
+// keras.io/examples/structured_data/structured_data_classification_from_scratch: writes and reads
+// the CSV file `file`; accuracy.
 absl::StatusOr<double> StructuredData(const std::string& file);
-// keras.io/examples/nlp/text_classification_with_transformer: the accuracy.
+// keras.io/examples/nlp/text_classification_with_transformer: accuracy.
 absl::StatusOr<double> TransformerClassification();
 
-// ---- Made-up data ----
+// ---- Synthetic data ----
 
 struct LabelledRows {
   Array x, y;
 };
-// `count` images [side, side, 1] of bytes: a bright square whose place says the class, and noise.
+// `count` byte images [side, side, 1] with noise: the position of a bright square determines the
+// class.
 LabelledRows SquareImages(int64_t count, int64_t side, int64_t classes, uint64_t seed);
-// `count` sequences of `steps` tokens from 2 up to `vocabulary`; class 1 has one of the tokens 5 to
-// 9 somewhere, class 0 has none.
+// `count` sequences of `steps` tokens from 2 to `vocabulary`; class 1 contains one of the tokens 5
+// to 9, and class 0 contains none.
 LabelledRows TokenSequences(int64_t count, int64_t steps, int64_t vocabulary, uint64_t seed);
 
 }  // namespace penstock::keras_io

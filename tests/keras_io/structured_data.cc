@@ -8,7 +8,7 @@
 namespace penstock::keras_io {
 namespace {
 
-// Patients: their age, cholesterol and kind of thalassemia, and whether they are ill.
+// Patients: age, cholesterol, type of thalassemia, and whether they are ill.
 absl::Status WritePatients(const std::string& file) {
   const char* const kinds[] = {"normal", "fixed", "reversible"};
   base::Random random(1);
@@ -38,12 +38,12 @@ absl::StatusOr<double> StructuredData(const std::string& file) {
   const Dataset train = rows.Take(240).Shuffle(240).Batch(32),
                 validation = rows.Skip(240).Batch(32);
 
-  // A number for each row: [batch]. Keras makes [batch, 1] of it by itself.
+  // One number per row, [batch]; Keras expands it to [batch, 1] implicitly.
   const keras::Symbol age = keras::Input({.shape = {}, .name = "age"});
   const keras::Symbol chol = keras::Input({.shape = {}, .name = "chol"});
   const keras::Symbol thal = keras::Input({.shape = {}, .dtype = DType::kI64, .name = "thal"});
   const keras::Layer column = keras::Reshape({.target_shape = {1}});
-  // Statistics are learned from the training rows.
+  // Adapts to the statistics of the training rows.
   const keras::Layer normalize_age = keras::Normalization({.axis = {}});
   const keras::Layer normalize_chol = keras::Normalization({.axis = {}});
   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize_age, train, "age"));

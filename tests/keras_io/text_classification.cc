@@ -43,7 +43,7 @@ absl::StatusOr<double> TextClassification() {
   const std::vector<Review> reviews = Reviews();
   std::vector<std::string> texts;
   std::vector<int64_t> labels;
-  // Keras's TextVectorization.adapt: 0 is padding, 1 an unknown word.
+  // Like Keras's TextVectorization.adapt: 0 is padding, 1 is an unknown word.
   std::map<std::string, int64_t> vocabulary;
   for (const Review& review : reviews) {
     texts.push_back(review.text);

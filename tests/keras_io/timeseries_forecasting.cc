@@ -5,7 +5,7 @@
 namespace penstock::keras_io {
 
 absl::StatusOr<double> TimeseriesForecasting() {
-  // Every 2nd of 24 steps in the past, and what comes 4 steps after the last of them.
+  // Inputs: every 2nd of 24 past steps. Label: the value 4 steps after the last of them.
   constexpr int64_t kPast = 24, kStep = 2, kFuture = 4, kFeatures = 3, kSteps = 400;
   Array series = Array::Zeros(DType::kF32, {kSteps, kFeatures});
   for (int64_t t = 0; t < kSteps; ++t) {
@@ -15,7 +15,7 @@ absl::StatusOr<double> TimeseriesForecasting() {
       series.mutable_data<float>()[t * kFeatures + f] = static_cast<float>(values[f]);
     }
   }
-  // Keras's timeseries_dataset_from_array: x from one slice of the series, y from a later one.
+  // Like Keras's timeseries_dataset_from_array: x from one slice of the series, y from a later one.
   const int64_t windows = kSteps - kPast - kFuture;
   const Dataset x =
       Dataset::FromArrays({{"x", series.Slice(0, kSteps - kFuture)}})

@@ -3,7 +3,7 @@
 namespace penstock::keras_io {
 namespace {
 
-// A classifier of eight classes, whose features another task will use.
+// A classifier of eight classes, whose features are reused for another task.
 absl::StatusOr<keras::Model> Pretrained() {
   const LabelledRows rows = SquareImages(160, 16, 8, 4);
   keras::Model model = keras::Sequential({
@@ -26,7 +26,7 @@ absl::StatusOr<double> TransferLearning() {
   PENSTOCK_ASSIGN_OR_RETURN(keras::Model pretrained, Pretrained());
   const keras::Model base(pretrained.inputs(), pretrained.GetLayer("features").output(), "base");
 
-  // The new task: the squares' rows. The base is frozen, so it also runs in inference mode.
+  // The new task is the row of the square. The base is frozen, so it also runs in inference mode.
   LabelledRows rows = SquareImages(120, 16, 8, 5);
   for (int64_t i = 0; i < rows.y.dim(0); ++i) rows.y.mutable_data<int64_t>()[i] /= 4;
   const keras::Layer base_layer = base.AsLayer();
@@ -40,7 +40,7 @@ absl::StatusOr<double> TransferLearning() {
       keras::metrics::BinaryAccuracy({.threshold = 0}).Named("accuracy");
   PENSTOCK_RETURN_IF_ERROR(model.Compile(
       {.optimizer = keras::Adam({.learning_rate = 0.02}), .loss = loss, .metrics = {accuracy}}));
-  // The base's weights are those that were trained: "dense/kernel" is "base/dense/kernel" here.
+  // The base keeps its trained weights: "dense/kernel" is "base/dense/kernel" here.
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays trained, pretrained.GetWeights());
   NamedArrays base_weights;
   for (const auto& [name, array] : trained) base_weights.Set("base/" + name, array);
@@ -48,7 +48,7 @@ absl::StatusOr<double> TransferLearning() {
   PENSTOCK_RETURN_IF_ERROR(
       model.Fit(rows.x, rows.y, {.batch_size = 16, .epochs = 25, .verbose = 0}).status());
 
-  // Fine-tuning: all layers, with a low learning rate.
+  // Fine-tunes all layers with a low learning rate.
   base_layer.SetTrainable(true);
   PENSTOCK_RETURN_IF_ERROR(model.Compile({.optimizer = keras::Adam({.learning_rate = 1e-4}),
                                           .loss = loss,

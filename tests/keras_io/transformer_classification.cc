@@ -3,7 +3,8 @@
 namespace penstock::keras_io {
 namespace {
 
-// Attention and two dense layers, each with a residual, as one model that is used as a layer.
+// A block of attention and two dense layers, each with a residual connection, as a model used as a
+// layer.
 keras::Layer TransformerBlock(int64_t steps, int64_t dim, int64_t heads, int64_t ff_dim,
                               double rate) {
   const keras::Symbol inputs = keras::Input({.shape = {steps, dim}});

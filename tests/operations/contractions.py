@@ -29,7 +29,7 @@ def dot_general(draw):
     batch, left, right, summed = groups
     orders = [draw.permutation(len(batch) + len(free) + len(summed)) for free in (left, right)]
     shapes = [[(batch + free + summed)[i] for i in order] for free, order in zip((left, right), orders)]
-    # Where the batch axes and those that are summed over ended up.
+    # Positions of the batch and contracted axes.
     batch_axes = [[order.index(i) for i in range(len(batch))] for order in orders]
     summed_axes = [[order.index(len(order) - len(summed) + i) for i in range(len(summed))] for order in orders]
     return Case([numbers(draw, shape, dtype) for shape in shapes],
@@ -54,9 +54,9 @@ def cholesky(draw):
     dtype, leading, n = draw.pick(*SINGLE_OR_DOUBLE), draw.full_shape(0, 2, 3), draw.number(1, 8)
     a = draw.normal([*leading, n, n], "float64")
     a = a @ np.swapaxes(a, -1, -2) + n * np.eye(n)
-    if draw.one_in(8):  # NaN where there is none
+    if draw.one_in(8):  # NaN in the triangle that is not read
         return Case([(-a).astype(dtype)], lax.linalg.cholesky, {}, 0)
-    a = a + draw.normal([*leading, n, n], "float64", 0.01)  # not quite symmetric
+    a = a + draw.normal([*leading, n, n], "float64", 0.01)  # slightly asymmetric
     return Case([a.astype(dtype)], lambda x: lax.linalg.cholesky(x, symmetrize_input=True), {}, draw.order(dtype))
 
 
@@ -101,11 +101,11 @@ def rfft(draw):
 
 
 def irfft_by_definition(z, length, axes):
-    """NumPy's: a complex transform back along the other axes, then the last one, of bins that real values have."""
+    """Like NumPy: inverse complex transforms along the other axes, then the last one, of the bins of real values."""
     for axis in range(2, axes + 1):
         z = jnp.fft.ifft(z, axis=-axis)
     bins = jnp.arange(z.shape[-1])
-    alone = (bins == 0) | (2 * bins == length)  # they mirror themselves: real
+    alone = (bins == 0) | (2 * bins == length)  # bins that are their own mirror image are real
     z = lax.complex(jnp.real(z), jnp.where(alone, 0, jnp.imag(z)))
     mirrored = jnp.conj(jnp.flip(z[..., 1:(length + 1) // 2], -1))
     return jnp.real(jnp.fft.ifft(jnp.concatenate([z, mirrored], -1), axis=-1))
@@ -123,7 +123,7 @@ def irfft(draw):
 
 
 class Window:
-    """One spatial axis of a convolution: extents, stride, dilations and padding, negative too, that leave an output."""
+    """A spatial axis of a convolution with nonempty output: extents, stride, dilations, (also negative) padding."""
 
     def __init__(self, draw, least_input=1):
         self.kernel, self.stride = draw.number(1, 4), draw.number(1, 3)
@@ -140,7 +140,7 @@ class Window:
 
 
 def layout(draw, spatial, name):
-    """Where batch (or input features), features and spatial axes stand, and the same for JAX."""
+    """Positions of the batch (or input feature), feature, and spatial axes, and the same for JAX."""
     order = draw.permutation(spatial + 2)
     return {f"{name[0]}": order[0], f"{name[1]}": order[1], f"{name[2]}": order[2:]}, tuple(order)
 
@@ -151,7 +151,7 @@ DIMENSIONS = [("input_batch", "input_feature", "input_spatial"),
 
 
 def placed(canonical, order):
-    """A shape (batch, feature, spatial...) with its axes where `order` says."""
+    """A shape (batch, feature, spatial...) permuted to `order`."""
     shape = [0] * len(order)
     for extent, axis in zip(canonical, order):
         shape[axis] = extent
@@ -159,7 +159,7 @@ def placed(canonical, order):
 
 
 def convolution_parts(draw):
-    """Options, JAX's function, shapes of input and kernel, and the type."""
+    """Options, JAX's function, shapes of input and kernel, and dtype."""
     spatial = draw.pick(0, 1, 1, 2, 2, 3)
     windows = [Window(draw) for _ in range(spatial)]
     batch, groups, batch_groups = draw.number(1, 3), draw.pick(1, 1, 2, 3), 1
@@ -186,7 +186,7 @@ def convolution_parts(draw):
 
     def convolve(x, kernel):
         padding = "SAME"
-        if not same:  # in front of the convolution: XLA:CPU's reads outside the input where padding is negative
+        if not same:  # pads explicitly, because XLA:CPU reads out of bounds with negative padding
             config = [(0, 0, 0)] * x.ndim
             for axis, w in zip(orders[0][2:], windows):
                 config[axis] = (w.low, w.high, w.lhs_dilation - 1)
@@ -212,7 +212,7 @@ def convolution_transpose(draw):
     def transposed(y, k):
         return jax.vjp(lambda x: convolve(x, k), jnp.zeros(shape, y.dtype))[1](y)[0]
 
-    if options.pop("same", False):  # of the input, which is not what it is given
+    if options.pop("same", False):  # "same" refers to the convolution's input, which is the output here
         options["padding"] = [list(pair) for pair in same_padding(shape, kernel, options)]
     return Case([draw.normal(output, dtype), draw.normal(kernel, dtype)], transposed, {**options, "input": shape},
                 draw.order(dtype))
@@ -230,7 +230,7 @@ def same_padding(shape, kernel, options):
 
 
 def patches(x, size, strides, dilation, padding, fill):
-    """[place in the window in row-major order, *output]: slices of x, each the elements at one place of all windows."""
+    """[position in the window in row-major order, *output]: one slice of x per position, covering all windows."""
     x = lax.pad(x, jnp.asarray(fill, x.dtype), [(low, high, 0) for low, high in padding])
     count = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape, size, dilation, strides)]
     at = lambda place: [i * d for i, d in zip(place, dilation)]
@@ -241,7 +241,7 @@ def patches(x, size, strides, dilation, padding, fill):
 def reduce_window(draw):
     dtype, reducer = draw.pick(*FLOATS, *INTEGERS), draw.pick("sum", "max", "min")
     axes = [Window(draw) for _ in range(draw.number(1, 3))]
-    for w in axes:  # no dilation of the input
+    for w in axes:  # without input dilation
         w.low, w.high = draw.number(-1 if w.input > 2 else 0, w.reach - 1), draw.number(0, w.reach - 1)
         w.high += max(0, w.reach - w.input - w.low - w.high)
     options = {"size": [w.kernel for w in axes], "strides": [w.stride for w in axes],

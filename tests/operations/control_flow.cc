@@ -1,4 +1,4 @@
-// The bodies are those of control_flow.py.
+// The bodies equal those of control_flow.py.
 #include "tests/operations/operations.h"
 
 namespace penstock::tests {
@@ -34,7 +34,7 @@ Values For(const Call& c) {
       });
 }
 
-// Of the state, x, w, u, b.
+// Arguments: state, x, w, u, b.
 Values NextState(Graph&, const Values& in) {
   return {ir::Tanh(ir::MatMul(in[0], in[2]) + ir::MatMul(in[1], in[3]) + in[4])};
 }

@@ -1,4 +1,4 @@
-"""Random cases of loops, branches and gradients of another kind. The bodies are fixed: control_flow.cc has the same."""
+"""Random cases of loops, branches, and custom gradients. The bodies are fixed: control_flow.cc has the same ones."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def normal(draw, dtype, *shapes):
 
 
 def while_loop(draw):
-    """Grows until it is large; an integer counts. Has no gradient."""
+    """Multiplies until the sum is large, and counts iterations. Has no gradient."""
     dtype = draw.pick(*TYPES)
     x = np.abs(draw.normal(draw.full_shape(0, 2), dtype)) + np.asarray(0.5, dtype)
 
@@ -27,7 +27,7 @@ def while_loop(draw):
 
 
 def for_loop(draw):
-    """Reads and writes rows of a state by the index, which leaves the range at its end."""
+    """Reads and writes rows of a state at the loop index, which exceeds the bounds in the last iterations."""
     dtype, count, width = draw.pick(*TYPES), draw.number(0, 6), draw.number(1, 4)
     rows = draw.number(1, 6)
 
@@ -43,7 +43,7 @@ def for_loop(draw):
 
 
 def recurrent(draw):
-    """x [steps, batch, features], the state, weights: tanh of products."""
+    """Shapes of x [steps, batch, features], the state, and the weights of a tanh RNN."""
     steps, batch, features, units = draw.number(0, 5), draw.number(1, 3), draw.number(1, 4), draw.number(1, 4)
     return [steps, batch, features], [batch, units], [units, units], [features, units], [units]
 
@@ -74,7 +74,7 @@ def cond(draw):
 
 
 def custom_gradient(draw):
-    """The gradient of a * b is taken to be (2 b, -result) times the cotangent. The result that the backward pass reads
+    """Defines the gradient of a * b as (2 b, -result) times the cotangent. The result that the backward pass reads
     has this gradient as well, so JAX's forward pass calls the function itself."""
     dtype, shape = draw.pick(*TYPES), draw.shape(0, 2)
 

@@ -1,4 +1,4 @@
-"""What the families of random operations share: a case, and random shapes and numbers for it."""
+"""Shared by the families of random operations: the definition of a case, and random shapes and values."""
 
 import dataclasses
 from typing import Callable
@@ -12,21 +12,21 @@ SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 INTEGERS = SIGNED + UNSIGNED
 
-# How a case's results are compared with JAX's (see expect.py).
-SMOOTH = "smooth"  # continuous: beside float64, within the effect of rounding inputs and cotangents
-SELECTS = "selects"  # values are selected, not computed: equal; gradients are sums of cotangents
-SAME_TYPE = "same type"  # defined by the type itself: beside JAX in the same type
+# How the results of a case are compared with JAX's (see expect.py).
+SMOOTH = "smooth"  # continuous: compared with float64, within the effect of rounding inputs and cotangents
+SELECTS = "selects"  # values are selected, not computed, so they are equal; gradients are sums of cotangents
+SAME_TYPE = "same type"  # defined by the type itself: compared with JAX in the same type
 
 
 @dataclasses.dataclass
 class Case:
     """One call of an operation.
 
-    function    the same in JAX: takes the inputs, returns an array or a sequence of them; for SMOOTH and SELECTS it
+    function    the JAX equivalent: takes the inputs, returns an array or a sequence of them; for SMOOTH and SELECTS it
                 must work in whatever float type it is given
-    options     what the operation takes beside values (JSON)
+    options     the operation's parameters other than values (JSON)
     order       2: gradients of gradients as well; 1: gradients; 0: values only
-    saturates   gradients are made of results that are rounded near 1, or of sums of cotangents that cancel: they may be
+    saturates   gradients are computed from results that are rounded near 1, or cotangents that cancel: they may be
                 off by roundings of the cotangents' size
     magnitude   SAME_TYPE: size of the terms that the result is the sum of, where that may be small
     computes_in SAME_TYPE: the narrower type whose rounding counts
@@ -51,7 +51,7 @@ def is_float(dtype):
 
 
 def edges(dtype):
-    """Numbers at which functions change, in a float type: zeros, infinities, NaN, the ends of the range, denormals."""
+    """Special values of a float type: zeros, infinities, NaN, the limits of its range, denormals."""
     info = ml_dtypes.finfo(numpy_type(dtype))
     least, most, denormal = float(info.tiny), float(info.max), float(info.smallest_subnormal)
     ends = [0.0, least, denormal, 37 * denormal, most, np.inf]
@@ -61,7 +61,7 @@ def edges(dtype):
 
 
 def without_overflow(x):
-    """Those edges at which no formula of a gradient overflows on the way, each in its own place."""
+    """Those special values at which gradient formulas do not overflow in intermediate results."""
     size = np.abs(x.astype(np.float64))
     return x[(size == 0) | ((size >= 1e-3) & (size <= 100))]
 
@@ -86,7 +86,7 @@ class Draw:
         return values[self.number(0, len(values) - 1)]
 
     def order(self, *dtypes):
-        """How often to differentiate an operation on these types."""
+        """How many times to differentiate an operation on these types."""
         return self.pick(0, 1, 1, 2) if all(dtype in FLOATS for dtype in dtypes) else 0
 
     # ---- Shapes and axes ----
@@ -102,7 +102,7 @@ class Draw:
         return [self.number(1, high) for _ in range(self.number(least, most))]
 
     def broadcasting(self, count):
-        """Shapes that broadcast to one."""
+        """Shapes that can be broadcast to a common shape."""
         whole = self.shape()
         shapes = [[1 if self.one_in(5) else extent for extent in whole] for _ in range(count)]
         return [shape[self.number(0, len(shape)):] if self.one_in(3) else shape for shape in shapes]
@@ -114,7 +114,7 @@ class Draw:
         return [int(i) for i in self.random.permutation(count)]
 
     def axes(self, rank, least=0):
-        """Some of the axes in any order, negative ones among them."""
+        """A random subset of the axes in random order, some of them negative."""
         some = self.permutation(rank)[:self.number(min(least, rank), rank)]
         return [axis - rank if self.one_in(3) else axis for axis in some]
 
@@ -124,7 +124,7 @@ class Draw:
         return np.asarray(self.random.normal(size=shape) * scale).astype(numpy_type(dtype))
 
     def integers(self, shape, dtype):
-        """Of the whole range, or small ones and the ends of the range."""
+        """Values from the entire range, or small ones and the limits of the range."""
         info = np.iinfo(dtype)
         if self.flip():
             return np.asarray(self.random.integers(info.min, info.max, shape, dtype, endpoint=True))
@@ -132,7 +132,7 @@ class Draw:
         return np.asarray(few[self.random.integers(0, len(few), shape)])
 
     def small_integers(self, shape, dtype, low=-3, high=3):
-        """Few different numbers, so that many are equal."""
+        """Few distinct values, so that many are equal."""
         low = low if is_float(numpy_type(dtype)) or dtype in SIGNED else 0
         return np.asarray(self.random.integers(low, high + 1, shape)).astype(numpy_type(dtype))
 
@@ -140,7 +140,7 @@ class Draw:
         return np.asarray(self.random.integers(0, 2, shape)).astype(bool)
 
     def values(self, shape, dtype, special=4, scale=1.0):
-        """Any numbers of a type; in one of `special` cases of floats some are NaN, infinite or at the ends of the range."""
+        """Any values of a type; in one of `special` float cases, some are NaN, infinite, or limits of the range."""
         if dtype == "bool":
             return self.bools(shape)
         if dtype in INTEGERS:

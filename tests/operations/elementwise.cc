@@ -18,7 +18,7 @@ Values OfTwo(const Call& c) {
   return {kFunction(c.x[0], c.x[1])};
 }
 
-// operator+ and its like: on values, or with a number on one side.
+// Binary operators: on two values, or on a value and a number on either side.
 template <typename Operator>
 Values WithNumber(const Call& c, Operator apply) {
   const std::string form = c.Text("form");

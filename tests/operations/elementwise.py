@@ -1,4 +1,4 @@
-"""Random cases of operations that compute each element by itself, and of constants."""
+"""Random cases of elementwise operations and of constants."""
 
 import dataclasses
 import functools
@@ -12,17 +12,17 @@ from jax import lax
 from draw import FLOATS, INTEGERS, SAME_TYPE, SELECTS, SIGNED, SMOOTH, Case, edges, is_float, numpy_type, without_overflow
 
 ANY = FLOATS + INTEGERS
-# Formulas of second derivatives overflow on the way where numbers are at the ends of the range, each in its own place.
+# Intermediate results of second derivatives overflow for values at the limits of the range.
 MOST_AT_EDGES = 1
 
 
 def unary(function, dtypes=FLOATS, compare=SMOOTH, draw=None, saturates=False):
-    """Of all edges, or of random numbers of one scale."""
+    """All special values, or random values of one magnitude."""
     dtype = draw.pick(*dtypes)
     order = draw.order(dtype)
     if dtype in FLOATS and draw.one_in(3):
         x, order = edges(dtype), min(order, MOST_AT_EDGES)
-        if order > 0:  # the largest number overflows within formulas of slopes
+        if order > 0:  # the maximum overflows in gradient formulas
             x = x[np.abs(x) != ml_dtypes.finfo(x.dtype).max]
     else:
         x = draw.values(draw.shape(high=7), dtype, special=0, scale=draw.pick(0.3, 1.0, 5.0, 50.0))
@@ -40,7 +40,7 @@ SMOOTH_FUNCTIONS = {
 }
 WITH_POLES = {"Asin": lax.asin, "Acos": lax.acos, "Acosh": lax.acosh, "Atanh": lax.atanh}
 SATURATING = {"Sigmoid": lax.logistic, "Tanh": lax.tanh, "Softplus": jax.nn.softplus, "LogSigmoid": jax.nn.log_sigmoid}
-# At NaN the slope of Relu is the incoming gradient's, not 0 as in JAX: NaNs go on until somebody looks.
+# At NaN, Relu passes the incoming gradient, where JAX's gradient is 0: NaNs propagate until they are detected.
 STEPS = {
     "Floor": lax.floor, "Ceil": lax.ceil, "Round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "Relu": lambda x: jnp.where(x <= 0, 0, x).astype(x.dtype), "StopGradient": lax.stop_gradient,
@@ -48,8 +48,8 @@ STEPS = {
 
 
 def with_poles(function, draw):
-    """Second derivatives not at the poles at -1 and 1, where they are the difference of infinities; acosh at -1, where it
-    is not defined, has a first one of either sign."""
+    """Omits second derivatives at the poles -1 and 1, where they are differences of infinities, and the first one of
+    acosh at -1, outside its domain, whose sign is unspecified."""
     case = unary(function, draw=draw)
     if case.order > 1 or function is lax.acosh:
         x = case.inputs[0]
@@ -62,7 +62,7 @@ def predicate(function, draw):
 
 
 def absolute(x):
-    """The slope is 0 at 0 and NaN at NaN, where JAX takes 1."""
+    """The gradient is 0 at 0 and NaN at NaN, where JAX's is 1."""
     return x * lax.stop_gradient(lax.sign(x)) if is_float(x.dtype) else lax.abs(x)
 
 
@@ -91,7 +91,7 @@ def on_both(function):
 
 
 def defined_quotient(a, b):
-    """Divisors of integers with which the quotient is defined: not 0, and not -1 under the smallest number."""
+    """Integer divisors for which the quotient is defined: not 0, and not -1 for the minimum integer."""
     if is_float(b.dtype):
         return b
     b = np.where(b == 0, 3, b)
@@ -104,7 +104,7 @@ def quotient(function, draw):
     if function is REMAINDER:
         case.compare = SELECTS
         a, b = case.inputs
-        if case.order > 0:  # there is none of infinity or by 0, and no slope
+        if case.order > 0:  # the remainder of infinity or by 0 has no value and no gradient
             case.inputs = [np.where(np.isinf(a), np.ones_like(a), a), np.where(b == 0, np.ones_like(b), b)]
     return case
 
@@ -113,7 +113,7 @@ REMAINDER = on_both(lax.rem)
 
 
 def raised(x, y):
-    """The slope of x^0 is 0, at 0 too, where JAX makes NaN of 0 times infinity."""
+    """The gradient of x^0 is 0 at x = 0, too, where JAX computes 0 times infinity (NaN)."""
     x, y = jnp.broadcast_arrays(x, y)
     return lax.pow(jnp.where((x == 0) & (y == 0), lax.stop_gradient(x), x), y)
 
@@ -146,7 +146,7 @@ def compare(how, draw):
     dtype = draw.pick(*ANY, "bool")
     how = how or draw.pick(*COMPARISONS)
     a, b = draw.broadcasting(2)
-    few = draw.flip() and dtype != "bool"  # equals
+    few = draw.flip() and dtype != "bool"  # few distinct values, so that many are equal
     values = [draw.small_integers(s, dtype) if few else draw.values(s, dtype) for s in (a, b)]
     return Case(values, COMPARISONS[how], {"how": how}, 0, SELECTS)
 
@@ -156,7 +156,7 @@ def extreme(function, draw):
 
 
 def operator(symbol, function, draw):
-    """An operator of C++ on two values, or on a value and a number on either side."""
+    """A C++ operator on two values, or on a value and a number on either side."""
     dtype = draw.pick(*FLOATS) if symbol == "/" else draw.pick(*ANY)
     number = draw.pick(2.0, 3.0, 0.5 if dtype in FLOATS else 1.0)
     form = draw.pick("values", "left", "right", *(["negate"] if symbol == "-" else []))
@@ -178,7 +178,7 @@ def select(draw):
 def clamp(draw):
     dtype = draw.pick(*ANY)
     values = [draw.values(shape, dtype, special=8) for shape in draw.broadcasting(3)]
-    # Also where low is above high; at a tie the gradient is halved, as by jnp.clip.
+    # Includes low > high; at a tie the gradient is halved, as in jnp.clip.
     return Case(values, lambda low, x, high: jnp.minimum(jnp.maximum(x, low), high), {}, draw.order(dtype), SELECTS)
 
 
@@ -193,7 +193,7 @@ def gelu(draw):
 
 
 def in_range(draw, x, to):
-    """Numbers that the integer type `to` holds: of others the result is not defined."""
+    """Values that fit into the integer type `to`; the result for others is unspecified."""
     info = np.iinfo(to)
     low, high = max(info.min, -2.0**31), min(info.max, 2.0**31)
     x = draw.random.uniform(low, high, x.shape) if draw.flip() else draw.random.uniform(max(low, -100), 100, x.shape)
@@ -267,7 +267,7 @@ def iota(draw):
                 {"dtype": dtype, "shape": shape, "axis": axis}, 0, SAME_TYPE)
 
 
-# By name: what draws a case.
+# Maps names to functions that draw a case.
 part = functools.partial
 OPERATIONS = {
     **{name: of(function) for name, function in SMOOTH_FUNCTIONS.items()},

@@ -1,19 +1,19 @@
-"""Random calls of every operation of penstock/ir/ops.h, and what JAX makes of them.
+"""Computes random calls of every operation of penstock/ir/ops.h with JAX.
 
 Usage: expect.py FOLDER SEED ROUNDS [CASE]: ROUNDS cases of each operation, or the one of that number. Writes cases.json,
 a list of cases, and tensors.safetensors, whose tensors are named "<index>/<what>":
 
-  input/I        what the operation is given
+  input/I        argument I of the operation
   cotangent/L/I  incoming gradient of a result (L = 0), or of a gradient (L = 1) for gradients of gradients
-  want/I         results, then gradients by each input that is a float, then gradients of these by the same inputs
-  same/I         floats: what JAX computes in the case's own type
-  bound/I        floats: how far from `want` a result may be
+  want/I         results, then gradients with respect to each float input, then second derivatives likewise
+  same/I         floats: JAX's result in the case's own type
+  bound/I        floats: maximum allowed distance from `want`
 
-How far that is follows from the type. A float result is computed by JAX in float64 as well: `want` is that, rounded
-once. The bound is what happens to it when the inputs (unless they are only selected from) and cotangents change by one
-rounding of the type, times ROUNDINGS, and twice the error that JAX itself makes in this type. So sums may be wrong by
-their terms' roundings and no more, and a function may be wrong by what its slope makes of the rounding of its input.
-A result that is JAX's in the same type is right as well: that decides what becomes of overflows and denormals.
+The bound follows from the type. JAX also computes every float result in float64; `want` is that result, rounded
+once. The bound is its change when the inputs (unless values are merely selected) and cotangents change by one
+rounding of the type, times ROUNDINGS, plus twice the error that JAX itself makes in this type. So sums may deviate by
+the roundings of their terms, and functions by their derivative times the rounding of their input.
+A result equal to JAX's in the same type is accepted as well; this covers overflows and denormals.
 """
 
 import json
@@ -25,7 +25,7 @@ import sys
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-# Hundreds of small programs, each run once: compile quickly. Maxima keep NaNs, as ours do.
+# Hundreds of small programs run once each, so optimize for compile time. Maxima propagate NaNs, as in Penstock.
 os.environ["XLA_FLAGS"] = ("--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
                            "--xla_cpu_use_fusion_emitters=false --xla_cpu_enable_fast_min_max=false")
 
@@ -56,11 +56,11 @@ NOT_COMPARABLE = {
                                    "CollectivePermute")},
     "CustomCall": "is what the called kernel makes of it; runtime and kernels test theirs",
 }
-# Functions that ops.h declares more than once; the cases choose among the forms.
+# Functions that ops.h overloads; the cases choose among the overloads.
 FORMS = {"operator+": 3, "operator-": 4, "operator*": 3, "operator/": 3, "Split": 2, "Sort": 2, "FoldIn": 2,
          "AllReduce": 2}
 
-ROUNDINGS = 8  # one operation may be computed by several others, each of which rounds
+ROUNDINGS = 8  # one operation may be composed of several others, each of which rounds
 PERTURBATIONS = 4
 
 
@@ -68,7 +68,7 @@ PERTURBATIONS = 4
 
 
 def declared(header):
-    """Names of the functions that a header declares at the start of a line, each as often as it is."""
+    """Names of the functions that a header declares at the start of a line, once per overload."""
     text = re.sub(r"//.*", "", header)
     return re.findall(r"^(?!using|struct|enum|namespace)[A-Za-z_][\w:<>, ]* (operator[^\s(]+|[A-Z]\w*)\(", text, re.M)
 
@@ -85,7 +85,7 @@ def check_completeness(header):
         sys.exit("tests/operations: " + "\n".join(problems))
 
 
-# ---- What JAX makes of cases ----
+# ---- Evaluation with JAX ----
 
 
 def as_list(results):
@@ -97,7 +97,7 @@ def floats_of(values):
 
 
 def with_gradients(case):
-    """A function of (inputs, cotangents by level) that gives results, gradients, gradients of gradients."""
+    """A function of (inputs, cotangents by level) that returns results, gradients, and gradients of gradients."""
     where = floats_of(case.inputs)
 
     def call(inputs, cotangents):
@@ -137,7 +137,7 @@ def widened(x):
 
 
 def perturbed(x, random):
-    """Each element changed by up to one rounding of its type."""
+    """Changes each element by up to one rounding of its type."""
     if not is_float(x.dtype):
         return x
     share = random.uniform(0.5, 1, x.shape) * random.choice([-1, 1], x.shape)
@@ -145,11 +145,11 @@ def perturbed(x, random):
         return widened(x) * (1 + float(ml_dtypes.finfo(x.dtype).eps) * share)
 
 
-ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
+ROWS_PER_PROGRAM = 16  # compilation takes most of the time
 
 
 def compute(cases, arguments, repeated=1):
-    """Results of all cases for each of `repeated` lists of arguments, by programs that several share."""
+    """Results of all cases for each of `repeated` lists of arguments, computed by shared programs."""
     out = [[] for _ in range(repeated)]
     for at in range(0, len(cases), ROWS_PER_PROGRAM):
         functions = [with_gradients(case) for case in cases[at:at + ROWS_PER_PROGRAM]]
@@ -166,7 +166,7 @@ def rounded(x, dtype):
 
 
 def in_same_type(case, same):
-    """SAME_TYPE: a few roundings of the type that counts."""
+    """SAME_TYPE: a few roundings of the relevant type."""
     own = widened(same)
     size = np.maximum(np.abs(own), case.magnitude)
     bound = ROUNDINGS * float(ml_dtypes.finfo(numpy_type(case.computes_in or str(same.dtype))).eps) * size
@@ -174,10 +174,10 @@ def in_same_type(case, same):
 
 
 def beside_double(case, same, wide, changed, incoming):
-    """SMOOTH and SELECTS: the exact result and its bound. `incoming`: size of a gradient's cotangents, 0 of a result."""
+    """SMOOTH and SELECTS: the exact result and its bound. `incoming`: size of a gradient's cotangents; 0 for results."""
     info = ml_dtypes.finfo(same.dtype)
     want = rounded(wide, same.dtype)
-    # XLA:CPU takes denormals for zeros, but not those of float16, which it computes in float32.
+    # XLA:CPU flushes denormals to zero, except those of float16, which it computes in float32.
     least = float(info.smallest_subnormal if same.dtype == np.float16 else info.tiny)
     if case.compare == SELECTS and incoming == 0:
         return want, np.full_like(want, 0 if same.dtype == np.float16 else least)
@@ -191,7 +191,7 @@ def beside_double(case, same, wide, changed, incoming):
 
 
 def sizes_of_cotangents(case, cotangents, count):
-    """For each result: 0, or for a gradient the largest product of the cotangents that it is the sum of."""
+    """For each result: 0, or for a gradient the maximum product of the cotangents that it sums."""
     gradients, size = [], 1.0
     for level in cotangents:
         size *= max([1.0, *(float(np.abs(widened(x)).max(initial=0)) for x in level)])
@@ -235,7 +235,7 @@ class Expected:
 
 
 def in_double(case, cotangents, random=None):
-    """The arguments in float64, changed by roundings if `random` is given."""
+    """The arguments in float64, perturbed by roundings if `random` is given."""
     change = (lambda x: perturbed(x, random)) if random is not None else widened
     inputs = [change(x) if case.compare == SMOOTH else widened(x) for x in case.inputs]
     return inputs, [[change(x) for x in level] for level in cotangents]
@@ -247,7 +247,7 @@ def main(folder, seed, rounds, only=None):
     numbers = range(int(rounds) * len(OPERATIONS)) if only is None else [int(only)]
     names, drawn = list(OPERATIONS), []
     for number in numbers:
-        # A generator for each case: what one draws does not change the others.
+        # A separate generator for each case: draws of one case do not affect others.
         draw = Draw(f"{seed}/{number}")
         name = names[number % len(names)]
         case = OPERATIONS[name](draw=draw)

@@ -1,4 +1,4 @@
-"""Random cases of gathers and scatters. An index outside is clamped by reads and dropped by writes; JAX is told so."""
+"""Random cases of gathers and scatters. Out-of-bounds indices are clamped by reads and dropped by writes."""
 
 import functools
 
@@ -14,7 +14,7 @@ INDICES = ["int32", "int64", "uint8", "int8", "uint32"]
 
 
 def indices(draw, shape, extent, dtype):
-    """Around [0, extent), and now and then the end of the type's range."""
+    """Indices around [0, extent), and occasionally the limits of the type."""
     low = 0 if dtype.startswith("u") else -3
     out = np.asarray(draw.random.integers(low, extent + 3, shape)).astype(dtype)
     if out.size and draw.one_in(6):
@@ -55,7 +55,7 @@ def one_hot(draw):
 
 
 class Places:
-    """Windows of x at indices, as stablehlo.gather and scatter have them, with their axes in any allowed order."""
+    """Windows of x at indices, as in stablehlo.gather and scatter, with the axes in any allowed order."""
 
     def __init__(self, draw, shape):
         rank = len(shape)
@@ -68,7 +68,7 @@ class Places:
         rank_out = len(self.batch) + len(inside)
         self.window = sorted(draw.permutation(rank_out)[:len(inside)])
         self.vector = draw.number(0, len(self.batch))
-        # An index of one component may do without an axis for it.
+        # An index with one component may omit the axis for components.
         self.alone = len(self.mapped) == 1 and draw.flip()
         if self.alone:
             self.vector = len(self.batch)
@@ -104,13 +104,13 @@ def scatter(draw):
     dtype, shape = draw.pick(*FLOATS, *INTEGERS), draw.full_shape(1, 4)
     p = Places(draw, shape)
     once = reducer == "replace" or (reducer == "product" and draw.flip())
-    if once:  # one window: of two that replace the same element either may win
+    if once:  # single window: if two windows replace the same element, the result is unspecified
         p.batch = [1] * len(p.batch)
         p.windows = [n if i in p.window else 1 for i, n in enumerate(p.windows)]
     numbers = lax.ScatterDimensionNumbers(tuple(p.window), tuple(p.collapsed), tuple(p.mapped))
     function = lambda x, at, updates: SCATTERS[reducer](x, p.for_jax(at), updates, numbers, mode="drop",
                                                         unique_indices=once)
-    # JAX has no gradient of minima and maxima, and of products only where indices are unique.
+    # JAX has no gradient of minima and maxima, and one of products only for unique indices.
     order = draw.order(dtype) if reducer in ("replace", "sum") or once else 0
     exact = dtype not in FLOATS or reducer in ("replace", "min", "max")
     return Case([draw.values(shape, dtype, special=8), p.draw_indices(draw), draw.values(p.windows, dtype, special=8)],

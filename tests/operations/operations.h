@@ -1,4 +1,4 @@
-// Every operation of penstock/ir/ops.h by its name, for random cases that expect.py describes.
+// Every operation of penstock/ir/ops.h by name, for the random cases of expect.py.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace penstock::tests {
 
-// One call: what the operation is given.
+// Arguments of one call.
 struct Call {
   ir::Graph& graph;
   ir::Values x;
-  std::vector<base::Array> arrays;  // what the xs hold
-  const nlohmann::json& options;    // named as the operation's parameters
+  std::vector<base::Array> arrays;  // contents of the xs
+  const nlohmann::json& options;    // named like the operation's parameters
 
   int64_t Int(const char* name) const { return options.at(name).get<int64_t>(); }
   double Number(const char* name) const { return options.at(name).get<double>(); }
@@ -35,7 +35,7 @@ struct Call {
 using BuildCall = std::function<ir::Values(const Call& call)>;
 using OperationTable = std::map<std::string, BuildCall>;
 
-// A family each, as the Python file of the same name.
+// One family each, like the Python file of the same name.
 OperationTable ElementwiseCalls();
 OperationTable ShapeCalls();
 OperationTable ContractionCalls();

@@ -1,6 +1,6 @@
-// Random calls of every operation of penstock/ir/ops.h, their gradients and gradients of gradients,
-// as JAX computes them. expect.py makes the cases, checks that no operation is missing, and says
-// how far a result may be off. How long by random_cases.h: PENSTOCK_FUZZ_SECONDS.
+// Compares random calls of every operation of penstock/ir/ops.h, their gradients, and second
+// derivatives with JAX. expect.py draws the cases, checks that no operation is missing, and
+// determines the error bounds. PENSTOCK_FUZZ_SECONDS sets the duration (random_cases.h).
 //
 //   PENSTOCK_RANDOM_SEED=17 PENSTOCK_RANDOM_CASE=43 build/release/tests/operations_random_test
 //
@@ -30,7 +30,7 @@ using base::Array;
 using ir::Value;
 using ir::Values;
 
-// Compiling a program takes longer than anything else, so that cases share them.
+// Compilation takes most of the time, so cases share programs.
 constexpr size_t kCasesPerProgram = 24;
 
 const OperationTable& Operations() {
@@ -45,7 +45,7 @@ const OperationTable& Operations() {
   return table;
 }
 
-// A case as expect.py wrote it.
+// A case written by expect.py.
 struct Case {
   nlohmann::json spec;
   base::NamedArrays tensors = {};
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<Case>> ReadCases(const std::string& folder) {
   return cases;
 }
 
-// Cases in one graph.
+// A program of several cases.
 class Program {
  public:
   absl::Status Add(const Case& c) {
@@ -113,7 +113,7 @@ class Program {
     results_.insert(results_.end(), results.begin(), results.end());
   }
 
-  // Of the results, then of these gradients.
+  // Adds gradients of the results, then gradients of these gradients.
   void AddGradients(const Case& c, const Values& results, const Values& floats) {
     Values of;
     for (const Value& result : results) {
@@ -134,7 +134,8 @@ class Program {
   Values results_;
 };
 
-// "" if the result is right: within the bound, or as JAX has it in the same type.
+// Returns "" if the result is within the bound or equals JAX's in the same type; otherwise the
+// error.
 std::string WrongFloats(const Array& got, const Array& want, const Array& same,
                         const Array& bound) {
   const Array g = *got.Cast(base::DType::kF64), s = *same.Cast(base::DType::kF64);
@@ -191,7 +192,7 @@ absl::StatusOr<std::vector<Array>> RunAlone(const Case& c) {
   return program.Run();
 }
 
-// Together; if that fails, one after the other, to tell which it was.
+// Runs the cases in one program; if that fails, one by one to identify the failing case.
 void RunCases(absl::Span<const Case> cases, uint64_t seed) {
   Program program;
   absl::Status status;
@@ -216,7 +217,8 @@ void RunCases(absl::Span<const Case> cases, uint64_t seed) {
 }
 
 TEST(RandomOperations, AreAsJaxComputesThem) {
-  // Each program runs once: compile quickly. The other flag is what runtime::OpenClient sets.
+  // Each program runs once, so optimize for compile time. The other flag is set by
+  // runtime::OpenClient.
   ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_enable_fast_min_max=false",
            /*overwrite=*/0);
   const char* const only = std::getenv("PENSTOCK_RANDOM_CASE");

@@ -1,4 +1,4 @@
-"""Random cases of random numbers, which are JAX's bit for bit (normal ones up to the rounding of erf_inv)."""
+"""Random cases of random number generators, which equal JAX's bit for bit (normal ones up to rounding in erf_inv)."""
 
 import jax
 import jax.extend
@@ -13,7 +13,7 @@ def key_of(draw):
 
 
 def drawn(draw, function, dtype, **more):
-    """`function` of a key, shape and type."""
+    """Calls `function` with a key, shape, and type."""
     shape = draw.shape(0, 3, 17)
     options = {"dtype": dtype, "shape": shape, **more.pop("options", {})}
     return Case([key_of(draw)], lambda key: function(key, shape, numpy_type(dtype)), options, 0,

@@ -1,4 +1,4 @@
-"""Random cases of reductions, running sums, order, softmax and normalization."""
+"""Random cases of reductions, cumulative operations, sorting, softmax, and normalization."""
 
 import functools
 
@@ -20,7 +20,7 @@ def reduction(function, dtypes, compare, draw):
     dtype, shape = draw.pick(*dtypes), draw.shape()
     axes, keep = draw.axes(len(shape)), draw.flip()
     x = draw.values(shape, dtype, special=5)
-    reduced = tuple(axes) or None  # no axes: all
+    reduced = tuple(axes) or None  # no axes: reduce all
     return Case([x], lambda a: function(a, reduced, keep), {"axes": axes, "keep_dims": keep}, draw.order(dtype),
                 compare if dtype in FLOATS else SELECTS)
 
@@ -34,7 +34,7 @@ def product(x, axes, keep):
 
 
 def extreme(function, end):
-    """Of nothing it is the end of the range."""
+    """The result over no elements is a limit of the type's range."""
     def reduce(x, axes, keep):
         if x.dtype == bool:
             initial = end < 0
@@ -58,7 +58,7 @@ def arg_max(draw):
                 {"axis": axis, "dtype": to}, 0, SELECTS)
 
 
-# ---- Running sums ----
+# ---- Cumulative operations ----
 
 
 def running(function, draw):
@@ -69,7 +69,7 @@ def running(function, draw):
 
 
 def running_extreme(sign, draw):
-    """The gradient goes to the first of equals; JAX halves it at each step, so the places come first here."""
+    """The gradient goes to the first of equal elements; JAX halves it at each step, so selects positions first."""
     dtype, shape, reverse = draw.pick(*ARITHMETIC), draw.full_shape(1, 3, 9), draw.flip()
     axis = draw.axis(len(shape)) % len(shape)
 
@@ -86,11 +86,11 @@ def running_extreme(sign, draw):
                 draw.order(dtype), SELECTS)
 
 
-# ---- Order ----
+# ---- Sorting ----
 
 
 def places(x, axis, descending):
-    """Stable, and NaNs are larger than all, which JAX's own `descending` does not promise."""
+    """Stable, with NaNs last in ascending order, which JAX's own `descending` does not guarantee."""
     if not descending:
         return jnp.argsort(x, axis, stable=True)
     ascending = jnp.argsort(jnp.flip(x, axis), axis, stable=True)
@@ -136,7 +136,7 @@ def top_k(draw):
 
 
 def spread(draw):
-    """Numbers that exponentials overflow on, and rows of -inf."""
+    """Values whose exponentials overflow, and rows of -inf."""
     dtype, shape = draw.pick(*FLOATS), draw.full_shape(1, 4, 6)
     x = draw.normal(shape, dtype, draw.pick(1.0, 20.0, 500.0))
     if draw.one_in(4):
@@ -158,7 +158,7 @@ def log_sum_exp(draw):
 
 
 def batch_norm(draw):
-    """Statistics of few numbers would be differences that cancel: at least eight for each feature."""
+    """At least eight values per feature: statistics of fewer would suffer from cancellation."""
     dtype, shape = draw.pick(*FLOATS), [draw.number(8, 12), *draw.full_shape(1, 3, 4)]
     axis, epsilon = draw.number(1, len(shape) - 1), draw.pick(1e-3, 1e-5)
     wide, features = "float64" if dtype == "float64" else "float32", shape[axis]

@@ -1,4 +1,4 @@
-"""Random cases of operations that move elements: shapes, slices, padding."""
+"""Random cases of operations that move elements: reshaping, slicing, padding."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -16,7 +16,7 @@ def moved(draw, shape, function, options):
 def broadcast_in_dim(draw):
     target = draw.shape()
     axes = draw.permutation(len(target))[:draw.number(0, len(target))]
-    axes = sorted(axes)  # StableHLO takes any order, JAX wants them sorted
+    axes = sorted(axes)  # StableHLO accepts any order, JAX requires sorted axes
     source = [1 if draw.one_in(3) else target[axis] for axis in axes]
     return moved(draw, source, lambda x: lax.broadcast_in_dim(x, target, axes), {"shape": target, "axes": axes})
 
@@ -111,7 +111,7 @@ def split(draw):
 
 
 def pad(draw):
-    """Negative padding crops; not below nothing."""
+    """Negative padding crops, down to an extent of 0."""
     shape = draw.shape()
     config = []
     for extent in shape:
@@ -124,7 +124,7 @@ def pad(draw):
 
 
 def starts(draw, shape, sizes):
-    """Where a slice begins, one integer for each axis; also beside the value."""
+    """Start indices of a slice, one integer per axis; some are out of bounds."""
     dtype = draw.pick("int32", "int64", "uint8", "int8", "uint32")
     low = 0 if dtype.startswith("u") else -3
     scalars = [draw.random.integers(low, extent + 3, ()).astype(dtype) for extent in shape]

@@ -1,10 +1,10 @@
-"""Computes what Keras on JAX makes of every row of table.py.
+"""Computes every row of table.py with Keras on JAX.
 
-Usage: expect.py FOLDER [PART PARTS]. Of several parts, which may run at once, PART (from 0) takes every PARTS-th row.
-With PENSTOCK_PARITY_ONLY=TEXT in the environment: of the layers alone, those with TEXT in their title. With
+Usage: expect.py FOLDER [PART PARTS]. Of PARTS parts, which may run concurrently, PART (from 0) takes every PARTS-th row.
+With PENSTOCK_PARITY_ONLY=TEXT in the environment: only layers, and only those with TEXT in their title. With
 PENSTOCK_PARITY_RANDOM=SEED,COUNT: COUNT random rows (random_rows.py) instead of the table's and a few. Writes
 rows.json, a list of rows, and expected.safetensors, whose tensors are named "<index of the row>/<what>": inputs and
-weights to start from, outputs, gradients and new values to reach.
+initial weights, outputs, expected gradients and new values.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ os.environ["KERAS_BACKEND"] = "jax"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-# Hundreds of small programs, each run once: compile quickly.
+# Hundreds of small programs run once each, so optimize for compile time.
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
 
 import jax
@@ -33,7 +33,7 @@ from expect_optimizers import described, keras_optimizer
 from expected import Expected, numbers, seeded, title
 
 
-# Every weight gets its value below; drawing first ones would compile a program for each shape.
+# Every weight is set below; drawing initial values would compile a program for each shape.
 for initializer in (keras.initializers.GlorotUniform, keras.initializers.Orthogonal, keras.initializers.RandomUniform):
     initializer.__call__ = lambda self, shape, dtype=None: jnp.zeros(shape, dtype)
 
@@ -46,7 +46,7 @@ RANDOM, A_FEW = os.environ.get("PENSTOCK_PARITY_RANDOM", ""), "1,30"
 
 
 def weight_value(rng, variable):
-    """Numbers fit for a weight: a variance is above zero, and nothing is at its initial value."""
+    """Random values suitable for a weight: variances are positive, and no value equals its initial one."""
     if "variance" in variable.name:
         return rng.uniform(0.5, 2, size=variable.shape).astype(np.float32)
     scale = 1 / np.sqrt(max(1, np.prod(variable.shape[:-1])))
@@ -54,14 +54,14 @@ def weight_value(rng, variable):
 
 
 def sparsemax(options, x):
-    """The paper's: Keras 3.15 adds up the sums over the support, of which it should take the last."""
+    """The paper's formula: Keras 3.15 adds the sums over the support instead of taking the last one."""
     descending = -jnp.sort(-x)
     support = descending - (jnp.cumsum(descending, -1) - 1) / jnp.arange(1, x.shape[-1] + 1) > 0
     total = jnp.sum(jnp.where(support, descending, 0), -1, keepdims=True)
     return jnp.maximum(x - (total - 1) / jnp.sum(support, -1, keepdims=True), 0)
 
 
-# What is compared with instead of the layer's own call; the table says why.
+# References used instead of the layer's own call; the table explains why.
 REFERENCES = {
     "smart_resize": lambda options, images: keras.preprocessing.image.smart_resize(
         images, (options["height"], options["width"])),
@@ -71,7 +71,7 @@ REFERENCES = {
 
 
 class PositionEmbedding(keras.layers.Layer):
-    """As KerasHub documents its own."""
+    """As documented by KerasHub."""
 
     def __init__(self, sequence_length, initializer="glorot_uniform", **more):
         super().__init__(**more)
@@ -86,7 +86,7 @@ class PositionEmbedding(keras.layers.Layer):
 
 
 class RMSNormalization(keras.layers.RMSNormalization):
-    """Keras 3.15 has a scale for each element of the axis that it normalizes, and multiplies along the last axis."""
+    """Keras 3.15 has a scale per element of the normalized axes, but multiplies along the last axis."""
 
     def call(self, x):
         axes = [axis % x.ndim for axis in self.axis]
@@ -97,12 +97,12 @@ class RMSNormalization(keras.layers.RMSNormalization):
         return (normalized * jnp.reshape(self.scale, along)).astype(x.dtype)
 
 
-# Layers that Keras itself does not have, or not as it documents them.
+# Layers that Keras does not have, or that do not follow its documentation.
 OWN = {"PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization}
 
 
 def keras_option(key, value):
-    """An option that Penstock writes as text, "elu(0.5)" or "l2(0.01)", as Keras takes it."""
+    """Converts an option that Penstock writes as text, "elu(0.5)" or "l2(0.01)", to Keras's form."""
     if not isinstance(value, str) or "(" not in value:
         return value
     name, arguments = value[:-1].split("(")
@@ -115,14 +115,14 @@ def keras_option(key, value):
 
 
 def make_layer(class_name, config):
-    """Options that are layers are given as {"class_name", "config"}."""
+    """Options that are layers are described by {"class_name", "config"}."""
     is_layer = lambda value: isinstance(value, dict) and "class_name" in value
     options = {k: make_layer(**v) if is_layer(v) else keras_option(k, v) for k, v in config.items()}
     return (OWN.get(class_name) or getattr(keras.layers, class_name))(**options)
 
 
 def step_mask(rng, kind, shape):
-    """Which steps of a sequence are real. The last of several examples has none."""
+    """Which steps of a sequence are real. If there are several examples, the last one has none."""
     batch, steps = shape[:2]
     lengths = rng.integers(1, steps + 1, size=(batch, 1))
     mask = {
@@ -137,21 +137,21 @@ def step_mask(rng, kind, shape):
 
 
 def layer_arguments(spec, inputs):
-    """How Keras takes a layer's inputs."""
+    """The arguments with which Keras's layer is called."""
     inputs, named = list(inputs), {**spec.get("call", {}), **spec.get("told", {})}
     if spec.get("attention_mask"):
         named["attention_mask"] = inputs.pop()
     if spec.get("arguments"):
         return inputs, named
     if spec.get("states"):
-        # Told: with two arguments Keras does not look for the mask of the first.
+        # Set explicitly: with two arguments Keras ignores the mask of the first.
         mask = keras.src.backend.get_keras_mask(inputs[0])
         return inputs[:1], {**named, "initial_state": inputs[1:], **({} if mask is None else {"mask": mask})}
     return [inputs[0] if len(inputs) == 1 else inputs], named
 
 
 def call_layer(layer, spec, training, trainable, others, inputs, masks):
-    """Outputs, their masks, new values of what is not trained, penalties: of a call as a model makes it (layer.call
+    """Outputs, their masks, new values of non-trainable variables, and penalties of a call within a model (layer.call
     alone would not convert to the policy's type)."""
     backend = keras.src.backend
     for x, mask in zip(inputs, masks):
@@ -165,7 +165,7 @@ def call_layer(layer, spec, training, trainable, others, inputs, masks):
         outputs = keras.tree.flatten(layer(*arguments, **named))
         penalty = sum(layer.losses, jnp.float32(0))
     new = [scope.get_current_value(v) for v in layer.non_trainable_variables]
-    # The mask of the softmax within attention stays on its scores; it is none of their steps.
+    # Keras attaches the softmax's mask to the attention scores; it does not mask their steps.
     scores = len(outputs) > 1 and "Attention" in spec["class"]
     output_masks = [None if m is None or m.shape != y.shape[:m.ndim] or (scores and i > 0) else m
                     for i, (y, m) in enumerate(zip(outputs, map(backend.get_keras_mask, outputs)))]
@@ -176,7 +176,7 @@ def numbered(name, index):
     return name if index == 0 else f"{name}/{index}"
 
 
-# Kept between steps; the states of random generators (uint32) are each side's own.
+# State that is compared; the states of random generators (uint32) differ between both sides.
 KEPT = ("float32", "int32")
 
 
@@ -189,14 +189,14 @@ def add_layer(expected, spec, training):
     rng = seeded(name)
     layer = make_layer(spec["class"], spec["config"])
     if training and "training" not in spec and not layer._call_has_training_arg:
-        return  # the same as without
+        return  # same as without training
     dtype = spec.get("dtype", "float32")
     dtypes = dtype if isinstance(dtype, list) else [dtype] * len(spec["shapes"])
     inputs = [jnp.asarray(numbers(rng, shape, dtype, spec.get("high", 200)))
               for shape, dtype in zip(spec["shapes"], dtypes)]
     masks = [None if kind is None else jnp.asarray(step_mask(rng, kind, shape))
              for kind, shape in zip(spec.get("masks", []), spec["shapes"])]
-    # Built on symbols, as a model does it; a layer may be built by its first call only.
+    # Built with symbols, as within a model; a layer may be built by its first call only.
     arguments, named = layer_arguments(spec, [keras.Input(batch_shape=x.shape, dtype=str(x.dtype)) for x in inputs])
     layer(*arguments, **named)
     path = lambda variable: variable.path.removeprefix(layer.name + "/")
@@ -223,7 +223,7 @@ def add_layer(expected, spec, training):
         results = call(trainable, by)
         if not wanted:
             return 0, results
-        drawn = copy.deepcopy(rng)  # the same numbers, however often this is called
+        drawn = copy.deepcopy(rng)  # the same random values on every call
         cotangents[:] = [numbers(drawn, y.shape) for y in results[0]]
         return sum(jnp.sum(y * c) for y, c in zip(results[0], cotangents)), results
 
@@ -258,14 +258,14 @@ def add_layer(expected, spec, training):
 
 
 def with_some(rng, values, other):
-    """About a third of the values replaced, the second of them always."""
+    """Replaces about a third of the values, always including the second."""
     where = rng.uniform(size=values.shape) < 0.3
     where.flat[1 % where.size] = True
     return np.where(where, other, values)
 
 
 def labels_and_scores(rng, shape, labels, scores, axis=-1):
-    """`axis`: the classes of class numbers."""
+    """`axis`: the axis of classes."""
     rest = list(shape[:-1]) if axis == -1 else [n for i, n in enumerate(shape) if i != axis % len(shape)]
     classes = rng.integers(0, shape[axis], size=rest).astype(np.int32)
     logits = rng.normal(size=shape) * 2
@@ -310,7 +310,7 @@ def labels_and_scores(rng, shape, labels, scores, axis=-1):
 
 
 def sample_weights(rng, kind, shape):
-    """Weights, some of them 0."""
+    """Random weights, some of them 0."""
     if kind is None:
         return None
     shape = {"examples": shape[:1], "column": [shape[0], 1], "steps": shape[:-1]}[kind]
@@ -351,7 +351,7 @@ def add_loss(expected, spec):
     total, each, gradient = yield (
         lambda p: (reduced(p), unreduced(p), jax.grad(lambda p: jnp.sum(reduced(p)))(p))), (y_pred,)
     tensors = {"y_true": y_true, "y_pred": y_pred, "each": each, "loss": total}
-    if spec.get("gradient", True) and spec.get("dtype") != "bfloat16":  # that one is rounded to 8 bits
+    if spec.get("gradient", True) and spec.get("dtype") != "bfloat16":  # rounded to 8 bits
         tensors["gradient"] = gradient
     if weights is not None:
         tensors["sample_weight"] = weights
@@ -380,7 +380,7 @@ def add_metric(expected, spec):
         tensors.update({f"y_true/{batch}": y_true, f"y_pred/{batch}": y_pred})
         if weights is not None:
             tensors[f"weights/{batch}"] = weights
-    if not getattr(metric, "_built", True):  # its variables have the shape of what it sees first
+    if not getattr(metric, "_built", True):  # its variables have the shape of its first input
         metric.update_state(*batches[0][0])
         metric.reset_state()
 
@@ -397,11 +397,11 @@ def add_metric(expected, spec):
 
 # ---- Training ----
 
-ROWS, BATCH = 75, 8  # ten steps, three rows in the last
+ROWS, BATCH = 75, 8  # ten steps, the last with three rows
 
 
 def build_model(layers, name=None, shared=None):
-    """`shared`: all layers by name, including those of nested models, which "Again" calls once more."""
+    """`shared`: all layers by name, including those of nested models, for "Again" to call."""
     made, inputs, shared = {}, [], {} if shared is None else shared
     for layer_name, class_name, options, of in layers:
         if class_name == "Input":
@@ -454,13 +454,13 @@ def add_training(expected, spec):
                  **({"tolerance": spec["tolerance"]} if "tolerance" in spec else {}))
 
 
-# ---- All of them ----
+# ---- Main ----
 
-ROWS_PER_PROGRAM = 16  # compiling one takes longer than anything else
+ROWS_PER_PROGRAM = 16  # compilation takes most of the time
 
 
 def run_together(functions, arguments, refused):
-    """Computes all functions with one program; if that fails, each with its own, with None where `refused` accepts the
+    """Computes all functions with one program. If that fails, computes each alone, with None where `refused` accepts the
     error."""
     try:
         return jax.jit(lambda arguments: [f(*a) for f, a in zip(functions, arguments)])(arguments)
@@ -475,13 +475,13 @@ def refuse_none(error):
 
 
 def leave_out(error):
-    """Leaves out random rows that Keras itself cannot compute."""
+    """Skips random rows that Keras itself cannot compute."""
     print("Keras:", str(error).strip().split("\n")[0][:160])
 
 
 def compute(rows, refused=refuse_none):
-    """Calls each of `rows`. Those that are generators give a function and its arguments, and get what it makes of
-    them: from a program that they share."""
+    """Calls each of `rows`. Those that are generators yield a function and its arguments, and receive its result from
+    a program that they share."""
     waiting = []
 
     def run():

@@ -1,4 +1,4 @@
-"""What Keras on JAX makes of the rows of rows_optimizers.py."""
+"""Computes the rows of rows_optimizers.py with Keras on JAX."""
 
 import math
 
@@ -11,12 +11,12 @@ import rows_optimizers as rows
 from expected import numbers, seeded, title
 
 
-# A variable that comes close to zero is the sum of steps of about this size, which cancel.
+# A variable that comes close to zero is a sum of steps of about this size, which cancel.
 LEAST = 0.1
 
 
 def described(class_name, options):
-    """As Keras writes an object."""
+    """An object in Keras's serialized form."""
     return {"class_name": class_name, "config": options}
 
 
@@ -40,7 +40,7 @@ def add_schedule(expected, class_name, options, reference):
 
 def one_cycle(max_learning_rate, total_steps, pct_start=0.3, anneal_strategy="cos", div_factor=25.0,
               final_div_factor=1e4, three_phase=False):
-    """torch.optim.lr_scheduler.OneCycleLR's rate at a step; after the last it stays."""
+    """Rate of torch.optim.lr_scheduler.OneCycleLR at a step; constant after the last step."""
     first = max_learning_rate / div_factor
     last = first / final_div_factor
     up = float(pct_start * total_steps) - 1
@@ -74,7 +74,7 @@ def add_one_cycle(expected, options):
 
 
 def keras_optimizer(class_name, options):
-    """The optimizer of a description whose schedules and inner optimizers are descriptions too."""
+    """Makes an optimizer from a description, in which schedules and inner optimizers are descriptions, too."""
     options = dict(options)
     if isinstance(options.get("learning_rate"), dict):
         options["learning_rate"] = made(keras.optimizers.schedules, options["learning_rate"])
@@ -85,7 +85,7 @@ def keras_optimizer(class_name, options):
 
 
 class Lars:
-    """You, Gitman and Ginsburg: Large batch training of convolutional networks, 2017, in double."""
+    """You, Gitman, and Ginsburg: Large batch training of convolutional networks, 2017, in double."""
 
     def __init__(self, names, exclude, learning_rate=0.01, momentum=0.9, weight_decay_rate=0.0, eeta=0.001,
                  epsilon=0.0, nesterov=False, exclude_from_layer_adaptation=()):
@@ -182,7 +182,7 @@ def add_constraint(expected, class_name, options, shape):
 
 
 def rows_of(expected):
-    """What adds each row."""
+    """Adds each row."""
     return [
         *(lambda c=class_name, o=options: add_schedule(expected, c, o, schedule(c, o))
           for class_name, options in rows.SCHEDULES),

@@ -1,4 +1,4 @@
-// What Penstock makes of a row, for each kind of row.
+// Computes a row with Penstock, one function per kind of row.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 
 namespace penstock::tests {
 
-// Where a row adds its part of a program that it shares with other rows: compiling takes longer
-// than anything else.
+// Adds a row's computation to a program shared by several rows, because compilation takes most of
+// the time.
 class RowBuilder {
  public:
   virtual ~RowBuilder() = default;
   virtual ir::Graph& graph() = 0;
   virtual ir::Value Input(const base::Array& value) = 0;
-  // `got` has to come out as `want`.
+  // Requires `got` to equal `want`.
   virtual void Expect(const std::string& name, ir::Value got, const base::Array& want) = 0;
 };
 
-// Adds the row's computation; an error is the row's failure, as is one of the graph.
+// Adds the row's computation; an error, also one of the graph, fails the row.
 using BuildRow = absl::Status (*)(const Row& row, RowBuilder& builder);
 
 absl::Status BuildLayer(const Row& row, RowBuilder& builder);
@@ -35,7 +35,7 @@ absl::Status BuildOptimizer(const Row& row, RowBuilder& builder);
 absl::Status BuildRegularizer(const Row& row, RowBuilder& builder);
 absl::Status BuildConstraint(const Row& row, RowBuilder& builder);
 
-// Training goes through room keras and makes its own programs; what differs, a line each.
+// Trains with room keras, which makes its own programs; returns the differences, one per line.
 absl::StatusOr<std::string> CheckTraining(const Row& row);
 
 }  // namespace penstock::tests

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kName[] = "layer";
 
-// Gives its first input the mask that is its second.
+// Uses its second input as the mask of the first.
 nn::Layer WithMask() {
   return nn::Lambda([](nn::CallContext& ctx, const ir::Values& inputs) -> nn::Outputs {
     ctx.SetOutputMask(ir::Convert(inputs[1], base::DType::kBool));
@@ -21,7 +21,7 @@ nn::Layer WithMask() {
   });
 }
 
-// Its inputs are the layer's, then the masks of those that have one.
+// Inputs of the network: those of the layer, then the masks of inputs that have one.
 absl::StatusOr<nn::Network> NetworkOfOneLayer(const Row& row, int num_inputs) {
   PENSTOCK_ASSIGN_OR_RETURN(
       nn::Layer layer,
@@ -46,19 +46,19 @@ absl::StatusOr<nn::Network> NetworkOfOneLayer(const Row& row, int num_inputs) {
   return network;
 }
 
-// "layer/kernel" -> "kernel".
+// Maps "layer/kernel" to "kernel".
 std::string WeightName(const nn::VariableSpec& variable) {
   return std::string(absl::StripPrefix(variable.name, absl::StrCat(kName, "/")));
 }
 
-// "output", "output/1".
+// Makes the names "output", "output/1", ...
 std::string Numbered(const char* name, size_t i) {
   return i == 0 ? name : absl::StrCat(name, "/", i);
 }
 
 absl::Status ExpectOutputs(const Row& row, const nn::Network::Result& result, RowBuilder& builder) {
   for (size_t i = 0; i < result.outputs.size(); ++i) {
-    // Rows hold no 16-bit floats.
+    // Rows store 16-bit floats as float32.
     const base::Array& output = row.Get(Numbered("output", i));
     builder.Expect(Numbered("output", i), ir::Convert(result.outputs[i], output.dtype()), output);
     const std::string mask = absl::StrCat("output_mask/", i);
@@ -112,7 +112,7 @@ absl::Status BuildLayer(const Row& row, RowBuilder& builder) {
   for (const auto& [name, array] : row.Under("mask/")) {
     inputs_and_masks.push_back(builder.Input(array));
   }
-  // Both sides have the same weights, not just those that one of them asks for.
+  // The sets of weights must be equal; a weight missing on either side is an error.
   const base::NamedArrays wanted = row.Under("weight/");
   ir::Values weights;
   for (const nn::VariableSpec& variable : network.variables()) {

@@ -25,7 +25,7 @@ Values InitialSlots(ir::Graph& graph, const std::vector<nn::SlotSpec>& slots) {
   return values;
 }
 
-// The variables as the row starts, with what the optimizer keeps for them.
+// The initial variables of a row, with their slots.
 absl::StatusOr<nn::OptimizerStep> FirstStep(const Row& row, const nn::Optimizer& optimizer,
                                             RowBuilder& builder) {
   PENSTOCK_ASSIGN_OR_RETURN(const base::DType dtype,

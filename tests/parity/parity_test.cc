@@ -1,13 +1,14 @@
-// Runs every row of the parity table: what Keras on JAX computes (expect.py, first of all) and what
-// Penstock computes have to be the same. One GoogleTest case a row:
+// Runs every row of the parity table: Penstock's results must equal those of Keras on JAX, which
+// expect.py computes first. There is one GoogleTest case per row:
 //
 //   build/release/tests/parity_test --gtest_filter='*Conv2D*same*'
 //
-// Rows of a kind share compiled programs, a few dozen each. PENSTOCK_PARITY_EXPECTED=FOLDER takes
-// what expect.py wrote into FOLDER/0, FOLDER/1... before, or, where nothing is there, keeps it
-// there: that saves its minutes; and PENSTOCK_PARITY_ONLY=TEXT, see there, leaves out other rows.
+// Rows of the same kind share compiled programs, a few dozen rows each.
+// PENSTOCK_PARITY_EXPECTED=FOLDER reuses the output of expect.py in FOLDER/0, FOLDER/1, ..., or
+// stores it there if it is missing, which saves minutes. PENSTOCK_PARITY_ONLY=TEXT selects rows
+// (see expect.py).
 //
-// A few random rows follow the table. PENSTOCK_PARITY_RANDOM=SEED,COUNT runs other random rows
+// Some random rows follow the table. PENSTOCK_PARITY_RANDOM=SEED,COUNT runs other random rows
 // instead of the table; tools/fuzz_keras does so for a given time.
 #include <algorithm>
 #include <cctype>
@@ -52,7 +53,7 @@ struct Expectation {
   base::Array want, got;
 };
 
-// What became of a row.
+// Result of a row.
 struct Outcome {
   absl::Status status;
   std::vector<Expectation> expectations;
@@ -87,7 +88,7 @@ class SharedProgram : public RowBuilder {
   Outcome* outcome_ = nullptr;
 };
 
-// Computes `rows` together. A row that cannot be built fails alone.
+// Computes `rows` in one program. A row that cannot be built fails alone.
 std::vector<Outcome> Compute(BuildRow build, absl::Span<const Row* const> rows) {
   std::vector<Outcome> outcomes(rows.size());
   SharedProgram program;
@@ -106,8 +107,8 @@ std::vector<Outcome> Compute(BuildRow build, absl::Span<const Row* const> rows) 
   return outcomes;
 }
 
-// The rows that share a program; computed ahead of the tests, or when the first of them is asked
-// for.
+// Rows that share a program, which is computed ahead of the tests, or when the first result is
+// needed.
 class Group {
  public:
   explicit Group(BuildRow build) : build_(build) {}
@@ -132,11 +133,11 @@ class Group {
   std::vector<Outcome> outcomes_;
 };
 
-// Computes from the last group on while the tests begin with the first: compiling is what takes
-// the time, and there is more than one core.
+// Computes groups ahead of the tests on another thread, last group first, because compilation takes
+// most of the time.
 class Ahead : public ::testing::EmptyTestEventListener {
  public:
-  // `test`: "layer.12_Dense", one whose group it is.
+  // `test`: a test of the group, e.g. "layer.12_Dense".
   void Add(const std::string& test, std::shared_ptr<Group> group) {
     groups_.emplace_back(test, std::move(group));
   }
@@ -194,7 +195,7 @@ class TrainingRowTest : public ::testing::Test {
   const Row* row_;
 };
 
-// GoogleTest's names keep letters and digits only.
+// GoogleTest names contain only letters, digits, and underscores.
 std::string TestName(size_t index, const Row& row) {
   std::string name = absl::StrCat(index, "_");
   for (char c : row.name()) {
@@ -237,7 +238,7 @@ void Register(const std::vector<Row>& rows, Ahead& ahead) {
   }
 }
 
-// The table is also the list of what there is: nothing may be missing in it.
+// The table must contain everything that Penstock has.
 class CompletenessTest : public ::testing::Test {
  public:
   explicit CompletenessTest(const std::vector<Row>* rows) : rows_(rows) {}
@@ -261,12 +262,12 @@ class CompletenessTest : public ::testing::Test {
       if (row.kind() == "regularizer") regularizers.insert(nn::SnakeCase(name("regularizer")));
       if (row.kind() == "constraint") constraints.insert(nn::SnakeCase(name("constraint")));
     }
-    optimizers.erase("LossScaleOptimizer");  // goes around another
+    optimizers.erase("LossScaleOptimizer");  // wraps another optimizer
     EXPECT_THAT(nn::OptimizerNames(), ::testing::UnorderedElementsAreArray(optimizers));
     EXPECT_THAT(nn::ScheduleNames(), ::testing::UnorderedElementsAreArray(schedules));
     EXPECT_EQ(nn::RegularizerNames().size(), regularizers.size());
     EXPECT_EQ(nn::ConstraintNames().size(), constraints.size());
-    for (const char* network : {"Sequential", "Functional"}) layers.insert(network);  // of layers
+    for (const char* network : {"Sequential", "Functional"}) layers.insert(network);  // containers
     EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
     EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));
@@ -275,7 +276,7 @@ class CompletenessTest : public ::testing::Test {
   }
 
  private:
-  // Under its own name, whatever the row calls it.
+  // Uses its own name, whatever the row calls it.
   template <typename T>
   static void AddName(const absl::StatusOr<T>& made, std::set<std::string>& names) {
     if (made.ok()) names.insert(std::string(made->body()->name()));
@@ -284,7 +285,7 @@ class CompletenessTest : public ::testing::Test {
   const std::vector<Row>* rows_;
 };
 
-// What Keras makes of all rows, in as many processes as there are cores.
+// Computes all rows with Keras, in one process per core.
 absl::StatusOr<std::vector<Row>> ExpectedRows(const std::string& folder) {
   std::vector<std::future<absl::Status>> parts;
   std::vector<Row> rows;
@@ -310,7 +311,7 @@ absl::StatusOr<std::vector<Row>> ExpectedRows(const std::string& folder) {
 
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  // Hundreds of programs, each run once: compile quickly.
+  // Hundreds of programs run once each, so optimize for compile time.
   ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
   const TemporaryFolder folder;
   const char* const given = std::getenv("PENSTOCK_PARITY_EXPECTED");

@@ -1,8 +1,8 @@
-"""Random rows of layers, losses, metrics, optimizers and trainings: cases that nobody has written as a row of table.py.
+"""Random rows of layers, losses, metrics, optimizers, and trainings: cases beyond those of table.py.
 
 make(seed, count) returns `count` rows, the same for the same seed; each is [kind, row], a row as in table.py. A row is
-made by the function of one family, which draws options from their full range and shapes that fit them; rows that Keras
-itself rejects are left out when they are computed.
+made by the function of one family, which draws options from their full range and matching shapes; rows that Keras
+itself rejects are skipped when they are computed.
 """
 
 import math
@@ -35,7 +35,7 @@ class Draw:
         return [self.number(1, high) for _ in range(count)]
 
     def size(self, count, high):
-        """For `count` axes: one number each, or one for all."""
+        """For `count` axes: one number per axis, or a single one."""
         return self.dims(count, high) if self.flip() else self.number(1, high)
 
     def masks(self, count):
@@ -109,8 +109,9 @@ def pooling(draw):
     if kind.startswith("Global"):
         config = {"keepdims": draw.flip()}
     elif kind.startswith("Adaptive"):
-        # Keras finds its windows by a division in float32, which XLA may make a product: 7 steps of 7 then come out above
-        # 7, and the last window lies outside (NaN). At the other extents the quotients are right.
+        # Keras computes windows by a division in float32, which XLA may replace by a product: with 7 windows over 7
+        # steps the
+        # quotient exceeds 7, and the last window is out of bounds (NaN). At the other extents the quotients are exact.
         size = [min(draw.number(1, extent), 6) for extent in extents]
         config = {"output_size": size if axes > 1 else size[0]}
     else:
@@ -120,9 +121,9 @@ def pooling(draw):
             extents = [max(extent, least) for extent, least in zip(extents, each(config["pool_size"], axes))]
     masks = {"masks": [draw.pick(*MASKS[:3])]} if kind == "GlobalAveragePooling" and axes == 1 and draw.flip() else {}
     shape = [draw.number(1, 3), *extents, draw.number(1, 5)]
-    if masks:  # Keras gives NaN for an example without steps
+    if masks:  # Keras returns NaN for an example without steps
         shape[0] = 1
-    # Adaptive pooling in float16 is NaN in Keras 3.15.
+    # Keras 3.15's adaptive pooling in float16 returns NaN.
     return draw.layer(f"{kind}{axes}D", config, shape, policies=not kind.startswith("Adaptive"), **masks)
 
 
@@ -132,12 +133,12 @@ def normalization(draw):
     axes = draw.number(1, 4)
     shape = [draw.number(1, 4), *draw.dims(axes, 5)]
     learned = {"center": draw.flip(), "scale": draw.flip()}
-    # Statistics of few numbers are differences that cancel.
+    # Statistics of few values suffer from cancellation.
     if kind == "BatchNormalization":
         masks = {"masks": [draw.pick(*MASKS)]} if axes == 2 and draw.flip() else {}
         axis = -1 if masks else draw.pick(-1, draw.number(1, axes))
-        # The variance is E[x^2] - E[x]^2: of few numbers it may be small, and what rounding makes of it, 2^-24 / epsilon,
-        # goes into all gradients (Keras's own are off by 4e-4 of float64's at an epsilon of 1e-5 and two rows).
+        # The variance is E[x^2] - E[x]^2. For few values it may be small, and its rounding error, 2^-24 / epsilon,
+        # affects all gradients (Keras's own differ by 4e-4 from float64 with an epsilon of 1e-5 and two rows).
         few = bool(masks) or math.prod(shape) // shape[axis] < 8
         epsilon = draw.pick(1e-3, 1e-2 if few else 1e-5)
         config = {"axis": axis, "momentum": draw.pick(0.99, 0.0, 1.0, 0.5), "epsilon": epsilon, **learned}
@@ -148,7 +149,7 @@ def normalization(draw):
     if kind == "GroupNormalization":
         axis = draw.pick(-1, draw.number(1, axes))
         groups = draw.pick(-1, *[n for n in range(1, shape[axis] + 1) if shape[axis] % n == 0])
-        # A smaller epsilon makes rounding errors large in groups of one element.
+        # A smaller epsilon amplifies rounding errors in groups of one element.
         config = {"groups": groups, "axis": axis, "epsilon": draw.pick(1e-3, 1e-2), **learned}
         return draw.layer(kind, config, shape, least=1)
     several = sorted(draw.random.sample(range(1, axes + 1), draw.number(1, axes)))
@@ -160,7 +161,7 @@ def normalization(draw):
         config.update(learned, epsilon=draw.pick(1e-3, 1e-6))
     row = draw.layer(kind, config, shape, least=1)
     if kind == "UnitNormalization" and row["config"].get("dtype") == "mixed_float16":
-        # Keras squares in float16, and the slope of the root of a small square overflows: -inf instead of 0.
+        # Keras squares in float16, and the gradient of the square root of a small square overflows: -inf instead of 0.
         row["config"]["dtype"], row["tolerance"] = "mixed_bfloat16", 2 * BFLOAT16
     return row
 
@@ -358,14 +359,15 @@ def loss(draw):
     kind = draw.pick(*kinds)
     labels, scores, config = kinds[kind]
     if kind in ("MeanAbsoluteError", "MeanAbsolutePercentageError"):
-        # Where both are the same the slope of |x| is 0, in TensorFlow too; JAX takes 1, a percentage makes 1e9 of it.
+        # Where prediction and label are equal, the gradient of |x| is 0, as in TensorFlow; in JAX it is 1, which a
+        # percentage scales to 1e9.
         scores = [name for name in scores if name != "zeros"]
     if kind == "BinaryFocalCrossentropy" and config["gamma"] == 0 and not logits:
-        # Where a prediction is exactly right it is 0^0, whose slope is 0 and in JAX NaN.
+        # Where a prediction is exactly right, the loss contains 0^0, whose gradient is 0, but NaN in JAX.
         scores = ["unit"]
     config = {**config, "reduction": draw.pick("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none")}
-    # Keras aligns example weights with the last axis of losses that have more axes.
-    whole = kind in ("Dice", "Tversky")  # one number for all steps
+    # Keras aligns example weights with the last axis of losses that have more than one axis.
+    whole = kind in ("Dice", "Tversky")  # one value for all steps
     more = {} if whole else draw.some(weights="steps" if axes > 1 else "examples")
     if axes > 1 and draw.one_in(4) and not whole:
         more["mask"] = True
@@ -498,7 +500,7 @@ def training(draw):
             {"labels": "one_hot", "loss": smoothed, "metrics": ["accuracy"]},
             {"labels": "real", "loss": [draw.pick("MeanSquaredError", "Huber", "LogCosh"), {}], "metrics": ["mae"]},
             {"labels": "binary", "loss": ["BinaryCrossentropy", {"from_logits": True}], "metrics": ["mse"]})}
-    # Only optimizers whose steps do not divide by a number near 0, which would amplify rounding without bound.
+    # Only optimizers that do not divide by values near 0, which would amplify rounding errors without bound.
     kind = draw.pick("SGD", "SGD", "Adam", "AdamW", "RMSprop")
     options = {**optimizer_options(draw, kind), "learning_rate": draw.pick(0.005, 0.02)}
     options.pop("centered", None)
@@ -523,6 +525,6 @@ KINDS = [("layer", family) for family in LAYERS] + \
 
 
 def make(seed, count):
-    # Each row has its own generator: the draws of one family do not change the rows of others.
+    # A separate generator for each row: draws of one family do not affect rows of others.
     chosen = (KINDS[i % len(KINDS)] for i in range(count))
     return [[kind, family(Draw(f"{seed}/{i}"))] for i, (kind, family) in enumerate(chosen)]

@@ -59,7 +59,7 @@ std::string Difference(absl::string_view name, const Array& got, const Array& wa
     const double x = g.values<double>()[i], y = w.values<double>()[i];
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     const double difference = std::abs(x - y) / scale;
-    if (difference <= tolerance || difference <= worst) continue;  // a NaN passes neither
+    if (difference <= tolerance || difference <= worst) continue;  // false for NaN
     worst = std::isnan(difference) ? HUGE_VAL : difference;
     text = absl::StrCat(name, ": element ", i, " of ", want.TypeString(), " is ", x, ", Keras has ",
                         y, ", which differs by ", worst, " of the largest");

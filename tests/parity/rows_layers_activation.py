@@ -13,7 +13,7 @@ ROWS = [
       for name in ("leaky_relu(0.05)", "leaky_relu(negative_slope=0.5)", "elu(0.5)", "celu(2)", "gelu(true)",
                    "gelu(approximate=true)", "squareplus(1.5)", "hard_shrink(1)", "soft_shrink(0.25)",
                    "threshold(threshold=-0.5, default_value=2)", "softmax(1)", "log_softmax(axis=1)", "glu(axis=2)")],
-    # Keras 3.15's does not sum to 1 where more than one element is left: compared with the paper's formula.
+    # Keras 3.15's output does not sum to 1 if more than one element remains: compared with the paper's formula.
     layer("Activation", {"activation": "sparsemax"}, (3, 5, 4), reference="sparsemax"),
     layer("Activation", {"activation": "sparsemax"}, (7, 9), reference="sparsemax"),
     layer("Activation", {"activation": "sparsemax(axis=1)"}, (3, 5, 4), reference="sparsemax along 1"),

@@ -1,4 +1,4 @@
-"""Random layers, where both ends of their ranges are alike and nothing is left to chance. Their statistics:
+"""Random layers, with ranges of a single value so that the result is deterministic. For their statistics see
 penstock/nn/layers/layers_random_test.cc."""
 
 from layer_row import IMAGE, layer
@@ -6,8 +6,8 @@ from layer_row import IMAGE, layer
 FILLS = ("reflect", "wrap", "nearest", "constant")
 
 ROWS = [
-    # Outside training, and for an image smaller than the window, Keras's documentation promises smart_resize; what
-    # Keras 3.15 does is to return the image as it is, or to stretch it. Penstock does what is promised.
+    # Outside training, and for an image smaller than the window, Keras's documentation specifies smart_resize, but
+    # Keras 3.15 returns the image unchanged or stretches it. Penstock follows the documentation.
     *[layer("RandomCrop", {"height": height, "width": width}, IMAGE, training=False, gradient=False,
             reference="smart_resize")
       for height, width in ((4, 5), (5, 2), (12, 9), (3, 12))],

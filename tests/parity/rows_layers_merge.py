@@ -8,7 +8,7 @@ ROWS = [
           layer(kind, {}, IMAGE, IMAGE, IMAGE),
           layer(kind, {}, (3, 1, 4), (3, 5, 4), why="broadcast"),
           layer(kind, {}, (3, 4), (3, 5, 4), (3, 5, 1), why="another rank, broadcast"),
-          mixed(kind, {}, (3, 5), (3, 5)),  # few numbers, which bfloat16 does not make equal
+          mixed(kind, {}, (3, 5), (3, 5)),  # few values, which remain distinct in bfloat16
           layer(kind, {}, SEQUENCE, SEQUENCE, masks=["right", "left"]),
           layer(kind, {}, SEQUENCE, SEQUENCE, SEQUENCE, masks=["holes", "right", "none"]),
           layer(kind, {}, SEQUENCE, SEQUENCE, SEQUENCE, masks=[None, "holes", "right"], why="the first has no mask"),

@@ -41,7 +41,7 @@ ROWS = [
       for kind in ("Max", "Average") for size in (1, 3, 4, 7, 9)],
     *[layer(f"Adaptive{kind}Pooling2D", {"output_size": size}, IMAGE)
       for kind in ("Max", "Average") for size in (1, [3, 6], [5, 2], [4, 3])],
-    # As many windows as pixels: for 7 of 7 Keras 3.15 gives NaN, its indices are reckoned in float32.
+    # As many windows as pixels: for 7 of 7, Keras 3.15 returns NaN, because it computes indices in float32.
     *[layer(f"Adaptive{kind}Pooling3D", {"output_size": size}, VOLUME)
       for kind in ("Max", "Average") for size in (2, [5, 4, 1])],
     layer("AdaptiveAveragePooling1D", {"output_size": 5}, (2, 3, 1), why="more windows than steps"),

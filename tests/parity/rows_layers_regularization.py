@@ -1,5 +1,5 @@
-"""In training these layers draw numbers, which differ from Keras's: penstock/nn/layers/layers_random_test.cc looks at their
-statistics. Here: what they are otherwise."""
+"""Layers that are random in training, where the values differ from Keras's (see penstock/nn/layers/layers_random_test.cc
+for their statistics). These rows test their deterministic behavior."""
 
 from layer_row import IMAGE, SEQUENCE, VOLUME, layer, mixed
 

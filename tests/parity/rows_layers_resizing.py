@@ -12,7 +12,7 @@ ROWS = [
     *[layer("Resizing", {"height": height, "width": width, "pad_to_aspect_ratio": True, "fill_value": 0.5}, IMAGE)
       for height, width in ((4, 8), (12, 4), (8, 7))],
     layer("Resizing", {"height": 5, "width": 10, "pad_to_aspect_ratio": True, "interpolation": "nearest"}, IMAGE),
-    # Half and twice: weights that are exact, so that both sides see the same halves to round.
+    # Factors of 1/2 and 2 have exact weights, so that both sides round the same ties.
     *[layer("Resizing", {"height": 4, "width": 14, "interpolation": interpolation}, IMAGE, dtype="uint8",
             gradient=False)
       for interpolation in ("nearest", "bilinear", "bicubic")],

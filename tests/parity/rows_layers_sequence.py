@@ -5,7 +5,7 @@ import layer_row
 SEQUENCE = (3, 5, 4)  # batch, steps, features
 
 
-# Where nothing is random, one setting of training is enough.
+# Without randomness, one value of `training` is enough.
 def layer(class_name, options, *shapes, **more):
     return layer_row.layer(class_name, options, *shapes, **{"training": True, **more})
 
@@ -67,7 +67,7 @@ def attention():
           for kind, options in (("Attention", {}), ("Attention", {"use_scale": True}),
                                 ("Attention", {"score_mode": "concat"}),
                                 ("AdditiveAttention", {}), ("AdditiveAttention", {"use_scale": False}))],
-        # The gradient by the scale is a sum of terms of about this size, which cancel.
+        # The gradient of the scale is a sum of terms of about this size, which cancel.
         layer("Attention", {"score_mode": "concat", "use_scale": True}, query, value, key, least=0.1),
         *[row
           for kind in ("Attention", "AdditiveAttention")
@@ -89,7 +89,7 @@ def attention():
 
 def multi_head():
     query, value, key = (3, 5, 4), (3, 6, 2), (3, 6, 3)
-    # The gradient by the key's bias is zero but for rounding: of terms of this size.
+    # The gradient of the key's bias is zero except for rounding of terms of this size.
     common = {"arguments": True, "least": 1}
     mha = lambda options, *shapes, make=layer, **more: make(
         "MultiHeadAttention", {"num_heads": 2, "key_dim": 3, **options}, *shapes, **common, **more)
@@ -101,7 +101,7 @@ def multi_head():
         mha({}, query, query, why="self-attention"),
         mha({}, query, query, training=False),
         mha({}, query, value, key),
-        # Keras 3.15 on JAX cannot do value_dim otherwise.
+        # Keras 3.15 on JAX does not support value_dim otherwise.
         mha({"value_dim": 5, "use_bias": False}, query, value, call={"return_attention_scores": True}),
         mha({"value_dim": 2, "dropout": 0.5}, query, value, training=False),
         mha({"output_shape": [7]}, query, value),
@@ -162,10 +162,10 @@ def recurrent():
             make(everything, SEQUENCE, masks=["none"], why="nothing but padding"),
             make(everything, (1, 1, 3), why="one example, one step"),
             make({"dropout": 0.2, "recurrent_dropout": 0.3}, SEQUENCE, training=False),
-            # SimpleRNN's activity_regularizer is lost in Keras 3.15.
+            # Keras 3.15 loses SimpleRNN's activity_regularizer.
             make({"kernel_regularizer": "l2", "recurrent_regularizer": "l1", "bias_regularizer": "l2",
                   **({} if kind == "SimpleRNN" else {"activity_regularizer": "l2"})}, SEQUENCE),
-            # Rounding goes from step to step.
+            # Rounding errors accumulate over steps.
             make({"return_sequences": True}, SEQUENCE, of=mixed, tolerance=1 / 32),
             make({}, SEQUENCE, of=mixed, masks=["right"], tolerance=1 / 32),
         ]

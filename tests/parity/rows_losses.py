@@ -1,16 +1,16 @@
 """Losses compared with Keras; see table.py.
 
-loss(class, options, shape of the predictions, what the labels are, what the predictions are, more):
-  labels   classes: numbers [batch...]; column: [batch..., 1]; one_hot; soft (probabilities); real; binary; flat
+loss(class, options, shape of the predictions, kind of labels, kind of predictions, more):
+  labels   classes: class numbers [batch...]; column: [batch..., 1]; one_hot; soft (probabilities); real; binary; flat
            (binary, without the last axis of 1); signs (-1 and 1); positive; counts; zeros; ignored (classes, some of
            them 255); groups (class numbers [batch], few); sequences ([batch, 3], 0 is padding)
   scores   logits, probabilities (sum to 1), unnormalised (sum to more), certain (zeros and ones), real, unit (0 to 1),
-           saturated (0, 1 and their neighbours), huge (logits of 1e4), positive, zeros, directions (of length 1)
+           saturated (0, 1, and nearby values), huge (logits of 1e4), positive, zeros, directions (of norm 1)
   weights  sample weights, some of them 0: "examples" [batch], "column" [batch, 1], "steps" (all axes but the last)
-  mask     True: a mask over all axes of the loss, as Masking makes it
+  mask     True: a mask over all axes of the loss, as set by Masking
   dtype    of the predictions; both sides get the same rounded numbers
-  ours     our name, where it is not Keras's class
-  label_dtype  of the labels, where it matters
+  ours     our name, if it differs from Keras's class
+  label_dtype  of the labels, if it matters
 """
 
 
@@ -54,8 +54,9 @@ LOSSES = [
          weights="steps"),
     loss("SparseCategoricalCrossentropy", {"ignore_class": 0}, (6, 4), "classes", "probabilities",
          why="a class that there is"),
-    # Keras's documentation lets `axis` name the classes; on JAX, Keras 3.15 refuses labels of any shape but that for
-    # the last axis. Compared with the same numbers, classes last.
+    # According to Keras's documentation, `axis` is the axis of classes; on JAX, Keras 3.15 accepts only labels of the
+    # shape
+    # for the last axis. Compared with the same values, classes last.
     loss("SparseCategoricalCrossentropy", {**LOGITS, "axis": 1}, (3, 4, 5), "classes", "logits"),
     loss("SparseCategoricalCrossentropy", {"axis": 1, "ignore_class": 255}, (2, 4, 3, 5), "ignored", "positive"),
     *[loss(name, {**LOGITS}, (5, 4), labels, "logits", weights="examples")

@@ -1,12 +1,12 @@
-"""Metrics compared with Keras; see table.py. Three batches each, with sample weights of which some are 0.
+"""Metrics compared with Keras; see table.py. Three batches each, with sample weights, some of which are 0.
 
 metric(class, options, shape of the predictions, labels, scores, more): labels, scores, dtype and ours as in
 rows_losses.py, and
   labels   ones; numbers (classes 0 to 3 in every place); two_classes (one-hot, only the first two occur)
-  scores   steps (0, 0.1 ... 1: many equal ones, some on a threshold); numbers; ids (class numbers, best first)
-  weights  "examples" unless said; "steps"; None
-  batches  3 unless said
-  keras    options that Keras alone needs
+  scores   steps (0, 0.1 ... 1: many ties, some on a threshold); numbers; ids (class numbers, best first)
+  weights  "examples" by default; "steps"; None
+  batches  3 by default
+  keras    options for Keras only
 """
 
 
@@ -27,7 +27,7 @@ REGRESSION = ["MeanSquaredError", "RootMeanSquaredError", "MeanAbsoluteError", "
               "MeanSquaredLogarithmicError", "LogCoshError", "CosineSimilarity"]
 CORRELATIONS = ["PearsonCorrelation", "ConcordanceCorrelation"]
 LOGITS = {"from_logits": True}
-# Keras counts in whole numbers unless it is told otherwise.
+# Keras counts in integers by default.
 FLOAT = {"dtype": "float32"}
 
 
@@ -114,8 +114,8 @@ METRICS = [
     iou("BinaryIoU", {}, (12,), "binary", "unit"),
     iou("BinaryIoU", {"target_class_ids": [1], "threshold": 0.3}, (3, 5, 4), "binary", "steps", weights=None),
     iou("OneHotIoU", {"num_classes": 4, "target_class_ids": [1, 3]}, (12, 4), "one_hot", "logits"),
-    # Keras 3.15 takes `axis` for an axis of its result too, where there is no such: it fails for any but -1. Compared
-    # with the same numbers, classes last.
+    # Keras 3.15 applies `axis` to its result as well, which fails unless it is -1. Compared
+    # with the same values, classes last.
     iou("OneHotIoU", {"num_classes": 3, "target_class_ids": [0, 1], "axis": 1}, (2, 3, 4), "soft", "logits",
         weights=None),
     iou("OneHotMeanIoU", {"num_classes": 4}, (12, 4), "one_hot", "logits"),

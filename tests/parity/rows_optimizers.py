@@ -2,7 +2,7 @@
 
 BFLOAT16 = 1 / 64  # as in table.py
 
-# ---- Schedules: (class, options), and where they are asked ----
+# ---- Schedules: (class, options), and the steps at which they are evaluated ----
 PIECEWISE = ("PiecewiseConstantDecay", {"boundaries": [3, 10], "values": [0.1, 0.01, 0.001]})
 COSINE = ("CosineDecay", {"initial_learning_rate": 0.4, "decay_steps": 20})
 SCHEDULES = [
@@ -13,7 +13,7 @@ SCHEDULES = [
     ("CosineDecay", {"initial_learning_rate": 0.0, "decay_steps": 20, "warmup_target": 0.3, "warmup_steps": 5}),
     ("CosineDecay",
      {"initial_learning_rate": 0.05, "decay_steps": 7, "alpha": 0.2, "warmup_target": 0.3, "warmup_steps": 11}),
-    # Keras: a target without steps is where the decay begins, steps without a target are nothing.
+    # In Keras, a target without steps is the initial rate of the decay; steps without a target are ignored.
     ("CosineDecay", {"initial_learning_rate": 0.05, "decay_steps": 12, "warmup_target": 0.3}),
     ("CosineDecay", {"initial_learning_rate": 0.05, "decay_steps": 12, "warmup_steps": 5}),
     ("CosineDecayRestarts", {"initial_learning_rate": 0.4, "first_decay_steps": 4}),
@@ -27,11 +27,11 @@ SCHEDULES = [
     ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 20}),
     ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 16, "end_learning_rate": 0.01, "power": 0.5}),
     ("PolynomialDecay", {"initial_learning_rate": 0.1, "decay_steps": 6, "power": 2.0, "cycle": True}),
-    # The end above the beginning: a rise.
+    # The end exceeds the beginning: an increasing rate.
     ("PolynomialDecay", {"initial_learning_rate": 0.0, "decay_steps": 9, "end_learning_rate": 0.3}),
 ]
 SCHEDULE_STEPS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17, 18, 19, 20, 21, 24, 25, 26, 100, 1000000]
-# Ours alone: WarmUp before a constant and before cosine decay is cosine decay with Keras's own warm-up.
+# Not in Keras: WarmUp before a constant and before cosine decay is compared with the warm-up of Keras's cosine decay.
 WARM_UPS = [
     {"config": {"steps": 5, "start": 0.0}, "then": ("CosineDecay", {"initial_learning_rate": 0.3, "decay_steps": 20}),
      "keras": ("CosineDecay", {"initial_learning_rate": 0.0, "decay_steps": 20, "warmup_target": 0.3,
@@ -41,7 +41,7 @@ WARM_UPS = [
      "keras": ("CosineDecay", {"initial_learning_rate": 0.05, "decay_steps": 10, "alpha": 0.5, "warmup_target": 0.2,
                                "warmup_steps": 4})},
 ]
-# Ours alone: compared with the formula of PyTorch's OneCycleLR.
+# Not in Keras: compared with the formula of PyTorch's OneCycleLR.
 ONE_CYCLES = [
     {"max_learning_rate": 0.5, "total_steps": 25},
     {"max_learning_rate": 0.5, "total_steps": 20, "pct_start": 0.45, "anneal_strategy": "linear", "div_factor": 10.0,
@@ -51,8 +51,8 @@ ONE_CYCLES = [
      "three_phase": True},
 ]
 
-# ---- Optimizers: (class, options, what differs from the defaults below); ten steps with given gradients ----
-#   gradients  "dense", the fifth all zero; "sparse", most rows zero, as an embedding's; "infinite", some of them
+# ---- Optimizers: (class, options, overrides of the defaults below); ten steps with given gradients ----
+#   gradients  "dense", the fifth all zero; "sparse", most rows zero, as of an embedding; "infinite", some of them
 #   dtype      of the variables
 #   constraint of the first variable, as Keras writes it
 #   exclude    names of variables that do not decay
@@ -66,7 +66,7 @@ def optimizer(class_name, options=None, **more):
     return {"class": class_name, "config": options or {}, **more}
 
 
-# What every optimizer does the same way is checked with some of them; each has its formula checked alone.
+# What all optimizers have in common is checked with some of them; each formula is checked by itself.
 MAX_NORM = {"class_name": "MaxNorm", "config": {"max_value": 1.5, "axis": 0}}
 COMMON = [
     ({"weight_decay": 0.1}, {}),
@@ -99,9 +99,9 @@ OPTIMIZERS = [
     optimizer("Adam", {"learning_rate": 0.1, "beta_1": 0.0}),
     optimizer("Adam", {"learning_rate": scheduled(COSINE)}),
     optimizer("Adam", {"learning_rate": 0.1}, gradients="sparse"),
-    # The scalar crosses zero: what is left of it is rounding of larger numbers.
+    # The scalar crosses zero: the remainder is rounding error of larger values.
     optimizer("Adam", {"learning_rate": 0.1, "clipnorm": 1.0}, gradients="sparse", tolerance=1e-4),
-    # Schedules count steps, the correction of the bias counts updates.
+    # Schedules count steps, bias correction counts updates.
     optimizer("Adam", {"learning_rate": scheduled(PIECEWISE), "gradient_accumulation_steps": 4}),
 
     optimizer("AdamW"),
@@ -114,7 +114,7 @@ OPTIMIZERS = [
     optimizer("Nadam"),
     optimizer("Nadam", {"learning_rate": 0.1, "beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
     optimizer("Nadam", {"learning_rate": scheduled(COSINE), "weight_decay": 0.01}),
-    # The product of momenta stands still, too, while gradients are gathered.
+    # The product of momenta does not change during gradient accumulation.
     optimizer("Nadam", {"learning_rate": 0.1, "gradient_accumulation_steps": 2}),
     optimizer("Lamb"),
     optimizer("Lamb", {"learning_rate": 0.1, "beta_1": 0.5, "beta_2": 0.9, "epsilon": 1e-3}),
@@ -131,7 +131,7 @@ OPTIMIZERS = [
     optimizer("RMSprop"),
     optimizer("RMSprop", {"learning_rate": 0.1, "rho": 0.5, "epsilon": 1e-3}),
     optimizer("RMSprop", {"learning_rate": 0.01, "momentum": 0.9}),
-    # The variance is a difference of near numbers in the first steps.
+    # The variance is a difference of similar values in the first steps.
     optimizer("RMSprop", {"learning_rate": 0.01, "centered": True, "epsilon": 1e-3}, tolerance=1e-4),
     optimizer("RMSprop", {"learning_rate": 0.01, "centered": True, "momentum": 0.5, "epsilon": 0.1}),
     optimizer("RMSprop", {"learning_rate": scheduled(PIECEWISE), "clipvalue": 0.5}),
@@ -157,7 +157,7 @@ OPTIMIZERS = [
     optimizer("Lion", {"learning_rate": 0.1, "beta_1": 0.5, "beta_2": 0.6}),
     optimizer("Lion", {"learning_rate": scheduled(COSINE), "weight_decay": 0.1}),
     optimizer("Lion", {"learning_rate": 0.01}, gradients="sparse"),
-    # Ours alone: compared with the paper's formula.
+    # Not in Keras: compared with the paper's formula.
     optimizer("LARS", {"learning_rate": 0.5, "eeta": 0.1}, reference="lars"),
     optimizer("LARS", {"learning_rate": 0.5, "momentum": 0.0, "eeta": 0.1, "weight_decay_rate": 0.1},
               reference="lars"),

@@ -1,7 +1,7 @@
-"""What is compared with Keras, row by row: also the list of what Penstock has of it, and with which settings.
+"""What is compared with Keras, row by row; also the list of what Penstock implements, and with which settings.
 
-To add a layer (or a loss...), add its rows here, unusual settings among them; expect.py computes what Keras makes
-of a row and parity_test what Penstock does. Names and options are Keras's.
+To add a layer (or a loss, ...), add its rows here, including unusual settings; expect.py computes a row with Keras,
+and parity_test computes it with Penstock. Names and options are Keras's.
 """
 
 import rows_layers_activation
@@ -19,7 +19,7 @@ import rows_layers_sequence
 from rows_losses import LOSSES  # noqa: F401
 from rows_metrics import METRICS  # noqa: F401
 
-# ---- Layers (layer_row.py says what a row is) ----
+# ---- Layers (see layer_row.py) ----
 LAYERS = [
     *rows_layers_core.ROWS,
     *rows_layers_activation.ROWS,
@@ -37,11 +37,12 @@ LAYERS = [
 
 # ---- Training: ten steps of Fit without shuffling, the last batch smaller ----
 #   layers        [name, class, options, names of the inputs]; the first is the input, the last the output. Two more
-#                 classes: "Model" (a model as a layer, whose "layers" are like these), "Again" (calls the "layer" of
+#                 classes: "Model" (a model as a layer, whose "layers" have the same form), "Again" (calls the "layer"
+# of
 #                 that name once more, wherever it was made)
-#   dtype, high   of the inputs where they are integers: 0 to below high, 256 if it is not said
-#   weights       "examples": each has one
-#   class_weight  as Fit takes it
+#   dtype, high   of integer inputs: 0 to below high, 256 by default
+#   weights       "examples": a weight per example
+#   class_weight  as in Fit
 
 
 def conv_net(first=(), last=()):
@@ -87,8 +88,8 @@ TRANSFORMER = [
     ["p", "GlobalAveragePooling1D", {}, ["a2"]],
     ["d", "Dense", {"units": 3}, ["p"]],
 ]
-# One layer in a model and beside it, a model used twice, one of them in another. No activity regularizers: in fit,
-# Keras 3.15 on JAX drops those of all but the last call of a layer that is called more than once, though not in a
+# A layer used inside a model and next to it, and a model used twice, once within another. No activity regularizers: in
+# fit, Keras 3.15 on JAX drops those of all but the last call of a layer that is called more than once, though not in a
 # plain call.
 SHARED = [
     ["x", "Input", {"shape": [6]}, []],

@@ -46,7 +46,7 @@ absl::StatusOr<nn::Network> BuildNetwork(const nlohmann::ordered_json& layers, b
   return network;
 }
 
-// Keras's name of a variable: without the models that contain its layer.
+// Keras's name of a variable, without the models that contain its layer.
 std::string KerasName(const Row& row, const std::string& prefix, absl::string_view name) {
   while (!row.Has(absl::StrCat(prefix, name)) && absl::StrContains(name, '/')) {
     name = name.substr(name.find('/') + 1);
@@ -54,7 +54,7 @@ std::string KerasName(const Row& row, const std::string& prefix, absl::string_vi
   return std::string(name);
 }
 
-// Appends what differs between `logs` and the row's tensors under `prefix`.
+// Appends the differences of `logs` from the row's tensors under `prefix`.
 void CompareLogs(const Row& row, const std::string& prefix, const keras::Logs& logs,
                  std::string* differences) {
   for (const auto& [name, want] : row.Under(prefix)) {
