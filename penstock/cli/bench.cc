@@ -15,7 +15,8 @@ class Bench : public Command {
   void Describe(Options& options) override {
     Options data = options.Subcommand(
         "data",
-        "How fast an input pipeline is, what each step of it costs, and what packing gains");
+        "Measure the throughput of an input pipeline and of each of its steps, and the gain from "
+        "packing");
     data.Add("URI", pipeline_.options.data,
              "Shards, images, arrays (.npz, .npy), CSV or text: files, patterns (quote the "
              "*) or a folder, local, gs:// or s3://")

@@ -19,9 +19,8 @@ void PipelineFlags::Describe(Options& described) {
            "Height and width to which images are resized; default: those of the first image")
       .Count(2)
       .Range(1, 65500);
-  described.AddFlag(
-      "--augment", options.augment,
-      "Random resized crops (8 to 100 % of the area) and random flips, as in training");
+  described.AddFlag("--augment", options.augment,
+                    "Augmentation: random resized crops (8 to 100 % of the area) and random flips");
   described.Add("--shuffle", options.shuffle, "Shuffle buffer size in elements; 0: no shuffling")
       .Range(0, uint64_t{1} << 40)
       .ShowDefault();
@@ -38,8 +37,7 @@ void PipelineFlags::Describe(Options& described) {
       .ShowDefault();
   described.Add(
       "--image-feature", options.image_feature,
-      "Feature of the shards that holds the image; default: `image`, else the only one that "
-      "holds images");
+      "Feature of the shards that holds the image; default: `image`, else the only image feature");
   described
       .Add("--columns", options.columns,
            "Features of the shards to read; default: the image and `class`, else all")
@@ -72,11 +70,12 @@ void BenchFlags::Describe(Options& described) {
       .Range(0, 1024)
       .ShowDefault();
   described.AddFlag("--any-order", options.any_order,
-                    "Nondeterministic order: elements that are ready first come first");
+                    "Nondeterministic order: return elements as soon as they are ready");
   described.Add("--seed", options.seed, "Seed of the shuffle").AnySeed().ShowDefault();
   described
       .Add("--target", options.target,
-           "Elements per second that the accelerator consumes: batches are requested at this rate")
+           "Throughput of the accelerator in elements per second; batches are requested at this "
+           "rate")
       .AboveZero(1e12);
   described.AddFlag("!--no-compare", options.compare,
                     "Skip the comparison of single files with shards");

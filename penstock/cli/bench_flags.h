@@ -1,4 +1,4 @@
-// Options that `penstock bench data` and `penstock doctor` have in common.
+// Options shared by `penstock bench data` and `penstock doctor`.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace penstock::cli {
 
-// All options of a pipeline but `data` and `channels`.
+// Options of a pipeline, except `data` and `channels`.
 struct PipelineFlags {
   diagnose::PipelineOptions options = {};
-  std::vector<int> image_size = {};  // height and width, or empty
+  std::vector<int> image_size = {};  // {height, width}, or empty
 
   void Describe(Options& described);
   diagnose::PipelineOptions Value() const;
 };
 
-// --seconds, --batches, --threads, --any-order, --seed, --target, --no-compare, --scratch. What is
-// being measured is said on stderr.
+// --seconds, --batches, --threads, --any-order, --seed, --target, --no-compare, --scratch. Progress
+// goes to stderr.
 struct BenchFlags {
   diagnose::DataBenchOptions options = {};
 

@@ -1,5 +1,5 @@
-// `penstock bench data` and `penstock doctor` as a user gives them. Nothing here depends on how
-// fast the machine is.
+// Tests of the commands `penstock bench data` and `penstock doctor`. No expectation depends on the
+// speed of the machine.
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +49,7 @@ class BenchTest : public testing::CommandFixture {
   }
 };
 
-TEST_F(BenchTest, ShardsAreMeasuredRungByRung) {
+TEST_F(BenchTest, MeasuresEachRungOfShards) {
   Pack();
   const Json bench = BenchData({Path("shards"), "--batch", "8"});
   EXPECT_EQ(bench["format"], "shards");
@@ -67,7 +67,7 @@ TEST_F(BenchTest, ShardsAreMeasuredRungByRung) {
   EXPECT_GT(bench["files_and_shards"]["files"]["read_warm"], 0);
 }
 
-TEST_F(BenchTest, AFolderOfImagesIsPackedForTheComparison) {
+TEST_F(BenchTest, PacksFolderOfImagesForComparison) {
   MakeImages("images", 5);
   std::filesystem::create_directories(folder_ / "scratch");
   const Json bench = BenchData({Path("images"), "--shuffle", "0", "--batch", "4", "--size", "16",
@@ -79,17 +79,17 @@ TEST_F(BenchTest, AFolderOfImagesIsPackedForTheComparison) {
   EXPECT_THAT(bench["plan"], HasSubstr("16x12"));
   EXPECT_EQ(bench["files_and_shards"]["elements"], 10);
   EXPECT_GT(bench["files_and_shards"]["shards"]["read_cold"], 0);
-  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "scratch")) << "the sample stays behind";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "scratch")) << "the sample was not removed";
 }
 
-TEST_F(BenchTest, AugmentationIsDoneWhereImagesAreDecoded) {
+TEST_F(BenchTest, FusesAugmentationWithDecoding) {
   Pack();
   const Json bench =
       BenchData({Path("shards"), "--augment", "--size", "6", "6", "--batch", "4", "--no-compare"});
   EXPECT_THAT(bench["plan"], HasSubstr("random crop"));
 }
 
-TEST_F(BenchTest, ArraysCsvAndTextHaveTheirOwnRungs) {
+TEST_F(BenchTest, MeasuresArraysCsvAndText) {
   base::NamedArrays arrays;
   arrays.Set("x", base::Array::Zeros(base::DType::kU8, {64, 3}));
   ASSERT_TRUE(formats::WriteNpz(*io::FileSystem::Default(), Path("a.npz"), arrays).ok());
@@ -102,7 +102,7 @@ TEST_F(BenchTest, ArraysCsvAndTextHaveTheirOwnRungs) {
   EXPECT_EQ(BenchData({Path("c.txt"), "--batch", "2"})["noun"], "lines");
 }
 
-TEST_F(BenchTest, TheTableNamesEveryRung) {
+TEST_F(BenchTest, PrintsEveryRung) {
   Pack();
   const CommandResult result = Penstock({"bench", "data", Path("shards/*.tfrec"), "--batches", "3",
                                          "--seconds", "0.2", "--no-compare"});
@@ -112,77 +112,77 @@ TEST_F(BenchTest, TheTableNamesEveryRung) {
     EXPECT_THAT(result.out, HasSubstr(word));
 }
 
-TEST_F(BenchTest, AConsumerOfAPaceIsWaitedFor) {
+TEST_F(BenchTest, RequestsBatchesAtTargetRate) {
   Pack();
   const Json bench = BenchData({Path("shards"), "--batch", "4", "--target", "1000"});
-  // Four batches of four at 1000 a second: 4 ms each pass before the next is asked for.
+  // Four batches of four elements at 1000 elements/s: one request every 4 ms.
   EXPECT_GE(bench["warm"]["seconds"].get<double>(), 0.012);
 }
 
-TEST_F(BenchTest, MistakesAreToldInASentence) {
+TEST_F(BenchTest, ReportsInvalidArguments) {
   const auto error = [](std::vector<std::string> arguments) {
     const CommandResult result = Penstock(std::move(arguments));
     EXPECT_EQ(result.code, 1) << result.out;
     return result.err;
   };
   std::filesystem::create_directories(folder_ / "empty");
-  EXPECT_THAT(error({"bench", "data", Path("empty")}),
-              HasSubstr("it is empty; wanted are *.tfrec"));
+  EXPECT_THAT(error({"bench", "data", Path("empty")}), HasSubstr("it is empty; expected *.tfrec"));
   EXPECT_THAT(error({"bench", "data", Path("gone")}), HasSubstr(Path("gone")));
   EXPECT_THAT(error({"bench", "data", Path("*.tfrec")}), HasSubstr("nothing matches"));
   EXPECT_THAT(error({"doctor", Path("gone")}), HasSubstr("penstock doctor: "));
   std::ofstream(Path("what")) << "is this?";
-  EXPECT_THAT(error({"bench", "data", Path("what")}), HasSubstr("--format: shards, images"));
+  EXPECT_THAT(error({"bench", "data", Path("what")}),
+              HasSubstr("choose the format: shards, images"));
   std::ofstream(Path("x.csv")) << "a\n1\n";
   std::ofstream(Path("x.txt")) << "a\n";
-  EXPECT_THAT(error({"bench", "data", Path("x.csv"), Path("x.txt")}), HasSubstr("another kind"));
+  EXPECT_THAT(error({"bench", "data", Path("x.csv"), Path("x.txt")}), HasSubstr("mixed formats"));
   EXPECT_THAT(error({"bench", "data", Path("x.csv"), "--format", "parquet"}),
-              HasSubstr("none of shards"));
+              HasSubstr("unknown format 'parquet'"));
   EXPECT_THAT(error({"bench", "data", Path("x.txt"), "--global-shuffle"}),
-              HasSubstr("--global-shuffle is for shards"));
+              HasSubstr("a global shuffle requires shards"));
   EXPECT_EQ(Penstock({"bench"}).code, 2);
   EXPECT_EQ(Penstock({"bench", "data"}).code, 2);
   EXPECT_EQ(Penstock({"doctor"}).code, 2);
 }
 
-TEST_F(BenchTest, UnreadableImagesAreNamedOrLeftOut) {
+TEST_F(BenchTest, SkipsUndecodableImagesOrNamesThem) {
   MakeImages("images", 4);
   std::ofstream(folder_ / "images/dark/zz.png") << "no image";
   const std::vector<std::string> command{"bench", "data", Path("images"), "--batch", "2"};
-  const CommandResult refused = Penstock(Bounded(command));
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("zz.png"));
-  EXPECT_THAT(refused.err, HasSubstr("--skip-unreadable"));
+  const CommandResult rejected = Penstock(Bounded(command));
+  EXPECT_EQ(rejected.code, 1);
+  EXPECT_THAT(rejected.err, HasSubstr("zz.png"));
+  EXPECT_THAT(rejected.err, HasSubstr("skip unreadable"));
   std::vector<std::string> skipping = command;
   skipping.emplace_back("--skip-unreadable");
   const CommandResult skipped = Penstock(Bounded(skipping));
   EXPECT_EQ(skipped.code, 0) << skipped.err;
 }
 
-TEST_F(BenchTest, ColumnsOfRecordsAreChosen) {
+TEST_F(BenchTest, ReadsSelectedColumns) {
   Pack();
   const Json all = BenchData({Path("shards"), "--columns", "class,size", "--batch", "4"});
   EXPECT_EQ(all["noun"], "records");
   EXPECT_THAT(Rungs(all), ::testing::Not(::testing::Contains("and decode")));
   const CommandResult wrong = Penstock({"bench", "data", Path("shards"), "--columns", "klass"});
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("there is no feature 'klass'; the records have: class int64[]"));
+  EXPECT_THAT(wrong.err, HasSubstr("no feature 'klass'; the records have: class int64[]"));
 }
 
-TEST_F(BenchTest, DoctorLooksAtAPipeline) {
+TEST_F(BenchTest, DiagnosesPipeline) {
   Pack();
   std::vector<std::string> command{"doctor", Path("shards"), "--batch", "8", "--target", "1e12"};
   const CommandResult result = Penstock(Bounded(command));
   ASSERT_EQ(result.code, 0) << result.err;
   const Json json = Json::parse(result.out);
   EXPECT_EQ(json["wanted"], 1e12);
-  EXPECT_THAT(json["verdict"], HasSubstr("an accelerator of that speed waits 100 % of the time"));
+  EXPECT_THAT(json["verdict"], HasSubstr("an accelerator of that speed is idle 100 % of the time"));
   ASSERT_FALSE(json["findings"].empty());
   EXPECT_NE(json["findings"][0]["rule"], "consumer-bound");
   EXPECT_FALSE(json["findings"][0]["change"].get<std::string>().empty());
 }
 
-TEST_F(BenchTest, DoctorRunsATrainingAndSavesNothing) {
+TEST_F(BenchTest, DiagnosesTrainingWithoutSaving) {
   Pack();
   std::vector<std::string> command = Bounded({"doctor"});
   for (const std::string& word :
@@ -205,7 +205,7 @@ TEST_F(BenchTest, DoctorRunsATrainingAndSavesNothing) {
   EXPECT_THAT(wrong.err, HasSubstr("penstock train: "));
 }
 
-TEST_F(BenchTest, ShardsComeBeforeWhatStandsBesideThem) {
+TEST_F(BenchTest, PrefersShardsToOtherFilesOfFolder) {
   Pack();
   const auto found = diagnose::FindDataFiles(*io::FileSystem::Default(), {Path("shards")}, "");
   ASSERT_TRUE(found.ok()) << found.status();
@@ -218,7 +218,7 @@ TEST_F(BenchTest, ShardsComeBeforeWhatStandsBesideThem) {
   EXPECT_EQ(all->bytes, found->bytes);
 }
 
-TEST_F(BenchTest, DecodingBesideTheBatchIsSeen) {
+TEST_F(BenchTest, DetectsDecodingIntoBatch) {
   Pack();
   for (const bool skip : {false, true}) {
     diagnose::PipelineOptions options{
@@ -236,7 +236,7 @@ TEST_F(BenchTest, DecodingBesideTheBatchIsSeen) {
   }
 }
 
-TEST(Measure, QuantilesAreOfTheValues) {
+TEST(Measure, ComputesQuantiles) {
   std::vector<double> values;
   EXPECT_EQ(diagnose::Quantile(values, 0.5), 0);
   for (int i = 100; i > 0; --i) values.push_back(i);
@@ -245,7 +245,7 @@ TEST(Measure, QuantilesAreOfTheValues) {
   EXPECT_EQ(diagnose::Quantile(values, 1), 100);
 }
 
-TEST(Measure, NumbersAreReadByPeople) {
+TEST(Measure, FormatsNumbersWithUnits) {
   EXPECT_EQ(diagnose::PrintRate(1234567.4), "1,234,567");
   EXPECT_EQ(diagnose::PrintRate(999), "999");
   EXPECT_EQ(diagnose::PrintRate(8.527), "8.53");

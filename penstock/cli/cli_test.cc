@@ -1,4 +1,4 @@
-// The commands as a user gives them, in this process.
+// Tests of the commands, run in this process.
 
 #include <cstdlib>
 #include <fstream>
@@ -34,7 +34,7 @@ TEST_F(CliTest, PrintsVersionCommitAndPlugins) {
                                                    ".*cpu \\(/.*/xla_cpu_pjrt\\.so\\).*\n"));
 }
 
-TEST_F(CliTest, FromImageFilesToPredictions) {
+TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
   MakeImages("images", 40);
   const CommandResult packed =
       Penstock({"pack", Path("images"), "--out", Path("shards"), "--shards", "2", "--json"});
@@ -52,7 +52,7 @@ TEST_F(CliTest, FromImageFilesToPredictions) {
                 "--batch-size", "16", "--save", Path("m.safetensors"), "--json", "--checkpoints",
                 Path("run"), "--dump-hlo", Path("hlo")});
   ASSERT_EQ(trained.code, 0) << trained.err;
-  // 001 is the check whether kernels can be called.
+  // Program 001 is the check for kernel support.
   EXPECT_THAT(Bytes(folder_ / "hlo/002-train_step.stablehlo.mlir"),
               HasSubstr("func.func public @main"));
   EXPECT_EQ(Json::parse(trained.out)["epochs"].size(), 8u);
@@ -61,11 +61,11 @@ TEST_F(CliTest, FromImageFilesToPredictions) {
       Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "8",
                 "--batch-size", "16", "--json", "--checkpoints", Path("run")});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(again.out, trained.out) << "a finished run that is started again has nothing to do";
+  EXPECT_EQ(again.out, trained.out) << "restarting a completed run must not train";
 
   const CommandResult checkpoints = Penstock({"inspect", Path("run")});
   EXPECT_EQ(checkpoints.code, 0) << checkpoints.err;
-  EXPECT_THAT(checkpoints.out, HasSubstr("step 40: whole"));
+  EXPECT_THAT(checkpoints.out, HasSubstr("step 40: complete"));
 
   const CommandResult evaluated = Penstock(
       {"evaluate", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"), "--json"});
@@ -112,7 +112,7 @@ TEST_F(CliTest, TrainsInMixedPrecision) {
   EXPECT_THAT(wrong.err, HasSubstr("float32, mixed_bfloat16, bfloat16"));
 }
 
-TEST_F(CliTest, ShardsHoldTheFilesAndTheirLabels) {
+TEST_F(CliTest, PacksFilesAndLabelsIntoShards) {
   MakeImages("images", 3);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   auto reader = record::TfRecordReader::Open(*io::FileSystem::Default(), Path("shards/00-6.tfrec"));
@@ -153,10 +153,10 @@ TEST_F(CliTest, TrainWritesAProfile) {
   const CommandResult wrong = Penstock({"train", "--data", Path("shards/*.tfrec"), "--profile",
                                         Path("profile"), "--profile-steps", "6"});
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--profile-steps: '6' is not FIRST-LAST, two whole numbers"));
+  EXPECT_THAT(wrong.err, HasSubstr("--profile-steps: '6' is not FIRST-LAST, two integers"));
 }
 
-TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
+TEST_F(CliTest, ExitsWithTwoForUsageErrorsAndOneForFailures) {
   EXPECT_EQ(Penstock({"no-such-command"}).code, 2);
   EXPECT_EQ(Penstock({"train"}).code, 2);
   EXPECT_EQ(Penstock({"--help"}).code, 0);
@@ -166,7 +166,7 @@ TEST_F(CliTest, WrongUseIsTwoAndFailureIsOne) {
   const CommandResult steps =
       Penstock({"train", "--data", Path("shards/*.tfrec"), "--steps-per-execution", "0"});
   EXPECT_EQ(steps.code, 2);
-  EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution: '0' is not a whole number from 1 to"));
+  EXPECT_THAT(steps.err, HasSubstr("--steps-per-execution: '0' is not an integer from 1 to"));
 }
 
 // Without the check, each of these errors appeared after the last epoch, or never.
@@ -235,7 +235,7 @@ TEST_F(CliTest, SavesTheModelToTheTemporaryFolderWhenSavingFails) {
   EXPECT_EQ(files, 1u);
 }
 
-TEST_F(CliTest, FewerEpochsThanTrainedIsAnErrorAndTheSameNumberIsANote) {
+TEST_F(CliTest, RejectsFewerEpochsThanTrainedAndNotesEqualNumber) {
   MakeImages("images", 4);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   const auto train = [&](const char* epochs) {
@@ -257,38 +257,38 @@ TEST_F(CliTest, ReportsAnUnwritableDestinationBeforeReadingInputs) {
   // The inputs do not exist either; the destination is checked first.
   const CommandResult packed = Penstock({"pack", Path("none"), "--out", below});
   EXPECT_EQ(packed.code, 1);
-  EXPECT_THAT(packed.err, HasSubstr("--out"));
+  EXPECT_THAT(packed.err, HasSubstr("output folder"));
   const CommandResult inspected = Penstock({"inspect", Path("none"), "--html", below});
   EXPECT_EQ(inspected.code, 1);
   EXPECT_THAT(inspected.err, HasSubstr("below"));
   const CommandResult benched = Penstock({"bench", "data", Path("none"), "--scratch", below});
   EXPECT_EQ(benched.code, 1);
-  EXPECT_THAT(benched.err, HasSubstr("--scratch"));
+  EXPECT_THAT(benched.err, HasSubstr("scratch folder"));
   MakeImages("images", 2);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   const CommandResult resharded = Penstock({"reshard", Path("shards"), "--out", below});
   EXPECT_EQ(resharded.code, 1);
-  EXPECT_THAT(resharded.err, HasSubstr("--out"));
+  EXPECT_THAT(resharded.err, HasSubstr("output folder"));
 }
 
-// A file that does not start like a weights file may be a shard, unless its name says otherwise.
+// A file that is not a weights file may be a shard, unless its extension is .safetensors.
 TEST_F(CliTest, InspectReportsACorruptModelAsAModelAndNotAsAShard) {
   std::ofstream(folder_ / "m.safetensors") << std::string(8, '\xff') << "{}";
   const CommandResult result = Penstock({"inspect", Path("m.safetensors")});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("m.safetensors"));
   EXPECT_THAT(result.err, ::testing::Not(HasSubstr("TFRecord")));
-  EXPECT_EQ(Penstock({"inspect", Path("file-that-is-not-there")}).code, 1);
+  EXPECT_EQ(Penstock({"inspect", Path("no-such-file")}).code, 1);
 }
 
-TEST_F(CliTest, DevicesListsAsManyAsAskedFor) {
+TEST_F(CliTest, ListsRequestedNumberOfDevices) {
   const CommandResult result =
       Penstock({"devices", "--device", "cpu", "--cpu-devices", "3", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(Json::parse(result.out).size(), 3u);
 }
 
-TEST(TerminalImage, DarkIsEmptyBrightIsFullAndCaptionsStandBelow) {
+TEST(TerminalImage, DrawsDarkAsSpacesAndBrightAsAtSignsWithCaptionsBelow) {
   const base::Array image = base::Array::Of<uint8_t>({2, 2, 1}, {0, 255, 255, 0});
   EXPECT_EQ(DrawImages({image, image}, {"one", "two"}), "  @@     @@\n@@     @@\none    two\n\n");
 }

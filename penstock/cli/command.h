@@ -1,18 +1,18 @@
 // Room cli: the `penstock` command. It may use every room; nothing uses it.
 //
-//   penstock pack photos/ --out shards/        images to TFRecord shards
-//   penstock reshard shards/ --out small/      shards of another number, size or quality
-//   penstock inspect shards/00-512.tfrec       what a shard, a checkpoint or a model holds
-//   penstock bench data shards/                how fast a pipeline is, and each step of it
-//   penstock doctor -- train ...               what starves the accelerator, and what to change
-//   penstock devices                           what there is to run on
-//   penstock train | evaluate | predict        a model, from shards
+//   penstock pack photos/ --out shards/        converts images to TFRecord shards
+//   penstock reshard shards/ --out small/      changes the number of shards, image size or quality
+//   penstock inspect shards/00-512.tfrec       shows a shard, a checkpoint or a model
+//   penstock bench data shards/                measures an input pipeline and each of its steps
+//   penstock doctor -- train ...               finds what starves the accelerator, and remedies
+//   penstock devices                           lists the available devices
+//   penstock train | evaluate | predict        trains, evaluates or applies a model
 //
-// A command is one file with its options, its help and its work, and a row in commands.cc.
+// Each command is one file with its options, help and work, and a row in commands.cc.
 //
-// Exit codes: 0 all went well; 1 something failed, and the last line of stderr says what and what
-// to do; 2 the command line is wrong. Results go to stdout (as JSON with --json), everything else
-// to stderr.
+// Exit codes: 0 for success; 1 for a failure, which the last line of stderr explains together with
+// the next step; 2 for an invalid command line. Results go to stdout (as JSON with --json),
+// everything else to stderr.
 #pragma once
 
 #include <functional>
@@ -50,12 +50,12 @@ std::unique_ptr<Command> TrainCommand();
 std::unique_ptr<Command> EvaluateCommand();
 std::unique_ptr<Command> PredictCommand();
 
-// Runs the program; the exit code.
+// Runs the program and returns its exit code.
 int Main(int argc, const char* const* argv);
 
-// For tests: every option of every command, and the error for a command line (without the program's
-// name), which is parsed but not run.
-std::vector<OptionFacts> AllOptions();
+// Functions for tests: all options of all commands, and the error for a command line (without the
+// program's name), which is parsed but not run.
+std::vector<OptionInfo> AllOptions();
 absl::Status CheckArguments(const std::vector<std::string>& arguments);
 
 }  // namespace penstock::cli

@@ -15,7 +15,7 @@ constexpr CommandRow kCommands[] = {
      ReshardCommand},
     {"inspect", "Show the contents of a shard, a checkpoint folder or a model", InspectCommand},
     {"bench", "Measure an input pipeline", BenchCommand},
-    {"doctor", "Find out what starves the accelerator and what to change", DoctorCommand},
+    {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
     {"devices", "List the available devices", DevicesCommand},
     {"train", "Train a model from shards", TrainCommand},
     {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
@@ -24,7 +24,7 @@ constexpr CommandRow kCommands[] = {
 
 constexpr int kFailed = 1;
 
-// The command line of the program, with all its commands.
+// Command line of the program with all commands.
 struct Program {
   struct Added {
     Options options;
@@ -41,7 +41,7 @@ struct Program {
   }
 
   CommandLine line{
-      "Penstock trains image models on TPUs, GPUs and CPUs, from data packed for speed.\n"
+      "Penstock trains image models on TPUs, GPUs and CPUs from packed data.\n"
       "See `penstock COMMAND --help` for the options of a command.",
       "penstock"};
   std::vector<Added> commands;
@@ -60,10 +60,10 @@ int Main(int argc, const char* const* argv) {
                  std::string(status.message()).c_str());
     return kFailed;
   }
-  return kFailed;  // one command is always given
+  return kFailed;  // unreachable: the parser requires a command
 }
 
-std::vector<OptionFacts> AllOptions() { return Program().line.AllOptions(); }
+std::vector<OptionInfo> AllOptions() { return Program().line.AllOptions(); }
 
 absl::Status CheckArguments(const std::vector<std::string>& arguments) {
   return Program().line.Parse(arguments);

@@ -1,5 +1,5 @@
-// The progress of a conversion: a line that is written over on a terminal, and elsewhere (a log
-// file, a pipe) a plain line every ten seconds.
+// ConvertProgress: prints the progress of a conversion. On a terminal it overwrites one line;
+// otherwise (a log file, a pipe) it prints a line every ten seconds.
 //
 //   1200/50000 images, 3 shards, 812 images/s, 45.1 MB/s, 2 unreadable, ETA 0:01:00
 #pragma once
@@ -13,17 +13,18 @@ namespace penstock::cli {
 
 struct ConvertProgressOptions {
   std::FILE* out = stderr;
-  enum class Style { kAuto, kTerminal, kLines } style = Style::kAuto;  // kAuto: what `out` is
+  // kAuto: kTerminal if `out` is a terminal, else kLines.
+  enum class Style { kAuto, kTerminal, kLines } style = Style::kAuto;
   base::Clock* clock = base::Clock::Real();
 };
 
 class ConvertProgress {
  public:
   explicit ConvertProgress(const ConvertProgressOptions& options = {});
-  ~ConvertProgress();  // leaves no half line on the terminal
+  ~ConvertProgress();  // clears the line on a terminal
 
-  // pack::PackOptions::on_progress; it may print. What an earlier run did does not count for the
-  // speed.
+  // Callback for pack::PackOptions::on_progress. Prints the progress if it is time to. The speed
+  // does not include the work of an earlier, resumed run.
   void Update(const pack::Progress& progress);
 
  private:
@@ -33,7 +34,7 @@ class ConvertProgress {
   const bool terminal_;
   base::Clock* const clock_;
   bool began_ = false;
-  double began_at_ = 0;  // seconds of clock_ at the first update
+  double began_at_ = 0;  // time of the first update, by clock_
   double next_print_ = 0;
   bool printed_ = false;
 };

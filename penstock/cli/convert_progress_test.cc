@@ -10,7 +10,8 @@ namespace convert_progress_test {
 
 using Style = ConvertProgressOptions::Style;
 
-// What a conversion of 10 prints that did 4 before, one every 5 seconds.
+// Returns what a conversion of 10 images prints: 4 were converted by an earlier run, and one more
+// is converted every 5 seconds.
 std::string Printed(Style style) {
   char* text = nullptr;
   size_t size = 0;
@@ -35,13 +36,13 @@ std::string Printed(Style style) {
   return printed;
 }
 
-TEST(ConvertProgress, ALogGetsAPlainLineEveryTenSeconds) {
+TEST(ConvertProgress, PrintsLineEveryTenSecondsToLog) {
   EXPECT_EQ(Printed(Style::kLines),
             "6/10 images, 1 shard, 0.2 images/s, 0.4 MB/s, ETA 0:00:20\n"
             "8/10 images, 1 shard, 0.2 images/s, 0.4 MB/s, 1 unreadable, ETA 0:00:10\n");
 }
 
-TEST(ConvertProgress, ATerminalGetsOneLineThatIsGoneAtTheEnd) {
+TEST(ConvertProgress, OverwritesAndClearsLineOnTerminal) {
   const std::string printed = Printed(Style::kTerminal);
   EXPECT_EQ(printed.find('\n'), std::string::npos);
   EXPECT_EQ(printed.find("\r\033[K5/10 images, 0 shards"), 0u);

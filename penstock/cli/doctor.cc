@@ -17,8 +17,8 @@ class Doctor : public Command {
  public:
   void Describe(Options& options) override {
     options
-        .Add("DATA", what_,
-             "Data, as for `penstock bench data`; or, behind --, a training: "
+        .Add("DATA", target_,
+             "Data, as for `penstock bench data`; or a training command after --: "
              "penstock doctor -- train --data ... (nothing is saved)")
         .Required();
     pipeline_.Describe(options);
@@ -27,12 +27,12 @@ class Doctor : public Command {
   }
 
   absl::Status Run() override {
-    if (what_[0] == "penstock") what_.erase(what_.begin());
-    const bool is_training = !what_.empty() && what_[0] == "train";
+    if (target_[0] == "penstock") target_.erase(target_.begin());
+    const bool is_training = !target_.empty() && target_[0] == "train";
     PENSTOCK_ASSIGN_OR_RETURN(
         const diagnose::Diagnosis found,
-        is_training ? OfTraining(std::vector<std::string>(what_.begin() + 1, what_.end()))
-                    : OfPipeline());
+        is_training ? DiagnoseTraining(std::vector<std::string>(target_.begin() + 1, target_.end()))
+                    : DiagnosePipeline());
     if (json_) {
       std::printf("%s\n", diagnose::DiagnosisJson(found)
                               .dump(2, ' ', false, nlohmann::detail::error_handler_t::replace)
@@ -44,13 +44,14 @@ class Doctor : public Command {
   }
 
  private:
-  absl::StatusOr<diagnose::Diagnosis> OfPipeline() const {
+  absl::StatusOr<diagnose::Diagnosis> DiagnosePipeline() const {
     diagnose::PipelineOptions pipeline = pipeline_.Value();
-    pipeline.data = what_;
+    pipeline.data = target_;
     return diagnose::DiagnosePipeline(pipeline, bench_.options);
   }
 
-  absl::StatusOr<diagnose::Diagnosis> OfTraining(const std::vector<std::string>& arguments) const {
+  absl::StatusOr<diagnose::Diagnosis> DiagnoseTraining(
+      const std::vector<std::string>& arguments) const {
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUpTraining(arguments));
     diagnose::PipelineOptions pipeline = pipeline_.Value();
     pipeline.data = setup.data;
@@ -66,7 +67,7 @@ class Doctor : public Command {
                                       bench_.options);
   }
 
-  std::vector<std::string> what_;
+  std::vector<std::string> target_;
   PipelineFlags pipeline_;
   BenchFlags bench_;
   bool json_ = false;

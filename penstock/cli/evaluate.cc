@@ -13,7 +13,7 @@ namespace {
 class Evaluate : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
+    options.Add("--model", model_, "Model file written by `penstock train --save`").Required();
     shards_.Describe(options);
     device_.Describe(options);
     options.AddFlag("--json", json_, "Print JSON");

@@ -24,26 +24,26 @@ using Json = nlohmann::ordered_json;
 class Inspect : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("what", what_, "Shards (files or patterns), a folder of checkpoints, or a model")
+    options.Add("what", uris_, "Shards (files or patterns), a folder of checkpoints, or a model")
         .Required();
     options.AddFlag("--show", show_,
-                    "Draw some images of each shard; done anyway for one shard in a terminal");
-    options.Add("--html", html_, "Write a page with some images of each shard to this file");
+                    "Draw some images of each shard; default for a single shard on a terminal");
+    options.Add("--html", html_, "HTML file to write, with some images of each shard");
     options.AddFlag("--json", json_, "Print JSON");
   }
 
   absl::Status Run() override {
     if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(*fs_, html_));
     Json all = Json::array();
-    for (const std::string& what : what_) {
-      const absl::StatusOr<io::FileInfo> info = fs_->Stat(what);
+    for (const std::string& uri : uris_) {
+      const absl::StatusOr<io::FileInfo> info = fs_->Stat(uri);
       if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
       if (info.ok() && info->is_directory) {
-        PENSTOCK_RETURN_IF_ERROR(Checkpoints(what, all));
+        PENSTOCK_RETURN_IF_ERROR(Checkpoints(uri, all));
         continue;
       }
-      PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, what));
-      if (files.size() == 1 && what_.size() == 1 && ::isatty(STDOUT_FILENO) == 1) show_ = true;
+      PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, uri));
+      if (files.size() == 1 && uris_.size() == 1 && ::isatty(STDOUT_FILENO) == 1) show_ = true;
       for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(File(file, all));
     }
     if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(WritePage());
@@ -56,22 +56,22 @@ class Inspect : public Command {
  private:
   absl::Status WritePage() const {
     if (reports_.empty())
-      return absl::InvalidArgumentError("--html shows shards, and there is none among these");
+      return absl::InvalidArgumentError("--html requires shards, but none were given");
     return io::WriteFile(*fs_, html_, HtmlPage(reports_));
   }
 
   absl::Status File(const std::string& uri, Json& all) {
     absl::StatusOr<save::Contents> weights = save::Inspect(*fs_, uri);
     if (weights.ok()) return Model(uri, *weights, all);
-    // A file that is not a weights file may be a shard. Other errors would occur again.
-    const bool named = absl::EndsWithIgnoreCase(uri, ".safetensors");
-    if (named || !absl::IsDataLoss(weights.status())) return weights.status();
+    // A file that is not a weights file may be a shard. Other errors would occur for a shard, too.
+    const bool is_model = absl::EndsWithIgnoreCase(uri, ".safetensors");
+    if (is_model || !absl::IsDataLoss(weights.status())) return weights.status();
     return Shard(uri, all);
   }
 
   absl::Status Shard(const std::string& uri, Json& all) {
     constexpr int kSamples = 9;
-    PENSTOCK_ASSIGN_OR_RETURN(ShardReport report, LookThroughShard(*fs_, uri, kSamples));
+    PENSTOCK_ASSIGN_OR_RETURN(ShardReport report, MakeShardReport(*fs_, uri, kSamples));
     all.push_back({{"uri", uri},
                    {"kind", "tfrecord"},
                    {"records", report.records},
@@ -84,7 +84,7 @@ class Inspect : public Command {
   }
 
   void PrintShard(const ShardReport& report) const {
-    std::printf("%s: TFRecord, %lld records, %.1f MB, checksums are good\n  schema: %s\n",
+    std::printf("%s: TFRecord, %lld records, %.1f MB, all checksums are valid\n  schema: %s\n",
                 report.uri.c_str(), static_cast<long long>(report.records),
                 static_cast<double>(report.bytes) / 1e6, report.schema.c_str());
     if (!report.first.empty()) std::printf("  first record: %s\n", report.first.c_str());
@@ -92,7 +92,7 @@ class Inspect : public Command {
     if (show_) std::printf("\n%s", DrawSamples(report).c_str());
   }
 
-  // "cat 512, dog 488 and 98 more".
+  // Returns the most frequent labels: "cat 512, dog 488 and 98 more".
   static std::string MostFrequent(const ShardReport& report) {
     constexpr size_t kShown = 10;
     std::vector<std::pair<int64_t, std::string>> labels;
@@ -121,7 +121,7 @@ class Inspect : public Command {
                    {"tensors", tensors},
                    {"metadata", contents.metadata}});
     if (json_) return absl::OkStatus();
-    std::printf("%s: %s, %zu tensors, %lld numbers\n", uri.c_str(), contents.format.c_str(),
+    std::printf("%s: %s, %zu tensors, %lld elements\n", uri.c_str(), contents.format.c_str(),
                 contents.tensors.size(), static_cast<long long>(elements));
     for (const save::TensorInfo& t : contents.tensors) {
       std::printf("  %s %s%s\n", t.name.c_str(), std::string(base::DTypeName(t.dtype)).c_str(),
@@ -140,14 +140,14 @@ class Inspect : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     if (list.complete.empty() && list.corrupt.empty()) {
       return absl::NotFoundError(absl::StrCat(
-          io::DisplayName(folder), " is a folder without checkpoints; for shards give a pattern: '",
+          io::DisplayName(folder), " contains no checkpoints; to inspect shards use a pattern: '",
           io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();
     for (const save::CheckpointInfo& c : list.complete) {
       rows.push_back({{"step", c.step}, {"uri", c.uri}, {"bytes", c.num_bytes}, {"whole", true}});
       if (!json_) {
-        std::printf("step %lld: whole, %.1f MB, %s\n", static_cast<long long>(c.step),
+        std::printf("step %lld: complete, %.1f MB, %s\n", static_cast<long long>(c.step),
                     static_cast<double>(c.num_bytes) / 1e6, c.uri.c_str());
       }
     }
@@ -157,7 +157,7 @@ class Inspect : public Command {
                       {"whole", false},
                       {"why", std::string(c.why.message())}});
       if (!json_) {
-        std::printf("step %lld: DAMAGED: %s\n", static_cast<long long>(c.step),
+        std::printf("step %lld: CORRUPT: %s\n", static_cast<long long>(c.step),
                     std::string(c.why.message()).c_str());
       }
     }
@@ -165,10 +165,10 @@ class Inspect : public Command {
     return absl::OkStatus();
   }
 
-  std::vector<std::string> what_;
+  std::vector<std::string> uris_;
   std::string html_;
   bool json_ = false, show_ = false;
-  std::vector<ShardReport> reports_;  // for the page
+  std::vector<ShardReport> reports_;  // for the HTML page
   std::shared_ptr<io::FileSystem> fs_ = io::FileSystem::Default();
 };
 

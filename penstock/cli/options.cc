@@ -13,83 +13,83 @@
 
 namespace penstock::cli {
 
-// For CLI11, which finds them by the type.
-static std::ostream& operator<<(std::ostream& out, const WholeRange& range) {
+// CLI11 uses these operators for options of type IntegerRange.
+static std::ostream& operator<<(std::ostream& out, const IntegerRange& range) {
   return out << range.first << '-' << range.last;
 }
-static std::istream& operator>>(std::istream& in, WholeRange& range) {
-  char between = 0;
-  return in >> range.first >> between >> range.last;
+static std::istream& operator>>(std::istream& in, IntegerRange& range) {
+  char separator = 0;
+  return in >> range.first >> separator >> range.last;
 }
 
 namespace {
 
 constexpr int kWrongUsage = 2;
 
-// Each check returns the error for the text, or "".
+// Each of these functions returns an error message, or "" if the text is valid.
 
-// Parses into a type wider than any option's, so that nothing wraps around.
-std::string CheckWhole(absl::string_view text, int64_t least, uint64_t most) {
+// Parses 64-bit integers, so that the value of no option overflows.
+std::string CheckInteger(absl::string_view text, int64_t min, uint64_t max) {
   int64_t low = 0;
   uint64_t high = 0;
   const bool negative = absl::SimpleAtoi(text, &low) && low < 0;
-  if (negative ? low >= least
-               : absl::SimpleAtoi(text, &high) && high <= most &&
-                     (least <= 0 || high >= static_cast<uint64_t>(least))) {
+  if (negative ? low >= min
+               : absl::SimpleAtoi(text, &high) && high <= max &&
+                     (min <= 0 || high >= static_cast<uint64_t>(min))) {
     return "";
   }
-  return absl::StrCat("'", text, "' is not a whole number from ", least, " to ", most);
+  return absl::StrCat("'", text, "' is not an integer from ", min, " to ", max);
 }
 
-std::string CheckWholeRange(absl::string_view text, int64_t least, uint64_t most) {
+std::string CheckIntegerRange(absl::string_view text, int64_t min, uint64_t max) {
   const std::pair<absl::string_view, absl::string_view> ends =
       absl::StrSplit(text, absl::MaxSplits('-', 1));
   uint64_t first = 0, last = 0;
-  if (CheckWhole(ends.first, least, most).empty() && CheckWhole(ends.second, least, most).empty() &&
+  if (CheckInteger(ends.first, min, max).empty() && CheckInteger(ends.second, min, max).empty() &&
       absl::SimpleAtoi(ends.first, &first) && absl::SimpleAtoi(ends.second, &last) &&
       first <= last) {
     return "";
   }
-  return absl::StrCat("'", text, "' is not FIRST-LAST, two whole numbers from ", least, " to ",
-                      most, " of which the first is not above the last");
+  return absl::StrCat("'", text, "' is not FIRST-LAST, two integers from ", min, " to ", max,
+                      " with FIRST <= LAST");
 }
 
-std::string CheckNumber(absl::string_view text, double least, bool allow_least, double most) {
+std::string CheckNumber(absl::string_view text, double min, bool allow_min, double max) {
   double number = 0;
-  if (absl::SimpleAtod(text, &number) && std::isfinite(number) && number <= most &&
-      (allow_least ? number >= least : number > least)) {
+  if (absl::SimpleAtod(text, &number) && std::isfinite(number) && number <= max &&
+      (allow_min ? number >= min : number > min)) {
     return "";
   }
-  return absl::StrCat("'", text, "' is not a number ", allow_least ? "from " : "above ", least,
-                      allow_least ? " to " : " and up to ", most);
+  return absl::StrCat("'", text, "' is not a number ", allow_min ? "from " : "above ", min,
+                      allow_min ? " to " : " and up to ", max);
 }
 
 template <typename T>
-OptionFacts FactsOf(const T*) {
-  using Kind = OptionFacts::Kind;
+OptionInfo InfoOf(const T*) {
+  using Kind = OptionInfo::Kind;
   if constexpr (std::is_integral_v<T>) {
-    return {.kind = Kind::kWhole,
-            .variable_most = static_cast<uint64_t>(std::numeric_limits<T>::max())};
+    return {.kind = Kind::kInteger,
+            .variable_max = static_cast<uint64_t>(std::numeric_limits<T>::max())};
   } else {
     return {.kind = std::is_floating_point_v<T> ? Kind::kNumber : Kind::kText};
   }
 }
-OptionFacts FactsOf(const WholeRange*) {
-  return {.kind = OptionFacts::Kind::kWholeRange,
-          .variable_most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max())};
+OptionInfo InfoOf(const IntegerRange*) {
+  return {.kind = OptionInfo::Kind::kIntegerRange,
+          .variable_max = static_cast<uint64_t>(std::numeric_limits<int64_t>::max())};
 }
 template <typename T>
-OptionFacts FactsOf(const std::vector<T>*) {
-  return FactsOf(static_cast<const T*>(nullptr));
+OptionInfo InfoOf(const std::vector<T>*) {
+  return InfoOf(static_cast<const T*>(nullptr));
 }
 
-// Empty text is what a script's variable without a value becomes: `--checkpoints "$FOLDER"` would
-// train for a week without checkpoints.
+// Rejects empty text, which a script passes for an unset variable: `--checkpoints "$FOLDER"` would
+// train without checkpoints.
 void RejectEmptyText(CLI::Option& option) {
   option.check([](const std::string& text) {
     return text.empty() ? std::string(
-                              "the value is empty; leave the option out, or set the "
-                              "variable that the value comes from")
+                              "the value is empty; omit the option, or set the variable that "
+                              "the value comes from")
                         : std::string();
   });
 }
@@ -98,7 +98,7 @@ void RejectEmptyText(CLI::Option& option) {
 
 Option& Option::Required() {
   option_->required();
-  facts_->required = true;
+  info_->required = true;
   return *this;
 }
 
@@ -112,38 +112,39 @@ Option& Option::ShowDefault(const std::string& text) {
   return *this;
 }
 
-Option& Option::Range(int64_t least, uint64_t most) {
-  facts_->whole = {least, most};
-  const auto check = facts_->kind == OptionFacts::Kind::kWholeRange ? CheckWholeRange : CheckWhole;
-  option_->check([=](const std::string& text) { return check(text, least, most); },
-                 absl::StrCat(least, " to ", most));
+Option& Option::Range(int64_t min, uint64_t max) {
+  info_->integer = {min, max};
+  const auto check =
+      info_->kind == OptionInfo::Kind::kIntegerRange ? CheckIntegerRange : CheckInteger;
+  option_->check([=](const std::string& text) { return check(text, min, max); },
+                 absl::StrCat(min, " to ", max));
   return *this;
 }
 
-Option& Option::RangeOr(const std::string& word, int64_t least, uint64_t most) {
-  facts_->whole = {least, most};
+Option& Option::RangeOr(const std::string& word, int64_t min, uint64_t max) {
+  info_->integer = {min, max};
   option_->check(
       [=](const std::string& text) {
-        const std::string wrong = text == word ? "" : CheckWhole(text, least, most);
-        return wrong.empty() ? wrong : absl::StrCat(wrong, ", nor '", word, "'");
+        const std::string error = text == word ? "" : CheckInteger(text, min, max);
+        return error.empty() ? error : absl::StrCat(error, ", nor '", word, "'");
       },
-      absl::StrCat(word, ", or ", least, " to ", most));
+      absl::StrCat(word, ", or ", min, " to ", max));
   return *this;
 }
 
 Option& Option::AnySeed() { return Range(0, std::numeric_limits<uint64_t>::max()); }
 
-Option& Option::Between(double least, double most) {
-  facts_->number = {least, most};
-  option_->check([=](const std::string& text) { return CheckNumber(text, least, true, most); },
-                 absl::StrCat(least, " to ", most));
+Option& Option::Between(double min, double max) {
+  info_->number = {min, max};
+  option_->check([=](const std::string& text) { return CheckNumber(text, min, true, max); },
+                 absl::StrCat(min, " to ", max));
   return *this;
 }
 
-Option& Option::AboveZero(double most) {
-  facts_->number = {std::numeric_limits<double>::denorm_min(), most};
-  option_->check([=](const std::string& text) { return CheckNumber(text, 0, false, most); },
-                 absl::StrCat("above 0, up to ", most));
+Option& Option::AboveZero(double max) {
+  info_->number = {std::numeric_limits<double>::denorm_min(), max};
+  option_->check([=](const std::string& text) { return CheckNumber(text, 0, false, max); },
+                 absl::StrCat("above 0, up to ", max));
   return *this;
 }
 
@@ -152,14 +153,14 @@ Option& Option::Count(int count) {
   return *this;
 }
 
-Option& Option::Separator(char between) {
-  option_->delimiter(between);
+Option& Option::Separator(char separator) {
+  option_->delimiter(separator);
   return *this;
 }
 
 Option& Option::Bytes() {
   option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
-  facts_->bytes = true;
+  info_->bytes = true;
   return *this;
 }
 
@@ -175,33 +176,35 @@ Option& Option::Excludes(const std::string& other) {
 
 Option Options::AddTarget(const std::string& names, Target variable, const std::string& help) {
   return std::visit(
-      [&](auto* target) { return Known(app_->add_option(names, *target, help), FactsOf(target)); },
+      [&](auto* target) {
+        return Register(app_->add_option(names, *target, help), InfoOf(target));
+      },
       variable);
 }
 
 Option Options::AddFlag(const std::string& names, bool& variable, const std::string& help) {
-  return Known(app_->add_flag(names, variable, help), {.kind = OptionFacts::Kind::kFlag});
+  return Register(app_->add_flag(names, variable, help), {.kind = OptionInfo::Kind::kFlag});
 }
 
-Option Options::Known(CLI::Option* option, OptionFacts facts) {
-  facts.command = command_;
-  facts.name = option->get_name();
-  if (facts.kind == OptionFacts::Kind::kText) RejectEmptyText(*option);
-  return Option(option, &facts_->insert_or_assign(option, std::move(facts)).first->second);
+Option Options::Register(CLI::Option* option, OptionInfo info) {
+  info.command = command_;
+  info.name = option->get_name();
+  if (info.kind == OptionInfo::Kind::kText) RejectEmptyText(*option);
+  return Option(option, &infos_->insert_or_assign(option, std::move(info)).first->second);
 }
 
 Options Options::Subcommand(const std::string& name, const std::string& summary) {
   app_->require_subcommand(1);
-  return Options(app_->add_subcommand(name, summary), facts_,
+  return Options(app_->add_subcommand(name, summary), infos_,
                  command_.empty() ? name : absl::StrCat(command_, " ", name));
 }
 
 bool Options::parsed() const { return app_->parsed(); }
 
-CommandLine::CommandLine(const std::string& about, const std::string& name)
-    : app_(std::make_unique<CLI::App>(about, name)),
-      facts_(std::make_shared<Options::AllFacts>()),
-      options_(app_.get(), facts_) {}
+CommandLine::CommandLine(const std::string& description, const std::string& name)
+    : app_(std::make_unique<CLI::App>(description, name)),
+      infos_(std::make_shared<Options::AllInfos>()),
+      options_(app_.get(), infos_) {}
 
 CommandLine::~CommandLine() = default;
 
@@ -220,26 +223,26 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
 
 namespace {
 
-void AddOptions(const CLI::App& app, const Options::AllFacts& facts, const std::string& command,
-                std::vector<OptionFacts>& out) {
+void AddOptions(const CLI::App& app, const Options::AllInfos& infos, const std::string& command,
+                std::vector<OptionInfo>& out) {
   for (const CLI::Option* option : app.get_options()) {
     if (option == app.get_help_ptr() || option == app.get_version_ptr()) continue;
-    const auto known = facts.find(option);
-    out.push_back(known != facts.end()
+    const auto known = infos.find(option);
+    out.push_back(known != infos.end()
                       ? known->second
-                      : OptionFacts{.command = command, .name = option->get_name()});
+                      : OptionInfo{.command = command, .name = option->get_name()});
   }
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    AddOptions(*sub, facts, command.empty() ? sub->get_name() : command + " " + sub->get_name(),
+    AddOptions(*sub, infos, command.empty() ? sub->get_name() : command + " " + sub->get_name(),
                out);
   }
 }
 
 }  // namespace
 
-std::vector<OptionFacts> CommandLine::AllOptions() const {
-  std::vector<OptionFacts> out;
-  AddOptions(*app_, *facts_, "", out);
+std::vector<OptionInfo> CommandLine::AllOptions() const {
+  std::vector<OptionInfo> out;
+  AddOptions(*app_, *infos_, "", out);
   return out;
 }
 

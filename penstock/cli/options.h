@@ -1,9 +1,9 @@
-// The options of a command line. CLI11 takes them apart; only options.cc sees it, since each file
-// that includes its templates takes ten seconds more to compile.
+// Options: declares the options of a command line. Parsing uses CLI11, which only options.cc
+// includes, since its templates add ten seconds to the compile time of a file.
 //
 //   void Describe(Options& options) override {
-//     options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
-//     options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
+//     options.Add("--model", model_, "Model file written by `penstock train --save`").Required();
+//     options.Add("--epochs", epochs_, "Number of epochs").Range(1, 1000000).ShowDefault();
 //     options.AddFlag("--json", json_, "Print JSON");
 //   }
 #pragma once
@@ -26,106 +26,108 @@ class Option;
 
 namespace penstock::cli {
 
-// "FIRST-LAST", both ends included.
-struct WholeRange {
+// Inclusive range of integers, written "FIRST-LAST".
+struct IntegerRange {
   int64_t first = 0;
   int64_t last = 0;
 };
 
-// Description of an option, for the tests that walk all of them.
-struct OptionFacts {
-  enum class Kind { kFlag, kText, kWhole, kWholeRange, kNumber };
+// Description of an option, for tests that check all options.
+struct OptionInfo {
+  enum class Kind { kFlag, kText, kInteger, kIntegerRange, kNumber };
   std::string command = {};  // "bench data"; empty for the program itself
-  std::string name = {};     // the first name: "--seed"
+  std::string name = {};     // first name: "--seed"
   Kind kind = Kind::kText;
   bool required = false;
   bool bytes = false;  // accepts a unit
-  // Minimum and maximum. A text option with a range also accepts a word.
-  std::optional<std::pair<int64_t, uint64_t>> whole = {};
+  // Minimum and maximum. A text option with an integer range accepts a word as well.
+  std::optional<std::pair<int64_t, uint64_t>> integer = {};
   std::optional<std::pair<double, double>> number = {};
-  uint64_t variable_most = 0;  // of whole numbers: maximum of the variable's type
+  uint64_t variable_max = 0;  // kInteger, kIntegerRange: maximum of the variable's type
 };
 
-// One option, to say more of it.
+// Handle to a declared option, to set its properties.
 class Option {
  public:
-  Option(CLI::Option* option, OptionFacts* facts) : option_(option), facts_(facts) {}
+  Option(CLI::Option* option, OptionInfo* info) : option_(option), info_(info) {}
 
   Option& Required();
-  Option& ShowDefault();                         // what the variable holds now, in the help
-  Option& ShowDefault(const std::string& text);  // or this
-  // Every numeric option has one of these. Both ends are inclusive, and the range holds for each of
-  // several values and for both ends of a WholeRange, whose first must not exceed its last. Text, a
-  // number that does not fit the variable's type and a number that is not finite are errors that
-  // name the range.
-  Option& Range(int64_t least, uint64_t most);
-  Option& RangeOr(const std::string& word, int64_t least, uint64_t most);  // or this word
-  Option& AnySeed();                                                       // 0 to 2^64 - 1
-  Option& Between(double least, double most);
-  Option& AboveZero(double most);
-  Option& Count(int count);         // of values: --size 32 48
-  Option& Separator(char between);  // of several values in one argument
-  Option& Bytes();                  // a number may have a unit: 100MB, 1GiB
+  Option& ShowDefault();                         // shows the variable's value in the help
+  Option& ShowDefault(const std::string& text);  // shows `text` in the help
+  // Every numeric option has one of these. Both ends are inclusive. The range applies to each of
+  // several values and to both ends of an IntegerRange, whose first must not exceed its last. Text,
+  // a number that does not fit the variable's type and a number that is not finite are errors that
+  // contain the range.
+  Option& Range(int64_t min, uint64_t max);
+  Option& RangeOr(const std::string& word, int64_t min, uint64_t max);  // or this word
+  Option& AnySeed();                                                    // 0 to 2^64 - 1
+  Option& Between(double min, double max);
+  Option& AboveZero(double max);
+  Option& Count(int count);           // number of values: --size 32 48
+  Option& Separator(char separator);  // separator of several values in one argument
+  Option& Bytes();                    // accepts a unit: 100MB, 1GiB
   Option& Needs(const std::string& other);
   Option& Excludes(const std::string& other);
 
  private:
   CLI::Option* option_;
-  OptionFacts* facts_;
+  OptionInfo* info_;
 };
 
-// Of a program or of one of its commands. What is added must outlive parsing.
+// Options of a program or of one of its commands. The variables must outlive parsing.
 class Options {
  public:
-  using AllFacts = std::map<const CLI::Option*, OptionFacts>;
+  using AllInfos = std::map<const CLI::Option*, OptionInfo>;
 
-  Options(CLI::App* app, std::shared_ptr<AllFacts> facts, std::string command = "")
-      : app_(app), facts_(std::move(facts)), command_(std::move(command)) {}
+  Options(CLI::App* app, std::shared_ptr<AllInfos> infos, std::string command = "")
+      : app_(app), infos_(std::move(infos)), command_(std::move(command)) {}
 
-  // `names` as "--labels,--csv"; without dashes it is what stands there without a name. The types
-  // are those of Target. Empty text is rejected: `--save "$MODEL"` without a value of MODEL.
+  // Adds an option with the names "--labels,--csv"; a name without dashes adds a positional
+  // argument. The supported types are those of Target. Empty text is rejected: `--save "$MODEL"`
+  // with an empty MODEL.
   template <typename T>
   Option Add(const std::string& names, T& variable, const std::string& help) {
     return AddTarget(names, &variable, help);
   }
-  // "!--no-compare" sets it to false.
+  // Adds a flag that sets `variable` to true; "!--no-compare" sets it to false.
   Option AddFlag(const std::string& names, bool& variable, const std::string& help);
 
-  // A command of its own; with one of them, one has to be given.
+  // Adds a command. A command line must contain one of the commands that were added.
   Options Subcommand(const std::string& name, const std::string& summary);
-  bool parsed() const;  // this command was given
+  bool parsed() const;  // whether the command line contained this command
 
  private:
   using Target = std::variant<int*, int64_t*, uint64_t*, double*, std::string*,
-                              std::vector<std::string>*, std::vector<int>*, WholeRange*>;
+                              std::vector<std::string>*, std::vector<int>*, IntegerRange*>;
   Option AddTarget(const std::string& names, Target variable, const std::string& help);
-  Option Known(CLI::Option* option, OptionFacts facts);
+  Option Register(CLI::Option* option, OptionInfo info);
 
   CLI::App* app_;
-  std::shared_ptr<AllFacts> facts_;
+  std::shared_ptr<AllInfos> infos_;
   std::string command_;
 };
 
+// Parser of a command line.
 class CommandLine {
  public:
-  CommandLine(const std::string& about, const std::string& name);
+  CommandLine(const std::string& description, const std::string& name);
   ~CommandLine();
 
   Options& options() { return options_; }
-  // --version prints what `text` returns.
+  // Adds --version, which prints the return value of `text`.
   void SetVersion(std::string (*text)());
-  // The exit code when there is nothing more to do: help or the version was asked for (0), or the command line is
-  // wrong (2); what there is to say has been printed.
+  // Parses a command line. Returns an exit code if the program should exit: 0 after it printed the
+  // help or the version, 2 after it printed the error of an invalid command line.
   std::optional<int> Parse(int argc, const char* const* argv);
-  // Without the program's name.
+  // Parses arguments without the program's name.
   absl::Status Parse(const std::vector<std::string>& arguments);
 
-  // Every option except --help and --version, of the program and of all commands, as CLI11 lists them.
-  std::vector<OptionFacts> AllOptions() const;
+  // Returns all options of the program and its commands, except --help and --version.
+  std::vector<OptionInfo> AllOptions() const;
 
  private:
   const std::unique_ptr<CLI::App> app_;
-  const std::shared_ptr<Options::AllFacts> facts_;
+  const std::shared_ptr<Options::AllInfos> infos_;
   Options options_;
 };
 

@@ -1,5 +1,5 @@
-// Every option of every command: each numeric option has a range, and values outside of it are
-// rejected.
+// Tests of all options of all commands: each numeric option has a range, and values out of range
+// are rejected.
 #include "penstock/cli/options.h"
 
 #include <limits>
@@ -18,11 +18,12 @@ namespace options_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Kind = OptionFacts::Kind;
+using Kind = OptionInfo::Kind;
 using Strings = std::vector<std::string>;
 
-// For each command its required arguments, and each of its options with valid values (none: a flag;
-// after " with ": options that it requires). An option that is missing here fails the test.
+// For each command: its required arguments, and all of its options with valid values (flags have
+// none), followed by " with " and the options that it needs. An option that is missing here fails
+// the test.
 const std::map<std::string, std::pair<Strings, Strings>>& Table() {
   static const Strings device = {"--device cpu", "--cpu-devices 2", "--replicas 0"};
   static const Strings convert = {"--out o",      "--shards 4",        "--shard-size 100MB",
@@ -89,7 +90,7 @@ const std::map<std::string, std::pair<Strings, Strings>>& Table() {
   return *table;
 }
 
-// `command` with its required arguments other than `option`, followed by `more`.
+// Returns `command` with its required arguments except `option`, followed by `more`.
 Strings Line(const std::string& command, const std::string& option, const Strings& more) {
   Strings line = absl::StrSplit(command, ' ');
   const Strings& required = Table().at(command).first;
@@ -104,15 +105,15 @@ Strings Line(const std::string& command, const std::string& option, const String
   return line;
 }
 
-TEST(AllOptionsOfAllCommands, AreListedInTheTableAndAccepted) {
+TEST(AllOptionsOfAllCommands, AcceptValidValues) {
   std::map<std::string, std::set<std::string>> listed, tested;
-  for (const OptionFacts& option : AllOptions()) listed[option.command].insert(option.name);
+  for (const OptionInfo& option : AllOptions()) listed[option.command].insert(option.name);
   for (const auto& [command, row] : Table()) {
     for (const std::string& use : row.second) {
       const std::vector<std::string> parts = absl::StrSplit(use, " with ");
       Strings words = absl::StrSplit(parts[0], ' ');
       tested[command].insert(words[0]);
-      if (words[0][0] != '-') continue;  // positional: part of every line
+      if (words[0][0] != '-') continue;  // positional: in every line
       if (parts.size() > 1) {
         const Strings beside = absl::StrSplit(parts[1], ' ');
         words.insert(words.end(), beside.begin(), beside.end());
@@ -124,8 +125,9 @@ TEST(AllOptionsOfAllCommands, AreListedInTheTableAndAccepted) {
   EXPECT_EQ(listed, tested);
 }
 
-// The error of `option` for `value`, given twice if the option takes two values; "" if accepted.
-std::string Error(const OptionFacts& option, const std::string& value) {
+// Returns the error of `option` for `value`, which is passed as often as the option takes values;
+// "" if the value is accepted.
+std::string Error(const OptionInfo& option, const std::string& value) {
   Strings words;
   for (const std::string& use : Table().at(option.command).second) {
     const std::vector<std::string> parts = absl::StrSplit(use, " with ");
@@ -139,19 +141,20 @@ std::string Error(const OptionFacts& option, const std::string& value) {
   return std::string(CheckArguments(Line(option.command, option.name, words)).message());
 }
 
-TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
-  int whole = 0, ranges = 0, numbers = 0;
-  for (const OptionFacts& option : AllOptions()) {
+TEST(AllOptionsOfAllCommands, EnforceRangesOfNumbers) {
+  int integers = 0, ranges = 0, numbers = 0;
+  for (const OptionInfo& option : AllOptions()) {
     SCOPED_TRACE(absl::StrCat(option.command, " ", option.name));
-    if (option.kind == Kind::kWhole || (option.kind == Kind::kText && option.whole.has_value())) {
-      ++whole;
-      ASSERT_TRUE(option.whole.has_value()) << "give it a Range";
-      const auto [least, most] = *option.whole;
-      if (option.kind == Kind::kWhole) {
-        EXPECT_LE(most, option.variable_most);
+    if (option.kind == Kind::kInteger ||
+        (option.kind == Kind::kText && option.integer.has_value())) {
+      ++integers;
+      ASSERT_TRUE(option.integer.has_value()) << "add a Range";
+      const auto [min, max] = *option.integer;
+      if (option.kind == Kind::kInteger) {
+        EXPECT_LE(max, option.variable_max);
       }
-      EXPECT_EQ(Error(option, absl::StrCat(least)), "");
-      EXPECT_EQ(Error(option, absl::StrCat(most)), "");
+      EXPECT_EQ(Error(option, absl::StrCat(min)), "");
+      EXPECT_EQ(Error(option, absl::StrCat(max)), "");
       Strings wrong = {"x",
                        "",
                        "1x",
@@ -161,59 +164,59 @@ TEST(AllOptionsOfAllCommands, EnforceARangeForEveryNumber) {
                        "999999999999999999999999",
                        "-999999999999999999999999",
                        "1e3"};
-      if (option.bytes) wrong.resize(2);  // for these "1.5" and "1e3" have an error of their own
-      if (least > 0) wrong.push_back("0");
-      if (least >= 0) wrong.push_back("-1");
-      if (most < std::numeric_limits<uint64_t>::max()) wrong.push_back(absl::StrCat(most + 1));
+      if (option.bytes) wrong.resize(2);  // the rest is invalid or has a unit's syntax
+      if (min > 0) wrong.push_back("0");
+      if (min >= 0) wrong.push_back("-1");
+      if (max < std::numeric_limits<uint64_t>::max()) wrong.push_back(absl::StrCat(max + 1));
       for (const std::string& value : wrong) EXPECT_NE(Error(option, value), "") << value;
       EXPECT_THAT(Error(option, "x"), HasSubstr(option.name));
-    } else if (option.kind == Kind::kWholeRange) {
+    } else if (option.kind == Kind::kIntegerRange) {
       ++ranges;
-      ASSERT_TRUE(option.whole.has_value()) << "give it a Range";
-      const auto [least, most] = *option.whole;
-      EXPECT_LE(most, option.variable_most);
+      ASSERT_TRUE(option.integer.has_value()) << "add a Range";
+      const auto [min, max] = *option.integer;
+      EXPECT_LE(max, option.variable_max);
       for (const auto& [first, last] :
-           {std::pair<uint64_t, uint64_t>(least, least), {least, most}, {most, most}}) {
+           {std::pair<uint64_t, uint64_t>(min, min), {min, max}, {max, max}}) {
         EXPECT_EQ(Error(option, absl::StrCat(first, "-", last)), "");
       }
       for (const std::string& wrong :
-           {absl::StrCat(least - 1), absl::StrCat(most + 1), std::string("-1"), std::string("0"),
+           {absl::StrCat(min - 1), absl::StrCat(max + 1), std::string("-1"), std::string("0"),
             std::string("x"), std::string(), std::string("1.5"), std::string("1e3"),
             std::string("999999999999999999999999")}) {
-        EXPECT_NE(Error(option, absl::StrCat(wrong, "-", most)), "") << wrong;
-        EXPECT_NE(Error(option, absl::StrCat(least, "-", wrong)), "") << wrong;
+        EXPECT_NE(Error(option, absl::StrCat(wrong, "-", max)), "") << wrong;
+        EXPECT_NE(Error(option, absl::StrCat(min, "-", wrong)), "") << wrong;
         EXPECT_NE(Error(option, wrong), "") << wrong;
       }
       for (const std::string& wrong :
-           {absl::StrCat(least), absl::StrCat(least + 1, "-", least),
-            absl::StrCat(least, "-", least, "-", least), absl::StrCat(least, ":", most),
-            absl::StrCat(least, "--", most), std::string("-")}) {
+           {absl::StrCat(min), absl::StrCat(min + 1, "-", min),
+            absl::StrCat(min, "-", min, "-", min), absl::StrCat(min, ":", max),
+            absl::StrCat(min, "--", max), std::string("-")}) {
         EXPECT_NE(Error(option, wrong), "") << wrong;
       }
     } else if (option.kind == Kind::kNumber) {
       ++numbers;
-      ASSERT_TRUE(option.number.has_value()) << "give it Between or AboveZero";
-      const auto [least, most] = *option.number;
-      EXPECT_EQ(Error(option, absl::StrCat(most)), "");
-      EXPECT_EQ(Error(option, absl::StrCat(most / 2)), "");
+      ASSERT_TRUE(option.number.has_value()) << "add Between or AboveZero";
+      const auto [min, max] = *option.number;
+      EXPECT_EQ(Error(option, absl::StrCat(max)), "");
+      EXPECT_EQ(Error(option, absl::StrCat(max / 2)), "");
       for (const std::string& value :
            {std::string("x"), std::string("-1"), std::string("nan"), std::string("inf"),
-            std::string("-inf"), std::string("1e400"), absl::StrCat(2 * most + 1)}) {
+            std::string("-inf"), std::string("1e400"), absl::StrCat(2 * max + 1)}) {
         EXPECT_NE(Error(option, value), "") << value;
       }
-      EXPECT_EQ(Error(option, "0") == "", least == 0);
+      EXPECT_EQ(Error(option, "0") == "", min == 0);
     }
   }
-  EXPECT_GT(whole, 30);
+  EXPECT_GT(integers, 30);
   EXPECT_EQ(ranges, 1);
   EXPECT_GT(numbers, 4);
 }
 
-// `--save "$MODEL"` in a script in which MODEL has no value.
+// A script may pass `--save "$MODEL"` with an unset MODEL.
 TEST(AllOptionsOfAllCommands, RejectEmptyText) {
   int texts = 0;
-  for (const OptionFacts& option : AllOptions()) {
-    if (option.kind != Kind::kText || option.whole.has_value()) continue;
+  for (const OptionInfo& option : AllOptions()) {
+    if (option.kind != Kind::kText || option.integer.has_value()) continue;
     if (option.name[0] != '-') continue;  // an empty path is rejected where it is read
     ++texts;
     EXPECT_THAT(Error(option, ""), AllOf(HasSubstr(option.name), HasSubstr("is empty")))
@@ -222,10 +225,9 @@ TEST(AllOptionsOfAllCommands, RejectEmptyText) {
   EXPECT_GT(texts, 25);
 }
 
-TEST(AllOptionsOfAllCommands, NameTheOptionTheValueAndTheRangeInErrors) {
-  EXPECT_THAT(
-      std::string(CheckArguments({"train", "--data", "d", "--epochs", "-5"}).message()),
-      AllOf(HasSubstr("--epochs"), HasSubstr("'-5' is not a whole number from 1 to 1000000")));
+TEST(AllOptionsOfAllCommands, NameOptionValueAndRangeInErrors) {
+  EXPECT_THAT(std::string(CheckArguments({"train", "--data", "d", "--epochs", "-5"}).message()),
+              AllOf(HasSubstr("--epochs"), HasSubstr("'-5' is not an integer from 1 to 1000000")));
   EXPECT_THAT(
       std::string(
           CheckArguments({"train", "--data", "d", "--seed", "123456789012345678901234"}).message()),

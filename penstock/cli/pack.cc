@@ -14,28 +14,34 @@ class Pack : public Command {
  public:
   void Describe(Options& options) override {
     options.Add("images", images_,
-                "Folders of folders named after their labels (IMAGES/LABEL/NAME.jpg), or "
-                "patterns ('photos/**/*.jpg', the label is the folder an image is in)");
+                "Folders with one folder per label (IMAGES/LABEL/NAME.jpg), or patterns "
+                "('photos/**/*.jpg'; the label is the name of an image's folder)");
     options.Add(
         "--labels,--csv", labels_,
         "File with the labels: lines of path,label (.csv), or {\"path\": \"label\"} (.json)");
-    options.Add("--from-npz", npz_, "Instead of image files: arrays of a .npz file");
-    options.Add("--x", npz_images_, "The array of images, uint8").ShowDefault().Needs("--from-npz");
-    options.Add("--y", npz_labels_, "The array of labels").ShowDefault().Needs("--from-npz");
-    options.Add("--from-cifar10", cifar_,
-                "Instead of image files: a folder of CIFAR-10's (or CIFAR-100's) binary files");
+    options.Add("--from-npz", npz_, "Pack arrays of this .npz file instead of image files");
+    options.Add("--x", npz_images_, "Name of the array of images, uint8")
+        .ShowDefault()
+        .Needs("--from-npz");
+    options.Add("--y", npz_labels_, "Name of the array of labels")
+        .ShowDefault()
+        .Needs("--from-npz");
+    options.Add(
+        "--from-cifar10", cifar_,
+        "Pack this folder of CIFAR-10's or CIFAR-100's binary files instead of image files");
     options.Add("--from-tfds-folder", tfds_,
-                "Instead of image files: a folder of TensorFlow Datasets, with features.json");
+                "Pack this folder of TensorFlow Datasets (with features.json) instead of image "
+                "files");
     options.Add(
         "--split", split_,
         "Split to pack: train (default) or test of CIFAR; a split name of TensorFlow Datasets");
     options
         .Add("--image-feature", image_feature_,
-             "Feature that holds the image, if the data set has several")
+             "Feature that holds the image, if the data set has several image features")
         .Needs("--from-tfds-folder");
     options
         .Add("--label-feature", label_feature_,
-             "Feature that holds the label, if the data set has several")
+             "Feature that holds the label, if the data set has several label features")
         .Needs("--from-tfds-folder");
     options
         .Add("--classes", classes_,
@@ -56,15 +62,15 @@ class Pack : public Command {
     const bool files = !images_.empty() || !labels_.empty();
     if (files + !npz_.empty() + !cifar_.empty() + !tfds_.empty() != 1) {
       return absl::InvalidArgumentError(
-          "give one of: folders or patterns of images (with --labels FILE or without), "
-          "--from-npz FILE, --from-cifar10 FOLDER, --from-tfds-folder FOLDER");
+          "pass exactly one kind of input: image folders or patterns (optionally with --labels "
+          "FILE), --from-npz FILE, --from-cifar10 FOLDER, or --from-tfds-folder FOLDER");
     }
     if (!split_.empty() && cifar_.empty() && tfds_.empty()) {
       return absl::InvalidArgumentError(
-          "--split is for --from-cifar10 and --from-tfds-folder; leave it out");
+          "--split requires --from-cifar10 or --from-tfds-folder; omit it");
     }
     if (!classes_.empty() && !(cifar_.empty() && tfds_.empty()))
-      return absl::InvalidArgumentError("the data set names its classes; leave --classes out");
+      return absl::InvalidArgumentError("the data set defines its class names; omit --classes");
     return absl::OkStatus();
   }
 

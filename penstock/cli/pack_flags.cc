@@ -32,21 +32,20 @@ void PrintText(const pack::Packed& packed, absl::string_view verb, const std::st
               io::DisplayName(out).c_str());
 }
 
-absl::Status JudgeUnreadable(const pack::Packed& packed, bool skip) {
+absl::Status CheckUnreadable(const pack::Packed& packed, bool skip) {
   if (packed.unreadable.empty()) return absl::OkStatus();
   const std::string report = io::DisplayName(packed.unreadable_report);
   const std::string count =
       absl::StrCat(packed.unreadable.size(), " of ", packed.inputs, " ", packed.noun);
   if (skip && !packed.shards.empty()) {
-    std::fprintf(stderr, "skipped %s that cannot be read; %s lists them\n", count.c_str(),
-                 report.c_str());
+    std::fprintf(stderr, "skipped %s that are unreadable; see %s\n", count.c_str(), report.c_str());
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat(
-      count, " cannot be read; ", report, " lists them (the first: ", packed.unreadable[0].name,
-      ": ", packed.unreadable[0].why,
-      "). The shards are complete without them. Repair them and start over "
-      "with --overwrite, or accept this with --skip-unreadable"));
+      count, " are unreadable, for example ", packed.unreadable[0].name, ": ",
+      packed.unreadable[0].why, "; see ", report,
+      ". The shards contain all others. Repair the inputs and start over with --overwrite, or "
+      "accept the shards with --skip-unreadable"));
 }
 
 }  // namespace
@@ -60,8 +59,8 @@ void RecompressFlags::Describe(Options& options) {
       .Range(1, 65500);
   options
       .Add("--quality", quality,
-           "Write all images as JPEG of this quality; default with --size: JPEG at 95, PNG "
-           "stays PNG; otherwise the files' bytes are kept")
+           "Encode all images as JPEG with this quality; default: with --size, 95 for JPEG, and "
+           "PNG stays PNG; otherwise the files' bytes are kept")
       .Range(1, 100);
 }
 
@@ -81,9 +80,7 @@ void PackFlags::Describe(Options& described) {
       .Range(1, uint64_t{1} << 50)
       .ShowDefault("100MB")
       .Excludes("--shards");
-  described.Add("--seed", options.seed, "Shuffle seed; the same seed gives the same bytes")
-      .AnySeed()
-      .ShowDefault();
+  described.Add("--seed", options.seed, "Random seed of the shuffle").AnySeed().ShowDefault();
   described.AddFlag("--keep-order", options.keep_order, "Do not shuffle");
   described
       .Add("--threads", options.threads,
@@ -93,7 +90,7 @@ void PackFlags::Describe(Options& described) {
   described.AddFlag("--overwrite", options.overwrite,
                     "Remove existing shards in --out and start over");
   described.AddFlag("--skip-unreadable", skip_unreadable,
-                    "Succeed even if some inputs cannot be read; they are skipped and listed in "
+                    "Succeed even if some inputs are unreadable; they are skipped and listed in "
                     "unreadable.csv");
   described.AddFlag("--json", json, "Print JSON");
 }
@@ -116,7 +113,7 @@ absl::Status RunPacking(
   } else {
     PrintText(*packed, verb, flags.options.out);
   }
-  return JudgeUnreadable(*packed, flags.skip_unreadable);
+  return CheckUnreadable(*packed, flags.skip_unreadable);
 }
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// Options that `penstock pack` and `penstock reshard` have in common, and what they print.
+// Options and output shared by `penstock pack` and `penstock reshard`.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace penstock::cli {
 
 // --size, --quality.
 struct RecompressFlags {
-  std::vector<int> size = {};  // height and width, or empty
+  std::vector<int> size = {};  // {height, width}, or empty
   int quality = 0;
 
   void Describe(Options& options);
@@ -32,9 +32,9 @@ struct PackFlags {
   void Describe(Options& described);
 };
 
-// Calls `pack` with the options of `flags`, with progress and messages on stderr, and prints to
-// stdout what was made. Inputs that cannot be read are an error unless flags.skip_unreadable.
-// `verb`: "packed".
+// Calls `pack` with the options of `flags`, prints progress and messages to stderr and the result
+// to stdout. Unreadable inputs are an error unless flags.skip_unreadable. `verb` starts the result:
+// "packed".
 absl::Status RunPacking(
     const PackFlags& flags, absl::string_view verb,
     const std::function<absl::StatusOr<pack::Packed>(const pack::PackOptions&)>& pack);

@@ -1,4 +1,4 @@
-// `penstock pack --from-npz`, `--from-cifar10` and `--from-tfds-folder` as a user gives them.
+// Tests of `penstock pack` with --from-npz, --from-cifar10 and --from-tfds-folder.
 #include <fstream>
 #include <limits>
 
@@ -49,7 +49,7 @@ class NpzTest : public PackFormatsTest {
   }
 };
 
-TEST_F(NpzTest, ImagesKeepTheirPixelsAndNumbersAreClasses) {
+TEST_F(NpzTest, KeepsPixelsAndUsesNumbersAsClasses) {
   base::Array x = base::Array::Uninitialized(base::DType::kU8, {3, 4, 5, 3});
   for (int i = 0; i < 180; ++i) x.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(i);
   WriteNpz({{"x", x}, {"y", base::Array::Of<int32_t>({3, 1}, {2, 0, 2})}});
@@ -68,7 +68,7 @@ TEST_F(NpzTest, ImagesKeepTheirPixelsAndNumbersAreClasses) {
   EXPECT_EQ(records[1].at("class").item<int64_t>(), 0);
 }
 
-TEST_F(NpzTest, OtherNamesGrayImagesTextLabelsAndASize) {
+TEST_F(NpzTest, PacksGrayscaleImagesWithTextLabelsAndRecompresses) {
   WriteNpz({{"pictures", base::Array::Zeros(base::DType::kU8, {2, 8, 8})},
             {"names", base::Array::Strings({2}, {"dog", "cat"})}});
   const CommandResult packed = Pack({"--from-npz", Path("a.npz"), "--x", "pictures", "--y", "names",
@@ -83,7 +83,7 @@ TEST_F(NpzTest, OtherNamesGrayImagesTextLabelsAndASize) {
   EXPECT_EQ(info->format, image::Format::kJpeg);
 }
 
-TEST_F(NpzTest, WhatCannotBePackedIsSaid) {
+TEST_F(NpzTest, RejectsInvalidArrays) {
   const base::Array images = base::Array::Zeros(base::DType::kU8, {2, 8, 8});
   WriteNpz({{"x", base::Array::Zeros(base::DType::kF32, {2, 8, 8})},
             {"u", images},
@@ -92,19 +92,19 @@ TEST_F(NpzTest, WhatCannotBePackedIsSaid) {
             {"negative", base::Array::Of<int64_t>({2}, {0, -1})},
             {"huge", base::Array::Of<int64_t>({2}, {0, std::numeric_limits<int64_t>::max()})}});
   const std::string file = Path("a.npz");
-  EXPECT_THAT(Pack({"--from-npz", file}).err, HasSubstr("images are packed from uint8"));
-  EXPECT_THAT(Pack({"--from-npz", file, "--x", "none"}).err, HasSubstr("--x NAME"));
+  EXPECT_THAT(Pack({"--from-npz", file}).err, HasSubstr("images must be uint8"));
+  EXPECT_THAT(Pack({"--from-npz", file, "--x", "none"}).err, HasSubstr("array 'none' not found"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--y", "three"}).err,
-              HasSubstr("wanted are 2 labels"));
+              HasSubstr("expected 2 labels"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--y", "negative"}).err,
-              HasSubstr("image 1 has the label -1"));
+              HasSubstr("image 1 has label -1"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--y", "huge"}).err,
-              HasSubstr("label 9223372036854775807 is too large for a class"));
+              HasSubstr("label 9223372036854775807 is too large"));
   EXPECT_THAT(Pack({"--from-npz", file, "--x", "u", "--classes", "only"}).err,
-              HasSubstr("image 1 has the label 1, and there are 1 classes"));
+              HasSubstr("image 1 has label 1, but there are 1 classes"));
 }
 
-// Records whose pixels are easily told: red i, green 100, blue by row.
+// Returns records with distinct pixels: red is i, green is 100, blue is the row.
 std::string CifarRecords(int first, int count, const std::string& before_label) {
   std::string bytes;
   for (int i = first; i < first + count; ++i) {
@@ -115,7 +115,7 @@ std::string CifarRecords(int first, int count, const std::string& before_label) 
   return bytes;
 }
 
-TEST_F(PackFormatsTest, CifarPlanesBecomePixelsAndItsFilesNameTheClasses) {
+TEST_F(PackFormatsTest, InterleavesCifarPlanesAndReadsClassNames) {
   Write("c/data_batch_1.bin", CifarRecords(0, 3, ""));
   Write("c/data_batch_2.bin", CifarRecords(3, 2, ""));
   Write("c/test_batch.bin", CifarRecords(7, 1, ""));
@@ -138,7 +138,7 @@ TEST_F(PackFormatsTest, CifarPlanesBecomePixelsAndItsFilesNameTheClasses) {
   EXPECT_EQ(Json::parse(test.out)["images"], 1);
 }
 
-TEST_F(PackFormatsTest, OfCifar100TheFineLabelCounts) {
+TEST_F(PackFormatsTest, UsesFineLabelsOfCifar100) {
   Write("c/train.bin", CifarRecords(5, 2, "\x63"));
   const CommandResult packed = Pack({"--from-cifar10", Path("c")});
   ASSERT_EQ(packed.code, 0) << packed.err;
@@ -146,17 +146,17 @@ TEST_F(PackFormatsTest, OfCifar100TheFineLabelCounts) {
   EXPECT_EQ(Records("out/*.tfrec")[1].at("class").item<int64_t>(), 6);
 }
 
-TEST_F(PackFormatsTest, DamagedOrMissingCifarFilesAreSaid) {
+TEST_F(PackFormatsTest, ReportsCorruptOrMissingCifarFiles) {
   Write("none/readme.txt", "x");
   EXPECT_THAT(Pack({"--from-cifar10", Path("none")}).err, HasSubstr("cifar-10-binary.tar.gz"));
   Write("cut/test_batch.bin", CifarRecords(0, 2, "").substr(0, 5000));
   EXPECT_THAT(Pack({"--from-cifar10", Path("cut"), "--split", "test"}).err,
-              HasSubstr("5000 bytes are no whole number of records of 3073 bytes"));
+              HasSubstr("size of 5000 bytes is not a multiple of the record size of 3073 bytes"));
   Write("label/test_batch.bin", "\x0a" + std::string(3072, 'x'));
   EXPECT_THAT(Pack({"--from-cifar10", Path("label"), "--split", "test"}).err,
-              HasSubstr("image 0 has the label 10"));
+              HasSubstr("image 0 has label 10"));
   EXPECT_THAT(Pack({"--from-cifar10", Path("cut"), "--split", "valid"}).err,
-              HasSubstr("--split train or --split test"));
+              HasSubstr("choose split train or test"));
 }
 
 class TfdsTest : public PackFormatsTest {
@@ -184,14 +184,14 @@ class TfdsTest : public PackFormatsTest {
       record::ExampleBuilder example;
       example.SetBytes("image", *image::EncodePng(*image::ViewOf(pixels)));
       example.SetInt64("label", label);
-      example.SetBytes("id", "left out");
+      example.SetBytes("id", "dropped");
       ASSERT_TRUE((*writer)->Append(example.Serialize()).ok());
     }
     ASSERT_TRUE((*writer)->Close().ok());
   }
 };
 
-TEST_F(TfdsTest, RecordsBecomeOursWithTheNamesOfTheClasses) {
+TEST_F(TfdsTest, ConvertsRecordsAndReadsClassNames) {
   WriteFeatures(absl::StrCat(kImage, ",", kLabel));
   Write("t/label.labels.txt", "cat\ndog\ncow\n");
   WriteSplit("t/pets-train.tfrecord-00000-of-00002", {2, 0});
@@ -208,19 +208,19 @@ TEST_F(TfdsTest, RecordsBecomeOursWithTheNamesOfTheClasses) {
   EXPECT_THAT(records[0].at("size").values<int64_t>(), ElementsAre(6, 5));
   const CommandResult which = Pack({"--from-tfds-folder", Path("t")});
   EXPECT_EQ(which.code, 1);
-  EXPECT_THAT(which.err, HasSubstr("holds the splits test, train; choose one with --split NAME"));
+  EXPECT_THAT(which.err, HasSubstr("has the splits test, train; choose the split to convert"));
 }
 
-TEST_F(TfdsTest, WithoutNamesClassesAreNumbersAndALabelBeyondThemIsReported) {
+TEST_F(TfdsTest, NumbersClassesWithoutNamesAndReportsLabelsOutOfRange) {
   WriteFeatures(absl::StrCat(kImage, ",", kLabel));
   WriteSplit("t/pets-train.tfrecord-00000-of-00001", {2, -1});
   const CommandResult packed = Pack({"--from-tfds-folder", Path("t")});
   EXPECT_EQ(packed.code, 1);
   EXPECT_EQ(Json::parse(packed.out)["classes"], Json({"0", "1", "2"}));
-  EXPECT_THAT(packed.err, HasSubstr("the label is -1, and there are 3 classes"));
+  EXPECT_THAT(packed.err, HasSubstr("label -1 is out of range; there are 3 classes"));
 }
 
-TEST_F(TfdsTest, WhatCannotBePackedIsSaid) {
+TEST_F(TfdsTest, RejectsInvalidFeatures) {
   WriteSplit("t/pets-train.tfrecord-00000-of-00001", {0});
   const auto error = [&] { return Pack({"--from-tfds-folder", Path("t")}).err; };
   EXPECT_THAT(error(), HasSubstr("features.json"));
@@ -231,12 +231,12 @@ TEST_F(TfdsTest, WhatCannotBePackedIsSaid) {
   WriteFeatures(absl::StrCat(kImage, ",", kLabel, ",", other));
   EXPECT_THAT(error(), HasSubstr("more than one feature of the kind ClassLabel among image "
                                  "(Image), label (ClassLabel), more/label (ClassLabel); choose "
-                                 "with --label-feature NAME"));
+                                 "the label feature by name"));
   const CommandResult chosen = Pack({"--from-tfds-folder", Path("t"), "--label-feature", "label"});
   EXPECT_EQ(chosen.code, 0) << chosen.err;
   for (const char* json : {"", "[", "{}", "3", "{\"featuresDict\": {\"features\": 3}}"}) {
     Write("t/features.json", json);
-    EXPECT_THAT(error(), HasSubstr("this is not the features.json of a TensorFlow data set"));
+    EXPECT_THAT(error(), HasSubstr("not the features.json of a TensorFlow data set"));
   }
 }
 

@@ -1,7 +1,7 @@
-// `penstock pack` and `penstock reshard` on a failing disk: errnos injected into every system call
-// of the command. Each cell ends with the bytes of an uninterrupted run, or with exit code 1 and a
-// message that names the path and the error; nothing else changes, an incomplete folder is
-// rejected, and the same command then completes it.
+// Fault injection for `penstock pack` and `penstock reshard`: errnos are injected into every system
+// call of the command. Each case ends with the bytes of an uninterrupted run, or with exit code 1
+// and a message that contains the path and the error. No other files change, an incomplete folder
+// is rejected, and a second run completes it.
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -35,7 +35,7 @@ using Threads = SystemCallFault::Threads;
 using Tree = std::map<std::string, std::string>;
 namespace fs = std::filesystem;
 
-// Memory where there is some: every cell writes and syncs several files.
+// Uses memory if possible, since every case writes and syncs several files.
 fs::path NewRoot() {
   const char* const memory = "/dev/shm";
   const std::string folder = ::access(memory, W_OK) == 0 ? memory : ::testing::TempDir();
@@ -67,7 +67,7 @@ class PackLocalFaults : public ::testing::Test {
   }
   ~PackLocalFaults() override { fs::remove_all(root_); }
 
-  // All files below a folder, with their bytes.
+  // Returns all files below a folder with their bytes.
   Tree TreeOf(const std::string& folder) const {
     Tree tree;
     if (!fs::exists(root_ / folder)) return tree;
@@ -85,7 +85,7 @@ class PackLocalFaults : public ::testing::Test {
   }
 
   testing::CommandResult Run(const std::string& name, const SystemCallFault& fault) {
-    // Armed within, so that what catches the output is not hit.
+    // Armed inside, so that the capture of the output is not affected.
     return testing::Penstock(
         Command(name), [&] { io::ArmSystemCalls(fault); },
         [&] { calls_ = io::DisarmSystemCalls(); });
@@ -102,38 +102,40 @@ class PackLocalFaults : public ::testing::Test {
     for (const auto& [file, bytes] : TreeOf("out")) {
       if (absl::EndsWith(file, ".tfrec")) shards.push_back((root_ / "out" / file).string());
     }
-    return !shards.empty() && pack::RefuseIncomplete(*io::FileSystem::Default(), shards).ok();
+    return !shards.empty() && pack::CheckShardsComplete(*io::FileSystem::Default(), shards).ok();
   }
 
-  void Judge(const SystemCallFault& fault, const testing::CommandResult& result) {
+  void CheckResult(const SystemCallFault& fault, const testing::CommandResult& result) {
     ASSERT_TRUE(TreeOf("images") == images_ && TreeOf("shards") == shards_);
     const Tree out = TreeOf("out");
     if (out != reference_) {
       ASSERT_FALSE(IsComplete());
     }
     if (result.code == 0) {
-      ASSERT_TRUE(out == reference_) << "it succeeded with other files";
+      ASSERT_TRUE(out == reference_) << "the command succeeded with different files";
       return;
     }
     ASSERT_EQ(result.code, 1);
     ASSERT_TRUE(absl::StrContains(result.err, root_.string())) << result.err;
-    // A link or a folder on the way may be what is missing.
+    // The missing file may be a link or a parent folder.
     const std::string error = std::generic_category().message(fault.error);
     const bool is_own_message = fault.error == ENOENT || fault.error == EEXIST;
     ASSERT_TRUE(is_own_message || absl::StrContains(result.err, error)) << result.err;
-    ASSERT_FALSE(absl::StrContains(result.err, "lists them")) << "an input was left out";
+    ASSERT_FALSE(absl::StrContains(result.err, "unreadable.csv")) << "an input was skipped";
   }
 
-  // An entry that is gone when it is looked at, after the folder named it, is left out of listings,
-  // as one that is removed between the two is.
-  static bool IsGoneFromAListing(const SystemCallFault& fault) {
-    const bool gone = fault.error == ENOENT || fault.error == ENOTDIR || fault.error == ELOOP;
-    const bool looks = fault.call == "stat" || fault.call == "fstatat" || fault.call == "lstat" ||
-                       fault.call == "opendir" || fault.call == "realpath";
-    return gone && looks;
+  // Returns true if the fault hides an entry from a listing, like an entry that is removed between
+  // the listing of the folder and the stat of the entry.
+  static bool HidesEntry(const SystemCallFault& fault) {
+    const bool is_missing = fault.error == ENOENT || fault.error == ENOTDIR || fault.error == ELOOP;
+    const bool is_lookup = fault.call == "stat" || fault.call == "fstatat" ||
+                           fault.call == "lstat" || fault.call == "opendir" ||
+                           fault.call == "realpath";
+    return is_missing && is_lookup;
   }
 
-  // One of three errors at every call, and one of all, another one each time; tools/fuzz tries all.
+  // Returns one of three common errors, and one of all errors, which varies with the case.
+  // tools/fuzz tests all errors.
   std::vector<int> ErrorsAt(int number) const {
     if (std::getenv("PENSTOCK_FUZZ_SECONDS") != nullptr) {
       std::vector<int> all(EHWPOISON);
@@ -141,10 +143,10 @@ class PackLocalFaults : public ::testing::Test {
       return all;
     }
     const int usual[] = {EIO, ENOENT, ENOSPC};
-    return {usual[number % 3], 1 + (number * 7 + cells_) % EHWPOISON};
+    return {usual[number % 3], 1 + (number * 7 + cases_) % EHWPOISON};
   }
 
-  void RunTable(const std::string& name) {
+  void RunCases(const std::string& name) {
     images_ = TreeOf("images");
     shards_ = TreeOf("shards");
     std::map<Threads, std::map<std::string, int>> made;
@@ -161,51 +163,51 @@ class PackLocalFaults : public ::testing::Test {
       for (const auto& [call, count] : names) {
         for (int number = 0; number < count; ++number) {
           for (const int error : ErrorsAt(number)) {
-            for (const bool for_ever : {false, true}) {
-              if (for_ever && (number > 0 || (error != EIO && error != ENOSPC))) continue;
-              ++cells_;
+            for (const bool persistent : {false, true}) {
+              if (persistent && (number > 0 || (error != EIO && error != ENOSPC))) continue;
+              ++cases_;
               const SystemCallFault fault{.call = call,
                                           .number = number,
-                                          .persistent = for_ever,
+                                          .persistent = persistent,
                                           .error = error,
                                           .threads = threads};
               SCOPED_TRACE(absl::StrCat(name, ": ", call, " number ", number, " of ",
                                         threads == Threads::kThis ? "the main thread" : "the pool",
-                                        for_ever ? " and all after it: " : ": ",
+                                        persistent ? " and all later calls: " : ": ",
                                         std::generic_category().message(error)));
-              RunCell(name, fault);
+              RunCase(name, fault);
               if (HasFatalFailure()) return;
             }
           }
         }
       }
     }
-    EXPECT_GT(cells_, 200);
+    EXPECT_GT(cases_, 200);
   }
 
-  void RunCell(const std::string& name, const SystemCallFault& fault) {
+  void RunCase(const std::string& name, const SystemCallFault& fault) {
     fs::remove_all(root_ / "out");
     const auto result = Run(name, fault);
     ASSERT_TRUE(calls_.hit);
-    if (result.code == 0 && IsGoneFromAListing(fault) && TreeOf("out") != reference_) return;
-    // What cannot be removed stays; listings leave it out.
+    if (result.code == 0 && HidesEntry(fault) && TreeOf("out") != reference_) return;
+    // A file that cannot be removed stays, but listings ignore it.
     if (fault.call == "unlink") RemoveUnpublished();
-    Judge(fault, result);
+    CheckResult(fault, result);
     if (HasFatalFailure() || result.code == 0) return;
     const auto again = Run(name, {});
-    if (IsGoneFromAListing(fault) && absl::StrContains(again.err, "list of")) return;
+    if (HidesEntry(fault) && absl::StrContains(again.err, "list of")) return;
     ASSERT_EQ(again.code, 0) << again.err << " after " << result.err;
-    ASSERT_TRUE(TreeOf("out") == reference_) << "the second run made other files";
+    ASSERT_TRUE(TreeOf("out") == reference_) << "the second run made different files";
   }
 
   const fs::path root_ = NewRoot();
   io::SystemCalls calls_;
   Tree images_, shards_, reference_;
-  int cells_ = 0;
+  int cases_ = 0;
 };
 
-TEST_F(PackLocalFaults, OfPackGiveTheShardsOrAnError) { RunTable("pack"); }
-TEST_F(PackLocalFaults, OfReshardGiveTheShardsOrAnError) { RunTable("reshard"); }
+TEST_F(PackLocalFaults, PackCompletesOrFailsWithResumableError) { RunCases("pack"); }
+TEST_F(PackLocalFaults, ReshardCompletesOrFailsWithResumableError) { RunCases("reshard"); }
 
 }  // namespace pack_local_faults_test
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// `penstock pack` as a user gives it: what it promises about bytes, kills and unreadable images.
+// Tests of the guarantees of `penstock pack` about bytes, kills and unreadable images.
 #include <fstream>
 
 #include "absl/strings/match.h"
@@ -22,14 +22,14 @@ using Json = nlohmann::json;
 
 class PackTest : public testing::CommandFixture {
  protected:
-  // penstock pack images --out NAME MORE...
+  // Returns the arguments `pack images --out OUT MORE...`.
   std::vector<std::string> Pack(const std::string& out, std::vector<std::string> more = {}) const {
     std::vector<std::string> arguments{"pack", Path("images"), "--out", Path(out)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
 
-  // The files of a folder without the shards' indices.
+  // Returns the names of the files in a folder, without the indices of shards.
   std::vector<std::string> Names(const std::string& out) const {
     std::vector<std::string> names;
     for (const auto& [name, bytes] : Folder(out)) {
@@ -39,32 +39,32 @@ class PackTest : public testing::CommandFixture {
   }
 };
 
-// Its process is forked, so it runs before tests that start threads: GoogleTest runs suites named
-// *DeathTest first.
+// Tests that fork must run before tests that start threads: GoogleTest runs suites named *DeathTest
+// first.
 using PackDeathTest = PackTest;
 
-TEST_F(PackDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
+TEST_F(PackDeathTest, ResumesAfterKillWithSameBytes) {
   MakeImages("images", 60);
   std::ofstream(folder_ / "images/dark/broken.png") << "no image";
   const std::vector<std::string> options{"--shards", "40", "--size",    "32", "24",
                                          "--seed",   "3",  "--threads", "3",  "--skip-unreadable"};
-  // A start after a kill publishes only what is missing, so each gets further than the last.
+  // Each run publishes only missing files, so it gets further than the previous one.
   for (int published : {1, 5, 17, 33}) {
     ASSERT_TRUE(testing::RunAndKill(Pack("killed", options), published)) << published;
     const auto files = Folder("killed");
-    EXPECT_EQ(files.count("classes.txt"), 0u) << "it was not finished";
+    EXPECT_EQ(files.count("classes.txt"), 0u) << "the conversion is unfinished";
     EXPECT_EQ(files.count("pack-plan.json"), 1u);
   }
   const CommandResult resumed = Penstock(Pack("killed", options));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("going on after"));
+  EXPECT_THAT(resumed.err, HasSubstr("resuming after"));
   const CommandResult whole = Penstock(Pack("whole", options));
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_EQ(Names("killed"), Names("whole"));
   EXPECT_TRUE(Folder("killed") == Folder("whole")) << "a byte differs";
 }
 
-TEST_F(PackTest, TheBytesDependOnTheSeedAndNotOnTheThreads) {
+TEST_F(PackTest, WritesSameBytesForAnyNumberOfThreads) {
   MakeImages("images", 20);
   for (const auto& [out, seed, threads] :
        {std::tuple("a", "5", "1"), std::tuple("b", "5", "4"), std::tuple("c", "6", "4")}) {
@@ -77,7 +77,7 @@ TEST_F(PackTest, TheBytesDependOnTheSeedAndNotOnTheThreads) {
   EXPECT_FALSE(Folder("a") == Folder("c"));
 }
 
-TEST_F(PackTest, ShardsAreAsManyOrAsLargeAsAskedFor) {
+TEST_F(PackTest, ObeysNumberAndSizeOfShards) {
   MakeImages("images", 5);
   ASSERT_EQ(Penstock(Pack("count", {"--shards", "3"})).code, 0);
   EXPECT_THAT(Names("count"), ElementsAre("00-3.tfrec", "01-3.tfrec", "02-4.tfrec", "classes.txt",
@@ -94,7 +94,7 @@ TEST_F(PackTest, ShardsAreAsManyOrAsLargeAsAskedFor) {
   EXPECT_EQ(Names("many").size(), 12u) << "no empty shards";
 }
 
-TEST_F(PackTest, KeepOrderTakesTheImagesAsTheyAreListed) {
+TEST_F(PackTest, KeepsOrderOfImages) {
   MakeImages("images", 3);
   ASSERT_EQ(Penstock(Pack("out", {"--keep-order"})).code, 0);
   std::vector<int64_t> classes;
@@ -102,7 +102,7 @@ TEST_F(PackTest, KeepOrderTakesTheImagesAsTheyAreListed) {
   EXPECT_THAT(classes, ElementsAre(0, 0, 0, 1, 1, 1));
 }
 
-TEST_F(PackTest, ASizeAndAQualityMakeJpegsOfThatSize) {
+TEST_F(PackTest, ResizesAndEncodesAsJpeg) {
   MakeImages("images", 2);
   ASSERT_EQ(Penstock(Pack("out", {"--size", "5", "7", "--quality", "80"})).code, 0);
   const auto records = Records("out/*.tfrec");
@@ -116,83 +116,83 @@ TEST_F(PackTest, ASizeAndAQualityMakeJpegsOfThatSize) {
   }
 }
 
-TEST_F(PackTest, UnreadableImagesAreListedCountedAndAnErrorUnlessAllowed) {
+TEST_F(PackTest, ListsUnreadableImagesAndFailsUnlessSkipping) {
   MakeImages("images", 4);
   std::ofstream(folder_ / "images/dark/broken, cut.png") << "no image";
   std::ofstream(folder_ / "images/bright/half.png")
       << Bytes(folder_ / "images/bright/0.png").substr(0, 60);
-  const CommandResult refused = Penstock(Pack("out", {"--json"}));
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("2 of 10 images cannot be read"));
-  EXPECT_THAT(refused.err, HasSubstr("out/unreadable.csv lists them"));
-  EXPECT_EQ(Json::parse(refused.out)["images"], 8);
-  EXPECT_EQ(Json::parse(refused.out)["unreadable"].size(), 2u);
+  const CommandResult rejected = Penstock(Pack("out", {"--json"}));
+  EXPECT_EQ(rejected.code, 1);
+  EXPECT_THAT(rejected.err, HasSubstr("2 of 10 images are unreadable"));
+  EXPECT_THAT(rejected.err, HasSubstr("; see " + Path("out/unreadable.csv")));
+  EXPECT_EQ(Json::parse(rejected.out)["images"], 8);
+  EXPECT_EQ(Json::parse(rejected.out)["unreadable"].size(), 2u);
   EXPECT_EQ(Records("out/*.tfrec").size(), 8u);
   const std::string report = Bytes(folder_ / "out/unreadable.csv");
   EXPECT_THAT(report, HasSubstr("\"" + Path("images/dark/broken, cut.png") + "\","));
   EXPECT_THAT(report, HasSubstr(Path("images/bright/half.png") + ","));
 
-  // The same command again has nothing to do and says the same.
+  // A second run has nothing to do and prints the same result.
   const CommandResult again = Penstock(Pack("out", {"--json"}));
   EXPECT_EQ(again.code, 1);
-  EXPECT_EQ(again.out, refused.out);
-  EXPECT_THAT(again.err, HasSubstr("there is nothing to do"));
+  EXPECT_EQ(again.out, rejected.out);
+  EXPECT_THAT(again.err, HasSubstr("nothing to do"));
   const CommandResult allowed = Penstock(Pack("out", {"--skip-unreadable"}));
   EXPECT_EQ(allowed.code, 0);
-  EXPECT_THAT(allowed.err, HasSubstr("skipped 2 of 10 images that cannot be read"));
+  EXPECT_THAT(allowed.err, HasSubstr("skipped 2 of 10 images that are unreadable"));
 }
 
-TEST_F(PackTest, NotOneReadableImageIsAFailure) {
+TEST_F(PackTest, FailsWithoutReadableImages) {
   std::filesystem::create_directories(folder_ / "images/x");
   std::ofstream(folder_ / "images/x/a.png") << "no image";
   const CommandResult result = Penstock(Pack("out", {"--skip-unreadable"}));
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("1 of 1 images cannot be read"));
+  EXPECT_THAT(result.err, HasSubstr("1 of 1 images are unreadable"));
 }
 
-TEST_F(PackTest, OtherInputsOrOptionsAreNotTakenForTheSame) {
+TEST_F(PackTest, RejectsShardsOfOtherInputsOrOptions) {
   MakeImages("images", 3);
   ASSERT_EQ(Penstock(Pack("out", {"--shards", "2"})).code, 0);
   const CommandResult seed = Penstock(Pack("out", {"--shards", "2", "--seed", "9"}));
   EXPECT_EQ(seed.code, 1);
-  EXPECT_THAT(seed.err, HasSubstr("--seed was 0 and is 9"));
-  EXPECT_THAT(seed.err, HasSubstr("--overwrite"));
+  EXPECT_THAT(seed.err, HasSubstr("seed was 0 and is now 9"));
+  EXPECT_THAT(seed.err, HasSubstr("the overwrite option"));
   const auto before = Folder("out");
   MakeImages("images", 4);
   const CommandResult more = Penstock(Pack("out", {"--shards", "2"}));
   EXPECT_THAT(more.err, HasSubstr("the list of images was 6 ("));
-  EXPECT_TRUE(Folder("out") == before) << "a refusal changes nothing";
+  EXPECT_TRUE(Folder("out") == before) << "a rejected run must not change files";
   const CommandResult over = Penstock(Pack("out", {"--shards", "1", "--overwrite"}));
   EXPECT_EQ(over.code, 0) << over.err;
   EXPECT_THAT(Names("out"), ElementsAre("00-8.tfrec", "classes.txt", "pack-plan.json"));
-  EXPECT_EQ(Folder("out").size(), 4u) << "no index of an earlier shard stays";
+  EXPECT_EQ(Folder("out").size(), 4u) << "the indices of old shards must be removed";
 }
 
-TEST_F(PackTest, ShardsOfUnknownOriginAreNotMixedWithNewOnes) {
+TEST_F(PackTest, RejectsShardsOfUnknownOrigin) {
   MakeImages("images", 2);
   std::filesystem::create_directories(folder_ / "out");
   std::ofstream(folder_ / "out/07-3.tfrec") << "x";
   std::ofstream(folder_ / "out/notes.txt") << "kept";
-  const CommandResult refused = Penstock(Pack("out"));
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("07-3.tfrec"));
+  const CommandResult rejected = Penstock(Pack("out"));
+  EXPECT_EQ(rejected.code, 1);
+  EXPECT_THAT(rejected.err, HasSubstr("07-3.tfrec"));
   EXPECT_EQ(Penstock(Pack("out", {"--overwrite"})).code, 0);
   EXPECT_THAT(Names("out"),
               ElementsAre("00-4.tfrec", "classes.txt", "notes.txt", "pack-plan.json"));
 }
 
-TEST_F(PackTest, AShardThatIsGoneIsMadeAgain) {
+TEST_F(PackTest, RewritesMissingShard) {
   MakeImages("images", 6);
   ASSERT_EQ(Penstock(Pack("out", {"--shards", "4"})).code, 0);
   const auto before = Folder("out");
   std::filesystem::remove(folder_ / "out/01-3.tfrec");
   const CommandResult again = Penstock(Pack("out", {"--shards", "4"}));
   EXPECT_EQ(again.code, 0);
-  EXPECT_THAT(again.err, HasSubstr("01-3.tfrec is not there as it was written"));
+  EXPECT_THAT(again.err, HasSubstr("01-3.tfrec is missing or has a different size"));
   EXPECT_TRUE(Folder("out") == before);
 }
 
-TEST_F(PackTest, LabelsMayStandInAFile) {
+TEST_F(PackTest, ReadsLabelsFromFile) {
   MakeImages("images", 2);
   std::ofstream(folder_ / "labels.json")
       << "{\"images/dark/0.png\": \"7\", \"images/bright/1.png\": 12}";
@@ -207,7 +207,7 @@ TEST_F(PackTest, LabelsMayStandInAFile) {
             Bytes(folder_ / "images/bright/1.png"));
 }
 
-TEST_F(PackTest, BadOptionsGetASentenceThatSaysWhatToDo) {
+TEST_F(PackTest, ReportsInvalidOptions) {
   MakeImages("images", 1);
   struct Row {
     std::vector<std::string> arguments;
@@ -216,16 +216,16 @@ TEST_F(PackTest, BadOptionsGetASentenceThatSaysWhatToDo) {
   };
   const std::string images = Path("images"), out = Path("out");
   const Row kRows[] = {
-      {{"pack", "--out", out}, 1, "give one of: folders or patterns of images"},
-      {{"pack", images, "--from-npz", "x.npz", "--out", out}, 1, "give one of"},
+      {{"pack", "--out", out}, 1, "pass exactly one kind of input"},
+      {{"pack", images, "--from-npz", "x.npz", "--out", out}, 1, "pass exactly one"},
       {{"pack", images}, 2, "--out is required"},
       {{"pack", images, "--out", out, "--size", "3"}, 2, "--size"},
       {{"pack", images, "--out", out, "--quality", "101"}, 2, "--quality"},
       {{"pack", images, "--out", out, "--shards", "0"}, 2, "--shards"},
       {{"pack", images, "--out", out, "--shards", "2", "--shard-size", "1MB"}, 2, "--shard"},
       {{"pack", images, "--out", out, "--x", "a"}, 2, "--from-npz"},
-      {{"pack", images, "--out", out, "--split", "test"}, 1, "leave it out"},
-      {{"pack", images, "--out", out, "--classes", "a,b,a"}, 1, "names 'a' twice"},
+      {{"pack", images, "--out", out, "--split", "test"}, 1, "omit it"},
+      {{"pack", images, "--out", out, "--classes", "a,b,a"}, 1, "duplicate class name 'a'"},
       {{"pack", Path("none/*.jpg"), "--out", out}, 1, "none"},
       {{"pack", images, "--labels", Path("no.csv"), "--out", out}, 1, "no.csv"},
   };

@@ -19,11 +19,11 @@ using base::Array;
 class Predict : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("--model", model_, "A model that `penstock train --save` wrote").Required();
+    options.Add("--model", model_, "Model file written by `penstock train --save`").Required();
     options.Add("--images", images_, "Image files or patterns");
     options.Add("--data", data_, "Shards to read images from, instead of --images");
     options.Add("--count", count_, "Number of images").Range(1, 1 << 20).ShowDefault();
-    options.Add("--top", top_, "Number of classes to print for each image, the most probable first")
+    options.Add("--top", top_, "Number of most probable classes to print for each image")
         .Range(1, 1 << 20)
         .ShowDefault();
     options.AddFlag("--show", show_, "Draw the images in the terminal");
@@ -33,7 +33,7 @@ class Predict : public Command {
 
   absl::Status Run() override {
     if (images_.empty() == data_.empty())
-      return absl::InvalidArgumentError("give either --images or --data");
+      return absl::InvalidArgumentError("pass either --images or --data");
     PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
     PENSTOCK_ASSIGN_OR_RETURN(keras::Model model,
                               keras::Model::Load(model_, {.client = client,
@@ -56,8 +56,7 @@ class Predict : public Command {
   }
 
  private:
-  // The first `count` images as one batch, with their class when they come from shards, else their
-  // path.
+  // Reads the first `count` images as one batch, with column `class` for shards, `path` for files.
   absl::StatusOr<base::NamedArrays> Read(const ImageShape& shape) const {
     const bool from_files = data_.empty();
     const data::DecodeImageOptions decode{.column = from_files ? "bytes" : "image",
@@ -73,49 +72,49 @@ class Predict : public Command {
                               dataset.DecodeImage(decode).Batch(count_).MakeIterator());
     base::NamedArrays batch;
     PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&batch));
-    if (!any) return absl::InvalidArgumentError("there are no images");
+    if (!any) return absl::InvalidArgumentError("no images found");
     if (from_files) batch.Set("image", *batch.Find("bytes"));
     return batch;
   }
 
   // A class and its probability.
-  struct Guess {
+  struct Prediction {
     int64_t class_number;
     double probability;
   };
-  // The softmax of the scores, the most probable first.
-  std::vector<Guess> BestOf(absl::Span<const float> scores) const {
-    const float largest = *std::max_element(scores.begin(), scores.end());
+  // Applies softmax to the scores and returns the `top` most probable classes.
+  std::vector<Prediction> MostProbable(absl::Span<const float> scores) const {
+    const float max = *std::max_element(scores.begin(), scores.end());
     double sum = 0;
-    for (const float s : scores) sum += std::exp(static_cast<double>(s) - largest);
-    std::vector<Guess> guesses;
+    for (const float s : scores) sum += std::exp(static_cast<double>(s) - max);
+    std::vector<Prediction> predictions;
     for (size_t i = 0; i < scores.size(); ++i) {
-      guesses.push_back(
-          {static_cast<int64_t>(i), std::exp(static_cast<double>(scores[i]) - largest) / sum});
+      predictions.push_back(
+          {static_cast<int64_t>(i), std::exp(static_cast<double>(scores[i]) - max) / sum});
     }
-    const size_t count = std::min(static_cast<size_t>(top_), guesses.size());
-    std::partial_sort(guesses.begin(), guesses.begin() + static_cast<int64_t>(count), guesses.end(),
-                      [](const Guess& a, const Guess& b) {
-                        // NaN goes last; > alone does not order it.
+    const size_t count = std::min(static_cast<size_t>(top_), predictions.size());
+    std::partial_sort(predictions.begin(), predictions.begin() + static_cast<int64_t>(count),
+                      predictions.end(), [](const Prediction& a, const Prediction& b) {
+                        // Sorts NaN last; > alone is no strict weak order.
                         const double x = std::isnan(a.probability) ? -1 : a.probability;
                         const double y = std::isnan(b.probability) ? -1 : b.probability;
                         return x != y ? x > y : a.class_number < b.class_number;
                       });
-    guesses.resize(count);
-    return guesses;
+    predictions.resize(count);
+    return predictions;
   }
 
-  // The class's name, or its number where it has none.
+  // Returns the name of a class, or its number if the model has no class names.
   std::string NameOf(int64_t class_number) const {
     const bool named =
         class_number >= 0 && class_number < static_cast<int64_t>(class_names_.size());
     return named ? class_names_[static_cast<size_t>(class_number)] : absl::StrCat(class_number);
   }
 
-  nlohmann::ordered_json ToJson(const Guess& guess) const {
-    nlohmann::ordered_json json{{"class", guess.class_number}};
-    if (!class_names_.empty()) json["name"] = NameOf(guess.class_number);
-    json["probability"] = guess.probability;
+  nlohmann::ordered_json ToJson(const Prediction& prediction) const {
+    nlohmann::ordered_json json{{"class", prediction.class_number}};
+    if (!class_names_.empty()) json["name"] = NameOf(prediction.class_number);
+    json["probability"] = prediction.probability;
     return json;
   }
 
@@ -125,20 +124,20 @@ class Predict : public Command {
     const Array* paths = batch.Find("path");
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     std::vector<std::string> captions;
-    std::vector<Array> pictures;
+    std::vector<Array> drawn;
     for (int64_t i = 0; i < images.dim(0); ++i) {
-      const std::vector<Guess> guesses = BestOf(logits.Row(i).values<float>());
-      nlohmann::ordered_json json = ToJson(guesses[0]);
+      const std::vector<Prediction> predictions = MostProbable(logits.Row(i).values<float>());
+      nlohmann::ordered_json json = ToJson(predictions[0]);
       std::string caption;
-      for (const Guess& guess : guesses) {
-        absl::StrAppend(&caption, caption.empty() ? "" : ", ", NameOf(guess.class_number),
-                        absl::StrFormat(" (%.0f %%)", 100 * guess.probability));
-        if (top_ > 1) json["top"].push_back(ToJson(guess));
+      for (const Prediction& prediction : predictions) {
+        absl::StrAppend(&caption, caption.empty() ? "" : ", ", NameOf(prediction.class_number),
+                        absl::StrFormat(" (%.0f %%)", 100 * prediction.probability));
+        if (top_ > 1) json["top"].push_back(ToJson(prediction));
       }
       if (truth != nullptr) {
         const int64_t label = truth->values<int64_t>()[i];
         json["label"] = label;
-        absl::StrAppend(&caption, label == guesses[0].class_number
+        absl::StrAppend(&caption, label == predictions[0].class_number
                                       ? " right"
                                       : absl::StrCat(" WRONG: ", NameOf(label)));
       }
@@ -148,12 +147,12 @@ class Predict : public Command {
       }
       rows.push_back(std::move(json));
       captions.push_back(std::move(caption));
-      pictures.push_back(images.Row(i));
+      drawn.push_back(images.Row(i));
     }
     if (json_) {
       std::printf("%s\n", rows.dump(2).c_str());
     } else if (show_) {
-      std::printf("%s", DrawImages(pictures, captions).c_str());
+      std::printf("%s", DrawImages(drawn, captions).c_str());
     } else {
       for (const std::string& caption : captions) std::printf("%s\n", caption.c_str());
     }
@@ -162,7 +161,7 @@ class Predict : public Command {
   std::string model_;
   std::vector<std::string> images_, data_;
   int64_t count_ = 8, top_ = 1;
-  std::vector<std::string> class_names_;  // of the model
+  std::vector<std::string> class_names_;  // from the model; may be empty
   bool show_ = false, json_ = false;
   DeviceOptions device_;
 };

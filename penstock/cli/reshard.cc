@@ -15,7 +15,7 @@ class Reshard : public Command {
         .Required();
     options
         .Add("--image-feature", image_feature_,
-             "The feature that holds the image, for --size and --quality")
+             "Feature that holds the image, for --size and --quality")
         .ShowDefault();
     recompress_.Describe(options);
     pack_.Describe(options);

@@ -1,4 +1,4 @@
-// `penstock reshard` as a user gives it.
+// Tests of the command `penstock reshard`.
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +31,7 @@ class ReshardTest : public testing::CommandFixture {
     return arguments;
   }
 
-  // Records as another program may have written them, with features of every kind.
+  // Writes records like those of another program, with features of every dtype.
   void WriteForeignShard(const std::string& name, int records, record::Compression compression) {
     base::Array pixels = base::Array::Zeros(base::DType::kU8, {10, 20, 3});
     auto writer = record::TfRecordWriter::Create(*io::FileSystem::Default(), Path(name),
@@ -60,7 +60,7 @@ class ReshardTest : public testing::CommandFixture {
 
 using ReshardDeathTest = ReshardTest;
 
-TEST_F(ReshardDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
+TEST_F(ReshardDeathTest, ResumesAfterKillWithSameBytes) {
   WriteForeignShard("in/a.tfrec", 90, record::Compression::kNone);
   const std::vector<std::string> options{"--shards",
                                          "30",
@@ -73,7 +73,7 @@ TEST_F(ReshardDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
                                          "90",
                                          "--threads",
                                          "3"};
-  // A start after a kill publishes only what is missing, so each gets further than the last.
+  // Each run publishes only missing files, so it gets further than the previous one.
   for (int files : {1, 9, 21}) {
     ASSERT_TRUE(testing::RunAndKill(Reshard("in", "killed", options), files)) << files;
   }
@@ -86,7 +86,7 @@ TEST_F(ReshardDeathTest, KilledAndStartedAgainItGoesOnAndEndsWithTheSameBytes) {
   EXPECT_TRUE(Folder("killed") == Folder("whole")) << "a byte differs";
 }
 
-TEST_F(ReshardTest, RecordsPassUntouchedInAnOrderThatTheSeedDecides) {
+TEST_F(ReshardTest, CopiesRecordsByteForByteAndShufflesBySeed) {
   WriteForeignShard("in/a.tfrec", 20, record::Compression::kNone);
   WriteForeignShard("in/b.tfrec.gz", 5, record::Compression::kGzip);
   const CommandResult same = Penstock(Reshard("in/*", "same", {"--shards", "1", "--keep-order"}));
@@ -99,7 +99,7 @@ TEST_F(ReshardTest, RecordsPassUntouchedInAnOrderThatTheSeedDecides) {
   EXPECT_THAT(Ids("a/*.tfrec"), UnorderedElementsAreArray(Ids("same/*.tfrec")));
 }
 
-TEST_F(ReshardTest, AnotherSizeChangesTheImageAndWhatSaysItsSizeAndNothingElse) {
+TEST_F(ReshardTest, ResizesImageAndUpdatesSizeFeatureOnly) {
   WriteForeignShard("in/a.tfrec", 3, record::Compression::kNone);
   const CommandResult result = Penstock(Reshard(
       "in", "out", {"--image-feature", "image/encoded", "--size", "5", "5", "--keep-order"}));
@@ -118,30 +118,29 @@ TEST_F(ReshardTest, AnotherSizeChangesTheImageAndWhatSaysItsSizeAndNothingElse) 
   }
 }
 
-TEST_F(ReshardTest, ClassesComeAlongAndDamagedRecordsAreReported) {
+TEST_F(ReshardTest, CopiesClassNamesAndReportsCorruptRecords) {
   MakeImages("images", 5);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("in")}).code, 0);
   std::string bytes = Bytes(folder_ / "in/00-10.tfrec");
   bytes[40] ^= 1;  // in the first record
   std::ofstream(folder_ / "in/00-10.tfrec", std::ios::binary) << bytes;
-  const CommandResult refused = Penstock(Reshard("in", "out", {"--shards", "2"}));
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("1 of 10 records cannot be read"));
+  const CommandResult rejected = Penstock(Reshard("in", "out", {"--shards", "2"}));
+  EXPECT_EQ(rejected.code, 1);
+  EXPECT_THAT(rejected.err, HasSubstr("1 of 10 records are unreadable"));
   EXPECT_THAT(Bytes(folder_ / "out/unreadable.csv"), HasSubstr("in/00-10.tfrec:0:0,"));
   EXPECT_EQ(Bytes(folder_ / "out/classes.txt"), "bright\ndark\n");
   EXPECT_EQ(Records("out/*.tfrec").size(), 9u);
 }
 
-TEST_F(ReshardTest, BadOptionsGetASentenceThatSaysWhatToDo) {
+TEST_F(ReshardTest, ReportsInvalidOptions) {
   WriteForeignShard("in/a.tfrec", 2, record::Compression::kNone);
   const CommandResult feature = Penstock(Reshard("in", "out", {"--quality", "90"}));
   EXPECT_EQ(feature.code, 1);
-  EXPECT_THAT(feature.err, HasSubstr("in/a.tfrec:0:0: there is no feature 'image'"));
-  EXPECT_THAT(feature.err, HasSubstr("--image-feature"));
+  EXPECT_THAT(feature.err, HasSubstr("in/a.tfrec:0:0: no image in feature 'image'"));
   EXPECT_THAT(feature.err, HasSubstr("image/encoded bytes"));
   const CommandResult same = Penstock(Reshard("in", "in/../in", {"--overwrite"}));
   EXPECT_EQ(same.code, 1);
-  EXPECT_THAT(same.err, HasSubstr("is the folder of the shards that are read"));
+  EXPECT_THAT(same.err, HasSubstr("is the folder of the input shards"));
   EXPECT_EQ(Records("in/a.tfrec").size(), 2u);
   EXPECT_THAT(Penstock(Reshard("none", "out")).err, HasSubstr("none"));
 }

@@ -39,7 +39,8 @@ std::string LabelOf(const record::FeatureMap& features) {
   return "";
 }
 
-// The feature that is an image, by its first bytes; `image` when there are several.
+// Returns the encoded image of a record, found by its first bytes; the feature `image` if there are
+// several.
 std::string ImageOf(const record::FeatureMap& features) {
   std::string found;
   for (const auto& [name, values] : features) {
@@ -50,11 +51,11 @@ std::string ImageOf(const record::FeatureMap& features) {
   return found;
 }
 
-// Vitter's algorithm R: a sample of what has gone by.
+// Reservoir sampling (Vitter's algorithm R).
 class Reservoir {
  public:
   explicit Reservoir(int size) : size_(static_cast<uint64_t>(size)) {}
-  // Where record number `seen` goes, or nothing.
+  // Returns the position in the sample for record number `seen`, or end() to discard it.
   std::vector<ShardSample>::iterator Place(int64_t seen, std::vector<ShardSample>& samples) {
     if (samples.size() < size_) return samples.emplace(samples.end());
     const uint64_t at = random_.Below(static_cast<uint64_t>(seen) + 1);
@@ -66,7 +67,7 @@ class Reservoir {
   base::Random random_{0};
 };
 
-// The longer side becomes `side`, if it is longer.
+// Scales the longer side down to `side`.
 image::DecodeOptions Thumbnail(const image::ImageInfo& info, int side) {
   image::DecodeOptions options{.channels = 0, .apply_orientation = true};
   const bool turned = info.orientation >= 5;
@@ -88,7 +89,7 @@ std::string Escaped(absl::string_view text) {
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
-// An <img> of at most 256 pixels a side, or why there is none.
+// Returns an <img> of at most 256 pixels per side, or the decoder's error.
 std::string ImageTag(const ShardSample& sample) {
   constexpr int kSide = 256;
   const absl::StatusOr<base::Array> pixels = DecodeThumbnail(sample.image, kSide);
@@ -106,8 +107,8 @@ std::string Caption(const ShardSample& sample) {
 
 }  // namespace
 
-absl::StatusOr<ShardReport> LookThroughShard(io::FileSystem& fs, const std::string& uri,
-                                             int samples) {
+absl::StatusOr<ShardReport> MakeShardReport(io::FileSystem& fs, const std::string& uri,
+                                            int samples) {
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(fs, uri));
   ShardReport report{
       .uri = uri, .schema = "none: the shard is empty", .first = "", .labels = {}, .samples = {}};
@@ -151,7 +152,7 @@ std::string DrawSamples(const ShardReport& report) {
     const absl::StatusOr<base::Array> pixels = DecodeThumbnail(sample.image, kSide);
     if (!pixels.ok()) continue;
     images.push_back(*pixels);
-    // A label may hold anything: escape codes, lines.
+    // A label may contain escape codes or newlines.
     captions.push_back(absl::CHexEscape(Caption(sample)).substr(0, 2 * kSide));
     if (images.size() == kColumns) draw_row();
   }
@@ -167,7 +168,7 @@ std::string HtmlPage(const std::vector<ShardReport>& reports) {
       "figure{margin:0}img{min-width:96px;image-rendering:pixelated}</style></head><body>\n";
   for (const ShardReport& report : reports) {
     absl::StrAppendFormat(&html,
-                          "<h2>%s</h2>\n<p>%d records, %.1f MB, checksums are good</p>\n"
+                          "<h2>%s</h2>\n<p>%d records, %.1f MB, all checksums are valid</p>\n"
                           "<p>Schema: %s</p>\n",
                           Escaped(report.uri), report.records,
                           static_cast<double>(report.bytes) / 1e6, Escaped(report.schema));

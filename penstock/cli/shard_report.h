@@ -1,4 +1,5 @@
-// What a shard holds: counts, schema, labels, and a few of its images.
+// ShardReport: contents of a shard for `penstock inspect`: counts, schema, labels and sample
+// images.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +15,30 @@
 namespace penstock::cli {
 
 struct ShardSample {
-  int64_t record = 0;      // its number in the shard
-  std::string label = {};  // the feature `label`, else `class`; may be empty
-  std::string image = {};  // the file; empty when the record holds none that can be read
+  int64_t record = 0;      // index of the record in the shard
+  std::string label = {};  // feature `label`, else `class`; may be empty
+  std::string image = {};  // encoded image; empty if the record has no readable image
 };
 
 struct ShardReport {
   std::string uri = {};
   int64_t records = 0;
-  int64_t bytes = 0;                           // of the records
-  std::string schema = {};                     // or why there is none
-  std::string first = {};                      // the first record; empty when the schema is none
-  std::map<std::string, int64_t> labels = {};  // how many records have each
+  int64_t bytes = 0;                           // size of the records
+  std::string schema = {};                     // or the reason why there is none
+  std::string first = {};                      // first record as text; empty without a schema
+  std::map<std::string, int64_t> labels = {};  // number of records of each label
   std::vector<ShardSample> samples = {};       // in the order of the records
 };
 
-// Reads all of it, which checks the checksums. The samples are `samples` of its records, each as
-// likely as any other, and the same ones each time.
-absl::StatusOr<ShardReport> LookThroughShard(io::FileSystem& fs, const std::string& uri,
-                                             int samples);
+// Reads a whole shard and verifies its checksums. `samples` is the size of a uniform random sample
+// of its records, which is the same in every run.
+absl::StatusOr<ShardReport> MakeShardReport(io::FileSystem& fs, const std::string& uri,
+                                            int samples);
 
-// The samples that have an image as a 3x3 grid of characters, 78 wide.
+// Draws the samples that have an image as an ASCII grid of 3x3 images, 78 characters wide.
 std::string DrawSamples(const ShardReport& report);
 
-// An HTML page with the reports, the images inside it: it needs no other file.
+// Returns a self-contained HTML page with the reports and their images.
 std::string HtmlPage(const std::vector<ShardReport>& reports);
 
 }  // namespace penstock::cli

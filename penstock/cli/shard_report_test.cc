@@ -1,4 +1,4 @@
-// `penstock inspect` of shards.
+// Tests of `penstock inspect` for shards.
 #include "penstock/cli/shard_report.h"
 
 #include <algorithm>
@@ -46,11 +46,11 @@ class ShardReportTest : public testing::CommandFixture {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-TEST_F(ShardReportTest, CountsRecordsAndLabelsAndKeepsSomeOfThem) {
+TEST_F(ShardReportTest, CountsRecordsAndLabelsAndSamplesRecords) {
   std::vector<std::string> records;
   for (int i = 0; i < 40; ++i) records.push_back(Example(i % 4 == 0 ? "cat" : "dog", 6 * i));
   WriteShard(records);
-  const auto report = LookThroughShard(*fs_, "memory://s", 9);
+  const auto report = MakeShardReport(*fs_, "memory://s", 9);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->records, 40);
   EXPECT_EQ(report->schema, "image string[], label string[]");
@@ -58,20 +58,20 @@ TEST_F(ShardReportTest, CountsRecordsAndLabelsAndKeepsSomeOfThem) {
   ASSERT_EQ(report->samples.size(), 9u);
   int64_t before = -1;
   for (const ShardSample& sample : report->samples) {
-    EXPECT_GT(sample.record, before) << "in order, none twice";
+    EXPECT_GT(sample.record, before) << "in order, without duplicates";
     before = sample.record;
     EXPECT_EQ(sample.label, sample.record % 4 == 0 ? "cat" : "dog");
     const auto pixels = image::Decode(sample.image, {.channels = 1});
     EXPECT_EQ(pixels->data<uint8_t>()[0], 6 * sample.record);
   }
-  EXPECT_GT(before, 8) << "not only the first ones";
+  EXPECT_GT(before, 8) << "the sample must not be the first records";
 }
 
-TEST_F(ShardReportTest, RecordsWithoutImagesOrExamplesAreCountedAllTheSame) {
+TEST_F(ShardReportTest, CountsRecordsWithoutImagesOrExamples) {
   record::ExampleBuilder example;
   example.SetInt64("class", 7);
   WriteShard({example.Serialize(), "no example"});
-  const auto report = LookThroughShard(*fs_, "memory://s", 9);
+  const auto report = MakeShardReport(*fs_, "memory://s", 9);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->records, 2);
   EXPECT_EQ(report->schema, "not tf.train.Example records");
@@ -79,25 +79,25 @@ TEST_F(ShardReportTest, RecordsWithoutImagesOrExamplesAreCountedAllTheSame) {
   EXPECT_EQ(DrawSamples(*report), "");
 }
 
-TEST_F(ShardReportTest, TheGridIsThreeWideAndALabelCannotEscapeIntoTheTerminal) {
+TEST_F(ShardReportTest, DrawsThreeColumnsAndEscapesLabels) {
   WriteShard({Example("black", 0), Example("white", 255), Example("\033[2J", 255, 40, 20),
               Example("fourth", 255)});
-  const std::string grid = DrawSamples(*LookThroughShard(*fs_, "memory://s", 9));
+  const std::string grid = DrawSamples(*MakeShardReport(*fs_, "memory://s", 9));
   const std::vector<std::string> lines = absl::StrSplit(grid, '\n');
   ASSERT_GE(lines.size(), 12u);
   EXPECT_THAT(lines[0], HasSubstr("@@@@@@@@"));
   EXPECT_THAT(grid, HasSubstr("black"));
   EXPECT_THAT(grid, HasSubstr("\\x1b[2J"));
   EXPECT_THAT(grid, Not(HasSubstr("\033")));
-  // The tall one has 12 rows of 6 pixels; the fourth is in a row of its own.
+  // The tall image has 12 rows of 6 pixels; the fourth image is in a new row.
   EXPECT_EQ(lines[11].substr(lines[11].find('@')), std::string(12, '@'));
   EXPECT_THAT(lines[4], HasSubstr("black"));
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
 }
 
-TEST_F(ShardReportTest, ThePageHoldsItsImagesAndEscapesLabels) {
+TEST_F(ShardReportTest, EmbedsImagesAndEscapesLabelsInHtml) {
   WriteShard({Example("<script>", 90, 10, 600)});
-  const std::string page = HtmlPage({*LookThroughShard(*fs_, "memory://s", 9)});
+  const std::string page = HtmlPage({*MakeShardReport(*fs_, "memory://s", 9)});
   EXPECT_THAT(page, HasSubstr("<figcaption>&lt;script&gt;</figcaption>"));
   EXPECT_THAT(page, Not(HasSubstr("<script>")));
   const std::string marker = "data:image/jpeg;base64,";
@@ -110,7 +110,7 @@ TEST_F(ShardReportTest, ThePageHoldsItsImagesAndEscapesLabels) {
   EXPECT_NEAR(pixels->data<uint8_t>()[0], 90, 2);
 }
 
-TEST_F(ShardReportTest, TheCommandPrintsCountsAndGridAndWritesThePage) {
+TEST_F(ShardReportTest, InspectPrintsCountsAndGridAndWritesHtml) {
   MakeImages("images", 8);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("out")}).code, 0);
   const CommandResult shown =
@@ -123,7 +123,7 @@ TEST_F(ShardReportTest, TheCommandPrintsCountsAndGridAndWritesThePage) {
   const CommandResult json = Penstock({"inspect", Path("out/*.tfrec"), "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)[0]["labels"]["dark"], 8);
   const CommandResult quiet = Penstock({"inspect", Path("out/*.tfrec")});
-  EXPECT_THAT(quiet.out, Not(HasSubstr("@@"))) << "no pictures where the output is no terminal";
+  EXPECT_THAT(quiet.out, Not(HasSubstr("@@"))) << "images are drawn on a terminal only";
 }
 
 }  // namespace shard_report_test

@@ -20,10 +20,11 @@
 namespace penstock::cli {
 
 void DeviceOptions::Describe(Options& options) {
-  options.Add("--device", device, "cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
+  options.Add("--device", device,
+              "Device to run on: cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
   options
       .Add("--cpu-devices", cpu_devices,
-           "Number of virtual CPU devices, to test replicas; default: one per replica")
+           "Number of virtual CPU devices, for testing replicas; default: one per replica")
       .Range(1, 1024);
   options
       .Add("--replicas", replicas,
@@ -37,7 +38,7 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
   if (cpu_devices > 0 && replicas > cpu_devices) {
     return absl::InvalidArgumentError(absl::StrCat("--replicas ", replicas,
                                                    " needs as many devices, but --cpu-devices is ",
-                                                   cpu_devices, "; raise it, or omit it"));
+                                                   cpu_devices, "; increase it, or omit it"));
   }
   const int devices = cpu_devices > 0 ? cpu_devices : std::max(1, replicas);
   return runtime::OpenClient({.device = device, .cpu_devices = devices, .dump_hlo = dump_hlo});
@@ -75,11 +76,11 @@ absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::strin
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs, pattern));
     all.insert(all.end(), files.begin(), files.end());
   }
-  PENSTOCK_RETURN_IF_ERROR(pack::RefuseIncomplete(*fs, all));
+  PENSTOCK_RETURN_IF_ERROR(pack::CheckShardsComplete(*fs, all));
   return all;
 }
 
-absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
+absl::Status CheckShardsHaveRecords(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> all, FindShards(patterns));
   for (const std::string& file : all) {
@@ -92,8 +93,7 @@ absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns) {
                    all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
-absl::StatusOr<std::vector<std::string>> ClassNamesOfShards(
-    const std::vector<std::string>& patterns) {
+absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
   const absl::StatusOr<std::string> text =
@@ -105,13 +105,13 @@ absl::StatusOr<std::vector<std::string>> ClassNamesOfShards(
   return names;
 }
 
-absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns) {
+absl::StatusOr<ShardFacts> ReadShardFacts(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, found[0]));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
   if (block.records.empty())
-    return absl::InvalidArgumentError(absl::StrCat(found[0], " holds no records"));
+    return absl::InvalidArgumentError(absl::StrCat(found[0], " contains no records"));
   const auto here = [&](const absl::Status& status) {
     return base::WithContext(status, block.Origin(0));
   };
@@ -121,7 +121,7 @@ absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns
   if (image == features->end() || image->second.dtype() != base::DType::kString ||
       image->second.num_elements() != 1) {
     return here(absl::InvalidArgumentError(
-        absl::StrCat("there is no feature 'image' with the bytes of one; the record has: ",
+        absl::StrCat("no feature 'image' with one encoded image; the record has: ",
                      record::DescribeExample(block.records[0]))));
   }
   const absl::StatusOr<image::ImageInfo> info =
@@ -138,13 +138,13 @@ absl::StatusOr<ImageShape> InputShape(const nn::Network& network) {
   if (network.inputs().size() != 1 || shape.rank() != 4 ||
       (shape.dim(3) != 1 && shape.dim(3) != 3)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the model does not take images of 1 or 3 channels, but ",
+        absl::StrCat("the model's input must be images with 1 or 3 channels, but it is ",
                      network.inputs()[0].type.ToString()));
   }
-  if (constexpr int64_t kMost = 65500; shape.dim(1) > kMost || shape.dim(2) > kMost) {
-    return absl::InvalidArgumentError(absl::StrCat("the model takes images of ", shape.dim(1),
-                                                   " x ", shape.dim(2), "; the largest are ", kMost,
-                                                   " x ", kMost));
+  if (constexpr int64_t kMax = 65500; shape.dim(1) > kMax || shape.dim(2) > kMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model's input images of ", shape.dim(1), " x ", shape.dim(2),
+                     " pixels are too large; the maximum is ", kMax, " x ", kMax));
   }
   return ImageShape{static_cast<int>(shape.dim(1)), static_cast<int>(shape.dim(2)),
                     static_cast<int>(shape.dim(3))};

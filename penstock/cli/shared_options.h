@@ -1,4 +1,4 @@
-// Options that several commands take, and what they mean.
+// Options shared by several commands, and functions that interpret them.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace penstock::cli {
 // --device, --cpu-devices, --replicas.
 struct DeviceOptions {
   std::string device;
-  int cpu_devices = 0;  // 0: as many as replicas
+  int cpu_devices = 0;  // 0: one per replica
   int replicas = 1;
-  std::string dump_hlo;  // runtime::ClientOptions::dump_hlo; no option of every command
+  std::string dump_hlo;  // runtime::ClientOptions::dump_hlo; Describe does not add an option for it
 
   void Describe(Options& options);
   absl::StatusOr<std::shared_ptr<runtime::Client>> Open() const;
 };
 
-// Shards of labelled images, as `penstock pack` writes them.
+// Shards of labeled images, as written by `penstock pack`.
 struct ShardOptions {
   std::vector<std::string> data;
   int64_t batch_size = 64;
@@ -37,40 +37,38 @@ struct ImageShape {
   int height = 0, width = 0, channels = 3;
 };
 
-// Columns `image` (uint8 [batch, height, width, channels]) and `class` (int64 [batch]). With a
-// shuffle buffer the order is another one in each epoch.
+// Returns a dataset with the columns `image` (uint8 [batch, height, width, channels]) and `class`
+// (int64 [batch]). With a shuffle buffer, every epoch has a different order.
 data::Dataset ImageBatches(const std::vector<std::string>& files, const ImageShape& shape,
                            int64_t batch_size, int64_t shuffle_buffer = 0);
 
-// An error if a batch of such images is larger than the free memory.
+// Returns an error if a batch of such images is larger than the free memory.
 absl::Status CheckBatchFits(int64_t batch_size, const ImageShape& shape);
 
-// Of the images that a network takes; an error when it takes something else.
+// Returns the shape of the images that a network takes; an error if its input is not images.
 absl::StatusOr<ImageShape> InputShape(const nn::Network& network);
 
-// How many records there are, by the shards' names (NN-COUNT.tfrec); shards named otherwise are
-// read.
+// Returns the number of records, from the names of the shards (NN-COUNT.tfrec). Reads shards with
+// other names.
 absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& files);
 
-// The files that match. An error when a pattern matches none, or when they are shards of a
-// conversion that is not finished (shard_plan.h).
+// Returns the files that match. It is an error if a pattern matches no file, or if the files are
+// shards of an unfinished conversion (shard_plan.h).
 absl::StatusOr<std::vector<std::string>> FindShards(const std::vector<std::string>& patterns);
 
-// The shape of the first image of the shards, and how many classes they were packed with. They must
-// be complete.
+// Shape of the first image of the shards, and number of classes that they were packed with. The
+// shards must be complete.
 struct ShardFacts {
   ImageShape image;
   int64_t classes = 0;
 };
-absl::StatusOr<ShardFacts> LookAtShards(const std::vector<std::string>& patterns);
+absl::StatusOr<ShardFacts> ReadShardFacts(const std::vector<std::string>& patterns);
 
-// The names of the classes that the shards number, from classes.txt beside the first of them; empty
-// where there is none.
-absl::StatusOr<std::vector<std::string>> ClassNamesOfShards(
-    const std::vector<std::string>& patterns);
+// Returns the class names from classes.txt beside the first shard; empty if it does not exist.
+absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::string>& patterns);
 
 // Checks that each pattern matches a file, that the shards are complete, and that at least one of
 // the files contains a record.
-absl::Status CheckThereAreRecords(const std::vector<std::string>& patterns);
+absl::Status CheckShardsHaveRecords(const std::vector<std::string>& patterns);
 
 }  // namespace penstock::cli

@@ -1,5 +1,5 @@
-// Pictures in a terminal, as characters: no colours, no escape codes, so that they survive a log
-// file.
+// Images drawn as ASCII characters, without colors or escape codes, so that they are legible in a
+// log file as well.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace penstock::cli {
 
-// Images (uint8 [height, width, channels], any size) side by side with a caption under each, as
-// many in a row as fit `columns` characters. A pixel is two characters wide, so that it looks
-// square; large images are thinned out to 16 pixels a side.
+// Draws images (uint8 [height, width, channels], any size) side by side, each with a caption below
+// it, as many in a row as fit into `columns` characters. A pixel is two characters wide, so that it
+// looks square; large images are subsampled to 16 pixels per side.
 std::string DrawImages(const std::vector<base::Array>& images,
                        const std::vector<std::string>& captions, int columns = 100);
 

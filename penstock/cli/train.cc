@@ -26,7 +26,9 @@ class Train : public Command {
   void Describe(Options& options) override {
     shards_.Describe(options);
     device_.Describe(options);
-    options.Add("--model", model_, absl::StrCat("One of ", absl::StrJoin(models::Names(), ", ")))
+    options
+        .Add("--model", model_,
+             absl::StrCat("Network architecture: ", absl::StrJoin(models::Names(), ", ")))
         .ShowDefault();
     options.Add("--classes", classes_, "Number of classes; default: taken from the shards")
         .Range(1, 1 << 30);
@@ -36,7 +38,7 @@ class Train : public Command {
         .Count(2)
         .Range(1, 65500);
     options.Add("--validation", validation_, "Validation shards, evaluated after each epoch");
-    options.Add("--epochs", epochs_, "Passes over the data").Range(1, 1000000).ShowDefault();
+    options.Add("--epochs", epochs_, "Number of epochs").Range(1, 1000000).ShowDefault();
     options
         .Add("--learning-rate", learning_rate_,
              "Learning rate of SGD with momentum 0.9; decays to 0 along a cosine")
@@ -49,9 +51,8 @@ class Train : public Command {
         .Range(1, uint64_t{1} << 40);
     options
         .Add("--steps-per-execution", steps_per_execution_,
-             "Training steps per device execution (one host round trip each): a number, or auto, "
-             "the "
-             "fewest that keep the devices busy. The results are the same")
+             "Training steps per device execution (one host round trip each): a number, or auto "
+             "for the minimum that keeps the devices busy. Does not change the results")
         .RangeOr("auto", 1, train::kMostStepsPerExecution)
         .ShowDefault();
     options
@@ -60,33 +61,33 @@ class Train : public Command {
         .ShowDefault();
     options
         .Add("--matmul-precision", matmul_precision_,
-             "Precision of float32 products on TPUs and GPUs: default, high, highest")
+             "Precision of float32 matrix products and convolutions on TPUs and GPUs: default, "
+             "high, highest")
         .ShowDefault();
     options
         .Add("--shift", shift_,
              "Augmentation: random shifts of up to this fraction of the image size")
         .Between(0, 1)
         .ShowDefault();
-    options
-        .Add("--shuffle", shuffle_,
-             "Size of the shuffle buffer in images; 0: the order of the shards")
+    options.Add("--shuffle", shuffle_, "Shuffle buffer size in images; 0: no shuffling")
         .Range(0, uint64_t{1} << 40)
         .ShowDefault();
-    options.Add("--seed", seed_, "Seed of weights, order and augmentation").AnySeed().ShowDefault();
+    options.Add("--seed", seed_, "Random seed of initial weights, shuffling and augmentation")
+        .AnySeed()
+        .ShowDefault();
     options.Add("--save", save_, "File for the trained model: NAME.safetensors");
     options.Add("--checkpoints", checkpoints_,
                 "Folder for checkpoints; a restarted run resumes from the newest one");
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
     options.Add("--dump-hlo", device_.dump_hlo,
-                "Folder for the text of each program, as StableHLO and as compiled; default: "
+                "Folder for the StableHLO and the compiled HLO of each program; default: "
                 "$PENSTOCK_DUMP_HLO");
     options.Add("--profile", profile_,
                 "Folder for a profile: a trace of some steps (ui.perfetto.dev, TensorBoard), the "
                 "step's operations by cost, the causes of idle time");
     options
-        .Add("--profile-steps", profile_steps_,
-             "Range of steps of this run that are traced: FIRST-LAST")
+        .Add("--profile-steps", profile_steps_, "Range of steps of this run to trace: FIRST-LAST")
         .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
@@ -97,7 +98,7 @@ class Train : public Command {
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
-          base::WithContext(CheckThereAreRecords(validation_), "--validation"));
+          base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
     }
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.CheckSavable());
@@ -112,19 +113,19 @@ class Train : public Command {
     const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
     if (json_) PrintHistory(history);
     PENSTOCK_RETURN_IF_ERROR(saved);
-    // A run that went wrong saves what it has and still fails.
+    // A run that stopped early saves the model and still fails.
     if (!history.stop_reason.empty())
       return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
     return absl::OkStatus();
   }
 
-  // Everything but training itself.
+  // Creates the model, the dataset and the client.
   absl::StatusOr<TrainingSetup> SetUp() const {
-    PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, LookAtShards(shards_.data));
+    PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, ReadShardFacts(shards_.data));
     if (classes_ > 0) facts.classes = classes_;
     if (facts.classes <= 0) {
       return absl::InvalidArgumentError(
-          "the shards do not say how many classes there are; say so with --classes N");
+          "the shards do not contain the number of classes; set it with --classes N");
     }
     if (!image_size_.empty()) {
       facts.image.height = image_size_[0];
@@ -138,8 +139,8 @@ class Train : public Command {
                      .classes = facts.classes,
                      .shift = shift_}));
     keras::Model model(std::move(network));
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ClassNamesOfShards(shards_.data));
-    // With --classes the model may have more classes than the shards, or others.
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadClassNames(shards_.data));
+    // With --classes, the model's classes may differ from those of the shards.
     if (static_cast<int64_t>(names.size()) == facts.classes) model.SetClassNames(std::move(names));
     PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
     PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule rate, LearningRate());
@@ -178,11 +179,11 @@ class Train : public Command {
   }
 
   int64_t StepsPerExecution() const {
-    int64_t steps = 0;  // the option's range has been checked
+    int64_t steps = 0;  // the parser has checked the range
     return absl::SimpleAtoi(steps_per_execution_, &steps) ? steps : train::kAutoSteps;
   }
 
-  // Checked before anything that takes longer than a second. The callbacks check again.
+  // Checks all destinations before any slow work. The callbacks check them again.
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (!save_.empty()) {
@@ -211,7 +212,7 @@ class Train : public Command {
     const absl::Status rescued = model.Save(rescue);
     const std::string fate =
         rescued.ok() ? absl::StrCat("the trained model is in ", rescue)
-                     : absl::StrCat("saving it as ", rescue, " failed, too: ", rescued.message());
+                     : absl::StrCat("saving it to ", rescue, " failed, too: ", rescued.message());
     return absl::Status(status.code(),
                         absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }
@@ -257,7 +258,7 @@ class Train : public Command {
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
   std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
-  WholeRange profile_steps_ = {.first = 1, .last = 200};
+  IntegerRange profile_steps_ = {.first = 1, .last = 200};
   bool json_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Every option of `penstock train`, each with an effect that a user would see.
+// Tests of every option of `penstock train`, each by a visible effect.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -35,7 +35,7 @@ class TrainOptionsTest : public testing::CommandFixture {
     ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   }
 
-  // A short training with these options; later ones go first.
+  // Runs a short training with these options, which override the defaults.
   CommandResult Run(const Arguments& options) const {
     Arguments all{"train", "--data", Path("shards/*.tfrec"), "--json"};
     const auto add = [&](const std::string& option, const std::string& value) {
@@ -47,7 +47,7 @@ class TrainOptionsTest : public testing::CommandFixture {
     all.insert(all.end(), options.begin(), options.end());
     return Penstock(all);
   }
-  // The history that it prints.
+  // Returns the history that a training prints.
   Json History(const Arguments& options) const {
     const CommandResult result = Run(options);
     EXPECT_EQ(result.code, 0) << result.err;
@@ -74,7 +74,7 @@ class TrainOptionsTest : public testing::CommandFixture {
     return files;
   }
 
-  // By option: what shows that it works.
+  // Returns for each option a function that tests its effect.
   std::map<std::string, std::function<void()>> Effects() {
     const Json base = History({});
     const auto differs = [this, base](const std::string& option, const std::string& value) {
@@ -110,7 +110,7 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this] {
            const keras::Model model = Saved({"--classes", "5"});
            EXPECT_EQ(model.network().outputs()[0].type.shape.dim(-1), 5);
-           EXPECT_TRUE(model.class_names().empty()) << "the shards name two classes";
+           EXPECT_TRUE(model.class_names().empty()) << "the shards have names for two classes only";
          }},
         {"--image-size",
          [this] {
@@ -161,7 +161,7 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this] {
            History({"--csv-log", Path("log.csv")});
            const std::vector<std::string> lines = absl::StrSplit(Bytes(Path("log.csv")), '\n');
-           EXPECT_EQ(lines.size(), 4u);  // heading, two epochs, the end
+           EXPECT_EQ(lines.size(), 4u);  // header, two epochs, empty rest
            EXPECT_THAT(lines[0], HasSubstr("loss"));
          }},
         {"--tensorboard",
@@ -197,7 +197,7 @@ class TrainOptionsTest : public testing::CommandFixture {
   }
 };
 
-TEST_F(TrainOptionsTest, EachDoesWhatItsHelpSays) {
+TEST_F(TrainOptionsTest, HaveTheirEffects) {
   const auto effects = Effects();
   const std::string help = Penstock({"train", "--help"}).out;
   const std::regex option("^  (?:-h,)?(--[a-z-]+)", std::regex::multiline);
@@ -206,14 +206,14 @@ TEST_F(TrainOptionsTest, EachDoesWhatItsHelpSays) {
     options.insert((*i)[1]);
   }
   for (const auto& [name, effect] : effects) tested.insert(name);
-  EXPECT_EQ(options, tested) << "every option needs a test here";
+  EXPECT_EQ(options, tested) << "add a test of the option here";
   for (const auto& [name, effect] : effects) {
     SCOPED_TRACE(name);
     effect();
   }
 }
 
-TEST_F(TrainOptionsTest, PredictPrintsTheNamesOfClasses) {
+TEST_F(TrainOptionsTest, PredictPrintsClassNames) {
   ASSERT_EQ(Run({"--epochs", "8", "--save", Path("m.safetensors")}).code, 0);
   const Arguments predict{
       "predict", "--model", Path("m.safetensors"), "--images", Path("images/dark/*.png"),
@@ -239,7 +239,7 @@ TEST_F(TrainOptionsTest, PredictPrintsTheNamesOfClasses) {
   const CommandResult shards = Penstock({"predict", "--model", Path("m.safetensors"), "--data",
                                          Path("shards/*.tfrec"), "--count", "3"});
   EXPECT_THAT(shards.out, HasSubstr(" right"));
-  // A model without names prints numbers.
+  // A model without class names prints numbers.
   ASSERT_EQ(Run({"--classes", "3", "--epochs", "8", "--save", Path("m.safetensors")}).code, 0);
   EXPECT_THAT(with({}), HasSubstr("1 ("));
 }

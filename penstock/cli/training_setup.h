@@ -1,4 +1,5 @@
-// A training as `penstock train ARGUMENTS` would run it, ready to run: for what looks at trainings.
+// TrainingSetup: the compiled model and the dataset of `penstock train ARGUMENTS`, for commands
+// that analyze a training.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ struct TrainingSetup {
   keras::Model model;  // compiled
   data::Dataset dataset;
   std::shared_ptr<runtime::Client> client;
-  // What the dataset is made of.
+  // Options of the dataset.
   std::vector<std::string> data;
   ImageShape image;
   int64_t batch_size = 0;
   int64_t shuffle = 0;
 };
 
-// `arguments` are what stands behind "penstock train".
+// `arguments` follow "penstock train".
 absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments);
 
 }  // namespace penstock::cli

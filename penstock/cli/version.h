@@ -1,11 +1,11 @@
-// What `penstock --version` prints. Internal to room cli.
+// Output of `penstock --version`. Internal to room cli.
 #pragma once
 
 #include <string>
 
 namespace penstock::cli {
 
-// Three lines: version, commit, and the plugins that are found.
+// Returns three lines: version, commit, and the plugins that were found.
 std::string Version();
 
 }  // namespace penstock::cli

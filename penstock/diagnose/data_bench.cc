@@ -25,13 +25,13 @@ class DataBencher {
   absl::StatusOr<DataBench> Run() {
     if (!options_.scratch.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
-          base::WithContext(io::CheckWritableFolder(*fs_, options_.scratch), "--scratch"));
+          base::WithContext(io::CheckWritableFolder(*fs_, options_.scratch), "scratch folder"));
     }
     PENSTOCK_ASSIGN_OR_RETURN(bench_.pipeline, MakePipeline(*fs_, pipeline_options_));
     bench_.threads = pool_.num_threads();
     PENSTOCK_RETURN_IF_ERROR(Storage());
     PENSTOCK_RETURN_IF_ERROR(FirstRung());
-    PENSTOCK_RETURN_IF_ERROR(CutShuffle());
+    PENSTOCK_RETURN_IF_ERROR(ReduceShuffle());
     PENSTOCK_RETURN_IF_ERROR(Cold());
     for (size_t i = 1; i < bench_.pipeline.rungs.size(); ++i) PENSTOCK_RETURN_IF_ERROR(Rung(i));
     PENSTOCK_RETURN_IF_ERROR(Compare());
@@ -48,8 +48,8 @@ class DataBencher {
             .deterministic = !options_.any_order};
   }
 
-  void Say(absl::string_view what) {
-    if (options_.on_message) options_.on_message(absl::StrCat("measuring ", what, " ..."));
+  void Report(absl::string_view measurement) {
+    if (options_.on_message) options_.on_message(absl::StrCat("measuring ", measurement, " ..."));
   }
 
   const std::vector<std::string>& files() const { return bench_.pipeline.data.files; }
@@ -60,11 +60,11 @@ class DataBencher {
     if (!absl::StrContains(measured.status().message(), "DecodeImage")) return measured;
     return absl::Status(measured.status().code(),
                         absl::StrCat(measured.status().message(),
-                                     "; --skip-unreadable leaves such images out and counts them"));
+                                     "; use the option to skip unreadable images to ignore it"));
   }
 
   absl::Status Storage() {
-    Say("storage");
+    Report("storage");
     const int parallel = bench_.pipeline.parallel_files;
     DropFromPageCache(files());
     PENSTOCK_ASSIGN_OR_RETURN(bench_.storage_cold,
@@ -81,7 +81,7 @@ class DataBencher {
 
   absl::Status Rung(size_t i) {
     const diagnose::Rung& rung = bench_.pipeline.rungs[i];
-    Say(rung.name);
+    Report(rung.name);
     MeasureOptions options = Options();
     const bool last = i + 1 == bench_.pipeline.rungs.size();
     if (last && options_.target > 0) {
@@ -93,26 +93,26 @@ class DataBencher {
     return absl::OkStatus();
   }
 
-  // A buffer that takes minutes to fill is not waited for: how long it would take is known.
-  absl::Status CutShuffle() {
-    constexpr double kMostSecondsToFill = 10;
-    bench_.shuffle_asked = bench_.pipeline.shuffle;
+  // Reduces a shuffle buffer that takes too long to fill; the time can be extrapolated.
+  absl::Status ReduceShuffle() {
+    constexpr double kMaxSecondsToFill = 10;
+    bench_.requested_shuffle = bench_.pipeline.shuffle;
     double rate = bench_.rungs[0].rate();
     if (const double cold = bench_.storage_rate(bench_.storage_cold); cold > 0)
       rate = std::min(rate, cold);
-    const auto most = static_cast<int64_t>(
-        std::max(rate * kMostSecondsToFill, 2.0 * static_cast<double>(bench_.pipeline.batch_size)));
-    if (bench_.pipeline.shuffle <= most) return absl::OkStatus();
-    pipeline_options_.shuffle = most;
-    PENSTOCK_ASSIGN_OR_RETURN(Pipeline cut, MakePipeline(*fs_, pipeline_options_));
-    bench_.pipeline.rungs = std::move(cut.rungs);
-    bench_.pipeline.shuffle = most;
+    const auto max = static_cast<int64_t>(
+        std::max(rate * kMaxSecondsToFill, 2.0 * static_cast<double>(bench_.pipeline.batch_size)));
+    if (bench_.pipeline.shuffle <= max) return absl::OkStatus();
+    pipeline_options_.shuffle = max;
+    PENSTOCK_ASSIGN_OR_RETURN(Pipeline reduced, MakePipeline(*fs_, pipeline_options_));
+    bench_.pipeline.rungs = std::move(reduced.rungs);
+    bench_.pipeline.shuffle = max;
     return absl::OkStatus();
   }
 
   absl::Status Cold() {
     if (DropFromPageCache(files()) == 0 && !bench_.pipeline.data.remote) return absl::OkStatus();
-    Say("the whole pipeline, cold");
+    Report("the whole pipeline, cold");
     PENSTOCK_ASSIGN_OR_RETURN(bench_.cold,
                               MeasureDataset(bench_.pipeline.rungs.back().once, Options()));
     return absl::OkStatus();
@@ -121,15 +121,15 @@ class DataBencher {
   absl::Status Compare() {
     const Pipeline& pipeline = bench_.pipeline;
     if (!options_.compare) {
-      bench_.not_compared = "not asked for";
+      bench_.not_compared = "the comparison is turned off";
     } else if (pipeline.stored.height == 0) {
       bench_.not_compared = "the data are not images";
     } else if (pipeline.data.remote && options_.scratch.empty()) {
       bench_.not_compared =
-          "it needs a folder in the same store to write a sample to: --scratch URI";
+          "the comparison of remote data needs a scratch folder in the same store";
     }
     if (!bench_.not_compared.empty()) return absl::OkStatus();
-    Say("single files and shards");
+    Report("single files and shards");
     const char* tmp = std::getenv("TMPDIR");
     const std::string scratch = !options_.scratch.empty() ? options_.scratch
                                 : tmp != nullptr && *tmp  ? tmp
@@ -151,7 +151,7 @@ class DataBencher {
 
 double DataBench::bytes_per_element() const {
   if (pipeline.bytes_per_element > 0 || rungs.empty()) return pipeline.bytes_per_element;
-  // As the source counts (it reads ahead of what it gives), else as the batches hold them.
+  // Uses the bytes that the source counted (they include its read-ahead), else the batches' bytes.
   return rungs[0].bytes_per_element > 0 ? rungs[0].bytes_per_element
                                         : rungs[0].batch_bytes_per_element;
 }

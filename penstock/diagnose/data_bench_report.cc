@@ -1,4 +1,4 @@
-// What a DataBench measured, as text and as JSON.
+// Report of a DataBench as text and as JSON.
 #include <algorithm>
 #include <cmath>
 
@@ -25,17 +25,18 @@ void PrintHead(const DataBench& bench, std::string& out) {
                           base::PrintBytes(std::llround(bench.bytes_per_element())));
   }
   if (bench.pipeline.stored.height > 0) {
-    absl::StrAppend(&out, ", the first of ", bench.pipeline.stored.ToString(), " pixels");
+    absl::StrAppend(&out, ", the first has ", bench.pipeline.stored.ToString(), " pixels");
   }
   absl::StrAppendFormat(&out, "\nbatches of %d on %d threads:\n", bench.pipeline.batch_size,
                         bench.threads);
   for (const data::StageStats& stage : bench.whole().report.stages)
     absl::StrAppend(&out, stage.inside_next ? "    " : "  ", stage.stage, "\n");
-  if (bench.pipeline.shuffle < bench.shuffle_asked) {
+  if (bench.pipeline.shuffle < bench.requested_shuffle) {
     absl::StrAppendFormat(
         &out,
-        "The shuffle buffer was cut from %s to %s for this measurement: filling it takes longer.\n",
-        PrintRate(static_cast<double>(bench.shuffle_asked)),
+        "The shuffle buffer was reduced from %s to %s elements for this measurement, because "
+        "filling it takes too long.\n",
+        PrintRate(static_cast<double>(bench.requested_shuffle)),
         PrintRate(static_cast<double>(bench.pipeline.shuffle)));
   }
 }
@@ -54,14 +55,16 @@ void PrintWhole(const DataBench& bench, std::string& out) {
                         "peak memory");
   if (bench.cold) PrintRow(bench, "cold", *bench.cold, out);
   PrintRow(bench, "warm", bench.whole(), out);
-  int64_t ignored = 0;
+  int64_t skipped = 0;
   for (const data::StageStats& stage : bench.whole().report.stages) {
     for (const std::string& message : stage.skipped_messages)
-      absl::StrAppend(&out, "left out: ", message, "\n");
-    ignored += stage.skipped;
+      absl::StrAppend(&out, "skipped: ", message, "\n");
+    skipped += stage.skipped;
   }
-  if (ignored > 0)
-    absl::StrAppendFormat(&out, "left out %d that could not be decoded, in all passes\n", ignored);
+  if (skipped > 0) {
+    absl::StrAppendFormat(&out, "skipped %d undecodable %s in all passes\n", skipped,
+                          bench.pipeline.noun);
+  }
 }
 
 void PrintLadder(const DataBench& bench, std::string& out) {
@@ -69,7 +72,7 @@ void PrintLadder(const DataBench& bench, std::string& out) {
     absl::StrAppendFormat(&out, "  %-18s %12s %10.1f\n", name, rate > 0 ? PrintRate(rate) : "-",
                           bytes / 1e6);
   };
-  absl::StrAppendFormat(&out, "\n%-20s %12s %10s\n", "the ladder",
+  absl::StrAppendFormat(&out, "\n%-20s %12s %10s\n", "cumulative steps",
                         absl::StrCat(bench.pipeline.noun, "/s"), "MB/s");
   if (bench.cold) {
     row("storage, cold", bench.storage_rate(bench.storage_cold),
@@ -83,7 +86,7 @@ void PrintLadder(const DataBench& bench, std::string& out) {
 }
 
 void PrintStages(const DataBench& bench, std::string& out) {
-  absl::StrAppend(&out, "\nthe stages, warm\n", data::Table(bench.whole().report));
+  absl::StrAppend(&out, "\nstages, warm\n", data::Table(bench.whole().report));
 }
 
 void PrintCompared(const DataBench& bench, std::string& out) {
@@ -105,7 +108,7 @@ void PrintCompared(const DataBench& bench, std::string& out) {
   if (bench.pipeline.data.format == DataFormat::kImages && c.files.read_cold > 0 &&
       c.shards.read_cold > c.files.read_cold) {
     absl::StrAppendFormat(
-        &out, "Packed they are read %.1f times as fast: penstock pack ... --out SHARDS\n",
+        &out, "Packing makes reading %.1f times faster: penstock pack ... --out SHARDS\n",
         c.shards.read_cold / c.files.read_cold);
   }
 }
@@ -163,7 +166,7 @@ Json DataBenchJson(const DataBench& bench) {
             {"threads", bench.threads},
             {"cores", base::NumCores()},
             {"shuffle", bench.pipeline.shuffle},
-            {"shuffle_asked", bench.shuffle_asked},
+            {"shuffle_asked", bench.requested_shuffle},
             {"plan", bench.whole().plan}};
   json["cold"] = bench.cold ? MeasuredJson(bench, *bench.cold) : Json();
   json["warm"] = MeasuredJson(bench, bench.whole());

@@ -20,7 +20,7 @@
 namespace penstock::diagnose {
 namespace {
 
-// In the order in which a folder is looked through.
+// Formats in the order in which a folder is searched.
 constexpr DataFormatRow kFormats[] = {
     {DataFormat::kShards, "shards", "records", "*.tfrec"},
     {DataFormat::kImages, "images", "images", "*.jpg, *.jpeg, *.png"},
@@ -29,11 +29,11 @@ constexpr DataFormatRow kFormats[] = {
     {DataFormat::kText, "text", "lines", "*.txt"},
 };
 
-struct Ending {
+struct Extension {
   const char* text;
   DataFormat format;
 };
-constexpr Ending kEndings[] = {
+constexpr Extension kExtensions[] = {
     {".tfrec", DataFormat::kShards},     {".tfrecord", DataFormat::kShards},
     {".tfrecords", DataFormat::kShards}, {".jpg", DataFormat::kImages},
     {".jpeg", DataFormat::kImages},      {".png", DataFormat::kImages},
@@ -45,8 +45,8 @@ std::optional<DataFormat> ByName(absl::string_view name) {
   // TensorFlow Datasets: "cifar10-train.tfrecord-00000-of-00004".
   if (absl::StrContains(name, ".tfrecord-")) return DataFormat::kShards;
   absl::ConsumeSuffix(&name, ".gz");
-  for (const Ending& ending : kEndings) {
-    if (absl::EndsWithIgnoreCase(name, ending.text)) return ending.format;
+  for (const Extension& extension : kExtensions) {
+    if (absl::EndsWithIgnoreCase(name, extension.text)) return extension.format;
   }
   return std::nullopt;
 }
@@ -62,8 +62,8 @@ absl::StatusOr<DataFormat> ByBytes(io::FileSystem& fs, const std::string& file) 
     return DataFormat::kNumpy;
   return absl::InvalidArgumentError(
       absl::StrCat(file,
-                   ": neither its name nor its first bytes tell what it holds; say so with "
-                   "--format: ",
+                   ": cannot detect the format from its name or its first bytes; choose the "
+                   "format: ",
                    DataFormatNames()));
 }
 
@@ -74,7 +74,7 @@ absl::StatusOr<DataFormat> FormatOf(io::FileSystem& fs, const std::string& file,
   }
   if (!given.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--format ", given, " is none of ", DataFormatNames()));
+        absl::StrCat("unknown format '", given, "'; the formats are ", DataFormatNames()));
   }
   if (const auto format = ByName(io::Basename(file))) return *format;
   return ByBytes(fs, file);
@@ -84,11 +84,11 @@ bool IsRecordIndex(const std::string& file) {
   return absl::EndsWith(io::Basename(file), record::TfRecordIndexUri(""));
 }
 
-// Files of the first kind of the table that a folder holds.
+// Adds the files of the first format of the table that exists in a folder.
 absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, absl::string_view given,
                        DataFiles& found) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> inside, fs.ListRecursive(folder));
-  std::string wanted;
+  std::string expected;
   for (const DataFormatRow& row : kFormats) {
     if (!given.empty() && given != row.name) continue;
     const size_t before = found.files.size();
@@ -99,30 +99,31 @@ absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, absl::stri
     }
     found.format = row.format;
     if (found.files.size() > before) return absl::OkStatus();
-    absl::StrAppend(&wanted, wanted.empty() ? "" : ", ", row.ending);
+    absl::StrAppend(&expected, expected.empty() ? "" : ", ", row.extensions);
   }
   return absl::NotFoundError(absl::StrCat(
       folder, " is a folder without data",
-      inside.empty() ? ": it is empty" : absl::StrCat(": none of its ", inside.size(), " files is"),
-      inside.empty() ? "; wanted are " : " one of ", wanted,
-      ". Files that are named otherwise can be given by a pattern, with --format"));
+      inside.empty() ? ": it is empty"
+                     : absl::StrCat(": none of its ", inside.size(), " files matches"),
+      "; expected ", expected, ". For files with other names, use a pattern and set the format"));
 }
 
-// Sizes of files that a pattern found: all of a few, and of many as many as say how large one is.
+// Adds the size of files that a pattern matched, estimated from a sample if there are many.
 absl::Status AddSizes(io::FileSystem& fs, absl::Span<const std::string> files, int64_t& bytes) {
-  constexpr size_t kMost = 500;
-  const size_t step = std::max<size_t>(1, files.size() / kMost);
-  int64_t sum = 0, looked_at = 0;
-  for (size_t i = 0; i < files.size(); i += step, ++looked_at) {
+  constexpr size_t kMaxSample = 500;
+  const size_t step = std::max<size_t>(1, files.size() / kMaxSample);
+  int64_t sum = 0, count = 0;
+  for (size_t i = 0; i < files.size(); i += step, ++count) {
     PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(files[i]));
     if (info.is_directory) {
       return absl::InvalidArgumentError(absl::StrCat(files[i],
-                                                     " is a folder among files; give it "
-                                                     "alone, or a pattern of its files"));
+                                                     " is a folder, but a pattern must match "
+                                                     "files; pass the folder itself, or a "
+                                                     "pattern of its files"));
     }
     sum += info.size;
   }
-  if (looked_at > 0) bytes += sum * static_cast<int64_t>(files.size()) / looked_at;
+  if (count > 0) bytes += sum * static_cast<int64_t>(files.size()) / count;
   return absl::OkStatus();
 }
 
@@ -140,37 +141,37 @@ std::string DataFormatNames() {
   return names;
 }
 
-absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<std::string>& what,
+absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<std::string>& uris,
                                         absl::string_view format) {
-  if (what.empty())
-    return absl::InvalidArgumentError("there is no data given: name files, a folder or a pattern");
+  if (uris.empty())
+    return absl::InvalidArgumentError("no data given; pass files, a folder or a pattern");
   DataFiles found;
-  std::optional<DataFormat> kind;
-  for (const std::string& one : what) {
+  std::optional<DataFormat> common;
+  for (const std::string& uri : uris) {
     const size_t before = found.files.size();
     const absl::StatusOr<io::FileInfo> info =
-        io::IsPattern(one) ? absl::StatusOr<io::FileInfo>(absl::NotFoundError("")) : fs.Stat(one);
+        io::IsPattern(uri) ? absl::StatusOr<io::FileInfo>(absl::NotFoundError("")) : fs.Stat(uri);
     if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
     if (info.ok() && info->is_directory) {
-      PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, one, format, found));
+      PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, uri, format, found));
     } else {
-      PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, io::Glob(fs, one));
+      PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, io::Glob(fs, uri));
       files.erase(std::remove_if(files.begin(), files.end(), IsRecordIndex), files.end());
       if (files.empty())
-        return absl::NotFoundError(absl::StrCat("only indices of shards match ", one));
+        return absl::NotFoundError(absl::StrCat("only indices of shards match ", uri));
       PENSTOCK_RETURN_IF_ERROR(AddSizes(fs, files, found.bytes));
       PENSTOCK_ASSIGN_OR_RETURN(found.format, FormatOf(fs, files[0], format));
       found.files.insert(found.files.end(), files.begin(), files.end());
     }
-    if (kind && *kind != found.format) {
+    if (common && *common != found.format) {
       return absl::InvalidArgumentError(absl::StrCat(
-          found.files[before], " is of another kind (", RowOf(found.format).name, ") than ",
-          found.files[0], " (", RowOf(*kind).name, "); look at one kind at a time"));
+          "mixed formats: ", found.files[before], " (", RowOf(found.format).name, ") and ",
+          found.files[0], " (", RowOf(*common).name, "); pass files of one format"));
     }
-    kind = found.format;
+    common = found.format;
   }
   if (found.format == DataFormat::kShards)
-    PENSTOCK_RETURN_IF_ERROR(pack::RefuseIncomplete(fs, found.files));
+    PENSTOCK_RETURN_IF_ERROR(pack::CheckShardsComplete(fs, found.files));
   found.remote = pack::IsRemote(found.files[0]);
   return found;
 }

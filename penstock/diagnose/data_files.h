@@ -1,4 +1,4 @@
-// Which files a data set is, and of what kind: from files, patterns or a folder.
+// DataFiles: the files of a data set and their format, found from files, patterns or a folder.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const DataFiles data,
 //                             FindDataFiles(*fs, {"gs://flowers/train"}, ""));
@@ -18,29 +18,29 @@ namespace penstock::diagnose {
 
 enum class DataFormat { kShards, kImages, kNumpy, kCsv, kText };
 
-// What stands in a table of formats.
+// Row of the table of formats.
 struct DataFormatRow {
   DataFormat format;
-  const char* name;    // as --format takes it
-  const char* noun;    // what one element is, in the plural
-  const char* ending;  // for messages: "*.tfrec"
+  const char* name;        // value of PipelineOptions::format
+  const char* noun;        // plural noun for its elements
+  const char* extensions;  // for messages: "*.tfrec"
 };
 const DataFormatRow& RowOf(DataFormat format);
-// "shards, images, ...", for help texts.
+// Returns "shards, images, ...", for help texts.
 std::string DataFormatNames();
 
 struct DataFiles {
   DataFormat format = DataFormat::kShards;
   std::vector<std::string> files = {};
-  int64_t bytes = 0;  // of all of them; of a great many not found by a folder, estimated from some
+  int64_t bytes = 0;  // total size; estimated from a sample if a pattern matches many files
   bool remote = false;
 };
 
-// `what`: files and patterns (io/glob.h), or folders, which are looked through at any depth: for
-// shards, and where there is none for images, arrays, CSV, text, in this order. The kind of a file
-// is told by its name, else by its first bytes; `format` (a name of the table) decides instead.
-// Nothing found, files of different kinds and a kind that cannot be told are errors.
-absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<std::string>& what,
+// Finds data files. `uris`: files, patterns (io/glob.h), or folders, which are searched recursively
+// for shards; if there are none for images, then arrays, CSV and text. The format of a file is
+// detected from its name, else from its first bytes, unless `format` (a name of the table) is set.
+// It is an error if nothing is found, if the formats differ, or if the format cannot be detected.
+absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<std::string>& uris,
                                         absl::string_view format);
 
 }  // namespace penstock::diagnose

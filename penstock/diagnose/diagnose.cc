@@ -18,15 +18,16 @@
 namespace penstock::diagnose {
 namespace {
 
-// What an accelerator of the target's speed would see is worked out, not acted out: the pipeline is
-// measured as fast as it goes.
-absl::StatusOr<Diagnosis> MeasureFreely(const PipelineOptions& pipeline,
-                                        const DataBenchOptions& options) {
+// Measures the pipeline at its maximum rate. The idle time of an accelerator with the target's rate
+// is computed from that, not simulated.
+absl::StatusOr<Diagnosis> MeasurePipeline(const PipelineOptions& pipeline,
+                                          const DataBenchOptions& options) {
   const int64_t available = base::AvailableMemory().bytes;
-  DataBenchOptions free = options;
-  free.target = 0;
+  DataBenchOptions unlimited = options;
+  unlimited.target = 0;
   Diagnosis out;
-  PENSTOCK_ASSIGN_OR_RETURN(out.measured, BenchData(io::FileSystem::Default(), pipeline, free));
+  PENSTOCK_ASSIGN_OR_RETURN(out.measured,
+                            BenchData(io::FileSystem::Default(), pipeline, unlimited));
   out.symptoms = SymptomsOf(out.measured, available);
   out.symptoms.data = absl::StrJoin(pipeline.data, "' '");
   out.symptoms.target = options.target;
@@ -37,7 +38,7 @@ absl::StatusOr<Diagnosis> MeasureFreely(const PipelineOptions& pipeline,
 
 absl::StatusOr<Diagnosis> DiagnosePipeline(const PipelineOptions& pipeline,
                                            const DataBenchOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(Diagnosis out, MeasureFreely(pipeline, options));
+  PENSTOCK_ASSIGN_OR_RETURN(Diagnosis out, MeasurePipeline(pipeline, options));
   out.findings = Diagnose(out.symptoms);
   return out;
 }
@@ -46,20 +47,20 @@ absl::StatusOr<Diagnosis> DiagnoseTraining(const TrainingToDiagnose& training,
                                            const DataBenchOptions& options) {
   if (training.model == nullptr)
     return absl::InvalidArgumentError("TrainingToDiagnose::model is null; set it to a model");
-  PENSTOCK_ASSIGN_OR_RETURN(Diagnosis out, MeasureFreely(training.pipeline, options));
-  const auto say = [&](absl::string_view line) {
+  PENSTOCK_ASSIGN_OR_RETURN(Diagnosis out, MeasurePipeline(training.pipeline, options));
+  const auto report = [&](absl::string_view line) {
     if (options.on_message) options.on_message(line);
   };
   const Pipeline& pipeline = out.measured.pipeline;
   const std::vector<Rung>& rungs = pipeline.rungs;
   const StepSpeedOptions steps{.seconds = options.seconds, .steps = options.batches};
-  say("measuring steps on data in memory (compiling first) ...");
-  // The decoded rung; data without images has none.
+  report("measuring steps on data in memory (compiling first) ...");
+  // Uses the rung that decodes; data without images has none.
   PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset one,
                             FirstBatchInMemory(rungs[std::min<size_t>(1, rungs.size() - 1)].once));
   PENSTOCK_ASSIGN_OR_RETURN(const StepSpeed alone, MeasureSteps(*training.model, one, steps));
-  say("measuring steps on the pipeline ...");
-  const bool cut = pipeline.shuffle < out.measured.shuffle_asked;
+  report("measuring steps on the pipeline ...");
+  const bool cut = pipeline.shuffle < out.measured.requested_shuffle;
   PENSTOCK_ASSIGN_OR_RETURN(
       const StepSpeed together,
       MeasureSteps(*training.model, cut ? rungs.back().once : training.dataset, steps));
@@ -78,8 +79,8 @@ std::string PrintDiagnosis(const Diagnosis& diagnosis) {
     const Finding& f = diagnosis.findings[i];
     const std::string cost =
         f.cost > 0 ? absl::StrFormat(" (%.0f %% of the time)", 100 * f.cost) : "";
-    absl::StrAppend(&out, "\n", i + 1, ". ", f.says, cost, "\n   shown by: ", f.shows,
-                    "\n   change:   ", f.change, "\n");
+    absl::StrAppend(&out, "\n", i + 1, ". ", f.summary, cost, "\n   evidence: ", f.evidence,
+                    "\n   advice:   ", f.advice, "\n");
   }
   return out;
 }
@@ -87,7 +88,7 @@ std::string PrintDiagnosis(const Diagnosis& diagnosis) {
 nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis) {
   const Symptoms& s = diagnosis.symptoms;
   nlohmann::ordered_json json{{"verdict", Verdict(s)},
-                              {"wanted", s.wanted()},
+                              {"wanted", s.required_rate()},
                               {"pipeline", s.whole_rate},
                               {"training", s.training_rate},
                               {"training_on_data_in_memory", s.device_rate}};
@@ -95,9 +96,9 @@ nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis) {
   for (const Finding& f : diagnosis.findings) {
     json["findings"].push_back({{"rule", f.rule},
                                 {"cost", f.cost},
-                                {"says", f.says},
-                                {"shows", f.shows},
-                                {"change", f.change}});
+                                {"says", f.summary},
+                                {"shows", f.evidence},
+                                {"change", f.advice}});
   }
   json["measured"] = DataBenchJson(diagnosis.measured);
   return json;

@@ -1,30 +1,29 @@
-// Room diagnose: measures an input pipeline and a training, and says what starves the accelerator
-// and what to change. It may use base, io, record, image, data, train, keras, pack.
-// `penstock doctor` and `penstock bench data` are command lines of it; docs/design/diagnose.md lists the
+// Room diagnose: measures an input pipeline and a training, finds what starves the accelerator and
+// suggests what to change. It may use base, io, record, image, data, train, keras, pack. The
+// commands `penstock doctor` and `penstock bench data` call it; docs/design/diagnose.md lists the
 // rules.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(
 //       const diagnose::Diagnosis found,
 //       diagnose::DiagnosePipeline({.data = {"shards/train"}, .batch_size = 128},
-//                                  {.target = 5000}));           // images/s the accelerator takes
+//                                  {.target = 5000}));  // images/s that the accelerator consumes
 //   std::cout << diagnose::PrintDiagnosis(found);
 //   for (const diagnose::Finding& f : found.findings) Record(f.rule, f.cost);
 //
-//   diagnose.h    from a pipeline or a training to findings
-//   diagnosis.h   the rules: from numbers to findings, a pure function
-//   symptoms.h    from measurements to these numbers
+//   diagnose.h    diagnosis of a pipeline or a training
+//   diagnosis.h   rules: a pure function from symptoms to findings
+//   symptoms.h    symptoms computed from measurements
 //   data_bench.h  all measurements of a pipeline, and their report
-//   pipeline.h, data_files.h    the pipeline that is measured, and which files it reads
-//   measure.h, step_speed.h     one dataset, storage alone, memory; steps of a training
+//   pipeline.h, data_files.h    the measured pipeline and its files
+//   measure.h, step_speed.h     measurements of a dataset, of storage, of memory; of training steps
 //
-// Measuring takes a few times options.seconds, reads the data, asks the kernel to forget the files
-// (they are read from the disk again), and writes nothing but a sample into options.scratch, which
-// is removed.
+// A diagnosis takes a few times options.seconds, reads the data, evicts the files from the page
+// cache, and writes a temporary sample to options.scratch.
 //
-// Errors: InvalidArgument for options that cannot work and for data of an unknown or mixed kind,
-// NotFound for patterns without files, FailedPrecondition for shards of an unfinished conversion,
-// and those of the data. Messages name an option as the command does: --skip-unreadable is
-// PipelineOptions::skip_unreadable.
+// Errors: InvalidArgument for invalid options and for data of an unknown or mixed format, NotFound
+// for patterns without files, FailedPrecondition for shards of an unfinished conversion, and errors
+// of the data. The advice of a finding names options of the `penstock` commands: --prefetch is
+// PipelineOptions::prefetch.
 #pragma once
 
 #include <string>
@@ -44,30 +43,30 @@ namespace penstock::diagnose {
 struct Diagnosis {
   DataBench measured;
   Symptoms symptoms;
-  std::vector<Finding> findings;  // the costliest first
+  std::vector<Finding> findings;  // in order of decreasing cost
 };
 
-// A pipeline alone: how fast it is beside options.target, elements a second that the accelerator
-// takes (0: not known, then every rule is judged as if the pipeline starved it). The pipeline is
-// measured as fast as it goes.
+// Diagnoses a pipeline alone. options.target is the rate, in elements per second, that the
+// accelerator consumes; 0: unknown, so that the pipeline counts as the bottleneck. The pipeline is
+// measured at its maximum rate.
 absl::StatusOr<Diagnosis> DiagnosePipeline(const PipelineOptions& pipeline,
                                            const DataBenchOptions& options = {});
 
-// A training: besides the pipeline, steps of `model` (compiled; its weights change) on one batch in
-// memory and on `dataset`; the difference is what the accelerator waits. `pipeline` describes what
-// `dataset` reads: files, image size, batch size, shuffle.
+// Input of DiagnoseTraining.
 struct TrainingToDiagnose {
-  keras::Model* model = nullptr;  // outlives the call
+  keras::Model* model = nullptr;  // compiled; its weights change. Must outlive the call
   data::Dataset dataset;
-  PipelineOptions pipeline = {};
-  bool device_shares_cores = false;  // the device is this machine's CPU
+  PipelineOptions pipeline = {};     // describes `dataset`: files, image size, batch size, shuffle
+  bool device_shares_cores = false;  // whether the device is this machine's CPU
 };
+// Diagnoses a training: measures the pipeline, then training steps on one batch in memory and on
+// `dataset`. The difference is the idle time of the accelerator.
 absl::StatusOr<Diagnosis> DiagnoseTraining(const TrainingToDiagnose& training,
                                            const DataBenchOptions& options = {});
 
-// The verdict in one sentence, then each finding with its cost, numbers and advice; some lines.
+// Returns the verdict and each finding with its cost, evidence and advice as text.
 std::string PrintDiagnosis(const Diagnosis& diagnosis);
-// The same, and everything that was measured.
+// Returns the same and all measurements as JSON.
 nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis);
 
 }  // namespace penstock::diagnose

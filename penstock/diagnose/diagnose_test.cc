@@ -1,4 +1,5 @@
-// diagnose.h as a program calls it. Nothing here depends on how fast the machine is.
+// Tests of diagnose.h as a C++ program calls it. No expectation depends on the speed of the
+// machine.
 #include "penstock/diagnose/diagnose.h"
 
 #include <filesystem>
@@ -44,38 +45,38 @@ class DiagnoseTest : public ::testing::Test {
   const std::filesystem::path folder_;
 };
 
-TEST_F(DiagnoseTest, TellsWhatAPipelineCostsAndReportsIt) {
+TEST_F(DiagnoseTest, DiagnosesPipelineAndReportsFindings) {
   MakeShards();
   std::vector<std::string> messages;
   DataBenchOptions options = Short();
-  options.target = 1e9;  // no machine decodes as many
+  options.target = 1e9;  // faster than any machine decodes
   options.on_message = [&](absl::string_view line) { messages.emplace_back(line); };
   const auto found = DiagnosePipeline({.data = {Shards()}, .batch_size = 4}, options);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(messages, Contains("measuring storage ..."));
   EXPECT_EQ(found->measured.pipeline.rungs.size(), 3u);
-  EXPECT_EQ(found->measured.pipeline.given, (image::Size{16, 16}));
+  EXPECT_EQ(found->measured.pipeline.decoded, (image::Size{16, 16}));
   EXPECT_EQ(found->symptoms.target, 1e9);
   ASSERT_FALSE(found->findings.empty());
   EXPECT_GT(found->findings[0].cost, 0) << "the pipeline is slower than the target";
   const std::string text = PrintDiagnosis(*found);
   EXPECT_THAT(text, HasSubstr(Verdict(found->symptoms)));
-  EXPECT_THAT(text, HasSubstr(found->findings[0].says));
+  EXPECT_THAT(text, HasSubstr(found->findings[0].summary));
   const nlohmann::ordered_json json = DiagnosisJson(*found);
   EXPECT_EQ(json["findings"].size(), found->findings.size());
   EXPECT_EQ(json["findings"][0]["rule"], found->findings[0].rule);
 }
 
-TEST_F(DiagnoseTest, ResizesToTheSizeThatIsAskedFor) {
+TEST_F(DiagnoseTest, ResizesToRequestedSize) {
   MakeShards();
   const auto pipeline = MakePipeline(*io::FileSystem::Default(),
                                      {.data = {Shards()}, .batch_size = 4, .image_size = {8, 12}});
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ(pipeline->stored, (image::Size{16, 16}));
-  EXPECT_EQ(pipeline->given, (image::Size{8, 12}));
+  EXPECT_EQ(pipeline->decoded, (image::Size{8, 12}));
 }
 
-TEST_F(DiagnoseTest, RejectsWhatCannotBeMeasured) {
+TEST_F(DiagnoseTest, RejectsInvalidInputs) {
   MakeShards();
   const auto code = [&](PipelineOptions pipeline) {
     return DiagnosePipeline(pipeline, Short()).status().code();
@@ -86,8 +87,8 @@ TEST_F(DiagnoseTest, RejectsWhatCannotBeMeasured) {
   EXPECT_EQ(code({.data = {Shards()}, .columns = {"none"}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(DiagnoseTraining({.dataset = data::Dataset::Range(0, 4)}, Short()).status().code(),
             absl::StatusCode::kInvalidArgument)
-      << "there is no model";
-  // A conversion that was stopped.
+      << "the model is null";
+  // An unfinished conversion.
   auto packed = pack::ImageArrays({.images = base::Array::Zeros(base::DType::kU8, {4, 16, 16, 3}),
                                    .labels = base::Array::Zeros(base::DType::kI64, {4})},
                                   {.out = (folder_ / "half").string(), .shards = 2});

@@ -10,7 +10,8 @@ namespace diagnosis_test {
 
 using ::testing::HasSubstr;
 
-// A pipeline of local shards that decodes 4000 images/s and could read 50,000, on 4 cores.
+// Returns the symptoms of a pipeline of local shards on 4 cores that decodes 4000 images/s and
+// reads 50,000 images/s.
 Symptoms Healthy() {
   Symptoms s;
   s.data = "shards/*.tfrec";
@@ -19,7 +20,7 @@ Symptoms Healthy() {
   s.elements = 1e6;
   s.bytes_per_element = 36'000;
   s.stored = {331, 331};
-  s.given = {331, 331};
+  s.decoded = {331, 331};
   s.cores = 4;
   s.threads = 4;
   s.batch_size = 128;
@@ -45,49 +46,49 @@ const Finding* Find(const std::vector<Finding>& findings, absl::string_view rule
   return at == findings.end() ? nullptr : &*at;
 }
 
-TEST(Diagnosis, AnAcceleratorThatIsSlowerThanTheDataIsTheLimit) {
+TEST(Diagnosis, ReportsConsumerBoundForSlowAccelerator) {
   Symptoms s = Healthy();
   s.target = 2000;
   const auto findings = Diagnose(s);
   ASSERT_EQ(findings.size(), 1u) << findings[0].rule;
   EXPECT_STREQ(findings[0].rule, "consumer-bound");
   EXPECT_EQ(findings[0].cost, 0);
-  EXPECT_THAT(findings[0].shows, HasSubstr("4,000 images/s; the accelerator takes 2,000"));
+  EXPECT_THAT(findings[0].evidence, HasSubstr("4,000 images/s; the accelerator consumes 2,000"));
 }
 
-TEST(Diagnosis, DecodingNamesTheCoresThatTheTargetTakes) {
+TEST(Diagnosis, ReportsCoresThatDecodingRequires) {
   Symptoms s = Healthy();
   s.target = 8000;
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "decode-bound");
-  // It takes 1/4000 of a second and may take 1/8000: half of the time is lost.
+  // An image takes 1/4000 s and may take 1/8000 s: half of the time is lost.
   EXPECT_NEAR(findings[0].cost, 0.5, 1e-9);
-  EXPECT_THAT(findings[0].change, HasSubstr("for 8,000 images/s it takes 7.4 cores, of which there "
-                                            "are 4"));
-  EXPECT_THAT(findings[0].shows, HasSubstr("without it 50,000 images/s, with it 4,000 images/s"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("8,000 images/s requires 7.4 cores, but there are 4"));
+  EXPECT_THAT(findings[0].evidence,
+              HasSubstr("without it 50,000 images/s, with it 4,000 images/s"));
 }
 
-TEST(Diagnosis, WithoutATargetACostIsThePartOfThePipelinesTime) {
+TEST(Diagnosis, CountsCostAsPartOfPipelineTimeWithoutTarget) {
   const auto findings = Diagnose(Healthy());
   EXPECT_STREQ(findings[0].rule, "decode-bound");
   EXPECT_NEAR(findings[0].cost, (1.0 / 4000 - 1.0 / 50'000) * 4000, 1e-9);
-  EXPECT_THAT(findings[0].change, HasSubstr("each core more gives 1,087 images/s more"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("each additional core adds 1,087 images/s"));
 }
 
-TEST(Diagnosis, LargeFilesForSmallImagesAreToBeResized) {
+TEST(Diagnosis, AdvisesToResizeLargeImages) {
   Symptoms s = Healthy();
-  s.given = {192, 192};
-  EXPECT_THAT(Diagnose(s)[0].change,
+  s.decoded = {192, 192};
+  EXPECT_THAT(Diagnose(s)[0].advice,
               HasSubstr("penstock reshard 'shards/*.tfrec' --out SMALL --size 192 192"));
 }
 
-TEST(Diagnosis, IdleCoresAreNamed) {
+TEST(Diagnosis, AdvisesToUseIdleCores) {
   Symptoms s = Healthy();
   s.threads = 2;
-  EXPECT_THAT(Diagnose(s)[0].change, HasSubstr("use all 4 cores: --threads 0"));
+  EXPECT_THAT(Diagnose(s)[0].advice, HasSubstr("use all 4 cores: --threads 0"));
 }
 
-TEST(Diagnosis, SmallFilesAreToBePacked) {
+TEST(Diagnosis, AdvisesToPackSmallFiles) {
   Symptoms s = Healthy();
   s.data = "photos";
   s.source = Symptoms::Source::kFiles;
@@ -100,12 +101,13 @@ TEST(Diagnosis, SmallFilesAreToBePacked) {
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "files-too-small");
   EXPECT_NEAR(findings[0].cost, 0.99 * 390 / 400, 0.01);
-  EXPECT_THAT(findings[0].shows, HasSubstr("100.0 times"));
-  EXPECT_THAT(findings[0].change, HasSubstr("penstock pack 'photos' --out SHARDS"));
-  EXPECT_EQ(Find(findings, "storage-throughput"), nullptr) << "it is the files, not the disk";
+  EXPECT_THAT(findings[0].evidence, HasSubstr("100.0 times"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("penstock pack 'photos' --out SHARDS"));
+  EXPECT_EQ(Find(findings, "storage-throughput"), nullptr)
+      << "the files are the cause, not the disk";
 }
 
-TEST(Diagnosis, SmallFilesFarAwayAreKnownByTheirLatency) {
+TEST(Diagnosis, DetectsSmallRemoteFilesByLatency) {
   Symptoms s = Healthy();
   s.source = Symptoms::Source::kFiles;
   s.remote = true;
@@ -117,7 +119,7 @@ TEST(Diagnosis, SmallFilesFarAwayAreKnownByTheirLatency) {
   EXPECT_NEAR(findings[0].cost, 1, 1e-9);
 }
 
-TEST(Diagnosis, TwoShardsCannotBeReadByFourCores) {
+TEST(Diagnosis, AdvisesMoreShardsThanCores) {
   Symptoms s = Healthy();
   s.files = 2;
   s.target = 20'000;
@@ -127,12 +129,12 @@ TEST(Diagnosis, TwoShardsCannotBeReadByFourCores) {
   const Finding* few = Find(findings, "too-few-shards");
   ASSERT_NE(few, nullptr);
   EXPECT_NEAR(few->cost, 4000 * 0.5 / 5000, 1e-9);
-  EXPECT_THAT(few->change, HasSubstr("--shards 16"));
+  EXPECT_THAT(few->advice, HasSubstr("--shards 16"));
   s.files = 64;
   EXPECT_EQ(Find(Diagnose(s), "too-few-shards"), nullptr);
 }
 
-TEST(Diagnosis, LateStorageAsksForLargerShards) {
+TEST(Diagnosis, AdvisesLargerShardsForHighLatency) {
   Symptoms s = Healthy();
   s.remote = true;
   s.files = 100'000;  // ten images in each
@@ -143,20 +145,20 @@ TEST(Diagnosis, LateStorageAsksForLargerShards) {
   const Finding* late = Find(findings, "storage-latency");
   ASSERT_NE(late, nullptr);
   EXPECT_NEAR(late->cost, 1, 1e-9);
-  EXPECT_THAT(late->change, HasSubstr("--shard-size 100MB"));
+  EXPECT_THAT(late->advice, HasSubstr("--shard-size 100MB"));
 }
 
-TEST(Diagnosis, ASlowDiskIsToldInMegabytes) {
+TEST(Diagnosis, ReportsThroughputOfSlowDisk) {
   Symptoms s = Healthy();
   s.storage_is_cold = true;
   s.storage_rate = s.read_rate = s.decode_rate = s.whole_rate = 1000;
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "storage-throughput");
   EXPECT_NEAR(findings[0].cost, 1, 1e-9);
-  EXPECT_THAT(findings[0].shows, HasSubstr("36 MB/s when the files are not in memory"));
+  EXPECT_THAT(findings[0].evidence, HasSubstr("36 MB/s if the files are not in the page cache"));
 }
 
-TEST(Diagnosis, ParsingIsApartFromReading) {
+TEST(Diagnosis, SeparatesParsingFromReading) {
   Symptoms s = Healthy();
   s.read_rate = s.decode_rate = s.whole_rate = 5000;
   s.decode_rate = 0;
@@ -165,7 +167,7 @@ TEST(Diagnosis, ParsingIsApartFromReading) {
   EXPECT_NEAR(findings[0].cost, 0.95, 1e-9);
 }
 
-TEST(Diagnosis, ABufferThatFillsLongerThanAnEpochIsTheFirstFinding) {
+TEST(Diagnosis, RanksSlowFillingOfShuffleBufferFirst) {
   Symptoms s = Healthy();
   s.elements = 8000;  // two seconds an epoch
   s.shuffle = 8000;
@@ -173,10 +175,10 @@ TEST(Diagnosis, ABufferThatFillsLongerThanAnEpochIsTheFirstFinding) {
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "shuffle-fills");
   EXPECT_NEAR(findings[0].cost, 0.95, 1e-9);
-  EXPECT_THAT(findings[0].change, HasSubstr("--global-shuffle"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("--global-shuffle"));
 }
 
-TEST(Diagnosis, WhatIsCopiedIsTold) {
+TEST(Diagnosis, ReportsCopiesIntoBatch) {
   Symptoms s = Healthy();
   s.decodes_in_batch = false;
   s.whole_rate = 3000;
@@ -187,16 +189,16 @@ TEST(Diagnosis, WhatIsCopiedIsTold) {
   ASSERT_NE(Find(Diagnose(s), "after-decoding"), nullptr);
 }
 
-TEST(Diagnosis, MemoryComesFirstWhenItIsGone) {
+TEST(Diagnosis, RanksExhaustedMemoryFirst) {
   Symptoms s = Healthy();
   s.peak_bytes = s.available_bytes + 1;
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "memory-bound");
   EXPECT_EQ(findings[0].cost, 1);
-  EXPECT_THAT(findings[0].shows, HasSubstr("16 GiB of 16 GiB"));
+  EXPECT_THAT(findings[0].evidence, HasSubstr("16 GiB of 16 GiB"));
 }
 
-TEST(Diagnosis, MemoryIsGoneWhereTheBudgetEnds) {
+TEST(Diagnosis, ReportsExhaustedMemoryBudget) {
   Symptoms s = Healthy();
   s.budget_bytes = int64_t{4} << 30;
   s.budget_peak_bytes = int64_t{2} << 30;
@@ -204,20 +206,20 @@ TEST(Diagnosis, MemoryIsGoneWhereTheBudgetEnds) {
   s.budget_peak_bytes = s.budget_bytes;
   const auto findings = Diagnose(s);
   ASSERT_NE(Find(findings, "memory-bound"), nullptr);
-  EXPECT_THAT(Find(findings, "memory-bound")->shows,
-              HasSubstr("4.0 GiB of the 4.0 GiB that it may hold to work ahead"));
+  EXPECT_THAT(Find(findings, "memory-bound")->evidence,
+              HasSubstr("4.0 GiB of its memory budget of 4.0 GiB"));
 }
 
-TEST(Diagnosis, BatchesThatComeLateAskForMoreAhead) {
+TEST(Diagnosis, AdvisesMorePrefetchForLateBatches) {
   Symptoms s = Healthy();
   s.target = 2560;  // a step takes 0.05 s
   s.wait_p99_seconds = 1;
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "uneven-batches");
-  EXPECT_THAT(findings[0].change, HasSubstr("--prefetch 21"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("--prefetch 21"));
 }
 
-TEST(Diagnosis, ACpuThatTrainsAndDecodesSharesItsCores) {
+TEST(Diagnosis, ReportsSharedCores) {
   Symptoms s = Healthy();
   s.device_shares_cores = true;
   s.device_rate = 1000;
@@ -225,11 +227,11 @@ TEST(Diagnosis, ACpuThatTrainsAndDecodesSharesItsCores) {
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "shared-cores");
   EXPECT_NEAR(findings[0].cost, 0.3, 1e-9);
-  EXPECT_THAT(Verdict(s), HasSubstr("waits 30 % of the time for data: it could train on 1,000 "
-                                    "images/s and trains on 700"));
+  EXPECT_THAT(Verdict(s), HasSubstr("is idle 30 % of the time, waiting for data. It trains on 700 "
+                                    "images/s, and could train on 1,000"));
 }
 
-TEST(Diagnosis, CostsFallFromOneFindingToTheNext) {
+TEST(Diagnosis, SortsFindingsByDecreasingCost) {
   Symptoms s = Healthy();
   s.target = 1e6;
   s.files = 1;
@@ -243,26 +245,26 @@ TEST(Diagnosis, CostsFallFromOneFindingToTheNext) {
     EXPECT_GE(findings[i - 1].cost, findings[i].cost) << findings[i].rule;
 }
 
-TEST(Diagnosis, ARungThatWasDisturbedCostsNothing) {
+TEST(Diagnosis, CorrectsRatesThatNoiseMadeTooLow) {
   Symptoms s = Healthy();
-  s.decode_rate = 1500;  // and the whole pipeline, which decodes as well, 4000
+  s.decode_rate = 1500;  // the whole pipeline, which includes decoding, has 4000
   const auto findings = Diagnose(s);
   EXPECT_STREQ(findings[0].rule, "decode-bound");
-  EXPECT_THAT(findings[0].shows, HasSubstr("with it 4,000 images/s"));
+  EXPECT_THAT(findings[0].evidence, HasSubstr("with it 4,000 images/s"));
   s.read_rate = s.storage_rate = 1000;
   EXPECT_STREQ(Diagnose(s)[0].rule, "storage-throughput");
 }
 
-TEST(Diagnosis, NothingMeasuredIsNothingFound) {
+TEST(Diagnosis, FindsNothingWithoutMeasurements) {
   const auto findings = Diagnose(Symptoms());
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_STREQ(findings[0].rule, "consumer-bound");
 }
 
-TEST(Diagnosis, TheVerdictComparesWithTheTarget) {
+TEST(Diagnosis, ComparesWithTargetInVerdict) {
   Symptoms s = Healthy();
   s.target = 16'000;
-  EXPECT_THAT(Verdict(s), HasSubstr("waits 75 % of the time"));
+  EXPECT_THAT(Verdict(s), HasSubstr("is idle 75 % of the time"));
   s.target = 1000;
   EXPECT_THAT(Verdict(s), HasSubstr("enough"));
 }

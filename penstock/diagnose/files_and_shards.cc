@@ -1,4 +1,4 @@
-// The same images once as single files and once as a shard, read both ways.
+// Comparison of the same images as single files and as a shard.
 #include <algorithm>
 #include <utility>
 
@@ -15,10 +15,10 @@
 namespace penstock::diagnose {
 namespace {
 
-constexpr int64_t kMostImages = 500;
-constexpr int64_t kMostBytes = 64 << 20;
+constexpr int64_t kMaxImages = 500;
+constexpr int64_t kMaxBytes = 64 << 20;
 
-// A new folder that goes with everything in it.
+// New folder that the destructor removes with its contents.
 class ScratchFolder {
  public:
   ScratchFolder(io::FileSystem& fs, const std::string& parent)
@@ -36,21 +36,21 @@ class ScratchFolder {
   const std::string uri_;
 };
 
-// Files spread over all of them.
+// Reads a sample of files at regular intervals.
 absl::StatusOr<std::vector<std::string>> SampleOfFiles(io::FileSystem& fs,
                                                        const std::vector<std::string>& files) {
   std::vector<std::string> images;
-  const size_t step = std::max<size_t>(1, files.size() / kMostImages);
+  const size_t step = std::max<size_t>(1, files.size() / kMaxImages);
   int64_t bytes = 0;
-  for (size_t i = 0; i < files.size() && bytes < kMostBytes; i += step) {
-    if (static_cast<int64_t>(images.size()) == kMostImages) break;
+  for (size_t i = 0; i < files.size() && bytes < kMaxBytes; i += step) {
+    if (static_cast<int64_t>(images.size()) == kMaxImages) break;
     PENSTOCK_ASSIGN_OR_RETURN(images.emplace_back(), io::ReadFile(fs, files[i]));
     bytes += static_cast<int64_t>(images.back().size());
   }
   return images;
 }
 
-// The first images of the shards.
+// Reads the first images of the shards.
 absl::StatusOr<std::vector<std::string>> SampleOfShards(io::FileSystem& fs,
                                                         const std::vector<std::string>& shards,
                                                         const std::string& feature) {
@@ -70,15 +70,14 @@ absl::StatusOr<std::vector<std::string>> SampleOfShards(io::FileSystem& fs,
           continue;
         images.emplace_back(image->second.data<absl::string_view>()[0]);
         bytes += static_cast<int64_t>(images.back().size());
-        if (static_cast<int64_t>(images.size()) == kMostImages || bytes >= kMostBytes)
-          return images;
+        if (static_cast<int64_t>(images.size()) == kMaxImages || bytes >= kMaxBytes) return images;
       }
     }
   }
   return images;
 }
 
-// Unreadable ones would end the measurement.
+// Removes unreadable images, which would be errors of the measurement.
 void RemoveUnreadable(std::vector<std::string>& images) {
   images.erase(std::remove_if(images.begin(), images.end(),
                               [](const std::string& bytes) { return !image::Decode(bytes).ok(); }),
@@ -121,7 +120,7 @@ absl::StatusOr<FilesAndShards::Side> MeasureSide(io::FileSystem& fs, PipelineOpt
   FilesAndShards::Side side;
   DropFromPageCache(pipeline.data.files);
   PENSTOCK_ASSIGN_OR_RETURN(const Measured cold, Measure(pipeline.rungs[0].once, measure));
-  // All of it: a pass over a small sample is over soon after its first batch.
+  // Includes the first batch, since a pass over a small sample has few others.
   side.read_cold = cold.seconds > 0 ? static_cast<double>(cold.elements) / cold.seconds : 0;
   PENSTOCK_ASSIGN_OR_RETURN(const Measured warm, Measure(pipeline.rungs[0].endless, measure));
   side.read_warm = warm.rate();
@@ -143,20 +142,20 @@ absl::StatusOr<FilesAndShards> CompareFilesAndShards(std::shared_ptr<io::FileSys
       from_files ? SampleOfFiles(*fs, files) : SampleOfShards(*fs, files, pipeline.image_feature);
   PENSTOCK_RETURN_IF_ERROR(sample.status());
   RemoveUnreadable(*sample);
-  if (sample->empty()) return absl::InvalidArgumentError("the sample holds no image");
+  if (sample->empty()) return absl::InvalidArgumentError("the sample contains no readable image");
 
   FilesAndShards out;
   out.elements = static_cast<int64_t>(sample->size());
   for (const std::string& bytes : *sample) out.bytes += static_cast<int64_t>(bytes.size());
 
-  // Both in the same folder, written in the same way.
+  // Writes both to the same folder in the same way.
   const ScratchFolder folder(*fs, scratch);
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> single, WriteFiles(*fs, folder, *sample));
   PENSTOCK_ASSIGN_OR_RETURN(std::string shard, WriteShard(*fs, folder, *sample));
   const PipelineOptions plain{.data = {},
                               .format = {},
                               .batch_size = std::min(options.batch_size, out.elements),
-                              .image_size = pipeline.given,
+                              .image_size = pipeline.decoded,
                               .channels = options.channels,
                               .shuffle = 0,
                               .parallel_files = options.parallel_files};

@@ -39,7 +39,7 @@ int64_t BytesOf(const base::NamedArrays& batch) {
   return bytes;
 }
 
-// As the source counts them: stages come in the order of the pipeline.
+// Returns the bytes per element that the source, the first stage, counted.
 double SourceBytesPerElement(const std::vector<data::StageStats>& stages) {
   if (stages.empty() || stages[0].elements == 0) return 0;
   return static_cast<double>(stages[0].bytes) / static_cast<double>(stages[0].elements);
@@ -47,21 +47,21 @@ double SourceBytesPerElement(const std::vector<data::StageStats>& stages) {
 
 class StorageReader {
  public:
-  StorageReader(io::FileSystem& fs, absl::Span<const std::string> files, bool again,
+  StorageReader(io::FileSystem& fs, absl::Span<const std::string> files, bool repeat,
                 const MeasureOptions& options)
       : fs_(fs),
         files_(files),
-        again_(again),
+        repeat_(repeat),
         clock_(*options.clock),
         begin_(clock_.Seconds()),
         end_(begin_ + options.seconds) {}
 
-  // Takes files until there are none or the time is over. Any number of threads.
+  // Reads files until there are none left or the time is over. Called by any number of threads.
   void Work() {
     std::vector<char> buffer(1 << 20);
     for (;;) {
       const size_t i = next_.fetch_add(1);
-      if ((!again_ && i >= files_.size()) || clock_.Seconds() >= end_ || failed_) return;
+      if ((!repeat_ && i >= files_.size()) || clock_.Seconds() >= end_ || failed_) return;
       if (const absl::Status status = ReadOne(files_[i % files_.size()], buffer); !status.ok()) {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (status_.ok()) status_ = status;
@@ -84,7 +84,7 @@ class StorageReader {
     PENSTOCK_ASSIGN_OR_RETURN(auto stream, fs_.OpenInput(file));
     bool first = true;
     while (first || clock_.Seconds() < end_) {
-      // A small read first, so that what is measured is latency.
+      // The first read is small, to measure latency.
       const size_t wanted = first ? std::min<size_t>(buffer.size(), 16 << 10) : buffer.size();
       PENSTOCK_ASSIGN_OR_RETURN(const int64_t read,
                                 stream->Read(absl::MakeSpan(buffer.data(), wanted)));
@@ -101,7 +101,7 @@ class StorageReader {
 
   io::FileSystem& fs_;
   const absl::Span<const std::string> files_;
-  const bool again_;
+  const bool repeat_;
   base::Clock& clock_;
   const double begin_, end_;
   std::atomic<size_t> next_ = 0;
@@ -136,7 +136,7 @@ absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOpti
   base::NamedArrays batch;
   while (options.batches == 0 || out.batches < options.batches) {
     const double asked = clock.Seconds();
-    // Two batches at least, however slow: one alone tells no rate.
+    // Reads at least two batches, since a rate requires two.
     if (out.batches > 1 && asked - begin >= options.seconds) break;
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
     if (!more) {
@@ -172,8 +172,8 @@ absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOpti
 
 absl::StatusOr<StorageMeasured> MeasureStorage(io::FileSystem& fs,
                                                absl::Span<const std::string> files, int parallel,
-                                               bool again, const MeasureOptions& options) {
-  StorageReader reader(fs, files, again, options);
+                                               bool repeat, const MeasureOptions& options) {
+  StorageReader reader(fs, files, repeat, options);
   const int threads = static_cast<int>(std::min<size_t>(std::max(parallel, 1), files.size()));
   {
     base::ThreadPool pool(threads, "storage");
@@ -182,21 +182,21 @@ absl::StatusOr<StorageMeasured> MeasureStorage(io::FileSystem& fs,
   return reader.Result();
 }
 
-int64_t DropFromPageCache(absl::Span<const std::string> files, int64_t most) {
+int64_t DropFromPageCache(absl::Span<const std::string> files, int64_t max) {
   int64_t dropped = 0;
   for (const std::string& file : files) {
-    if (dropped >= most) break;
+    if (dropped >= max) break;
     const absl::StatusOr<io::Uri> uri = io::ParseUri(file);
     if (!uri.ok() || !uri->is_local()) continue;
     const io::FileDescriptor fd(::open(uri->path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd.valid()) continue;
-    ::fdatasync(fd.get());  // what is not on the disk yet cannot be forgotten
+    ::fdatasync(fd.get());  // dirty pages cannot be evicted
     dropped += ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0;
   }
   return dropped;
 }
 
-// proc(5): VmHWM is in kB; writing 5 to clear_refs sets it to what is resident now.
+// See proc(5): VmHWM is in kB; writing 5 to clear_refs resets it to the current resident memory.
 int64_t PeakMemory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

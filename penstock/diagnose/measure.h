@@ -1,4 +1,4 @@
-// How fast a pipeline gives batches, and how fast storage alone gives bytes.
+// Measurements of the throughput of a pipeline and of storage alone.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,12 @@
 namespace penstock::diagnose {
 
 struct MeasureOptions {
-  // A measurement ends with the first of these, or with the data.
+  // A measurement ends after this time or number of batches, or at the end of the data.
   double seconds = 3;
-  int64_t batches = 0;  // 0: any number
-  // Of the consumer, which uses each batch for so long before it asks for the next, as an
-  // accelerator does. 0: it asks at once.
+  int64_t batches = 0;  // 0: no limit
+  // Time between two requests, to simulate an accelerator. 0: request the next batch immediately.
   double seconds_per_batch = 0;
-  base::ThreadPool* pool = nullptr;  // none: one of the machine's size
+  base::ThreadPool* pool = nullptr;  // default: a private pool with one thread per core
   std::shared_ptr<io::FileSystem> file_system = nullptr;
   uint64_t seed = 0;
   bool deterministic = true;
@@ -32,57 +31,57 @@ struct MeasureOptions {
 
 struct Measured {
   int64_t batches = 0;
-  int64_t elements = 0;        // rows of the batches
-  int64_t first_elements = 0;  // of these, in the first batch
-  double seconds = 0;          // all of it, from making the iterator on
+  int64_t elements = 0;        // rows of all batches
+  int64_t first_elements = 0;  // rows of the first batch
+  double seconds = 0;          // total time, from creating the iterator
   double first_batch_seconds = 0;
-  double wait_p50_seconds = 0, wait_p99_seconds = 0;  // for one batch, after the first
-  double waited_seconds = 0;                          // for all batches after the first
-  double bytes_per_element = 0;                       // as storage holds them; 0: not known
-  double batch_bytes_per_element = 0;                 // as the batches hold them
-  int64_t peak_bytes = 0;   // resident, of the process, while this was measured
-  int64_t allocations = 0;  // of memory for columns of batches
-  bool ended = false;       // by the data
+  double wait_p50_seconds = 0, wait_p99_seconds = 0;  // wait per batch, except the first
+  double waited_seconds = 0;                          // total wait for batches, except the first
+  double bytes_per_element = 0;                       // size in storage; 0: unknown
+  double batch_bytes_per_element = 0;                 // size in a batch
+  int64_t peak_bytes = 0;   // peak resident memory of the process during the measurement
+  int64_t allocations = 0;  // memory allocations for columns of batches
+  bool ended = false;       // whether the data ended
   std::string plan = {};    // Iterator::Explain
   data::PipelineReport report = {};
 
-  // Elements a second once batches flow: without the first one, where there are others.
+  // Elements per second. Does not include the first batch if there are several.
   double rate() const;
 };
 
-// Reads batches of one iterator. An error of the data is the error.
+// Reads batches from a new iterator. Returns errors of the data.
 absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOptions& options);
 
 struct StorageMeasured {
   int64_t bytes = 0;
-  int64_t files = 0;  // opened
+  int64_t files = 0;  // number of files opened
   double seconds = 0;
-  double first_byte_seconds = 0;  // the median file's, from opening it to its first bytes
+  double first_byte_seconds = 0;  // median time from opening a file to its first bytes
 
   double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-// Reads files from their beginning to their end, `parallel` of them at once, and does nothing with
-// the bytes: what storage gives. Once all of them, or `again` and again, for options.seconds.
+// Reads files sequentially, `parallel` files at a time, and discards the bytes, to measure storage
+// alone. Reads all files once, or repeatedly if `repeat`, for at most options.seconds.
 absl::StatusOr<StorageMeasured> MeasureStorage(io::FileSystem& fs,
                                                absl::Span<const std::string> files, int parallel,
-                                               bool again, const MeasureOptions& options);
+                                               bool repeat, const MeasureOptions& options);
 
-// Asks the kernel to forget what it holds of local files, so that they are read from the disk
-// again. Files elsewhere are passed over, and so are all beyond `most`. How many were forgotten.
-int64_t DropFromPageCache(absl::Span<const std::string> files, int64_t most = 20000);
+// Evicts local files from the page cache, so that they are read from the disk again. Ignores remote
+// files, and stops after `max` files. Returns the number of evicted files.
+int64_t DropFromPageCache(absl::Span<const std::string> files, int64_t max = 20000);
 
-// The largest resident size of this process since ResetPeakMemory, which does nothing where the
-// kernel does not let it: then it is the largest ever. 0 where it is not known.
+// Returns the peak resident memory of this process since ResetPeakMemory, or since its start if the
+// kernel does not permit a reset; 0 if unknown.
 int64_t PeakMemory();
 void ResetPeakMemory();
 
-// Value at `quantile` (0 to 1) of `values`, which it sorts; 0 of none.
+// Returns the value at `quantile` (0 to 1) of `values`, which it reorders; 0 if empty.
 double Quantile(std::vector<double>& values, double quantile);
 
-// "12,345", or "8.53" where it is small.
+// Formats a rate: "12,345", or "8.53" if it is small.
 std::string PrintRate(double rate);
-// "35 us", "1.2 ms", "3.5 s", "21 min".
+// Formats a duration: "35 us", "1.2 ms", "3.5 s", "21 min".
 std::string PrintSeconds(double seconds);
 
 }  // namespace penstock::diagnose

@@ -21,17 +21,17 @@ namespace {
 using base::DType;
 using data::Dataset;
 
-// What an element of shards holds.
-struct RecordFacts {
+// Contents of the records of a shard.
+struct RecordInfo {
   record::ExampleSchema schema;
-  std::string image;                // the feature; "" when there is none
-  image::ImageInfo info;            // of the first one
-  std::vector<std::string> ragged;  // features whose lengths differ
-  double bytes_each = 0;            // of the first records, with what frames them
+  std::string image;                // name of the image feature; "": none
+  image::ImageInfo info;            // of the first image
+  std::vector<std::string> ragged;  // features of variable length
+  double bytes_each = 0;            // average size of the first records, including framing
   bool compressed = false;
 };
 
-bool HoldsAnImage(const base::Array& values, image::ImageInfo* info) {
+bool IsImage(const base::Array& values, image::ImageInfo* info) {
   if (!values.valid() || values.dtype() != DType::kString || values.num_elements() != 1)
     return false;
   const auto read = image::ReadInfo(values.data<absl::string_view>()[0]);
@@ -39,34 +39,34 @@ bool HoldsAnImage(const base::Array& values, image::ImageInfo* info) {
   return read.ok();
 }
 
-absl::Status FindImage(const record::FeatureMap& features, const std::string& wanted,
-                       RecordFacts& facts) {
-  if (!wanted.empty()) {
-    const auto at = features.find(wanted);
-    if (at == features.end() || !HoldsAnImage(at->second, &facts.info)) {
+absl::Status FindImage(const record::FeatureMap& features, const std::string& requested,
+                       RecordInfo& record) {
+  if (!requested.empty()) {
+    const auto at = features.find(requested);
+    if (at == features.end() || !IsImage(at->second, &record.info)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("feature '", wanted, "' (--image-feature) is not an image"));
+          absl::StrCat("the image feature '", requested, "' does not hold one encoded image"));
     }
-    facts.image = wanted;
+    record.image = requested;
     return absl::OkStatus();
   }
   for (const auto& [name, values] : features) {
     image::ImageInfo info;
-    if ((name != "image" && !facts.image.empty()) || !HoldsAnImage(values, &info)) continue;
-    facts.image = name;
-    facts.info = info;
+    if ((name != "image" && !record.image.empty()) || !IsImage(values, &info)) continue;
+    record.image = name;
+    record.info = info;
   }
   return absl::OkStatus();
 }
 
-absl::Status ChooseColumns(std::vector<std::string> columns, RecordFacts& facts) {
-  auto& features = facts.schema.features;
+absl::Status ChooseColumns(std::vector<std::string> columns, RecordInfo& record) {
+  auto& features = record.schema.features;
   const auto find = [&](absl::string_view name) {
     return std::find_if(features.begin(), features.end(),
                         [&](const auto& f) { return f.name == name; });
   };
-  if (columns.empty() && !facts.image.empty()) {
-    columns = {facts.image};
+  if (columns.empty() && !record.image.empty()) {
+    columns = {record.image};
     if (find("class") != features.end()) columns.push_back("class");
   }
   if (!columns.empty()) {
@@ -74,65 +74,67 @@ absl::Status ChooseColumns(std::vector<std::string> columns, RecordFacts& facts)
     for (const std::string& name : columns) {
       const auto at = find(name);
       if (at == features.end()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "there is no feature '", name, "'; the records have: ", facts.schema.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("no feature '", name, "'; the records have: ", record.schema.ToString()));
       }
       chosen.push_back(*at);
     }
     features = std::move(chosen);
   }
-  if (find(facts.image) == features.end()) facts.image.clear();
+  if (find(record.image) == features.end()) record.image.clear();
   for (const record::ExampleFeature& feature : features) {
-    if (feature.variable_length) facts.ragged.push_back(feature.name);
+    if (feature.variable_length) record.ragged.push_back(feature.name);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<RecordFacts> LookAtRecords(io::FileSystem& fs, const PipelineOptions& options,
+absl::StatusOr<RecordInfo> InspectRecords(io::FileSystem& fs, const PipelineOptions& options,
                                           const std::string& file) {
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(fs, file));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
-  if (block.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " holds no records"));
+  if (block.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " contains no records"));
   const auto here = [&](const absl::Status& status) {
     return base::WithContext(status, block.Origin(0));
   };
   const absl::StatusOr<record::FeatureMap> features = record::ReadExample(block.records[0]);
   if (!features.ok()) return here(features.status());
-  RecordFacts facts;
-  facts.compressed = reader->compression() != record::Compression::kNone;
-  facts.bytes_each = static_cast<double>(block.next_offset - block.first_offset) /
-                     static_cast<double>(block.size());
+  RecordInfo record;
+  record.compressed = reader->compression() != record::Compression::kNone;
+  record.bytes_each = static_cast<double>(block.next_offset - block.first_offset) /
+                      static_cast<double>(block.size());
   absl::StatusOr<record::ExampleSchema> schema = record::InferSchema(block.records);
   if (!schema.ok()) return base::WithContext(schema.status(), file);
-  facts.schema = *std::move(schema);
-  if (const absl::Status found = FindImage(*features, options.image_feature, facts); !found.ok())
+  record.schema = *std::move(schema);
+  if (const absl::Status found = FindImage(*features, options.image_feature, record); !found.ok())
     return here(found);
-  if (const absl::Status chosen = ChooseColumns(options.columns, facts); !chosen.ok())
+  if (const absl::Status chosen = ChooseColumns(options.columns, record); !chosen.ok())
     return here(chosen);
-  return facts;
+  return record;
 }
 
-absl::StatusOr<image::ImageInfo> LookAtImage(io::FileSystem& fs, const std::string& file) {
+absl::StatusOr<image::ImageInfo> InspectImage(io::FileSystem& fs, const std::string& file) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs, file));
   const auto info = image::ReadInfo(bytes);
   return info.ok() ? info : base::WithContext(info.status(), file);
 }
 
-// Of the first image, or, where unreadable ones are left out, of the first that can be read.
-absl::StatusOr<image::ImageInfo> LookAtImages(io::FileSystem& fs,
-                                              const std::vector<std::string>& files,
-                                              bool skip_unreadable) {
-  constexpr size_t kMost = 100;
-  absl::StatusOr<image::ImageInfo> first = LookAtImage(fs, files[0]);
-  for (size_t i = 1; !first.ok() && skip_unreadable && i < std::min(files.size(), kMost); ++i) {
-    auto info = LookAtImage(fs, files[i]);
-    // A store that does not answer does not make the image unreadable.
+// Returns the info of the first image, or, if unreadable images are skipped, of the first readable
+// one.
+absl::StatusOr<image::ImageInfo> InspectFirstImage(io::FileSystem& fs,
+                                                   const std::vector<std::string>& files,
+                                                   bool skip_unreadable) {
+  constexpr size_t kMaxImages = 100;
+  absl::StatusOr<image::ImageInfo> first = InspectImage(fs, files[0]);
+  for (size_t i = 1; !first.ok() && skip_unreadable && i < std::min(files.size(), kMaxImages);
+       ++i) {
+    auto info = InspectImage(fs, files[i]);
+    // An unavailable store does not make an image unreadable.
     if (info.ok() || absl::IsUnavailable(info.status())) return info;
   }
   return first;
 }
 
-// What is common to the rungs of one pipeline.
+// Builds the rungs of a pipeline.
 class Builder {
  public:
   Builder(io::FileSystem& fs, const PipelineOptions& options) : fs_(fs), options_(options) {}
@@ -142,7 +144,7 @@ class Builder {
     pipeline_.noun = RowOf(pipeline_.data.format).noun;
     pipeline_.batch_size = options_.batch_size;
     pipeline_.shuffle = options_.global_shuffle ? 0 : options_.shuffle;
-    PENSTOCK_RETURN_IF_ERROR(Look());
+    PENSTOCK_RETURN_IF_ERROR(InspectData());
     switch (pipeline_.data.format) {
       case DataFormat::kShards:
         AddShards();
@@ -165,32 +167,32 @@ class Builder {
   }
 
  private:
-  absl::Status Look() {
+  absl::Status InspectData() {
     const DataFiles& data = pipeline_.data;
     std::optional<image::ImageInfo> info;
     if (options_.global_shuffle && data.format != DataFormat::kShards)
-      return absl::InvalidArgumentError("--global-shuffle is for shards; leave it out");
+      return absl::InvalidArgumentError("a global shuffle requires shards; turn it off");
     if (data.format == DataFormat::kImages) {
-      PENSTOCK_ASSIGN_OR_RETURN(info, LookAtImages(fs_, data.files, options_.skip_unreadable));
+      PENSTOCK_ASSIGN_OR_RETURN(info, InspectFirstImage(fs_, data.files, options_.skip_unreadable));
       pipeline_.bytes_per_element =
           static_cast<double>(data.bytes) / static_cast<double>(data.files.size());
     } else if (data.format == DataFormat::kShards) {
-      PENSTOCK_ASSIGN_OR_RETURN(facts_, LookAtRecords(fs_, options_, data.files[0]));
-      if (!facts_.image.empty()) info = facts_.info;
-      pipeline_.bytes_per_element = facts_.bytes_each;
-      pipeline_.compressed = facts_.compressed;
+      PENSTOCK_ASSIGN_OR_RETURN(record_info_, InspectRecords(fs_, options_, data.files[0]));
+      if (!record_info_.image.empty()) info = record_info_.info;
+      pipeline_.bytes_per_element = record_info_.bytes_each;
+      pipeline_.compressed = record_info_.compressed;
     }
     if (!info) return absl::OkStatus();
-    pipeline_.image_feature = facts_.image;
-    pipeline_.stored = pipeline_.given = info->size();
-    if (options_.image_size != image::Size()) pipeline_.given = options_.image_size;
+    pipeline_.image_feature = record_info_.image;
+    pipeline_.stored = pipeline_.decoded = info->size();
+    if (options_.image_size != image::Size()) pipeline_.decoded = options_.image_size;
     channels_ = options_.channels > 0 ? options_.channels : info->channels <= 2 ? 1 : 3;
-    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(options_.batch_size, pipeline_.given, channels_));
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(options_.batch_size, pipeline_.decoded, channels_));
     pipeline_.noun = "images";
     return absl::OkStatus();
   }
 
-  // `rest` makes a dataset of a source that is shuffled and repeated, or not.
+  // Adds a rung: `source`, shuffled if `shuffled`, followed by the stages of `rest`.
   template <typename Source, typename Rest>
   void Add(const char* name, const Source& source, const Rest& rest, bool shuffled) {
     const auto make = [&](bool endless) {
@@ -206,14 +208,14 @@ class Builder {
   bool ShuffleFiles(bool shuffled) const { return shuffled && pipeline_.shuffle > 0; }
 
   Dataset Batch(const Dataset& rows) const {
-    return rows.Batch(options_.batch_size, {.ragged = facts_.ragged});
+    return rows.Batch(options_.batch_size, {.ragged = record_info_.ragged});
   }
 
   Dataset Decode(const Dataset& rows, const std::string& column) const {
     data::DecodeImageOptions decode{.column = column,
                                     .channels = channels_,
-                                    .height = pipeline_.given.height,
-                                    .width = pipeline_.given.width};
+                                    .height = pipeline_.decoded.height,
+                                    .width = pipeline_.decoded.width};
     if (options_.augment) decode.random_crop = image::RandomResizedCrop{};
     decode.random_flip = options_.augment;
     Dataset decoded = rows.DecodeImage(std::move(decode));
@@ -231,13 +233,13 @@ class Builder {
       of.global_shuffle = shuffled && options_.global_shuffle;
       return Dataset::FromTfRecords(pipeline_.data.files, of);
     };
-    const auto parse = [&](const Dataset& rows) { return rows.ParseExample(facts_.schema); };
+    const auto parse = [&](const Dataset& rows) { return rows.ParseExample(record_info_.schema); };
     const auto decode = [&](const Dataset& rows) {
-      return facts_.image.empty() ? parse(rows) : Decode(parse(rows), facts_.image);
+      return record_info_.image.empty() ? parse(rows) : Decode(parse(rows), record_info_.image);
     };
     Add(
         "read and parse", source, [&](const Dataset& d) { return Batch(parse(d)); }, false);
-    if (!facts_.image.empty())
+    if (!record_info_.image.empty())
       Add(
           "and decode", source, [&](const Dataset& d) { return Batch(decode(d)); }, false);
     Add(
@@ -245,7 +247,7 @@ class Builder {
   }
 
   void AddImages() {
-    // As FromFiles does by itself, so that the storage is measured with as many.
+    // Defaults of FromFiles, so that MeasureStorage reads as many files in parallel.
     data::FileOptions read = {.parallel_files = pipeline_.data.remote ? 64 : 16};
     if (options_.parallel_files > 0) read.parallel_files = options_.parallel_files;
     pipeline_.parallel_files = read.parallel_files;
@@ -263,12 +265,12 @@ class Builder {
 
   absl::Status AddNumpy() {
     if (pipeline_.data.files.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("there are ", pipeline_.data.files.size(),
+      return absl::InvalidArgumentError(absl::StrCat("found ", pipeline_.data.files.size(),
                                                      " files of arrays (", pipeline_.data.files[0],
-                                                     ", ...); give one of them"));
+                                                     ", ...); pass a single file"));
     }
     pipeline_.parallel_files = 1;
-    // Described once: arrays that cannot be mapped are then loaded once.
+    // Created once, so that arrays that cannot be memory-mapped are loaded once.
     const Dataset arrays = Dataset::FromNpy(pipeline_.data.files[0]);
     PENSTOCK_RETURN_IF_ERROR(arrays.status());
     const auto source = [&](bool) { return arrays; };
@@ -319,7 +321,7 @@ class Builder {
   io::FileSystem& fs_;
   const PipelineOptions& options_;
   Pipeline pipeline_;
-  RecordFacts facts_;
+  RecordInfo record_info_;
   int channels_ = 3;
 };
 
@@ -328,13 +330,13 @@ class Builder {
 absl::Status CheckBatchFits(int64_t batch_size, image::Size size, int channels) {
   const double bytes =
       static_cast<double>(batch_size) * size.height * size.width * static_cast<double>(channels);
-  const base::MemoryHeadroom room = base::AvailableMemory();
-  if (bytes <= static_cast<double>(room.bytes)) return absl::OkStatus();
+  const base::MemoryHeadroom available = base::AvailableMemory();
+  if (bytes <= static_cast<double>(available.bytes)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrFormat("a batch of %d images of %d x %d x %d bytes is %.1f GB, but %s has only %s "
                       "free; use a smaller batch or smaller images",
-                      batch_size, size.height, size.width, channels, bytes / 1e9, room.limited_by,
-                      base::PrintBytes(room.bytes)));
+                      batch_size, size.height, size.width, channels, bytes / 1e9,
+                      available.limited_by, base::PrintBytes(available.bytes)));
 }
 
 absl::StatusOr<Pipeline> MakePipeline(io::FileSystem& fs, const PipelineOptions& options) {

@@ -1,5 +1,6 @@
-// A pipeline described by a few options, and its rungs: the same pipeline cut short after reading,
-// after decoding, and whole, so that measuring them tells what each step costs.
+// Pipeline: an image or record pipeline described by options, and its rungs: the same pipeline
+// truncated after reading and after decoding, and the whole pipeline. The differences of their
+// measured times are the costs of the steps.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const Pipeline pipeline,
 //                             MakePipeline(*fs, {.data = {"shards/train"}, .batch_size = 128}));
@@ -21,30 +22,31 @@
 
 namespace penstock::diagnose {
 
-// The defaults are those of `penstock train`.
+// Options of a pipeline. The defaults are those of `penstock train`.
 struct PipelineOptions {
   std::vector<std::string> data = {};  // files, patterns, folders (FindDataFiles)
-  std::string format = {};             // of DataFiles; "": found out
+  std::string format = {};             // name of a DataFormat; default: detected
   int64_t batch_size = 64;
-  image::Size image_size = {};     // {height, width}; {0, 0}: of the first image
-  int channels = 0;                // 1 or 3; 0: of the first image
-  bool augment = false;            // random crops, resized, and flips, where images are decoded
-  std::string image_feature = {};  // of shards; "": `image`, else the one that holds an image
-  std::vector<std::string> columns = {};  // of shards; empty: the image and `class`, else all
-  int64_t shuffle = 10000;                // 0: the order of the files
-  bool global_shuffle = false;            // of shards, in place of the buffer
+  image::Size image_size = {};     // {height, width}; default: size of the first image
+  int channels = 0;                // 1 or 3; default: channels of the first image
+  bool augment = false;            // random resized crops and flips
+  std::string image_feature = {};  // image feature of shards; default: `image`, else the only one
+  std::vector<std::string> columns =
+      {};                       // features to read; default: the image and `class`, else all
+  int64_t shuffle = 10000;      // shuffle buffer size in elements; 0: no shuffling
+  bool global_shuffle = false;  // global shuffle of shards instead of the buffer
   int64_t prefetch = 2;
-  int parallel_files = 0;  // 0: as room data does
+  int parallel_files = 0;  // 0: default of the source
   bool skip_unreadable = false;
 };
 
-// An error if a batch of such images is larger than the free memory.
+// Returns an error if a batch of such images is larger than the free memory.
 absl::Status CheckBatchFits(int64_t batch_size, image::Size size, int channels);
 
 struct Rung {
   const char* name;
   data::Dataset once;     // one pass
-  data::Dataset endless;  // again and again
+  data::Dataset endless;  // repeats indefinitely
 };
 
 struct Pipeline {
@@ -52,17 +54,18 @@ struct Pipeline {
   const char* noun = "records";
   std::vector<Rung> rungs;  // the last one is the whole pipeline
   int64_t batch_size = 0;
-  int64_t shuffle = 0;  // elements in the buffer; 0: none
+  int64_t shuffle = 0;  // shuffle buffer size in elements; 0: none
   int parallel_files = 0;
-  // Of the files: encoded, by the first records of shards, of all single files. 0: not known yet.
+  // Encoded size of an element: average of the first records of a shard, or of all single files. 0:
+  // unknown.
   double bytes_per_element = 0;
-  bool compressed = false;         // those bytes are fewer in the files
-  std::string image_feature = {};  // of shards; "": none
-  // Of images: of the first file, and as the pipeline gives them. 0x0: there are none.
-  image::Size stored = {}, given = {};
+  bool compressed = false;         // shards are compressed; bytes_per_element is the inflated size
+  std::string image_feature = {};  // image feature of shards; "": none
+  // Size of the first stored image, and of the images in a batch; 0x0: no images.
+  image::Size stored = {}, decoded = {};
 };
 
-// Reads the beginning of the first file to learn what elements are.
+// Makes a pipeline. Reads the start of the first file to determine its elements.
 absl::StatusOr<Pipeline> MakePipeline(io::FileSystem& fs, const PipelineOptions& options);
 
 }  // namespace penstock::diagnose

@@ -12,7 +12,7 @@ class Stopwatch : public train::Callback {
  public:
   Stopwatch(const StepSpeedOptions& options, StepSpeed& speed) : options_(options), speed_(speed) {}
 
-  // What was measured before, or runs while something is compiled, is not what will run.
+  // Discards the measurement: steps before and during a compilation are not representative.
   void Compiling(absl::string_view, bool) override {
     seen_ = 0;
     speed_ = {};
@@ -38,12 +38,12 @@ class Stopwatch : public train::Callback {
   }
 
  private:
-  static constexpr int64_t kWarmUp = 4;  // executions: more than are in flight
+  static constexpr int64_t kWarmUp = 4;  // executions; more than the in-flight limit
 
   const StepSpeedOptions& options_;
   StepSpeed& speed_;
   int64_t seen_ = 0;
-  int64_t first_ = 0;  // steps before those that are measured
+  int64_t first_ = 0;  // number of steps before the measured ones
   double began_ = 0;
 };
 
@@ -70,7 +70,7 @@ absl::StatusOr<data::Dataset> FirstBatchInMemory(const data::Dataset& dataset) {
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
     if (!more) return absl::InvalidArgumentError("the data is empty");
   }
-  // One row, which is the batch: reading it is a view.
+  // The dataset has one row, which is the batch, so that reading it returns a view.
   for (const auto& [name, array] : batch) {
     PENSTOCK_ASSIGN_OR_RETURN(base::Array row, array.Reshape(array.shape().Prepend(1)));
     rows.Set(name, std::move(row));

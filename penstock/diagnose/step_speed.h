@@ -1,4 +1,4 @@
-// How fast a training runs on the data that it has, and how fast it could run.
+// Measurement of training steps: with the data of a training, and with data in memory.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@ namespace penstock::diagnose {
 
 struct StepSpeedOptions {
   double seconds = 3;
-  int64_t steps = 0;  // at most; 0: any number
+  int64_t steps = 0;  // maximum number of steps; 0: no limit
   base::Clock* clock = base::Clock::Real();
 };
 
 struct StepSpeed {
-  int64_t steps = 0;   // that were measured, after those that warm up
-  double seconds = 0;  // of them
+  int64_t steps = 0;   // number of measured steps, without the warm-up
+  double seconds = 0;  // duration of these steps
   double examples_per_second = 0;
 };
 
-// Trains on `dataset`, again and again, and measures the steps once the program is compiled and the
-// first batches are through. The model's weights change; nothing is written.
+// Trains on `dataset`, repeated indefinitely, and measures the steps after compilation and warm-up.
+// Changes the model's weights; writes no files.
 absl::StatusOr<StepSpeed> MeasureSteps(keras::Model& model, const data::Dataset& dataset,
                                        const StepSpeedOptions& options);
 
-// The first batch of `dataset` as a dataset of its own that costs nothing to read: what remains is
-// the accelerator.
+// Returns a dataset of the first batch of `dataset`, in memory. Reading it costs nothing, so that
+// the steps measure the accelerator alone.
 absl::StatusOr<data::Dataset> FirstBatchInMemory(const data::Dataset& dataset);
 
 }  // namespace penstock::diagnose

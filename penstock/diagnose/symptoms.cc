@@ -16,7 +16,7 @@ Stages::const_iterator FindDecode(const Stages& stages) {
   });
 }
 
-// The stage within which decoding is done is the next one that is not itself within another.
+// Returns true if decoding is fused into Batch, the next stage that is not itself fused.
 bool DecodesInBatch(const Stages& stages) {
   const auto decode = FindDecode(stages);
   if (decode == stages.end()) return true;
@@ -37,14 +37,14 @@ Symptoms::Source SourceOf(DataFormat format) {
   return format == DataFormat::kImages ? Symptoms::Source::kFiles : Symptoms::Source::kOther;
 }
 
-// What of the time before the first batch is the shuffle buffer's; a buffer that was cut for the
-// measurement would have taken so much longer.
+// Returns the time to fill the shuffle buffer, extrapolated if the buffer was reduced for the
+// measurement.
 double FillSeconds(const DataBench& bench) {
   if (bench.pipeline.shuffle <= 0 || bench.rungs.size() < 2) return 0;
   const Measured& before = bench.rungs[bench.rungs.size() - 2];
   const double filled =
       std::max(0.0, bench.whole().first_batch_seconds - before.first_batch_seconds);
-  return filled * static_cast<double>(bench.shuffle_asked) /
+  return filled * static_cast<double>(bench.requested_shuffle) /
          static_cast<double>(bench.pipeline.shuffle);
 }
 
@@ -53,8 +53,8 @@ double FillSeconds(const DataBench& bench) {
 Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   const Pipeline& pipeline = bench.pipeline;
   const double each = bench.bytes_per_element();
-  // What does not fit into memory is read from storage in each epoch; the page cache needs room
-  // beside the process.
+  // Files that do not fit into the page cache are read from storage in each epoch. The process
+  // needs memory, too.
   const bool cold = pipeline.data.remote || pipeline.data.bytes > available_bytes / 2;
 
   Symptoms s;
@@ -66,12 +66,12 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   s.elements = bench.elements();
   s.bytes_per_element = each;
   s.stored = pipeline.stored;
-  s.given = pipeline.given;
+  s.decoded = pipeline.decoded;
 
   s.cores = base::NumCores();
   s.threads = bench.threads;
   s.batch_size = pipeline.batch_size;
-  s.shuffle = bench.shuffle_asked;
+  s.shuffle = bench.requested_shuffle;
   s.parallel_files = pipeline.parallel_files;
   s.decodes_in_batch = DecodesInBatch(bench.whole().report.stages);
 
@@ -86,7 +86,7 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
     s.decode_core_seconds = DecodeCoreSeconds(bench.rungs[1].report.stages);
   }
   if (cold && s.storage_rate > 0) {
-    // Nothing that was measured warm is faster than storage when every epoch is cold.
+    // If every epoch is cold, no step is faster than cold storage.
     for (double* rate : {&s.read_rate, &s.decode_rate, &s.whole_rate})
       *rate = std::min(*rate, s.storage_rate);
   }
@@ -101,7 +101,7 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
 
   for (const Measured& rung : bench.rungs) s.peak_bytes = std::max(s.peak_bytes, rung.peak_bytes);
   s.peak_bytes +=
-      static_cast<int64_t>(each * static_cast<double>(bench.shuffle_asked - pipeline.shuffle));
+      static_cast<int64_t>(each * static_cast<double>(bench.requested_shuffle - pipeline.shuffle));
   s.available_bytes = available_bytes;
   s.budget_bytes = bench.whole().report.memory_budget_bytes;
   s.budget_peak_bytes = bench.whole().report.peak_memory_bytes;

@@ -1,4 +1,4 @@
-// From what was measured of a pipeline to the symptoms that are diagnosed.
+// Symptoms computed from the measurements of a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace penstock::diagnose {
 
-// `available_bytes`: of memory, before anything was measured. What the bench does not know (the
-// target, the training, how the user names the data) stays empty.
+// Computes symptoms. `available_bytes` is the available memory before the measurements. Fields that
+// the bench does not contain (the target, the training) are not set.
 Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes);
 
 }  // namespace penstock::diagnose

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kNetworkThreads = 32;
 
-// The path of a local folder; "" for others.
+// Returns the path of a local folder, "" for other folders.
 std::string LocalPath(const std::string& folder) {
   const absl::StatusOr<io::Uri> uri = io::ParseUri(folder);
   return uri.ok() && uri->is_local() ? uri->path : "";
@@ -61,33 +61,33 @@ class Conversion {
     return job;
   }
 
-  // Decides where to begin: anew, or where an earlier run was stopped.
+  // Starts a new conversion or resumes an interrupted one.
   absl::Status Begin() {
     if (const std::string folder = LocalPath(options_.out); !folder.empty()) {
       PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
       PENSTOCK_ASSIGN_OR_RETURN(lock_, FolderLock::Acquire(folder));
     }
-    if (options_.overwrite) PENSTOCK_RETURN_IF_ERROR(RemoveEarlierShards());
+    if (options_.overwrite) PENSTOCK_RETURN_IF_ERROR(RemoveExistingShards());
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> earlier, ReadShardPlan(fs_, options_.out));
-    if (earlier) return GoOn(*std::move(earlier));
-    PENSTOCK_RETURN_IF_ERROR(RefuseForeignShards());
+    if (earlier) return Resume(*std::move(earlier));
+    PENSTOCK_RETURN_IF_ERROR(RejectUnknownShards());
     plan_.job = FullJob();
     PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
     return SavePlan();
   }
 
-  // Fails if the plan is no longer the one that this run saved last. Then another run has replaced
-  // it, and each may have replaced shards of the other: the plan that is left here stops that run
-  // as well, and lets a later one rely on no shard.
+  // Fails if the plan is not the one that this run saved last: another run has replaced it, and
+  // either run may have replaced shards of the other. The empty plan written here stops the other
+  // run as well, and makes a later run rewrite all shards.
   absl::Status SavePlan() {
     if (saved_) {
       PENSTOCK_ASSIGN_OR_RETURN(const bool is_ours, IsShardPlan(fs_, options_.out, *saved_));
       if (!is_ours) {
         (void)WriteShardPlan(fs_, options_.out, {.job = plan_.job});
         return absl::AbortedError(absl::StrCat(
-            "another process writes shards into ", io::DisplayName(options_.out),
-            ". Its shards and those of this command may be mixed there: when no process writes "
-            "there any more, start over with --overwrite"));
+            "another process is writing shards to ", io::DisplayName(options_.out),
+            ". The folder may contain a mix of its shards and those of this conversion: once no "
+            "process writes to it, start over with the overwrite option"));
       }
     }
     PENSTOCK_RETURN_IF_ERROR(WriteShardPlan(fs_, options_.out, plan_));
@@ -95,46 +95,48 @@ class Conversion {
     return absl::OkStatus();
   }
 
-  absl::Status GoOn(ShardPlan earlier) {
+  absl::Status Resume(ShardPlan earlier) {
     const std::string difference = JobDifference(earlier.job, FullJob());
     if (!difference.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           io::DisplayName(options_.out),
-          " holds shards made from other inputs or with other options: ", difference,
-          ". Give what was given then to go on with them, another --out, or --overwrite to remove "
-          "them and start over"));
+          " contains shards made from other inputs or with other options: ", difference,
+          ". Repeat the original inputs and options to resume, choose another output folder, or "
+          "use "
+          "the overwrite option to remove the shards and start over"));
     }
     const int64_t known = earlier.records() + static_cast<int64_t>(earlier.unreadable.size());
     if (earlier.next() > source_.size() || (earlier.finished && known != source_.size())) {
       return absl::DataLossError(
           absl::StrCat(io::DisplayName(io::JoinPath(options_.out, kShardPlanFile)),
-                       " is corrupt: it knows of ", known, " ", source_.noun(), ", and there are ",
-                       source_.size(), "; start over with --overwrite"));
+                       " is corrupt: it lists ", known, " ", source_.noun(), ", but there are ",
+                       source_.size(), "; start over with the overwrite option"));
     }
     plan_ = std::move(earlier);
-    PENSTOCK_ASSIGN_OR_RETURN(const std::string gone, KeepWholeShards(fs_, options_.out, plan_));
-    if (!gone.empty()) {
-      Tell(absl::StrCat(io::DisplayName(io::JoinPath(options_.out, gone)),
-                        " is not there as it was written; it is made again"));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string damaged,
+                              KeepIntactShards(fs_, options_.out, plan_));
+    if (!damaged.empty()) {
+      Report(absl::StrCat(io::DisplayName(io::JoinPath(options_.out, damaged)),
+                          " is missing or has a different size; rewriting it"));
     }
     if (plan_.finished) {
-      Tell(absl::StrCat(io::DisplayName(options_.out),
-                        " was finished by an earlier run; there is nothing to do"));
+      Report(absl::StrCat(io::DisplayName(options_.out),
+                          " was completed by an earlier run; nothing to do"));
       return absl::OkStatus();
     }
-    // From here on the folder is incomplete, even if this run is killed.
+    // From here on the folder counts as incomplete, even if this run is killed.
     PENSTOCK_RETURN_IF_ERROR(SavePlan());
     RemoveUnpublished();
     if (plan_.next() > 0) {
-      Tell(absl::StrCat("going on after ", plan_.shards.size(), " shards, ", plan_.next(), " of ",
-                        source_.size(), " ", source_.noun()));
+      Report(absl::StrCat("resuming after ", plan_.shards.size(), " shards, ", plan_.next(), " of ",
+                          source_.size(), " ", source_.noun()));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<std::string>> EarlierShards() {
+  absl::StatusOr<std::vector<std::string>> ExistingShards() {
     absl::StatusOr<std::vector<io::FileInfo>> files = fs_.List(options_.out);
-    // A folder is only believed to be missing if two listings say so.
+    // A folder counts as missing only if two listings agree.
     if (absl::IsNotFound(files.status())) files = fs_.List(options_.out);
     std::vector<std::string> shards;
     if (absl::IsNotFound(files.status())) return shards;
@@ -146,23 +148,22 @@ class Conversion {
     return shards;
   }
 
-  absl::Status RefuseForeignShards() {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+  absl::Status RejectUnknownShards() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, ExistingShards());
     if (shards.empty()) return absl::OkStatus();
     return absl::AlreadyExistsError(
-        absl::StrCat("there are shards in ", io::DisplayName(options_.out), " already (",
-                     io::Basename(shards[0]),
-                     "), and no plan that tells where they come from; give another --out, or "
-                     "--overwrite to remove them"));
+        absl::StrCat(io::DisplayName(options_.out), " already contains shards (",
+                     io::Basename(shards[0]), ") of unknown origin: it has no ", kShardPlanFile,
+                     ". Choose another output folder, or use the overwrite option to remove them"));
   }
 
-  // Removes shards, their indices, and the files beside them. The plan is removed last, and marks
-  // the folder as incomplete until then: if this run is killed, the remaining shards are not
-  // mistaken for a data set.
-  absl::Status RemoveEarlierShards() {
+  // Removes shards, their indices, and the files beside them. The plan is removed last and marks
+  // the folder as incomplete until then, so that a run that is killed does not leave shards that
+  // look like a complete data set.
+  absl::Status RemoveExistingShards() {
     absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs_, options_.out);
     if (!earlier.ok() && !absl::IsDataLoss(earlier.status())) return earlier.status();
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, ExistingShards());
     if (!shards.empty()) {
       ShardPlan removed;
       if (earlier.ok() && earlier->has_value()) removed.job = (*earlier)->job;
@@ -173,22 +174,22 @@ class Conversion {
       files.push_back(io::JoinPath(options_.out, record::TfRecordIndexUri(io::Basename(shard))));
     for (const char* name : {kUnreadableFile, kClassesFile})
       files.push_back(io::JoinPath(options_.out, name));
-    for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(RemoveIfThere(file));
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> left, EarlierShards());
+    for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(RemoveIfExists(file));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> left, ExistingShards());
     if (!left.empty()) {
       return absl::UnavailableError(absl::StrCat(io::DisplayName(left[0]),
-                                                 " is still listed after it was removed; is its "
-                                                 "disk or network down? Run the command again"));
+                                                 " is still listed after it was removed; check its "
+                                                 "disk or network and try again"));
     }
-    return RemoveIfThere(io::JoinPath(options_.out, kShardPlanFile));
+    return RemoveIfExists(io::JoinPath(options_.out, kShardPlanFile));
   }
 
-  absl::Status RemoveIfThere(const std::string& file) {
+  absl::Status RemoveIfExists(const std::string& file) {
     absl::Status status = fs_.Remove(file);
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
 
-  // What a killed run left unpublished: a local file system has no other way to lose it.
+  // Removes unpublished files of a killed run; a local file system does not remove them by itself.
   void RemoveUnpublished() {
     const std::string folder = LocalPath(options_.out);
     if (folder.empty()) return;
@@ -199,7 +200,7 @@ class Conversion {
     }
   }
 
-  // Which input comes at which position.
+  // Returns the index of the input at each position.
   std::vector<int64_t> Order() const {
     std::vector<int64_t> order(static_cast<size_t>(source_.size()));
     std::iota(order.begin(), order.end(), int64_t{0});
@@ -209,7 +210,7 @@ class Conversion {
     return order;
   }
 
-  // With a number of shards: the positions at which they end, sorted.
+  // Returns the end position of each shard, in order; empty unless options.shards is set.
   std::vector<int64_t> Ends() const {
     std::vector<int64_t> ends;
     const int64_t count = std::min(options_.shards, source_.size());
@@ -233,54 +234,55 @@ class Conversion {
                       .done = plan_.next(),
                       .total = source_.size(),
                       .resumed = plan_.next()};
-    const auto tell_progress = [&] {
+    const auto report_progress = [&] {
       if (options_.on_progress) options_.on_progress(progress);
     };
-    tell_progress();
-    const auto published = [&](const absl::StatusOr<std::optional<Shard>>& shard, int64_t end) {
+    report_progress();
+    const auto add_to_plan = [&](const absl::StatusOr<std::optional<Shard>>& shard, int64_t end) {
       if (!shard.ok()) return shard.status();
       if (!*shard) return absl::OkStatus();
       plan_.shards.push_back({.shard = **shard, .end = end});
       ++progress.shards;
       return SavePlan();
     };
-    const auto take = [&](int64_t i, absl::StatusOr<std::string> record) {
+    const auto consume = [&](int64_t i, absl::StatusOr<std::string> record) {
       if (record.ok()) {
-        PENSTOCK_RETURN_IF_ERROR(published(writer.Append(*record), i));
+        PENSTOCK_RETURN_IF_ERROR(add_to_plan(writer.Append(*record), i));
       } else {
-        PENSTOCK_RETURN_IF_ERROR(LeaveOut(i, source_.Name(order[i]), record.status()));
+        PENSTOCK_RETURN_IF_ERROR(SkipUnreadable(i, source_.Name(order[i]), record.status()));
       }
       ++progress.done;
       progress.bytes += record.ok() ? static_cast<int64_t>(record->size()) : 0;
       progress.unreadable += !record.ok();
-      tell_progress();
+      report_progress();
       if (std::binary_search(ends.begin(), ends.end(), i + 1))
-        return published(writer.Publish(), i + 1);
+        return add_to_plan(writer.Publish(), i + 1);
       return absl::OkStatus();
     };
     base::ThreadPool pool(Threads(), "convert");
     PENSTOCK_RETURN_IF_ERROR(MakeInOrder(
         pool, plan_.next(), source_.size(), {}, [&](int64_t i) { return source_.Make(order[i]); },
-        take));
-    return published(writer.Publish(), source_.size());
+        consume));
+    return add_to_plan(writer.Publish(), source_.size());
   }
 
-  absl::Status LeaveOut(int64_t position, std::string name, const absl::Status& why) {
+  // Adds an unreadable input to the plan. Other errors stop the conversion.
+  absl::Status SkipUnreadable(int64_t position, std::string name, const absl::Status& why) {
     if (!IsBadInput(why)) {
-      return absl::Status(why.code(), absl::StrCat(name, ": ", why.message(), ". Stopped after ",
-                                                   plan_.shards.size(),
-                                                   " shards; the same command goes on from there"));
+      return absl::Status(why.code(),
+                          absl::StrCat(name, ": ", why.message(), ". Stopped after ",
+                                       plan_.shards.size(), " shards; run it again to resume"));
     }
     plan_.unreadable.push_back(
         {.position = position, .name = std::move(name), .why = std::string(why.message())});
     return absl::OkStatus();
   }
 
-  // Other shards in the folder would be read together with the ones just made: a shard of a run
-  // that was killed before it recorded it in the plan, and whose inputs have changed since; or a
-  // foreign file.
-  absl::Status RefuseOtherShards() {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, EarlierShards());
+  // Rejects shards in the folder that are not in the plan, since readers would read them as part of
+  // the data set: foreign files, and a shard of a run that was killed before it saved the plan and
+  // whose inputs have changed since.
+  absl::Status RejectUnplannedShards() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, ExistingShards());
     for (const std::string& shard : shards) {
       const std::string name = io::Basename(shard);
       const bool is_planned =
@@ -289,20 +291,20 @@ class Conversion {
       if (is_planned) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           io::DisplayName(shard), " is not one of the ", plan_.shards.size(),
-          " shards that this conversion made, and would be read with them, perhaps as the same ",
+          " shards of this conversion, but would be read with them, perhaps with duplicate ",
           source_.noun(),
-          " twice. Move it away and run the same command again, or start over with "
-          "--overwrite"));
+          ". Move it to another folder and run the conversion again, or start over with the "
+          "overwrite option"));
     }
     return absl::OkStatus();
   }
 
-  void Tell(absl::string_view line) const {
+  void Report(absl::string_view line) const {
     if (options_.on_message) options_.on_message(line);
   }
 
   absl::Status Finish() {
-    PENSTOCK_RETURN_IF_ERROR(RefuseOtherShards());
+    PENSTOCK_RETURN_IF_ERROR(RejectUnplannedShards());
     if (!plan_.unreadable.empty()) {
       std::string csv = "path,why\n";
       for (const UnreadableInput& u : plan_.unreadable)
@@ -324,29 +326,30 @@ class Conversion {
   const PackOptions& options_;
   FolderLock lock_;
   ShardPlan plan_;
-  std::optional<ShardPlan> saved_;  // by this run
+  std::optional<ShardPlan> saved_;  // plan that this run saved last
 };
 
 }  // namespace
 
 absl::Status CheckPackOptions(const PackOptions& options) {
-  constexpr int64_t kMostShards = 1'000'000, kMostBytes = int64_t{1} << 50;
-  constexpr int kMostThreads = 1024;
-  const auto invalid = [](absl::string_view option, int64_t value, absl::string_view wanted) {
+  constexpr int64_t kMaxShards = 1'000'000, kMaxBytes = int64_t{1} << 50;
+  constexpr int kMaxThreads = 1024;
+  const auto invalid = [](absl::string_view option, int64_t value, absl::string_view range) {
     return absl::InvalidArgumentError(
-        absl::StrCat("PackOptions::", option, " is ", value, "; it must be ", wanted));
+        absl::StrCat("PackOptions::", option, " is ", value, "; it must be ", range));
   };
   if (options.out.empty()) {
-    return absl::InvalidArgumentError("PackOptions::out is empty; name the folder for the shards");
+    return absl::InvalidArgumentError(
+        "PackOptions::out is empty; set it to the folder for the shards");
   }
-  if (options.shards < 0 || options.shards > kMostShards) {
-    return invalid("shards", options.shards, absl::StrCat("0 (by shard_bytes) to ", kMostShards));
+  if (options.shards < 0 || options.shards > kMaxShards) {
+    return invalid("shards", options.shards, absl::StrCat("0 (automatic) to ", kMaxShards));
   }
-  if (options.shard_bytes < 1 || options.shard_bytes > kMostBytes) {
-    return invalid("shard_bytes", options.shard_bytes, absl::StrCat("1 to ", kMostBytes));
+  if (options.shard_bytes < 1 || options.shard_bytes > kMaxBytes) {
+    return invalid("shard_bytes", options.shard_bytes, absl::StrCat("1 to ", kMaxBytes));
   }
-  if (options.threads < 0 || options.threads > kMostThreads) {
-    return invalid("threads", options.threads, absl::StrCat("0 (automatic) to ", kMostThreads));
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return invalid("threads", options.threads, absl::StrCat("0 (automatic) to ", kMaxThreads));
   }
   return absl::OkStatus();
 }
@@ -355,17 +358,17 @@ absl::Status CheckOut(io::FileSystem& fs, const PackOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
   if (!options.overwrite) {
     const absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs, options.out);
-    if (!earlier.ok()) return base::WithContext(earlier.status(), "--out");
+    if (!earlier.ok()) return base::WithContext(earlier.status(), "output folder");
     if (earlier->has_value() && (*earlier)->finished) return absl::OkStatus();
   }
-  return base::WithContext(io::CheckWritableFolder(fs, options.out), "--out");
+  return base::WithContext(io::CheckWritableFolder(fs, options.out), "output folder");
 }
 
 absl::StatusOr<ShardPlan> Convert(io::FileSystem& fs, const RecordSource& source,
                                   const PackOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
   if (source.size() == 0)
-    return absl::NotFoundError(absl::StrCat("there are no ", source.noun(), " to convert"));
+    return absl::NotFoundError(absl::StrCat("no ", source.noun(), " to convert"));
   return Conversion(fs, source, options).Run();
 }
 

@@ -1,11 +1,12 @@
-// A RecordSource into a folder of shards: in parallel, in an order that a seed decides, the same
-// bytes whatever the number of threads, resuming where an earlier run was stopped. pack.h calls it.
+// Convert: converts a RecordSource to a folder of shards. It runs in parallel and shuffles with a
+// seed; the bytes do not depend on the number of threads, and an interrupted run is resumed. Used
+// by pack.h.
 //
 //   PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));     // before the inputs are listed
 //   PENSTOCK_ASSIGN_OR_RETURN(const ShardPlan made, Convert(*fs, source, options));
 //
-// Beside the shards stand classes.txt (where the labels are known), unreadable.csv (where inputs
-// could not be read) and the plan (shard_plan.h).
+// The folder also gets classes.txt (if the class names are known), unreadable.csv (if inputs were
+// unreadable) and the plan (shard_plan.h).
 #pragma once
 
 #include "absl/status/status.h"
@@ -21,11 +22,11 @@ namespace penstock::pack {
 inline constexpr char kUnreadableFile[] = "unreadable.csv";
 inline constexpr char kClassesFile[] = "classes.txt";
 
-// Checks the options, and that shards can be written to options.out. A folder that an earlier run
-// completed is fine: Convert compares it.
+// Checks the options, and that options.out is writable. A folder that an earlier run completed
+// passes; Convert compares its plan.
 absl::Status CheckOut(io::FileSystem& fs, const PackOptions& options);
 
-// `fs` is used instead of options.file_system.
+// Writes to `fs`; options.file_system is ignored.
 absl::StatusOr<ShardPlan> Convert(io::FileSystem& fs, const RecordSource& source,
                                   const PackOptions& options);
 

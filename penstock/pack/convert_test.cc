@@ -1,4 +1,4 @@
-// What Convert does with any source: stops, goes on, tells what it leaves out.
+// Tests of Convert that hold for every source: stopping, resuming, listing unreadable inputs.
 #include "penstock/pack/convert.h"
 
 #include <atomic>
@@ -21,7 +21,8 @@ namespace convert_test {
 
 using ::testing::HasSubstr;
 
-// Records "record I"; some inputs are broken, and the service is gone from one on.
+// Makes records "record I". The inputs in `broken` are corrupt; those from `gone_from` on are
+// unavailable.
 class Numbers : public RecordSource {
  public:
   explicit Numbers(int64_t size) : size_(size) {}
@@ -78,7 +79,7 @@ class ConvertTest : public ::testing::Test {
   std::string log_;
 };
 
-TEST_F(ConvertTest, EachInputIsReadOnce) {
+TEST_F(ConvertTest, ReadsEachInputOnce) {
   Numbers source(300);
   const auto made = Run(source, "out", {.shards = 7, .seed = 3, .threads = 5});
   ASSERT_TRUE(made.ok()) << made.status();
@@ -87,7 +88,7 @@ TEST_F(ConvertTest, EachInputIsReadOnce) {
   EXPECT_EQ(made->shards.size(), 7u);
 }
 
-TEST_F(ConvertTest, AServiceThatIsGoneStopsItAndNothingIsTakenForUnreadable) {
+TEST_F(ConvertTest, StopsWhenServiceIsUnavailableAndResumes) {
   for (const PackOptions& options :
        {PackOptions{.shards = 10, .keep_order = true, .threads = 3},
         PackOptions{.shard_bytes = 300, .keep_order = true, .threads = 3}}) {
@@ -101,24 +102,24 @@ TEST_F(ConvertTest, AServiceThatIsGoneStopsItAndNothingIsTakenForUnreadable) {
     source.gone_from = 64;
     const auto stopped = Run(source, name, options);
     EXPECT_TRUE(absl::IsUnavailable(stopped.status())) << stopped.status();
-    // Of 25 bytes and more each, 11 or 12 records fit into 300.
+    // A record takes at least 25 bytes, so 11 or 12 fit into 300 bytes.
     const char* shards = options.shards > 0 ? "after 6 shards" : "after 5 shards";
     EXPECT_THAT(std::string(stopped.status().message()),
                 HasSubstr(absl::StrCat("input 64: no network. Stopped ", shards,
-                                       "; the same command goes on")));
+                                       "; run it again to resume")));
     EXPECT_EQ(Files(name).count("/classes.txt"), 0u);
 
     source.gone_from = -1;
     source.allow_again = true;
     const auto resumed = Run(source, name, options);
     ASSERT_TRUE(resumed.ok()) << resumed.status();
-    EXPECT_THAT(log_, HasSubstr(absl::StrCat("going on ", shards)));
+    EXPECT_THAT(log_, HasSubstr(absl::StrCat("resuming ", shards)));
     EXPECT_EQ(resumed->unreadable.size(), 4u);
     EXPECT_TRUE(Files(name) == Files(name + "_whole"));
   }
 }
 
-TEST_F(ConvertTest, UnreadableInputsAtTheEndAreNotForgotten) {
+TEST_F(ConvertTest, ListsUnreadableInputsAfterLastRecord) {
   Numbers source(20);
   for (int64_t i = 5; i < 20; ++i) source.broken.insert(i);
   const auto made = Run(source, "out", {.shards = 4, .keep_order = true});
@@ -128,11 +129,11 @@ TEST_F(ConvertTest, UnreadableInputsAtTheEndAreNotForgotten) {
   const std::string report = Files("out")["/unreadable.csv"];
   EXPECT_THAT(report, HasSubstr("path,why\ninput 5,\"cut off, at byte 3\"\n"));
   EXPECT_THAT(report, HasSubstr("\ninput 19,"));
-  // Read back from the plan, they are all there again.
+  // The plan keeps all of them.
   EXPECT_EQ(Run(source, "out", {.shards = 4, .keep_order = true})->unreadable.size(), 15u);
 }
 
-TEST_F(ConvertTest, ADamagedPlanIsRefusedUnlessStartingOver) {
+TEST_F(ConvertTest, RejectsCorruptPlanUnlessOverwriting) {
   Numbers source(4);
   source.allow_again = true;
   ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/pack-plan.json", "{").ok());
@@ -140,7 +141,7 @@ TEST_F(ConvertTest, ADamagedPlanIsRefusedUnlessStartingOver) {
   EXPECT_TRUE(Run(source, "out", {.overwrite = true}).ok());
 }
 
-// Makes records of the numbers, and calls `meanwhile` at the first one.
+// Calls `meanwhile` before it makes the first record.
 class Interrupted : public Numbers {
  public:
   Interrupted(int64_t size, std::function<void()> meanwhile)
@@ -156,8 +157,8 @@ class Interrupted : public Numbers {
   mutable std::function<void()> meanwhile_;  // threads = 1: called by one thread
 };
 
-// Both started when there was no plan yet; a store keeps the plan that was written last.
-TEST_F(ConvertTest, ShardsOfTwoRunsAreNeverTakenForADataSet) {
+// Two runs start while there is no plan; the store keeps the plan that was written last.
+TEST_F(ConvertTest, NeverCompletesFolderWithShardsOfTwoRuns) {
   const std::string plan = "memory://out/pack-plan.json";
   for (const bool same_job : {false, true}) {
     for (const bool other_ends_first : {false, true}) {
@@ -176,9 +177,11 @@ TEST_F(ConvertTest, ShardsOfTwoRunsAreNeverTakenForADataSet) {
       });
       const auto made = Run(source, "out", options);
       EXPECT_TRUE(absl::IsAborted(made.status())) << made.status();
-      EXPECT_THAT(std::string(made.status().message()), HasSubstr("start over with --overwrite"));
-      EXPECT_TRUE(absl::IsFailedPrecondition(RefuseIncomplete(*fs_, {"memory://out/00-10.tfrec"})));
-      // No shard is relied on.
+      EXPECT_THAT(std::string(made.status().message()),
+                  HasSubstr("start over with the overwrite option"));
+      EXPECT_TRUE(
+          absl::IsFailedPrecondition(CheckShardsComplete(*fs_, {"memory://out/00-10.tfrec"})));
+      // The next run rewrites all shards.
       const auto again = Run(source, "out", options);
       ASSERT_TRUE(again.ok()) << again.status();
       ASSERT_TRUE(Run(source, "whole", options).ok());
@@ -187,7 +190,7 @@ TEST_F(ConvertTest, ShardsOfTwoRunsAreNeverTakenForADataSet) {
   }
 }
 
-TEST_F(ConvertTest, ASecondProcessIsRefusedInALocalFolder) {
+TEST_F(ConvertTest, RejectsSecondProcessInLocalFolder) {
   const std::string folder = ::testing::TempDir() + "/convert_test_lock";
   const auto local = io::FileSystem::Default();
   ASSERT_TRUE(local->CreateFolder(folder).ok());
@@ -206,9 +209,9 @@ TEST_F(ConvertTest, ASecondProcessIsRefusedInALocalFolder) {
   EXPECT_TRUE(local->RemoveRecursively(folder).ok());
 }
 
-TEST_F(ConvertTest, NoInputsAreAnError) {
+TEST_F(ConvertTest, RejectsEmptySource) {
   EXPECT_THAT(std::string(Run(Numbers(0), "out", {}).status().message()),
-              HasSubstr("there are no images to convert"));
+              HasSubstr("no images to convert"));
 }
 
 }  // namespace convert_test

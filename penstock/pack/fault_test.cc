@@ -1,10 +1,9 @@
-// The fault table of conversions into shards: status codes injected at every call of the file
-// system that is read and of the one that is written, once and persistently, for every kind of
-// source.
+// Fault injection for conversions: status codes are injected at every call of the input and of the
+// output file system, once and persistently, for every kind of source.
 //
-// Each cell ends with the bytes of an uninterrupted run, or with an error; never with fewer
-// records. After an error the same command completes the shards, and until then the folder is
-// rejected as incomplete. A persistent fault from a call on leaves what a kill at that call leaves.
+// Each case ends with the bytes of an uninterrupted run or with an error, never with fewer records.
+// After an error a second run completes the shards; until then the folder is rejected as
+// incomplete. A persistent fault from some call on leaves the same files as a kill at that call.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -40,18 +39,18 @@ constexpr char kIn[] = "memory://in";
 constexpr char kOut[] = "memory://out";
 
 struct Fault {
-  bool of_input = false;  // else of the file system that is written
-  int64_t at = -1;        // the call; -1: none fails
-  bool lasts = false;     // and every call after it
+  bool of_input = false;    // false: of the output file system
+  int64_t at = -1;          // number of the failing call; -1: none
+  bool persistent = false;  // all later calls fail as well
   Code code = Code::kOk;
 
   std::string ToString() const {
-    return absl::StrCat(absl::StatusCodeToString(code), lasts ? " from call " : " at call ", at,
-                        of_input ? " of reading" : " of writing");
+    return absl::StrCat(absl::StatusCodeToString(code), persistent ? " from call " : " at call ",
+                        at, of_input ? " of reading" : " of writing");
   }
 };
 
-// What a fault does, and how many calls there were.
+// Injects a fault and counts the calls.
 struct FaultyCalls {
   Fault fault;
   std::atomic<int64_t> reads = 0, writes = 0;
@@ -60,7 +59,7 @@ struct FaultyCalls {
     return [this, input](int64_t call) {
       ++(input ? reads : writes);
       const bool hit = fault.of_input == input && fault.at >= 0 &&
-                       (call == fault.at || (fault.lasts && call > fault.at));
+                       (call == fault.at || (fault.persistent && call > fault.at));
       return hit ? absl::Status(fault.code, "injected") : absl::OkStatus();
     };
   }
@@ -166,21 +165,21 @@ Files FilesIn(io::FileSystem& fs, const std::string& folder) {
   if (absl::IsNotFound(listed.status())) return files;
   EXPECT_TRUE(listed.ok()) << listed.status();
   for (const io::FileInfo& file : *listed) {
-    // A trial of writing that could not be removed.
+    // Ignores a file of CheckWritableFolder that could not be removed.
     if (absl::StrContains(file.uri, "penstock-write-check-")) continue;
     files[file.uri.substr(folder.size())] = *io::ReadFile(fs, file.uri);
   }
   return files;
 }
 
-// What a reader of the folder gets: OK if all shards are there, else the reason.
-absl::Status AreComplete(io::FileSystem& fs) {
+// Returns OK if a reader accepts the folder as a complete data set.
+absl::Status CheckComplete(io::FileSystem& fs) {
   std::vector<std::string> shards;
   for (const auto& [name, bytes] : FilesIn(fs, kOut)) {
     if (absl::EndsWith(name, ".tfrec")) shards.push_back(absl::StrCat(kOut, name));
   }
   if (shards.empty()) return absl::NotFoundError("no shards");
-  return RefuseIncomplete(fs, shards);
+  return CheckShardsComplete(fs, shards);
 }
 
 class PackFaults : public ::testing::TestWithParam<size_t> {
@@ -192,12 +191,12 @@ class PackFaults : public ::testing::TestWithParam<size_t> {
     reference_ = FilesIn(*memory_, kOut);
     reads_ = calls_.reads;
     writes_ = calls_.writes;
-    EXPECT_TRUE(AreComplete(*memory_).ok());
+    EXPECT_TRUE(CheckComplete(*memory_).ok());
   }
 
   const Kind& kind() const { return Kinds()[GetParam()]; }
 
-  // As `penstock pack --skip-unreadable` does.
+  // Converts like `penstock pack --skip-unreadable`.
   absl::StatusOr<ShardPlan> Run(const Fault& fault, bool overwrite = false) {
     calls_.fault = fault;
     calls_.reads = calls_.writes = 0;
@@ -217,44 +216,45 @@ class PackFaults : public ::testing::TestWithParam<size_t> {
     }
   }
 
-  // Of a run with this fault, and of what it left.
-  void Judge(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+  // Checks the result of a run with this fault, and the files that it left.
+  void CheckResult(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
     const Files out = FilesIn(*memory_, kOut);
     ASSERT_TRUE(FilesIn(*memory_, kIn) == in_) << "an input has changed";
     if (out != reference_) {
-      ASSERT_FALSE(AreComplete(*memory_).ok()) << "it passes for a complete data set";
+      ASSERT_FALSE(CheckComplete(*memory_).ok()) << "the folder passes for a complete data set";
     }
     if (made.ok()) {
       ASSERT_TRUE(made->unreadable.empty());
-      ASSERT_TRUE(out == reference_) << "it succeeded with other files";
+      ASSERT_TRUE(out == reference_) << "the run succeeded with different files";
       return;
     }
     const Code code = made.status().code();
     const bool is_stray_code = code == Code::kFailedPrecondition || code == Code::kAlreadyExists ||
                                code == Code::kUnavailable;
     ASSERT_TRUE(code == fault.code || is_stray_code) << made.status();
-    // One shard that is not there, or two looks that differ, have a message of their own.
+    // A missing shard, and two checks that disagree, have messages of their own.
     ASSERT_THAT(std::string(made.status().message()),
                 ::testing::AnyOf(HasSubstr("injected"), HasSubstr("memory://")));
   }
 
-  // A persistent NOT_FOUND is believed: without a file of class names the classes are numbers.
-  static bool IsBelieved(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
-    return fault.code == Code::kNotFound && fault.of_input && fault.lasts && made.ok() &&
+  // Returns true for a persistent NOT_FOUND of the optional file of class names: without it, the
+  // class names are numbers.
+  static bool HidesOptionalFile(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+    return fault.code == Code::kNotFound && fault.of_input && fault.persistent && made.ok() &&
            made->unreadable.empty();
   }
 
-  // An input that storage itself calls corrupt is left out, listed, and no other.
-  static bool IsLeftOut(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
+  // Returns true if the fault made one input unreadable: DATA_LOSS from the storage.
+  static bool IsSkipped(const Fault& fault, const absl::StatusOr<ShardPlan>& made) {
     if (fault.code != Code::kDataLoss || !fault.of_input || !made.ok()) return false;
     if (made->unreadable.empty()) return false;
     EXPECT_THAT(made->unreadable[0].why, HasSubstr("injected"));
-    EXPECT_TRUE(fault.lasts || made->unreadable.size() == 1);
+    EXPECT_TRUE(fault.persistent || made->unreadable.size() == 1);
     return true;
   }
 
-  // The codes that the code under test tells apart, and one of the others, another one at each
-  // call; tools/fuzz tries all.
+  // Returns the codes that the code under test distinguishes, and one of the other codes, which
+  // varies with the call. tools/fuzz tests all codes.
   static std::vector<Code> CodesAt(int64_t call) {
     if (std::getenv("PENSTOCK_FUZZ_SECONDS") != nullptr) {
       std::vector<Code> all;
@@ -276,8 +276,8 @@ class PackFaults : public ::testing::TestWithParam<size_t> {
       ASSERT_GT(calls, 3);
       for (int64_t at = 0; at < calls; ++at) {
         for (const Code code : CodesAt(at)) {
-          for (const bool lasts : {false, true}) {
-            const Fault fault{of_input, at, lasts, code};
+          for (const bool persistent : {false, true}) {
+            const Fault fault{of_input, at, persistent, code};
             SCOPED_TRACE(fault.ToString());
             use(fault);
             if (HasFatalFailure()) return;
@@ -289,45 +289,45 @@ class PackFaults : public ::testing::TestWithParam<size_t> {
 
   const std::shared_ptr<io::FileSystem> memory_ = io::MakeMemoryFileSystem();
   FaultyCalls calls_;
-  int64_t reads_ = 0, writes_ = 0;  // calls of an undisturbed run
+  int64_t reads_ = 0, writes_ = 0;  // number of calls of a run without faults
   Files in_, reference_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Sources, PackFaults, ::testing::Range(size_t{0}, Kinds().size()),
                          [](const auto& info) { return std::string(Kinds()[info.param].name); });
 
-TEST_P(PackFaults, GiveTheShardsOrAnErrorFromWhichTheSameCommandGoesOn) {
+TEST_P(PackFaults, CompleteOrFailWithResumableError) {
   ForEveryFault([&](const Fault& fault) {
     RemoveOut();
     const absl::StatusOr<ShardPlan> made = Run(fault);
-    if (IsLeftOut(fault, made) || IsBelieved(fault, made)) {
+    if (IsSkipped(fault, made) || HidesOptionalFile(fault, made)) {
       ASSERT_TRUE(Run({}, /*overwrite=*/true).ok());
     } else {
-      Judge(fault, made);
+      CheckResult(fault, made);
       if (HasFatalFailure()) return;
       const absl::StatusOr<ShardPlan> again = Run({});
       ASSERT_TRUE(again.ok()) << again.status() << ", after " << made.status();
     }
-    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_) << "the second run made other files";
+    ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_) << "the second run made different files";
   });
 }
 
-TEST_P(PackFaults, ChangeNothingThatIsFinished) {
+TEST_P(PackFaults, KeepFinishedShards) {
   ForEveryFault([&](const Fault& fault) {
     const absl::StatusOr<ShardPlan> made = Run(fault);
-    // Shards that are said to be missing are made again.
+    // Shards that seem to be missing are rewritten.
     ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_ || fault.code == Code::kNotFound);
-    Judge(fault, made);
+    CheckResult(fault, made);
     if (HasFatalFailure()) return;
     ASSERT_TRUE(Run({}).ok());
     ASSERT_TRUE(FilesIn(*memory_, kOut) == reference_);
   });
 }
 
-TEST_P(PackFaults, OfStartingOverLeaveNoMixtureThatPassesForADataSet) {
+TEST_P(PackFaults, NeverLeaveMixedShardsWhenOverwriting) {
   ForEveryFault([&](const Fault& fault) {
     const absl::StatusOr<ShardPlan> made = Run(fault, /*overwrite=*/true);
-    if (!IsLeftOut(fault, made) && !IsBelieved(fault, made)) Judge(fault, made);
+    if (!IsSkipped(fault, made) && !HidesOptionalFile(fault, made)) CheckResult(fault, made);
     if (HasFatalFailure()) return;
     const absl::StatusOr<ShardPlan> again = Run({}, /*overwrite=*/true);
     ASSERT_TRUE(again.ok()) << again.status();
@@ -335,15 +335,15 @@ TEST_P(PackFaults, OfStartingOverLeaveNoMixtureThatPassesForADataSet) {
   });
 }
 
-// The shard of a run that was stopped before it was noted, of inputs that are others now.
-TEST(PackLeftovers, AShardThatIsNotThePlansIsNotReadWithTheOthers) {
+// A run is stopped after it published a shard but before it saved the plan; then an input changes.
+TEST(PackLeftovers, RejectsShardsThatAreNotInThePlan) {
   const auto fs = io::MakeMemoryFileSystem();
   MakeImages(*fs);
   const PackOptions options{.out = kOut, .shards = 2, .threads = 1};
   const auto source = OpenImages(*fs);
   ASSERT_TRUE(source.ok());
   ASSERT_TRUE(io::WriteFile(*fs, absl::StrCat(kOut, "/notes.txt"), "mine").ok());
-  // Stopped when the second shard has been published, before the plan knows of it.
+  // Stops after the second shard was published, before the plan contains it.
   int plans = 0;
   class Stops : public io::ForwardingFileSystem {
    public:
@@ -360,7 +360,7 @@ TEST(PackLeftovers, AShardThatIsNotThePlansIsNotReadWithTheOthers) {
   } stops(fs, &plans);
   ASSERT_FALSE(Convert(stops, **source, options).ok());
   ASSERT_TRUE(fs->Stat(absl::StrCat(kOut, "/01-3.tfrec")).ok());
-  // One of its images can no longer be read: the shard is then another one.
+  // Its images become unreadable, so that the shard changes.
   for (const char* name : {"even/0.png", "even/2.png", "even/4.png", "odd/1.png", "odd/3.png"}) {
     const std::string image = *io::ReadFile(*fs, io::JoinPath(kIn, name));
     Write(*fs, name, std::string(image.size(), 'x'));
@@ -368,13 +368,13 @@ TEST(PackLeftovers, AShardThatIsNotThePlansIsNotReadWithTheOthers) {
   const auto made = Convert(*fs, **source, options);
   EXPECT_TRUE(absl::IsFailedPrecondition(made.status())) << made.status();
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("01-3.tfrec is not one of the 1"));
-  EXPECT_FALSE(RefuseIncomplete(*fs, {absl::StrCat(kOut, "/00-2.tfrec")}).ok());
+  EXPECT_FALSE(CheckShardsComplete(*fs, {absl::StrCat(kOut, "/00-2.tfrec")}).ok());
   ASSERT_TRUE(fs->Remove(absl::StrCat(kOut, "/01-3.tfrec")).ok());
   EXPECT_TRUE(Convert(*fs, **source, options).ok());
   EXPECT_TRUE(fs->Stat(absl::StrCat(kOut, "/notes.txt")).ok());
 }
 
-TEST(PackInputs, AFileOfTheLabelsThatDoesNotExistIsLeftOutOnlyWhileItsFolderIsThere) {
+TEST(PackInputs, SkipsMissingLabeledFilesOnlyIfTheirFolderExists) {
   const auto fs = io::MakeMemoryFileSystem();
   MakeImages(*fs);
   ASSERT_TRUE(fs->Remove(absl::StrCat(kIn, "/even/2.png")).ok());
@@ -384,7 +384,7 @@ TEST(PackInputs, AFileOfTheLabelsThatDoesNotExistIsLeftOutOnlyWhileItsFolderIsTh
   ASSERT_TRUE(made.ok()) << made.status();
   ASSERT_EQ(made->unreadable.size(), 1u);
   EXPECT_EQ(made->unreadable[0].name, absl::StrCat(kIn, "/even/2.png"));
-  // The folder is not mounted, or was moved.
+  // The folder is missing, as if it were unmounted.
   for (const char* name : {"even/0.png", "even/4.png"}) {
     ASSERT_TRUE(fs->Remove(io::JoinPath(kIn, name)).ok());
   }
@@ -393,10 +393,10 @@ TEST(PackInputs, AFileOfTheLabelsThatDoesNotExistIsLeftOutOnlyWhileItsFolderIsTh
   EXPECT_THAT(std::string(stopped.status().message()), HasSubstr("memory://in/even"));
 }
 
-TEST(PackInputs, AnImageThatNoDecoderTakesIsLeftOutAndDoesNotStopEveryRun) {
+TEST(PackInputs, SkipsImagesThatExceedTheDecoderLimits) {
   const auto fs = io::MakeMemoryFileSystem();
   MakeImages(*fs);
-  // A PNG's head that claims 60,000 x 60,000 pixels: over the decoder's limit.
+  // A PNG header with 60,000 x 60,000 pixels exceeds the decoder's limit.
   std::string bomb = Png(1);
   for (const size_t at : {size_t{16}, size_t{20}})
     bomb.replace(at, 4, std::string("\0\0\xea\x60", 4));

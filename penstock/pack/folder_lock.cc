@@ -19,9 +19,9 @@ absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
     return FolderLock(std::move(fd));
   }
   if (errno != EWOULDBLOCK) return FolderLock();
-  return absl::FailedPreconditionError(absl::StrCat("another process is writing shards into ",
-                                                    io::DisplayName(folder),
-                                                    "; wait until it ends, or give another --out"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("another process is writing shards to ", io::DisplayName(folder),
+                   "; wait for it to finish, or choose another output folder"));
 }
 
 }  // namespace penstock::pack

@@ -1,6 +1,7 @@
-// Lets one process at a time write into a local folder. The kernel releases the lock when the
-// process ends, however it ends. File systems without locks (some network disks) and object stores
-// are not locked; there the plan of the shards tells (shard_plan.h).
+// FolderLock: exclusive advisory lock (flock) on a local folder, so that one process at a time
+// writes to it. The kernel releases the lock when the process exits or is killed. File systems
+// without locks (some network disks) and object stores are not locked; there, a changed plan
+// reveals another writer (shard_plan.h).
 #pragma once
 
 #include <string>
@@ -14,10 +15,11 @@ namespace penstock::pack {
 
 class FolderLock {
  public:
-  FolderLock() = default;  // of nothing
+  FolderLock() = default;  // holds no lock
 
-  // FAILED_PRECONDITION if another process, or another lock of this one, holds it. `folder` is a
-  // local path; a folder that cannot be opened or locked is not locked, without an error.
+  // Returns FAILED_PRECONDITION if another process, or another FolderLock of this process, holds
+  // the lock. `folder` is a local path. If the folder cannot be opened or locked, returns a
+  // FolderLock that holds no lock, without an error.
   static absl::StatusOr<FolderLock> Acquire(const std::string& folder);
 
  private:

@@ -1,5 +1,5 @@
-// The record of one labelled image, as ImageFolder writes it and training reads it (the table
-// in docs/design/pack.md).
+// Record of one labeled image, as ImageFolder writes it and training reads it (see the table in
+// docs/design/pack.md).
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace penstock::pack {
 
-// Features image, class, label, one_hot_class and size. `class_index` is an index into `classes`
-// (contract).
+// Returns a tf.train.Example with the features image, class, label, one_hot_class and size.
+// `class_index` must be an index into `classes`.
 std::string ImageRecord(const RecompressedImage& image, int64_t class_index,
                         const std::vector<std::string>& classes);
 

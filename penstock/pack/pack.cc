@@ -39,7 +39,7 @@ absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source
   return packed;
 }
 
-// What cannot work is found before the inputs are listed, which may take minutes.
+// Checks the options before it lists the inputs, which may take minutes.
 template <typename Open>
 absl::StatusOr<Packed> Pack(const RecompressOptions& recompress, const PackOptions& options,
                             const Open& open) {
@@ -50,11 +50,11 @@ absl::StatusOr<Packed> Pack(const RecompressOptions& recompress, const PackOptio
   return ConvertAll(*fs, *source, options);
 }
 
-// The second of two equal names would have a number that no image gets.
+// A duplicate name would get a class index that no image has.
 absl::Status CheckClasses(const std::vector<std::string>& classes) {
   for (size_t i = 0; i < classes.size(); ++i) {
     if (std::find(classes.begin(), classes.begin() + i, classes[i]) != classes.begin() + i)
-      return absl::InvalidArgumentError(absl::StrCat("--classes names '", classes[i], "' twice"));
+      return absl::InvalidArgumentError(absl::StrCat("duplicate class name '", classes[i], "'"));
   }
   return absl::OkStatus();
 }
@@ -62,39 +62,38 @@ absl::Status CheckClasses(const std::vector<std::string>& classes) {
 absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
                                                     const std::vector<std::string>& shards) {
   std::vector<std::string> files;
-  for (const std::string& what : shards) {
-    const absl::StatusOr<io::FileInfo> info = fs.Stat(what);
+  for (const std::string& uri : shards) {
+    const absl::StatusOr<io::FileInfo> info = fs.Stat(uri);
     if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
     const bool folder = info.ok() && info->is_directory;
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
-                              io::Glob(fs, folder ? io::JoinPath(what, "*.tfrec") : what));
+                              io::Glob(fs, folder ? io::JoinPath(uri, "*.tfrec") : uri));
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }
 
-// Old and new shards in one folder would be read as one data set.
-absl::Status RefuseTheSameFolder(const std::vector<std::string>& files, const std::string& to) {
-  const std::string out = io::Dirname(io::JoinPath(to, "x"));  // without a last '/'
+// Input and output shards in one folder would be read as one data set.
+absl::Status CheckOutIsNotInput(const std::vector<std::string>& files, const std::string& to) {
+  const std::string out = io::Dirname(io::JoinPath(to, "x"));  // without a trailing '/'
   for (const std::string& file : files) {
     std::error_code ignored;
     const std::string folder = io::Dirname(file);
     if (folder == out || std::filesystem::equivalent(folder, to, ignored)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--out ", to,
-                       " is the folder of the shards that are read; give another "
-                       "one"));
+          absl::StrCat("the output folder ", to,
+                       " is the folder of the input shards; choose a different output folder"));
     }
   }
   return absl::OkStatus();
 }
 
-// A wrong image_feature shows in the first record already.
-absl::Status TryTheFirst(const RecordSource& source) {
+// Rejects a wrong image_feature early: its first record already lacks the feature.
+absl::Status CheckFirstRecord(const RecordSource& source) {
   if (source.size() == 0) return absl::OkStatus();
   const absl::StatusOr<std::string> first = source.Make(0);
   if (absl::IsInvalidArgument(first.status()) &&
-      absl::StrContains(first.status().message(), "--image-feature"))
+      absl::StrContains(first.status().message(), kNoImageFeature))
     return base::WithContext(first.status(), source.Name(0));
   return absl::OkStatus();
 }
@@ -104,8 +103,8 @@ absl::Status TryTheFirst(const RecordSource& source) {
 absl::StatusOr<Packed> ImageFolder(const ImageFolderOptions& input, const PackOptions& options) {
   if (input.images.empty() && input.labels.empty()) {
     return absl::InvalidArgumentError(
-        "ImageFolderOptions names no images: set `images` (folders or patterns), `labels` (a file "
-        "that names images and their labels), or both");
+        "ImageFolderOptions has no images: set `images` (folders or patterns), `labels` (a file "
+        "that lists images and their labels), or both");
   }
   PENSTOCK_RETURN_IF_ERROR(CheckClasses(input.classes));
   return Pack(input.recompress, options,
@@ -140,7 +139,7 @@ absl::StatusOr<Packed> Table(const base::NamedArrays& columns, const PackOptions
 absl::StatusOr<Packed> Cifar(const CifarOptions& input, const PackOptions& options) {
   if (input.split != "train" && input.split != "test") {
     return absl::InvalidArgumentError(
-        absl::StrCat("CIFAR has no split '", input.split, "'; --split train or --split test"));
+        absl::StrCat("CIFAR has no split '", input.split, "'; choose split train or test"));
   }
   return Pack(input.recompress, options, [&](io::FileSystem& fs) {
     return CifarImages(fs, input.folder, input.split, input.recompress);
@@ -156,11 +155,11 @@ absl::StatusOr<Packed> Reshard(const ReshardOptions& input, const PackOptions& o
   PENSTOCK_RETURN_IF_ERROR(input.recompress.Check());
   const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, ShardFiles(*fs, input.shards));
-  PENSTOCK_RETURN_IF_ERROR(RefuseTheSameFolder(files, options.out));
+  PENSTOCK_RETURN_IF_ERROR(CheckOutIsNotInput(files, options.out));
   PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
                             ShardRecords(*fs, files, input.image_feature, input.recompress));
-  PENSTOCK_RETURN_IF_ERROR(TryTheFirst(*source));
+  PENSTOCK_RETURN_IF_ERROR(CheckFirstRecord(*source));
   return ConvertAll(*fs, *source, options);
 }
 

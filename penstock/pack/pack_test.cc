@@ -1,4 +1,4 @@
-// The functions of pack.h as a program calls them.
+// Tests of the functions of pack.h as a C++ program calls them.
 #include "penstock/pack/pack.h"
 
 #include <cstdint>
@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 
 class PackTest : public ::testing::Test {
  protected:
-  // photos/cat/0.png ... and photos/dog/0.png ..., 4x6 pixels of one gray each.
+  // Writes photos/cat/0.png ... and photos/dog/0.png ..., grayscale images of 4x6 pixels.
   void MakePhotos(int count) const {
     for (int i = 0; i < count; ++i) {
       for (const char* label : {"cat", "dog"}) {
@@ -44,7 +44,7 @@ class PackTest : public ::testing::Test {
     return {.out = "memory://" + out, .file_system = fs_};
   }
 
-  // The records of all shards, in order.
+  // Returns the records of all shards, in order.
   std::vector<record::FeatureMap> Read(const Packed& packed) {
     std::vector<record::FeatureMap> records;
     for (const std::string& shard : packed.shards) {
@@ -63,7 +63,7 @@ class PackTest : public ::testing::Test {
   }
 
   const std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
-  std::vector<record::RecordBlock> blocks_;  // what records point into
+  std::vector<record::RecordBlock> blocks_;  // memory of the records that Read returned
 };
 
 TEST_F(PackTest, PacksAFolderOfImagesWithProgress) {
@@ -112,20 +112,20 @@ TEST_F(PackTest, ReturnsTheSameWhenCalledAgain) {
   EXPECT_TRUE(fs_->Stat(first->unreadable_report).ok());
   const auto again = ImageFolder({.images = {"memory://photos"}}, options);
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_THAT(messages, HasSubstr("there is nothing to do"));
+  EXPECT_THAT(messages, HasSubstr("nothing to do"));
   EXPECT_EQ(again->shards, first->shards);
   EXPECT_EQ(again->records, 6);
   EXPECT_THAT(again->unreadable, SizeIs(1));
-  // Other options are not taken for the same conversion.
+  // A different seed is a different conversion.
   options.seed = 9;
   const absl::Status other = ImageFolder({.images = {"memory://photos"}}, options).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
-  EXPECT_THAT(std::string(other.message()), HasSubstr("--seed was 0 and is 9"));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("seed was 0 and is now 9"));
   options.overwrite = true;
   EXPECT_TRUE(ImageFolder({.images = {"memory://photos"}}, options).ok());
 }
 
-TEST_F(PackTest, PacksImagesInMemoryWithoutLoss) {
+TEST_F(PackTest, PacksImagesInMemoryLosslessly) {
   Array images = Array::Zeros(base::DType::kU8, {3, 4, 5, 3});
   for (int64_t i = 0; i < images.num_elements(); ++i)
     images.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(7 * i);
@@ -165,7 +165,7 @@ TEST_F(PackTest, PacksTheRowsOfATable) {
   EXPECT_THAT(records[1].at("city").values<absl::string_view>(), ElementsAre(""));
 }
 
-TEST_F(PackTest, RejectsTablesThatHaveNoRecords) {
+TEST_F(PackTest, RejectsInvalidTables) {
   struct Case {
     base::NamedArrays columns;
     const char* says;
@@ -174,7 +174,7 @@ TEST_F(PackTest, RejectsTablesThatHaveNoRecords) {
   const Case cases[] = {
       {{}, "no columns"},
       {{{"a", two}, {"b", Array::Of<int64_t>({1}, {1})}}, "column 'b': has 1 rows"},
-      {{{"a", two}, {"a", two}}, "twice"},
+      {{{"a", two}, {"a", two}}, "column 'a': duplicate column name"},
       {{{"a", Array()}}, "column 'a'"},
       {{{"a", Array::Of<int64_t>({}, {1})}}, "column 'a'"},
       {{{"a", Array::Of<uint64_t>({1}, {UINT64_MAX})}}, "larger than a feature's int64"},
@@ -188,7 +188,7 @@ TEST_F(PackTest, RejectsTablesThatHaveNoRecords) {
   EXPECT_FALSE(fs_->Stat("memory://shards").ok());
 }
 
-TEST_F(PackTest, RejectsOptionsThatCannotWork) {
+TEST_F(PackTest, RejectsInvalidOptions) {
   MakePhotos(1);
   const auto pack = [&](PackOptions options, RecompressOptions recompress = {}) {
     options.file_system = fs_;
@@ -205,8 +205,8 @@ TEST_F(PackTest, RejectsOptionsThatCannotWork) {
       {"size is {-3", pack({.out = out}, {.size = {-3, 5}})},
       {"size is {4, 70000", pack({.out = out}, {.size = {4, 70000}})},
       {"quality", pack({.out = out}, {.quality = 101})},
-      {"names no images", ImageFolder({}, To("shards")).status()},
-      {"names 'a' twice",
+      {"ImageFolderOptions has no images", ImageFolder({}, To("shards")).status()},
+      {"duplicate class name 'a'",
        ImageFolder({.images = {"memory://photos"}, .classes = {"a", "a"}}, To("shards")).status()},
       {"images is not set", ImageArrays({}, To("shards")).status()},
       {"no split", Cifar({.folder = "memory://photos", .split = "dev"}, To("shards")).status()},
@@ -215,7 +215,7 @@ TEST_F(PackTest, RejectsOptionsThatCannotWork) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << says << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(says));
   }
-  EXPECT_FALSE(fs_->Stat(out).ok()) << "a rejection writes nothing";
+  EXPECT_FALSE(fs_->Stat(out).ok()) << "a rejected call must not write";
   const absl::Status none = ImageFolder({.images = {"memory://none/*.jpg"}}, To("shards")).status();
   EXPECT_TRUE(absl::IsNotFound(none)) << none;
 }
@@ -241,7 +241,7 @@ TEST_F(PackTest, RewritesShardsByteForByte) {
   EXPECT_TRUE(absl::IsInvalidArgument(same)) << same;
 }
 
-TEST_F(PackTest, PacksRecordsOfYourOwn) {
+TEST_F(PackTest, PacksUserDefinedRecords) {
   class Squares : public RecordSource {
    public:
     int64_t size() const override { return 4; }

@@ -8,17 +8,17 @@
 namespace penstock::pack {
 namespace {
 
-// Checks a NOT_FOUND (`first`) of opening a file by Stat: NOT_FOUND if that agrees, else the reason
-// why nothing is known of the file.
-absl::Status LookAgain(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
+// Checks with Stat a file whose opening failed with NOT_FOUND (`first`). Returns NOT_FOUND if Stat
+// agrees, otherwise a storage error.
+absl::Status ConfirmMissing(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
   const absl::Status again = fs.Stat(uri).status();
   if (!again.ok()) return StorageError(again);
   return absl::UnavailableError(
-      absl::StrCat(first.message(), "; a moment later it exists: is its disk or network down?"));
+      absl::StrCat(first.message(), "; it existed a moment later: check its disk or network"));
 }
 
 absl::Status ExplainMissing(io::FileSystem& fs, const std::string& uri, const absl::Status& first) {
-  const absl::Status again = LookAgain(fs, uri, first);
+  const absl::Status again = ConfirmMissing(fs, uri, first);
   if (!absl::IsNotFound(again)) return again;
   const absl::StatusOr<io::FileInfo> folder = fs.Stat(io::Dirname(uri));
   if (!folder.ok()) return StorageError(folder.status());
@@ -36,8 +36,8 @@ absl::Status StorageError(const absl::Status& status) {
 }
 
 absl::Status ContentError(const absl::Status& status) {
-  const bool is_lasting = absl::IsResourceExhausted(status) || absl::IsUnimplemented(status);
-  return is_lasting ? absl::InvalidArgumentError(status.message()) : status;
+  const bool is_permanent = absl::IsResourceExhausted(status) || absl::IsUnimplemented(status);
+  return is_permanent ? absl::InvalidArgumentError(status.message()) : status;
 }
 
 absl::StatusOr<std::string> ReadInput(io::FileSystem& fs, const std::string& uri) {
@@ -52,7 +52,7 @@ absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs,
   absl::StatusOr<std::string> bytes = io::ReadFile(fs, uri);
   if (bytes.ok()) return std::optional<std::string>(*std::move(bytes));
   if (!absl::IsNotFound(bytes.status())) return bytes.status();
-  const absl::Status again = LookAgain(fs, uri, bytes.status());
+  const absl::Status again = ConfirmMissing(fs, uri, bytes.status());
   if (absl::IsNotFound(again)) return std::nullopt;
   return again;
 }

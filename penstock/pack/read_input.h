@@ -1,5 +1,5 @@
-// Reads the files of a conversion, and tells an input that is bad from a storage that fails: only
-// the first may be left out.
+// Functions to read the files of a conversion. Their status codes tell a bad input, which is
+// skipped, from a storage failure, which is not.
 #pragma once
 
 #include <optional>
@@ -13,27 +13,27 @@
 
 namespace penstock::pack {
 
-// Whether an error is about the input itself: INVALID_ARGUMENT, DATA_LOSS.
+// Returns true if the error is caused by the input itself: INVALID_ARGUMENT, DATA_LOSS.
 bool IsBadInput(const absl::Status& status);
 
-// An error of reading an input, which is never about its contents: INVALID_ARGUMENT (EINVAL of a
-// disk, ...) becomes UNAVAILABLE.
+// Maps an error of reading an input, which is never caused by its contents: INVALID_ARGUMENT
+// (EINVAL of a disk, ...) becomes UNAVAILABLE.
 absl::Status StorageError(const absl::Status& status);
 
-// An error of decoding bytes that were read whole. An image over the limits or of an unsupported
-// kind (RESOURCE_EXHAUSTED, UNIMPLEMENTED) is as bad at the next attempt: INVALID_ARGUMENT.
+// Maps an error of decoding bytes that were read completely. RESOURCE_EXHAUSTED and UNIMPLEMENTED
+// (an image that exceeds the limits or is of an unsupported kind) become INVALID_ARGUMENT, since a
+// retry cannot succeed.
 absl::Status ContentError(const absl::Status& status);
 
-// The bytes of a file that was listed, with StorageError's codes. A file that does not exist is
-// INVALID_ARGUMENT only if a second look confirms that it is missing and its folder is not; so an
-// unmounted disk stops a conversion.
+// Reads a file that was listed; errors have StorageError's codes. A missing file is
+// INVALID_ARGUMENT only if a second check confirms that it is missing and that its folder exists,
+// so that an unmounted disk stops a conversion.
 absl::StatusOr<std::string> ReadInput(io::FileSystem& fs, const std::string& uri);
 
-// The bytes of a file that need not exist (names of classes): nothing when two looks agree that it
-// does not.
+// Reads an optional file (class names). Returns nullopt if two checks agree that it does not exist.
 absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs, const std::string& uri);
 
-// Whether a file lies in object storage.
+// Returns true if the file is in object storage.
 bool IsRemote(absl::string_view uri);
 
 }  // namespace penstock::pack

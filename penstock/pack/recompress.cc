@@ -29,12 +29,12 @@ absl::StatusOr<RecompressedImage> Encode(image::ImageView pixels, image::Format 
 }  // namespace
 
 absl::Status RecompressOptions::Check() const {
-  constexpr int kMostPixels = 65500;  // of a side: JPEG's limit
-  const auto is_side = [](int pixels) { return pixels >= 1 && pixels <= kMostPixels; };
+  constexpr int kMaxPixels = 65500;  // per side: JPEG's limit
+  const auto is_side = [](int pixels) { return pixels >= 1 && pixels <= kMaxPixels; };
   if (resizes() && (!is_side(size.height) || !is_side(size.width))) {
     return absl::InvalidArgumentError(
         absl::StrCat("RecompressOptions::size is {", size.height, ", ", size.width,
-                     "}; height and width must be 1 to ", kMostPixels, " pixels, or both 0"));
+                     "}; height and width must be 1 to ", kMaxPixels, " pixels, or both 0"));
   }
   if (quality < 0 || quality > 100) {
     return absl::InvalidArgumentError(

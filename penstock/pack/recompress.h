@@ -1,4 +1,4 @@
-// What happens to an image's file on its way into a shard: nothing, or another size or quality.
+// Recompression of images that are packed: resizing, JPEG quality.
 #pragma once
 
 #include <string>
@@ -12,13 +12,14 @@
 namespace penstock::pack {
 
 struct RecompressOptions {
-  image::Size size = {};  // {height, width}; {0, 0}: as it is
-  int quality = 0;        // of JPEG, 1 to 100; 0: JPEG at 95, PNG stays PNG
+  image::Size size = {};  // {height, width}; {0, 0}: do not resize
+  int quality = 0;        // JPEG quality, 1 to 100; 0: 95 for JPEG, and PNG stays PNG
 
   bool untouched() const { return !resizes() && quality == 0; }
   bool resizes() const { return size.height != 0 || size.width != 0; }
-  // InvalidArgument for a size or a quality that no image can have.
+  // Returns InvalidArgument for a size or quality out of range.
   absl::Status Check() const;
+  // Adds the options that are set to the job of a plan.
   void AddTo(Job& job) const;
 };
 
@@ -27,13 +28,13 @@ struct RecompressedImage {
   image::Size size = {};
 };
 
-// Decodes the file, which shows whether it can be read. An image with another aspect than the
-// wanted is cropped about its centre, and it is resized with bilinear weights over all pixels that
-// an output pixel covers. A recompressed file has no EXIF, so the image is turned first as that
-// says. Gray stays gray.
+// Recompresses an encoded image. It is decoded even if the options change nothing, to detect
+// corrupt images. Resizing crops the image about its center to the new aspect ratio and uses an
+// antialiased bilinear filter. The EXIF orientation is applied to a recompressed image, since the
+// output has no EXIF data. Grayscale images stay grayscale.
 absl::StatusOr<RecompressedImage> Recompress(std::string file, const RecompressOptions& options);
 
-// The same for pixels that come from no file: PNG unless options.quality asks for JPEG.
+// Encodes pixels in memory in the same way: as PNG, or as JPEG if options.quality is set.
 absl::StatusOr<RecompressedImage> EncodePixels(image::ImageView pixels,
                                                const RecompressOptions& options);
 

@@ -10,7 +10,7 @@
 namespace penstock::pack {
 namespace recompress_test {
 
-// Three stripes of 20 columns: dark, middle, bright.
+// Three stripes of 20 columns each: dark, medium, bright.
 base::Array Stripes(int channels) {
   base::Array pixels = base::Array::Uninitialized(base::DType::kU8, {30, 60, channels});
   for (int y = 0; y < 30; ++y) {
@@ -25,7 +25,7 @@ base::Array Stripes(int channels) {
 
 std::string Png(int channels) { return *image::EncodePng(*image::ViewOf(Stripes(channels))); }
 
-TEST(Recompress, WithoutOptionsTheBytesStayAndDamageIsFound) {
+TEST(Recompress, KeepsBytesAndDetectsCorruptionWithoutOptions) {
   const auto image = Recompress(Png(3), {});
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->bytes, Png(3));
@@ -34,18 +34,18 @@ TEST(Recompress, WithoutOptionsTheBytesStayAndDamageIsFound) {
   EXPECT_FALSE(Recompress(cut, {}).ok());
 }
 
-TEST(Recompress, ASizeOfAnotherAspectTakesTheMiddle) {
+TEST(Recompress, CropsCenterToNewAspectRatio) {
   const auto image = Recompress(Png(1), {.size = {10, 6}});
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_EQ(image->size, (image::Size{10, 6}));
   EXPECT_EQ(image::ReadInfo(image->bytes)->format, image::Format::kPng);
   const auto pixels = image::Decode(image->bytes, {.channels = 0});
   ASSERT_EQ(pixels->shape(), (base::Shape{10, 6, 1}));
-  // 18 columns about the centre: all of the middle stripe.
+  // The 18 columns about the center lie in the middle stripe.
   for (uint8_t p : pixels->values<uint8_t>()) EXPECT_EQ(p, 100);
 }
 
-TEST(Recompress, AQualityMakesJpegsAndALowerOneSmallerOnes) {
+TEST(Recompress, EncodesJpegOfGivenQuality) {
   const auto good = Recompress(Png(3), {.quality = 95}), poor = Recompress(Png(3), {.quality = 20});
   ASSERT_TRUE(good.ok() && poor.ok());
   EXPECT_EQ(image::ReadInfo(good->bytes)->format, image::Format::kJpeg);

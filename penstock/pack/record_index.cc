@@ -20,20 +20,21 @@ constexpr int64_t kFrameBytes = record::kTfRecordHeaderBytes + record::kTfRecord
 
 absl::Status ChangedError(const std::string& uri) {
   return absl::AbortedError(absl::StrCat(
-      io::DisplayName(uri), " changed while it was read; begin again when it is complete"));
+      io::DisplayName(uri), " changed while it was read; start over once it is complete"));
 }
 
-// Appends the file's bytes, inflated. Damage ends it and goes to `damage`; other errors are errors.
-absl::Status CopyInflated(io::FileSystem& fs, const std::string& uri,
-                          record::Compression compression, ScratchFile& scratch,
-                          absl::Status& damage) {
+// Appends the decompressed bytes of the file to `scratch`. DATA_LOSS ends the copy and is stored in
+// `corruption`; other errors are returned.
+absl::Status CopyDecompressed(io::FileSystem& fs, const std::string& uri,
+                              record::Compression compression, ScratchFile& scratch,
+                              absl::Status& corruption) {
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::InputStream> in, fs.OpenInput(uri));
   if (compression != record::Compression::kNone) in = record::Inflate(std::move(in), compression);
   std::string chunk(1 << 20, '\0');
   for (;;) {
     const absl::StatusOr<int64_t> n = in->Read(absl::MakeSpan(chunk));
     if (absl::IsDataLoss(n.status())) {
-      damage = n.status();
+      corruption = n.status();
       return absl::OkStatus();
     }
     PENSTOCK_RETURN_IF_ERROR(n.status());
@@ -42,8 +43,8 @@ absl::Status CopyInflated(io::FileSystem& fs, const std::string& uri,
   }
 }
 
-// Goes from length to length: where the records begin, and where the last one ends. The format's
-// description is in record/tfrecord.h.
+// Returns the offset of each record, and the end of the last one, by following the length fields
+// (record/tfrecord.h describes the format).
 absl::StatusOr<std::vector<int64_t>> FindRecords(io::RandomAccessFile& file) {
   std::vector<int64_t> offsets{0};
   char header[record::kTfRecordHeaderBytes];
@@ -57,7 +58,7 @@ absl::StatusOr<std::vector<int64_t>> FindRecords(io::RandomAccessFile& file) {
   }
 }
 
-// The record that begins at `offset`, or what is wrong there.
+// Reads the record at `offset`.
 absl::StatusOr<std::string> ReadRecord(std::shared_ptr<io::RandomAccessFile> file, int64_t offset,
                                        int64_t number, int64_t bytes) {
   PENSTOCK_ASSIGN_OR_RETURN(
@@ -68,7 +69,7 @@ absl::StatusOr<std::string> ReadRecord(std::shared_ptr<io::RandomAccessFile> fil
                                                          .first_index = number,
                                                          .block_bytes = bytes}));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
-  if (block.empty()) return absl::AbortedError("the file became shorter while it was read");
+  if (block.empty()) return absl::AbortedError("the file was truncated while it was read");
   return std::string(block.records[0]);
 }
 
@@ -84,7 +85,7 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
               .first = index.size(),
               .bytes = 0,
               .offsets = {},
-              .damage = {},
+              .corruption = {},
               .copy = nullptr};
     PENSTOCK_ASSIGN_OR_RETURN(const auto reader, record::TfRecordReader::Open(fs, uri));
     const record::Compression compression = reader->compression();
@@ -92,23 +93,23 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
     std::shared_ptr<io::RandomAccessFile> bytes;
     if (file.compressed || IsRemote(uri)) {
       const int64_t begin = scratch->size();
-      PENSTOCK_RETURN_IF_ERROR(CopyInflated(fs, uri, compression, *scratch, file.damage));
+      PENSTOCK_RETURN_IF_ERROR(CopyDecompressed(fs, uri, compression, *scratch, file.corruption));
       file.copy = bytes = ReadFrom(scratch, uri, begin, scratch->size() - begin);
     } else {
       PENSTOCK_ASSIGN_OR_RETURN(bytes, fs.OpenRandomAccess(uri));
     }
     file.bytes = bytes->size();
     PENSTOCK_ASSIGN_OR_RETURN(file.offsets, FindRecords(*bytes));
-    if (file.damage.ok() && file.offsets.back() != bytes->size()) {
+    if (file.corruption.ok() && file.offsets.back() != bytes->size()) {
       const auto rest = ReadRecord(bytes, file.offsets.back(),
                                    static_cast<int64_t>(file.offsets.size()) - 1, kFrameBytes);
       if (rest.ok()) return ChangedError(uri);
       if (!absl::IsDataLoss(rest.status())) return base::WithContext(rest.status(), uri);
-      file.damage = rest.status();
+      file.corruption = rest.status();
     }
-    if (!file.damage.ok()) {
-      file.damage =
-          absl::DataLossError(absl::StrCat(file.damage.message(), record::kRestOfFileIsLost));
+    if (!file.corruption.ok()) {
+      file.corruption =
+          absl::DataLossError(absl::StrCat(file.corruption.message(), record::kRestOfFileIsLost));
     }
     index.files_.push_back(std::move(file));
   }
@@ -117,12 +118,12 @@ absl::StatusOr<RecordIndex> RecordIndex::Build(io::FileSystem& fs,
 
 const RecordIndex::File& RecordIndex::FileOf(int64_t i) const {
   PENSTOCK_CHECK(i >= 0 && i < size());
-  const auto after = std::upper_bound(files_.begin(), files_.end(), i,
-                                      [](int64_t n, const File& f) { return n < f.first; });
-  return *std::prev(after);
+  const auto next = std::upper_bound(files_.begin(), files_.end(), i,
+                                     [](int64_t n, const File& f) { return n < f.first; });
+  return *std::prev(next);
 }
 
-std::string RecordIndex::Where(int64_t i) const {
+std::string RecordIndex::Location(int64_t i) const {
   const File& file = FileOf(i);
   return record::RecordOrigin(file.uri, file.offsets[i - file.first], i - file.first,
                               file.compressed);
@@ -131,7 +132,7 @@ std::string RecordIndex::Where(int64_t i) const {
 absl::StatusOr<std::string> RecordIndex::Read(int64_t i) const {
   const File& file = FileOf(i);
   const auto number = static_cast<size_t>(i - file.first);
-  if (number + 1 == file.offsets.size()) return file.damage;
+  if (number + 1 == file.offsets.size()) return file.corruption;
   std::shared_ptr<io::RandomAccessFile> bytes = file.copy;
   if (bytes == nullptr) {
     absl::StatusOr<std::shared_ptr<io::RandomAccessFile>> opened = fs_->OpenRandomAccess(file.uri);

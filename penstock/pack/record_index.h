@@ -1,21 +1,19 @@
-// Every record of a list of TFRecord files, to be read one by one in any order.
+// RecordIndex: random access to all records of a list of TFRecord files.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const RecordIndex index, RecordIndex::Build(fs, files));
 //   for (int64_t i : shuffled) {
 //     PENSTOCK_ASSIGN_OR_RETURN(const std::string record, index.Read(i));
 //   }
 //
-// Of local files only the lengths are read first. Files that are compressed or lie in object
-// storage are copied, inflated, to a scratch file (scratch_file.h), because a record after the
-// other could not be read from them: so each byte is fetched once, and the disk needs room for
-// them.
+// Build reads only the record lengths of local files. It decompresses and copies files that are
+// compressed or in object storage to a scratch file (scratch_file.h), since these do not allow
+// efficient random access: each byte is fetched once, and the scratch folder needs space for them.
 //
-// Only damage (DATA_LOSS: a checksum, bad compressed data) counts as a record that cannot be read.
-// A file that cannot be read, or that changed since Build, is an error of Build or Read with
-// another code (ABORTED for a change), so that a conversion stops instead of leaving out good
-// records.
+// Only corrupt data (DATA_LOSS: a wrong checksum, invalid compressed data) counts as an unreadable
+// record. A file that cannot be read or has changed since Build fails Build or Read with another
+// code (ABORTED for a change), so that a conversion stops instead of skipping valid records.
 //
-// Threads: Read from any number of them.
+// Thread safety: Read may be called concurrently.
 #pragma once
 
 #include <memory>
@@ -36,27 +34,28 @@ class RecordIndex {
                                            const std::vector<std::string>& files,
                                            ScratchOptions scratch = {});
 
-  // A place from which on a file cannot be read counts as a record, which gives the error.
+  // Number of records. The unreadable rest of a file counts as one record, whose Read returns the
+  // error.
   int64_t size() const { return files_.empty() ? 0 : files_.back().first + files_.back().count(); }
-  // "uri:offset:record".
-  std::string Where(int64_t i) const;
-  // Checks the record's CRC.
+  // Returns "uri:offset:record".
+  std::string Location(int64_t i) const;
+  // Reads a record and verifies its CRC.
   absl::StatusOr<std::string> Read(int64_t i) const;
-  // Of names, sizes and places of the records.
+  // Returns a hash of the file names and the record offsets.
   std::string Fingerprint() const;
 
  private:
   struct File {
     std::string uri;
     bool compressed = false;
-    int64_t first = 0;                           // number of its first record in the index
-    int64_t bytes = 0;                           // of the file, or of its copy
-    std::vector<int64_t> offsets;                // of its records, and where the last one ends
-    absl::Status damage;                         // what hides the rest of it
-    std::shared_ptr<io::RandomAccessFile> copy;  // in the scratch file; nullptr: read the file
+    int64_t first = 0;                           // index of its first record
+    int64_t bytes = 0;                           // size of the file or of its copy
+    std::vector<int64_t> offsets;                // offsets of its records, and the end of the last
+    absl::Status corruption;                     // error that makes the rest unreadable, or OK
+    std::shared_ptr<io::RandomAccessFile> copy;  // copy in the scratch file; null: none
 
     int64_t count() const {
-      return static_cast<int64_t>(offsets.size()) - 1 + (damage.ok() ? 0 : 1);
+      return static_cast<int64_t>(offsets.size()) - 1 + (corruption.ok() ? 0 : 1);
     }
   };
 

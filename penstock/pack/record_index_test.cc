@@ -21,7 +21,7 @@ class RecordIndexTest : public ::testing::Test {
     for (int i = 0; i < n; ++i) ASSERT_TRUE((*writer)->Append(absl::StrCat(name, " ", i)).ok());
     ASSERT_TRUE((*writer)->Close().ok());
   }
-  void Damage(const std::string& name, size_t at, size_t keep = std::string::npos) {
+  void Corrupt(const std::string& name, size_t at, size_t keep = std::string::npos) {
     std::string bytes = *io::ReadFile(*fs_, "memory://" + name);
     bytes[at] ^= 1;
     ASSERT_TRUE(io::WriteFile(*fs_, "memory://" + name, bytes.substr(0, keep)).ok());
@@ -29,7 +29,7 @@ class RecordIndexTest : public ::testing::Test {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-TEST_F(RecordIndexTest, FindsEachRecordOfPlainCompressedAndEmptyFiles) {
+TEST_F(RecordIndexTest, ReadsRecordsOfPlainCompressedAndEmptyFiles) {
   Write("a", 3, record::Compression::kNone);
   Write("empty", 0, record::Compression::kNone);
   Write("b", 2, record::Compression::kGzip);
@@ -42,14 +42,14 @@ TEST_F(RecordIndexTest, FindsEachRecordOfPlainCompressedAndEmptyFiles) {
     ASSERT_EQ(index->size(), 6);
     const char* expected[] = {"a 0", "a 1", "a 2", "b 0", "b 1", "c 0"};
     for (int64_t i : {5, 0, 3, 2, 4, 1}) EXPECT_EQ(*index->Read(i), expected[i]);
-    EXPECT_EQ(index->Where(2), "memory://a:38:2");
-    EXPECT_THAT(index->Where(4), HasSubstr("memory://b"));
+    EXPECT_EQ(index->Location(2), "memory://a:38:2");
+    EXPECT_THAT(index->Location(4), HasSubstr("memory://b"));
   }
 }
 
-TEST_F(RecordIndexTest, ADamagedRecordIsAnErrorAndTheOthersAreRead) {
+TEST_F(RecordIndexTest, ReadsRecordsAfterCorruptRecord) {
   Write("a", 3, record::Compression::kNone);
-  Damage("a", 19 + 12);  // the first byte of record 1
+  Corrupt("a", 19 + 12);  // the first byte of record 1
   const auto index = RecordIndex::Build(*fs_, {"memory://a"});
   ASSERT_EQ(index->size(), 3);
   EXPECT_TRUE(absl::IsDataLoss(index->Read(1).status())) << index->Read(1).status();
@@ -57,13 +57,13 @@ TEST_F(RecordIndexTest, ADamagedRecordIsAnErrorAndTheOthersAreRead) {
   EXPECT_EQ(*index->Read(2), "a 2");
 }
 
-TEST_F(RecordIndexTest, WhatADamagedLengthOrACutHidesIsOneErrorAtTheEnd) {
+TEST_F(RecordIndexTest, ReportsUnreadableRestOfFileAsOneRecord) {
   Write("length", 3, record::Compression::kNone);
-  Damage("length", 24);
+  Corrupt("length", 24);
   Write("cut", 3, record::Compression::kNone);
-  Damage("cut", 56, 60);
+  Corrupt("cut", 56, 60);
   Write("zip", 200, record::Compression::kGzip);
-  Damage("zip", 0, 300);
+  Corrupt("zip", 0, 300);
   Write("good", 1, record::Compression::kNone);
   std::string zip = *io::ReadFile(*fs_, "memory://zip");
   zip[0] ^= 1;
@@ -71,17 +71,17 @@ TEST_F(RecordIndexTest, WhatADamagedLengthOrACutHidesIsOneErrorAtTheEnd) {
   for (const char* name : {"length", "cut", "zip"}) {
     const auto index = RecordIndex::Build(*fs_, {absl::StrCat("memory://", name), "memory://good"});
     ASSERT_TRUE(index.ok()) << index.status();
-    const int64_t damaged = index->size() - 2;
+    const int64_t corrupt = index->size() - 2;
     EXPECT_EQ(*index->Read(0), absl::StrCat(name, " 0"));
-    EXPECT_THAT(std::string(index->Read(damaged).status().message()),
+    EXPECT_THAT(std::string(index->Read(corrupt).status().message()),
                 HasSubstr("the rest of the file is skipped"))
         << name;
-    EXPECT_THAT(index->Where(damaged), HasSubstr(name));
-    EXPECT_EQ(*index->Read(damaged + 1), "good 0");
+    EXPECT_THAT(index->Location(corrupt), HasSubstr(name));
+    EXPECT_EQ(*index->Read(corrupt + 1), "good 0");
   }
 }
 
-TEST_F(RecordIndexTest, AMissingFileIsNamed) {
+TEST_F(RecordIndexTest, NamesMissingFileInError) {
   EXPECT_THAT(std::string(RecordIndex::Build(*fs_, {"memory://none"}).status().message()),
               HasSubstr("memory://none"));
 }

@@ -1,5 +1,5 @@
-// What is converted into shards: a list of inputs, each of which gives one record. pack, reshard
-// and the readers of other formats are each one of these; convert.h does the rest.
+// RecordSource: interface of a list of inputs that are converted to shards, one record per input.
+// Every function of pack.h uses an implementation of it; convert.h does the rest.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,25 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
+  // Number of inputs.
   virtual int64_t size() const = 0;
-  // Input i as the report of unreadable ones names it.
+  // Name of input i in the list of unreadable inputs.
   virtual std::string Name(int64_t i) const = 0;
-  // The bytes of input i's record, the same each time; called once for each, from any thread.
-  //   INVALID_ARGUMENT, DATA_LOSS  the input itself is bad: it is left out and listed
-  //   every other code             nothing is known of the input (a service that does not answer, a
-  //                                full disk): the conversion stops, and can be resumed
-  // ReadInput and ContentError (read_input.h) give errors of storage and of contents these codes.
+  // Returns the bytes of input i's record. Must be deterministic. Called once per input, from any
+  // thread. Errors:
+  //   INVALID_ARGUMENT, DATA_LOSS  the input is bad: it is skipped and listed
+  //   any other code               the input could not be checked (an unavailable service, a full
+  //                                disk): the conversion stops and can be resumed
+  // ReadInput and ContentError (read_input.h) map errors of storage and decoding to these codes.
   virtual absl::StatusOr<std::string> Make(int64_t i) const = 0;
-  // Everything that the records depend on, the list of inputs included.
+  // Everything that the records depend on, including the list of inputs.
   virtual Job job() const = 0;
 
-  // The labels in the order of their numbers, for classes.txt; empty when they are not known.
+  // Label of each class index, for classes.txt; empty if unknown.
   virtual std::vector<std::string> classes() const { return {}; }
-  // What the inputs are, for messages: "images".
+  // Plural noun for the inputs, for messages.
   virtual const char* noun() const { return "images"; }
-  // Whether reading means waiting for a network, so that more threads than cores pay.
+  // Returns true if Make waits for a network, so that more threads than cores are useful.
   virtual bool waits_for_network() const { return false; }
 };
 

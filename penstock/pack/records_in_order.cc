@@ -12,7 +12,7 @@ namespace {
 
 using Record = absl::StatusOr<std::string>;
 
-// What a record that waits costs besides its bytes: unreadable images have none.
+// Bytes that a buffered record counts in addition to its size, so that errors count as well.
 constexpr int64_t kOverhead = 256;
 
 int64_t Cost(const Record& record) {
@@ -31,7 +31,7 @@ class InOrder {
     changed_.wait(lock, [&] { return unfinished_ == 0; });
   }
 
-  // The next record; blocks until it is made.
+  // Returns the next record; blocks until it is made.
   Record Next() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -40,7 +40,7 @@ class InOrder {
       changed_.wait(lock);
     }
     Record record = std::move(slots_.front().record);
-    waiting_bytes_ -= Cost(record);
+    buffered_bytes_ -= Cost(record);
     slots_.pop_front();
     return record;
   }
@@ -52,9 +52,9 @@ class InOrder {
   };
 
   void ScheduleMore() {
-    const int64_t most = 2 * int64_t{pool_.num_threads()};
-    while (scheduled_ < end_ && unfinished_ < most &&
-           (slots_.empty() || waiting_bytes_ < limits_.waiting_bytes)) {
+    const int64_t max = 2 * int64_t{pool_.num_threads()};
+    while (scheduled_ < end_ && unfinished_ < max &&
+           (slots_.empty() || buffered_bytes_ < limits_.buffered_bytes)) {
       slots_.emplace_back();
       ++unfinished_;
       pool_.Schedule([this, slot = &slots_.back(), i = scheduled_] { Make(i, *slot); });
@@ -71,10 +71,10 @@ class InOrder {
         return;
       }
     }
-    // Memory may run out here, for one image; a thread of the pool must not end the process.
+    // A bad_alloc for one image must not terminate the process.
     Record record = base::CatchExceptions([&] { return make_(i); });
     std::lock_guard lock(mutex_);
-    waiting_bytes_ += Cost(record);
+    buffered_bytes_ += Cost(record);
     slot.record = std::move(record);
     slot.done = true;
     --unfinished_;
@@ -88,10 +88,10 @@ class InOrder {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Slot> slots_;  // a deque: its elements stay where they are
-  int64_t scheduled_;       // the next to be given to the pool
-  int64_t unfinished_ = 0;  // given to the pool and not done
-  int64_t waiting_bytes_ = 0;
+  std::deque<Slot> slots_;  // a deque keeps references to its elements valid
+  int64_t scheduled_;       // index of the next record to schedule
+  int64_t unfinished_ = 0;  // number of scheduled records that are not done
+  int64_t buffered_bytes_ = 0;
   bool stopped_ = false;
 };
 
@@ -99,10 +99,10 @@ class InOrder {
 
 absl::Status MakeInOrder(base::ThreadPool& pool, int64_t begin, int64_t end, InOrderLimits limits,
                          absl::FunctionRef<Record(int64_t)> make,
-                         absl::FunctionRef<absl::Status(int64_t, Record)> take) {
+                         absl::FunctionRef<absl::Status(int64_t, Record)> consume) {
   InOrder records(pool, begin, end, limits, make);
   for (int64_t i = begin; i < end; ++i) {
-    if (absl::Status status = take(i, records.Next()); !status.ok()) return status;
+    if (absl::Status status = consume(i, records.Next()); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Records that many threads make and one takes in order, in bounded memory.
+// MakeInOrder: makes records in parallel and delivers them in order, in bounded memory.
 //
 //   MakeInOrder(pool, 0, images.size(), {},
 //               [&](int64_t i) { return ExampleOf(images[i]); },              // any thread
@@ -18,17 +18,17 @@
 namespace penstock::pack {
 
 struct InOrderLimits {
-  // Of records that are made and wait for one before them. Two records a thread come on top, so
-  // that no thread idles while they are looked at.
-  int64_t waiting_bytes = 128 << 20;
+  // Maximum size of finished records that are buffered until an earlier record is finished. Up to
+  // two more records per thread are allowed, so that no thread idles while records are consumed.
+  int64_t buffered_bytes = 128 << 20;
 };
 
-// Calls make(i) on the pool's threads and take(i, its result) on the calling one, i from `begin` to
-// `end` in order. Stops at the first error of `take` and returns it; an error of `make` is a result
-// like another. On return no call is under way.
+// Calls make(i) on the pool's threads and consume(i, its result) on the calling thread, for i in
+// [begin, end) in order. Stops at the first error of `consume` and returns it; an error of `make`
+// is passed to `consume`. No call is in progress when it returns.
 absl::Status MakeInOrder(
     base::ThreadPool& pool, int64_t begin, int64_t end, InOrderLimits limits,
     absl::FunctionRef<absl::StatusOr<std::string>(int64_t)> make,
-    absl::FunctionRef<absl::Status(int64_t, absl::StatusOr<std::string>)> take);
+    absl::FunctionRef<absl::Status(int64_t, absl::StatusOr<std::string>)> consume);
 
 }  // namespace penstock::pack

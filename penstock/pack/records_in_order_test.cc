@@ -10,14 +10,14 @@
 namespace penstock::pack {
 namespace records_in_order_test {
 
-TEST(MakeInOrder, TakesEachRecordOnceInOrderWhateverTheThreads) {
+TEST(MakeInOrder, ConsumesEachRecordOnceInOrderForAnyNumberOfThreads) {
   for (int threads : {1, 2, 7}) {
     base::ThreadPool pool(threads);
-    std::vector<std::string> taken;
+    std::vector<std::string> consumed;
     const absl::Status status = MakeInOrder(
         pool, 3, 500, {},
         [](int64_t i) -> absl::StatusOr<std::string> {
-          // Later ones are quicker.
+          // Later records are faster.
           volatile int64_t work = 0;
           for (int64_t k = 0; k < (500 - i) * 20; ++k) work = work + k;
           if (i % 10 == 0) return absl::DataLossError(absl::StrCat("bad ", i));
@@ -26,16 +26,16 @@ TEST(MakeInOrder, TakesEachRecordOnceInOrderWhateverTheThreads) {
         [&](int64_t i, absl::StatusOr<std::string> record) {
           EXPECT_EQ(record.ok() ? *record : std::string(record.status().message()),
                     absl::StrCat(i % 10 == 0 ? "bad " : "good ", i));
-          taken.push_back(absl::StrCat(i));
+          consumed.push_back(absl::StrCat(i));
           return absl::OkStatus();
         });
     EXPECT_TRUE(status.ok()) << status;
-    ASSERT_EQ(taken.size(), 497u);
-    EXPECT_EQ(taken.front(), "3");
+    ASSERT_EQ(consumed.size(), 497u);
+    EXPECT_EQ(consumed.front(), "3");
   }
 }
 
-TEST(MakeInOrder, ARecordWhoseMakerThrowsIsAnError) {
+TEST(MakeInOrder, TurnsExceptionsIntoErrors) {
   base::ThreadPool pool(2);
   int failed = 0;
   const absl::Status status = MakeInOrder(
@@ -53,7 +53,7 @@ TEST(MakeInOrder, ARecordWhoseMakerThrowsIsAnError) {
   EXPECT_EQ(failed, 1);
 }
 
-TEST(MakeInOrder, AnErrorOfTheTakerStopsTheMakers) {
+TEST(MakeInOrder, StopsAtErrorOfConsumer) {
   base::ThreadPool pool(3);
   std::atomic<int64_t> made = 0;
   const absl::Status status = MakeInOrder(
@@ -69,44 +69,43 @@ TEST(MakeInOrder, AnErrorOfTheTakerStopsTheMakers) {
   EXPECT_LE(made, 6 + 1000);
 }
 
-TEST(MakeInOrder, ASlowFirstRecordDoesNotLetTheOthersFillTheMemory) {
+TEST(MakeInOrder, BoundsMemoryWhileFirstRecordIsSlow) {
   constexpr int kThreads = 3;
   constexpr int64_t kBytes = 1000, kLimit = 20000;
   base::ThreadPool pool(kThreads);
-  std::atomic<int64_t> made = 0, most = 0, taken = 0;
+  std::atomic<int64_t> made = 0, max = 0, consumed = 0;
   const absl::Status status = MakeInOrder(
-      pool, 0, 400, {.waiting_bytes = kLimit},
+      pool, 0, 400, {.buffered_bytes = kLimit},
       [&](int64_t i) -> absl::StatusOr<std::string> {
-        // The first record is not there before the others have come as far as they may: each of
-        // them is made while it waits, until the limit stops them.
+        // The first record waits until the limit stops the others.
         if (i == 0) {
           while (made < kLimit / (kBytes + 256)) std::this_thread::yield();
         }
-        const int64_t ahead = ++made - taken;
-        for (int64_t seen = most; seen < ahead && !most.compare_exchange_weak(seen, ahead);) {
+        const int64_t ahead = ++made - consumed;
+        for (int64_t seen = max; seen < ahead && !max.compare_exchange_weak(seen, ahead);) {
         }
         return std::string(kBytes, 'x');
       },
       [&](int64_t, absl::StatusOr<std::string>) {
-        ++taken;
+        ++consumed;
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_LE(most, kLimit / (kBytes + 256) + 1 + 2 * kThreads + 1);
+  EXPECT_LE(max, kLimit / (kBytes + 256) + 1 + 2 * kThreads + 1);
 }
 
-TEST(MakeInOrder, ARecordLargerThanTheLimitIsStillMade) {
+TEST(MakeInOrder, MakesRecordsLargerThanTheLimit) {
   base::ThreadPool pool(2);
-  int64_t taken = 0;
+  int64_t consumed = 0;
   const absl::Status status = MakeInOrder(
-      pool, 0, 20, {.waiting_bytes = 1},
+      pool, 0, 20, {.buffered_bytes = 1},
       [](int64_t) -> absl::StatusOr<std::string> { return std::string(100, 'x'); },
       [&](int64_t, absl::StatusOr<std::string> record) {
-        taken += static_cast<int64_t>(record->size());
+        consumed += static_cast<int64_t>(record->size());
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(taken, 2000);
+  EXPECT_EQ(consumed, 2000);
 }
 
 }  // namespace records_in_order_test

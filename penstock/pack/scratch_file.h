@@ -1,5 +1,5 @@
-// Bytes that are written once and read afterwards: in memory while they are few, then in a file
-// without a name, which is gone when the process ends, however it ends.
+// ScratchFile: temporary bytes that are written once and then read. They are kept in memory up to a
+// limit, beyond it in an unlinked file, which vanishes when the process exits or is killed.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace penstock::pack {
 
 struct ScratchOptions {
-  int64_t memory_bytes = 256 << 20;  // more than this goes to disk, all of it
-  std::string folder = {};           // a local one for the file; "": $TMPDIR, else /tmp
+  int64_t memory_bytes = 256 << 20;  // if there are more bytes, all of them are moved to disk
+  std::string folder = {};           // local folder for the file; default: $TMPDIR, else /tmp
 };
 
-// Threads: one appends; when it is done, many may read.
+// Thread safety: one thread appends; then any number of threads may read.
 class ScratchFile {
  public:
   explicit ScratchFile(ScratchOptions options = {}) : options_(std::move(options)) {}
@@ -28,11 +28,11 @@ class ScratchFile {
   int64_t size() const { return size_; }
   bool on_disk() const { return file_.valid(); }
 
-  // Fewer bytes than asked only at the end.
+  // Returns the number of bytes read, which is less than out.size() only at the end.
   absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) const;
   absl::Status CopyTo(io::OutputStream& out) const;
 
-  // Forgets all bytes; memory is kept, a file is not.
+  // Removes all bytes. Keeps the allocated memory and deletes the file.
   void Clear();
 
  private:
@@ -46,11 +46,11 @@ class ScratchFile {
   int64_t size_ = 0;
 };
 
-// Appends to `scratch`; Close does nothing more.
+// Returns a stream that appends to `scratch`; its Close does nothing.
 std::unique_ptr<io::OutputStream> WriteTo(ScratchFile& scratch);
 
-// Reads bytes [begin, begin + size) of `scratch`, which must be written to no longer, as a file of
-// that name.
+// Returns bytes [begin, begin + size) of `scratch` as a file named `uri`. `scratch` must not be
+// written to any more.
 std::shared_ptr<io::RandomAccessFile> ReadFrom(std::shared_ptr<const ScratchFile> scratch,
                                                std::string uri, int64_t begin, int64_t size);
 

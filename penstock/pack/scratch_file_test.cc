@@ -55,7 +55,7 @@ TEST(ScratchFile, HoldsTheSameBytesInMemoryAndOnDisk) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(ScratchFile, AFolderThatIsNotThereIsNamed) {
+TEST(ScratchFile, NamesMissingFolderInError) {
   ScratchFile scratch({.memory_bytes = 0, .folder = "/no/such/folder"});
   EXPECT_THAT(std::string(scratch.Append("x").message()), HasSubstr("/no/such/folder"));
 }

@@ -1,6 +1,6 @@
-// Faults of a gs:// service at each request of `pack`. A transient fault costs time and no record;
-// a persistent one is an error that names the object, and the same command then resumes. No input
-// is skipped because of it.
+// Fault injection at each request of a conversion to a gs:// service. A transient fault costs time
+// but no record. A persistent fault is an error that names the object, after which a second run
+// resumes. No fault makes an input count as unreadable.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -69,8 +69,8 @@ absl::StatusOr<ShardPlan> Pack(io::FileSystem& in, const std::string& images, io
 struct NamedFault {
   const char* name;
   Fault fault;
-  bool passes = true;     // one that does not stay is not noticed
-  bool lists_too = true;  // a listing like this is an error, and not a shorter one
+  bool retried = true;    // a transient fault is retried
+  bool lists_too = true;  // affects listings, too; false if it would be a valid, shorter listing
 };
 
 std::vector<NamedFault> Faults() {
@@ -109,8 +109,9 @@ class PackFromGcs : public ::testing::TestWithParam<NamedFault> {
   }
   void RemoveOut() { ASSERT_OK(memory_->RemoveRecursively("memory://out")); }
 
-  // The shards, or an error about an object, from which the same command goes on.
-  void Judge(const absl::StatusOr<ShardPlan>& made) {
+  // Checks that a run made the shards, or failed with an error that names an object and after which
+  // a second run resumes.
+  void CheckResult(const absl::StatusOr<ShardPlan>& made) {
     if (made.ok()) {
       ASSERT_TRUE(made->unreadable.empty()) << made->unreadable[0].why;
     } else {
@@ -136,46 +137,46 @@ class PackFromGcs : public ::testing::TestWithParam<NamedFault> {
 INSTANTIATE_TEST_SUITE_P(Faults, PackFromGcs, ::testing::ValuesIn(Faults()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(PackFromGcs, AFaultOfOneRequestCostsNoRecord) {
+TEST_P(PackFromGcs, LosesNoRecordToTransientFaults) {
   int number = 0;
-  for (bool met = true; met; ++number) {
+  for (bool reached = true; reached; ++number) {
     SCOPED_TRACE(absl::StrCat("request ", number));
     RemoveOut();
     const int first = static_cast<int>(gcs_.requests().size());
     gcs_.SetScript([&, first, number](const Request& r) {
-      const bool concerned = r.number - first == number && (GetParam().lists_too || !r.is_list);
-      return concerned ? GetParam().fault : Fault{};
+      const bool affected = r.number - first == number && (GetParam().lists_too || !r.is_list);
+      return affected ? GetParam().fault : Fault{};
     });
     const auto made = Run();
-    met = static_cast<int>(gcs_.requests().size()) - first > number;
+    reached = static_cast<int>(gcs_.requests().size()) - first > number;
     gcs_.SetScript({});
-    if (GetParam().passes) {
+    if (GetParam().retried) {
       ASSERT_OK(made);
     }
-    Judge(made);
+    CheckResult(made);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(number, 6);
 }
 
-TEST_P(PackFromGcs, AFaultThatStaysIsAnErrorAndSaidWhileItIsWaitedFor) {
+TEST_P(PackFromGcs, ReportsPersistentFaultsWhileRetrying) {
   for (const char* object : {"photos/even/2.png", "photos/odd/", "photos"}) {
     SCOPED_TRACE(object);
     RemoveOut();
     gcs_.SetScript([&](const Request& r) {
-      const bool concerned =
+      const bool affected =
           absl::StartsWith(r.object, object) && (GetParam().lists_too || !r.is_list);
-      return concerned ? GetParam().fault : Fault{};
+      return affected ? GetParam().fault : Fault{};
     });
     const double began = time_.Seconds();
     (void)time_.TakeReports();
     const auto made = Run();
-    // An answer that is cut, and asked for again from there, is whole after some attempts.
+    // A truncated response that is resumed at its end is complete after some attempts.
     if (GetParam().fault.cut_after < 20) {
       ASSERT_FALSE(made.ok());
     }
     const double seconds = time_.Seconds() - began;
-    EXPECT_LE(seconds, 8 * 81.0);  // as many requests as there are, each up to its limit
+    EXPECT_LE(seconds, 8 * 81.0);  // number of requests times the retry limit
     const std::vector<std::string> reports = time_.TakeReports();
     if (seconds > 60) {
       ASSERT_FALSE(reports.empty());
@@ -183,14 +184,14 @@ TEST_P(PackFromGcs, AFaultThatStaysIsAnErrorAndSaidWhileItIsWaitedFor) {
       EXPECT_THAT(reports[0],
                   ::testing::AnyOf(HasSubstr(": 5 s so far"), HasSubstr(": 6 s so far")));
     }
-    Judge(made);
+    CheckResult(made);
     if (HasFatalFailure()) return;
   }
 }
 
-// Reading what is there is answered well (nothing is); writing is not. Writes go through Google's
-// client, whose clock is the real one: so each fault stays, and the limit is short.
-TEST(PackToGcs, AFaultOfWritingIsAnErrorThatNamesTheObject) {
+// Reads succeed (the bucket is empty), writes fail. Writes use Google's client, which has a real
+// clock: therefore each fault is persistent and the retry limit is short.
+TEST(PackToGcs, NamesObjectInErrorsOfWrites) {
   const struct {
     const char* name;
     std::string answer;
@@ -207,7 +208,7 @@ TEST(PackToGcs, AFaultOfWritingIsAnErrorThatNamesTheObject) {
   };
   const auto memory = io::MakeMemoryFileSystem();
   ASSERT_OK(io::WriteFile(*memory, "memory://in/a/0.png", Png(0)));
-  base::ThreadPool pool(std::size(kFaults));  // each waits for its limit
+  base::ThreadPool pool(std::size(kFaults));  // all faults reach their retry limits in parallel
   base::ParallelFor(pool, 0, std::size(kFaults), [&](int64_t i) {
     const auto& fault = kFaults[i];
     const io::CannedServer server([&](const std::string& question) {
@@ -225,7 +226,7 @@ TEST(PackToGcs, AFaultOfWritingIsAnErrorThatNamesTheObject) {
   });
 }
 
-TEST(PackToGcs, GoesOnWhereItWasStopped) {
+TEST(PackToGcs, ResumesInterruptedConversion) {
   ASSERT_OK_AND_ASSIGN(io::Emulator * emulator, io::Emulator::Gcs());
   const auto gcs = io::MakeGcsFileSystem(io::MakeArrowFileSystem());
   ASSERT_OK_AND_ASSIGN(const std::string bucket, emulator->MakeBucket(*gcs));
@@ -236,12 +237,12 @@ TEST(PackToGcs, GoesOnWhereItWasStopped) {
   }
   ASSERT_OK(Pack(*memory, "memory://in", *memory, "memory://out"));
 
-  // The third image that is packed cannot be reached.
+  // The third image is unavailable.
   class Away : public io::ForwardingFileSystem {
    public:
     explicit Away(std::shared_ptr<io::FileSystem> next) : ForwardingFileSystem(std::move(next)) {}
     absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
-      if (++opened_ == 3) return absl::UnavailableError(absl::StrCat("no way to ", uri));
+      if (++opened_ == 3) return absl::UnavailableError(absl::StrCat("cannot reach ", uri));
       return ForwardingFileSystem::OpenInput(uri);
     }
 
@@ -250,11 +251,11 @@ TEST(PackToGcs, GoesOnWhereItWasStopped) {
   } away(memory);
   EXPECT_THAT(Pack(away, "memory://in", *gcs, out),
               IsStatus(Code::kUnavailable, "Stopped after 1 shards"));
-  EXPECT_THAT(RefuseIncomplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}),
-              IsStatus(Code::kFailedPrecondition, "not complete"));
+  EXPECT_THAT(CheckShardsComplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}),
+              IsStatus(Code::kFailedPrecondition, "are incomplete"));
   ASSERT_OK(Pack(*memory, "memory://in", *gcs, out));
   EXPECT_TRUE(FilesIn(*gcs, out) == FilesIn(*memory, "memory://out"));
-  EXPECT_OK(RefuseIncomplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}));
+  EXPECT_OK(CheckShardsComplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}));
 }
 
 }  // namespace service_test

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
@@ -22,10 +24,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
-// Throws the library's exceptions where a value is missing or of another type.
+// Throws nlohmann::json's exceptions if a value is missing or of the wrong type.
 absl::StatusOr<ShardPlan> FromJson(const Json& json) {
   if (json.at("penstock_plan") != kVersion)
-    return absl::InvalidArgumentError("it is of another version");
+    return absl::InvalidArgumentError("unsupported version");
   ShardPlan plan;
   for (const auto& [name, value] : json.at("job").items()) {
     plan.job.emplace_back(name, value.get<std::string>());
@@ -38,7 +40,7 @@ absl::StatusOr<ShardPlan> FromJson(const Json& json) {
     const Shard& shard = plan.shards.back().shard;
     if (!IsShardName(shard.file) || plan.next() <= before || shard.records <= 0 ||
         shard.records > plan.next() - before)
-      return absl::InvalidArgumentError("a shard has no name, no inputs or no records");
+      return absl::InvalidArgumentError("a shard has an invalid name, no inputs or no records");
   }
   for (const Json& u : json.at("unreadable")) {
     plan.unreadable.push_back(
@@ -48,7 +50,7 @@ absl::StatusOr<ShardPlan> FromJson(const Json& json) {
   int64_t unreadable = 0;
   for (const UnreadableInput& u : plan.unreadable) unreadable += u.position < plan.next();
   if (plan.records() + unreadable != plan.next())
-    return absl::InvalidArgumentError("its numbers of records contradict each other");
+    return absl::InvalidArgumentError("inconsistent numbers of records");
   return plan;
 }
 
@@ -71,7 +73,7 @@ Json ToJson(const ShardPlan& plan) {
 }
 
 std::string TextOf(const ShardPlan& plan) {
-  // Names of files need not be UTF-8, JSON must.
+  // File names need not be valid UTF-8, but JSON must be.
   return absl::StrCat(ToJson(plan).dump(1, ' ', false, nlohmann::detail::error_handler_t::replace),
                       "\n");
 }
@@ -112,8 +114,8 @@ absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
   } catch (const Json::exception& e) {
     why = e.what();
   }
-  return absl::DataLossError(absl::StrCat(io::DisplayName(uri), " is no plan of shards (", why,
-                                          "); remove it, or start over with --overwrite"));
+  return absl::DataLossError(absl::StrCat(io::DisplayName(uri), " is corrupt (", why,
+                                          "); remove it, or start over with the overwrite option"));
 }
 
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan) {
@@ -127,14 +129,14 @@ absl::StatusOr<bool> IsShardPlan(io::FileSystem& fs, absl::string_view folder,
   if (!text) {
     return absl::UnavailableError(
         absl::StrCat(io::DisplayName(PlanUri(folder)),
-                     " was written and is not there any more; is its disk or network down, or does "
-                     "another process write shards there?"));
+                     " was written but no longer exists; check its disk or network, and whether "
+                     "another process writes shards to this folder"));
   }
   return *text == TextOf(plan);
 }
 
-absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,
-                                            ShardPlan& plan) {
+absl::StatusOr<std::string> KeepIntactShards(io::FileSystem& fs, absl::string_view folder,
+                                             ShardPlan& plan) {
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i].shard;
     const absl::StatusOr<io::FileInfo> info = fs.Stat(io::JoinPath(folder, shard.file));
@@ -150,24 +152,25 @@ absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_vie
 
 namespace {
 
-absl::Status RefuseUnfinished(absl::string_view folder, const ShardPlan& plan) {
+absl::Status CheckFinished(absl::string_view folder, const ShardPlan& plan) {
   if (plan.finished) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the shards in ", io::DisplayName(folder),
-      " are not complete: the conversion that writes them was stopped after ", plan.shards.size(),
-      " shards of ", plan.records(), " records, or is still running (", kShardPlanFile,
-      " there says so). Run its command again, which goes on from there"));
+      " are incomplete: the conversion that writes them was stopped after ", plan.shards.size(),
+      " shards with ", plan.records(), " records, or is still running (according to ",
+      kShardPlanFile, "). Run the conversion again to resume it"));
 }
 
-// One listing, however many shards there are.
-absl::Status RefuseOtherSizes(io::FileSystem& fs, const std::string& folder, const ShardPlan& plan,
-                              const std::set<std::string>& shards) {
+// Lists the folder once, whatever the number of shards.
+absl::Status CheckSizes(io::FileSystem& fs, const std::string& folder, const ShardPlan& plan,
+                        const std::set<std::string>& shards) {
   std::map<absl::string_view, int64_t> written;
   for (const PlannedShard& planned : plan.shards) {
     written[planned.shard.file] = planned.shard.bytes;
   }
   const auto files = fs.List(folder);
-  if (absl::IsPermissionDenied(files.status())) return absl::OkStatus();  // files named one by one
+  if (absl::IsPermissionDenied(files.status()))
+    return absl::OkStatus();  // read access to files only
   PENSTOCK_RETURN_IF_ERROR(files.status());
   for (const io::FileInfo& file : *files) {
     const std::string name = io::Basename(file.uri);
@@ -175,9 +178,9 @@ absl::Status RefuseOtherSizes(io::FileSystem& fs, const std::string& folder, con
     if (found == written.end() || file.size == found->second || shards.count(name) == 0) continue;
     return absl::DataLossError(absl::StrCat(
         io::DisplayName(file.uri), " has ", file.size, " bytes, but was written with ",
-        found->second, " (", kShardPlanFile,
-        " beside it says so): it was cut off or replaced. Copy it again, or run the conversion's "
-        "command again, which makes this shard again; if the file is as you want it, remove ",
+        found->second, " (according to ", kShardPlanFile,
+        "): it was truncated or replaced. Copy it again, or run the conversion again, which "
+        "rewrites this shard; if you replaced the file intentionally, remove ",
         kShardPlanFile));
   }
   return absl::OkStatus();
@@ -185,7 +188,7 @@ absl::Status RefuseOtherSizes(io::FileSystem& fs, const std::string& folder, con
 
 }  // namespace
 
-absl::Status RefuseIncomplete(io::FileSystem& fs, absl::Span<const std::string> shards) {
+absl::Status CheckShardsComplete(io::FileSystem& fs, absl::Span<const std::string> shards) {
   std::map<std::string, std::set<std::string>> folders;
   for (const std::string& shard : shards) {
     const std::string name = io::Basename(shard);
@@ -194,25 +197,30 @@ absl::Status RefuseIncomplete(io::FileSystem& fs, absl::Span<const std::string> 
   for (const auto& [folder, names] : folders) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::optional<ShardPlan> plan, ReadShardPlan(fs, folder));
     if (!plan) continue;
-    PENSTOCK_RETURN_IF_ERROR(RefuseUnfinished(folder, *plan));
-    PENSTOCK_RETURN_IF_ERROR(RefuseOtherSizes(fs, folder, *plan, names));
+    PENSTOCK_RETURN_IF_ERROR(CheckFinished(folder, *plan));
+    PENSTOCK_RETURN_IF_ERROR(CheckSizes(fs, folder, *plan, names));
   }
   return absl::OkStatus();
 }
 
-std::string JobDifference(const Job& then, const Job& now) {
+std::string JobDifference(const Job& before, const Job& now) {
+  // Plans name options as the command does: "--shard-size" is shown as "shard size".
+  const auto shown = [](absl::string_view name) {
+    return absl::ConsumePrefix(&name, "--") ? absl::StrReplaceAll(name, {{"-", " "}})
+                                            : std::string(name);
+  };
   std::vector<std::string> differences;
   for (const auto& [name, value] : now) {
-    const std::string* before = Find(then, name);
-    if (before == nullptr) {
-      differences.push_back(absl::StrCat(name, " is new (", value, ")"));
-    } else if (*before != value) {
-      differences.push_back(absl::StrCat(name, " was ", *before, " and is ", value));
+    const std::string* earlier = Find(before, name);
+    if (earlier == nullptr) {
+      differences.push_back(absl::StrCat(shown(name), " is new (", value, ")"));
+    } else if (*earlier != value) {
+      differences.push_back(absl::StrCat(shown(name), " was ", *earlier, " and is now ", value));
     }
   }
-  for (const auto& [name, value] : then) {
+  for (const auto& [name, value] : before) {
     if (Find(now, name) == nullptr)
-      differences.push_back(absl::StrCat(name, " was ", value, " and is not given"));
+      differences.push_back(absl::StrCat(shown(name), " was ", value, " and is no longer set"));
   }
   return absl::StrJoin(differences, "; ");
 }

@@ -1,19 +1,19 @@
-// What a conversion into shards is to make and how far it has come: a file beside the shards, so
-// that one that was stopped goes on where it was, and one with other inputs or options is not taken
-// for it.
+// ShardPlan: the inputs, options and progress of a conversion, stored in a file beside the shards.
+// With it an interrupted conversion is resumed, and a conversion with different inputs or options
+// is detected.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> plan, ReadShardPlan(fs, folder));
-//   if (plan && !JobDifference(plan->job, job).empty()) return Refused();  // another conversion
-//   PENSTOCK_RETURN_IF_ERROR(KeepWholeShards(fs, folder, *plan).status());
-//   for (int64_t i = plan->next(); i < inputs; ++i) Pack(i);               // resumes here
+//   if (plan && !JobDifference(plan->job, job).empty()) return Rejected();  // another conversion
+//   PENSTOCK_RETURN_IF_ERROR(KeepIntactShards(fs, folder, *plan).status());
+//   for (int64_t i = plan->next(); i < inputs; ++i) Pack(i);                // resumes here
 //
-// The file is replaced, whole, after each shard. Killed between the two, the conversion makes that
-// shard again: the same inputs give the same name and bytes.
+// The file is replaced atomically after each shard. A conversion that is killed between publishing
+// a shard and replacing the plan rewrites that shard: the same inputs give the same name and bytes.
 //
-// Two conversions into one folder would replace each other's shards, which have the same names. In
-// a local folder the second one is refused (folder_lock.h). In an object store each reads the plan
-// before it replaces it: one that finds another's plan leaves a plan without shards, and fails, so
-// that both fail and no folder with shards of both is finished.
+// Two conversions in one folder would replace each other's shards, which have the same names. In a
+// local folder the second one is rejected (folder_lock.h). In an object store each conversion reads
+// the plan before it replaces it; if it finds the plan of another conversion, it writes a plan
+// without shards and fails. So both fail, and no folder with shards of both is marked as finished.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +33,17 @@ namespace penstock::pack {
 
 inline constexpr char kShardPlanFile[] = "pack-plan.json";
 
-// Everything the bytes of the shards depend on, named in words a user knows: ("--seed", "5").
+// Everything that the bytes of the shards depend on, as pairs of name and value: ("--seed", "5").
+// The names are stored in the plan.
 using Job = std::vector<std::pair<std::string, std::string>>;
 
 struct PlannedShard {
   Shard shard = {};
-  int64_t end = 0;  // inputs [end of the shard before, end) are in it, or unreadable
+  int64_t end = 0;  // it holds the readable inputs of [end of the previous shard, end)
 };
 
 struct UnreadableInput {
-  int64_t position = 0;  // in the order of the inputs
+  int64_t position = 0;  // position in the order of the inputs
   std::string name = {};
   std::string why = {};
 };
@@ -50,40 +51,43 @@ struct UnreadableInput {
 struct ShardPlan {
   Job job = {};
   std::vector<PlannedShard> shards = {};
-  std::vector<UnreadableInput> unreadable = {};  // before next(), or all when finished
+  std::vector<UnreadableInput> unreadable = {};  // those before next(); all if finished
   bool finished = false;
 
+  // Position of the first input that is not in a shard.
   int64_t next() const { return shards.empty() ? 0 : shards.back().end; }
+  // Number of records in all shards.
   int64_t records() const;
-  // Forgets shard `count` and those behind it.
+  // Removes all shards but the first `count`.
   void KeepShards(size_t count);
 };
 
-// Nothing when there is none; DataLoss when it is corrupt: no JSON, or it contradicts itself.
+// Returns nullopt if there is no plan, DataLoss if it is corrupt (invalid JSON, inconsistent).
 absl::StatusOr<std::optional<ShardPlan>> ReadShardPlan(io::FileSystem& fs,
                                                        absl::string_view folder);
 absl::Status WriteShardPlan(io::FileSystem& fs, absl::string_view folder, const ShardPlan& plan);
 
-// Whether the plan in `folder` is the one that WriteShardPlan wrote for `plan`; UNAVAILABLE when
-// there is none.
+// Returns true if the plan in `folder` is the one that WriteShardPlan wrote for `plan`; UNAVAILABLE
+// if there is none.
 absl::StatusOr<bool> IsShardPlan(io::FileSystem& fs, absl::string_view folder,
                                  const ShardPlan& plan);
 
-// Lets the plan end before the first shard that is not there as it was written; the name of that
-// one, or "".
-absl::StatusOr<std::string> KeepWholeShards(io::FileSystem& fs, absl::string_view folder,
-                                            ShardPlan& plan);
+// Truncates the plan before the first shard that is missing or has a different size than when it
+// was written. Returns the file name of that shard, or "".
+absl::StatusOr<std::string> KeepIntactShards(io::FileSystem& fs, absl::string_view folder,
+                                             ShardPlan& plan);
 
-// For readers of data sets. FailedPrecondition when one of `shards` is beside the plan of a
-// conversion that is not finished: each shard is whole, but others are missing. DataLoss when one
-// of them has another size than it was written with: a copy that was cut off between two records
-// reads like a whole file.
-absl::Status RefuseIncomplete(io::FileSystem& fs, absl::Span<const std::string> shards);
+// Check for readers of data sets. FailedPrecondition if one of `shards` is in the folder of an
+// unfinished conversion: each shard is complete, but others are missing. DataLoss if a shard has a
+// different size than when it was written: a copy that is truncated between two records is a valid
+// file.
+absl::Status CheckShardsComplete(io::FileSystem& fs, absl::Span<const std::string> shards);
 
-// "--seed was 5 and is 6; images was 1000 (8a..) and is 1001 (3c..)"; "" when they are the same.
-std::string JobDifference(const Job& then, const Job& now);
+// Describes the differences: "seed was 5 and is now 6; images was 1000 (8a..) and is now 1001
+// (3c..)". Returns "" if the jobs are equal.
+std::string JobDifference(const Job& before, const Job& now);
 
-// A number of everything that was added, in order, to tell lists apart.
+// Order-dependent hash of everything that is added.
 class Fingerprint {
  public:
   void Add(absl::string_view bytes);

@@ -12,6 +12,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PENSTOCK_CHECK_OK(io::WriteFile(*fs, io::JoinPath("memory://out", pack::kShardPlanFile), text));
   auto plan = pack::ReadShardPlan(*fs, "memory://out");
   if (plan.ok() && plan->has_value())
-    PENSTOCK_CHECK_OK(pack::KeepWholeShards(*fs, "memory://out", **plan).status());
+    PENSTOCK_CHECK_OK(pack::KeepIntactShards(*fs, "memory://out", **plan).status());
   return 0;
 }

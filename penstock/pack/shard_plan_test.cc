@@ -23,7 +23,7 @@ class ShardPlanTest : public ::testing::Test {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-TEST_F(ShardPlanTest, IsReadAsItWasWritten) {
+TEST_F(ShardPlanTest, RoundTrips) {
   EXPECT_FALSE(ReadShardPlan(*fs_, "memory://out")->has_value());
   ASSERT_TRUE(WriteShardPlan(*fs_, "memory://out", Plan()).ok());
   const auto read = ReadShardPlan(*fs_, "memory://out");
@@ -38,41 +38,41 @@ TEST_F(ShardPlanTest, IsReadAsItWasWritten) {
   EXPECT_TRUE((*read)->finished);
 }
 
-TEST_F(ShardPlanTest, GoesOnBeforeTheFirstShardThatIsNotThere) {
+TEST_F(ShardPlanTest, ResumesBeforeFirstMissingOrTruncatedShard) {
   ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/00-2.tfrec", "1234").ok());
   ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/01-3.tfrec", "12345").ok());
   ShardPlan plan = Plan();
-  EXPECT_EQ(*KeepWholeShards(*fs_, "memory://out", plan), "");
+  EXPECT_EQ(*KeepIntactShards(*fs_, "memory://out", plan), "");
   EXPECT_TRUE(plan.finished);
 
   ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/01-3.tfrec", "1234").ok());
-  EXPECT_EQ(*KeepWholeShards(*fs_, "memory://out", plan), "01-3.tfrec");
+  EXPECT_EQ(*KeepIntactShards(*fs_, "memory://out", plan), "01-3.tfrec");
   EXPECT_FALSE(plan.finished);
   EXPECT_EQ(plan.next(), 3);
-  ASSERT_EQ(plan.unreadable.size(), 1u) << "those behind it will be met again";
+  ASSERT_EQ(plan.unreadable.size(), 1u) << "later ones will be found again";
   EXPECT_EQ(plan.unreadable[0].position, 1);
 }
 
-TEST_F(ShardPlanTest, AShardOfAnotherSizeIsRefusedByReaders) {
+TEST_F(ShardPlanTest, RejectsShardsOfDifferentSize) {
   const std::vector<std::string> shards = {"memory://out/00-2.tfrec", "memory://out/01-3.tfrec"};
   ASSERT_TRUE(WriteShardPlan(*fs_, "memory://out", Plan()).ok());
   ASSERT_TRUE(io::WriteFile(*fs_, shards[0], "1234").ok());
   ASSERT_TRUE(io::WriteFile(*fs_, shards[1], "12345").ok());
-  ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/02-9.tfrec", "of something else").ok());
-  EXPECT_TRUE(RefuseIncomplete(*fs_, shards).ok());
-  EXPECT_TRUE(RefuseIncomplete(*fs_, {"memory://out/02-9.tfrec"}).ok());
+  ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/02-9.tfrec", "another data set").ok());
+  EXPECT_TRUE(CheckShardsComplete(*fs_, shards).ok());
+  EXPECT_TRUE(CheckShardsComplete(*fs_, {"memory://out/02-9.tfrec"}).ok());
 
   ASSERT_TRUE(io::WriteFile(*fs_, shards[1], "1234").ok());
-  const absl::Status cut = RefuseIncomplete(*fs_, shards);
+  const absl::Status cut = CheckShardsComplete(*fs_, shards);
   EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
   EXPECT_THAT(std::string(cut.message()),
               HasSubstr("memory://out/01-3.tfrec has 4 bytes, but was written with 5"));
-  EXPECT_TRUE(RefuseIncomplete(*fs_, {shards[0]}).ok()) << "only what is read counts";
+  EXPECT_TRUE(CheckShardsComplete(*fs_, {shards[0]}).ok()) << "only the shards that are read count";
   ASSERT_TRUE(fs_->Remove("memory://out/pack-plan.json").ok());
-  EXPECT_TRUE(RefuseIncomplete(*fs_, shards).ok());
+  EXPECT_TRUE(CheckShardsComplete(*fs_, shards).ok());
 }
 
-TEST_F(ShardPlanTest, ADamagedPlanIsNamed) {
+TEST_F(ShardPlanTest, NamesCorruptPlanInError) {
   for (const char* text :
        {"", "{}", "[1", "{\"penstock_plan\": 2}", "{\"penstock_plan\": 1, \"job\": {\"a\": 3}}",
         "{\"penstock_plan\": 1, \"job\": {}, \"shards\": [{\"file\": \"../x\", "
@@ -85,15 +85,15 @@ TEST_F(ShardPlanTest, ADamagedPlanIsNamed) {
   }
 }
 
-TEST(JobDifference, NamesWhatIsOther) {
+TEST(JobDifference, DescribesDifferences) {
   const Job job{{"images", "7"}, {"--seed", "5"}};
   EXPECT_EQ(JobDifference(job, job), "");
-  EXPECT_EQ(JobDifference(job, {{"images", "7"}, {"--seed", "6"}}), "--seed was 5 and is 6");
-  EXPECT_EQ(JobDifference(job, {{"images", "8"}, {"--size", "3 3"}}),
-            "images was 7 and is 8; --size is new (3 3); --seed was 5 and is not given");
+  EXPECT_EQ(JobDifference(job, {{"images", "7"}, {"--seed", "6"}}), "seed was 5 and is now 6");
+  EXPECT_EQ(JobDifference(job, {{"images", "8"}, {"--shard-size", "3"}}),
+            "images was 7 and is now 8; shard size is new (3); seed was 5 and is no longer set");
 }
 
-TEST(Fingerprint, TellsOrderAndBordersApart) {
+TEST(Fingerprint, DependsOnOrderAndBoundaries) {
   const auto of = [](std::initializer_list<const char*> parts) {
     Fingerprint f;
     for (const char* part : parts) f.Add(absl::string_view(part));

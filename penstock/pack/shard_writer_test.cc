@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 class ShardWriterTest : public ::testing::Test {
  protected:
-  // Writes records of these sizes; the names of the shards.
+  // Writes records of these sizes and returns the names of the shards.
   std::vector<std::string> Write(const std::vector<int>& sizes, ShardWriterOptions options) {
     ShardWriter writer(*fs_, "memory://out", options);
     std::vector<std::string> names;
@@ -44,8 +44,8 @@ class ShardWriterTest : public ::testing::Test {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-TEST_F(ShardWriterTest, ClosesAShardBeforeTheRecordThatDoesNotFit) {
-  // A record takes 16 bytes more than its own: 40, 40, 40, 116, 40.
+TEST_F(ShardWriterTest, PublishesShardBeforeRecordThatDoesNotFit) {
+  // Framing adds 16 bytes to each record: 40, 40, 40, 116, 40.
   EXPECT_THAT(Write({24, 24, 24, 100, 24}, {.target_bytes = 80}),
               ElementsAre("00-2.tfrec", "01-1.tfrec", "02-1.tfrec", "03-1.tfrec"));
   EXPECT_THAT(Read("00-2.tfrec"), ElementsAre(std::string(24, 'a'), std::string(24, 'b')));
@@ -60,7 +60,7 @@ TEST_F(ShardWriterTest, ClosesAShardBeforeTheRecordThatDoesNotFit) {
   }
 }
 
-TEST_F(ShardWriterTest, WhatDoesNotFitIntoMemoryGivesTheSameBytes) {
+TEST_F(ShardWriterTest, WritesSameBytesFromMemoryAndDisk) {
   const auto in_memory = Write({24, 0, 300, 7}, {.first_index = 5});
   ASSERT_THAT(in_memory, ElementsAre("05-4.tfrec"));
   const std::string bytes = *io::ReadFile(*fs_, "memory://out/05-4.tfrec");
@@ -71,7 +71,7 @@ TEST_F(ShardWriterTest, WhatDoesNotFitIntoMemoryGivesTheSameBytes) {
   EXPECT_EQ(*io::ReadFile(*fs_, "memory://out/05-4.tfrec"), bytes);
 }
 
-TEST_F(ShardWriterTest, AnUnfinishedShardLeavesNothingAndAnEmptyOneIsNotWritten) {
+TEST_F(ShardWriterTest, WritesNeitherUnpublishedNorEmptyShards) {
   {
     ShardWriter writer(*fs_, "memory://out");
     ASSERT_TRUE(writer.Append("x").ok());
@@ -80,7 +80,7 @@ TEST_F(ShardWriterTest, AnUnfinishedShardLeavesNothingAndAnEmptyOneIsNotWritten)
   EXPECT_FALSE(*fs_->Exists("memory://out"));
 }
 
-TEST(ShardName, IsTwoNumbers) {
+TEST(ShardName, ConsistsOfTwoNumbers) {
   EXPECT_TRUE(IsShardName("00-40.tfrec"));
   EXPECT_TRUE(IsShardName("123-0.tfrec"));
   for (const char* name : {"00-40.tfrecord", "a-40.tfrec", "00-.tfrec", "0-1-2.tfrec", "40.tfrec"})

@@ -1,4 +1,4 @@
-// For tests that give commands as a user gives them: in this process, on a temporary folder.
+// CommandFixture: fixture for tests that run commands in this process, with a temporary folder.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ struct CommandResult {
   std::string out, err;
 };
 
-// Runs `penstock ARGUMENTS...` and returns what it printed. `before` and `after` are called right
-// around it, while the output is caught.
+// Runs `penstock ARGUMENTS...` and returns its exit code and output. `before` and `after` are
+// called immediately before and after the command, while the output is captured.
 CommandResult Penstock(std::vector<std::string> arguments, const std::function<void()>& before = {},
                        const std::function<void()>& after = {});
 
@@ -32,14 +32,14 @@ class CommandFixture : public ::testing::Test {
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // NAME/bright/0.png ... and NAME/dark/0.png ...: `count` of each, 8x8, gray, easy to tell apart,
-  // with some noise.
+  // Writes NAME/bright/0.png ... and NAME/dark/0.png ..., `count` of each: 8x8 grayscale images
+  // with noise that are easy to classify.
   void MakeImages(const std::string& name, int count) const;
 
-  // What is in a folder: the bytes of each file by its name.
+  // Returns the contents of a folder: the bytes of each file by its name.
   std::map<std::string, std::string> Folder(const std::string& name) const;
 
-  // The records of all shards that match, in order. Views of memory that lives as long as this.
+  // Returns the records of all shards that match, in order. They refer to memory of the fixture.
   std::vector<record::FeatureMap> Records(const std::string& pattern);
 
   const std::filesystem::path folder_;
@@ -48,8 +48,8 @@ class CommandFixture : public ::testing::Test {
   std::vector<std::shared_ptr<const void>> owners_;
 };
 
-// Runs `penstock ARGUMENTS...` in its own process, which is killed before it publishes its file
-// number `files` (from 0) by renaming; false if it published fewer and ended by itself.
+// Runs `penstock ARGUMENTS...` in a child process, which is killed before it publishes file number
+// `files` (from 0) by renaming it. Returns false if the process exited before that.
 bool RunAndKill(const std::vector<std::string>& arguments, int files);
 
 }  // namespace penstock::cli::testing

@@ -17,12 +17,12 @@ namespace {
 
 constexpr int64_t kSide = 32, kPlane = kSide * kSide;
 
-// The two data sets, told apart by the names of their files.
+// The two data sets, identified by their file names.
 struct Kind {
   const char* split;
   const char* pattern;
   int64_t label_bytes;
-  const char* names;  // of the classes
+  const char* names;  // file of the class names
   int64_t classes;
 };
 constexpr Kind kKinds[] = {
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> ClassNames(io::FileSystem& fs, const st
   return names;
 }
 
-// Records of label bytes and three planes, joined from all files.
+// Concatenates the records of all files; a record is the label bytes and three planes.
 absl::StatusOr<std::string> ReadRecords(io::FileSystem& fs, const std::vector<std::string>& files,
                                         const Kind& kind) {
   const int64_t record = kind.label_bytes + 3 * kPlane;
@@ -57,9 +57,9 @@ absl::StatusOr<std::string> ReadRecords(io::FileSystem& fs, const std::vector<st
   for (const std::string& file : files) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs, file));
     if (bytes.empty() || static_cast<int64_t>(bytes.size()) % record != 0) {
-      return absl::DataLossError(
-          absl::StrCat(file, ": ", bytes.size(), " bytes are no whole number of records of ",
-                       record, " bytes; the file is cut off or not CIFAR's binary version"));
+      return absl::DataLossError(absl::StrCat(
+          file, ": size of ", bytes.size(), " bytes is not a multiple of the record ", "size of ",
+          record, " bytes; the file is truncated or not in CIFAR's binary format"));
     }
     all += bytes;
   }
@@ -102,8 +102,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
     PENSTOCK_ASSIGN_OR_RETURN(pixels.classes, ClassNames(fs, folder, kind));
     for (int64_t i = 0; i < static_cast<int64_t>(records->size()) / record; ++i) {
       if (label_at(i) >= kind.classes) {
-        return absl::DataLossError(absl::StrCat(folder, ": image ", i, " has the label ",
-                                                int{label_at(i)}, ", and there are ", kind.classes,
+        return absl::DataLossError(absl::StrCat(folder, ": image ", i, " has label ",
+                                                int{label_at(i)}, ", but there are ", kind.classes,
                                                 " classes"));
       }
       pixels.class_indices.push_back(label_at(i));
@@ -113,8 +113,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
     return PixelImages(std::move(pixels), content.ToString(), recompress);
   }
   return absl::NotFoundError(absl::StrCat(
-      folder, " holds none of CIFAR's binary files (", split,
-      split == "train" ? ": data_batch_1.bin ... or train.bin" : ": test_batch.bin or test.bin",
+      folder, " has no files of CIFAR's binary format for split ", split, " (",
+      split == "train" ? "data_batch_1.bin ... or train.bin" : "test_batch.bin or test.bin",
       "); unpack cifar-10-binary.tar.gz and give its folder cifar-10-batches-bin"));
 }
 

@@ -32,7 +32,7 @@ class ImageFileSource : public RecordSource {
 
   Job job() const override {
     Fingerprint images;
-    for (const LabelledImage& image : list_.images) {
+    for (const LabeledImage& image : list_.images) {
       images.Add(absl::string_view(image.uri));
       images.Add(image.class_index);
       images.Add(image.bytes);

@@ -28,19 +28,19 @@ struct Found {
 };
 
 bool IsImageName(absl::string_view name) {
-  for (const char* ending : {".jpg", ".jpeg", ".png"}) {
-    if (absl::EndsWithIgnoreCase(name, ending)) return true;
+  for (const char* extension : {".jpg", ".jpeg", ".png"}) {
+    if (absl::EndsWithIgnoreCase(name, extension)) return true;
   }
   return false;
 }
 
-// FOLDER/LABEL/...; with labels of their own, images right in FOLDER too.
-absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool own_labels,
+// Adds FOLDER/LABEL/...; if the labels come from a file, also images directly in FOLDER.
+absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool has_labels,
                        std::vector<Found>& found) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(folder));
   for (const io::FileInfo& entry : entries) {
     if (!entry.is_directory) {
-      if (own_labels && IsImageName(io::Basename(entry.uri)))
+      if (has_labels && IsImageName(io::Basename(entry.uri)))
         found.push_back({entry.uri, "", entry.size});
       continue;
     }
@@ -63,26 +63,25 @@ absl::Status AddPattern(io::FileSystem& fs, const std::string& pattern, std::vec
 
 absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListRequest& request) {
   std::vector<Found> found;
-  for (const std::string& what : request.images) {
+  for (const std::string& uri : request.images) {
     const size_t before = found.size();
-    if (io::IsPattern(what)) {
-      PENSTOCK_RETURN_IF_ERROR(AddPattern(fs, what, found));
+    if (io::IsPattern(uri)) {
+      PENSTOCK_RETURN_IF_ERROR(AddPattern(fs, uri, found));
     } else {
-      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(what));
+      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(uri));
       if (info.is_directory) {
-        PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, what, request.labels != nullptr, found));
+        PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, uri, request.labels != nullptr, found));
       } else {
-        found.push_back({what, io::Basename(io::Dirname(what)), info.size});
+        found.push_back({uri, io::Basename(io::Dirname(uri)), info.size});
       }
     }
     if (found.size() > before) continue;
     return absl::NotFoundError(
-        absl::StrCat("there are no images in ", what,
-                     "; they are looked for in folders named after their labels: ", what,
-                     "/LABEL/NAME.jpg (or .jpeg, .png). Labels can also stand in a file: --labels "
-                     "FILE.csv or FILE.json"));
+        absl::StrCat("no images found in ", uri, "; expected folders named after the labels: ", uri,
+                     "/LABEL/NAME.jpg (or .jpeg, .png). Labels can also be read from a .csv or "
+                     ".json file"));
   }
-  // Two patterns may find the same image.
+  // Two patterns may match the same image.
   std::set<absl::string_view> seen;
   std::vector<Found> once;
   for (const Found& f : found) {
@@ -91,8 +90,8 @@ absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListReque
   return once;
 }
 
-// Gives each image the label that `labels` has for it.
-absl::Status TakeLabels(const ImageLabels& labels, std::vector<Found>& found) {
+// Sets the label of each image from `labels`.
+absl::Status SetLabels(const ImageLabels& labels, std::vector<Found>& found) {
   if (found.empty()) {
     for (const auto& [uri, label] : labels) found.push_back({uri, label});
     return absl::OkStatus();
@@ -108,15 +107,16 @@ absl::Status TakeLabels(const ImageLabels& labels, std::vector<Found>& found) {
     }
   }
   if (missing == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      missing, " of ", found.size(), " images have no label, the first: ", first->uri,
-      "; the labels name ", labels.empty() ? "none" : labels.begin()->first,
-      ", for example. Paths there are below the folder that the file of labels is in"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(missing, " of ", found.size(), " images have no label, for example ", first->uri,
+                   "; the first labeled image is ", labels.empty() ? "none" : labels.begin()->first,
+                   ". Paths in the file of labels are relative to its folder"));
 }
 
-std::string BelowFileOf(const std::string& file, const std::string& path) {
+// Resolves a path that is relative to the folder of `file`.
+std::string ResolvePath(const std::string& file, const std::string& path) {
   const bool absolute = absl::StartsWith(path, "/") || absl::StrContains(path, "://");
-  const bool beside = io::Dirname(file) == ".";  // "a.jpg" and not "./a.jpg", as patterns find it
+  const bool beside = io::Dirname(file) == ".";  // "a.jpg" instead of "./a.jpg", like a pattern
   return absolute || beside ? path : io::JoinPath(io::Dirname(file), path);
 }
 
@@ -125,7 +125,7 @@ absl::Status AddLabel(const std::string& where, const std::string& uri, const st
   const auto [at, added] = labels.emplace(uri, label);
   if (added) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(where, ": ", uri, " has a label already ('", at->second, "')"));
+      absl::StrCat(where, ": duplicate label for ", uri, ", which has label '", at->second, "'"));
 }
 
 std::string TextOf(const formats::CsvField& field) {
@@ -141,11 +141,11 @@ absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabel
     std::vector<formats::CsvField> fields;
     if (!formats::SplitCsvRow(line, {}, &fields).ok() || fields.size() != 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file, ":", number, ": wants a path and a label, got: ", line));
+          absl::StrCat(file, ":", number, ": expected a path and a label, got: ", line));
     }
-    if (number == 1 && absl::EqualsIgnoreCase(fields[1].text, "label")) continue;  // a heading
+    if (number == 1 && absl::EqualsIgnoreCase(fields[1].text, "label")) continue;  // header line
     PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ":", number),
-                                      BelowFileOf(file, TextOf(fields[0])), TextOf(fields[1]),
+                                      ResolvePath(file, TextOf(fields[0])), TextOf(fields[1]),
                                       labels));
   }
   return absl::OkStatus();
@@ -153,33 +153,33 @@ absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabel
 
 absl::Status ReadJson(const std::string& file, const std::string& text, ImageLabels& labels) {
   const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto wrong = [&](absl::string_view what) {
+  const auto invalid = [&](absl::string_view problem) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, ": ", what,
-                     "; wanted is {\"PATH\": \"LABEL\", ...} or [{\"path\": \"PATH\", "
+        absl::StrCat(file, ": ", problem,
+                     "; expected {\"PATH\": \"LABEL\", ...} or [{\"path\": \"PATH\", "
                      "\"label\": \"LABEL\"}, ...]"));
   };
   if (!json.is_object() && !json.is_array())
-    return wrong(json.is_discarded() ? "this is not JSON" : "this is neither an object nor a list");
+    return invalid(json.is_discarded() ? "not valid JSON" : "neither an object nor an array");
   int64_t number = 0;
   for (const auto& [key, value] : json.items()) {
     const std::string where = absl::StrCat("entry ", number++);
     const bool listed = json.is_array();
     if (listed && (!value.is_object() || !value.contains("path") || !value.contains("label") ||
                    !value["path"].is_string()))
-      return wrong(absl::StrCat(where, " has not both a \"path\" and a \"label\""));
+      return invalid(absl::StrCat(where, " lacks a \"path\" or a \"label\""));
     const auto& label = listed ? value["label"] : value;
     if (!label.is_string() && !label.is_number_integer())
-      return wrong(absl::StrCat(where, " has a label that is neither text nor a whole number"));
+      return invalid(absl::StrCat(where, " has a label that is neither a string nor an integer"));
     const std::string path = listed ? value["path"].get<std::string>() : key;
-    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ": ", where), BelowFileOf(file, path),
+    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ": ", where), ResolvePath(file, path),
                                       label.is_string() ? label.get<std::string>() : label.dump(),
                                       labels));
   }
   return absl::OkStatus();
 }
 
-// Turns labels into indices.
+// Maps labels to class indices.
 absl::StatusOr<ImageList> Indexed(std::vector<Found> found,
                                   const std::vector<std::string>& classes) {
   ImageList list{.classes = classes, .images = {}};
@@ -193,8 +193,8 @@ absl::StatusOr<ImageList> Indexed(std::vector<Found> found,
   for (Found& f : found) {
     const auto at = index.find(f.label);
     if (at == index.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(f.uri, " has the label '", f.label,
-                                                     "', which is not among the classes ",
+      return absl::InvalidArgumentError(absl::StrCat(f.uri, " has label '", f.label,
+                                                     "', which is not one of the classes ",
                                                      absl::StrJoin(list.classes, ", ")));
     }
     list.images.push_back({std::move(f.uri), at->second, f.bytes});
@@ -228,7 +228,7 @@ absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::strin
     PENSTOCK_RETURN_IF_ERROR(ReadJson(file, text, labels));
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, ": labels are read from files that end in .csv or .json"));
+        absl::StrCat(file, ": unsupported file of labels; its name must end in .csv or .json"));
   }
   if (labels.empty()) return absl::NotFoundError(absl::StrCat(file, " lists no images"));
   return labels;
@@ -236,7 +236,7 @@ absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::strin
 
 absl::StatusOr<ImageList> ListImages(io::FileSystem& fs, const ImageListRequest& request) {
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<Found> found, Find(fs, request));
-  if (request.labels != nullptr) PENSTOCK_RETURN_IF_ERROR(TakeLabels(*request.labels, found));
+  if (request.labels != nullptr) PENSTOCK_RETURN_IF_ERROR(SetLabels(*request.labels, found));
   return Indexed(std::move(found), request.classes);
 }
 

@@ -1,4 +1,4 @@
-// Which images are packed, and under which label: from folders, patterns, a CSV or JSON.
+// List of labeled images, found in folders and by patterns, or listed in a CSV or JSON file.
 #pragma once
 
 #include <map>
@@ -12,42 +12,43 @@
 
 namespace penstock::pack {
 
-struct LabelledImage {
+struct LabeledImage {
   std::string uri = {};
   int64_t class_index = 0;
-  int64_t bytes = -1;  // of the file; -1 where finding the image did not tell
+  int64_t bytes = -1;  // size of the file; -1 if unknown
 };
 
 struct ImageList {
-  std::vector<std::string> classes = {};  // an image's class is an index into them
-  std::vector<LabelledImage> images = {};
+  std::vector<std::string> classes = {};  // label of each class index
+  std::vector<LabeledImage> images = {};
 };
 
-// A file that says which image has which label, sorted by the image's URI.
+// Label of each image, sorted by the image's URI.
 using ImageLabels = std::map<std::string, std::string>;
 
-// By the name's ending:
-//   .csv    lines "path,label" (RFC 4180 quotes), with or without the heading "path,label"
+// Reads labels from a file; its extension determines the format:
+//   .csv    lines "path,label" (RFC 4180 quotes), with or without the header line "path,label"
 //   .json   {"a.jpg": "cat", ...} or [{"path": "a.jpg", "label": "cat"}, ...]; labels may be
-//           numbers
-// Relative paths are below the file's folder. An image that is named twice is an error.
+//           integers
+// Relative paths are relative to the file's folder. A duplicate image is an error.
 absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::string& file);
 
-// Images of files that end in .jpg, .jpeg or .png (in any case), each once, of
-//   a folder    FOLDER/LABEL/anything.jpg, at any depth below LABEL
-//   a pattern   photos/**/*.jpg: the label is the folder that the image is in
-// With `labels` they decide instead, and an image that they do not name is an error. Without
-// `images` all that they name.
-// With `classes` given, they are the classes in their order, and a label that is not among them is
-// an error; otherwise the labels found, sorted: as numbers, when all are whole numbers.
+// Input of ListImages.
 struct ImageListRequest {
+  // Folders and patterns; files that do not end in .jpg, .jpeg or .png (in any case) are ignored.
+  //   folder    FOLDER/LABEL/anything.jpg, at any depth below LABEL
+  //   pattern   photos/**/*.jpg: the label is the name of the image's folder
+  // Default: all images of `labels`.
   std::vector<std::string> images = {};
+  // Labels that override those of the folders; an image without a label is an error.
   const ImageLabels* labels = nullptr;
+  // Label of each class index; another label is an error. Default: SortedClasses of the labels.
   std::vector<std::string> classes = {};
 };
+// Lists each image once.
 absl::StatusOr<ImageList> ListImages(io::FileSystem& fs, const ImageListRequest& request);
 
-// Labels in the order of their numbers: sorted, as numbers when all are whole numbers.
+// Returns the distinct labels, sorted; numerically if all of them are integers.
 std::vector<std::string> SortedClasses(std::vector<std::string> labels);
 
 }  // namespace penstock::pack

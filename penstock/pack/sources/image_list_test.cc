@@ -20,7 +20,7 @@ class ImageListTest : public ::testing::Test {
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
 
-TEST_F(ImageListTest, FoldersAreLabelsAtAnyDepthAndOtherFilesAreLeftOut) {
+TEST_F(ImageListTest, LabelsByFolderAtAnyDepthAndIgnoresOtherFiles) {
   Write("memory://p/dog/b.PNG");
   Write("memory://p/cat/deep/er/a.jpeg");
   Write("memory://p/cat/readme.txt");
@@ -34,7 +34,7 @@ TEST_F(ImageListTest, FoldersAreLabelsAtAnyDepthAndOtherFilesAreLeftOut) {
   EXPECT_EQ(list->images[1].class_index, 1);
 }
 
-TEST_F(ImageListTest, OfPatternsTheFolderOfAnImageIsItsLabelAndEachImageCountsOnce) {
+TEST_F(ImageListTest, LabelsByParentFolderOfPatternMatchesAndListsEachImageOnce) {
   Write("memory://p/x/dog/b.png");
   Write("memory://p/cat/a.jpg");
   Write("memory://p/cat/a.txt");
@@ -47,23 +47,23 @@ TEST_F(ImageListTest, OfPatternsTheFolderOfAnImageIsItsLabelAndEachImageCountsOn
   EXPECT_EQ(list->images[0].class_index, 1);
 }
 
-TEST_F(ImageListTest, GivenClassesKeepTheirNumbersWhereSomeAreMissing) {
+TEST_F(ImageListTest, KeepsIndicesOfGivenClassesWithoutImages) {
   Write("memory://p/dog/b.png");
   const auto list = ListImages(*fs_, {.images = {"memory://p"}, .classes = {"cat", "dog"}});
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(list->images[0].class_index, 1);
   const auto other = ListImages(*fs_, {.images = {"memory://p"}, .classes = {"cat"}});
   EXPECT_THAT(std::string(other.status().message()),
-              HasSubstr("'dog', which is not among the classes cat"));
+              HasSubstr("'dog', which is not one of the classes cat"));
 }
 
-TEST_F(ImageListTest, AnEmptyFolderSaysWhereImagesAreLookedFor) {
+TEST_F(ImageListTest, DescribesExpectedLayoutForFolderWithoutImages) {
   Write("memory://p/notes.txt");
   EXPECT_THAT(std::string(ListImages(*fs_, {.images = {"memory://p"}}).status().message()),
               HasSubstr("memory://p/LABEL/NAME.jpg"));
 }
 
-TEST_F(ImageListTest, CsvPathsAreBelowTheCsvAndQuotesProtectCommas) {
+TEST_F(ImageListTest, ResolvesPathsRelativeToCsvAndUnquotesFields) {
   Write("memory://p/labels.csv",
         "path,label\r\n\"a,1.jpg\",\"big \"\"cat\"\"\"\nsub/b.jpg,dog\nmemory://q/c.jpg,dog\n");
   const auto labels = ReadImageLabels(*fs_, "memory://p/labels.csv");
@@ -77,7 +77,7 @@ TEST_F(ImageListTest, CsvPathsAreBelowTheCsvAndQuotesProtectCommas) {
   EXPECT_EQ(list->images[2].class_index, 1);
 }
 
-TEST_F(ImageListTest, JsonIsAnObjectOrAListAndNumbersAreSortedAsNumbers) {
+TEST_F(ImageListTest, ReadsJsonObjectsAndArraysAndSortsIntegersNumerically) {
   Write("memory://p/a.json", "{\"a.jpg\": 10, \"sub/b.jpg\": 9}");
   Write("memory://p/b.json",
         "[{\"path\": \"a.jpg\", \"label\": \"10\"}, {\"path\": \"sub/b.jpg\", \"label\": 9}]");
@@ -90,7 +90,7 @@ TEST_F(ImageListTest, JsonIsAnObjectOrAListAndNumbersAreSortedAsNumbers) {
   }
 }
 
-TEST_F(ImageListTest, LabelsDecideOverFoldersAndAMissingOneIsAnError) {
+TEST_F(ImageListTest, OverridesFolderLabelsAndRejectsUnlabeledImages) {
   Write("memory://p/images/x/a.jpg");
   Write("memory://p/images/b.jpg");
   Write("memory://p/labels.json", "{\"images/x/a.jpg\": \"cat\", \"images/b.jpg\": \"dog\"}");
@@ -102,13 +102,14 @@ TEST_F(ImageListTest, LabelsDecideOverFoldersAndAMissingOneIsAnError) {
   Write("memory://p/images/c.jpg");
   const auto refused = ListImages(*fs_, {.images = {"memory://p/images"}, .labels = &*labels});
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("1 of 3 images have no label, the first: memory://p/images/c.jpg"));
+              HasSubstr("1 of 3 images have no label, for example memory://p/images/c.jpg"));
 }
 
-TEST_F(ImageListTest, BadLabelsAreNamedByTheirPlace) {
+TEST_F(ImageListTest, ReportsPositionOfInvalidLabels) {
   const std::pair<const char*, const char*> kBad[] = {
-      {"a.jpg,cat\nb.jpg\n", "labels.csv:2: wants a path and a label, got: b.jpg"},
-      {"a.jpg,cat\na.jpg,dog\n", "labels.csv:2: memory://p/a.jpg has a label already ('cat')"},
+      {"a.jpg,cat\nb.jpg\n", "labels.csv:2: expected a path and a label, got: b.jpg"},
+      {"a.jpg,cat\na.jpg,dog\n",
+       "labels.csv:2: duplicate label for memory://p/a.jpg, which has label 'cat'"},
       {"\n", "labels.csv lists no images"},
   };
   for (const auto& [text, message] : kBad) {
@@ -117,11 +118,11 @@ TEST_F(ImageListTest, BadLabelsAreNamedByTheirPlace) {
                 HasSubstr(message));
   }
   const std::pair<const char*, const char*> kBadJson[] = {
-      {"{", "labels.json: this is not JSON"},
-      {"3", "neither an object nor a list"},
-      {"{\"a.jpg\": 1.5}", "entry 0 has a label that is neither text nor a whole number"},
+      {"{", "labels.json: not valid JSON"},
+      {"3", "neither an object nor an array"},
+      {"{\"a.jpg\": 1.5}", "entry 0 has a label that is neither a string nor an integer"},
       {"[{\"path\": \"a.jpg\", \"label\": 1}, {\"path\": 3, \"label\": 1}]",
-       "entry 1 has not both a \"path\" and a \"label\""},
+       "entry 1 lacks a \"path\" or a \"label\""},
   };
   for (const auto& [text, message] : kBadJson) {
     Write("memory://p/labels.json", text);
@@ -130,7 +131,7 @@ TEST_F(ImageListTest, BadLabelsAreNamedByTheirPlace) {
   }
   Write("memory://p/labels.txt");
   EXPECT_THAT(std::string(ReadImageLabels(*fs_, "memory://p/labels.txt").status().message()),
-              HasSubstr("end in .csv or .json"));
+              HasSubstr("must end in .csv or .json"));
 }
 
 }  // namespace image_list_test

@@ -14,18 +14,18 @@ namespace {
 using base::Array;
 using base::DType;
 
-// uint8 [n, height, width, channels].
+// Reshapes `array` to [n, height, width, channels].
 absl::StatusOr<Array> AsImages(const std::string& name, const Array& array) {
   if (array.dtype() != DType::kU8) {
     return absl::InvalidArgumentError(
         absl::StrCat("array '", name, "' is ", array.TypeString(),
-                     "; images are packed from uint8, values 0 to 255: convert it first"));
+                     "; images must be uint8, with values from 0 to 255; convert the array first"));
   }
   if (array.rank() == 3) return array.Reshape({array.dim(0), array.dim(1), array.dim(2), 1});
   if (array.rank() == 4 && (array.dim(3) == 1 || array.dim(3) == 3)) return array;
   return absl::InvalidArgumentError(
       absl::StrCat("array '", name, "' is ", array.TypeString(),
-                   "; wanted is uint8[n,height,width] or uint8[n,height,width,1 or 3]"));
+                   "; expected uint8[n,height,width] or uint8[n,height,width,1 or 3]"));
 }
 
 absl::StatusOr<std::vector<int64_t>> TextLabels(absl::Span<const absl::string_view> texts,
@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<int64_t>> TextLabels(absl::Span<const absl::string_vi
   for (absl::string_view text : texts) {
     const auto at = std::find(classes.begin(), classes.end(), text);
     if (at == classes.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("image ", labels.size(), " has the label '",
-                                                     text, "', which is not among the classes"));
+      return absl::InvalidArgumentError(absl::StrCat("image ", labels.size(), " has label '", text,
+                                                     "', which is not one of the classes"));
     }
     labels.push_back(at - classes.begin());
   }
@@ -49,15 +49,17 @@ absl::StatusOr<std::vector<int64_t>> NumberLabels(const Array& array,
   PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, array.Cast(DType::kI64));
   const auto values = numbers.values<int64_t>();
   std::vector<int64_t> labels(values.begin(), values.end());
-  const int64_t most = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
-  constexpr int64_t kMostClasses = 1'000'000;
-  if (most >= kMostClasses)
-    return absl::InvalidArgumentError(absl::StrCat("label ", most, " is too large for a class"));
-  const int64_t count = classes.empty() ? most + 1 : static_cast<int64_t>(classes.size());
+  const int64_t max = labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
+  constexpr int64_t kMaxClasses = 1'000'000;
+  if (max >= kMaxClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label ", max, " is too large; the maximum is ", kMaxClasses - 1));
+  }
+  const int64_t count = classes.empty() ? max + 1 : static_cast<int64_t>(classes.size());
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || labels[i] >= count) {
-      return absl::InvalidArgumentError(absl::StrCat("image ", i, " has the label ", labels[i],
-                                                     ", and there are ", count, " classes"));
+      return absl::InvalidArgumentError(absl::StrCat("image ", i, " has label ", labels[i],
+                                                     ", but there are ", count, " classes"));
     }
   }
   for (int64_t c = static_cast<int64_t>(classes.size()); c < count; ++c)
@@ -71,8 +73,8 @@ absl::StatusOr<std::vector<int64_t>> AsLabels(const std::string& name, const Arr
   if (array.num_elements() != count || array.rank() == 0 || array.dim(0) != count ||
       (!whole && array.dtype() != DType::kString)) {
     return absl::InvalidArgumentError(absl::StrCat("array '", name, "' is ", array.TypeString(),
-                                                   "; wanted are ", count,
-                                                   " labels, whole numbers or text"));
+                                                   "; expected ", count,
+                                                   " labels, integers or strings"));
   }
   if (whole) return NumberLabels(array, classes);
   return TextLabels(array.values<absl::string_view>(), classes);
@@ -121,8 +123,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> NpzImages(io::FileSystem& fs,
   const Array* y = arrays.Find(input.labels);
   if (x == nullptr || y == nullptr) {
     return here(absl::NotFoundError(absl::StrCat(
-        "there is no array '", x == nullptr ? input.images : input.labels, "' among ",
-        arrays.ToString(), "; name the images with --x NAME and the labels with --y NAME")));
+        "array '", x == nullptr ? input.images : input.labels, "' not found; the file has ",
+        arrays.ToString(), ". Choose the arrays of the images and of the labels by name")));
   }
   auto source = ImagesOf(
       input.file, input.images, input.labels,

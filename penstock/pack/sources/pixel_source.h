@@ -1,4 +1,4 @@
-// Labelled images that are pixels in memory, each encoded when its turn comes.
+// Record source for labeled images that are pixels in memory; each is encoded on demand.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,15 @@
 namespace penstock::pack {
 
 struct Pixels {
-  std::string origin = {};  // the file, for messages
-  // The pixels of image i, uint8 [height, width, 1 or 3]. Any thread.
+  std::string origin = {};  // name of the file, for messages
+  // Returns the pixels of image i, uint8 [height, width, 1 or 3]. Called from any thread.
   std::function<base::Array(int64_t)> image = {};
-  std::vector<int64_t> class_indices = {};  // one for each image
+  std::vector<int64_t> class_indices = {};  // one per image
   std::vector<std::string> classes = {};
 };
 
-// Pictures become PNG, or JPEG where a quality asks for it. `content` is a fingerprint of it all.
+// Images are encoded as PNG, or as JPEG if `recompress.quality` is set. `content` is a fingerprint
+// of all pixels.
 std::unique_ptr<RecordSource> PixelImages(Pixels pixels, std::string content,
                                           RecompressOptions recompress);
 

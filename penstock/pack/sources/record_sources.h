@@ -1,5 +1,5 @@
-// The kinds of input that pack.h converts, each as a RecordSource. Internal to room pack; what the
-// inputs are, and their options, stands in pack.h.
+// Record sources for the inputs of pack.h, which documents the inputs and their options. Internal
+// to room pack.
 #pragma once
 
 #include <memory>
@@ -20,39 +20,44 @@ namespace penstock::pack {
 
 // `fs` must outlive a source that reads files.
 
-// Each file is read once.
+// Image files; each is read once.
 std::unique_ptr<RecordSource> ImageFiles(io::FileSystem& fs, ImageList list,
                                          RecompressOptions recompress);
 
-// Arrays in memory; `origin` names them in messages.
+// Images in arrays; `origin` names them in messages.
 absl::StatusOr<std::unique_ptr<RecordSource>> ArrayImages(const std::string& origin,
                                                           const ImageArraysOptions& input);
 
-// The file is held in memory.
+// Images in a .npz file, which is held in memory.
 absl::StatusOr<std::unique_ptr<RecordSource>> NpzImages(io::FileSystem& fs,
                                                         const NpzOptions& input);
 
+// Rows of a table.
 absl::StatusOr<std::unique_ptr<RecordSource>> TableRows(const base::NamedArrays& columns);
 
-// CIFAR's binary files (cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-10) or
-// two, coarse and fine (CIFAR-100: the fine one counts), and 32x32 bytes of red, of green and of
-// blue. "train" is data_batch_*.bin or train.bin, "test" test_batch.bin or test.bin. The names of
-// the classes come from batches.meta.txt or fine_label_names.txt, or are numbers. Held in memory.
+// Images in CIFAR's binary files (cs.toronto.edu/~kriz/cifar.html), which are held in memory. A
+// record is one label byte (CIFAR-10) or two, coarse and fine (CIFAR-100; the fine label is used),
+// and 32x32 bytes each of red, green and blue. Split "train" is data_batch_*.bin or train.bin,
+// "test" is test_batch.bin or test.bin. Class names come from batches.meta.txt or
+// fine_label_names.txt; without these files they are numbers.
 absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
                                                           const std::string& folder,
                                                           const std::string& split,
                                                           const RecompressOptions& recompress);
 
-// The records of shards, as they are or, with options of `recompress`, with another image in the
-// feature of that name. Labels come from the classes.txt beside the first shard. Shards of a
-// conversion that is not finished are refused.
+// Start of the message for a record without the image feature that `recompress` needs.
+inline constexpr char kNoImageFeature[] = "no image in feature ";
+
+// Records of shards: unchanged or, if `recompress` changes images, with a new image in
+// `image_feature`. Class names come from the classes.txt beside the first shard. Shards of an
+// unfinished conversion are an error.
 absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
                                                            const std::vector<std::string>& shards,
                                                            const std::string& image_feature,
                                                            const RecompressOptions& recompress);
 
-// DATASET-SPLIT.tfrecord-00000-of-00001 ..., with features.json, and LABEL.labels.txt for the names
-// of the classes, which are numbers without it.
+// Images in a folder of TensorFlow Datasets: files DATASET-SPLIT.tfrecord-00000-of-00001 ... and
+// features.json. Class names come from LABEL.labels.txt; without that file they are numbers.
 absl::StatusOr<std::unique_ptr<RecordSource>> TfdsImages(io::FileSystem& fs,
                                                          const TfdsOptions& input);
 

@@ -1,4 +1,4 @@
-// The records of shards that were packed before.
+// Records of existing shards.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@
 namespace penstock::pack {
 namespace {
 
-// The records of shards: as they are, or with another image in them.
+// Records of shards, unchanged or with a recompressed image.
 class ShardSource : public RecordSource {
  public:
   ShardSource(RecordIndex index, std::vector<std::string> classes, std::string image_feature,
@@ -26,7 +26,7 @@ class ShardSource : public RecordSource {
         recompress_(std::move(recompress)) {}
 
   int64_t size() const override { return index_.size(); }
-  std::string Name(int64_t i) const override { return index_.Where(i); }
+  std::string Name(int64_t i) const override { return index_.Location(i); }
   std::vector<std::string> classes() const override { return classes_; }
   const char* noun() const override { return "records"; }
 
@@ -50,9 +50,9 @@ class ShardSource : public RecordSource {
     if (found == features.end() || found->second.dtype() != base::DType::kString ||
         found->second.num_elements() != 1) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no feature '", image_feature_,
-                       "' with the bytes of one image; say which one has them with "
-                       "--image-feature. The record has: ",
+          absl::StrCat(kNoImageFeature, "'", image_feature_,
+                       "'; set the image feature to the feature that holds one encoded image. The "
+                       "record has: ",
                        record::DescribeExample(record)));
     }
     const absl::string_view bytes = found->second.data<absl::string_view>()[0];
@@ -63,7 +63,7 @@ class ShardSource : public RecordSource {
     record::ExampleBuilder example;
     for (const auto& [name, values] : features) example.SetArray(name, values);
     example.SetBytes(image_feature_, image.bytes);
-    // Where `size` said the image's height and width, it says them still.
+    // Updates the feature `size` if it held the image's height and width.
     const auto size = features.find("size");
     if (size != features.end() && size->second.dtype() == base::DType::kI64 &&
         size->second.values<int64_t>() ==
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
                                                            const std::string& image_feature,
                                                            const RecompressOptions& recompress) {
   if (shards.empty()) return absl::NotFoundError("there are no shards");
-  PENSTOCK_RETURN_IF_ERROR(RefuseIncomplete(fs, shards));
+  PENSTOCK_RETURN_IF_ERROR(CheckShardsComplete(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards[0]));
   return std::make_unique<ShardSource>(std::move(index), std::move(classes), image_feature,

@@ -1,4 +1,4 @@
-// The rows of a table whose columns are arrays, each row as one record.
+// Record source for the rows of a table whose columns are arrays.
 #include <cstdint>
 #include <utility>
 
@@ -48,7 +48,7 @@ class TableSource : public RecordSource {
   const int64_t rows_;
 };
 
-// In the type that a feature has.
+// Converts a column to the dtype of its feature.
 absl::StatusOr<base::Array> AsFeature(const base::Array& column) {
   const DType dtype = column.dtype();
   if (dtype == DType::kString) return column;
@@ -79,12 +79,12 @@ absl::StatusOr<std::unique_ptr<RecordSource>> TableRows(const base::NamedArrays&
     };
     if (name.empty()) return absl::InvalidArgumentError("a column of the table has no name");
     if (features.Find(name) != nullptr)
-      return here(absl::InvalidArgumentError("is there twice; column names are unique"));
+      return here(absl::InvalidArgumentError("duplicate column name"));
     if (!column.valid() || column.rank() == 0)
-      return here(absl::InvalidArgumentError("has no rows: a column is an array [rows, ...]"));
+      return here(absl::InvalidArgumentError("has no rows; a column is an array [rows, ...]"));
     if (rows >= 0 && column.dim(0) != rows) {
       return here(absl::InvalidArgumentError(
-          absl::StrCat("has ", column.dim(0), " rows, and others have ", rows)));
+          absl::StrCat("has ", column.dim(0), " rows, other columns have ", rows)));
     }
     rows = column.dim(0);
     absl::StatusOr<base::Array> feature = AsFeature(column);

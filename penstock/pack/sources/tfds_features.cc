@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxDepth = 20;
 
-// json[key] or null, whatever json is.
+// Returns json[key], or null if `json` is not an object or lacks the key.
 const nlohmann::json& At(const nlohmann::json& json, const char* key) {
   static const nlohmann::json kNull;
   if (!json.is_object()) return kNull;
@@ -25,10 +25,10 @@ std::string KindOf(const nlohmann::json& feature) {
   const nlohmann::json& name = At(feature, "pythonClassName");
   if (!name.is_string()) return "";
   const std::string full = name.get<std::string>();
-  return full.substr(full.rfind('.') + 1);  // all of it without a dot
+  return full.substr(full.rfind('.') + 1);  // the full name if it has no dot
 }
 
-// Protobuf's JSON writes 64-bit integers as strings.
+// Parses an integer; protobuf's JSON mapping writes 64-bit integers as strings.
 int64_t Number(const nlohmann::json& json) {
   int64_t number = 0;
   if (json.is_number_integer()) return json.get<int64_t>();
@@ -41,7 +41,7 @@ absl::Status Add(const nlohmann::json& dictionary, const std::string& prefix, in
   const nlohmann::json& features = At(At(dictionary, "featuresDict"), "features");
   if (!features.is_object() || depth > kMaxDepth) {
     return absl::InvalidArgumentError(
-        "this is not the features.json of a TensorFlow data set (wanted is an object with "
+        "not the features.json of a TensorFlow data set (expected an object with "
         "featuresDict.features, as TFDS 4 writes it)");
   }
   for (const auto& [name, feature] : features.items()) {

@@ -1,6 +1,5 @@
-// features.json, with which TensorFlow Datasets describes the records of a data set
-// (tensorflow/datasets, core/proto/feature.proto as JSON). Read here is what concerns labelled
-// images.
+// Parser of features.json, in which TensorFlow Datasets describes the records of a data set
+// (tensorflow/datasets, core/proto/feature.proto as JSON). Reads what labeled images need.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@
 namespace penstock::pack {
 
 struct TfdsFeature {
-  std::string name = {};  // as in the records: "image", "objects/label"
-  std::string kind = {};  // the last part of its Python class: "Image", "ClassLabel", "Tensor"
-  int64_t classes = 0;    // of a ClassLabel; 0 where it is not told
+  std::string name = {};  // name in the records: "image", "objects/label"
+  std::string kind = {};  // unqualified Python class name: "Image", "ClassLabel", "Tensor"
+  int64_t classes = 0;    // number of classes of a ClassLabel; 0 if unknown
 };
 
-// The features by name, those of nested dictionaries too.
+// Returns all features, including those of nested dictionaries.
 absl::StatusOr<std::vector<TfdsFeature>> ParseTfdsFeatures(absl::string_view json);
 
 }  // namespace penstock::pack

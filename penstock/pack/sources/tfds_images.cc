@@ -31,7 +31,7 @@ class TfdsSource : public RecordSource {
         recompress_(std::move(recompress)) {}
 
   int64_t size() const override { return index_.size(); }
-  std::string Name(int64_t i) const override { return index_.Where(i); }
+  std::string Name(int64_t i) const override { return index_.Location(i); }
   std::vector<std::string> classes() const override { return classes_; }
 
   absl::StatusOr<std::string> Make(int64_t i) const override {
@@ -42,13 +42,13 @@ class TfdsSource : public RecordSource {
         image->second.num_elements() != 1 || label == features.end() ||
         label->second.dtype() != base::DType::kI64 || label->second.num_elements() != 1) {
       return absl::InvalidArgumentError(
-          absl::StrCat("wanted are one image in '", image_, "' and one number in '", label_,
+          absl::StrCat("expected one image in '", image_, "' and one integer in '", label_,
                        "'; the record has: ", record::DescribeExample(record)));
     }
     const int64_t number = label->second.item<int64_t>();
     if (number < 0 || number >= static_cast<int64_t>(classes_.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the label is ", number, ", and there are ", classes_.size(), " classes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "label ", number, " is out of range; there are ", classes_.size(), " classes"));
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const RecompressedImage file,
@@ -74,7 +74,7 @@ class TfdsSource : public RecordSource {
   const RecompressOptions recompress_;
 };
 
-// TensorFlow Datasets names its files ...-00003-of-00010: each of the ten has to be there.
+// Checks that no file is missing: TensorFlow Datasets names its files ...-00003-of-00010.
 absl::Status CheckAllShards(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     const std::string name = io::Basename(file);
@@ -89,7 +89,7 @@ absl::Status CheckAllShards(const std::vector<std::string>& files) {
   return absl::OkStatus();
 }
 
-// DATASET-SPLIT.tfrecord...: the files of each split, sorted.
+// Returns the files of a split, DATASET-SPLIT.tfrecord..., sorted.
 absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const std::string& folder,
                                                       const std::string& split) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(folder));
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const 
   }
   if (splits.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        folder, " holds no *.tfrecord files; give the folder of a version, as in cifar10/3.0.2"));
+        folder, " has no *.tfrecord files; give the folder of a version, such as cifar10/3.0.2"));
   }
   if (split.empty() && splits.size() == 1) return splits.begin()->second;
   const auto found = splits.find(split);
@@ -111,12 +111,13 @@ absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const 
   std::vector<std::string> names;
   for (const auto& [name, uris] : splits) names.push_back(name);
   return absl::InvalidArgumentError(
-      absl::StrCat(folder, " holds the splits ", absl::StrJoin(names, ", "),
-                   split.empty() ? "" : absl::StrCat(", and no '", split, "'"),
-                   "; choose one with --split NAME"));
+      absl::StrCat(folder, " has the splits ", absl::StrJoin(names, ", "),
+                   split.empty() ? "" : absl::StrCat(", but not '", split, "'"),
+                   "; choose the split to convert"));
 }
 
-// The feature of that kind, by name or as the only one.
+// Returns the feature `name`, or, if `name` is empty, the only feature of that kind. `option` names
+// the choice in the error: "image" or "label".
 absl::StatusOr<TfdsFeature> Choose(const std::vector<TfdsFeature>& features,
                                    const std::string& kind, const std::string& name,
                                    const std::string& option) {
@@ -127,17 +128,17 @@ absl::StatusOr<TfdsFeature> Choose(const std::vector<TfdsFeature>& features,
     all.push_back(absl::StrCat(f.name, " (", f.kind, ")"));
   }
   if (found.size() == 1) return found[0];
-  return absl::InvalidArgumentError(
-      absl::StrCat(found.empty() ? "no" : "more than one", " feature ",
-                   name.empty() ? absl::StrCat("of the kind ", kind) : absl::StrCat("'", name, "'"),
-                   " among ", absl::StrJoin(all, ", "), "; choose with ", option, " NAME"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      found.empty() ? "no" : "more than one", " feature ",
+      name.empty() ? absl::StrCat("of the kind ", kind) : absl::StrCat("'", name, "'"), " among ",
+      absl::StrJoin(all, ", "), "; choose the ", option, " feature by name"));
 }
 
 absl::StatusOr<std::vector<std::string>> ClassesOf(io::FileSystem& fs, const std::string& folder,
                                                    const TfdsFeature& label) {
-  constexpr int64_t kMostClasses = 1'000'000;
+  constexpr int64_t kMaxClasses = 1'000'000;
   std::vector<std::string> classes;
-  // A name with a '/' stands in the file's name with a '-'.
+  // The file name has '-' where the feature name has '/'.
   const std::string file = io::JoinPath(
       folder, absl::StrCat(absl::StrJoin(absl::StrSplit(label.name, '/'), "-"), ".labels.txt"));
   PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadOptional(fs, file));
@@ -146,9 +147,9 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(io::FileSystem& fs, const std
     if (classes.back().empty()) classes.pop_back();
     return classes;
   }
-  if (label.classes <= 0 || label.classes > kMostClasses) {
-    return absl::InvalidArgumentError(absl::StrCat("features.json does not say how many classes '",
-                                                   label.name, "' has, and there is no ", file));
+  if (label.classes <= 0 || label.classes > kMaxClasses) {
+    return absl::InvalidArgumentError(absl::StrCat("features.json lacks the number of classes of '",
+                                                   label.name, "', and ", file, " does not exist"));
   }
   for (int64_t c = 0; c < label.classes; ++c) classes.push_back(absl::StrCat(c));
   return classes;
@@ -164,9 +165,9 @@ absl::StatusOr<std::unique_ptr<RecordSource>> TfdsImages(io::FileSystem& fs,
   const auto here = [&](const absl::Status& status) { return base::WithContext(status, file); };
   const auto features = ParseTfdsFeatures(json);
   if (!features.ok()) return here(features.status());
-  const auto image = Choose(*features, "Image", input.image_feature, "--image-feature");
+  const auto image = Choose(*features, "Image", input.image_feature, "image");
   if (!image.ok()) return here(image.status());
-  const auto label = Choose(*features, "ClassLabel", input.label_feature, "--label-feature");
+  const auto label = Choose(*features, "ClassLabel", input.label_feature, "label");
   if (!label.ok()) return here(label.status());
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesOf(fs, folder, *label));
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
