@@ -1,9 +1,9 @@
-// The input pipeline's side of `bench/run data`, which runs it beside its peers:
+// Benchmark of the input pipeline, which `bench/run data` runs beside its peers:
 //
-//   bench_data make FOLDER      eight shards of 250 photographs, 331x331, JPEG of quality 90
+//   bench_data make FOLDER      writes eight shards of 250 photographs, 331x331, JPEG of quality 90
 //   bench_data serve FOLDER WORK
-//                               for each line of stdin does that work for a while and answers
-//                               {"items_per_second": 3072.0, "peak_rss": 104857600}
+//                               for each line of stdin, runs the workload WORK for about a second
+//                               and prints {"items_per_second": 3072.0, "peak_rss": 104857600}
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -44,13 +44,14 @@ using data::Dataset;
 using data::Iterator;
 
 constexpr int kShards = 8;
-constexpr int kImagesOfShard = 250;
+constexpr int kImagesPerShard = 250;
 constexpr int kSide = 331;
 constexpr int kSmallSide = 192;
 constexpr int kBatch = 128;
 constexpr int64_t kCifarImages = 50'000;
 constexpr double kSeconds = 1.0;
-constexpr double kWarmSeconds = 0.3;  // of each round: what was read ahead before it does not count
+constexpr double kWarmSeconds =
+    0.3;  // start of a round that is not measured: drains the read-ahead
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
@@ -67,7 +68,7 @@ absl::Status MakeShards(io::FileSystem& fs, const std::string& folder) {
     PENSTOCK_ASSIGN_OR_RETURN(
         const auto writer,
         record::TfRecordWriter::Create(fs, absl::StrFormat("%s/%02d.tfrec", folder, s)));
-    for (int i = 0; i < kImagesOfShard; ++i) {
+    for (int i = 0; i < kImagesPerShard; ++i) {
       PENSTOCK_ASSIGN_OR_RETURN(const image::ImageView photo, image::ViewOf(photos[i % 2]));
       PENSTOCK_ASSIGN_OR_RETURN(const image::Box box,
                                 image::RandomCrop(photo.size(), {kSide, kSide}, random));
@@ -94,7 +95,7 @@ Dataset Images(const std::string& folder, const data::DecodeImageOptions& option
   return Examples(folder).DecodeImage(options).Shuffle(300).Repeat().Batch(kBatch);
 }
 
-// As many images as CIFAR has, of its size.
+// Returns random images, of CIFAR's number and size.
 NamedArrays Cifar() {
   Array pixels = Array::Uninitialized(DType::kU8, {kCifarImages, 32, 32, 3});
   base::Random random(1);
@@ -113,7 +114,7 @@ struct Done {
   double seconds = 0;
 };
 
-// Goes on with an iterator that never ends.
+// Reads from an endless iterator, which is kept between calls.
 class Reading {
  public:
   explicit Reading(const Dataset& dataset) : iterator_(dataset.MakeIterator({.seed = 1}).value()) {}
@@ -139,8 +140,7 @@ class Reading {
   std::shared_ptr<Iterator> iterator_;
 };
 
-// The decoder and nothing around it: on all cores, from memory, each core into the same memory
-// again and again.
+// Runs the decoder alone, from memory, on all cores; each core overwrites the same output.
 class LibjpegAlone {
  public:
   explicit LibjpegAlone(const std::string& folder) {
@@ -171,7 +171,7 @@ class LibjpegAlone {
   static void DecodeOne(const std::string& file, uint8_t* pixels) {
     jpeg_decompress_struct cinfo;
     jpeg_error_mgr errors;
-    cinfo.err = jpeg_std_error(&errors);  // ends the program
+    cinfo.err = jpeg_std_error(&errors);  // exits on errors
     jpeg_create_decompress(&cinfo);
     jpeg_mem_src(&cinfo, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_read_header(&cinfo, TRUE);
@@ -188,7 +188,7 @@ class LibjpegAlone {
   std::vector<std::string> files_;
 };
 
-// Random rows of CIFAR copied into a batch, by one thread, into memory that is used again.
+// Copies random rows of CIFAR into a batch, in one thread; the batch's memory is reused.
 class Memcpy {
  public:
   explicit Memcpy(const NamedArrays& arrays) : pixels_(*arrays.Find("image")) {
@@ -233,7 +233,7 @@ std::map<std::string, std::function<std::function<Done()>()>> AllWork(const std:
        }},
       {"resize",
        [=] { return Reading(Images(folder, {.height = kSmallSide, .width = kSmallSide})); }},
-      // A random part of each image, as Inception takes it; only that part is decoded.
+      // A random resized crop of each image (Inception); only the crop is decoded.
       {"crop",
        [=] {
          return Reading(Images(folder, {.height = kSmallSide,
@@ -256,7 +256,7 @@ int Serve(const std::string& folder, const std::string& name) {
   const auto all = AllWork(folder);
   const auto found = all.find(name);
   if (found == all.end()) {
-    std::fprintf(stderr, "bench_data: there is no work '%s'\n", name.c_str());
+    std::fprintf(stderr, "bench_data: unknown workload '%s'\n", name.c_str());
     return 2;
   }
   const std::function<Done()> work = found->second();

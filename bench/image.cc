@@ -1,14 +1,14 @@
-// What room image costs beside libjpeg-turbo alone, on one thread, for JPEGs of 331x331 at quality
-// 90 (pictures made here, of about 4 to 5 bits a pixel like photographs):
+// Benchmark of room image beside libjpeg-turbo alone, in one thread, with JPEGs of 331x331 at
+// quality 90 (generated images with 4 to 5 bits per pixel, like photographs):
 //
 //   decode            the whole image                                    | libjpeg, the same
 //   decode, random crop to 192x192                                       | libjpeg, whole image
-//   the same as normalised bfloat16, half of them flipped                | libjpeg, whole image
+//   the same as normalized bfloat16, half of them flipped                | libjpeg, whole image
 //   decode of the random crop alone                                      | libjpeg, whole image
-// and made smaller by area averaging, with and without scaling in the DCT. Processor time of one
-// thread, image by image in turns; medians of the rounds.
+// and downscaling by area averaging, with and without scaling in the DCT. Measures the CPU time of
+// one thread; rows alternate image by image, and medians over the rounds are printed.
 //
-// bench_image [images]      (64 when not given)
+// bench_image [images]      (default: 64)
 #include "penstock/image/image.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kRounds = 15;
 
-// Noise of all sizes, the smaller the fainter, as in photographs.
+// Returns multi-scale noise with less amplitude at finer scales, like photographs.
 base::Array Picture(Size size, uint64_t seed) {
   base::Random random(seed);
   std::vector<float> sum(static_cast<size_t>(size.height) * size.width * 3, 128.0f);
@@ -43,7 +43,7 @@ base::Array Picture(Size size, uint64_t seed) {
     std::vector<float> knots(static_cast<size_t>(size.height / cell + 2) * columns * 3);
     const float strength = 44 * std::pow(static_cast<float>(cell) / 256, 0.3f);
     for (size_t i = 0; i < knots.size(); ++i) {
-      // Little of the smallest detail is colour.
+      // The finest details have little color.
       const float own = strength * static_cast<float>(random.Uniform() * 2 - 1);
       knots[i] = i % 3 == 0 || cell > 8 ? own : knots[i - 1] + own / 8;
     }
@@ -77,7 +77,7 @@ std::vector<std::string> Jpegs(int count, Size size) {
   return files;
 }
 
-// Nothing but libjpeg-turbo, as its manual's example has it.
+// Decodes with libjpeg-turbo alone, like the example of its manual.
 void DecodeWithLibjpeg(const std::string& file, uint8_t* out) {
   jpeg_decompress_struct cinfo;
   jpeg_error_mgr errors;
@@ -101,22 +101,22 @@ struct Row {
   std::vector<double> seconds = {};
 };
 
-// Of this thread: other programs on the machine then matter little.
-double ProcessorSeconds() {
+// Returns the CPU time of this thread, which other programs affect little.
+double CpuSeconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The first row is the peer of all others.
+// Measures the rows; ratios are relative to the first row.
 void Measure(const std::vector<std::string>& files, std::vector<Row> rows) {
   for (int round = 0; round < kRounds; ++round) {
     for (Row& row : rows) row.seconds.push_back(0);
     for (size_t i = 0; i < files.size(); ++i) {
       for (Row& row : rows) {
-        const double begin = ProcessorSeconds();
+        const double begin = CpuSeconds();
         row.run(files[i], static_cast<int>(i));
-        row.seconds.back() += ProcessorSeconds() - begin;
+        row.seconds.back() += CpuSeconds() - begin;
       }
     }
   }
@@ -125,7 +125,7 @@ void Measure(const std::vector<std::string>& files, std::vector<Row> rows) {
     for (size_t i = 0; i < row.seconds.size(); ++i) {
       ratios.push_back(rows[0].seconds[i] / row.seconds[i]);
     }
-    std::printf("%-52s %7.1f us an image   ratio %.2f\n", row.work.c_str(),
+    std::printf("%-52s %7.1f us per image   ratio %.2f\n", row.work.c_str(),
                 base::Median(row.seconds) / static_cast<double>(files.size()) * 1e6,
                 base::Median(ratios));
   }
@@ -203,14 +203,14 @@ void MeasureScaling(int count, Size size) {
   std::vector<Row> rows = {{"libjpeg-turbo alone, whole image", [&](const std::string& file, int) {
                               DecodeWithLibjpeg(file, pixels.data());
                             }}};
-  for (int by : {2, 4}) {
-    const Size to{size.height * 9 / 10 / by, size.width * 9 / 10 / by};
+  for (int factor : {2, 4}) {
+    const Size to{size.height * 9 / 10 / factor, size.width * 9 / 10 / factor};
     for (const bool scaled : {false, true}) {
       const DecodeOptions options = {
           .resize = Resize{.height = to.height, .width = to.width, .filter = Filter::kArea},
           .dct_scaling = scaled ? DctScaling::kAuto : DctScaling::kNever};
       rows.push_back({absl::StrCat("to ", to.ToString(), ", area",
-                                   scaled ? absl::StrCat(", scaled in the DCT by 1/", by) : ""),
+                                   scaled ? absl::StrCat(", scaled in the DCT by 1/", factor) : ""),
                       [&pixels, &decoder, to, options](const std::string& file, int) {
                         PENSTOCK_CHECK_OK(
                             decoder.DecodeInto(file, options, TightView(pixels.data(), to, 3)));

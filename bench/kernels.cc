@@ -1,11 +1,11 @@
-// Kernels beside XLA's own code, on the operations of ResNet-20 for CIFAR and others that training
-// needs: each program is compiled
-// with kernels and without, and both run in turns.
+// Benchmark of the CPU kernels beside XLA's own code, with the operations of ResNet-20 for CIFAR
+// and other operations of training: each program is compiled with and without kernels, and both run
+// alternately.
 //
-//   bench_kernels [--batch 128] [--rounds 15] [--only WORDS OF A ROW] [--alone 1]
+//   bench_kernels [--batch 128] [--rounds 15] [--only TEXT] [--alone 1]
 //
 // The ratio is the median over rounds of (time without) / (time with): above 1 the kernel is
-// faster.
+// faster. --only selects the rows whose name contains TEXT; --alone skips XLA.
 #include "penstock/kernels/kernels.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ using ir::Values;
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
-// A program with its arguments on the device.
+// Compiled program with its arguments on the device.
 struct Side {
   std::shared_ptr<runtime::Executable> executable;
   runtime::Buffers arguments;
@@ -87,7 +87,7 @@ void Compare(runtime::Client& client, const kernels::Lowering& lowering, const W
   if (alone) {
     std::vector<double> seconds;
     for (int i = 0; i < rounds; ++i) seconds.push_back(ours.Seconds(1));
-    std::printf("%-44s %8.2f ms %8.2f ms at best\n", work.name.c_str(), 1e3 * base::Median(seconds),
+    std::printf("%-56s %8.2f ms %8.2f ms minimum\n", work.name.c_str(), 1e3 * base::Median(seconds),
                 1e3 * *std::min_element(seconds.begin(), seconds.end()));
     return;
   }
@@ -100,7 +100,7 @@ void Compare(runtime::Client& client, const kernels::Lowering& lowering, const W
     without_seconds.push_back(xla.Seconds(calls));
     ratios.push_back(without_seconds.back() / with_seconds.back());
   }
-  std::printf("%-44s %8.3f ms %8.3f ms   %5.2f\n", work.name.c_str(),
+  std::printf("%-56s %8.3f ms %8.3f ms   %5.2f\n", work.name.c_str(),
               1e3 * base::Median(with_seconds), 1e3 * base::Median(without_seconds),
               base::Median(ratios));
   std::fflush(stdout);
@@ -110,7 +110,7 @@ struct Layer {
   int64_t size, channels, filters, kernel, stride, groups = 1;
 };
 
-// Forward (0) or the gradient of one operand (1: input, 2: kernel).
+// Returns the forward convolution (0) or the gradient of one operand (1: input, 2: kernel).
 Work ConvolutionWork(const Layer& l, DType dtype, int64_t batch, int which) {
   static constexpr const char* kNames[] = {"forward", "input gradient", "kernel gradient"};
   return {absl::StrCat(base::DTypeName(dtype), " ", l.groups > 1 ? "depthwise " : "conv ", l.kernel,
@@ -131,8 +131,8 @@ Work ConvolutionWork(const Layer& l, DType dtype, int64_t batch, int which) {
           }};
 }
 
-// A convolution of 256 steps of 64 channels with windows of 5, as Conv1D writes it: of an image of
-// height 1.
+// Returns a convolution of 256 steps and 64 channels with a kernel of size 5, in the form that
+// Conv1D emits: as an image of height 1.
 Work SequenceWork(int64_t stride, int64_t groups, DType dtype, int which) {
   static constexpr const char* kNames[] = {"forward", "input gradient", "kernel gradient"};
   return {absl::StrCat(base::DTypeName(dtype), " conv1d 5 256x64", groups > 1 ? " depthwise" : "",
@@ -150,10 +150,10 @@ Work SequenceWork(int64_t stride, int64_t groups, DType dtype, int which) {
           }};
 }
 
-// The result and both gradients of a 3x3 depthwise convolution.
+// Returns a 3x3 depthwise convolution, forward and backward.
 Work DepthwiseWork(int64_t size, int64_t channels, int64_t stride, DType dtype, int64_t batch) {
   return {absl::StrCat(base::DTypeName(dtype), " depthwise ", size, "x", size, "x", channels,
-                       stride > 1 ? " /2" : "", " there and back, batch ", batch),
+                       stride > 1 ? " /2" : "", " forward and backward, batch ", batch),
           [=](ir::Graph& graph) {
             const Value x = graph.Parameter({dtype, {batch, size, size, channels}}, "x");
             const Value w = graph.Parameter({dtype, {3, 3, 1, channels}}, "w");
@@ -167,10 +167,10 @@ Work DepthwiseWork(int64_t size, int64_t channels, int64_t stride, DType dtype, 
           }};
 }
 
-// 3x3 windows, every second pixel, as after the stem of ResNet-50.
+// Returns a max pooling with 3x3 windows and stride 2, as after the stem of ResNet-50.
 Work MaxPoolWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
   return {absl::StrCat(base::DTypeName(dtype), " max pool ", size, "x", size, "x", channels,
-                       " there and back, batch ", batch),
+                       " forward and backward, batch ", batch),
           [=](ir::Graph& graph) {
             const Value x = graph.Parameter({dtype, {batch, size, size, channels}}, "x");
             const Value y = ir::ReduceWindow(x, ir::WindowReducer::kMax,
@@ -185,7 +185,7 @@ Work MaxPoolWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
 
 Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
   return {absl::StrCat(base::DTypeName(dtype), " batch norm + relu ", size, "x", size, "x",
-                       channels, " there and back"),
+                       channels, " forward and backward"),
           [=](ir::Graph& graph) {
             const Value x = graph.Parameter({dtype, {batch, size, size, channels}}, "x");
             const Value scale = graph.Parameter({DType::kF32, {channels}}, "scale");
@@ -199,8 +199,8 @@ Work BatchNormWork(int64_t size, int64_t channels, DType dtype, int64_t batch) {
           }};
 }
 
-// [batch, m, k] x [batch, k, n], or without a batch (0), and the operands' gradients: products of
-// the result's cotangent with the other side, transposed.
+// Matrix product [batch, m, k] x [batch, k, n], or without a batch dimension (0). The operands'
+// gradients are products of the cotangent with the other operand, transposed.
 struct ProductSize {
   int64_t batch, rows, depth, columns;
 };
@@ -224,15 +224,15 @@ Work ProductWork(const ProductSize& p, DType dtype, int which) {
           }};
 }
 
-// The training step of ResNet-20 for CIFAR (He et al., 2015), with SGD and momentum: convolutions
-// and activations in `dtype`, variables, statistics and the loss in f32.
+// Training step of ResNet-20 for CIFAR (He et al., 2015) with SGD and momentum. Convolutions and
+// activations compute in `dtype`; variables, statistics and the loss are float32.
 class ResNetStep {
  public:
-  // Inputs are parameters of the graph, or the first of `given` that are left.
-  ResNetStep(ir::Graph& graph, DType dtype, int64_t batch, Values given = {})
-      : graph_(graph), dtype_(dtype), batch_(batch), given_(std::move(given)) {}
+  // The inputs are new parameters of the graph, or `inputs` if it is not empty.
+  ResNetStep(ir::Graph& graph, DType dtype, int64_t batch, Values inputs = {})
+      : graph_(graph), dtype_(dtype), batch_(batch), inputs_(std::move(inputs)) {}
 
-  // The inputs as they are after the step.
+  // Returns the new values of the inputs after the step.
   Values Build() {
     const Value image = Input({DType::kF32, {batch_, 32, 32, 3}});
     const Value label = Input({DType::kF32, {batch_, 10}});
@@ -261,8 +261,8 @@ class ResNetStep {
 
  private:
   Value Input(const ir::TensorType& type) {
-    if (given_.empty()) return graph_.Parameter(type, "input");
-    return given_[next_++];
+    if (inputs_.empty()) return graph_.Parameter(type, "input");
+    return inputs_[next_++];
   }
   Value Variable(const base::Shape& shape) {
     variables_.push_back(Input({DType::kF32, shape}));
@@ -284,13 +284,14 @@ class ResNetStep {
   ir::Graph& graph_;
   const DType dtype_;
   const int64_t batch_;
-  const Values given_;
+  const Values inputs_;
   size_t next_ = 0;
   Value mask_;
   Values variables_, velocities_;
 };
 
-// With several steps in one execution, its temporary memory is asked for once.
+// Returns one or several training steps in one execution; an execution allocates its temporary
+// memory once.
 Work ResNetWork(DType dtype, int64_t batch, int64_t steps) {
   const std::string type(base::DTypeName(dtype));
   return {steps == 1 ? type + " ResNet-20 training step"
@@ -327,10 +328,10 @@ int Main(int argc, char** argv) {
   }
   const auto lowering = kernels::Lowering::For(**client);
   if (!lowering.uses_kernels()) {
-    std::fprintf(stderr, "kernels are not used: %s\n", lowering.reason().c_str());
+    std::fprintf(stderr, "CPU kernels are disabled: %s\n", lowering.reason().c_str());
     return 1;
   }
-  std::printf("batch %lld, %d rounds\n%-44s %11s %11s   %s\n", static_cast<long long>(batch),
+  std::printf("batch %lld, %d rounds\n%-56s %11s %11s   %s\n", static_cast<long long>(batch),
               rounds, "work", "kernel", "XLA", "XLA / kernel");
   const std::vector<Layer> layers = {{32, 3, 16, 3, 1},  {32, 16, 16, 3, 1}, {32, 16, 32, 3, 2},
                                      {32, 16, 32, 1, 2}, {16, 32, 32, 3, 1}, {16, 32, 64, 3, 2},

@@ -1,4 +1,4 @@
-"""The input pipeline beside tf.data, libjpeg-turbo and the machine's own limits."""
+"""Lines of `bench/run data`: the input pipeline beside tf.data, libjpeg-turbo and limits of the machine."""
 import subprocess
 import time
 
@@ -12,7 +12,7 @@ TFDATA = ROOT / "bench" / "peers" / "data" / "tfdata.py"
 
 
 def set_up():
-    say("looking for what is needed (tools/setup, tools/venv, tools/fake-gcs-server)")
+    say("installing what is missing (tools/setup, tools/venv, tools/fake-gcs-server)")
     run("tools/setup", "bench")
     run("tools/setup", "test")  # Go, for the emulator
     run("tools/fake-gcs-server")
@@ -22,7 +22,7 @@ def set_up():
 
 
 class Cat:
-    """`cat` of all shards to /dev/null, in shards' records a second."""
+    """Side that copies all shards to /dev/null with `cat`, in records per second."""
 
     def round(self):
         files = sorted(FOLDER.glob("*.tfrec"))

@@ -1,5 +1,5 @@
-"""Training on a GPU, beside JAX and PyTorch. The peers come from a Python of the user's, since which of their builds fits
-depends on the driver: PENSTOCK_GPU_PYTHON names one that has torch with CUDA, jax[cuda13], flax and optax."""
+"""Lines of `bench/run gpu`: training on a GPU, beside JAX and PyTorch. The peers run in a Python environment of the user,
+since their builds depend on the driver: PENSTOCK_GPU_PYTHON is a Python with torch (CUDA), jax[cuda13], flax and optax."""
 import os
 import sys
 
@@ -12,10 +12,10 @@ BATCH, SIDE = 256, 224
 
 def set_up():
     if not os.path.exists("/dev/nvidiactl"):
-        sys.exit("bench: there is no NVIDIA GPU here (/dev/nvidiactl is missing)")
+        sys.exit("bench: no NVIDIA GPU found (/dev/nvidiactl does not exist)")
     if not PYTHON:
-        sys.exit("bench: set PENSTOCK_GPU_PYTHON to a Python that has torch with CUDA, jax[cuda13], flax and optax")
-    say("looking for what is needed (tools/setup)")
+        sys.exit("bench: set PENSTOCK_GPU_PYTHON to a Python with torch (CUDA), jax[cuda13], flax and optax")
+    say("installing what is missing (tools/setup)")
     run("tools/setup", "build")
     build("bench_train")
 

@@ -1,6 +1,6 @@
-"""What each part of the memory strategy gains in training on this machine's processor (docs/design/runtime.md, "Memory of a CPU
-device"): the whole strategy beside the same program without one part. A part that gains less than 3 % everywhere is
-removed."""
+"""Lines of `bench/run memory`: the gain of each part of the memory strategy for training on this machine's CPU
+(docs/design/runtime.md, "Memory of a CPU device"), as the whole strategy beside the same program without one part. A part that
+gains less than 3 % everywhere is removed."""
 from lines_train import IRIS, MOBILENET, RESNET20, RESNET20_BF16, SHARDS
 from side_by_side import IMAGES, MEMORY, ROOT, STEPS, Line, Match, Worker, build, make_folder, run, say
 
@@ -12,7 +12,7 @@ NO_LOSS = 0.95
 
 
 def set_up():
-    say("looking for what is needed (tools/setup)")
+    say("installing what is missing (tools/setup)")
     run("tools/setup", "bench")
     build("bench_train", "bench_train_glibc", "bench_train_tcmalloc")
     make_folder(SHARDS, FOLDER / "bench_train")

@@ -1,5 +1,5 @@
-"""ResNet-20's training step on a TPU v2 of 8 cores, as libtpu compiles it, beside JAX's and flax's: libtpu's own estimate of
-the time, and the memory for temporaries. Nothing runs on a TPU."""
+"""Lines of `bench/run tpu_aot`: ResNet-20's training step compiled by libtpu for a TPU v2 with 8 cores, beside JAX and flax:
+libtpu's estimate of the time, and the memory for temporaries. Nothing is executed on a TPU."""
 from lines_train import JAX_FOLDER, PYTHON, set_up_jax
 from side_by_side import ROOT, BestOf, Line, Match, Once, Reading, build, run, say
 
@@ -14,7 +14,7 @@ TEMPORARY = Reading("temporary", "MB", scale=1e-6, less_is_better=True, digits=1
 
 
 def set_up():
-    say("looking for what is needed (tools/setup tpu, tools/venv)")
+    say("installing what is missing (tools/setup tpu, tools/venv)")
     run("tools/setup", "tpu")
     run("tools/venv")
     set_up_jax()

@@ -1,5 +1,5 @@
-"""Training on this machine's processor, beside PyTorch, Keras on TensorFlow, and JAX. Each peer has the settings that are best
-for it; where that is not plain, both are tried and the faster one is taken."""
+"""Lines of `bench/run train`: training on this machine's CPU, beside PyTorch, Keras on TensorFlow, and JAX. Each peer has its
+best settings; if these are not obvious, several are measured and the fastest one is used."""
 import hashlib
 import shutil
 
@@ -10,13 +10,13 @@ SHARDS = BUILD / "cifar"
 PROGRAM = ROOT / "build" / "release" / "bench" / "bench_train"
 PEERS = ROOT / "bench" / "peers" / "train"
 PYTHON = ROOT / "venv" / "bin" / "python"
-DEBIAN_PYTHON = "/usr/bin/python3"  # which has Debian's PyTorch
+DEBIAN_PYTHON = "/usr/bin/python3"  # has Debian's PyTorch
 JAX_FOLDER = BUILD / "train-peers"  # flax and optax
 CACHE = BUILD / "compile-cache"
 
 
 def set_up():
-    say("looking for what is needed (tools/setup, tools/venv, bench/peers/train/requirements.txt)")
+    say("installing what is missing (tools/setup, tools/venv, bench/peers/train/requirements.txt)")
     run("tools/setup", "bench")
     run("tools/venv")
     set_up_jax()
@@ -25,15 +25,15 @@ def set_up():
 
 
 def set_up_jax():
-    """What JAX's peer needs beside tools/venv, in a folder of its own."""
-    wanted = PEERS / "requirements.txt"
-    stamp, digest = JAX_FOLDER / ".installed", hashlib.sha256(wanted.read_bytes()).hexdigest()
+    """Installs the packages of JAX's peer that tools/venv does not have, into a separate folder."""
+    requirements = PEERS / "requirements.txt"
+    stamp, digest = JAX_FOLDER / ".installed", hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == digest:
         return
     say("installing flax and optax")
     shutil.rmtree(JAX_FOLDER, ignore_errors=True)
     run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes",
-        "--only-binary=:all:", "--no-deps", "--target", JAX_FOLDER, "-r", wanted)
+        "--only-binary=:all:", "--no-deps", "--target", JAX_FOLDER, "-r", requirements)
     stamp.write_text(digest)
 
 
@@ -48,7 +48,7 @@ def torch(work, batch, side, *options, env=None):
                           env=env)
 
 
-# Has glibc keep large pieces of memory, where by default it gives them back to the system and gets them anew, page by page.
+# Makes glibc keep large allocations; by default it returns them to the system and maps new pages each time.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
 
 
@@ -84,7 +84,7 @@ def keras_start():
 
 
 def first_step(work):
-    """Seconds from Fit to the end of the first step, with an empty compile cache."""
+    """Side that measures the time from Fit to the end of the first step, with an empty compile cache."""
     return lambda: Start(PROGRAM, "first_step", work, SHARDS, env={"PENSTOCK_COMPILE_CACHE": str(CACHE)},
                          before=lambda: shutil.rmtree(CACHE, ignore_errors=True))
 
@@ -111,7 +111,7 @@ def match(work, reading, ours, peer_name, peer, bar):
 
 
 def first_step_matches(work, title, layers_of=None):
-    """With the check against without it, against Keras on JAX, and against a network with a part of its layers."""
+    """First step with TerminateOnNan, compared with that without it, with Keras on JAX, and with a network of fewer layers."""
     checked = first_step(work + "_checked")
     matches = [match(FIRST_STEP + title, FIT_SECONDS, checked, "without TerminateOnNan", first_step(work), 1 / 1.2),
                match(FIRST_STEP + title, FIT_SECONDS, checked, "Keras/JAX", keras_jax_first_step(work), 2.0)]

@@ -1,10 +1,10 @@
-// How fast room record reads, beside what the machine allows on the same bytes in the same run:
+// Benchmark of the throughput of room record, beside the limits of the machine for the same bytes:
 //
 //   read     TFRecord blocks, checksums verified, from the page cache | read(2) of the same file
 //   crc      CRC-32C of memory                                        | memcpy
 //   parse    Examples into columns                                    | -
 //
-// bench_record [records] [bytes per record]      (4000 records of 36000 bytes when not given)
+// bench_record [records] [bytes per record]      (default: 4000 records of 36000 bytes)
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kRounds = 9;
 
-// Seconds of the median round.
+// Returns the median time of the rounds in seconds.
 template <typename Body>
 double MedianSeconds(Body&& body) {
   std::vector<double> seconds;
@@ -104,11 +104,11 @@ void Run(int records, int bytes) {
   std::vector<char> buffer(size_t{1} << 20);
   const double read = MedianSeconds([&] { ReadWhole(path, &buffer); });
   const double blocks = MedianSeconds([&] { ReadRecords(*fs, path, nullptr, true); });
-  const double trusting = MedianSeconds([&] { ReadRecords(*fs, path, nullptr, false); });
+  const double unverified = MedianSeconds([&] { ReadRecords(*fs, path, nullptr, false); });
   const double columns = MedianSeconds([&] { ReadRecords(*fs, path, &parser, true); });
   std::printf("%d records of %d bytes, %.0f MB, one thread\n", records, bytes, size / 1e6);
   Print("read, verified", size, blocks, "read(2)", read);
-  Print("read, not verified", size, trusting, "read(2)", read);
+  Print("read, not verified", size, unverified, "read(2)", read);
   Print("read, verified, parsed", size, columns, "read(2)", read);
   std::printf("%-34s %6.2f million records/s\n", "read, verified, parsed", records / columns / 1e6);
 

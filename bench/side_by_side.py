@@ -1,8 +1,8 @@
-"""Two programs beside each other: they take turns, about a second each, and the ratio is the median over the rounds of what
-stands side by side, so that whatever else the machine does weighs on both.
+"""Comparison of two programs that run alternately, about a second each. The ratio is the median over the rounds of the ratio
+within a round, so that other load of the machine affects both sides.
 
-A side is anything with round(), which gives a dictionary of numbers, and close(). A Match is our side, a peer's, and the
-lines that are read from their answers.
+A side is an object with round(), which returns a dictionary of numbers, and close(). A Match has our side, a peer's side, and
+lines, each of which compares one number of their results.
 """
 import dataclasses
 import json
@@ -17,7 +17,7 @@ import signal
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "bench"
 LOGS = BUILD / "logs"
-WARM_ROUNDS = 2  # an autotuner needs some time to find what is best
+WARM_ROUNDS = 2  # warm-up for autotuners
 
 
 def say(text):
@@ -28,7 +28,7 @@ def run(*command):
     done = subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode != 0:
-        sys.exit(f"{done.stdout[-2000:]}\nbench: this failed: {' '.join(str(part) for part in command)}")
+        sys.exit(f"{done.stdout[-2000:]}\nbench: command failed: {' '.join(str(part) for part in command)}")
 
 
 def build(*targets):
@@ -38,7 +38,7 @@ def build(*targets):
 
 
 def make_folder(folder, program):
-    """A folder that `program make FOLDER` fills, whole or not there."""
+    """Creates a folder with `program make FOLDER`, atomically."""
     if folder.exists():
         return
     say(f"making {folder.relative_to(ROOT)}")
@@ -53,7 +53,7 @@ class SideFailed(Exception):
 
 
 class Program:
-    """What a worker and a start share: a program with pipes, and the end of what it said where it fails."""
+    """Base class of sides that run a program with pipes; an error includes the end of the program's stderr."""
 
     def __init__(self, *command, env=None):
         self.command = [str(part) for part in command]
@@ -71,15 +71,15 @@ class Program:
             return json.loads(line)
         except json.JSONDecodeError:
             self.log.seek(0)
-            raise SideFailed(f"{self.log.read()[-2000:]}\nthis program ended too early: {' '.join(self.command)}") from None
+            raise SideFailed(f"{self.log.read()[-2000:]}\nprogram exited early: {' '.join(self.command)}") from None
 
-    def forget_log(self):
+    def delete_log(self):
         self.log.close()
         os.unlink(self.log.name)
 
 
 class Worker(Program):
-    """A program that does one kind of work for about a second whenever a line is written to it."""
+    """Program that runs a workload for about a second for each line of its stdin."""
 
     def __init__(self, *command, env=None):
         super().__init__(*command, env=env)
@@ -94,7 +94,7 @@ class Worker(Program):
         except BrokenPipeError:
             return self.answer(self.process)
         finally:
-            # Else it would go on filling its buffers in the other side's turn.
+            # Otherwise it would continue to fill its buffers while the other side is measured.
             self.process.send_signal(signal.SIGSTOP)
 
     def close(self):
@@ -104,11 +104,11 @@ class Worker(Program):
         except BrokenPipeError:
             pass
         self.process.wait()
-        self.forget_log()
+        self.delete_log()
 
 
 class Start(Program):
-    """From a program's start to the line that it prints when it has come as far as is measured. It is ended then."""
+    """Time from the start of a program until it prints a line. The program is killed then."""
 
     def __init__(self, *command, env=None, before=lambda: None):
         super().__init__(*command, env=env)
@@ -124,34 +124,34 @@ class Start(Program):
         finally:
             process.kill()
             process.wait()
-            self.forget_log()
+            self.delete_log()
 
     def close(self):
         pass
 
 
 class Once(Program):
-    """A program whose answer is the same each time, so one run is enough."""
+    """Program with a deterministic result, which is run once."""
 
     def __init__(self, *command, env=None):
         super().__init__(*command, env=env)
-        self.known = None
+        self.result = None
 
     def round(self):
-        if self.known is None:
+        if self.result is None:
             process = self.start()
-            self.known = self.answer(process)
+            self.result = self.answer(process)
             process.stdin.close()
             process.wait()
-            self.forget_log()
-        return self.known
+            self.delete_log()
+        return self.result
 
     def close(self):
         pass
 
 
 class Constant:
-    """A limit to stay within, as a side."""
+    """Constant limit, as a side."""
 
     def __init__(self, **answer):
         self.answer = answer
@@ -165,12 +165,12 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """A number of an answer."""
+    """One number of a side's result."""
     key: str
     unit: str
     scale: float = 1
     less_is_better: bool = False
-    last: bool = False  # of the last round, in place of the median
+    last: bool = False  # use the last round instead of the median
     digits: int = 0
 
     def of(self, answer):
@@ -188,17 +188,17 @@ SECONDS = Reading("seconds", "s", less_is_better=True, digits=2)
 
 
 class BestOf:
-    """One peer in several settings: the fastest of them, found by some rounds in turns."""
+    """One peer with several settings: uses the best of them, determined by alternating rounds."""
 
     def __init__(self, reading, rounds=3, **settings):
         sides = {name: make() for name, make in settings.items()}
         for side in sides.values():
             side.round()
-        turns = [{name: reading.of(side.round()) for name, side in sides.items()} for _ in range(rounds)]
-        medians = {name: statistics.median(turn[name] for turn in turns) for name in sides}
+        results = [{name: reading.of(side.round()) for name, side in sides.items()} for _ in range(rounds)]
+        medians = {name: statistics.median(result[name] for result in results) for name in sides}
         self.setting = (min if reading.less_is_better else max)(medians, key=medians.get)
         say(", ".join(f"{name}: {value:,.{max(1, reading.digits)}f} {reading.unit}" for name, value in medians.items()) +
-            f"; taken: {self.setting}")
+            f"; using {self.setting}")
         self.side = sides.pop(self.setting)
         for side in sides.values():
             side.close()
@@ -214,33 +214,33 @@ class BestOf:
 class Line:
     work: str
     reading: Reading
-    bar: float  # of the ratio, which is above 1 where we are better
+    bar: float  # minimum ratio; a ratio above 1 means that Penstock is better
 
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    ours: callable  # makes our side
+    ours: callable  # creates our side
     peer_name: str
     peer: callable
     lines: list
 
 
-def wanted(match, only):
-    """Those lines of the match that one of the words of --only is in."""
+def selected(match, only):
+    """Returns the lines of the match that contain one of the words of --only."""
     return [line for line in match.lines
             if not only or any(word.lower() in f"{line.work} | {match.peer_name}".lower() for word in only)]
 
 
 def measure(matches, rounds, only=()):
-    """Plays the matches, printing a row for each line; the rows as dictionaries."""
+    """Runs the matches, prints a row for each line, and returns the rows as dictionaries."""
     print(f"{'work':<52} {'ours':>12} {'unit':<9} {'peer':<26} {'peer':>12}  {'ratio':>6}  {'bar':>5}  holds", flush=True)
     rows = []
     for match in matches:
-        lines = wanted(match, only)
+        lines = selected(match, only)
         if not lines:
             continue
         try:
-            setting, pairs = play(match, rounds)
+            setting, pairs = run_match(match, rounds)
             rows += [print_row(row(line, match.peer_name, setting, pairs)) for line in lines]
         except SideFailed as failed:
             say(failed)
@@ -248,7 +248,7 @@ def measure(matches, rounds, only=()):
     return rows
 
 
-def play(match, rounds):
+def run_match(match, rounds):
     sides = []
     try:
         for make in (match.ours, match.peer):

@@ -1,16 +1,18 @@
-// How fast training data comes from an object store that is far away. Beside bench_data:
+// Benchmark of the throughput of training data from a remote object store:
 //
-//   bench_storage serve FOLDER WORK   for each line of stdin does that work for a while and answers
+//   bench_storage serve FOLDER WORK   for each line of stdin, runs the workload WORK for about two
+//                                     seconds and prints
 //                                     {"items_per_second": 3072.0, "peak_rss": 104857600}
-//   bench_storage FOLDER [ROUNDS]     all of it, rounds of each work in turns, and the ratios
+//   bench_storage FOLDER [ROUNDS]     runs all workloads alternately and prints the ratios
 //
-// FOLDER holds what `bench_data make` makes. Its shards, and some of their images as files of their
-// own, are put into the emulator that tests use, which stands behind a proxy that delays bytes
-// (io/testing/latency_proxy.h), 50 ms a round trip or none. The works:
+// FOLDER is the output of `bench_data make`. Its shards, and some of their images as single files,
+// are uploaded to the emulator that tests use, which is behind a proxy that delays bytes
+// (io/testing/latency_proxy.h) by a round-trip time of 50 ms or 0. The workloads:
 //
-//   near, far            shards read, decoded and batched, again and again; without and with
-//   latency read_near, read_far  the same without decoding files                FromFiles, decoded
-//   and batched, with latency one_by_one           one file after the other, decoded, with latency
+//   near, far            shards, repeated, read, decoded and batched; without and with latency
+//   read_near, read_far  the same without decoding
+//   files                FromFiles, decoded and batched, with latency
+//   one_by_one           one file after another, decoded, with latency
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -50,7 +52,8 @@ constexpr double kRoundTripSeconds = 0.05;
 constexpr int kBatch = 128;
 constexpr int64_t kFiles = 512;
 constexpr double kSeconds = 2.0;
-constexpr double kWarmSeconds = 0.3;  // of each round: what was read ahead before it does not count
+constexpr double kWarmSeconds =
+    0.3;  // start of a round that is not measured: drains the read-ahead
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
@@ -66,7 +69,7 @@ Dataset Examples(const std::string& folder) {
                                   {.name = "class", .dtype = DType::kI64}}});
 }
 
-// A bucket of the emulator with the shards of a folder and images as files, near and far.
+// Bucket of the emulator with the shards of a folder and single images, without and with latency.
 class Store {
  public:
   explicit Store(const std::string& folder) : gcs_(*io::Emulator::Gcs().value()) {
@@ -102,10 +105,10 @@ class Store {
   io::LatencyProxy far_{{.upstream_port = gcs_.port(), .round_trip_seconds = kRoundTripSeconds}};
 };
 
-// Goes on for a while each time: items a second.
+// Runs for a while and returns the number of items per second.
 using Work = std::function<double()>;
 
-Work ReadOn(const Dataset& dataset) {
+Work ReadRepeatedly(const Dataset& dataset) {
   const std::shared_ptr<data::Iterator> iterator =
       dataset.Batch(kBatch)
           .Repeat()
@@ -143,14 +146,14 @@ Work OneByOne(const std::string& bucket) {
 
 std::map<std::string, std::function<Work()>> AllWork(const Store& store) {
   return {
-      {"near", [&] { return ReadOn(Examples(store.Near()).DecodeImage()); }},
-      {"far", [&] { return ReadOn(Examples(store.Far()).DecodeImage()); }},
-      {"read_near", [&] { return ReadOn(Examples(store.Near())); }},
-      {"read_far", [&] { return ReadOn(Examples(store.Far())); }},
+      {"near", [&] { return ReadRepeatedly(Examples(store.Near()).DecodeImage()); }},
+      {"far", [&] { return ReadRepeatedly(Examples(store.Far()).DecodeImage()); }},
+      {"read_near", [&] { return ReadRepeatedly(Examples(store.Near())); }},
+      {"read_far", [&] { return ReadRepeatedly(Examples(store.Far())); }},
       {"files",
        [&] {
-         return ReadOn(Dataset::FromFiles({io::JoinPath(store.Far(), "files/*.jpg")})
-                           .DecodeImage({.column = "bytes"}));
+         return ReadRepeatedly(Dataset::FromFiles({io::JoinPath(store.Far(), "files/*.jpg")})
+                                   .DecodeImage({.column = "bytes"}));
        }},
       {"one_by_one", [&] { return OneByOne(store.Far()); }},
   };
@@ -161,7 +164,7 @@ int Serve(const std::string& folder, const std::string& name) {
   const auto all = AllWork(store);
   const auto found = all.find(name);
   if (found == all.end()) {
-    std::fprintf(stderr, "bench_storage: there is no work '%s'\n", name.c_str());
+    std::fprintf(stderr, "bench_storage: unknown workload '%s'\n", name.c_str());
     return 2;
   }
   const Work work = found->second();
@@ -179,7 +182,7 @@ int Serve(const std::string& folder, const std::string& name) {
 struct Line {
   const char* ours;
   const char* peer;
-  double bar;  // 0: none
+  double bar;  // minimum ratio; 0: none
 };
 
 constexpr Line kLines[] = {
@@ -202,10 +205,10 @@ void Compare(const std::string& folder, int rounds) {
     }
     std::printf("%-10s %8.0f /s   %-10s %8.0f /s   ratio %7.3f   %s\n", line.ours, base::Median(a),
                 line.peer, base::Median(b), base::Median(ratios),
-                line.bar == 0 ? "no bar"
+                line.bar == 0 ? "no minimum"
                 : base::Median(ratios) >= line.bar
-                    ? absl::StrCat("bar ", line.bar, " holds").c_str()
-                    : absl::StrCat("BAR ", line.bar, " MISSED").c_str());
+                    ? absl::StrCat("at least ", line.bar, ": yes").c_str()
+                    : absl::StrCat("at least ", line.bar, ": NO").c_str());
     std::fflush(stdout);
   }
 }

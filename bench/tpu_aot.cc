@@ -1,6 +1,7 @@
-// ResNet-20's training step, compiled for TPUs that need not be there, for `bench/run tpu_aot`:
+// Ahead-of-time compilation of ResNet-20's training step for TPUs, without a TPU, for
+// `bench/run tpu_aot`:
 //
-//   bench_tpu_aot TOPOLOGY BATCH [POLICY]     (TOPOLOGY as v2:2x2x1; BATCH over all cores)
+//   bench_tpu_aot TOPOLOGY BATCH [POLICY]     (TOPOLOGY: v2:2x2x1; BATCH: global batch size)
 //   {"optimal_seconds": 0.0031, "temporary": 98304000, "flops": ..., "bytes_accessed": ...}
 #include <cstdio>
 #include <string>

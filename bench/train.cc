@@ -1,17 +1,17 @@
-// The trainer's side of `bench/run train`, which runs it beside its peers:
+// Benchmark of training, which `bench/run train` runs beside its peers:
 //
-//   bench_train make FOLDER               ten shards of 1,000 images of CIFAR's size, PNG
-//   bench_train serve WORK [FOLDER]       for each line of stdin trains for about a second (at
+//   bench_train make FOLDER               writes ten shards of 1,000 images of CIFAR's size, PNG
+//   bench_train serve WORK [FOLDER]       for each line of stdin, trains for about a second (at
 //                                         least two steps) and prints
 //                                         {"items_per_second": 3072.0, "idle_percent": 0.4,
 //                                         "peak_rss": 104857600}
 //   bench_train first_step WORK [FOLDER]  trains, and prints {"fit_seconds": 1.7} after the first
-//                                         step: seconds since Fit was called
+//                                         step: the time since the call of Fit in seconds
 //
-// WORK is one of the table below, with the suffix "_checked" to train with TerminateOnNan, or
-// iris_K, iris_auto: an MLP 4-10-3 on batches of 16 of 150
-// flowers, shuffled, with K steps in an execution; iris_fixed_K trains on one batch again and
-// again, without an input pipeline. Items are images, or steps of iris. FOLDER holds the shards.
+// WORK is a workload of the table below, with the suffix "_checked" to train with TerminateOnNan;
+// or iris_K, iris_auto: an MLP 4-10-3 on shuffled batches of 16 of 150 flowers with K steps per
+// execution; or iris_fixed_K, which trains on one batch repeatedly, without an input pipeline.
+// Items are images, or steps of iris. FOLDER contains the shards.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -51,18 +51,18 @@ using base::DType;
 using data::Dataset;
 
 constexpr double kSeconds = 1.0;
-constexpr int64_t kLeastSteps = 2;
+constexpr int64_t kMinSteps = 2;
 constexpr int64_t kEndless = int64_t{1} << 40;
 
 struct Work {
   const char* name = "";
-  const char* model = "iris";  // else of models::ByName
+  const char* model = "iris";  // or a name for models::ByName
   const char* policy = "float32";
   int64_t batch = 16;
-  int64_t side = 0;  // of the images
+  int64_t side = 0;  // height and width of the images
   int64_t classes = 10;
-  bool from_shards = false;  // else one batch in memory, again and again
-  int replicas = 1;          // each on a CPU device of its own
+  bool from_shards = false;  // false: one batch in memory, repeated
+  int replicas = 1;          // each on a separate CPU device
   int64_t steps_per_execution = 1;
   const char* device = "cpu";
   bool checked = false;  // with TerminateOnNan
@@ -91,9 +91,9 @@ constexpr Work kTable[] = {
 // ---- Data ----
 
 constexpr int kShards = 10;
-constexpr int kImagesOfShard = 1000;
+constexpr int kImagesPerShard = 1000;
 
-// Pieces of photographs, so that they are as hard to decode as images are.
+// Writes shards with crops of photographs, which are as expensive to decode as real images.
 absl::Status MakeShards(const std::string& folder) {
   io::FileSystem& fs = *io::FileSystem::Default();
   std::vector<Array> photos;
@@ -107,8 +107,8 @@ absl::Status MakeShards(const std::string& folder) {
   for (int shard = 0; shard < kShards; ++shard) {
     PENSTOCK_ASSIGN_OR_RETURN(const auto writer, record::TfRecordWriter::Create(
                                                      fs, absl::StrFormat("%s/%02d-%d.tfrec", folder,
-                                                                         shard, kImagesOfShard)));
-    for (int i = 0; i < kImagesOfShard; ++i) {
+                                                                         shard, kImagesPerShard)));
+    for (int i = 0; i < kImagesPerShard; ++i) {
       PENSTOCK_ASSIGN_OR_RETURN(const image::ImageView photo, image::ViewOf(photos[i % 2]));
       PENSTOCK_ASSIGN_OR_RETURN(const image::Box box,
                                 image::RandomCrop(photo.size(), {kCifarSide, kCifarSide}, random));
@@ -123,7 +123,7 @@ absl::Status MakeShards(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// As `penstock train` reads them.
+// Reads shards like `penstock train`.
 Dataset FromShards(const Work& work, const std::string& folder) {
   const int side = static_cast<int>(work.side);
   return Dataset::FromTfRecords({folder + "/*.tfrec"}, {.shuffle_files = true})
@@ -136,7 +136,7 @@ Dataset FromShards(const Work& work, const std::string& folder) {
       .Prefetch(2);
 }
 
-// One element that is a whole batch, for ever: reading it is a view.
+// Repeats one element that is a whole batch; reading it returns a view.
 Dataset Fixed(const base::NamedArrays& batch) {
   base::NamedArrays rows;
   for (const auto& [name, array] : batch) {
@@ -163,8 +163,8 @@ base::NamedArrays Text(const Work& work) {
   return {{"image", tokens}, {"class", tokens}};
 }
 
-// As many flowers as Fisher measured, of three kinds; the numbers are drawn, since a step's time
-// does not depend on them.
+// Returns random measurements of 150 flowers of three classes, the size of Fisher's iris data; the
+// time of a step does not depend on the values.
 base::NamedArrays Flowers() {
   base::Random random(1);
   Array x = Array::Uninitialized(DType::kF32, {150, 4}),
@@ -233,10 +233,11 @@ absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {
        .steps_per_execution = work.steps_per_execution});
 }
 
-// Counts from the first report to the last: what comes before is compiling and filling buffers.
+// Measures the steps from the first BatchEnd to the last, without compilation and filling of
+// buffers.
 class Speed : public train::Callback {
  public:
-  // Stops the training after so many seconds; 0: not.
+  // Stops the training after `stop_after` seconds; 0: does not stop it.
   explicit Speed(double stop_after) : stop_after_(stop_after) {}
 
   absl::Status BatchEnd(train::TrainingContext& run, const train::Position& position,
@@ -260,7 +261,7 @@ class Speed : public train::Callback {
   int64_t first_ = 0, steps_ = 0;
 };
 
-// One training after the other, about a second each.
+// Runs consecutive trainings of about a second each.
 class Rounds {
  public:
   Rounds(const Work& work, std::unique_ptr<train::Trainer> trainer, Dataset dataset)
@@ -268,23 +269,22 @@ class Rounds {
 
   absl::StatusOr<std::string> operator()() {
     const bool iris = work_.model == absl::string_view("iris");
-    // Stopping leaves steps that were given to the device already. Where a step takes a second,
-    // nobody should wait for them: so many steps are taken as the round before suggests.
+    // Stopping has to wait for the steps in flight, which is too long if a step takes a second.
+    // Therefore the number of steps is computed from the speed of the previous round.
     const int64_t steps = static_cast<int64_t>(steps_per_second_ * kSeconds);
     const auto speed = std::make_shared<Speed>(iris ? kSeconds : 0);
     std::vector<std::shared_ptr<train::Callback>> callbacks{speed};
     if (work_.checked) callbacks.push_back(train::TerminateOnNan());
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::History history,
-        trainer_->Fit(dataset_,
-                      {.epochs = iris ? 1 : 2,
-                       .callbacks = callbacks,
-                       .steps_per_epoch = iris ? kEndless : std::max(kLeastSteps, steps)}));
+        trainer_->Fit(dataset_, {.epochs = iris ? 1 : 2,
+                                 .callbacks = callbacks,
+                                 .steps_per_epoch = iris ? kEndless : std::max(kMinSteps, steps)}));
     steps_per_second_ = speed->steps_per_second();
     double items_per_second = steps_per_second_;
     double idle_percent = 0;
     if (!iris) {
-      // The second epoch: nothing of a beginning is in it.
+      // Uses the second epoch, which does not include the start of the training.
       const train::FitStats& stats = history.stats.back();
       items_per_second = static_cast<double>(work_.batch * stats.steps) / stats.seconds;
       idle_percent = 100 * stats.idle_seconds() / stats.seconds;
@@ -302,7 +302,7 @@ class Rounds {
   double steps_per_second_ = 0;
 };
 
-class SayFirstStep : public train::Callback {
+class PrintFirstStep : public train::Callback {
   absl::Status BatchEnd(train::TrainingContext&, const train::Position&,
                         const train::Logs&) override {
     std::cout << absl::StrFormat("{\"fit_seconds\": %.3f}", base::Clock::Real()->Seconds() - begin_)
@@ -333,7 +333,7 @@ absl::StatusOr<Work> FindWork(absl::string_view name) {
   if (steps == "auto") {
     iris.steps_per_execution = train::kAutoSteps;
   } else if (!absl::SimpleAtoi(steps, &iris.steps_per_execution)) {
-    return absl::NotFoundError(absl::StrCat("there is no work '", name, "'"));
+    return absl::NotFoundError(absl::StrCat("unknown workload '", name, "'"));
   }
   return iris;
 }
@@ -358,7 +358,7 @@ absl::Status Serve(const Work& work, const std::string& folder) {
 
 absl::Status FirstStep(const Work& work, const std::string& folder) {
   PENSTOCK_ASSIGN_OR_RETURN(auto trainer, MakeTrainer(work));
-  std::vector<std::shared_ptr<train::Callback>> callbacks{std::make_shared<SayFirstStep>()};
+  std::vector<std::shared_ptr<train::Callback>> callbacks{std::make_shared<PrintFirstStep>()};
   if (work.checked) callbacks.push_back(train::TerminateOnNan());
   return trainer
       ->Fit(DataOf(work, folder), {.callbacks = std::move(callbacks), .steps_per_epoch = 1})
@@ -372,7 +372,7 @@ absl::Status Main(const std::vector<std::string>& arguments) {
       (arguments.size() == 2 || arguments.size() == 3)) {
     PENSTOCK_ASSIGN_OR_RETURN(const Work work, FindWork(arguments[1]));
     if (work.from_shards && arguments.size() != 3) {
-      return absl::InvalidArgumentError("this work needs a FOLDER with shards");
+      return absl::InvalidArgumentError("this workload requires a FOLDER with shards");
     }
     return (what == "serve" ? Serve : FirstStep)(work, arguments.back());
   }

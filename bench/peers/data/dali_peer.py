@@ -1,6 +1,6 @@
-"""NVIDIA DALI on the CPU, from the TFRecord shards and index files (made into --scratch on first use).
+"""NVIDIA DALI on the CPU, from the TFRecord shards and index files (written to --scratch on first use).
 
-Its reader checks no checksums.
+Its reader does not verify checksums.
 """
 import os
 import struct
@@ -14,7 +14,7 @@ import rounds
 
 
 def indices(args):
-    """The text files that tfrecord2idx makes: offset and size of each record."""
+    """Writes index files in tfrecord2idx's format: the offset and size of each record."""
     folder = args.scratch or os.path.join(args.data, 'dali_index')
     os.makedirs(folder, exist_ok=True)
     made = []

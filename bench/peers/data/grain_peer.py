@@ -1,6 +1,6 @@
-"""Grain on ArrayRecord files (its own format, made of the shards into --scratch on first use), JPEGs decoded by Pillow.
+"""Grain with ArrayRecord files (its own format, converted from the shards to --scratch on first use) and Pillow for JPEGs.
 
-Threads of one process, as it comes; --workers N adds processes, Grain's way around the interpreter's lock.
+Uses threads of one process by default; --workers N adds worker processes, to avoid the global interpreter lock.
 """
 import io
 import os
@@ -22,7 +22,7 @@ def array_records(args):
         files.append(os.path.join(folder, os.path.basename(shard) + '.array_record'))
         if os.path.exists(files[-1]):
             continue
-        # A chunk for each record, as its documentation advises for random access.
+        # One chunk per record, as its documentation recommends for random access.
         writer = array_record_module.ArrayRecordWriter(files[-1] + '.part', 'group_size:1,uncompressed')
         for record in tfrecords.records(shard):
             writer.write(record)
@@ -53,7 +53,7 @@ def main():
         data = grain.MapDataset.source(source).shuffle(seed=1).repeat()
         if WORKS[args.work] is not None:
             data = data.map(WORKS[args.work])
-        # Strings of different lengths do not stack.
+        # Strings of different lengths cannot be stacked.
         keep = None if args.work in ('decode_uint8', 'resize_192') else list
         data = data.to_iter_dataset(grain.ReadOptions(num_threads=args.threads, prefetch_buffer_size=2 * args.batch))
         data = data.batch(args.batch, batch_fn=keep) if keep else data.batch(args.batch)

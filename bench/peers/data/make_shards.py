@@ -1,10 +1,10 @@
-"""Writes the shards that all peers read: JPEGs of 331x331 (quality 90) cut at random places out of photographs.
+"""Writes the shards that all peers read: JPEGs of 331x331 (quality 90) with random crops of photographs.
 
     make_shards.py OUT [--photos FOLDER] [--shards 8] [--per-shard 250]
 
-The same arguments give the same bytes. Without photographs it cuts them out of pictures that it makes: slow waves,
-edges and noise, of about as many bits per pixel as a photograph has. Records are tf.train.Examples with the features
-`image` (bytes) and `class` (int64), as `penstock pack` writes them.
+The same arguments give the same bytes. Without --photos it generates images of waves, edges and noise with about as many bits
+per pixel as photographs. Records are tf.train.Examples with the features `image` (bytes) and `class` (int64), which
+`penstock pack` writes, too.
 """
 import argparse
 import glob
@@ -34,7 +34,7 @@ def picture(rng, height=480, width=640):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('out')
-    p.add_argument('--photos', help='a folder of .jpg files, each at least 331 pixels high and wide')
+    p.add_argument('--photos', help='folder of .jpg files of at least 331x331 pixels')
     p.add_argument('--shards', type=int, default=8)
     p.add_argument('--per-shard', type=int, default=250)
     args = p.parse_args()
@@ -45,7 +45,7 @@ def main():
         photos = [tf.io.decode_jpeg(tf.io.read_file(name), channels=3).numpy() for name in names]
         photos = [photo for photo in photos if min(photo.shape[:2]) >= SIZE]
         if not photos:
-            p.error(f'{args.photos} holds no .jpg file of at least {SIZE}x{SIZE}')
+            p.error(f'{args.photos} has no .jpg file of at least {SIZE}x{SIZE} pixels')
     else:
         photos = [picture(rng) for _ in range(8)]
 

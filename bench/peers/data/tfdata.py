@@ -1,9 +1,9 @@
-"""tf.data at its best on the shards of make_shards.py, one kind of work a process.
+"""tf.data with its best settings, on the shards of make_shards.py; one workload per process.
 
     tfdata.py --data SHARDS --work decode_uint8 [--rounds 3] [--on-request]    (rounds.py: the other options)
 
-Everything that may be parallel is left to AUTOTUNE, the order need not be the same each time, shuffling moves encoded
-records and not pixels, and the data set repeats without an end, so that no round pays for filling a buffer anew.
+AUTOTUNE sets all parallelism, the order is nondeterministic, encoded records are shuffled instead of pixels, and the dataset
+repeats indefinitely, so that no round has to refill a buffer.
 """
 import os
 
@@ -25,7 +25,7 @@ def records(args, shuffle):
 
 
 def images(args, decode):
-    """One image after the other through `decode`, shuffled."""
+    """Shuffled images, decoded one by one."""
     def parse(record):
         example = tf.io.parse_single_example(record, FEATURES)
         return decode(example['image']), example['class']
@@ -50,7 +50,7 @@ def resized(jpeg):
 
 
 def random_crop(jpeg):
-    """The usual random resized crop, decoding what is cropped and no more."""
+    """Random resized crop; decodes only the crop."""
     whole = tf.reshape(tf.constant([0.0, 0.0, 1.0, 1.0]), [1, 1, 4])
     begin, size, _ = tf.image.sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(jpeg), bounding_boxes=whole, area_range=(0.08, 1.0), aspect_ratio_range=(3 / 4, 4 / 3))
@@ -59,7 +59,7 @@ def random_crop(jpeg):
 
 
 def center_crop(jpeg):
-    """The square of 7/8 of the height in the middle, as for evaluation."""
+    """Center crop of 7/8 of the height, as used for evaluation."""
     side = FULL * 7 // 8
     window = [(FULL - side) // 2, (FULL - side) // 2, side, side]
     return to_small(tf.io.decode_and_crop_jpeg(jpeg, window, channels=3))
@@ -75,7 +75,7 @@ def array_rows(args):
 
 
 def array_gather(args):
-    """Shuffles row numbers and gathers whole batches: not what one writes first, but faster."""
+    """Shuffles row indices and gathers whole batches, which is less obvious but faster."""
     x, y = (tf.constant(a) for a in arrays())
     ds = tf.data.Dataset.range(len(y)).repeat().shuffle(2048).batch(args.batch)
     return ds.map(lambda i: (tf.gather(x, i), tf.gather(y, i)), num_parallel_calls=A)

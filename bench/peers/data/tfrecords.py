@@ -1,9 +1,9 @@
-"""TFRecords of tf.train.Examples without TensorFlow, for peers whose own formats are made from them."""
+"""Reader of TFRecords with tf.train.Examples without TensorFlow, to convert them to the formats of other peers."""
 import struct
 
 
 def records(path):
-    """The bytes of each record; checksums are not looked at."""
+    """Yields the bytes of each record, without verifying checksums."""
     with open(path, 'rb') as f:
         while header := f.read(12):
             yield f.read(struct.unpack('<Q', header[:8])[0])
@@ -11,7 +11,7 @@ def records(path):
 
 
 def _fields(message):
-    """(number, wire type, value) of a protobuf message; length-delimited values as memoryviews."""
+    """Yields (number, wire type, value) of each field of a protobuf message; length-delimited values are memoryviews."""
     at = 0
 
     def varint():
@@ -33,11 +33,11 @@ def _fields(message):
         elif key & 7 == 0:
             yield key >> 3, 0, varint()
         else:
-            raise ValueError('not what an Example holds')
+            raise ValueError('unexpected wire type in an Example')
 
 
 def image_and_class(record):
-    """Features `image` (bytes) and `class` (int) of an Example."""
+    """Returns the features `image` (bytes) and `class` (int) of an Example."""
     found = {}
     for _, _, features in _fields(memoryview(record)):
         for _, _, entry in _fields(features):

@@ -1,6 +1,6 @@
-"""WebDataset on tar files (its own format, made of the shards into --scratch on first use), JPEGs decoded by Pillow.
+"""WebDataset with tar files (its own format, converted from the shards to --scratch on first use) and Pillow for JPEGs.
 
-One process: it is made for many of PyTorch's loader processes, which are not measured here.
+Runs in one process; the worker processes of PyTorch's DataLoader, for which it is designed, are not measured.
 """
 import importlib.metadata
 import io

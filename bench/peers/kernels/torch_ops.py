@@ -1,8 +1,8 @@
-"""PyTorch's side of bench_kernels: the same work, channels last, in the threads given.
+"""PyTorch's peer of bench_kernels: the same workloads, channels last, with --threads threads.
 
-    torch_ops.py [--threads 2] [--rounds 15] [--only WORDS]
+    torch_ops.py [--threads 2] [--rounds 15] [--only TEXT]
 
-Prints a row for each work with the median and the best time.
+Prints a row for each workload with the median and the minimum time.
 """
 import argparse
 import statistics
@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 
-def there_and_back(forward, shape, dtype, parameters=()):
+def forward_and_backward(forward, shape, dtype, parameters=()):
     x = torch.rand(shape).to(dtype).to(memory_format=torch.channels_last).requires_grad_()
     cotangent = torch.rand_like(forward(x))
 
@@ -28,11 +28,11 @@ def there_and_back(forward, shape, dtype, parameters=()):
 def depthwise(size, channels, stride, dtype):
     layer = nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False)
     layer = layer.to(dtype).to(memory_format=torch.channels_last)
-    return there_and_back(layer, (16, channels, size, size), dtype, list(layer.parameters()))
+    return forward_and_backward(layer, (16, channels, size, size), dtype, list(layer.parameters()))
 
 
 def max_pool(size, channels, dtype):
-    return there_and_back(lambda x: functional.max_pool2d(x, 3, 2, 1), (16, channels, size, size), dtype)
+    return forward_and_backward(lambda x: functional.max_pool2d(x, 3, 2, 1), (16, channels, size, size), dtype)
 
 
 class Block(nn.Module):
@@ -79,9 +79,9 @@ def works():
         for size, channels, stride in ((112, 32, 1), (112, 64, 2), (56, 128, 1), (56, 128, 2), (28, 256, 1),
                                        (28, 256, 2), (14, 512, 1), (14, 512, 2), (7, 512, 1)):
             half = " /2" if stride > 1 else ""
-            yield (f"{name} depthwise {size}x{size}x{channels}{half} there and back, batch 16",
+            yield (f"{name} depthwise {size}x{size}x{channels}{half} forward and backward, batch 16",
                    lambda: depthwise(size, channels, stride, dtype))
-        yield f"{name} max pool 112x112x64 there and back, batch 16", lambda: max_pool(112, 64, dtype)
+        yield f"{name} max pool 112x112x64 forward and backward, batch 16", lambda: max_pool(112, 64, dtype)
         yield f"{name} ResNet-20 training step", lambda: resnet20_step(dtype)
 
 
@@ -102,7 +102,7 @@ def main():
             begin = time.perf_counter()
             run()
             seconds.append(time.perf_counter() - begin)
-        print(f"{name:<56} {1e3 * statistics.median(seconds):8.2f} ms {1e3 * min(seconds):8.2f} ms at best", flush=True)
+        print(f"{name:<56} {1e3 * statistics.median(seconds):8.2f} ms {1e3 * min(seconds):8.2f} ms minimum", flush=True)
 
 
 if __name__ == "__main__":

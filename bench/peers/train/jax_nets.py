@@ -1,4 +1,4 @@
-"""The networks that JAX trains beside Penstock, in flax, and one training step with optax's SGD with momentum."""
+"""Networks of JAX's peer, in flax, and their training step with optax's SGD with momentum."""
 import jax
 import jax.numpy as jnp
 import optax
@@ -6,7 +6,7 @@ from flax import nnx
 
 
 class Normed(nnx.Module):
-    """Convolution, batch norm and, where there is one, an activation."""
+    """Convolution, batch norm and an optional activation."""
 
     def __init__(self, inputs, outputs, kernel, rngs, stride=1, groups=1, activation=None, dtype=jnp.float32, bias=False):
         pad = kernel // 2
@@ -21,7 +21,7 @@ class Normed(nnx.Module):
 
 
 class Residual(nnx.Module):
-    """x + branch(x), with an activation behind it where there is one."""
+    """x + branch(x), followed by an optional activation."""
 
     def __init__(self, branch, shortcut=None, activation=None):
         self.branch, self.shortcut, self.activation = nnx.List(branch), shortcut, activation
@@ -35,7 +35,7 @@ class Residual(nnx.Module):
 
 
 class Net(nnx.Module):
-    """Layers one after the other, the mean over the image, and logits in fp32."""
+    """Sequence of layers, global average pooling, and logits in float32."""
 
     def __init__(self, layers, channels, classes, rngs, dtype):
         self.layers = nnx.List(layers)
@@ -68,7 +68,7 @@ class MaxPool(nnx.Module):
 
 
 def resnet50(dtype=jnp.float32, classes=1000):
-    """As keras.applications has it: biases, and the stride in a block's first convolution."""
+    """ResNet-50 like that of keras.applications: with biases, and with the stride in a block's first convolution."""
     rngs, relu = nnx.Rngs(0), jax.nn.relu
 
     def normed(inputs, outputs, kernel, stride=1, activation=None):
@@ -104,8 +104,8 @@ NETS = {'resnet20': resnet20, 'resnet50': resnet50, 'mobilenet_v2': mobilenet_v2
 
 
 def training(net, average=lambda tree: tree):
-    """A state, and step(state, x, y) -> (state, loss). `average` is applied to gradients and batch statistics: where
-    several devices take part, their mean."""
+    """Returns a state, and step(state, x, y) -> (state, loss). `average` is applied to gradients and batch statistics, to
+    average them over several devices."""
     definition, state = nnx.split((net, nnx.Optimizer(net, optax.sgd(0.01, momentum=0.9), wrt=nnx.Param)))
 
     def step(state, x, y):

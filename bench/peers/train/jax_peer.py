@@ -1,10 +1,10 @@
-"""JAX's training steps, for `bench/run train` and `gpu`: resnet20, resnet50 and mobilenet_v2 (flax, optax) and the small
-network for iris.
+"""JAX's peer of `bench/run train` and `gpu`: training steps of resnet20, resnet50 and mobilenet_v2 (flax, optax) and of the
+small network for iris.
 
     jax_peer.py --work resnet20 --batch 128 --side 32 [--bf16]          JAX_PLATFORMS=cuda: on a GPU
     jax_peer.py --work iris
 
-Jitted with the state donated; the batches lie on the device, and the loop does not wait for a step before it starts the next.
+The steps are jitted with a donated state; the batches are on the device, and the loop dispatches steps without waiting.
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ import rounds
 
 
 def iris():
-    """4-10-3, batches of 16, plain SGD; items are steps."""
+    """MLP 4-10-3, batches of 16, plain SGD; items are steps."""
     keys = jax.random.split(jax.random.key(0), 3)
     state = [jax.random.normal(keys[0], (4, 10)) / 2, jnp.zeros(10), jax.random.normal(keys[1], (10, 3)) / 3, jnp.zeros(3)]
     x, y = jax.random.normal(keys[2], (16, 4)), jnp.arange(16, dtype=jnp.int32) % 3

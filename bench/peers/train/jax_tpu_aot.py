@@ -1,10 +1,10 @@
-"""JAX's and flax's ResNet-20 training step, compiled for TPUs that need not be there, for `bench/run tpu_aot`.
+"""JAX's and flax's ResNet-20 training step, compiled ahead of time for TPUs, for `bench/run tpu_aot`.
 
-    jax_tpu_aot.py TOPOLOGY BATCH [--bf16] [--sharded]     (TPU_LIBRARY_PATH names libtpu.so)
+    jax_tpu_aot.py TOPOLOGY BATCH [--bf16] [--sharded]     (TPU_LIBRARY_PATH: path of libtpu.so)
 
-By default each core normalises its part of the batch by itself and gradients and batch statistics are averaged
-(shard_map), as Penstock does. --sharded: one program over the whole batch, which the compiler splits (jit), so batch norm
-sees all of it.
+By default each core normalizes its part of the batch separately, and gradients and batch statistics are averaged (shard_map),
+like Penstock. --sharded: one program for the whole batch, which the compiler partitions (jit), so that batch norm uses the
+whole batch.
 """
 import argparse
 import json

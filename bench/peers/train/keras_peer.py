@@ -1,10 +1,10 @@
-"""Keras's training steps on TensorFlow or JAX, for `bench/run train`.
+"""Keras's peer of `bench/run train`, on TensorFlow or JAX.
 
-    keras_peer.py --work resnet20|iris [--jit] [--steps-per-execution 32]     rounds, asked for on stdin
-    keras_peer.py --work WORK --first-step [--jit] [--backend jax]            {"fit_seconds": 6.5} when one step is done
+    keras_peer.py --work resnet20|iris [--jit] [--steps-per-execution 32]     runs a round for each line of stdin
+    keras_peer.py --work WORK --first-step [--jit] [--backend jax]            prints {"fit_seconds": 6.5} after one step
 
-One endless fit(): a round is an epoch of it, so that none pays for a beginning. resnet20 trains on one batch in memory
-again and again; iris on a shuffled tf.data set with prefetch.
+Calls fit() once, without an end: a round is an epoch of it, so that no round includes the start of a training. resnet20 trains
+on one batch in memory, repeatedly; iris on a shuffled tf.data dataset with prefetch.
 """
 import argparse
 import os
@@ -31,13 +31,13 @@ def normed(x, filters, kernel, stride=1, relu=False):
 
 
 def tensorflow():
-    """Imported only where it is needed: with JAX the program runs without it."""
+    """Imports TensorFlow on demand, since it is not needed with JAX."""
     import tensorflow
     return tensorflow
 
 
 def resnet(depth):
-    """A network of keras.applications on one batch of 64x64 images."""
+    """ResNet of keras.applications with one batch of 64x64 images."""
     net = getattr(keras.applications, f'ResNet{depth}')(weights=None, input_shape=(64, 64, 3), classifier_activation=None)
     batch = BATCH[f'resnet{depth}_64']
     return net, keras.optimizers.SGD(0.01, momentum=0.9), \
@@ -45,7 +45,7 @@ def resnet(depth):
 
 
 def decoder(depth):
-    """GPT-2's blocks, as in penstock::models::Gpt."""
+    """Decoder of GPT-2 blocks, like penstock::models::Gpt."""
     tokens = keras.Input((TOKENS,), dtype='int32')
     table = layers.ReversibleEmbedding(VOCABULARY, WIDTH)
     positions = layers.Embedding(TOKENS, WIDTH)(keras.ops.zeros_like(tokens) + keras.ops.arange(TOKENS, dtype='int32'))
@@ -87,7 +87,7 @@ def iris():
 
 
 class Rounds(keras.callbacks.Callback):
-    """An epoch for each line of stdin."""
+    """Runs an epoch for each line of stdin."""
 
     def __init__(self, steps, items_a_step):
         super().__init__()
@@ -136,11 +136,11 @@ def main():
             net.fit(data, steps_per_epoch=1, verbose=0, callbacks=callbacks)
 
     k = args.steps_per_execution
-    for steps in (k, 4 * k):  # compiles; how long a step takes
+    for steps in (k, 4 * k):  # compiles and measures the time of a step
         begin = time.perf_counter()
         net.fit(data, steps_per_epoch=steps, verbose=0)
     steps = -(-rounds.steps_for((time.perf_counter() - begin) / steps) // k) * k
-    # What a fit() costs by itself makes that too few where steps are short.
+    # Corrects for the overhead of fit(), which matters if steps are short.
     begin = time.perf_counter()
     net.fit(data, steps_per_epoch=steps, verbose=0)
     steps = -(-rounds.steps_for((time.perf_counter() - begin) / steps) // k) * k

@@ -1,7 +1,7 @@
-"""What the peers' programs of training share: the rounds that `bench/run train` asks for.
+"""Code shared by the training peers: the rounds of `bench/run train`.
 
-A program reads a line from stdin, trains for about a second (at least two steps) and answers with a line of JSON:
-{"items_per_second", "steps", "seconds", "peak_rss"}; it ends with stdin.
+For each line of stdin, a program trains for about a second (at least two steps) and prints a line of JSON:
+{"items_per_second", "steps", "seconds", "peak_rss"}. It exits at the end of stdin.
 """
 import json
 import resource
@@ -9,7 +9,7 @@ import sys
 import time
 
 SECONDS = 1.0
-LEAST_STEPS = 2
+MIN_STEPS = 2
 
 
 def answer(items, steps, seconds):
@@ -18,15 +18,15 @@ def answer(items, steps, seconds):
 
 
 def steps_for(seconds_a_step):
-    return max(LEAST_STEPS, round(SECONDS / seconds_a_step))
+    return max(MIN_STEPS, round(SECONDS / seconds_a_step))
 
 
 def serve(train, items_a_step):
-    """train(n) does n steps and returns when the last one is done."""
-    train(1)  # compiles, finds its kernels
+    """Runs rounds; train(n) runs n steps and returns after the last one is done."""
+    train(1)  # compiles and selects kernels
     begin = time.perf_counter()
-    train(LEAST_STEPS)
-    seconds_a_step = (time.perf_counter() - begin) / LEAST_STEPS
+    train(MIN_STEPS)
+    seconds_a_step = (time.perf_counter() - begin) / MIN_STEPS
     for _ in sys.stdin:
         steps = steps_for(seconds_a_step)
         begin = time.perf_counter()

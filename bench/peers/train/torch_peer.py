@@ -1,9 +1,9 @@
-"""PyTorch's training steps, for `bench/run train`: resnet20, resnet50 or mobilenet_v2, fp32 or bf16 by autocast (1.13 has no
-ReLU6 for that, so mobilenet_v2 is fp32 only).
+"""PyTorch's peer of `bench/run train`: resnet20, resnet50 or mobilenet_v2, in fp32, or in bf16 by autocast (PyTorch 1.13 has
+no ReLU6 in bf16, so mobilenet_v2 is fp32 only).
 
     torch_peer.py --work resnet20 --batch 128 --side 32 [--bf16] [--device cuda]
 
-channels_last, as many threads as cores, gradients set to None, denormals flushed; one batch in memory, again and again.
+Uses channels_last, one thread per core, gradients set to None, flushed denormals, and one batch in memory repeatedly.
 """
 import argparse
 import os
@@ -16,7 +16,7 @@ import rounds
 
 
 class Normed(nn.Sequential):
-    """Convolution, batch norm and, where there is one, an activation in place."""
+    """Convolution, batch norm and an optional in-place activation."""
 
     def __init__(self, inputs, outputs, kernel, stride=1, groups=1, bias=False, activation=None):
         super().__init__(nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=bias),
@@ -24,7 +24,7 @@ class Normed(nn.Sequential):
 
 
 class Residual(nn.Module):
-    """x + branch(x), with a ReLU where `activation` says so; a 1x1 convolution where the shapes differ."""
+    """x + branch(x), followed by a ReLU if `activation`; the shortcut is a 1x1 convolution if the shapes differ."""
 
     def __init__(self, branch, shortcut=None, activation=True):
         super().__init__()
@@ -51,7 +51,7 @@ def resnet20(classes=10):
 
 
 def resnet50(classes=1000):
-    """As keras.applications has it: biases, and the stride in a block's first convolution."""
+    """ResNet-50 like that of keras.applications: with biases, and with the stride in a block's first convolution."""
     def normed(*sizes, activation=None):
         return Normed(*sizes, bias=True, activation=activation)
 
@@ -96,7 +96,7 @@ def main():
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
-    torch.backends.cudnn.benchmark = True  # on a GPU: tries which convolutions are fastest
+    torch.backends.cudnn.benchmark = True  # on a GPU: selects the fastest convolutions
     net = NETS[args.work]().to(args.device, memory_format=torch.channels_last)
     x = torch.rand(args.batch, 3, args.side, args.side).to(args.device).contiguous(memory_format=torch.channels_last)
     y = torch.arange(args.batch, device=args.device) % 10
