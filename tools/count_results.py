@@ -1,7 +1,7 @@
-"""Counts what ./test ran: GoogleTest cases, programs that broke, fuzz targets, stages that could not run.
+"""Counts the results of ./test: GoogleTest cases, crashed programs, fuzz targets, stages that could not run.
 
 Usage: count_results.py RESULTS-FOLDER. Prints the failures by name and, as the last line, "N passed, N failed";
-the exit status is 1 when something failed or nothing ran.
+the exit code is 1 if something failed or nothing ran.
 """
 
 import pathlib
@@ -10,13 +10,13 @@ import xml.etree.ElementTree as ElementTree
 
 
 def cases(folder):
-    """Passed and failed cases of every GoogleTest report in `folder`."""
+    """Returns the number of passed cases and the names of failed cases of all GoogleTest reports in `folder`."""
     passed, failed = 0, []
     for report in sorted(folder.glob("*.xml")):
         try:
             root = ElementTree.parse(report).getroot()
         except ElementTree.ParseError:
-            continue  # the program died while it wrote: its ctest entry counts
+            continue  # the program crashed while writing; its ctest entry counts
         for suite in root.iter("testsuite"):
             for case in suite.iter("testcase"):
                 if case.get("status") != "run":
@@ -29,7 +29,7 @@ def cases(folder):
 
 
 def skipped(program):
-    """A script that said that what it needs is not on this machine (SKIP_RETURN_CODE)."""
+    """Returns whether a script was skipped because a requirement is missing on this machine (SKIP_RETURN_CODE)."""
     reason = program.find("skipped")
     return reason is not None and "SKIP_RETURN_CODE" in reason.get("message", "")
 
@@ -43,11 +43,11 @@ def main():
         failed += bad
         programs = [p for p in ElementTree.parse(junit).getroot().iter("testcase") if not skipped(p)]
         broken = [p for p in programs if p.get("status") != "run" or p.find("failure") is not None]
-        # A failed case fails its program too; a program that broke without one (a crash, a sanitizer's
-        # report, a time-out) counts by itself.
+        # A failed case fails its program as well; a program that failed without one (a crash, a sanitizer's
+        # report, a timeout) counts as a failure of its own.
         if len(broken) > len({name.split(".")[0] for name in bad}):
             failed += [f"{junit.stem}: program {p.get('name')}" for p in broken]
-        # Tests that are no GoogleTest programs (scripts) count as one each.
+        # A test that is not a GoogleTest program (a script) counts as one case.
         xml = {report.stem for report in (results / junit.stem).glob("*.xml")}
         passed += sum(1 for p in programs if p not in broken and p.get("name") not in xml)
     fuzz = results / "fuzz.log"

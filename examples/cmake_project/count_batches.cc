@@ -1,4 +1,4 @@
-// Batches of a data set, counted. Links penstock::data alone.
+// Counts the batches of a dataset. Links penstock::data alone.
 #include <cstdio>
 
 #include "penstock/data/dataset.h"

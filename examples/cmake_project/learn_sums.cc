@@ -1,4 +1,4 @@
-// A network that learns to add two numbers.
+// Trains a network to add two numbers.
 #include <cstdio>
 
 #include "penstock/penstock.h"
@@ -23,7 +23,8 @@ absl::Status Run() {
   PENSTOCK_ASSIGN_OR_RETURN(const keras::History history, model.Fit(dataset, {.epochs = 20}));
   PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs logs, model.Evaluate(dataset));
   std::printf("mean squared error: %.6f\n", *logs.Find("loss"));
-  return *logs.Find("loss") < 0.001 ? absl::OkStatus() : absl::InternalError("it did not learn");
+  return *logs.Find("loss") < 0.001 ? absl::OkStatus()
+                                    : absl::InternalError("training did not converge");
 }
 
 int main() {

@@ -1,9 +1,8 @@
-// The main job in C++: shards of handwritten digits -> a small ResNet -> accuracy on digits it has
-// not seen -> a saved model, loaded again. The shards are made by ./quickstart, or by `penstock
-// pack`.
+// Trains a small ResNet on shards of handwritten digits, saves the model, loads it again and
+// evaluates it on held-out digits. ./quickstart or `penstock pack` writes the shards.
 //
 //   build/release/bin/digits 'build/quickstart/train/*.tfrec' 'build/quickstart/test/*.tfrec'
-//   digits.safetensors
+//       digits.safetensors
 #include <cstdio>
 
 #include "penstock/keras/keras.h"

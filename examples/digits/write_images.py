@@ -1,8 +1,8 @@
-"""Writes the 1,797 handwritten digits of scikit-learn as image files, sorted into folders by label.
+"""Writes the 1,797 handwritten digits of scikit-learn as image files, in one folder per label.
 
 Usage: write_images.py DIGITS.CSV.GZ FOLDER
-Makes FOLDER/train/LABEL/NNNN.png and FOLDER/test/LABEL/NNNN.png: every fifth digit is held out for the test.
-Only Python's own library is used. The digits are 8x8 pixels of 17 shades (E. Alpaydin and C. Kaynak, Optical
+Writes FOLDER/train/LABEL/NNNN.png and FOLDER/test/LABEL/NNNN.png; every fifth digit is held out for testing.
+Uses only Python's standard library. The digits have 8x8 pixels and 17 gray levels (E. Alpaydin and C. Kaynak, Optical
 Recognition of Handwritten Digits, UCI Machine Learning Repository, 1998).
 """
 
@@ -17,7 +17,7 @@ SIDE = 8
 
 
 def png(pixels):
-    """An 8-bit gray PNG (https://www.w3.org/TR/png) of SIDE x SIDE pixels."""
+    """Returns an 8-bit grayscale PNG (https://www.w3.org/TR/png) of SIDE x SIDE pixels."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
