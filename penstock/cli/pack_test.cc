@@ -212,7 +212,7 @@ TEST_F(PackTest, ReportsInvalidOptions) {
   struct Row {
     std::vector<std::string> arguments;
     int code;
-    const char* says;
+    const char* message;
   };
   const std::string images = Path("images"), out = Path("out");
   const Row kRows[] = {
@@ -232,7 +232,7 @@ TEST_F(PackTest, ReportsInvalidOptions) {
   for (const Row& row : kRows) {
     const CommandResult result = Penstock(row.arguments);
     EXPECT_EQ(result.code, row.code) << ::testing::PrintToString(row.arguments) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(row.says)) << ::testing::PrintToString(row.arguments);
+    EXPECT_THAT(result.err, HasSubstr(row.message)) << ::testing::PrintToString(row.arguments);
   }
   EXPECT_FALSE(std::filesystem::exists(out));
 }

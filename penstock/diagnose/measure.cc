@@ -85,15 +85,15 @@ class StorageReader {
     bool first = true;
     while (first || clock_.Seconds() < end_) {
       // The first read is small, to measure latency.
-      const size_t wanted = first ? std::min<size_t>(buffer.size(), 16 << 10) : buffer.size();
+      const size_t requested = first ? std::min<size_t>(buffer.size(), 16 << 10) : buffer.size();
       PENSTOCK_ASSIGN_OR_RETURN(const int64_t read,
-                                stream->Read(absl::MakeSpan(buffer.data(), wanted)));
+                                stream->Read(absl::MakeSpan(buffer.data(), requested)));
       bytes_ += read;
       if (std::exchange(first, false)) {
         const std::lock_guard<std::mutex> lock(mutex_);
         first_bytes_.push_back(clock_.Seconds() - begin);
       }
-      if (read < static_cast<int64_t>(wanted)) break;
+      if (read < static_cast<int64_t>(requested)) break;
     }
     ++files_read_;
     return absl::OkStatus();

@@ -168,7 +168,7 @@ TEST_F(PackTest, PacksTheRowsOfATable) {
 TEST_F(PackTest, RejectsInvalidTables) {
   struct Case {
     base::NamedArrays columns;
-    const char* says;
+    const char* message;
   };
   const Array two = Array::Of<int64_t>({2}, {1, 2});
   const Case cases[] = {
@@ -183,7 +183,7 @@ TEST_F(PackTest, RejectsInvalidTables) {
   for (const Case& c : cases) {
     const absl::Status status = Table(c.columns, To("shards")).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
   }
   EXPECT_FALSE(fs_->Stat("memory://shards").ok());
 }
@@ -211,9 +211,9 @@ TEST_F(PackTest, RejectsInvalidOptions) {
       {"images is not set", ImageArrays({}, To("shards")).status()},
       {"no split", Cifar({.folder = "memory://photos", .split = "dev"}, To("shards")).status()},
   };
-  for (const auto& [says, status] : rejected) {
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << says << ": " << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(says));
+  for (const auto& [message, status] : rejected) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << message << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   }
   EXPECT_FALSE(fs_->Stat(out).ok()) << "a rejected call must not write";
   const absl::Status none = ImageFolder({.images = {"memory://none/*.jpg"}}, To("shards")).status();

@@ -91,19 +91,20 @@ absl::Status ScratchFile::WriteToDisk(absl::string_view bytes) {
 
 absl::StatusOr<int64_t> ScratchFile::Read(int64_t offset, absl::Span<char> out) const {
   if (offset < 0) return absl::InvalidArgumentError(absl::StrCat("offset ", offset));
-  const int64_t wanted = std::clamp<int64_t>(size_ - offset, 0, static_cast<int64_t>(out.size()));
+  const int64_t readable = std::clamp<int64_t>(size_ - offset, 0, static_cast<int64_t>(out.size()));
   if (!on_disk()) {
-    if (wanted > 0) std::memcpy(out.data(), memory_.data() + offset, static_cast<size_t>(wanted));
-    return wanted;
+    if (readable > 0)
+      std::memcpy(out.data(), memory_.data() + offset, static_cast<size_t>(readable));
+    return readable;
   }
-  for (int64_t done = 0; done < wanted;) {
-    const ssize_t n =
-        ::pread(file_.get(), out.data() + done, static_cast<size_t>(wanted - done), offset + done);
+  for (int64_t done = 0; done < readable;) {
+    const ssize_t n = ::pread(file_.get(), out.data() + done, static_cast<size_t>(readable - done),
+                              offset + done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return io::PosixError(n < 0 ? errno : EIO, "read a scratch file in", Folder());
     done += n;
   }
-  return wanted;
+  return readable;
 }
 
 absl::Status ScratchFile::CopyTo(io::OutputStream& out) const {

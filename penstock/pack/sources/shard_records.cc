@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
                                                            const std::vector<std::string>& shards,
                                                            const std::string& image_feature,
                                                            const RecompressOptions& recompress) {
-  if (shards.empty()) return absl::NotFoundError("there are no shards");
+  if (shards.empty()) return absl::NotFoundError("no shards found");
   PENSTOCK_RETURN_IF_ERROR(CheckShardsComplete(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards[0]));
