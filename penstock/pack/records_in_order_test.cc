@@ -54,10 +54,11 @@ TEST(MakeInOrder, TurnsExceptionsIntoErrors) {
 }
 
 TEST(MakeInOrder, StopsAtErrorOfConsumer) {
-  base::ThreadPool pool(3);
+  constexpr int kThreads = 3, kLimit = 1000;
+  base::ThreadPool pool(kThreads);
   std::atomic<int64_t> made = 0;
   const absl::Status status = MakeInOrder(
-      pool, 0, 1000000, {},
+      pool, 0, 1000000, {.buffered_bytes = kLimit * (1 + 256)},
       [&](int64_t) -> absl::StatusOr<std::string> {
         ++made;
         return "x";
@@ -66,7 +67,7 @@ TEST(MakeInOrder, StopsAtErrorOfConsumer) {
         return i == 5 ? absl::ResourceExhaustedError("the disk is full") : absl::OkStatus();
       });
   EXPECT_EQ(status.message(), "the disk is full");
-  EXPECT_LE(made, 6 + 1000);
+  EXPECT_LE(made, 6 + kLimit + 2 * kThreads + 1);
 }
 
 TEST(MakeInOrder, BoundsMemoryWhileFirstRecordIsSlow) {
