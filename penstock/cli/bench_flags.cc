@@ -71,7 +71,7 @@ void BenchFlags::Describe(Options& described) {
       .ShowDefault();
   described.AddFlag("--any-order", options.any_order,
                     "Nondeterministic order: return elements as soon as they are ready");
-  described.Add("--seed", options.seed, "Seed of the shuffle").AnySeed().ShowDefault();
+  described.Add("--seed", options.seed, "Random seed of the shuffle").AnySeed().ShowDefault();
   described
       .Add("--target", options.target,
            "Throughput of the accelerator in elements per second; batches are requested at this "

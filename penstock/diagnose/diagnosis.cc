@@ -227,9 +227,8 @@ MaybeFinding DecodeBound(const Symptoms& s, const Times& times) {
                                   PrintSeconds(core_seconds)),
       .advice = {}};
   if (s.required_rate() > 0) {
-    f.advice =
-        absl::StrFormat("%s requires %.1f cores, but there are %d; ", Rate(s, s.required_rate()),
-                        s.required_rate() * core_seconds, s.cores);
+    f.advice = absl::StrFormat("%s requires %.1f cores; there are %d; ", Rate(s, s.required_rate()),
+                               s.required_rate() * core_seconds, s.cores);
   } else {
     f.advice = absl::StrFormat("each additional core adds %s; ", Rate(s, 1 / core_seconds));
   }

@@ -63,7 +63,7 @@ TEST(Diagnosis, ReportsCoresThatDecodingRequires) {
   EXPECT_STREQ(findings[0].rule, "decode-bound");
   // An image takes 1/4000 s and may take 1/8000 s: half of the time is lost.
   EXPECT_NEAR(findings[0].cost, 0.5, 1e-9);
-  EXPECT_THAT(findings[0].advice, HasSubstr("8,000 images/s requires 7.4 cores, but there are 4"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("8,000 images/s requires 7.4 cores; there are 4"));
   EXPECT_THAT(findings[0].evidence,
               HasSubstr("without it 50,000 images/s, with it 4,000 images/s"));
 }

@@ -135,9 +135,9 @@ absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOpti
   double batch_bytes = 0;
   base::NamedArrays batch;
   while (options.batches == 0 || out.batches < options.batches) {
-    const double asked = clock.Seconds();
+    const double requested_at = clock.Seconds();
     // Reads at least two batches, since a rate requires two.
-    if (out.batches > 1 && asked - begin >= options.seconds) break;
+    if (out.batches > 1 && requested_at - begin >= options.seconds) break;
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
     if (!more) {
       out.ended = true;
@@ -149,8 +149,8 @@ absl::StatusOr<Measured> Measure(const data::Dataset& dataset, const MeasureOpti
       out.first_batch_seconds = got - begin;
       out.first_elements = rows;
     } else {
-      waits.push_back(got - asked);
-      out.waited_seconds += got - asked;
+      waits.push_back(got - requested_at);
+      out.waited_seconds += got - requested_at;
     }
     out.elements += rows;
     batch_bytes += static_cast<double>(BytesOf(batch));

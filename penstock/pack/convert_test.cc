@@ -93,12 +93,12 @@ TEST_F(ConvertTest, StopsWhenServiceIsUnavailableAndResumes) {
        {PackOptions{.shards = 10, .keep_order = true, .threads = 3},
         PackOptions{.shard_bytes = 300, .keep_order = true, .threads = 3}}) {
     const std::string name = options.shards > 0 ? "count" : "size";
-    Numbers whole(100);
-    whole.broken = {3, 50, 51, 99};
-    ASSERT_TRUE(Run(whole, name + "_whole", options).ok());
+    Numbers reference(100);
+    reference.broken = {3, 50, 51, 99};
+    ASSERT_TRUE(Run(reference, name + "_reference", options).ok());
 
     Numbers source(100);
-    source.broken = whole.broken;
+    source.broken = reference.broken;
     source.gone_from = 64;
     const auto stopped = Run(source, name, options);
     EXPECT_TRUE(absl::IsUnavailable(stopped.status())) << stopped.status();
@@ -115,7 +115,7 @@ TEST_F(ConvertTest, StopsWhenServiceIsUnavailableAndResumes) {
     ASSERT_TRUE(resumed.ok()) << resumed.status();
     EXPECT_THAT(log_, HasSubstr(absl::StrCat("resuming ", shards)));
     EXPECT_EQ(resumed->unreadable.size(), 4u);
-    EXPECT_TRUE(Files(name) == Files(name + "_whole"));
+    EXPECT_TRUE(Files(name) == Files(name + "_reference"));
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(ConvertTest, NeverCompletesFolderWithShardsOfTwoRuns) {
   const std::string plan = "memory://out/pack-plan.json";
   for (const bool same_job : {false, true}) {
     for (const bool other_ends_first : {false, true}) {
-      for (const char* folder : {"memory://out", "memory://whole"}) {
+      for (const char* folder : {"memory://out", "memory://reference"}) {
         ASSERT_TRUE(!*fs_->Exists(folder) || fs_->RemoveRecursively(folder).ok());
       }
       const PackOptions options{.shards = 4, .seed = 1, .keep_order = same_job, .threads = 1};
@@ -184,8 +184,8 @@ TEST_F(ConvertTest, NeverCompletesFolderWithShardsOfTwoRuns) {
       // The next run rewrites all shards.
       const auto again = Run(source, "out", options);
       ASSERT_TRUE(again.ok()) << again.status();
-      ASSERT_TRUE(Run(source, "whole", options).ok());
-      EXPECT_TRUE(Files("out") == Files("whole"));
+      ASSERT_TRUE(Run(source, "reference", options).ok());
+      EXPECT_TRUE(Files("out") == Files("reference"));
     }
   }
 }
@@ -200,9 +200,9 @@ TEST_F(ConvertTest, RejectsSecondProcessInLocalFolder) {
   {
     const auto lock = FolderLock::Acquire(folder);
     ASSERT_TRUE(lock.ok()) << lock.status();
-    const absl::Status refused = Convert(*local, source, options).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("another process is writing"));
+    const absl::Status rejected = Convert(*local, source, options).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(rejected)) << rejected;
+    EXPECT_THAT(std::string(rejected.message()), HasSubstr("another process is writing"));
     EXPECT_EQ(source.made(), 0);
   }
   EXPECT_TRUE(Convert(*local, source, options).ok());

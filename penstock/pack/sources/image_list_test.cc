@@ -100,8 +100,8 @@ TEST_F(ImageListTest, OverridesFolderLabelsAndRejectsUnlabeledImages) {
   EXPECT_THAT(list->classes, ElementsAre("cat", "dog"));
   EXPECT_EQ(list->images.size(), 2u);
   Write("memory://p/images/c.jpg");
-  const auto refused = ListImages(*fs_, {.images = {"memory://p/images"}, .labels = &*labels});
-  EXPECT_THAT(std::string(refused.status().message()),
+  const auto rejected = ListImages(*fs_, {.images = {"memory://p/images"}, .labels = &*labels});
+  EXPECT_THAT(std::string(rejected.status().message()),
               HasSubstr("1 of 3 images have no label, for example memory://p/images/c.jpg"));
 }
 

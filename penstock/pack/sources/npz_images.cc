@@ -69,14 +69,14 @@ absl::StatusOr<std::vector<int64_t>> NumberLabels(const Array& array,
 
 absl::StatusOr<std::vector<int64_t>> AsLabels(const std::string& name, const Array& array,
                                               int64_t count, std::vector<std::string>& classes) {
-  const bool whole = array.dtype() != DType::kInvalid && array.dtype() <= DType::kU64;
+  const bool is_integer = array.dtype() != DType::kInvalid && array.dtype() <= DType::kU64;
   if (array.num_elements() != count || array.rank() == 0 || array.dim(0) != count ||
-      (!whole && array.dtype() != DType::kString)) {
+      (!is_integer && array.dtype() != DType::kString)) {
     return absl::InvalidArgumentError(absl::StrCat("array '", name, "' is ", array.TypeString(),
                                                    "; expected ", count,
                                                    " labels, integers or strings"));
   }
-  if (whole) return NumberLabels(array, classes);
+  if (is_integer) return NumberLabels(array, classes);
   return TextLabels(array.values<absl::string_view>(), classes);
 }
 
