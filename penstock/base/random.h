@@ -3,7 +3,10 @@
 // distributions do not guarantee.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace penstock::base {
 
@@ -29,6 +32,13 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// Shuffles `values` uniformly (Fisher-Yates): every permutation is equally likely. The result depends
+// only on the state of `random` and the number of values.
+template <typename T>
+void Shuffle(Random& random, std::vector<T>& values) {
+  for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.Below(i)]);
+}
 
 // A seed from the system's entropy, used when the user gives none (it is then printed, so that the
 // run can be reproduced).

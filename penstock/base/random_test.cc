@@ -1,5 +1,9 @@
 #include "penstock/base/random.h"
 
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -32,6 +36,43 @@ TEST(Random, ResumesFromState) {
   a.Next();
   Random b(a.state());
   EXPECT_EQ(a.Next(), b.Next());
+}
+
+TEST(Shuffle, PermutesUniformly) {
+  Random random(11);
+  std::map<std::vector<int>, int> counts;
+  const int shuffles = 24000;
+  for (int i = 0; i < shuffles; ++i) {
+    std::vector<int> values = {0, 1, 2, 3};
+    Shuffle(random, values);
+    ++counts[values];
+  }
+  EXPECT_EQ(counts.size(), 24u);
+  double chi2 = 0;
+  for (const auto& [values, count] : counts) {
+    EXPECT_TRUE(std::is_permutation(values.begin(), values.end(), std::vector{0, 1, 2, 3}.begin()));
+    chi2 += (count - shuffles / 24.0) * (count - shuffles / 24.0) / (shuffles / 24.0);
+  }
+  EXPECT_LT(chi2, 49.7);  // 23 degrees of freedom, p = 0.001
+}
+
+// Saved seeds must give the same order in every version. Computed by an independent program.
+TEST(Shuffle, FixedSeedGivesFixedOrder) {
+  Random random(42);
+  std::vector<int> values(10);
+  std::iota(values.begin(), values.end(), 0);
+  Shuffle(random, values);
+  EXPECT_EQ(values, (std::vector{8, 3, 6, 5, 4, 0, 9, 2, 1, 7}));
+}
+
+TEST(Shuffle, LeavesEmptyAndSingleUnchanged) {
+  Random random(1);
+  std::vector<std::string> none, one = {"a"};
+  Shuffle(random, none);
+  Shuffle(random, one);
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(one, std::vector<std::string>{"a"});
+  EXPECT_EQ(random.state(), 1u);  // nothing was drawn
 }
 
 TEST(Random, MixSeedsDependsOnBothArgumentsAndTheirOrder) {

@@ -206,7 +206,7 @@ class Conversion {
     std::iota(order.begin(), order.end(), int64_t{0});
     if (options_.keep_order) return order;
     base::Random random(options_.seed);
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+    base::Shuffle(random, order);
     return order;
   }
 

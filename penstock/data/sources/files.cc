@@ -113,7 +113,7 @@ bool AnyInObjectStore(const std::vector<std::string>& patterns) {
 
 void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {
   base::Random random(seed);
-  for (size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[random.Below(i)]);
+  base::Shuffle(random, files);
 }
 
 std::string PrintPatterns(const std::vector<std::string>& patterns) {

@@ -66,9 +66,7 @@ std::vector<size_t> IndicesOfSubset(const ImageFolderOptions& options, size_t nu
   std::iota(order.begin(), order.end(), size_t{0});
   if (options.subset == ImageSubset::kAll) return order;
   base::Random random(options.split_seed);
-  for (size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<size_t>(random.Below(i))]);
-  }
+  base::Shuffle(random, order);
   // As Keras rounds: the validation part is floor(files * validation_split).
   const auto validation =
       static_cast<size_t>(std::floor(static_cast<double>(num_files) * options.validation_split));
