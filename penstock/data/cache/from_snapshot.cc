@@ -3,11 +3,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "penstock/base/random.h"
 #include "penstock/data/cache/stored_rows.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
+#include "penstock/data/sources/source_files.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
@@ -50,13 +50,12 @@ class FromSnapshotStage : public Stage {
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    std::vector<std::string> files = stored_->files;
-    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
     const auto open = [file_system = file_system_, spec = stored_->spec](io::FileSystem&,
                                                                          const std::string& uri) {
       return OpenStoredRows(*file_system, uri, spec);
     };
-    return MakeFileInterleave(context, std::move(files), open,
+    return MakeFileInterleave(context, FilesOfPass(context, stored_->files, options_.shuffle_files),
+                              open,
                               {.parallel_files = options_.parallel_files,
                                .block_length = options_.block_length,
                                .read_ahead_bytes = options_.read_ahead_bytes});

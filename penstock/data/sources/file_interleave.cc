@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/sources/source_files.h"
 
 namespace penstock::data {
 namespace {
 
-// Upper limits of autotuning.
+// Upper limit of autotuning.
 constexpr int64_t kMostFilesAhead = 16;
-constexpr int64_t kMostReadAheadBytes = 4 * kReadAheadBytes;
 
 // State shared by the files of one node.
 struct Ahead {
@@ -164,7 +164,7 @@ class FileInterleaveNode : public Node {
         reservation_(context.memory),
         ahead_(new Ahead{.counters = counters_,
                          .memory = context.memory,
-                         .bytes = BytesKnob(context, options),
+                         .bytes = ReadAheadKnob(context, options.read_ahead_bytes, kReadAheadBytes),
                          .files = cycle_length_}),
         files_ahead_(FilesKnob(context, options)) {
     counters_.work = StageWork::kIo;
@@ -230,18 +230,6 @@ class FileInterleaveNode : public Node {
     return poll;
   }
 
-  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
-                                               const FileInterleaveOptions& options) {
-    KnobOptions knob = {.what = "read-ahead",
-                        .evidence = KnobOptions::kQueueFull,
-                        .initial = kReadAheadBytes,
-                        .min = int64_t{1} << 20,
-                        .max = kMostReadAheadBytes,
-                        .bytes = true};
-    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
-    knob.initial = options.read_ahead_bytes;
-    return std::make_shared<const Knob>(knob);
-  }
   static std::shared_ptr<const Knob> FilesKnob(const NodeContext& context,
                                                const FileInterleaveOptions& options) {
     const KnobOptions knob = {.what = "files opened ahead", .max = kMostFilesAhead};

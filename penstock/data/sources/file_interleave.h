@@ -1,6 +1,5 @@
-// File interleave of the sources that read files block by block (FromTfRecords, FromText, FromCsv):
-// several files are interleaved (tf.data's interleave), each with read-ahead by jobs of the I/O
-// pool.
+// File interleave of the sources that read files block by block (interleaved_source.h): several
+// files are interleaved (tf.data's interleave), each with read-ahead by jobs of the I/O pool.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +49,6 @@ struct FileInterleaveOptions {
 inline constexpr char kCountsAtLeastOne[] =
     "options that are counts must be at least 1 (parallel_files and read_ahead_bytes may be 0: "
     "automatic)";
-// MemoryBudget's advice for a source that exceeds the iterator's memory budget.
-inline constexpr char kFilesMemoryAdvice[] = "fewer parallel_files, or smaller block_bytes";
 
 // Makes the node. `open` is called by I/O jobs, once for each file.
 std::unique_ptr<Node> MakeFileInterleave(const NodeContext& context, std::vector<std::string> files,

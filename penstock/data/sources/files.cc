@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/glob.h"
@@ -109,11 +108,6 @@ bool AnyInObjectStore(const std::vector<std::string>& patterns) {
     const auto uri = io::ParseUri(pattern);
     return uri.ok() && !uri->bucket.empty();
   });
-}
-
-void ShuffleFiles(uint64_t seed, std::vector<std::string>& files) {
-  base::Random random(seed);
-  base::Shuffle(random, files);
 }
 
 std::string PrintPatterns(const std::vector<std::string>& patterns) {

@@ -51,8 +51,6 @@ bool AnyInObjectStore(const std::vector<std::string>& patterns);
 // Number of requests in flight that hides this latency.
 inline constexpr int kObjectStoreRequests = 64;
 
-void ShuffleFiles(uint64_t seed, std::vector<std::string>& files);
-
 // "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".
 std::string PrintPatterns(const std::vector<std::string>& patterns);
 

@@ -8,12 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
-#include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
+#include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/line_reader.h"
 #include "penstock/formats/csv.h"
 
@@ -39,6 +38,17 @@ std::string Quote(absl::string_view text) {
 absl::string_view TextOf(const formats::CsvField& field, std::deque<std::string>& copies) {
   if (!field.has_escaped_quotes) return field.text;
   return copies.emplace_back(formats::UnescapeQuotes(field.text));
+}
+
+absl::StatusOr<std::unique_ptr<LineReader>> OpenRows(io::FileSystem& file_system,
+                                                     const std::string& uri,
+                                                     const CsvOptions& options) {
+  return LineReader::Open(file_system, uri,
+                          {.block_bytes = options.block_bytes,
+                           .max_line_bytes = options.max_row_bytes,
+                           .csv_rows = true,
+                           .quotes = options.quotes,
+                           .delimiter = options.delimiter});
 }
 
 absl::StatusOr<std::vector<std::string>> SplitHeader(const LineBlock& block,
@@ -122,17 +132,11 @@ absl::Status InferColumns(const std::vector<std::string>& patterns, CsvOptions* 
     return absl::InvalidArgumentError(
         "without a header the columns must be given (.columns), at least their names");
   }
-  PENSTOCK_RETURN_IF_ERROR(CheckOptions(*options));
   const auto file_system =
       options->file_system != nullptr ? options->file_system : io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                             FindFiles(*file_system, {patterns[0]}));
-  PENSTOCK_ASSIGN_OR_RETURN(auto reader, LineReader::Open(*file_system, files[0],
-                                                          {.block_bytes = options->block_bytes,
-                                                           .max_line_bytes = options->max_row_bytes,
-                                                           .csv_rows = true,
-                                                           .quotes = options->quotes,
-                                                           .delimiter = options->delimiter}));
+  PENSTOCK_ASSIGN_OR_RETURN(auto reader, OpenRows(*file_system, files[0], *options));
   return base::WithContext(InferFrom(*reader, options), "columns cannot be inferred");
 }
 
@@ -187,73 +191,14 @@ class CsvFileReader : public FileReader {
   bool header_passed_ = false;
 };
 
-class FromCsvStage : public Stage {
- public:
-  FromCsvStage(std::vector<std::string> patterns, std::shared_ptr<const CsvOptions> options,
-               absl::Status inferred)
-      : patterns_(std::move(patterns)),
-        options_(std::move(options)),
-        inferred_(std::move(inferred)) {}
-
-  absl::string_view name() const override { return "FromCsv"; }
-  std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_),
-                        PrintFileInterleave(options_->parallel_files, options_->block_length),
-                        options_->header ? "" : ", no header",
-                        options_->shuffle_files ? ", shuffle files" : "");
-  }
-  std::string memory_advice() const override { return kFilesMemoryAdvice; }
-  int io_threads() const override {
-    return ThreadsForFiles(options_->parallel_files, patterns_.size());
-  }
-
-  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
-    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    PENSTOCK_RETURN_IF_ERROR(CheckOptions(*options_));
-    PENSTOCK_RETURN_IF_ERROR(inferred_);
-    return ElementSpec{{std::string(kRow), DType::kString, {}}};
-  }
-
-  absl::StatusOr<std::shared_ptr<const Stage>> Resolve(
-      const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return std::make_shared<FromCsvStage>(std::move(files), options_, inferred_);
-  }
-
-  std::string ResolvedSources() const override { return absl::StrJoin(patterns_, "\n"); }
-  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return FilesFingerprint(*context.file_system, files);
-  }
-
-  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    std::vector<std::string> files = patterns_;
-    if (options_->shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    const auto open = [options = options_](
-                          io::FileSystem& file_system,
-                          const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
-      PENSTOCK_ASSIGN_OR_RETURN(auto reader,
-                                LineReader::Open(file_system, uri,
-                                                 {.block_bytes = options->block_bytes,
-                                                  .max_line_bytes = options->max_row_bytes,
-                                                  .csv_rows = true,
-                                                  .quotes = options->quotes,
-                                                  .delimiter = options->delimiter}));
-      return std::make_unique<CsvFileReader>(std::move(reader), options);
-    };
-    return MakeFileInterleave(context, std::move(files), open,
-                              {.parallel_files = options_->parallel_files,
-                               .block_length = options_->block_length,
-                               .read_ahead_bytes = options_->read_ahead_bytes});
-  }
-
- private:
-  const std::vector<std::string> patterns_;  // files, once looked up
-  const std::shared_ptr<const CsvOptions> options_;
-  const absl::Status inferred_;
-};
+OpenFileReader OpenCsv(std::shared_ptr<const CsvOptions> options) {
+  return [options = std::move(options)](
+             io::FileSystem& file_system,
+             const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
+    PENSTOCK_ASSIGN_OR_RETURN(auto reader, OpenRows(file_system, uri, *options));
+    return std::make_unique<CsvFileReader>(std::move(reader), options);
+  };
+}
 
 // ---- Fields of rows ----
 
@@ -407,9 +352,21 @@ class ParseCsvStage : public RowStage {
 }  // namespace
 
 Dataset Dataset::FromCsv(std::vector<std::string> patterns, CsvOptions options) {
-  absl::Status inferred = InferColumns(patterns, &options);
+  absl::Status status = CheckOptions(options);
+  if (status.ok()) status = InferColumns(patterns, &options);
   const auto shared = std::make_shared<const CsvOptions>(std::move(options));
-  return From(std::make_shared<FromCsvStage>(std::move(patterns), shared, std::move(inferred)))
+  return From(MakeInterleavedSource(
+                  {.name = "FromCsv",
+                   .files = SourceFiles(std::move(patterns)),
+                   .spec = {{std::string(kRow), DType::kString, {}}},
+                   .interleave = {.parallel_files = shared->parallel_files,
+                                  .block_length = shared->block_length,
+                                  .read_ahead_bytes = shared->read_ahead_bytes},
+                   .status = std::move(status),
+                   .shuffle_files = shared->shuffle_files,
+                   .parameters = absl::StrCat(shared->header ? "" : ", no header",
+                                              shared->shuffle_files ? ", shuffle files" : ""),
+                   .make_open = [shared](const SourceFiles&) { return OpenCsv(shared); }}))
       .Then(std::make_shared<ParseCsvStage>(shared));
 }
 

@@ -4,15 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/files_node.h"
 #include "penstock/data/sources/small_files.h"
+#include "penstock/data/sources/source_files.h"
 #include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 
@@ -64,7 +63,7 @@ class FromFilesNode : public Node {
         reads_at_once_(ReadsKnob(context, options,
                                  // Local and in memory a request costs nothing worth hiding.
                                  AnyInObjectStore(files_) ? kObjectStoreRequests : kReadsAtOnce)),
-        read_ahead_(BytesKnob(context, options)) {
+        read_ahead_(ReadAheadKnob(context, options.read_ahead_bytes, kFileReadAheadBytes)) {
     counters_.work = StageWork::kIo;
     counters_.prefetch_unit = "bytes";
   }
@@ -164,18 +163,6 @@ class FromFilesNode : public Node {
     return std::make_shared<const Knob>(
         KnobOptions{.what = knob.what, .initial = options.parallel_files});
   }
-  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
-                                               const FileOptions& options) {
-    KnobOptions knob = {.what = "read-ahead",
-                        .evidence = KnobOptions::kQueueFull,
-                        .initial = kFileReadAheadBytes,
-                        .min = int64_t{1} << 20,
-                        .max = 4 * kFileReadAheadBytes,
-                        .bytes = true};
-    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
-    knob.initial = options.read_ahead_bytes;
-    return std::make_shared<const Knob>(knob);
-  }
 
   bool CanReadAhead() {
     if (static_cast<int64_t>(reads_.size()) >= reads_at_once_->value()) return false;
@@ -223,20 +210,20 @@ class FromFilesNode : public Node {
 
 class FromFilesStage : public Stage {
  public:
-  FromFilesStage(std::vector<std::string> patterns, FileOptions options,
+  FromFilesStage(SourceFiles files, FileOptions options,
                  std::shared_ptr<SmallFilesHint> small_files = nullptr)
-      : patterns_(std::move(patterns)), options_(options), small_files_(std::move(small_files)) {}
+      : files_(std::move(files)), options_(options), small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromFiles"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_),
+    return absl::StrCat(PrintPatterns(files_.names()),
                         ", parallel_files=", PrintParallelFiles(options_.parallel_files),
                         options_.shuffle_files ? ", shuffle files" : "");
   }
   int io_threads() const override { return FilesIoThreads(options_); }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
-    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
+    PENSTOCK_RETURN_IF_ERROR(files_.CheckNotEmpty());
     if (options_.parallel_files < 0 || options_.read_ahead_bytes < 0) {
       return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
@@ -245,35 +232,30 @@ class FromFilesStage : public Stage {
 
   absl::StatusOr<std::shared_ptr<const Stage>> Resolve(
       const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return std::make_shared<FromFilesStage>(
-        std::move(files), options_,
-        AnyInObjectStore(patterns_) ? std::make_shared<SmallFilesHint>(patterns_) : nullptr);
+    PENSTOCK_ASSIGN_OR_RETURN(SourceFiles found, files_.Resolve(context));
+    auto hint = AnyInObjectStore(files_.names()) ? std::make_shared<SmallFilesHint>(files_.names())
+                                                 : nullptr;
+    return std::make_shared<FromFilesStage>(std::move(found), options_, std::move(hint));
   }
 
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
                                       const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return static_cast<int64_t>(files.size());
+    PENSTOCK_ASSIGN_OR_RETURN(const SourceFiles found, files_.Resolve(context));
+    return static_cast<int64_t>(found.names().size());
   }
 
-  std::string ResolvedSources() const override { return absl::StrJoin(patterns_, "\n"); }
+  std::string ResolvedSources() const override { return files_.ResolvedSources(); }
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return FilesFingerprint(*context.file_system, files);
+    return files_.Fingerprint(context);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    std::vector<std::string> files = patterns_;
-    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    return std::make_unique<FromFilesNode>(context, std::move(files), options_, small_files_);
+    return MakeFilesNode(context, FilesOfPass(context, files_.names(), options_.shuffle_files),
+                         options_, small_files_);
   }
 
  private:
-  const std::vector<std::string> patterns_;  // files, once looked up
+  const SourceFiles files_;
   const FileOptions options_;
   const std::shared_ptr<SmallFilesHint> small_files_;
 };
@@ -292,7 +274,7 @@ int FilesIoThreads(const FileOptions& options) {
 }
 
 Dataset Dataset::FromFiles(std::vector<std::string> patterns, FileOptions options) {
-  return From(std::make_shared<FromFilesStage>(std::move(patterns), options));
+  return From(std::make_shared<FromFilesStage>(SourceFiles(std::move(patterns)), options));
 }
 
 }  // namespace penstock::data

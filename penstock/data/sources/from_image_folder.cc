@@ -15,6 +15,7 @@
 #include "penstock/data/row_stage.h"
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/files_node.h"
+#include "penstock/data/sources/source_files.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
 
@@ -199,9 +200,8 @@ class FromImageFolderStage : public Stage {
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     PENSTOCK_RETURN_IF_ERROR(found_.status());
-    std::vector<std::string> files = (*found_)->files;
-    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    return MakeFilesNode(context, std::move(files), Files(), small_files_);
+    return MakeFilesNode(context, FilesOfPass(context, (*found_)->files, options_.shuffle_files),
+                         Files(), small_files_);
   }
 
  private:

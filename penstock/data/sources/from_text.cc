@@ -1,14 +1,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-#include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
-#include "penstock/data/sources/file_interleave.h"
-#include "penstock/data/sources/files.h"
+#include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/line_reader.h"
-#include "penstock/data/stage.h"
 
 namespace penstock::data {
 namespace {
@@ -35,74 +32,41 @@ class TextFileReader : public FileReader {
   const std::unique_ptr<LineReader> reader_;
 };
 
-class FromTextStage : public Stage {
- public:
-  FromTextStage(std::vector<std::string> patterns, TextOptions options)
-      : patterns_(std::move(patterns)), options_(options) {}
-
-  absl::string_view name() const override { return "FromText"; }
-  std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_),
-                        PrintFileInterleave(options_.parallel_files, options_.block_length),
-                        options_.shuffle_files ? ", shuffle files" : "");
+absl::Status CheckOptions(const TextOptions& options) {
+  if (options.block_bytes < 1 || options.max_line_bytes < 1) {
+    return absl::InvalidArgumentError(kCountsAtLeastOne);
   }
-  std::string memory_advice() const override { return kFilesMemoryAdvice; }
-  int io_threads() const override {
-    return ThreadsForFiles(options_.parallel_files, patterns_.size());
+  if (options.block_bytes > kMaxTextBytes || options.max_line_bytes > kMaxTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block_bytes and max_line_bytes are at most ", kMaxTextBytes));
   }
+  return absl::OkStatus();
+}
 
-  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
-    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 0 || options_.block_length < 1 || options_.read_ahead_bytes < 0 ||
-        options_.block_bytes < 1 || options_.max_line_bytes < 1) {
-      return absl::InvalidArgumentError(kCountsAtLeastOne);
-    }
-    if (options_.block_bytes > kMaxTextBytes || options_.max_line_bytes > kMaxTextBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("block_bytes and max_line_bytes are at most ", kMaxTextBytes));
-    }
-    return ElementSpec{{"line", base::DType::kString, {}}};
-  }
-
-  absl::StatusOr<std::shared_ptr<const Stage>> Resolve(
-      const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return std::make_shared<FromTextStage>(std::move(files), options_);
-  }
-
-  std::string ResolvedSources() const override { return absl::StrJoin(patterns_, "\n"); }
-  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                              FindFiles(*context.file_system, patterns_));
-    return FilesFingerprint(*context.file_system, files);
-  }
-
-  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    std::vector<std::string> files = patterns_;
-    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    const auto open = [options = LineReaderOptions{.block_bytes = options_.block_bytes,
-                                                   .max_line_bytes = options_.max_line_bytes}](
-                          io::FileSystem& file_system,
-                          const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
-      PENSTOCK_ASSIGN_OR_RETURN(auto reader, LineReader::Open(file_system, uri, options));
-      return std::make_unique<TextFileReader>(std::move(reader));
-    };
-    return MakeFileInterleave(context, std::move(files), open,
-                              {.parallel_files = options_.parallel_files,
-                               .block_length = options_.block_length,
-                               .read_ahead_bytes = options_.read_ahead_bytes});
-  }
-
- private:
-  const std::vector<std::string> patterns_;  // files, once looked up
-  const TextOptions options_;
-};
+OpenFileReader OpenText(const LineReaderOptions& options) {
+  return [options](io::FileSystem& file_system,
+                   const std::string& uri) -> absl::StatusOr<std::unique_ptr<FileReader>> {
+    PENSTOCK_ASSIGN_OR_RETURN(auto reader, LineReader::Open(file_system, uri, options));
+    return std::make_unique<TextFileReader>(std::move(reader));
+  };
+}
 
 }  // namespace
 
 Dataset Dataset::FromText(std::vector<std::string> patterns, TextOptions options) {
-  return From(std::make_shared<FromTextStage>(std::move(patterns), options));
+  const LineReaderOptions lines = {.block_bytes = options.block_bytes,
+                                   .max_line_bytes = options.max_line_bytes};
+  return From(MakeInterleavedSource(
+      {.name = "FromText",
+       .files = SourceFiles(std::move(patterns)),
+       .spec = {{"line", base::DType::kString, {}}},
+       .interleave = {.parallel_files = options.parallel_files,
+                      .block_length = options.block_length,
+                      .read_ahead_bytes = options.read_ahead_bytes},
+       .status = CheckOptions(options),
+       .shuffle_files = options.shuffle_files,
+       .parameters = options.shuffle_files ? ", shuffle files" : "",
+       .make_open = [lines](const SourceFiles&) { return OpenText(lines); }}));
 }
 
 }  // namespace penstock::data

@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-#include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
-#include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
+#include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/shuffled_tfrecords.h"
-#include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/record/tfrecord_index.h"
@@ -87,111 +85,65 @@ class RecordFileReader : public FileReader {
   std::unique_ptr<record::TfRecordReader> reader_;
 };
 
-class FromTfRecordsStage : public Stage {
- public:
-  FromTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
-                     std::shared_ptr<const Shards> found = std::make_shared<Shards>())
-      : patterns_(std::move(patterns)), options_(options), resolved_sources_(std::move(found)) {
-    if (options.block_bytes < 1) return;  // OutputSpec reports it
-    const int64_t ahead =
-        options.read_ahead_bytes == 0 ? kReadAheadBytes : options.read_ahead_bytes;
-    const int64_t kept = std::clamp<int64_t>(ahead / options.block_bytes, 2, 256);
-    buffers_ =
-        std::make_shared<record::TfRecordBufferPool>(options.block_bytes, static_cast<int>(kept));
-  }
+constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
 
-  absl::string_view name() const override { return "FromTfRecords"; }
-  std::string Parameters() const override {
-    std::string out =
-        absl::StrCat(PrintPatterns(patterns_),
-                     PrintFileInterleave(options_.parallel_files, options_.block_length));
-    if (options_.shuffle_files) absl::StrAppend(&out, ", shuffle files");
-    if (options_.skip_damaged) absl::StrAppend(&out, ", skip damaged");
-    return out;
+absl::Status CheckOptions(const TfRecordOptions& options) {
+  if (options.block_bytes < 1) return absl::InvalidArgumentError(kCountsAtLeastOne);
+  if (options.block_bytes > kMostBlockBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("block_bytes is at most ", kMostBlockBytes));
   }
-  std::string memory_advice() const override { return kFilesMemoryAdvice; }
-  int io_threads() const override {
-    return ThreadsForFiles(options_.parallel_files, patterns_.size());
-  }
+  return absl::OkStatus();
+}
 
-  absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
-    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
-    if (options_.parallel_files < 0 || options_.block_length < 1 || options_.read_ahead_bytes < 0 ||
-        options_.block_bytes < 1) {
-      return absl::InvalidArgumentError(kCountsAtLeastOne);
-    }
-    if (options_.block_bytes > kMostBlockBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("block_bytes is at most ", kMostBlockBytes));
-    }
-    return ElementSpec{{"record", base::DType::kString, {}}};
-  }
+// For one iterator: all its passes share the buffers.
+OpenFileReader OpenTfRecords(const TfRecordOptions& options, const SourceFiles& files) {
+  const int64_t ahead = options.read_ahead_bytes == 0 ? kReadAheadBytes : options.read_ahead_bytes;
+  const int64_t kept = std::clamp<int64_t>(ahead / options.block_bytes, 2, 256);
+  const record::TfRecordReaderOptions read = {
+      .block_bytes = options.block_bytes,
+      .verify = options.verify,
+      .skip_corrupt = options.skip_damaged,
+      .buffers = std::make_shared<record::TfRecordBufferPool>(options.block_bytes,
+                                                              static_cast<int>(kept))};
+  return [read, files](io::FileSystem& file_system, const std::string& uri) {
+    return RecordFileReader::Open(file_system, uri, files.VersionOf(uri), read);
+  };
+}
 
-  absl::StatusOr<std::shared_ptr<const Stage>> Resolve(
-      const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(Shards shards, FindShards(*context.file_system, patterns_));
-    const auto found = std::make_shared<const Shards>(std::move(shards));
-    return std::make_shared<FromTfRecordsStage>(found->files, options_, found);
-  }
-
-  absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
-                                      const ResolveContext& context) const override {
-    if (options_.skip_damaged) return kUnknownCardinality;
-    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
-    // Mostly all of them have an index, or none has: the first one tells which.
-    absl::Status status =
-        record::TfRecordIndex::Load(*context.file_system, shards.files[0]).status();
-    int64_t records = 0;
+// By the indices beside the shards; unknown without them.
+absl::StatusOr<int64_t> CountRecords(io::FileSystem& file_system, const SourceFiles& shards) {
+  // Mostly all of them have an index, or none has: the first one tells which.
+  absl::Status status = record::TfRecordIndex::Load(file_system, shards.names()[0]).status();
+  int64_t records = 0;
+  if (status.ok()) {
+    const auto indices = LoadIndices(file_system, shards.names(), record::TfRecordIndex::Load);
+    status = indices.status();
     if (status.ok()) {
-      const auto indices =
-          LoadIndices(*context.file_system, shards.files, record::TfRecordIndex::Load);
-      status = indices.status();
-      if (status.ok()) {
-        for (const record::TfRecordIndex& index : *indices) records += index.size();
-      }
+      for (const record::TfRecordIndex& index : *indices) records += index.size();
     }
-    if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) return kUnknownCardinality;
-    PENSTOCK_RETURN_IF_ERROR(status);
-    return records;
   }
-
-  std::string ResolvedSources() const override { return absl::StrJoin(patterns_, "\n"); }
-  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
-    return FilesFingerprint(*context.file_system, shards.files);
-  }
-
-  absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    context.counters.SetHint(resolved_sources_->empty_shards_warning);
-    std::vector<std::string> files = patterns_;
-    if (options_.shuffle_files) ShuffleFiles(base::MixSeeds(context.seed, context.epoch), files);
-    const record::TfRecordReaderOptions options = {.block_bytes = options_.block_bytes,
-                                                   .verify = options_.verify,
-                                                   .skip_corrupt = options_.skip_damaged,
-                                                   .buffers = buffers_};
-    const auto open = [options, found = resolved_sources_](io::FileSystem& file_system,
-                                                           const std::string& uri) {
-      return RecordFileReader::Open(file_system, uri, found->VersionOf(uri), options);
-    };
-    return MakeFileInterleave(context, std::move(files), open,
-                              {.parallel_files = options_.parallel_files,
-                               .block_length = options_.block_length,
-                               .read_ahead_bytes = options_.read_ahead_bytes});
-  }
-
- private:
-  static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
-
-  const std::vector<std::string> patterns_;  // files, once looked up
-  const TfRecordOptions options_;
-  const std::shared_ptr<const Shards> resolved_sources_;  // empty before
-  std::shared_ptr<record::TfRecordBufferPool> buffers_;   // of all passes
-};
+  if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) return kUnknownCardinality;
+  PENSTOCK_RETURN_IF_ERROR(status);
+  return records;
+}
 
 }  // namespace
 
 Dataset Dataset::FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options) {
   if (options.global_shuffle) return From(MakeShuffledTfRecords(std::move(patterns), options));
-  return From(std::make_shared<FromTfRecordsStage>(std::move(patterns), options));
+  return From(MakeInterleavedSource(
+      {.name = "FromTfRecords",
+       .files = SourceFiles(std::move(patterns), SourceFiles::Content::kTfRecords),
+       .spec = {{"record", base::DType::kString, {}}},
+       .interleave = {.parallel_files = options.parallel_files,
+                      .block_length = options.block_length,
+                      .read_ahead_bytes = options.read_ahead_bytes},
+       .status = CheckOptions(options),
+       .shuffle_files = options.shuffle_files,
+       .parameters = absl::StrCat(options.shuffle_files ? ", shuffle files" : "",
+                                  options.skip_damaged ? ", skip damaged" : ""),
+       .make_open = [options](const SourceFiles& files) { return OpenTfRecords(options, files); },
+       .cardinality = options.skip_damaged ? nullptr : &CountRecords}));
 }
 
 }  // namespace penstock::data

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "penstock/base/permutation.h"
 #include "penstock/base/random.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
+#include "penstock/data/sources/source_files.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord_index.h"
 
@@ -60,8 +60,8 @@ class RecordTable {
 // Cache of open files, opened on demand; the least recently used are closed. Thread-safe.
 class OpenFiles {
  public:
-  OpenFiles(std::shared_ptr<io::FileSystem> file_system, std::shared_ptr<const Shards> shards)
-      : file_system_(std::move(file_system)), shards_(std::move(shards)) {}
+  OpenFiles(std::shared_ptr<io::FileSystem> file_system, SourceFiles files)
+      : file_system_(std::move(file_system)), files_(std::move(files)) {}
 
   absl::StatusOr<std::shared_ptr<io::RandomAccessFile>> Get(const std::string& uri) {
     {
@@ -76,7 +76,7 @@ class OpenFiles {
     // Opening may take a request; two threads may then open the same file.
     PENSTOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<io::RandomAccessFile> file,
-        io::OpenRandomAccessOfVersion(*file_system_, uri, shards_->VersionOf(uri)));
+        io::OpenRandomAccessOfVersion(*file_system_, uri, files_.VersionOf(uri)));
     std::lock_guard lock(mutex_);
     open_.push_front(file);
     if (open_.size() > kMostOpenFiles) open_.pop_back();
@@ -85,7 +85,7 @@ class OpenFiles {
 
  private:
   const std::shared_ptr<io::FileSystem> file_system_;
-  const std::shared_ptr<const Shards> shards_;
+  const SourceFiles files_;
   std::mutex mutex_;
   std::list<std::shared_ptr<io::RandomAccessFile>> open_;  // most recently used first
 };
@@ -195,16 +195,15 @@ class Portion : public std::enable_shared_from_this<Portion> {
 class ShuffledTfRecordsNode : public Node {
  public:
   ShuffledTfRecordsNode(const NodeContext& context, std::shared_ptr<const RecordTable> table,
-                        std::shared_ptr<const Shards> shards, const TfRecordOptions& options,
-                        uint64_t seed, bool in_object_store)
+                        const SourceFiles& files, const TfRecordOptions& options, uint64_t seed)
       : Node(context, nullptr),
         order_(static_cast<uint64_t>(table->size()), seed),
-        pass_(new ShuffledPass{std::move(table), OpenFiles(context.file_system, std::move(shards)),
+        pass_(new ShuffledPass{std::move(table), OpenFiles(context.file_system, files),
                                options.verify, context.counters, context.memory}),
         meter_(engine_, counters_),
         reservation_(context.memory),
-        reads_(ReadsKnob(context, options, in_object_store)),
-        read_ahead_(BytesKnob(context, options)) {
+        reads_(ReadsKnob(context, options, AnyInObjectStore(files.names()))),
+        read_ahead_(ReadAheadKnob(context, options.read_ahead_bytes, kReadAheadBytes)) {
     counters_.work = StageWork::kIo;
     counters_.prefetch_unit = "bytes";
   }
@@ -295,18 +294,6 @@ class ShuffledTfRecordsNode : public Node {
     return std::make_shared<const Knob>(
         KnobOptions{.what = knob.what, .initial = int64_t{2} * options.parallel_files});
   }
-  static std::shared_ptr<const Knob> BytesKnob(const NodeContext& context,
-                                               const TfRecordOptions& options) {
-    KnobOptions knob = {.what = "read-ahead",
-                        .evidence = KnobOptions::kQueueFull,
-                        .initial = kReadAheadBytes,
-                        .min = int64_t{1} << 20,
-                        .max = 4 * kReadAheadBytes,
-                        .bytes = true};
-    if (options.read_ahead_bytes == 0) return context.MakeKnob(knob);
-    knob.initial = options.read_ahead_bytes;
-    return std::make_shared<const Knob>(knob);
-  }
 
   bool CanReadAhead() {
     if (static_cast<int64_t>(portions_.size()) >= reads_->value()) return false;
@@ -337,26 +324,22 @@ class ShuffledTfRecordsNode : public Node {
 
 class ShuffledTfRecordsStage : public Stage {
  public:
-  ShuffledTfRecordsStage(std::vector<std::string> patterns, TfRecordOptions options,
-                         std::shared_ptr<const RecordTable> table = nullptr,
-                         std::shared_ptr<const Shards> found = std::make_shared<Shards>())
-      : patterns_(std::move(patterns)),
-        options_(options),
-        table_(std::move(table)),
-        resolved_sources_(std::move(found)) {}
+  ShuffledTfRecordsStage(SourceFiles files, TfRecordOptions options,
+                         std::shared_ptr<const RecordTable> table = nullptr)
+      : files_(std::move(files)), options_(options), table_(std::move(table)) {}
 
   absl::string_view name() const override { return "FromTfRecords"; }
   std::string Parameters() const override {
-    return absl::StrCat(PrintPatterns(patterns_), ", global shuffle, parallel_files=",
+    return absl::StrCat(PrintPatterns(files_.names()), ", global shuffle, parallel_files=",
                         PrintParallelFiles(options_.parallel_files));
   }
   int io_threads() const override {
     if (options_.parallel_files > 0) return options_.parallel_files;
-    return AnyInObjectStore(patterns_) ? kObjectStoreRequests : kThreads;
+    return AnyInObjectStore(files_.names()) ? kObjectStoreRequests : kThreads;
   }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
-    if (patterns_.empty()) return absl::InvalidArgumentError("the list of files is empty");
+    PENSTOCK_RETURN_IF_ERROR(files_.CheckNotEmpty());
     if (options_.parallel_files < 0 || options_.read_ahead_bytes < 0) {
       return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
@@ -370,57 +353,54 @@ class ShuffledTfRecordsStage : public Stage {
 
   absl::StatusOr<std::shared_ptr<const Stage>> Resolve(
       const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(Shards shards, FindShards(*context.file_system, patterns_));
-    const auto found = std::make_shared<const Shards>(std::move(shards));
+    PENSTOCK_ASSIGN_OR_RETURN(SourceFiles found, files_.Resolve(context));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<record::TfRecordIndex> indices,
-                              LoadIndices(*context.file_system, found->files));
+                              LoadIndices(*context.file_system, found));
     return std::make_shared<ShuffledTfRecordsStage>(
-        found->files, options_, std::make_shared<const RecordTable>(std::move(indices)), found);
+        std::move(found), options_, std::make_shared<const RecordTable>(std::move(indices)));
   }
 
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t>,
                                       const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
+    PENSTOCK_ASSIGN_OR_RETURN(const SourceFiles found, files_.Resolve(context));
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<record::TfRecordIndex> indices,
-                              LoadIndices(*context.file_system, shards.files));
+                              LoadIndices(*context.file_system, found));
     int64_t records = 0;
     for (const record::TfRecordIndex& index : indices) records += index.size();
     return records;
   }
 
   std::string ResolvedSources() const override {
-    return absl::StrCat(absl::StrJoin(patterns_, "\n"), " ", table_->size());
+    return absl::StrCat(files_.ResolvedSources(), " ", table_->size());
   }
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
-    PENSTOCK_ASSIGN_OR_RETURN(const Shards shards, FindShards(*context.file_system, patterns_));
-    return FilesFingerprint(*context.file_system, shards.files);
+    return files_.Fingerprint(context);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
-    context.counters.SetHint(resolved_sources_->empty_shards_warning);
-    return std::make_unique<ShuffledTfRecordsNode>(context, table_, resolved_sources_, options_,
-                                                   base::MixSeeds(context.seed, context.epoch),
-                                                   AnyInObjectStore(patterns_));
+    context.counters.SetHint(files_.warning());
+    return std::make_unique<ShuffledTfRecordsNode>(context, table_, files_, options_,
+                                                   base::MixSeeds(context.seed, context.epoch));
   }
 
  private:
-  absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
-      io::FileSystem& file_system, const std::vector<std::string>& files) const {
-    return data::LoadIndices(file_system, files, record::TfRecordIndex::LoadOrBuild,
+  absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(io::FileSystem& file_system,
+                                                                 const SourceFiles& shards) const {
+    return data::LoadIndices(file_system, shards.names(), record::TfRecordIndex::LoadOrBuild,
                              options_.parallel_files);
   }
 
-  const std::vector<std::string> patterns_;  // files, once looked up
+  const SourceFiles files_;
   const TfRecordOptions options_;
-  const std::shared_ptr<const RecordTable> table_;  // null before
-  const std::shared_ptr<const Shards> resolved_sources_;
+  const std::shared_ptr<const RecordTable> table_;  // null until resolved
 };
 
 }  // namespace
 
 std::shared_ptr<const Stage> MakeShuffledTfRecords(std::vector<std::string> patterns,
                                                    TfRecordOptions options) {
-  return std::make_shared<ShuffledTfRecordsStage>(std::move(patterns), options);
+  return std::make_shared<ShuffledTfRecordsStage>(
+      SourceFiles(std::move(patterns), SourceFiles::Content::kTfRecords), options);
 }
 
 }  // namespace penstock::data
