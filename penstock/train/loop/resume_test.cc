@@ -133,6 +133,50 @@ void ExpectGoesOn(const Data& data, const std::vector<int64_t>& stops) {
   }
 }
 
+// Saves what a checkpoint has in BatchBegin of a step, or resumes from it.
+class SavesInBatchBegin : public Callback {
+ public:
+  explicit SavesInBatchBegin(int64_t step) : step_(step) {}
+  absl::Status TrainBegin(TrainingContext& context) override {
+    return progress_.empty() ? absl::OkStatus() : context.Resume(state_, progress_);
+  }
+  absl::Status BatchBegin(TrainingContext& context, const Position& position) override {
+    if (position.total_steps != step_ || !progress_.empty()) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(state_, context.State());
+    progress_ = context.Progress();
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t step_;
+  base::NamedArrays state_;
+  std::string progress_;
+};
+
+// The batch that is about to be trained on must not be lost.
+TEST(Resume, CheckpointSavedInBatchBeginContinuesWithThatBatch) {
+  for (const int64_t steps_per_epoch : {0, 5}) {
+    for (const int64_t step : {3, 9}) {
+      SCOPED_TRACE(absl::StrCat(steps_per_epoch, " steps per epoch, step ", step));
+      const data::Dataset dataset = steps_per_epoch > 0 ? Shuffled().Repeat() : Shuffled();
+      const auto callback = std::make_shared<SavesInBatchBegin>(step);
+      const FitOptions fit{
+          .epochs = 2, .callbacks = {callback}, .steps_per_epoch = steps_per_epoch};
+      std::vector<base::NamedArrays> states;
+      for (int run = 0; run < 2; ++run) {
+        const auto trainer = NewTrainer();
+        ASSERT_TRUE(trainer.ok()) << trainer.status();
+        const auto history = (*trainer)->Fit(dataset, fit);
+        ASSERT_TRUE(history.ok()) << history.status();
+        states.push_back(*(*trainer)->State());
+      }
+      for (const auto& [name, array] : states[0]) {
+        EXPECT_TRUE(base::BitwiseEqual(array, *states[1].Find(name))) << name;
+      }
+    }
+  }
+}
+
 TEST(Resume, ABrokenOffRunGoesOnBitForBit) {
   // Within an epoch (7 steps), at its end, and later.
   ExpectGoesOn({}, {4, 7, 19});

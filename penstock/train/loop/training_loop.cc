@@ -187,14 +187,7 @@ absl::StatusOr<bool> TrainingLoop::RunEpoch() {
   while (!stopping_ && (!fit_.endless() || at.step < fit_.options.steps_per_epoch)) {
     PENSTOCK_RETURN_IF_ERROR(PrepareLoop());
     if (stopping_) break;
-    std::optional<DeviceBatch> batch;
-    {
-      const int64_t steps = StepsToDispatch();
-      if (profiler_ != nullptr) profiler_->WillDispatch(at.total_steps + steps - first_step_);
-      const IdleMeter::Activity data(meter_, HostWork::kData);
-      PENSTOCK_ASSIGN_OR_RETURN(batch, feed_->Next(model_.steps_tuner().depth(), steps));
-      iterators_.BatchRead();
-    }
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, BeginBatch());
     if (!batch.has_value()) {
       more = false;
       break;
@@ -283,16 +276,31 @@ int64_t TrainingLoop::StepsToDispatch() const {
   return steps;
 }
 
+absl::StatusOr<std::optional<DeviceBatch>> TrainingLoop::BeginBatch() {
+  const Position& at = progress_.dispatched;
+  const int64_t steps = StepsToDispatch();
+  if (profiler_ != nullptr) profiler_->WillDispatch(at.total_steps + steps - first_step_);
+  {
+    const IdleMeter::Activity data(meter_, HostWork::kData);
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, feed_->HasNext());
+    iterators_.BatchRead();
+    if (!more) return std::nullopt;
+  }
+  // While the feed still has the batch: a checkpoint that a callback saves here continues with it.
+  if (!callbacks_.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(
+        ForEachCallback("BatchBegin", [&](Callback& c) { return c.BatchBegin(*this, at); }));
+  }
+  const IdleMeter::Activity data(meter_, HostWork::kData);
+  return feed_->Next(model_.steps_tuner().depth(), steps);
+}
+
 absl::Status TrainingLoop::Dispatch(DeviceBatch batch) {
   if (!step_.IsBoundTo(batch.types)) {
     const IdleMeter::Activity compile(meter_, HostWork::kCompile);
     PENSTOCK_RETURN_IF_ERROR(step_.Bind(batch.types, {callbacks_, trace()}));
   }
   Position& at = progress_.dispatched;
-  if (!callbacks_.empty()) {
-    PENSTOCK_RETURN_IF_ERROR(
-        ForEachCallback("BatchBegin", [&](Callback& c) { return c.BatchBegin(*this, at); }));
-  }
   std::vector<runtime::Buffers>& state = model_.state().replicas();
   std::vector<runtime::Buffers> arguments = state;
   for (size_t r = 0; r < state.size(); ++r) {

@@ -3,8 +3,9 @@
 //
 //   for each epoch:
 //     open the data; callbacks: EpochBegin
-//     for each batch of the feed (a stack of batches, with several steps per execution):
+//     while the feed has data:
 //       callbacks: BatchBegin
+//       take a batch (a stack of batches, with several steps per execution)
 //       dispatch the step program: state in, donated; new state and report out
 //       start the transfer of the report to the host
 //       while more executions are in flight than the limit: read the oldest report; BatchEnd
@@ -80,6 +81,9 @@ class TrainingLoop final : public TrainingContext {
   // Number of steps of the next execution: up to the end of the epoch and the next position at
   // which a callback wants the state.
   int64_t StepsToDispatch() const;
+  // Waits for the data, calls BatchBegin and takes the batch from the feed; no value at the end of
+  // the data.
+  absl::StatusOr<std::optional<DeviceBatch>> BeginBatch();
   absl::Status Dispatch(DeviceBatch batch);
   // Opens the next epoch's data if it is time to.
   void MaybeOpenNextEpoch();
