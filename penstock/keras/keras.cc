@@ -7,8 +7,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/exceptions.h"
-#include "penstock/nn/json_depth.h"
-#include "penstock/nn/names.h"
+#include "penstock/keras/saved_model.h"
 #include "penstock/save/save.h"
 #include "penstock/train/callbacks/option_checks.h"
 
@@ -17,11 +16,6 @@ namespace {
 
 using base::Array;
 using base::NamedArrays;
-using Json = nlohmann::ordered_json;
-
-// The key of the description in the file's metadata, and its version.
-constexpr char kMetadataKey[] = "penstock_model";
-constexpr int kFormatVersion = 1;
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOr(std::shared_ptr<runtime::Client> client,
                                                           int replicas) {
@@ -102,89 +96,6 @@ absl::StatusOr<std::vector<train::Target>> Targets(const nn::Network& network,
     targets.push_back(std::move(target));
   }
   return targets;
-}
-
-// ---- What Compile was told, in a file ----
-
-Json MetricsToJson(const std::vector<nn::Metric>& metrics) {
-  Json json = Json::array();
-  for (const nn::Metric& metric : metrics) json.push_back(metric.ToJson());
-  return json;
-}
-
-// Looks up a custom function that the saved model names among those given to Load; no value if the
-// description is of a built-in.
-template <typename T>
-absl::StatusOr<std::optional<T>> CustomByName(const Json& description, const std::vector<T>& given,
-                                              absl::string_view what) {
-  if (!description.is_object() || !description.contains("custom")) return std::nullopt;
-  const std::string name = description.at("name");
-  for (const T& one : given) {
-    if (one.body()->name() == name) return one;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the ", what, " '", name, "' is a function of the program that saved the model;",
-                   " pass it to Load, in LoadOptions.custom_", what, what == "loss" ? "es" : "s"));
-}
-
-absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json,
-                                                       const std::vector<nn::Metric>& custom) {
-  std::vector<MetricArg> metrics;
-  for (const Json& description : json) {
-    PENSTOCK_ASSIGN_OR_RETURN(std::optional<nn::Metric> metric,
-                              CustomByName(description, custom, "metric"));
-    if (metric.has_value()) {
-      metric = metric->Named(description.at("config").at("name").get<std::string>());
-    } else {
-      PENSTOCK_ASSIGN_OR_RETURN(metric, nn::Metric::FromJson(description));
-    }
-    metrics.emplace_back(*std::move(metric));
-  }
-  return metrics;
-}
-
-absl::StatusOr<nn::Loss> LossFromJson(const Json& json, const std::vector<nn::Loss>& custom) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<nn::Loss> loss, CustomByName(json, custom, "loss"));
-  if (!loss.has_value()) return nn::Loss::FromJson(json);
-  return loss->WithReduction(json.at("config").at("reduction").get<std::string>());
-}
-
-Json TargetToJson(const train::Target& target) {
-  return {{"loss", target.loss.ToJson()},
-          {"weight", target.weight},
-          {"metrics", MetricsToJson(target.metrics)},
-          {"weighted_metrics", MetricsToJson(target.weighted_metrics)}};
-}
-
-// Reads it back into what Compile takes. Files of one output have "loss" and "metrics" without
-// "targets" when they are of an earlier version.
-absl::Status TargetsFromJson(const Json& description, const nn::Network& network,
-                             const Model::LoadOptions& load, CompileOptions& options) {
-  const Json targets = description.contains("targets")
-                           ? description.at("targets")
-                           : Json::array({{{"loss", description.at("loss")},
-                                           {"metrics", description.at("metrics")}}});
-  if (targets.size() != network.outputs().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("there are ", targets.size(), " targets for ",
-                                                   network.outputs().size(), " outputs"));
-  }
-  std::vector<LossArg> losses;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const Json& target = targets[i];
-    const std::string& name = network.outputs()[i].name;
-    PENSTOCK_ASSIGN_OR_RETURN(nn::Loss loss, LossFromJson(target.at("loss"), load.custom_losses));
-    losses.emplace_back(std::move(loss));
-    options.loss_weights[name] = target.value("weight", 1.0);
-    PENSTOCK_ASSIGN_OR_RETURN(options.output_metrics[name],
-                              MetricsFromJson(target.at("metrics"), load.custom_metrics));
-    if (i == 0 && target.contains("weighted_metrics")) {
-      PENSTOCK_ASSIGN_OR_RETURN(
-          options.weighted_metrics,
-          MetricsFromJson(target.at("weighted_metrics"), load.custom_metrics));
-    }
-  }
-  options.loss = LossesArg(std::move(losses));
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -340,43 +251,18 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
   return trainer->SetWeights(weights);
 }
 
-namespace {
-
-// The model as JSON, or why it cannot be saved. User-defined layers, losses and metrics may throw.
-absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective,
-                                          const std::vector<std::string>& class_names) {
-  PENSTOCK_RETURN_IF_ERROR(objective.network.CheckSerializable());
-  Json description;
-  description["version"] = kFormatVersion;
-  description["network"] = objective.network.ToJson();
-  description["targets"] = Json::array();
-  for (const train::Target& target : objective.targets) {
-    description["targets"].push_back(TargetToJson(target));
-  }
-  description["optimizer"] = objective.optimizer.ToJson();
-  for (const std::string& name : class_names) {
-    PENSTOCK_RETURN_IF_ERROR(nn::CheckName("class", name));
-    description["class_names"].push_back(name);
-  }
-  return description.dump();
-}
-
-}  // namespace
-
 absl::Status Model::CheckSavable() const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  return base::CatchExceptions([&] { return DescriptionOf(trainer->objective(), class_names_); })
-      .status();
+  return DescribeModel(trainer->objective(), class_names_).status();
 }
 
 absl::Status Model::Save(absl::string_view uri) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string description, base::CatchExceptions([&] {
-                              return DescriptionOf(trainer->objective(), class_names_);
-                            }));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string description,
+                            DescribeModel(trainer->objective(), class_names_));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
   return save::WriteWeights(*io::FileSystem::Default(), uri,
-                            {.arrays = weights, .metadata = {{kMetadataKey, description}}});
+                            {.arrays = weights, .metadata = {{kModelMetadata, description}}});
 }
 
 absl::Status Model::SaveWeights(absl::string_view uri) const {
@@ -390,70 +276,23 @@ absl::Status Model::LoadWeights(absl::string_view uri) {
   return base::WithContext(SetWeights(file.arrays), uri);
 }
 
-namespace {
-
-// Checks, before variables are initialized, that the file contains them with the described shapes.
-absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights) {
-  for (const nn::VariableSpec& variable : network.variables()) {
-    const Array* array = weights.Find(variable.name);
-    if (array != nullptr && array->shape() == variable.type.shape) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the layers in this file want a variable '", variable.name, "', ", variable.type.ToString(),
-        "; the file ", array == nullptr ? "has none of that name" : "has " + array->TypeString()));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<Model> Model::FromFile(const save::Weights& file, const LoadOptions& options) {
-  const auto found = file.metadata.find(kMetadataKey);
-  if (found == file.metadata.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the file holds weights but no description of a model (metadata '",
-                     kMetadataKey, "'); build the model and use LoadWeights"));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const Json description, nn::ParseModelJson(found->second));
-  if (const Json& version = description.at("version"); version != kFormatVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("the file is of version ", version.dump(),
-                                                   " of the format; this program reads ",
-                                                   kFormatVersion));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
-                                                                       &options.custom_layers));
-  PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
-                            nn::Optimizer::FromJson(description.at("optimizer")));
-  CompileOptions compile{.optimizer = std::move(optimizer),
-                         .columns = options.columns,
-                         .client = options.client,
-                         .replicas = options.replicas};
-  PENSTOCK_RETURN_IF_ERROR(TargetsFromJson(description, network, options, compile));
-  PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
-  Model model(std::move(network));
-  if (const auto names = description.find("class_names"); names != description.end()) {
-    model.SetClassNames(names->get<std::vector<std::string>>());
-  }
-  PENSTOCK_RETURN_IF_ERROR(model.CompileWith(compile, &file.arrays));
-  return model;
-}
-
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));
-  try {
-    absl::StatusOr<Model> model = FromFile(file, options);
-    if (model.ok()) return model;
-    // NOT_FOUND would mean that this file does not exist.
-    const absl::Status status = absl::IsNotFound(model.status())
-                                    ? absl::FailedPreconditionError(model.status().message())
-                                    : model.status();
-    return base::WithContext(status, uri);
-  } catch (const Json::exception& e) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(uri, ": the description of the model cannot be read: ", e.what()));
-  } catch (...) {  // a user-defined layer
-    return base::WithContext(base::StatusOfException(), uri);
-  }
+  const auto load = [&]() -> absl::StatusOr<Model> {
+    PENSTOCK_ASSIGN_OR_RETURN(SavedModel saved, ReadSavedModel(file, options));
+    Model model(std::move(saved.network));
+    model.SetClassNames(std::move(saved.class_names));
+    PENSTOCK_RETURN_IF_ERROR(model.CompileWith(saved.compile, &file.arrays));
+    return model;
+  };
+  absl::StatusOr<Model> model = base::CatchExceptions(load);  // of user-defined layers
+  if (model.ok()) return model;
+  // NOT_FOUND would mean that this file does not exist.
+  const absl::Status status = absl::IsNotFound(model.status())
+                                  ? absl::FailedPreconditionError(model.status().message())
+                                  : model.status();
+  return base::WithContext(status, uri);
 }
 
 }  // namespace penstock::keras

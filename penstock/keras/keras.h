@@ -46,10 +46,6 @@
 #include "penstock/train/callbacks.h"
 #include "penstock/train/trainer.h"
 
-namespace penstock::save {
-struct Weights;
-}
-
 namespace penstock::keras {
 
 // Shows `column` of all of a dataset's elements to a layer that learns from data before training
@@ -288,8 +284,6 @@ class Model {
  private:
   // Compile with these weights instead of the initializers' values, if not null.
   absl::Status CompileWith(const CompileOptions& options, const base::NamedArrays* weights);
-  // Load without the name of the file, which its caller adds to every error.
-  static absl::StatusOr<Model> FromFile(const save::Weights& file, const LoadOptions& options);
 
   nn::Network network_;
   std::unique_ptr<train::Trainer> trainer_;

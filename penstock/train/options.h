@@ -100,7 +100,7 @@ struct FitOptions {
   // warn when training begins.
   int validation_freq = 1;
   ReadOptions read = {};
-  // Records where the time goes (docs/profile.md).
+  // Records where the time goes (docs/design/profile.md).
   std::optional<ProfileOptions> profile = {};
 };
 

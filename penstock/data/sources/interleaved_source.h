@@ -1,6 +1,7 @@
-// InterleavedSource: the source that reads files block by block, several interleaved. FromTfRecords,
-// FromText and FromCsv are this one stage. Another format of files is one .cc with two things: a
-// FileReader (file_interleave.h), and the method of Dataset that describes the source:
+// InterleavedSource: the source that reads files block by block, several interleaved.
+// FromTfRecords, FromText and FromCsv are this one stage. Another format of files is one .cc with
+// two things: a FileReader (file_interleave.h), and the method of Dataset that describes the
+// source:
 //
 //   Dataset Dataset::FromText(std::vector<std::string> patterns, TextOptions options) {
 //     return From(MakeInterleavedSource({.name = "FromText",

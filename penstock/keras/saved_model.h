@@ -1,0 +1,35 @@
+// The description of a compiled model in its file: what Model::Save stores beside the weights, and
+// what Model::Load reads back. It is JSON in the file's metadata: the network, a loss and metrics
+// for each output, the optimizer, the class names. Internal to room keras.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/keras/keras.h"
+#include "penstock/save/save.h"
+#include "penstock/train/objective.h"
+
+namespace penstock::keras {
+
+// Key of the description in the file's metadata.
+inline constexpr char kModelMetadata[] = "penstock_model";
+
+// The description, or why the model cannot be saved. Exceptions of user-defined layers, losses and
+// metrics are errors.
+absl::StatusOr<std::string> DescribeModel(const train::Objective& objective,
+                                          const std::vector<std::string>& class_names);
+
+struct SavedModel {
+  nn::Network network;
+  CompileOptions compile;  // with the client, the replicas and the columns of LoadOptions
+  std::vector<std::string> class_names;
+};
+// Parses the description, and checks that the file has the network's weights. User-defined layers
+// may throw.
+absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
+                                          const Model::LoadOptions& options);
+
+}  // namespace penstock::keras
