@@ -25,12 +25,6 @@ namespace {
 
 constexpr int kNetworkThreads = 32;
 
-// Returns the path of a local folder, "" for other folders.
-std::string LocalPath(const std::string& folder) {
-  const absl::StatusOr<io::Uri> uri = io::ParseUri(folder);
-  return uri.ok() && uri->is_local() ? uri->path : "";
-}
-
 class Conversion {
  public:
   Conversion(io::FileSystem& fs, const RecordSource& source, const PackOptions& options)

@@ -14,6 +14,7 @@
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
 #include "penstock/pack/convert.h"
+#include "penstock/pack/read_input.h"
 #include "penstock/pack/sources/image_list.h"
 #include "penstock/pack/sources/record_sources.h"
 
@@ -73,13 +74,20 @@ absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
   return files;
 }
 
-// Input and output shards in one folder would be read as one data set.
+// The folder of a file; a local one as a path, also if it is written as file:///path.
+std::string FolderOf(const std::string& file) {
+  const std::string path = LocalPath(file);
+  return io::Dirname(path.empty() ? file : path);
+}
+
+// Input and output shards in one folder would be read as one data set, and `overwrite` would remove
+// the input before it is read.
 absl::Status CheckOutIsNotInput(const std::vector<std::string>& files, const std::string& to) {
-  const std::string out = io::Dirname(io::JoinPath(to, "x"));  // without a trailing '/'
+  const std::string out = FolderOf(io::JoinPath(to, "x"));  // without a trailing '/'
   for (const std::string& file : files) {
     std::error_code ignored;
-    const std::string folder = io::Dirname(file);
-    if (folder == out || std::filesystem::equivalent(folder, to, ignored)) {
+    const std::string folder = FolderOf(file);
+    if (folder == out || std::filesystem::equivalent(folder, out, ignored)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the output folder ", to,
                        " is the folder of the input shards; choose a different output folder"));

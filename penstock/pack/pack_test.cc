@@ -2,15 +2,19 @@
 #include "penstock/pack/pack.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <unistd.h>
 
+#include "penstock/base/random.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 
@@ -239,6 +243,29 @@ TEST_F(PackTest, RewritesShardsByteForByte) {
   }
   const absl::Status same = Reshard({.shards = {"memory://shards"}}, To("shards")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(same)) << same;
+}
+
+// With `overwrite` the shards would be removed before they are read.
+TEST_F(PackTest, RejectsReshardingIntoTheSameFolderUnderAnotherName) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/pack_test_", getpid(), "_", base::EntropySeed());
+  const base::NamedArrays table = {{"x", Array::Of<int64_t>({3}, {1, 2, 3})}};
+  const auto packed = Table(table, {.out = folder, .shards = 1});
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  ASSERT_THAT(packed->shards, SizeIs(1));
+
+  const std::string uri = "file://" + folder;
+  for (const auto& [from, to] :
+       std::map<std::string, std::string>{{folder, uri},
+                                          {uri + "/*.tfrec", folder + "/"},
+                                          {uri, folder + "/../" + io::Basename(folder)}}) {
+    const auto rewritten = Reshard({.shards = {from}}, {.out = to, .shards = 2, .overwrite = true});
+    EXPECT_TRUE(absl::IsInvalidArgument(rewritten.status())) << to << ": " << rewritten.status();
+    EXPECT_THAT(std::string(rewritten.status().message()),
+                HasSubstr("is the folder of the input shards"));
+    EXPECT_TRUE(std::filesystem::exists(packed->shards[0])) << "lost by --out " << to;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(PackTest, PacksUserDefinedRecords) {

@@ -62,4 +62,9 @@ bool IsRemote(absl::string_view uri) {
   return parsed.ok() && !parsed->bucket.empty();
 }
 
+std::string LocalPath(absl::string_view uri) {
+  const absl::StatusOr<io::Uri> parsed = io::ParseUri(uri);
+  return parsed.ok() && parsed->is_local() ? parsed->path : "";
+}
+
 }  // namespace penstock::pack

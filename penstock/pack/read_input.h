@@ -35,5 +35,7 @@ absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs, cons
 
 // Returns true if the file is in object storage.
 bool IsRemote(absl::string_view uri);
+// The path of a local file or folder, "/data" of "file:///data"; "" for others.
+std::string LocalPath(absl::string_view uri);
 
 }  // namespace penstock::pack

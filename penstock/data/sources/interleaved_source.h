@@ -3,12 +3,11 @@
 // two things: a FileReader (file_interleave.h), and the method of Dataset that describes the
 // source:
 //
-//   Dataset Dataset::FromText(std::vector<std::string> patterns, TextOptions options) {
-//     return From(MakeInterleavedSource({.name = "FromText",
-//                                        .files = SourceFiles(std::move(patterns)),
-//                                        .spec = {{"line", base::DType::kString, {}}},
-//                                        .make_open = ...}));
-//   }
+//   const Dataset names = Dataset::From(
+//       MakeInterleavedSource({.name = "FromNames",
+//                              .files = SourceFiles({"data/*.names"}),
+//                              .spec = {{"name", base::DType::kString, {}}},
+//                              .make_open = [](const SourceFiles&) { return open_names; }}));
 #pragma once
 
 #include <cstdint>
