@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -96,6 +97,42 @@ absl::Status CheckOptions(const ImageFolderOptions& options) {
                    options.validation_split));
 }
 
+// The files below each folder. Several at once: in an object store each listing is a request or
+// more.
+absl::StatusOr<std::vector<std::vector<io::FileInfo>>> ListFolders(
+    io::FileSystem& file_system, const std::vector<std::string>& folders) {
+  std::vector<absl::StatusOr<std::vector<io::FileInfo>>> lists(folders.size(),
+                                                               absl::UnknownError(""));
+  constexpr size_t kAtOnce = 16;
+  {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const auto pool,
+        base::ThreadPool::Make(static_cast<int>(std::min(kAtOnce, folders.size())), "list"));
+    base::ParallelFor(*pool, 0, static_cast<int64_t>(folders.size()), [&](int64_t i) {
+      lists[static_cast<size_t>(i)] = file_system.ListRecursive(folders[static_cast<size_t>(i)]);
+    });
+  }
+  std::vector<std::vector<io::FileInfo>> out;
+  for (auto& list : lists) {
+    PENSTOCK_RETURN_IF_ERROR(list.status());
+    out.push_back(*std::move(list));
+  }
+  return out;
+}
+
+// A file in the folders of two classes would have one of the two labels.
+absl::Status CheckInOneClass(const std::vector<std::string>& files) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& file : files) {
+    if (seen.insert(file).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(io::DisplayName(file),
+                     " is in the folders of two classes; name every folder once in "
+                     "ImageFolderOptions.class_names, and none inside another"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string& folder,
                                                               const ImageFolderOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(options));
@@ -103,27 +140,16 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
       options.file_system == nullptr ? io::FileSystem::Default() : options.file_system;
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> folders,
                             ClassFolders(*file_system, folder, options));
-  // Several at once: in an object store each listing is a request or more.
-  std::vector<absl::StatusOr<std::vector<io::FileInfo>>> lists(folders.size(),
-                                                               absl::UnknownError(""));
-  {
-    constexpr size_t kAtOnce = 16;
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const auto pool,
-        base::ThreadPool::Make(static_cast<int>(std::min(kAtOnce, folders.size())), "list"));
-    base::ParallelFor(*pool, 0, static_cast<int64_t>(folders.size()), [&](int64_t i) {
-      lists[static_cast<size_t>(i)] = file_system->ListRecursive(folders[static_cast<size_t>(i)]);
-    });
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::vector<io::FileInfo>> lists,
+                            ListFolders(*file_system, folders));
   auto found = std::make_shared<ImageFolder>();
   std::vector<std::string> files;
   std::vector<int64_t> classes;  // of `files`; a subset may lack all files of a class
   for (size_t c = 0; c < folders.size(); ++c) {
     const std::string& class_folder = folders[c];
     found->class_names.push_back(io::Basename(class_folder));
-    PENSTOCK_RETURN_IF_ERROR(lists[c].status());
     const size_t before = files.size();
-    for (const io::FileInfo& file : *lists[c]) {
+    for (const io::FileInfo& file : lists[c]) {
       const std::string name = io::Basename(file.uri);
       if (!IsHidden(name) && HasExtension(name, options.extensions)) {
         files.push_back(file.uri);
@@ -137,6 +163,7 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
           "; remove the folder, or name the classes in ImageFolderOptions.class_names"));
     }
   }
+  PENSTOCK_RETURN_IF_ERROR(CheckInOneClass(files));
   const std::vector<size_t> kept = IndicesOfSubset(options, files.size());
   for (const size_t i : kept) found->files.push_back(std::move(files[i]));
   // Views of the strings in their final place.
