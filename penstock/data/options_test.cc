@@ -11,10 +11,10 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/formats/npy.h"
 #include "penstock/io/memory/memory_file_system.h"
-#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace options_test {
@@ -39,9 +39,7 @@ struct Option {
 
 std::shared_ptr<io::FileSystem> Files() {
   auto fs = io::MakeMemoryFileSystem();
-  auto writer = *record::TfRecordWriter::Create(*fs, "memory://d/a.tfrec");
-  for (int i = 0; i < 9; ++i) PENSTOCK_CHECK_OK(writer->Append(absl::StrCat(i)));
-  PENSTOCK_CHECK_OK(writer->Close());
+  testing::WriteShard(*fs, "memory://d/a.tfrec", {"0", "1", "2", "3", "4", "5", "6", "7", "8"});
   PENSTOCK_CHECK_OK(io::WriteFile(*fs, "memory://d/a.txt", "x\n1\n2\n3\n"));
   PENSTOCK_CHECK_OK(formats::WriteNpy(*fs, "memory://d/a.npy", Array::Zeros(DType::kI64, {3})));
   return fs;

@@ -8,6 +8,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/nn/layers.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -102,8 +103,7 @@ TEST(TrainingWithKernels, EndsWhereItEndsWithoutOnEightReplicas) {
 }
 
 TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
-  const std::string cache =
-      absl::StrCat(::testing::TempDir(), "/kernels_", getpid(), "_", base::EntropySeed());
+  const std::string cache = testing::NewPath("_kernels");
   const nn::Network network = ResidualNet();
   const Objective objective{network,
                             {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},

@@ -10,11 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include <unistd.h>
 
-#include "penstock/base/random.h"
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/client.h"
+#include "penstock/train/testing/files.h"
 
 namespace penstock::train {
 namespace step_program_test {
@@ -39,8 +38,7 @@ struct Checked {
 
 // Number of lines of the training step after XLA's fusion.
 int64_t LinesOfOptimizedStep(const Checked& step) {
-  const std::string folder =
-      absl::StrCat(::testing::TempDir(), "/step_", getpid(), "_", base::EntropySeed());
+  const std::string folder = testing::NewPath("_step");
   const auto client = runtime::OpenClient({.device = "cpu",
                                            .cpu_devices = step.replicas,
                                            .kernels = step.kernels,

@@ -16,8 +16,8 @@
 #include "penstock/data/engine/buffer_pool.h"
 #include "penstock/data/report.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/io/memory/memory_file_system.h"
-#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace memory_budget_test {
@@ -217,14 +217,12 @@ TEST(IteratorMemoryTest, RejectsBatchWhoseSizeIsMeasured) {
 std::shared_ptr<io::FileSystem> Shards(int files, int64_t records, size_t record_bytes) {
   auto fs = io::MakeMemoryFileSystem();
   for (int f = 0; f < files; ++f) {
-    auto writer = record::TfRecordWriter::Create(*fs, absl::StrCat("memory://d/", f, ".tfrec"));
-    PENSTOCK_CHECK_OK(writer);
+    std::vector<std::string> texts;
     for (int64_t r = 0; r < records; ++r) {
-      std::string text = absl::StrCat(f, "/", r, " ");
-      text.resize(record_bytes, '.');
-      PENSTOCK_CHECK_OK((*writer)->Append(text));
+      texts.push_back(absl::StrCat(f, "/", r, " "));
+      texts.back().resize(record_bytes, '.');
     }
-    PENSTOCK_CHECK_OK((*writer)->Close());
+    testing::WriteShard(*fs, absl::StrCat("memory://d/", f, ".tfrec"), texts);
   }
   return fs;
 }

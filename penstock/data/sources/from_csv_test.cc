@@ -3,15 +3,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/formats/csv.h"
 #include "penstock/io/file_system.h"
-#include "penstock/io/memory/memory_file_system.h"
 
 namespace penstock::data {
 namespace from_csv_test {
@@ -26,11 +25,7 @@ using testing::ReadSome;
 using ::testing::StartsWith;
 
 std::shared_ptr<io::FileSystem> Files(const std::vector<std::string>& texts) {
-  auto fs = io::MakeMemoryFileSystem();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    PENSTOCK_CHECK_OK(io::WriteFile(*fs, absl::StrFormat("memory://d/%02d.csv", i), texts[i]));
-  }
-  return fs;
+  return testing::MemoryFiles(".csv", texts);
 }
 
 absl::StatusOr<std::vector<std::string>> Read(const std::string& text, CsvOptions options = {}) {

@@ -15,6 +15,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
@@ -32,12 +33,9 @@ using ::testing::UnorderedElementsAreArray;
 constexpr int kFiles = 40;
 
 std::shared_ptr<io::FileSystem> Files() {
-  auto fs = io::MakeMemoryFileSystem();
-  for (int i = 0; i < kFiles; ++i) {
-    PENSTOCK_CHECK_OK(io::WriteFile(*fs, absl::StrFormat("memory://d/%02d.txt", i),
-                                    i == 3 ? "" : absl::StrCat("text ", i)));
-  }
-  return fs;
+  std::vector<std::string> texts;
+  for (int i = 0; i < kFiles; ++i) texts.push_back(i == 3 ? "" : absl::StrCat("text ", i));
+  return testing::MemoryFiles(".txt", texts);
 }
 
 std::vector<std::string> Expected() {

@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/compression.h"
@@ -26,23 +26,13 @@ using ::testing::StartsWith;
 using ::testing::UnorderedElementsAreArray;
 
 std::shared_ptr<io::FileSystem> File(absl::string_view bytes) {
-  auto fs = io::MakeMemoryFileSystem();
-  PENSTOCK_CHECK_OK(io::WriteFile(*fs, "memory://d/0.txt", bytes));
-  return fs;
+  return testing::MemoryFiles(".txt", {std::string(bytes)});
 }
 
 // Reads a file with these bytes and returns its lines.
 std::vector<std::string> Lines(absl::string_view bytes, TextOptions options = {}) {
-  auto iterator =
-      Dataset::FromText({"memory://d/*"}, options).MakeIterator({.file_system = File(bytes)});
-  PENSTOCK_CHECK_OK(iterator);
-  std::vector<std::string> lines;
-  for (NamedArrays element;;) {
-    const auto more = (*iterator)->Next(&element);
-    PENSTOCK_CHECK_OK(more);
-    if (!*more) return lines;
-    lines.emplace_back(element.Find("line")->data<absl::string_view>()[0]);
-  }
+  return *testing::ReadColumn<std::string>(Dataset::FromText({"memory://d/*"}, options), "line",
+                                           {.file_system = File(bytes)});
 }
 
 TEST(FromText, SplitsLinesOfAllPlatforms) {
@@ -68,13 +58,11 @@ TEST(FromText, SplitsLinesOfAllPlatforms) {
 std::string Line(int64_t file, int64_t line) { return absl::StrCat(file, "/", line); }
 
 std::shared_ptr<io::FileSystem> Files(const std::vector<int64_t>& sizes) {
-  auto fs = io::MakeMemoryFileSystem();
+  std::vector<std::string> texts(sizes.size());
   for (size_t f = 0; f < sizes.size(); ++f) {
-    std::string text;
-    for (int64_t i = 0; i < sizes[f]; ++i) absl::StrAppend(&text, Line(f, i), "\n");
-    PENSTOCK_CHECK_OK(io::WriteFile(*fs, absl::StrFormat("memory://d/%02d.txt", f), text));
+    for (int64_t i = 0; i < sizes[f]; ++i) absl::StrAppend(&texts[f], Line(f, i), "\n");
   }
-  return fs;
+  return testing::MemoryFiles(".txt", texts);
 }
 
 std::vector<std::string> Printed(const std::vector<std::string>& lines) {
@@ -140,7 +128,7 @@ TEST(FromText, NamesTooLongLine) {
       const auto got = ReadAll(dataset, {.file_system = fs});
       EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);
       EXPECT_THAT(std::string(got.status().message()),
-                  StartsWith("memory://d/0.txt:3:2: the line is longer than 10 bytes"));
+                  StartsWith("memory://d/00.txt:3:2: the line is longer than 10 bytes"));
     }
   }
 }
@@ -156,7 +144,7 @@ TEST(FromText, NamesTheOffsetAndTheLineOfAnElement) {
   for (size_t i = 0; i < origins.size(); ++i) {
     EXPECT_EQ(
         ReadAll(dataset.Skip(static_cast<int64_t>(i)), {.file_system = fs}).status().message(),
-        absl::StrCat("memory://d/0.txt:", origins[i], ": Map: bad"));
+        absl::StrCat("memory://d/00.txt:", origins[i], ": Map: bad"));
   }
 }
 

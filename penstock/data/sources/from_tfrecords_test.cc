@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +10,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
@@ -22,23 +22,11 @@ using base::NamedArrays;
 using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using testing::MemoryShards;
 using testing::ReadAll;
 using testing::ReadSome;
+using testing::ShardRecord;
 using ::testing::UnorderedElementsAreArray;
-
-std::string Record(int64_t file, int64_t record) { return absl::StrCat(file, "/", record); }
-
-// Files memory://d/00.tfrec, ... with the given numbers of records.
-std::shared_ptr<io::FileSystem> Files(const std::vector<int64_t>& records) {
-  auto fs = io::MakeMemoryFileSystem();
-  for (size_t f = 0; f < records.size(); ++f) {
-    auto writer = record::TfRecordWriter::Create(*fs, absl::StrFormat("memory://d/%02d.tfrec", f));
-    PENSTOCK_CHECK_OK(writer);
-    for (int64_t r = 0; r < records[f]; ++r) PENSTOCK_CHECK_OK((*writer)->Append(Record(f, r)));
-    PENSTOCK_CHECK_OK((*writer)->Close());
-  }
-  return fs;
-}
 
 std::vector<std::string> Printed(const std::vector<std::string>& records) {
   std::vector<std::string> out;
@@ -57,7 +45,7 @@ std::vector<std::string> Interleaved(const std::vector<int64_t>& records, size_t
     auto& [file, record] = cycle[turn];
     int64_t left = block_length;
     while (left > 0 && record < records[file]) {
-      out.push_back(Record(static_cast<int64_t>(file), record++));
+      out.push_back(ShardRecord(static_cast<int64_t>(file), record++));
       --left;
     }
     if (left > 0) {  // the file has ended
@@ -81,7 +69,7 @@ TEST(FromTfRecords, NamesEmptyShards) {
     const auto hint = [&](const std::vector<int64_t>& records) {
       const auto iterator =
           Dataset::FromTfRecords({"memory://d/*.tfrec"}, {.global_shuffle = global_shuffle})
-              .MakeIterator({.file_system = Files(records)});
+              .MakeIterator({.file_system = MemoryShards(records)});
       PENSTOCK_CHECK_OK(iterator);
       return (*iterator)->Stats()[0].hint;
     };
@@ -92,7 +80,7 @@ TEST(FromTfRecords, NamesEmptyShards) {
 }
 
 TEST(FromTfRecords, InterleavesFiles) {
-  const auto fs = Files(kSizes);
+  const auto fs = MemoryShards(kSizes);
   for (int parallel : {1, 2, 3, 10}) {
     for (int64_t block_length : {1, 4, 100}) {
       const Dataset dataset = Dataset::FromTfRecords(
@@ -105,7 +93,7 @@ TEST(FromTfRecords, InterleavesFiles) {
 }
 
 TEST(FromTfRecords, OrderDoesNotDependOnBlocksOrThreads) {
-  const auto fs = Files(kSizes);
+  const auto fs = MemoryShards(kSizes);
   for (int64_t bytes : {1, 40, 1 << 20}) {
     base::ThreadPool pool(3);
     const Dataset dataset = Dataset::FromTfRecords(
@@ -119,7 +107,7 @@ TEST(FromTfRecords, OrderDoesNotDependOnBlocksOrThreads) {
 TEST(FromTfRecords, SequentialOrderIsOrderOfList) {
   const Dataset dataset =
       Dataset::FromTfRecords({"memory://d/02.tfrec", "memory://d/00.tfrec"}, {.parallel_files = 1});
-  const auto got = *ReadAll(dataset, {.file_system = Files(kSizes)});
+  const auto got = *ReadAll(dataset, {.file_system = MemoryShards(kSizes)});
   ASSERT_EQ(got.size(), 37);
   EXPECT_THAT(got[0], HasSubstr("\"2/0\""));
   EXPECT_THAT(got[30], HasSubstr("\"0/0\""));
@@ -127,12 +115,12 @@ TEST(FromTfRecords, SequentialOrderIsOrderOfList) {
 
 TEST(FromTfRecords, LosesNothingWhenNotDeterministic) {
   const Dataset dataset = Dataset::FromTfRecords({"memory://d/*"}, {.block_bytes = 40});
-  EXPECT_THAT(*ReadAll(dataset, {.file_system = Files(kSizes), .deterministic = false}),
+  EXPECT_THAT(*ReadAll(dataset, {.file_system = MemoryShards(kSizes), .deterministic = false}),
               UnorderedElementsAreArray(Interleaved(kSizes, 1, 1)));
 }
 
 TEST(FromTfRecords, ReshufflesFilesInEachEpoch) {
-  const auto fs = Files(std::vector<int64_t>(20, 1));
+  const auto fs = MemoryShards(std::vector<int64_t>(20, 1));
   const Dataset dataset =
       Dataset::FromTfRecords({"memory://d/*"}, {.parallel_files = 1, .shuffle_files = true});
   const auto first = *ReadAll(dataset, {.file_system = fs, .seed = 1});
@@ -164,7 +152,7 @@ TEST(FromTfRecords, RejectsStateOfOtherFiles) {
 }
 
 TEST(FromTfRecords, NamesMissingFilesBeforeItReads) {
-  const auto fs = Files({1});
+  const auto fs = MemoryShards({1});
   const auto missing = Dataset::FromTfRecords({"memory://d/00.tfrec", "memory://d/07.tfrec"})
                            .MakeIterator({.file_system = fs});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
@@ -183,7 +171,7 @@ void Damage(io::FileSystem& fs, const std::string& uri, int64_t offset) {
 }
 
 TEST(FromTfRecords, NamesCorruptRecord) {
-  const auto fs = Files({5});
+  const auto fs = MemoryShards({5});
   // A record of 3 bytes takes 19 bytes, so the third begins at 38.
   Damage(*fs, "memory://d/00.tfrec", 38 + 12);
   const Dataset dataset = Dataset::FromTfRecords({"memory://d/00.tfrec"});
@@ -198,7 +186,7 @@ TEST(FromTfRecords, NamesCorruptRecord) {
 }
 
 TEST(FromTfRecords, ShuffledRowsKeepTheirOrigins) {
-  const auto fs = Files({10, 10});
+  const auto fs = MemoryShards({10, 10});
   // The error of each record contains its contents, which are compared with its origin.
   const Dataset dataset =
       Dataset::FromTfRecords({"memory://d/*"})
@@ -217,7 +205,7 @@ TEST(FromTfRecords, ShuffledRowsKeepTheirOrigins) {
 }
 
 TEST(FromTfRecords, CanBeDestroyedAnywhere) {
-  const auto fs = Files(kSizes);
+  const auto fs = MemoryShards(kSizes);
   const Dataset dataset = Dataset::FromTfRecords(
       {"memory://d/*"}, {.parallel_files = 2, .read_ahead_bytes = 1, .block_bytes = 20});
   for (int64_t count = 0; count < 54; ++count) {
@@ -226,7 +214,7 @@ TEST(FromTfRecords, CanBeDestroyedAnywhere) {
 }
 
 TEST(FromTfRecords, ContinuesAfterSkip) {
-  const auto fs = Files(kSizes);
+  const auto fs = MemoryShards(kSizes);
   const Dataset dataset = Dataset::FromTfRecords({"memory://d/*"}, {.shuffle_files = true})
                               .Shuffle(6)
                               .Batch(4)

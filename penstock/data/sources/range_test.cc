@@ -17,15 +17,7 @@ using testing::ReadAll;
 using testing::ReadSome;
 
 std::vector<int64_t> Values(const Dataset& dataset, const IteratorOptions& options = {}) {
-  std::vector<int64_t> values;
-  auto iterator = dataset.MakeIterator(options);
-  EXPECT_TRUE(iterator.ok()) << iterator.status();
-  for (base::NamedArrays element;;) {
-    const auto more = (*iterator)->Next(&element);
-    EXPECT_TRUE(more.ok()) << more.status();
-    if (!more.ok() || !*more) return values;
-    values.push_back(element.Find("value")->item<int64_t>());
-  }
+  return *testing::ReadColumn<int64_t>(dataset, "value", options);
 }
 
 TEST(Range, StepsFromBeginUntilItReachesTheEnd) {

@@ -9,6 +9,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/record/tfrecord_index.h"
@@ -31,17 +32,12 @@ const std::vector<int64_t> kSizes = {70, 0, 300, 1, 120};
 struct Shards {
   Shards() {
     for (size_t f = 0; f < kSizes.size(); ++f) {
-      auto writer =
-          *record::TfRecordWriter::Create(*fs, absl::StrFormat("memory://d/%02d.tfrec", f));
       for (int64_t r = 0; r < kSizes[f]; ++r) {
-        const std::string record = absl::StrCat(f, "/", r);
-        PENSTOCK_CHECK_OK(writer->Append(record));
-        printed.push_back("record=string[] {\"" + record + "\"}");
+        printed.push_back("record=string[] {\"" + testing::ShardRecord(f, r) + "\"}");
       }
-      PENSTOCK_CHECK_OK(writer->Close());
     }
   }
-  std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
+  std::shared_ptr<io::FileSystem> fs = testing::MemoryShards(kSizes);
   std::vector<std::string> printed;  // all records
 };
 

@@ -12,9 +12,9 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/io/memory/memory_file_system.h"
-#include "penstock/record/tfrecord.h"
 #include "penstock/record/tfrecord_index.h"
 
 namespace penstock::data {
@@ -93,11 +93,9 @@ TEST(HostShard, HostsShareEveryBatchInOrder) {
 struct Shards {
   Shards(int64_t records) {
     for (int64_t shard = 0; shard < 3; ++shard) {
-      auto writer = *record::TfRecordWriter::Create(*fs, absl::StrCat("memory://d/", shard));
-      for (int64_t i = shard; i < records; i += 3) {
-        PENSTOCK_CHECK_OK(writer->Append(absl::StrCat(i)));
-      }
-      PENSTOCK_CHECK_OK(writer->Close());
+      std::vector<std::string> numbers;
+      for (int64_t i = shard; i < records; i += 3) numbers.push_back(absl::StrCat(i));
+      testing::WriteShard(*fs, absl::StrCat("memory://d/", shard), numbers);
     }
   }
   Dataset Read(TfRecordOptions options = {}) const {

@@ -36,15 +36,7 @@ Dataset FailSome(const Dataset& dataset, int64_t by, int64_t rest, const std::st
 }
 
 std::vector<int64_t> Read(const Dataset& dataset, const IteratorOptions& options = {}) {
-  std::vector<int64_t> rows;
-  auto iterator = dataset.MakeIterator(options);
-  for (NamedArrays element;;) {
-    const auto more = (*iterator)->Next(&element);
-    EXPECT_TRUE(more.ok()) << more.status();
-    if (!more.ok() || !*more) break;
-    for (int64_t x : element.Find("x")->values<int64_t>()) rows.push_back(x);
-  }
-  return rows;
+  return *testing::ReadColumn<int64_t>(dataset, "x", options);
 }
 
 template <typename Fn>

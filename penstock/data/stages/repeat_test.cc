@@ -16,10 +16,9 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/testing/conformance.h"
+#include "penstock/data/testing/memory_files.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/io/forwarding_file_system.h"
-#include "penstock/io/memory/memory_file_system.h"
-#include "penstock/record/tfrecord.h"
 
 namespace penstock::data {
 namespace repeat_test {
@@ -118,16 +117,8 @@ constexpr int kShards = 2;
 constexpr int kRecords = 40;  // per shard
 
 std::shared_ptr<CountingFileSystem> Shards() {
-  auto fs = io::MakeMemoryFileSystem();
-  for (int shard = 0; shard < kShards; ++shard) {
-    auto writer = record::TfRecordWriter::Create(*fs, absl::StrCat("memory://d/", shard, ".tfrec"));
-    PENSTOCK_CHECK_OK(writer);
-    for (int r = 0; r < kRecords; ++r) {
-      PENSTOCK_CHECK_OK((*writer)->Append(absl::StrCat(shard, "/", r)));
-    }
-    PENSTOCK_CHECK_OK((*writer)->Close());
-  }
-  return std::make_shared<CountingFileSystem>(std::move(fs));
+  return std::make_shared<CountingFileSystem>(
+      testing::MemoryShards(std::vector<int64_t>(kShards, kRecords)));
 }
 
 bool GivesOne(Iterator& iterator) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -188,6 +189,24 @@ absl::StatusOr<std::vector<std::string>> ReadAll(const Dataset& dataset,
                                                  const IteratorOptions& options) {
   return ReadSome(dataset, INT64_MAX, options);
 }
+
+template <typename T>
+absl::StatusOr<std::vector<T>> ReadColumn(const Dataset& dataset, absl::string_view column,
+                                          const IteratorOptions& options) {
+  using Element = std::conditional_t<std::is_same_v<T, std::string>, absl::string_view, T>;
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(options));
+  std::vector<T> values;
+  for (base::NamedArrays element;;) {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&element));
+    if (!more) return values;
+    PENSTOCK_ASSIGN_OR_RETURN(const base::Array array, element.Get(std::string(column)));
+    for (const Element value : array.values<Element>()) values.emplace_back(value);
+  }
+}
+template absl::StatusOr<std::vector<int64_t>> ReadColumn(const Dataset&, absl::string_view,
+                                                         const IteratorOptions&);
+template absl::StatusOr<std::vector<std::string>> ReadColumn(const Dataset&, absl::string_view,
+                                                             const IteratorOptions&);
 
 void ExpectConforms(const Apply& stage, StageTraits traits) {
   SCOPED_TRACE(stage(TestSource()).ToString());

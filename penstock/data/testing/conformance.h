@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "penstock/base/array.h"
 #include "penstock/data/dataset.h"
@@ -22,6 +23,12 @@ absl::StatusOr<std::vector<std::string>> ReadAll(const Dataset& dataset,
 // The first `count` elements, printed.
 absl::StatusOr<std::vector<std::string>> ReadSome(const Dataset& dataset, int64_t count,
                                                   const IteratorOptions& options = {});
+
+// The values of one column of all elements: rows one by one, or batches joined. T: int64_t, or
+// std::string.
+template <typename T>
+absl::StatusOr<std::vector<T>> ReadColumn(const Dataset& dataset, absl::string_view column,
+                                          const IteratorOptions& options = {});
 
 struct StageTraits {
   // False for a stage that may not reach a failing input element, as Take(0).

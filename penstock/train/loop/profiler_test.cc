@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include <unistd.h>
 
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 #include "penstock/train/trainer.h"
 
@@ -228,7 +228,7 @@ TEST_F(ProfilerTest, WhatCannotBeWrittenDoesNotEndTheTraining) {
 }
 
 TEST_F(ProfilerTest, TensorBoardTakesAProfileOfSomeSteps) {
-  const std::string folder = absl::StrCat(::testing::TempDir(), "/penstock_profiler_", getpid());
+  const std::string folder = testing::NewPath("_profiler");
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto history =

@@ -8,14 +8,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include <unistd.h>
 
-#include "penstock/base/random.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/optimizers.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -84,7 +83,7 @@ class ResumeAnywhere : public ::testing::TestWithParam<Scenario> {
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     trainer_ = *std::move(trainer);
     first_ = *trainer_->State();
-    log_ = absl::StrCat(::testing::TempDir(), "/", getpid(), "_", base::EntropySeed(), ".csv");
+    log_ = testing::NewPath(".csv");
   }
   void TearDown() override { std::filesystem::remove(log_); }
 
@@ -300,8 +299,7 @@ TEST(ResumeAccepts, ManifestsOfOlderVersions) {
 }
 
 TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
-  const std::string log =
-      absl::StrCat(::testing::TempDir(), "/", getpid(), "_", base::EntropySeed(), ".csv");
+  const std::string log = testing::NewPath(".csv");
   const auto loss = [] { return EarlyStopping({.monitor = "loss", .patience = 9}); };
   const auto accuracy = [] {
     return EarlyStopping({.monitor = "accuracy", .patience = 9, .mode = Mode::kMax});

@@ -7,13 +7,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "penstock/base/random.h"
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -170,8 +169,7 @@ TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
   };
   for (const Accident& accident : kAccidents) {
     SCOPED_TRACE(accident.name);
-    const std::string folder =
-        absl::StrCat(::testing::TempDir(), "/faults_", getpid(), "_", base::EntropySeed());
+    const std::string folder = testing::NewPath("_faults");
     ASSERT_TRUE(Train(nullptr, folder, 1).ok());
     const stdfs::path newest = stdfs::path(folder) / "step-00000004";
     stdfs::path arrays;
@@ -189,8 +187,7 @@ TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
 }
 
 TEST_F(ResumeFaults, AnUnusableFolderIsAnError) {
-  const std::string base =
-      absl::StrCat(::testing::TempDir(), "/nofolder_", getpid(), "_", base::EntropySeed());
+  const std::string base = testing::NewPath("_nofolder");
   stdfs::create_directory(base);
   std::ofstream(base + "/file") << "mine";
   stdfs::create_symlink("loop", base + "/loop");

@@ -8,12 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "penstock/base/random.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/save/save.h"
 #include "penstock/save/testing/faulty_file_system.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -30,10 +30,7 @@ constexpr int64_t kPoints = 50;
 
 data::Dataset Shuffled() { return data::Dataset::FromArrays(Points(kPoints)).Shuffle(50).Batch(8); }
 
-std::string NewFolder() {
-  return ::testing::TempDir() + "/resume_" + std::to_string(getpid()) + "_" +
-         std::to_string(base::EntropySeed());
-}
+std::string NewFolder() { return testing::NewPath("_resume"); }
 
 class StopAfter : public Callback {
  public:

@@ -5,13 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include <unistd.h>
 
-#include "penstock/base/random.h"
 #include "penstock/base/testing/ticking_clock.h"
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks.h"
+#include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {
@@ -145,8 +144,7 @@ TEST(StepsPerExecution, ReplicasLoopTogether) {
 TEST(StepsPerExecution, CheckpointsAreAtTheirExactStepsAndGoOnBitForBit) {
   const auto whole = Train({.steps_per_execution = 4});
   ASSERT_TRUE(whole.ok()) << whole.status();
-  const std::string folder =
-      absl::StrCat(::testing::TempDir(), "/steps_", getpid(), "_", base::EntropySeed());
+  const std::string folder = testing::NewPath("_steps");
   // Stops within an epoch, four steps after the latest checkpoint.
   const auto broken = Train({.steps_per_execution = 4, .checkpoints = folder, .stop_after = 14});
   ASSERT_TRUE(broken.ok()) << broken.status();
