@@ -235,12 +235,7 @@ TEST(FromCsv, CanBeDestroyedAnywhereAndContinuesAfterSkip) {
           .Shuffle(5)
           .Batch(2)
           .Repeat(2);
-  const auto all = *ReadAll(dataset, {.file_system = fs, .seed = 3});
-  for (int64_t count = 0; count <= static_cast<int64_t>(all.size()); ++count) {
-    EXPECT_TRUE(ReadSome(dataset, count, {.file_system = fs}).ok());
-    EXPECT_THAT(*ReadAll(dataset, {.file_system = fs, .seed = 3, .skip = count}),
-                ElementsAreArray(all.begin() + count, all.end()));
-  }
+  testing::ExpectCanBeDroppedAndSkips(dataset, {.file_system = fs, .seed = 3});
 }
 
 }  // namespace from_csv_test

@@ -19,29 +19,9 @@ using base::NamedArrays;
 using ::testing::ElementsAreArray;
 using testing::ExpectConforms;
 using ::testing::HasSubstr;
+using testing::Lists;
 using testing::ReadAll;
 using testing::TestSource;
-
-// Row i has i % 4 tags: i * 10, i * 10 + 1, ...; and their names.
-Dataset Lists(const Dataset& dataset) {
-  return dataset.Map(
-      [](const NamedArrays& in, NamedArrays* out) {
-        const int64_t x = in.Find("x")->item<int64_t>();
-        std::vector<int64_t> tags;
-        std::vector<std::string> names;
-        for (int64_t t = 0; t < x % 4; ++t) {
-          tags.push_back(10 * x + t);
-          names.push_back("tag " + std::to_string(10 * x + t));
-        }
-        out->Set("tags", Array::Of<int64_t>({x % 4}, tags));
-        out->Set("names", Array::Strings({x % 4}, names));
-        return absl::OkStatus();
-      },
-      {.name = "lists",
-       .reads = {"x"},
-       .makes = {{"tags", DType::kI64, {-1}}, {"names", DType::kString, {-1}}},
-       .drops = {"s"}});
-}
 
 const BatchOptions kRagged = {.ragged = {"tags", "names"}};
 

@@ -208,6 +208,19 @@ template absl::StatusOr<std::vector<int64_t>> ReadColumn(const Dataset&, absl::s
 template absl::StatusOr<std::vector<std::string>> ReadColumn(const Dataset&, absl::string_view,
                                                              const IteratorOptions&);
 
+void ExpectCanBeDroppedAndSkips(const Dataset& dataset, const IteratorOptions& options) {
+  const auto all = ReadAll(dataset, options);
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (int64_t count = 0; count <= static_cast<int64_t>(all->size()); ++count) {
+    EXPECT_TRUE(ReadSome(dataset, count, options).ok());
+    IteratorOptions skip = options;
+    skip.skip = count;
+    const auto rest = ReadAll(dataset, skip);
+    ASSERT_TRUE(rest.ok()) << rest.status();
+    EXPECT_THAT(*rest, ElementsAreArray(all->begin() + count, all->end()));
+  }
+}
+
 void ExpectConforms(const Apply& stage, StageTraits traits) {
   SCOPED_TRACE(stage(TestSource()).ToString());
   ASSERT_TRUE(stage(TestSource()).status().ok()) << stage(TestSource()).status();

@@ -30,6 +30,10 @@ template <typename T>
 absl::StatusOr<std::vector<T>> ReadColumn(const Dataset& dataset, absl::string_view column,
                                           const IteratorOptions& options = {});
 
+// Expects that an iterator can be destroyed after any number of elements, and that one that skips
+// them returns the rest. The dataset ends.
+void ExpectCanBeDroppedAndSkips(const Dataset& dataset, const IteratorOptions& options);
+
 struct StageTraits {
   // False for a stage that may not reach a failing input element, as Take(0).
   bool reads_all_input = true;

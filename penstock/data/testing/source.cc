@@ -130,6 +130,26 @@ Dataset OwnedRows(base::NamedArrays arrays) {
   return Dataset::FromGenerator(make, std::move(spec));
 }
 
+Dataset Lists(const Dataset& dataset) {
+  return dataset.Map(
+      [](const base::NamedArrays& in, base::NamedArrays* out) {
+        const int64_t x = in.Find("x")->item<int64_t>();
+        std::vector<int64_t> tags;
+        std::vector<std::string> names;
+        for (int64_t t = 0; t < x % 4; ++t) {
+          tags.push_back(10 * x + t);
+          names.push_back("tag " + std::to_string(10 * x + t));
+        }
+        out->Set("tags", base::Array::Of<int64_t>({x % 4}, tags));
+        out->Set("names", base::Array::Strings({x % 4}, names));
+        return absl::OkStatus();
+      },
+      {.name = "lists",
+       .reads = {"x"},
+       .makes = {{"tags", base::DType::kI64, {-1}}, {"names", base::DType::kString, {-1}}},
+       .drops = {"s"}});
+}
+
 std::string PrintedRow(int64_t i) {
   const float f = static_cast<float>(i);
   return PrintElement({{"x", Array::Scalar<int64_t>(i)},

@@ -29,6 +29,9 @@ Dataset TestSource(SourceOptions options = {}, std::shared_ptr<SourceCounts> cou
 // without a copy, unlike those of FromArrays.
 Dataset OwnedRows(base::NamedArrays arrays);
 
+// Of each row x of TestSource: x % 4 tags (10 x, 10 x + 1, ...) and names of them instead of `s`.
+Dataset Lists(const Dataset& dataset);
+
 // TestSource's row `i`, printed as PrintElement does.
 std::string PrintedRow(int64_t i);
 std::vector<std::string> PrintedRows(const std::vector<int64_t>& rows);
