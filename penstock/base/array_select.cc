@@ -108,7 +108,8 @@ Array Array::Slice(std::initializer_list<Range> ranges) const {
   for (int i = 0; i < rank(); ++i) {
     const Range given = i < static_cast<int>(ranges.size()) ? ranges.begin()[i] : Range();
     all.push_back(Resolved(given, dim(i)));
-    dims.push_back((all[i].end - all[i].begin + all[i].step - 1) / all[i].step);
+    const int64_t extent = all[i].end - all[i].begin;
+    dims.push_back(extent == 0 ? 0 : (extent - 1) / all[i].step + 1);
   }
   Array out = Uninitialized(dtype_, Shape(dims));
   if (dtype_ == DType::kString) out.KeepAlive(owner_);

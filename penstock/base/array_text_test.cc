@@ -103,6 +103,10 @@ TEST(ArraySelect, SlicesAsPythonDoes) {
   EXPECT_THAT(array.Slice({{-1}, {0, INT64_MAX, 2}}).values<int16_t>(), ElementsAre(8, 10));
   EXPECT_THAT(array.Slice({{}, {-2, 100}}).values<int16_t>(), ElementsAre(2, 3, 6, 7, 10, 11));
   EXPECT_EQ(array.Slice({{2, 1}}).shape(), Shape({0, 4}));
+  EXPECT_THAT(array.Slice({{0, INT64_MAX, INT64_MAX}, {INT64_MIN, 1}}).values<int16_t>(),
+              ElementsAre(0))
+      << "a step as large as the type allows";
+  EXPECT_EQ(Array::Zeros(DType::kF32, {int64_t{1} << 40, int64_t{1} << 40, 0}).num_elements(), 0);
   EXPECT_THROW(array.Slice({{0, 1, 0}}), ContractError);
   EXPECT_THROW(array.Slice({{}, {}, {}}), ContractError);
   Array names;

@@ -40,9 +40,9 @@ void Shape::set_dim(int i, int64_t extent) {
 }
 
 int64_t Shape::num_elements() const {
-  int64_t n = 1;
-  for (int64_t d : dims()) n *= d;
-  return n;
+  uint64_t n = 1;  // [2^40,2^40,0] has no elements, though the product of the first two overflows
+  for (int64_t d : dims()) n *= static_cast<uint64_t>(d);
+  return static_cast<int64_t>(n);
 }
 
 Shape Shape::RowShape() const {
