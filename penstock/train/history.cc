@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -55,7 +56,9 @@ std::vector<Chart> ChartsOf(const History& history, const History::PlotOptions& 
     if (chart.low > chart.high) continue;  // nothing to show
     if (chart.low == chart.high) {         // a flat curve in the middle
       const double margin = chart.low == 0 ? 1 : std::abs(chart.low) / 2;
-      chart.low -= margin, chart.high += margin;
+      constexpr double kMost = std::numeric_limits<double>::max();
+      chart.low = std::max(chart.low - margin, -kMost);
+      chart.high = std::min(chart.high + margin, kMost);
     }
     charts.push_back(std::move(chart));
   }
@@ -64,7 +67,8 @@ std::vector<Chart> ChartsOf(const History& history, const History::PlotOptions& 
 
 // Where `value` is between low and high, 0 to 1. Halves first: their difference may overflow.
 double Share(double value, double low, double high) {
-  return high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0.5;
+  const double share = (value / 2 - low / 2) / (high / 2 - low / 2);
+  return std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.5;  // equal, or denormal numbers
 }
 
 std::string ChartText(const Chart& chart, double epochs, int width, int height) {

@@ -1,6 +1,7 @@
 #include "penstock/train/history.h"
 
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
@@ -55,6 +56,21 @@ TEST(History, DrawsWhatIsFlatSingleOrNotFinite) {
   history.epochs.push_back(Logs{{"loss", HUGE_VAL}, {"huge", -1e308}});
   EXPECT_THAT(history.ToText(), HasSubstr("huge"));
   EXPECT_THAT(history.ToSvg(), Not(HasSubstr("nan")));
+  // Numbers whose differences or margins overflow or underflow.
+  constexpr double kMost = std::numeric_limits<double>::max(), kLeast = 5e-324;
+  for (const auto& [first, last] : {std::pair(kMost, kMost),
+                                    {-kMost, -kMost},
+                                    {kMost, -kMost},
+                                    {kLeast, 0.0},
+                                    {kLeast, kLeast},
+                                    {-kLeast, kLeast},
+                                    {0.0, 2 * kLeast}}) {
+    const History extreme{
+        .epochs = {Logs{{"loss", first}}, Logs{{"loss", last}}}, .stats = {}, .stop_reason = ""};
+    EXPECT_THAT(extreme.ToText(), HasSubstr("loss  *"));
+    EXPECT_THAT(extreme.ToSvg(), AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))))
+        << first << " " << last;
+  }
   EXPECT_EQ(History().ToText(), "");
   EXPECT_THAT(History().ToSvg(), HasSubstr("<svg"));
   EXPECT_NE(history.ToText({.width = -1, .height = 0}), "");

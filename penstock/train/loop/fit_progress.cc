@@ -71,12 +71,19 @@ void AppendHistory(const std::vector<Logs>& epochs, NamedArrays& out) {
   }
 }
 
+// JSON is UTF-8, but names of files (in the pipeline, in a callback's name) may be any bytes. Invalid
+// bytes become U+FFFD.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+std::string AsUtf8(const std::string& text) { return Json::parse(Dump(text)).get<std::string>(); }
+
 absl::Status Unreadable(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the checkpoint's progress cannot be read: ", what));
 }
 
 absl::Status CheckPipeline(const FitArguments& fit, absl::string_view saved) {
-  const std::string own = fit.dataset.ToString();
+  const std::string own = AsUtf8(fit.dataset.ToString());
   if (saved == own) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the checkpoint was saved mid-epoch with a different input pipeline, and this one would "
@@ -234,7 +241,7 @@ std::string SaveProgress(const FitArguments& fit, const CallbackList& callbacks,
     std::string saved = callbacks[i].Save();
     if (!saved.empty()) json["callbacks"][keys[i]] = std::move(saved);
   }
-  return json.dump();
+  return Dump(json);
 }
 
 absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,

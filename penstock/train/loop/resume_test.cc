@@ -224,6 +224,22 @@ TEST(Resume, InTheMiddleOfAnotherPipelineIsRefusedAndBothAreNamed) {
   std::filesystem::remove_all(folder);
 }
 
+// Names of files, which a printed pipeline and a callback's state hold, may be any bytes.
+TEST(Resume, AcceptsNamesThatAreNotUtf8) {
+  const std::string folder = NewFolder();
+  const auto data = [](const char* name) {
+    return Data{data::Dataset::FromArrays(Points(kPoints), name).Shuffle(50).Batch(8)};
+  };
+  const auto stopped = Train(folder, 4, data("caf\xe9.npz"));
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  const auto refused = Train(folder, 1000, data("cafe.npz"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("a different input pipeline"));
+  const auto resumed = Train(folder, 1000, data("caf\xe9.npz"));
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->second.epochs.size(), kEpochs);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Resume, AtTheEndOfAnEpochAnotherPipelineMayFollow) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Train(folder, 1000, {}, /*epochs=*/1).ok());
