@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<std::string>> WriteFiles(io::FileSystem& fs, const Sc
                                                     const std::vector<std::string>& images) {
   std::vector<std::string> files(images.size());
   std::vector<absl::Status> written(images.size());
-  base::ThreadPool pool(16, "write");
-  base::ParallelFor(pool, 0, static_cast<int64_t>(images.size()), [&](int64_t i) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto pool, base::ThreadPool::Make(16, "write"));
+  base::ParallelFor(*pool, 0, static_cast<int64_t>(images.size()), [&](int64_t i) {
     const auto info = image::ReadInfo(images[i]);
     const bool png = info.ok() && info->format == image::Format::kPng;
     files[i] = folder.Path(absl::StrCat("files/", i, png ? ".png" : ".jpg"));

@@ -176,8 +176,8 @@ absl::StatusOr<StorageMeasured> MeasureStorage(io::FileSystem& fs,
   StorageReader reader(fs, files, repeat, options);
   const int threads = static_cast<int>(std::min<size_t>(std::max(parallel, 1), files.size()));
   {
-    base::ThreadPool pool(threads, "storage");
-    for (int i = 0; i < threads; ++i) pool.Schedule([&] { reader.Work(); });
+    PENSTOCK_ASSIGN_OR_RETURN(const auto pool, base::ThreadPool::Make(threads, "storage"));
+    for (int i = 0; i < threads; ++i) pool->Schedule([&] { reader.Work(); });
   }
   return reader.Result();
 }

@@ -253,9 +253,9 @@ class Conversion {
         return add_to_plan(writer.Publish(), i + 1);
       return absl::OkStatus();
     };
-    base::ThreadPool pool(Threads(), "convert");
+    PENSTOCK_ASSIGN_OR_RETURN(const auto pool, base::ThreadPool::Make(Threads(), "convert"));
     PENSTOCK_RETURN_IF_ERROR(MakeInOrder(
-        pool, plan_.next(), source_.size(), {}, [&](int64_t i) { return source_.Make(order[i]); },
+        *pool, plan_.next(), source_.size(), {}, [&](int64_t i) { return source_.Make(order[i]); },
         consume));
     return add_to_plan(writer.Publish(), source_.size());
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -25,8 +26,20 @@ std::shared_ptr<io::FileSystem> FileSystemOf(const PackOptions& options) {
   return options.file_system != nullptr ? options.file_system : io::FileSystem::Default();
 }
 
+// classes.txt has a label in each line.
+absl::Status CheckLabels(const std::vector<std::string>& labels) {
+  for (const std::string& label : labels) {
+    if (label.find('\n') == std::string::npos) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the label '", absl::CHexEscape(label),
+                     "' has a line break, and classes.txt has one label per line; rename it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
                                   const PackOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckLabels(source.classes()));
   PENSTOCK_ASSIGN_OR_RETURN(ShardPlan made, Convert(fs, source, options));
   Packed packed{.inputs = source.size(),
                 .records = made.records(),

@@ -224,6 +224,20 @@ TEST_F(PackTest, RejectsInvalidOptions) {
   EXPECT_TRUE(absl::IsNotFound(none)) << none;
 }
 
+// classes.txt has one label per line: all later labels would belong to the wrong numbers.
+TEST_F(PackTest, RejectsLabelsWithLineBreaks) {
+  Write("photos/a\nb/0.png", "not read");
+  const auto folder = ImageFolder({.images = {"memory://photos"}}, To("shards"));
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(folder.status().message()),
+              HasSubstr("the label 'a\\nb' has a line break"));
+  const auto arrays = ImageArrays({.images = Array::Zeros(base::DType::kU8, {2, 4, 4}),
+                                   .labels = Array::Strings({2}, {"x", "y\nz"})},
+                                  To("shards"));
+  EXPECT_THAT(std::string(arrays.status().message()), HasSubstr("'y\\nz' has a line break"));
+  EXPECT_FALSE(fs_->List("memory://shards").ok()) << "nothing was written";
+}
+
 TEST_F(PackTest, RewritesShardsByteForByte) {
   MakePhotos(4);
   const auto packed = ImageFolder({.images = {"memory://photos"}}, To("shards"));

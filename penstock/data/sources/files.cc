@@ -74,8 +74,10 @@ absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
   std::vector<absl::StatusOr<record::TfRecordIndex>> loaded(shards.size(), absl::UnknownError(""));
   {
     const int threads = parallel == 0 ? kAtOnce : parallel;
-    base::ThreadPool pool(std::min<int>(threads, static_cast<int>(shards.size())), "index");
-    base::ParallelFor(pool, 0, static_cast<int64_t>(shards.size()), [&](int64_t i) {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const auto pool,
+        base::ThreadPool::Make(std::min<int>(threads, static_cast<int>(shards.size())), "index"));
+    base::ParallelFor(*pool, 0, static_cast<int64_t>(shards.size()), [&](int64_t i) {
       loaded[static_cast<size_t>(i)] = load(file_system, shards[static_cast<size_t>(i)]);
     });
   }
