@@ -90,8 +90,8 @@ struct ImageFolderOptions {
   // The classes in this order, a subfolder each; other subfolders are left out. Empty: all
   // subfolders, sorted by name, without those whose names begin with a dot.
   std::vector<std::string> class_names = {};
-  // File name endings that are images, in any case. Other files are left out, as are those whose
-  // names begin with a dot.
+  // File name endings that are images, in any case. Other files are left out, as are files and
+  // folders whose names begin with a dot (.ipynb_checkpoints).
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
   // Share of the images, above 0 and below 1, that belongs to subset kValidation; the others belong
   // to kTraining. Which ones is drawn by `split_seed` from the sorted list of all images: the same

@@ -39,6 +39,34 @@ bool HasExtension(absl::string_view name, const std::vector<std::string>& extens
 // Names that a file manager hides: .ipynb_checkpoints, the "._NAME" that macOS leaves in archives.
 bool IsHidden(absl::string_view name) { return absl::StartsWith(name, "."); }
 
+// Whether the file, or a folder between it and `folder`, is hidden.
+bool IsHiddenBelow(const std::string& folder, const std::string& file) {
+  std::string at = file;
+  while (at.size() > folder.size()) {
+    if (IsHidden(io::Basename(at))) return true;
+    std::string parent = io::Dirname(at);
+    if (parent.size() >= at.size()) break;
+    at = std::move(parent);
+  }
+  return false;
+}
+
+// A class given twice, or inside another one, would have images with two labels.
+absl::Status CheckClassNames(const std::vector<std::string>& names) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& name : names) {
+    if (name.empty() || name == "." || name == ".." || absl::StrContains(name, '/')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("class_names has '", name,
+                       "', which is not the name of a subfolder; give names without '/'"));
+    }
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("class_names has '", name, "' twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::string>> ClassFolders(io::FileSystem& file_system,
                                                       const std::string& folder,
                                                       const ImageFolderOptions& options) {
@@ -136,6 +164,7 @@ absl::Status CheckInOneClass(const std::vector<std::string>& files) {
 absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string& folder,
                                                               const ImageFolderOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(options));
+  PENSTOCK_RETURN_IF_ERROR(CheckClassNames(options.class_names));
   const auto file_system =
       options.file_system == nullptr ? io::FileSystem::Default() : options.file_system;
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> folders,
@@ -151,7 +180,7 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
     const size_t before = files.size();
     for (const io::FileInfo& file : lists[c]) {
       const std::string name = io::Basename(file.uri);
-      if (!IsHidden(name) && HasExtension(name, options.extensions)) {
+      if (!IsHiddenBelow(class_folder, file.uri) && HasExtension(name, options.extensions)) {
         files.push_back(file.uri);
         classes.push_back(static_cast<int64_t>(c));
       }
@@ -165,6 +194,11 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
   }
   PENSTOCK_RETURN_IF_ERROR(CheckInOneClass(files));
   const std::vector<size_t> kept = IndicesOfSubset(options, files.size());
+  if (kept.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the validation subset of ", files.size(), " images in ", io::DisplayName(folder),
+        " is empty with validation_split=", options.validation_split, "; give a larger share"));
+  }
   for (const size_t i : kept) found->files.push_back(std::move(files[i]));
   // Views of the strings in their final place.
   for (size_t k = 0; k < kept.size(); ++k) found->classes[found->files[k]] = classes[kept[k]];

@@ -152,6 +152,32 @@ TEST(FromImageFolder, ResumesWhereItStopped) {
   EXPECT_EQ(got, want);
 }
 
+// Such images would have two labels, of which one would win.
+TEST(FromImageFolder, RejectsClassNamesThatAreNotDistinctSubfolders) {
+  const auto message = [](std::vector<std::string> names) {
+    const auto fs = Folder({"cats/a.jpg", "cats/old/b.jpg", "dogs/c.jpg"});
+    return std::string(
+        Dataset::FromImageFolder("memory://d", {.class_names = std::move(names), .file_system = fs})
+            .status()
+            .message());
+  };
+  EXPECT_THAT(message({"cats", "dogs", "cats"}), HasSubstr("class_names has 'cats' twice"));
+  for (const std::string name : {"", ".", "..", "cats/old", "dogs/"}) {
+    EXPECT_THAT(message({"cats", name}), HasSubstr(absl::StrCat("class_names has '", name, "'")));
+  }
+}
+
+// Jupyter keeps copies of what it edits in cats/.ipynb_checkpoints.
+TEST(FromImageFolder, LeavesOutHiddenFoldersInsideClasses) {
+  const auto fs = Folder({"cats/a.jpg", "cats/.ipynb_checkpoints/a-checkpoint.jpg",
+                          "cats/x/.old/y/b.jpg", "cats/x/c.jpg"});
+  const Dataset dataset =
+      Dataset::FromImageFolder("memory://d/", {.shuffle_files = false, .file_system = fs});
+  ASSERT_TRUE(dataset.status().ok()) << dataset.status();
+  EXPECT_THAT(Elements(dataset, {.file_system = fs}),
+              ElementsAre("cats/a.jpg 0", "cats/x/c.jpg 0"));
+}
+
 TEST(FromImageFolder, RejectsFoldersWithoutClassesOrImages) {
   const auto message = [](const std::vector<std::string>& files, ImageFolderOptions options = {}) {
     options.file_system = Folder(files);
@@ -173,6 +199,9 @@ TEST(FromImageFolder, RejectsFoldersWithoutClassesOrImages) {
               HasSubstr("together with a subset"));
   EXPECT_THAT(message({"cats/a.jpg"}, {.subset = ImageSubset::kTraining}),
               HasSubstr("validation_split"));
+  EXPECT_THAT(message({"cats/a.jpg", "dogs/b.jpg"},
+                      {.validation_split = 0.1, .subset = ImageSubset::kValidation}),
+              HasSubstr("the validation subset of 2 images in memory://d is empty"));
   EXPECT_EQ(Dataset::FromImageFolder("memory://none", {.file_system = Folder({"cats/a.jpg"})})
                 .status()
                 .code(),
