@@ -92,6 +92,8 @@ std::vector<std::string> Candidates(const PluginRow& row) {
 
 // The first file that matches the pattern; empty if there is none. A dangling link does not count.
 std::string FirstMatch(const std::string& pattern) {
+  // The folder that Penstock is installed in may have '[' in its name.
+  if (::access(pattern.c_str(), F_OK) == 0) return pattern;
   glob_t found;
   std::string path;
   if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
