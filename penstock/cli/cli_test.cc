@@ -78,6 +78,13 @@ TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
   const Json rows = Json::parse(predicted.out);
   ASSERT_EQ(rows.size(), 3u);
   for (const Json& row : rows) EXPECT_EQ(row["class"], 0);
+
+  // JSON is UTF-8, a path need not be.
+  std::filesystem::copy_file(Path("images/dark/0.png"), Path("caf\xe9.png"));
+  const CommandResult other = Penstock(
+      {"predict", "--model", Path("m.safetensors"), "--images", Path("caf\xe9.png"), "--json"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(Json::parse(other.out)[0]["path"].get<std::string>(), HasSubstr("caf\uFFFD.png"));
 }
 
 TEST_F(CliTest, TrainsInMixedPrecision) {

@@ -150,7 +150,10 @@ class Predict : public Command {
       drawn.push_back(images.Row(i));
     }
     if (json_) {
-      std::printf("%s\n", rows.dump(2).c_str());
+      // A path may be any bytes, but JSON is UTF-8.
+      std::printf(
+          "%s\n",
+          rows.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
     } else if (show_) {
       std::printf("%s", DrawImages(drawn, captions).c_str());
     } else {
