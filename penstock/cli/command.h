@@ -8,7 +8,7 @@
 //   penstock devices                           lists the available devices
 //   penstock train | evaluate | predict        trains, evaluates or applies a model
 //
-// Each command is one file with its options, help and work, and a row in commands.cc.
+// Each command is one file with its options, help and work, and a row in the table below.
 //
 // Exit codes: 0 for success; 1 for a failure, which the last line of stderr explains together with
 // the next step; 2 for an invalid command line. Results go to stdout (as JSON with --json),
@@ -40,6 +40,7 @@ struct CommandRow {
   std::unique_ptr<Command> (*make)();
 };
 
+// All commands. A new one adds its function and its row here.
 std::unique_ptr<Command> PackCommand();
 std::unique_ptr<Command> ReshardCommand();
 std::unique_ptr<Command> InspectCommand();
@@ -49,6 +50,19 @@ std::unique_ptr<Command> DevicesCommand();
 std::unique_ptr<Command> TrainCommand();
 std::unique_ptr<Command> EvaluateCommand();
 std::unique_ptr<Command> PredictCommand();
+
+inline constexpr CommandRow kCommands[] = {
+    {"pack", "Pack images, or a data set in another format, into TFRecord shards", PackCommand},
+    {"reshard", "Rewrite shards with another shard count, shard size, image size or quality",
+     ReshardCommand},
+    {"inspect", "Show the contents of a shard, a checkpoint folder or a model", InspectCommand},
+    {"bench", "Measure an input pipeline", BenchCommand},
+    {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
+    {"devices", "List the available devices", DevicesCommand},
+    {"train", "Train a model from shards", TrainCommand},
+    {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
+    {"predict", "Predict the classes of images with a trained model", PredictCommand},
+};
 
 // Runs the program and returns its exit code.
 int Main(int argc, const char* const* argv);

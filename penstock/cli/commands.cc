@@ -9,19 +9,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr CommandRow kCommands[] = {
-    {"pack", "Pack images, or a data set in another format, into TFRecord shards", PackCommand},
-    {"reshard", "Rewrite shards with another shard count, shard size, image size or quality",
-     ReshardCommand},
-    {"inspect", "Show the contents of a shard, a checkpoint folder or a model", InspectCommand},
-    {"bench", "Measure an input pipeline", BenchCommand},
-    {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
-    {"devices", "List the available devices", DevicesCommand},
-    {"train", "Train a model from shards", TrainCommand},
-    {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
-    {"predict", "Predict the classes of images with a trained model", PredictCommand},
-};
-
 constexpr int kFailed = 1;
 
 // Command line of the program with all commands.

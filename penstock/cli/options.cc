@@ -123,6 +123,7 @@ Option& Option::Range(int64_t min, uint64_t max) {
 
 Option& Option::RangeOr(const std::string& word, int64_t min, uint64_t max) {
   info_->integer = {min, max};
+  info_->word = word;
   option_->check(
       [=](const std::string& text) {
         const std::string error = text == word ? "" : CheckInteger(text, min, max);
@@ -150,6 +151,7 @@ Option& Option::AboveZero(double max) {
 
 Option& Option::Count(int count) {
   option_->expected(count);
+  info_->count = count;
   return *this;
 }
 
@@ -166,6 +168,7 @@ Option& Option::Bytes() {
 
 Option& Option::Needs(const std::string& other) {
   option_->needs(other);
+  info_->needs = other;
   return *this;
 }
 

@@ -39,8 +39,11 @@ struct OptionInfo {
   std::string name = {};     // first name: "--seed"
   Kind kind = Kind::kText;
   bool required = false;
-  bool bytes = false;  // accepts a unit
-  // Minimum and maximum. A text option with an integer range accepts a word as well.
+  bool bytes = false;      // accepts a unit
+  int count = 1;           // number of values
+  std::string word = {};   // word that a text option with an integer range accepts as well
+  std::string needs = {};  // option that must be given with it
+  // Minimum and maximum.
   std::optional<std::pair<int64_t, uint64_t>> integer = {};
   std::optional<std::pair<double, double>> number = {};
   uint64_t variable_max = 0;  // kInteger, kIntegerRange: maximum of the variable's type
