@@ -48,6 +48,15 @@ namespace {
 
 constexpr size_t kRowsPerProgram = 32;
 
+// What Keras does not have (names of layer classes, losses, metrics...): tested against formulas,
+// beside the code.
+const std::set<std::string> kNotInKeras = {};
+
+std::vector<std::string> InKeras(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return kNotInKeras.count(name) > 0; });
+  return names;
+}
+
 struct Expectation {
   std::string name;
   base::Array want, got;
@@ -263,16 +272,16 @@ class CompletenessTest : public ::testing::Test {
       if (row.kind() == "constraint") constraints.insert(nn::SnakeCase(name("constraint")));
     }
     optimizers.erase("LossScaleOptimizer");  // wraps another optimizer
-    EXPECT_THAT(nn::OptimizerNames(), ::testing::UnorderedElementsAreArray(optimizers));
-    EXPECT_THAT(nn::ScheduleNames(), ::testing::UnorderedElementsAreArray(schedules));
-    EXPECT_EQ(nn::RegularizerNames().size(), regularizers.size());
-    EXPECT_EQ(nn::ConstraintNames().size(), constraints.size());
+    EXPECT_THAT(InKeras(nn::OptimizerNames()), ::testing::UnorderedElementsAreArray(optimizers));
+    EXPECT_THAT(InKeras(nn::ScheduleNames()), ::testing::UnorderedElementsAreArray(schedules));
+    EXPECT_EQ(InKeras(nn::RegularizerNames()).size(), regularizers.size());
+    EXPECT_EQ(InKeras(nn::ConstraintNames()).size(), constraints.size());
     for (const char* network : {"Sequential", "Functional"}) layers.insert(network);  // containers
-    EXPECT_THAT(nn::LayerClassNames(), ::testing::UnorderedElementsAreArray(layers));
+    EXPECT_THAT(InKeras(nn::LayerClassNames()), ::testing::UnorderedElementsAreArray(layers));
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
-    EXPECT_THAT(nn::ActivationNames(), ::testing::UnorderedElementsAreArray(activations));
-    EXPECT_THAT(nn::Loss::Names(), ::testing::UnorderedElementsAreArray(losses));
-    EXPECT_THAT(nn::Metric::Names(), ::testing::UnorderedElementsAreArray(metrics));
+    EXPECT_THAT(InKeras(nn::ActivationNames()), ::testing::UnorderedElementsAreArray(activations));
+    EXPECT_THAT(InKeras(nn::Loss::Names()), ::testing::UnorderedElementsAreArray(losses));
+    EXPECT_THAT(InKeras(nn::Metric::Names()), ::testing::UnorderedElementsAreArray(metrics));
   }
 
  private:
