@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 
 namespace penstock::train {
 namespace {
@@ -111,8 +112,15 @@ constexpr double kPanelWidth = 420, kPanelHeight = 280, kLeft = 62, kTop = 34, k
                  kBottom = 40;
 constexpr char kTrainingColor[] = "#1f77b4", kValidationColor[] = "#ff7f0e";
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+// XML has neither invalid UTF-8 nor control characters.
+std::string Escaped(const std::string& text) {
+  using Json = nlohmann::json;
+  std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+                          .get<std::string>();
+  for (char& c : valid) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return absl::StrReplaceAll(valid, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 std::string Curve(const std::vector<HistoryPoint>& points, const Chart& chart, double epochs,

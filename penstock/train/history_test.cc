@@ -83,6 +83,8 @@ TEST(History, DrawsAnSvgWithACurveForEachNumber) {
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(svg, "<polyline")).size(), 1u + 4);
   EXPECT_THAT(svg, AllOf(HasSubstr(">validation<"), HasSubstr("a&lt;b"), Not(HasSubstr("a<b")),
                          HasSubstr("epoch 2: 3")));
+  history.epochs[0].Set("caf\xe9\x01", 1);
+  EXPECT_THAT(history.ToSvg(), HasSubstr(">caf\uFFFD <")) << "XML is UTF-8 without controls";
 }
 
 }  // namespace history_test
