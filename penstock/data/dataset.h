@@ -468,9 +468,10 @@ class Dataset {
   // Parses tf.train.Example records: a column for each feature of the schema replaces `record`.
   Dataset ParseExample(record::ExampleSchema schema, ParseExampleOptions options = {}) const;
   // The same with a schema that is inferred from the first record when the dataset is described:
-  // all its features, sorted by name; {} for one value, {n} for n, and variable length with
-  // options.infer_records > 1 where they differ. A later record that does not fit is an error that
-  // names the feature. Stages that choose or order records (Shuffle, Take, ...) are not run for it.
+  // all its features with values, sorted by name; {} for one value, {n} for n, and variable length
+  // with options.infer_records > 1 where they differ. A later record that does not fit is an error
+  // that names the feature. Stages that choose or order records (Shuffle, Take, ...) are not run
+  // for it.
   Dataset ParseExample(ParseExampleOptions options = {}) const;
   // Decodes JPEG or PNG bytes to [height, width, channels], uint8 or floats, in the same column.
   Dataset DecodeImage(DecodeImageOptions options = {}) const;

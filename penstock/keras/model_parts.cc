@@ -99,10 +99,10 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
       report.unused.push_back(name);
       continue;
     }
-    used.insert(variable);
+    const bool is_first = used.insert(variable).second;
     if (current->shape() == array.shape() && SameKind(current->dtype(), array.dtype())) {
       all.Set(variable, array);
-      report.loaded.push_back(variable);
+      if (is_first) report.loaded.push_back(variable);
       continue;
     }
     std::string reason =

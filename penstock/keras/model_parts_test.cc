@@ -121,6 +121,17 @@ TEST(GetLayer, MakesModelsOfPartsUnderTheSameNames) {
   EXPECT_THAT(VariableNames(tail), Contains("dense_2/kernel"));
 }
 
+TEST(SetWeights, CountsAVariableOnce) {
+  Model model = Chain();
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  base::NamedArrays weights = *model.GetWeights();
+  weights.Append("dense/kernel", *weights.Find("dense/kernel"));
+  const auto report = model.SetWeights(weights, {.by_name = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->loaded.size(), model.network().variables().size());
+  EXPECT_THAT(report->skipped, ::testing::IsEmpty());
+}
+
 TEST(GetLayer, NumbersNewLayersAroundTheNamesOfParts) {
   const Model model = Chain();
   const Symbol y = Dense({.units = 2})(model.GetLayer("dense_1").output());

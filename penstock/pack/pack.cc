@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
@@ -37,7 +38,7 @@ absl::Status CheckLabels(const std::vector<std::string>& labels) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
+absl::StatusOr<Packed> ConvertAny(io::FileSystem& fs, const RecordSource& source,
                                   const PackOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckLabels(source.classes()));
   PENSTOCK_ASSIGN_OR_RETURN(ShardPlan made, Convert(fs, source, options));
@@ -51,6 +52,12 @@ absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source
   if (!packed.unreadable.empty())
     packed.unreadable_report = io::JoinPath(options.out, kUnreadableFile);
   return packed;
+}
+
+// A user-defined source or on_progress may throw.
+absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
+                                  const PackOptions& options) {
+  return base::CatchExceptions([&] { return ConvertAny(fs, source, options); });
 }
 
 // Checks the options before it lists the inputs, which may take minutes.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -302,6 +303,26 @@ TEST_F(PackTest, PacksUserDefinedRecords) {
   std::vector<int64_t> values;
   for (const auto& record : Read(*packed)) values.push_back(record.at("x").item<int64_t>());
   EXPECT_THAT(values, ElementsAre(0, 1, 4, 9));
+}
+
+// An exception must not leave a function that returns a status.
+TEST_F(PackTest, ReturnsWhatUserCodeThrows) {
+  class Throws : public RecordSource {
+   public:
+    int64_t size() const override { return 4; }
+    std::string Name(int64_t) const override { throw std::runtime_error("no name"); }
+    absl::StatusOr<std::string> Make(int64_t i) const override {
+      if (i == 3) return absl::InvalidArgumentError("bad input");
+      return std::string("record");
+    }
+    Job job() const override { return {{"records", "4"}}; }
+  };
+  EXPECT_THAT(std::string(Records(Throws(), To("named")).status().message()), HasSubstr("no name"));
+  PackOptions options = To("shards");
+  options.on_progress = [](const Progress&) { throw std::runtime_error("no progress"); };
+  MakePhotos(1);
+  EXPECT_THAT(std::string(ImageFolder({.images = {"memory://photos"}}, options).status().message()),
+              HasSubstr("no progress"));
 }
 
 }  // namespace pack_test

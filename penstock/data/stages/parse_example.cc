@@ -130,6 +130,21 @@ absl::StatusOr<std::vector<std::string>> FirstRecords(const Dataset& dataset,
   return absl::InvalidArgumentError("there is no record to infer the schema from; give the schema");
 }
 
+// A record of a few megabytes can hold 100,000 features, each of which would become a column.
+constexpr size_t kMostInferredFeatures = 10'000;
+
+absl::StatusOr<record::ExampleSchema> InferColumns(const std::vector<std::string>& records) {
+  const std::vector<absl::string_view> views(records.begin(), records.end());
+  PENSTOCK_ASSIGN_OR_RETURN(record::ExampleSchema schema, record::InferSchema(views));
+  const size_t features = schema.features.size();
+  if (features > 0 && features <= kMostInferredFeatures) return schema;
+  return absl::InvalidArgumentError(absl::StrCat(
+      records.size() == 1 ? "record 0 has " : "the first records have ",
+      features == 0 ? "no features with values" : absl::StrCat(features, " features"),
+      "; the schema is inferred from 1 to ", kMostInferredFeatures,
+      features == 0 ? "; give the schema, or a larger infer_records" : "; give the schema"));
+}
+
 }  // namespace
 
 Dataset Dataset::ParseExample(ParseExampleOptions options) const {
@@ -144,9 +159,12 @@ Dataset Dataset::ParseExample(ParseExampleOptions options) const {
   }
   const auto records = FirstRecords(source.Take(options.infer_records), options);
   if (!records.ok()) return Mistaken(base::WithContext(records.status(), "ParseExample"));
-  const std::vector<absl::string_view> views(records->begin(), records->end());
-  auto schema = record::InferSchema(views);
-  if (!schema.ok()) return Mistaken(base::WithContext(schema.status(), "ParseExample"));
+  auto schema = InferColumns(*records);
+  if (!schema.ok()) {
+    const std::string where = absl::StrCat("ParseExample: the schema cannot be inferred from ",
+                                           source.description_->stage->ToString());
+    return Mistaken(base::WithContext(schema.status(), where));
+  }
   return ParseExample(*std::move(schema), std::move(options));
 }
 

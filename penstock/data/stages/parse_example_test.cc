@@ -82,6 +82,28 @@ TEST(ParseExample, InferringNamesWhatIsWrong) {
   EXPECT_TRUE(tags.status().ok());
 }
 
+// Without columns, a dataset would have elements in which the records are lost.
+TEST(ParseExample, RejectsFirstRecordsThatMakeNoUsableSchema) {
+  const auto message = [](const std::vector<std::string>& records) {
+    return std::string(
+        Dataset::FromArrays(
+            {{"record", base::Array::Strings({static_cast<int64_t>(records.size())}, records)}})
+            .ParseExample()
+            .status()
+            .message());
+  };
+  record::ExampleBuilder empty, many;
+  empty.SetInt64List("x", {});
+  EXPECT_THAT(message({"", "x"}), AllOf(HasSubstr("record 0 has no features with values"),
+                                        HasSubstr("inferred from FromArrays({record")));
+  EXPECT_THAT(message({std::string(empty.Serialize())}), HasSubstr("no features with values"));
+  EXPECT_THAT(message({"\x0a"}),
+              AllOf(HasSubstr("FromArrays({record"), HasSubstr("not a tf.train.Example")));
+  for (int i = 0; i <= 10'000; ++i) many.SetInt64(absl::StrCat("feature", i), i);
+  EXPECT_THAT(message({std::string(many.Serialize())}),
+              HasSubstr("record 0 has 10001 features; the schema is inferred from 1 to 10000"));
+}
+
 TEST(ParseExample, WritesIntoBatches) {
   const Dataset dataset =
       Examples(100).ParseExample({.features = {kName, kBox}}).Shuffle(9).Batch(64);
