@@ -138,6 +138,8 @@ TEST_F(BenchTest, ReportsInvalidArguments) {
   EXPECT_THAT(error({"bench", "data", Path("x.csv"), Path("x.txt")}), HasSubstr("mixed formats"));
   EXPECT_THAT(error({"bench", "data", Path("x.csv"), "--format", "parquet"}),
               HasSubstr("unknown format 'parquet'"));
+  EXPECT_THAT(error({"bench", "data", folder_.string(), "--format", "parquet"}),
+              HasSubstr("unknown format 'parquet'"));
   EXPECT_THAT(error({"bench", "data", Path("x.txt"), "--global-shuffle"}),
               HasSubstr("a global shuffle requires shards"));
   EXPECT_EQ(Penstock({"bench"}).code, 2);

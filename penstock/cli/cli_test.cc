@@ -87,6 +87,29 @@ TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
   EXPECT_THAT(Json::parse(other.out)[0]["path"].get<std::string>(), HasSubstr("caf\uFFFD.png"));
 }
 
+TEST_F(CliTest, ReadsEditedClassNames) {
+  MakeImages("images", 8);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const auto train = [&](const char* classes) {
+    std::ofstream(folder_ / "shards/classes.txt", std::ios::binary) << classes;
+    return Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "1",
+                     "--batch-size", "16", "--save", Path("m.safetensors")});
+  };
+  const auto predict = [&] {
+    return Penstock({"predict", "--model", Path("m.safetensors"), "--images",
+                     Path("images/dark/0.png"), "--top", "2"})
+        .out;
+  };
+  const CommandResult windows = train("light\r\nshade\r\n");
+  ASSERT_EQ(windows.code, 0) << windows.err;
+  EXPECT_THAT(predict(), ::testing::AllOf(HasSubstr("light ("), HasSubstr("shade (")));
+  const CommandResult damaged = train("light\n");
+  ASSERT_EQ(damaged.code, 0) << damaged.err;
+  EXPECT_THAT(damaged.err, HasSubstr("classes.txt beside the shards has 1 names, but the records "
+                                     "have 2 classes"));
+  EXPECT_THAT(predict(), ::testing::Not(HasSubstr("light")));
+}
+
 TEST_F(CliTest, TrainsInMixedPrecision) {
   MakeImages("images", 40);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);

@@ -102,6 +102,10 @@ absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::s
   PENSTOCK_RETURN_IF_ERROR(text.status());
   std::vector<std::string> names = absl::StrSplit(*text, '\n');
   if (!names.empty() && names.back().empty()) names.pop_back();
+  // An editor may have saved the file with Windows' line ends.
+  for (std::string& name : names) {
+    if (!name.empty() && name.back() == '\r') name.pop_back();
+  }
   return names;
 }
 

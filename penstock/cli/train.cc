@@ -141,7 +141,14 @@ class Train : public Command {
     keras::Model model(std::move(network));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadClassNames(shards_.data));
     // With --classes, the model's classes may differ from those of the shards.
-    if (static_cast<int64_t>(names.size()) == facts.classes) model.SetClassNames(std::move(names));
+    if (static_cast<int64_t>(names.size()) == facts.classes) {
+      model.SetClassNames(std::move(names));
+    } else if (!names.empty() && classes_ == 0) {
+      std::fprintf(stderr,
+                   "warning: classes.txt beside the shards has %zu names, but the records have "
+                   "%lld classes; the model is saved without class names\n",
+                   names.size(), static_cast<long long>(facts.classes));
+    }
     PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
     PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule rate, LearningRate());
     PENSTOCK_RETURN_IF_ERROR(

@@ -72,12 +72,16 @@ absl::StatusOr<DataFormat> FormatOf(io::FileSystem& fs, const std::string& file,
   for (const DataFormatRow& row : kFormats) {
     if (given == row.name) return row.format;
   }
-  if (!given.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown format '", given, "'; the formats are ", DataFormatNames()));
-  }
   if (const auto format = ByName(io::Basename(file))) return *format;
   return ByBytes(fs, file);
+}
+
+absl::Status CheckFormat(absl::string_view given) {
+  for (const DataFormatRow& row : kFormats) {
+    if (given.empty() || given == row.name) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown format '", given, "'; the formats are ", DataFormatNames()));
 }
 
 bool IsRecordIndex(const std::string& file) {
@@ -145,6 +149,7 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
                                         absl::string_view format) {
   if (uris.empty())
     return absl::InvalidArgumentError("no data given; pass files, a folder or a pattern");
+  PENSTOCK_RETURN_IF_ERROR(CheckFormat(format));
   DataFiles found;
   std::optional<DataFormat> common;
   for (const std::string& uri : uris) {
