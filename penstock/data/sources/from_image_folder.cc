@@ -51,18 +51,12 @@ bool IsHiddenBelow(const std::string& folder, const std::string& file) {
   return false;
 }
 
-// A class given twice, or inside another one, would have images with two labels.
+// These would be the folder itself, or its parent.
 absl::Status CheckClassNames(const std::vector<std::string>& names) {
-  absl::flat_hash_set<absl::string_view> seen;
   for (const std::string& name : names) {
-    if (name.empty() || name == "." || name == ".." || absl::StrContains(name, '/')) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("class_names has '", name,
-                       "', which is not the name of a subfolder; give names without '/'"));
-    }
-    if (!seen.insert(name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("class_names has '", name, "' twice"));
-    }
+    if (!name.empty() && name != "." && name != "..") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("class_names has '", name, "', which is not the name of a subfolder"));
   }
   return absl::OkStatus();
 }

@@ -152,18 +152,13 @@ TEST(FromImageFolder, ResumesWhereItStopped) {
   EXPECT_EQ(got, want);
 }
 
-// Such images would have two labels, of which one would win.
-TEST(FromImageFolder, RejectsClassNamesThatAreNotDistinctSubfolders) {
-  const auto message = [](std::vector<std::string> names) {
-    const auto fs = Folder({"cats/a.jpg", "cats/old/b.jpg", "dogs/c.jpg"});
-    return std::string(
-        Dataset::FromImageFolder("memory://d", {.class_names = std::move(names), .file_system = fs})
-            .status()
-            .message());
-  };
-  EXPECT_THAT(message({"cats", "dogs", "cats"}), HasSubstr("class_names has 'cats' twice"));
-  for (const std::string name : {"", ".", "..", "cats/old", "dogs/"}) {
-    EXPECT_THAT(message({"cats", name}), HasSubstr(absl::StrCat("class_names has '", name, "'")));
+TEST(FromImageFolder, RejectsClassNamesThatAreNotSubfolders) {
+  const auto fs = Folder({"cats/a.jpg", "dogs/b.jpg"});
+  for (const std::string name : {"", ".", ".."}) {
+    const Dataset dataset =
+        Dataset::FromImageFolder("memory://d", {.class_names = {"cats", name}, .file_system = fs});
+    EXPECT_THAT(std::string(dataset.status().message()),
+                HasSubstr(absl::StrCat("class_names has '", name, "', which is not the name of")));
   }
 }
 
