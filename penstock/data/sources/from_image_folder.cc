@@ -142,19 +142,6 @@ absl::StatusOr<std::vector<std::vector<io::FileInfo>>> ListFolders(
   return out;
 }
 
-// A file in the folders of two classes would have one of the two labels.
-absl::Status CheckInOneClass(const std::vector<std::string>& files) {
-  absl::flat_hash_set<absl::string_view> seen;
-  for (const std::string& file : files) {
-    if (seen.insert(file).second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(io::DisplayName(file),
-                     " is in the folders of two classes; name every folder once in "
-                     "ImageFolderOptions.class_names, and none inside another"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string& folder,
                                                               const ImageFolderOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckOptions(options));
@@ -186,7 +173,6 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
           "; remove the folder, or name the classes in ImageFolderOptions.class_names"));
     }
   }
-  PENSTOCK_RETURN_IF_ERROR(CheckInOneClass(files));
   const std::vector<size_t> kept = IndicesOfSubset(options, files.size());
   if (kept.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
