@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/ir/stablehlo.h"
 #include "penstock/nn/layer.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
@@ -62,6 +63,19 @@ class MetricArg {
 
  private:
   absl::StatusOr<nn::Metric> value_;
+};
+
+// Precision of float32 products: MatmulPrecision::kHighest, or JAX's name "highest".
+class MatmulPrecisionArg {
+ public:
+  MatmulPrecisionArg(const char* name) : value_(ir::MatmulPrecisionFromName(name)) {}  // NOLINT
+  MatmulPrecisionArg(const std::string& name)                                          // NOLINT
+      : value_(ir::MatmulPrecisionFromName(name)) {}
+  MatmulPrecisionArg(ir::MatmulPrecision value) : value_(value) {}  // NOLINT
+  const absl::StatusOr<ir::MatmulPrecision>& Get() const { return value_; }
+
+ private:
+  absl::StatusOr<ir::MatmulPrecision> value_;
 };
 
 // Symbols of a model: one, or several in their order.

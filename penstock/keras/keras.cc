@@ -129,8 +129,7 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
     PENSTOCK_RETURN_IF_ERROR(network.status());
     network_ = std::move(network);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision,
-                            ir::MatmulPrecisionFromName(options.matmul_precision));
+  PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision, options.matmul_precision.Get());
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
   if (network_.policy().name == "mixed_float16" && !optimizer.has_loss_scaling()) {
     optimizer = nn::LossScaleOptimizer(optimizer);

@@ -85,8 +85,9 @@ struct CompileOptions {
   // "mixed_float16"... (nn/policy.h; in Keras keras.config.set_dtype_policy). Default: the
   // network's. Under "mixed_float16" the optimizer becomes a LossScaleOptimizer, as in Keras.
   nn::DTypePolicy dtype_policy = "";
-  // Precision of float32 products on TPUs and GPUs: "default", "high", "highest".
-  std::string matmul_precision = "default";
+  // Precision of float32 products on TPUs and GPUs: MatmulPrecision::kDefault, kHigh, kHighest, or
+  // "default", "high", "highest".
+  MatmulPrecisionArg matmul_precision = MatmulPrecision::kDefault;
   // Which layers are rematerialized by the backward pass instead of stored, besides those that say
   // so themselves (nn::Layer::SetRemat): keras.RematScope.
   nn::RematOptions remat = {};

@@ -151,6 +151,12 @@ TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
   EXPECT_THAT(Message(model.Compile(options)), HasSubstr("default, high, highest"));
   options.matmul_precision = "highest";
   EXPECT_TRUE(model.Compile(options).ok());
+  for (const ir::MatmulPrecision precision :
+       {MatmulPrecision::kDefault, MatmulPrecision::kHigh, MatmulPrecision::kHighest}) {
+    options.matmul_precision = precision;
+    ASSERT_TRUE(model.Compile(options).ok());
+    EXPECT_EQ((*model.trainer())->objective().matmul_precision, precision);
+  }
 }
 
 TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {

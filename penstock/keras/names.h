@@ -18,6 +18,7 @@
 // that stands in none of these lists.
 #pragma once
 
+#include "penstock/ir/stablehlo.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
@@ -40,17 +41,29 @@ using nn::Value;
 using nn::Values;
 
 // ---- Typed values of options (nn/typed_options.h) ----
+using ir::MatmulPrecision;
 using nn::ActivationFunction;
+using nn::AnnealStrategy;
+using nn::AucCurve;
+using nn::AucSummationMethod;
+using nn::ClassAggregation;
+using nn::ClassAverage;
 using nn::Constraint;
 using nn::DTypePolicy;
+using nn::ElementType;
 using nn::FillMode;
 using nn::FlipMode;
 using nn::Initializer;
 using nn::Interpolation;
 using nn::MergeMode;
+using nn::OrthogonalMode;
 using nn::OutputMode;
 using nn::Padding;
+using nn::RankDir;
+using nn::Reduction;
 using nn::Regularizer;
+using nn::ScalingDistribution;
+using nn::ScalingMode;
 using nn::ScoreMode;
 
 inline namespace layers {

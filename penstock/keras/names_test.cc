@@ -237,8 +237,10 @@ Model WithTypedValues() {
                      GlobalAveragePooling2D(),
                      Dense({.units = 2,
                             .activation = "softmax",
-                            .kernel_initializer = VarianceScaling(
-                                {.scale = 2, .mode = "fan_out", .distribution = "uniform"}),
+                            .kernel_initializer =
+                                VarianceScaling({.scale = 2,
+                                                 .mode = ScalingMode::kFanOut,
+                                                 .distribution = ScalingDistribution::kUniform}),
                             .bias_initializer = Constant(0.1),
                             .activity_regularizer = L1L2(0.01, 0.02)})});
 }
@@ -295,7 +297,7 @@ TEST(TypedOptions, EveryValueIsOneThatBuilds) {
   }
   for (const Regularizer& regularizer :
        {regularizers::L1(), regularizers::L2(), regularizers::L1L2(),
-        regularizers::OrthogonalRegularizer(0.1, "columns")}) {
+        regularizers::OrthogonalRegularizer(0.1, OrthogonalMode::kColumns)}) {
     for (const Constraint& constraint :
          {constraints::MaxNorm(), constraints::NonNeg(), constraints::UnitNorm({0, 1}),
           constraints::MinMaxNorm({.rate = 0.5})}) {
@@ -308,6 +310,90 @@ TEST(TypedOptions, EveryValueIsOneThatBuilds) {
   }
 }
 
+// The types that nn/typed_options.h declares.
+TEST(Names, HasEveryTypeOfOption) {
+  const NameSet types =
+      Matches(ReadText(kRooms / "nn/typed_options.h"), "^struct (\\w+) : NamedOption<");
+  EXPECT_GT(types.size(), 20u);
+  EXPECT_THAT(MissingIn(NamesByNamespace()[""], types), IsEmpty());
+}
+
+// Calls `use` with the value of each enumerator and with its name as a string.
+template <typename Option, typename Use>
+void ForEachName(Use use) {
+  int value = 0;
+  for (const char* name : Option::kNames) {
+    const Option typed = static_cast<typename Option::Value>(value++);
+    EXPECT_EQ(typed, std::string(name));
+    use(typed, Option(name));
+  }
+}
+
+TEST(TypedOptions, EveryReductionIsKnownToLosses) {
+  ForEachName<Reduction>([](const Reduction& typed, const Reduction& text) {
+    const nn::Loss loss = keras::MeanSquaredError().WithReduction(typed);
+    EXPECT_TRUE(loss.Check().ok()) << loss.Check();
+    EXPECT_EQ(loss.ToJson().dump(), keras::MeanSquaredError().WithReduction(text).ToJson().dump());
+    EXPECT_TRUE(nn::Loss::FromJson(loss.ToJson()).ok()) << typed;
+  });
+  // Files contain the name.
+  EXPECT_EQ(keras::MeanSquaredError().WithReduction(Reduction::kSum).ToJson().dump(),
+            R"({"name":"mean_squared_error","config":{"reduction":"sum"}})");
+  EXPECT_EQ(keras::MeanSquaredError().ToJson().dump(),
+            R"({"name":"mean_squared_error","config":{"reduction":"sum_over_batch_size"}})");
+  EXPECT_FALSE(keras::MeanSquaredError().WithReduction("sums").Check().ok());
+  EXPECT_EQ(keras::MeanSquaredError().WithReduction(absl::string_view("none")).reduction(), "none");
+}
+
+TEST(TypedOptions, EveryChoiceIsKnownToMetrics) {
+  ForEachName<AucCurve>([](const AucCurve& curve, const AucCurve& curve_name) {
+    ForEachName<AucSummationMethod>(
+        [&](const AucSummationMethod& method, const AucSummationMethod& method_name) {
+          const nn::Metric typed = metrics::AUC({.curve = curve, .summation_method = method});
+          EXPECT_TRUE(typed.Check().ok()) << typed.Check();
+          EXPECT_EQ(
+              typed.ToJson().dump(),
+              metrics::AUC({.curve = curve_name, .summation_method = method_name}).ToJson().dump());
+        });
+  });
+  ForEachName<ClassAverage>([](const ClassAverage& typed, const ClassAverage& text) {
+    EXPECT_TRUE(metrics::F1Score({.average = typed}).Check().ok()) << typed;
+    EXPECT_EQ(metrics::FBetaScore({.average = typed, .beta = 2}).ToJson().dump(),
+              metrics::FBetaScore({.average = text, .beta = 2}).ToJson().dump());
+  });
+  ForEachName<ClassAggregation>([](const ClassAggregation& typed, const ClassAggregation& text) {
+    const nn::Metric score = metrics::R2Score({.class_aggregation = typed});
+    EXPECT_TRUE(score.Check().ok()) << typed;
+    EXPECT_EQ(score.ToJson().dump(), metrics::R2Score({.class_aggregation = text}).ToJson().dump());
+  });
+  EXPECT_EQ(metrics::AUC({.curve = AucCurve::kPR}).ToJson()["config"]["curve"].dump(), "\"PR\"");
+}
+
+TEST(TypedOptions, EveryChoiceIsKnownToSchedulesInitializersAndPlots) {
+  ForEachName<AnnealStrategy>([](const AnnealStrategy& typed, const AnnealStrategy& text) {
+    const auto make = [](const AnnealStrategy& strategy) {
+      return OneCycle({.max_learning_rate = 1, .total_steps = 10, .anneal_strategy = strategy});
+    };
+    EXPECT_TRUE(make(typed).Check().ok()) << make(typed).Check();
+    EXPECT_EQ(make(typed).ToJson().dump(), make(text).ToJson().dump());
+  });
+  ForEachName<ScalingMode>([](const ScalingMode& mode, const ScalingMode& mode_name) {
+    ForEachName<ScalingDistribution>(
+        [&](const ScalingDistribution& distribution, const ScalingDistribution& name) {
+          const Initializer typed = VarianceScaling({.mode = mode, .distribution = distribution});
+          EXPECT_TRUE(nn::InitialValue(typed, {base::DType::kF32, {3, 3}}, 0).ok()) << typed;
+          EXPECT_EQ(typed, VarianceScaling({.mode = mode_name, .distribution = name}));
+        });
+  });
+  ForEachName<OrthogonalMode>([](const OrthogonalMode& typed, const OrthogonalMode& text) {
+    EXPECT_EQ(OrthogonalRegularizer(0.1, typed), OrthogonalRegularizer(0.1, text));
+  });
+  const Model model = Sequential({Input({.shape = {4}}), Dense({.units = 2})});
+  ForEachName<RankDir>([&](const RankDir& typed, const RankDir& text) {
+    EXPECT_THAT(model.ToDot({.rankdir = typed}), ::testing::HasSubstr("rankdir=" + text + ";"));
+  });
+}
+
 // Values of another kind or plain numbers do not compile.
 static_assert(std::is_convertible_v<const char*, nn::Initializer>);
 static_assert(std::is_convertible_v<std::string, nn::Initializer>);
@@ -316,6 +402,10 @@ static_assert(!std::is_convertible_v<nn::Constraint, nn::Regularizer>);
 static_assert(!std::is_convertible_v<nn::Padding, nn::FillMode>);
 static_assert(!std::is_convertible_v<nn::FillMode::Value, nn::Padding>);
 static_assert(!std::is_convertible_v<std::nullptr_t, nn::Padding>);
+static_assert(std::is_convertible_v<absl::string_view, nn::Reduction>);
+static_assert(!std::is_convertible_v<nn::AucCurve::Value, nn::AucSummationMethod>);
+static_assert(!std::is_convertible_v<nn::Padding, nn::Reduction>);
+static_assert(!std::is_convertible_v<nn::Reduction::Value, MatmulPrecisionArg>);
 
 // The spelling that a Keras user tries first.
 TEST(Names, KerassModulesAreNamespaces) {

@@ -22,7 +22,7 @@ struct MlpOptions {
   base::DType input_dtype = base::DType::kF32;
   std::vector<int64_t> hidden = {128};
   int64_t classes = 10;
-  std::string activation = "relu";
+  nn::ActivationFunction activation = "relu";
   double rescale = 1;  // applied to the input
 };
 nn::Network Mlp(const MlpOptions& options = {});

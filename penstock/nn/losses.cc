@@ -20,9 +20,6 @@ namespace {
 using base::DType;
 using ir::Value;
 
-constexpr const char* kReductions[] = {"sum_over_batch_size", "mean", "sum",
-                                       "mean_with_sample_weight", "none"};
-
 // "crossentropy": chosen by the shapes, as in Keras's compile.
 struct AnyCrossentropy : LossBody {
   absl::string_view name() const override { return "crossentropy"; }
@@ -247,18 +244,17 @@ Value Loss::operator()(Value y_true, Value y_pred, Value sample_weight, Value ma
   return counted.valid() ? DivideNoNan(Total(each), Total(counted)) : Total(each) / Count(each);
 }
 
-Loss Loss::WithReduction(absl::string_view reduction) const {
+Loss Loss::WithReduction(const Reduction& reduction) const {
   Loss loss = *this;
-  loss.reduction_ = std::string(reduction);
+  loss.reduction_ = reduction;
   return loss;
 }
 
 absl::Status Loss::Check() const {
-  if (std::find(std::begin(kReductions), std::end(kReductions), reduction_) ==
-      std::end(kReductions)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name(), ": unknown reduction '", reduction_,
-                     "'; available: ", absl::StrJoin(kReductions, ", ")));
+  const auto& known = Reduction::kNames;
+  if (std::find(std::begin(known), std::end(known), reduction_) == std::end(known)) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": unknown reduction '", reduction_,
+                                                   "'; available: ", absl::StrJoin(known, ", ")));
   }
   return base::WithContext(body_->Check(), name());
 }

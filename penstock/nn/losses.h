@@ -3,7 +3,7 @@
 //   Loss loss = SparseCategoricalCrossentropy({.from_logits = true});
 //   Value each = loss.PerExample(labels, logits);              // f32[batch]
 //   Value mean = loss(labels, logits, sample_weight);          // as loss(...) in Keras
-//   Loss summed = MeanAbsoluteError().WithReduction("sum");
+//   Loss summed = MeanAbsoluteError().WithReduction(Reduction::kSum);  // or "sum"
 //   absl::StatusOr<Loss> same = Loss::FromName("mae");
 //
 // 16-bit predictions are converted to float32 first, labels to the predictions' type. Mismatched
@@ -21,6 +21,7 @@
 
 #include "penstock/ir/ops.h"
 
+#include "penstock/nn/typed_options.h"
 namespace penstock::nn {
 
 class Config;
@@ -101,7 +102,7 @@ class Loss {
 
   // "sum_over_batch_size" (the default), "mean" (the same), "sum", "mean_with_sample_weight",
   // "none".
-  Loss WithReduction(absl::string_view reduction) const;
+  Loss WithReduction(const Reduction& reduction) const;
   const std::string& reduction() const { return reduction_; }
 
   // The error of an invalid option, if any.
@@ -125,7 +126,7 @@ class Loss {
 
  private:
   std::shared_ptr<LossBody> body_;
-  std::string reduction_ = "sum_over_batch_size";
+  Reduction reduction_ = Reduction::kSumOverBatchSize;
 };
 
 // Custom loss from a function that returns [batch, ...] values; any other shape, such as the mean

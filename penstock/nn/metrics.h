@@ -1,6 +1,6 @@
 // Metrics, accumulated on the device. Names, defaults and formulas are Keras's (keras.metrics).
 //
-//   Metric auc = AUC({.curve = "PR"}).Named("pr_auc");
+//   Metric auc = AUC({.curve = AucCurve::kPR}).Named("pr_auc");           // or "PR"
 //   std::vector<TensorType> types = auc.States(type_of_predictions);      // zeros at first
 //   Values states = Add(states, auc.Update(labels, predictions, weights));  // each step
 //   Value value = auc.Result(states);                                     // f32 scalar
@@ -24,6 +24,7 @@
 
 #include "penstock/ir/ops.h"
 #include "penstock/nn/losses.h"
+#include "penstock/nn/typed_options.h"
 
 namespace penstock::nn {
 
@@ -139,7 +140,7 @@ Metric CustomMean(absl::string_view name,
                   MetricDirection direction = MetricDirection::kUnknown);
 
 struct R2ScoreOptions {
-  std::string class_aggregation = "uniform_average";  // or "variance_weighted_average"
+  ClassAggregation class_aggregation = "uniform_average";  // or "variance_weighted_average"
   int64_t num_regressors =
       0;  // above 0: adjusted R2 for that many regressors; counts weights above 0
 };
@@ -166,14 +167,14 @@ Metric Precision(const PrecisionOptions& options = {});
 Metric Recall(const PrecisionOptions& options = {});
 
 struct FBetaOptions {
-  std::string average = "macro";  // "micro", "macro", "weighted"; Keras's default is none, a vector
+  ClassAverage average = "macro";  // micro, weighted; Keras's default is none, a vector
   double beta = 1;
   std::optional<double> threshold = {};  // nullopt: the maximum of each row is positive
 };
 // Predictions [batch, classes].
 Metric FBetaScore(const FBetaOptions& options = {});
 struct F1Options {
-  std::string average = "macro";
+  ClassAverage average = "macro";
   std::optional<double> threshold = {};
 };
 Metric F1Score(const F1Options& options = {});
@@ -182,10 +183,10 @@ Metric F1Score(const F1Options& options = {});
 
 struct AucOptions {
   int64_t num_thresholds = 200;
-  std::string curve = "ROC";                       // "PR", "PRGAIN"
-  std::string summation_method = "interpolation";  // "minoring", "majoring"
-  std::vector<double> thresholds = {};             // replaces num_thresholds; 0 and 1 are added
-  bool multi_label = false;  // predictions [batch, labels]: mean of one curve per label
+  AucCurve curve = "ROC";                                 // PR, PRGAIN
+  AucSummationMethod summation_method = "interpolation";  // minoring, majoring
+  std::vector<double> thresholds = {};  // replaces num_thresholds; 0 and 1 are added
+  bool multi_label = false;             // predictions [batch, labels]: mean of one curve per label
   std::optional<int64_t> num_labels = {};  // checked if given
   std::vector<double> label_weights = {};  // of each index of the last axis
   bool from_logits = false;

@@ -315,7 +315,7 @@ absl::Status Network::CheckSerializable() const {
   return absl::OkStatus();
 }
 
-Network Network::WithPolicy(absl::string_view policy) const {
+Network Network::WithPolicy(const DTypePolicy& policy) const {
   Network out = *this;
   if (!out.status_.ok()) return out;
   absl::StatusOr<Policy> found = Policy::FromName(policy);

@@ -56,7 +56,7 @@ class Network {
 
   // The same network under another mixed-precision policy (policy.h), by name. An unknown name is
   // an error of the returned network.
-  Network WithPolicy(absl::string_view policy) const;
+  Network WithPolicy(const DTypePolicy& policy) const;
   const Policy& policy() const { return policy_; }
 
   // The same network with these layers rematerialized. An unknown layer name is an error of the

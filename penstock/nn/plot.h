@@ -16,7 +16,7 @@ struct PlotOptions {
   bool show_dtype = false;
   bool show_layer_names = true;
   bool show_trainable = false;
-  std::string rankdir = "TB";  // "LR": left to right
+  RankDir rankdir = "TB";  // LR: left to right
 };
 
 // A Graphviz (DOT) description.

@@ -12,7 +12,7 @@
 // A network has one policy, for the layers without one of their own:
 //
 //   Symbol y = Dense({.units = 10, .dtype = "float32"})(x);  // this layer, whatever the others do
-//   Network fast = Network({x}, {y}).WithPolicy("mixed_bfloat16");
+//   Network fast = Network({x}, {y}).WithPolicy(DTypePolicy::kMixedBfloat16);  // or its name
 //
 // A layer's floating-point inputs are converted to its compute type, and so is each variable where
 // it is read. Computations that need more than 8 bits of mantissa are in float32 under every

@@ -15,6 +15,7 @@
 #include "nlohmann/json_fwd.hpp"
 
 #include "penstock/ir/ops.h"
+#include "penstock/nn/typed_options.h"
 
 namespace penstock::nn {
 
@@ -125,7 +126,7 @@ struct OneCycleOptions {
   double max_learning_rate = 0;
   int64_t total_steps = 0;
   double pct_start = 0.3;
-  std::string anneal_strategy = "cos";  // or "linear"
+  AnnealStrategy anneal_strategy = "cos";  // or linear
   double div_factor = 25;
   double final_div_factor = 10000;
   bool three_phase = false;

@@ -62,7 +62,7 @@ namespace regularizers {
 Regularizer L1(double l1) { return Call("l1", {Number(l1)}); }
 Regularizer L2(double l2) { return Call("l2", {Number(l2)}); }
 Regularizer L1L2(double l1, double l2) { return Call("l1_l2", {Number(l1), Number(l2)}); }
-Regularizer OrthogonalRegularizer(double factor, const std::string& mode) {
+Regularizer OrthogonalRegularizer(double factor, const OrthogonalMode& mode) {
   return Call("orthogonal_regularizer", {Number(factor), mode});
 }
 }  // namespace regularizers

@@ -1,6 +1,7 @@
 // Types of options that are given by name: initializers, activations, regularizers, constraints,
-// paddings and the like. Each stores the name as text, which is what a saved model contains, and
-// converts from a string literal as well as from a typed value, where a typo does not compile:
+// paddings, reductions and the like. Each stores the name as text, which is what a saved model
+// contains, and converts from a string as well as from a typed value, where a typo does not
+// compile:
 //
 //   Dense({.units = 64, .activation = "relu", .kernel_initializer = "he_normal"});
 //   Dense({.units = 64,
@@ -8,6 +9,8 @@
 //          .kernel_initializer = initializers::HeNormal(),
 //          .kernel_regularizer = regularizers::L2(1e-4)});
 //   Conv2D({.filters = 8, .kernel_size = 3, .padding = Padding::kSame});
+//   MeanSquaredError().WithReduction(Reduction::kSum);
+//   AUC({.curve = AucCurve::kPR});
 //
 // A typed value of another kind (a regularizer as an initializer) does not compile either. Invalid
 // numbers (VarianceScaling({.scale = 0})) are errors of building the network, as they are for
@@ -20,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 #include "penstock/base/dtype.h"
 
 namespace penstock::nn {
@@ -31,6 +36,7 @@ class NamedOption : public std::string {
   NamedOption() = default;
   NamedOption(const char* text) : std::string(text) {}             // NOLINT: "he_normal"
   NamedOption(std::string text) : std::string(std::move(text)) {}  // NOLINT
+  NamedOption(absl::string_view text) : std::string(text.data(), text.size()) {}  // NOLINT
   NamedOption(std::nullptr_t) = delete;
   // Rejects a value of another kind of option.
   template <typename Other>
@@ -118,6 +124,83 @@ struct ElementType : NamedOption<ElementType> {
   ElementType(base::DType type) : NamedOption(std::string(base::DTypeName(type))) {}  // NOLINT
 };
 
+// Reduction of a loss to one number (losses.h): the mean over the batch (kSumOverBatchSize and
+// kMean are the same), the sum, the mean weighted by sample weights; kNone keeps all values.
+struct Reduction : NamedOption<Reduction> {
+  enum Value { kSumOverBatchSize, kMean, kSum, kMeanWithSampleWeight, kNone };
+  static constexpr const char* kNames[] = {"sum_over_batch_size", "mean", "sum",
+                                           "mean_with_sample_weight", "none"};
+  using NamedOption::NamedOption;
+  Reduction(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Curve of the metric AUC: receiver operating characteristic, precision-recall,
+// precision-recall-gain.
+struct AucCurve : NamedOption<AucCurve> {
+  enum Value { kROC, kPR, kPRGain };
+  static constexpr const char* kNames[] = {"ROC", "PR", "PRGAIN"};
+  using NamedOption::NamedOption;
+  AucCurve(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Summation method of the metric AUC: the mean, the minimum or the maximum of two neighboring
+// points of the curve (for kPR, kInterpolation interpolates true and false positives).
+struct AucSummationMethod : NamedOption<AucSummationMethod> {
+  enum Value { kInterpolation, kMinoring, kMajoring };
+  static constexpr const char* kNames[] = {"interpolation", "minoring", "majoring"};
+  using NamedOption::NamedOption;
+  AucSummationMethod(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Average of F1Score and FBetaScore over the classes: the mean of the classes' scores (kMacro), the
+// same weighted by each class's number of labels (kWeighted), or one score of all decisions
+// (kMicro).
+struct ClassAverage : NamedOption<ClassAverage> {
+  enum Value { kMacro, kMicro, kWeighted };
+  static constexpr const char* kNames[] = {"macro", "micro", "weighted"};
+  using NamedOption::NamedOption;
+  ClassAverage(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Average of R2Score over the outputs.
+struct ClassAggregation : NamedOption<ClassAggregation> {
+  enum Value { kUniformAverage, kVarianceWeightedAverage };
+  static constexpr const char* kNames[] = {"uniform_average", "variance_weighted_average"};
+  using NamedOption::NamedOption;
+  ClassAggregation(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Course of the learning rate within a phase of OneCycle.
+struct AnnealStrategy : NamedOption<AnnealStrategy> {
+  enum Value { kCos, kLinear };
+  static constexpr const char* kNames[] = {"cos", "linear"};
+  using NamedOption::NamedOption;
+  AnnealStrategy(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Direction of a plot (plot.h): top to bottom, left to right, bottom to top, right to left.
+struct RankDir : NamedOption<RankDir> {
+  enum Value { kTB, kLR, kBT, kRL };
+  static constexpr const char* kNames[] = {"TB", "LR", "BT", "RL"};
+  using NamedOption::NamedOption;
+  RankDir(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Divisor of VarianceScaling's variance: number of inputs, number of outputs, or their mean.
+struct ScalingMode : NamedOption<ScalingMode> {
+  enum Value { kFanIn, kFanOut, kFanAvg };
+  static constexpr const char* kNames[] = {"fan_in", "fan_out", "fan_avg"};
+  using NamedOption::NamedOption;
+  ScalingMode(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Distribution of VarianceScaling.
+struct ScalingDistribution : NamedOption<ScalingDistribution> {
+  enum Value { kTruncatedNormal, kUntruncatedNormal, kUniform };
+  static constexpr const char* kNames[] = {"truncated_normal", "untruncated_normal", "uniform"};
+  using NamedOption::NamedOption;
+  ScalingDistribution(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+// Vectors that OrthogonalRegularizer makes orthogonal.
+struct OrthogonalMode : NamedOption<OrthogonalMode> {
+  enum Value { kRows, kColumns };
+  static constexpr const char* kNames[] = {"rows", "columns"};
+  using NamedOption::NamedOption;
+  OrthogonalMode(Value value) : NamedOption(kNames[value]) {}  // NOLINT
+};
+
 // Keras's initializers (formulas and defaults: initializers.h).
 namespace initializers {
 Initializer Zeros();
@@ -128,8 +211,8 @@ Initializer RandomNormal(double mean = 0, double stddev = 0.05);
 Initializer TruncatedNormal(double mean = 0, double stddev = 0.05);
 struct VarianceScalingOptions {
   double scale = 1;
-  std::string mode = "fan_in";                    // fan_out, fan_avg
-  std::string distribution = "truncated_normal";  // uniform, untruncated_normal
+  ScalingMode mode = "fan_in";                            // fan_out, fan_avg
+  ScalingDistribution distribution = "truncated_normal";  // uniform, untruncated_normal
 };
 Initializer VarianceScaling(const VarianceScalingOptions& options = {});
 Initializer GlorotUniform();
@@ -147,7 +230,7 @@ namespace regularizers {
 Regularizer L1(double l1 = 0.01);
 Regularizer L2(double l2 = 0.01);
 Regularizer L1L2(double l1 = 0, double l2 = 0);
-Regularizer OrthogonalRegularizer(double factor = 0.01, const std::string& mode = "rows");
+Regularizer OrthogonalRegularizer(double factor = 0.01, const OrthogonalMode& mode = "rows");
 }  // namespace regularizers
 
 // Keras's constraints (formulas: constraints.h). `axis`: axes of the norm.
