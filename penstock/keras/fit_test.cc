@@ -78,6 +78,141 @@ TEST(Fit, WeighsExamplesAndMeasuresValidationArraysWithTheirOwnWeights) {
       0.25);
 }
 
+// The same numbers in a shape without, or with, a last axis of 1.
+Array Flat(const Array& column) { return *column.Reshape({column.dim(0)}); }
+
+// Labels [n] beside predictions [n, 1]: as Keras's squeeze_or_expand_to_same_rank.
+TEST(LabelShapes, RowsOfNumbersAreThoseOfAColumn) {
+  const Array x = Numbers(10, -3);
+  Array y = x.Clone();
+  for (int i = 0; i < 10; ++i) y.mutable_data<float>()[i] = i % 3 == 0 ? 1 : 0;
+  const Array weights = Array::Of<float>({10}, {1, 2, 0, 1, 3, 1, 1, 0.5, 2, 1});
+  const nn::Loss custom = nn::CustomLoss("custom", [](ir::Value y, ir::Value p) {
+    return ir::ReduceMean(ir::Abs(ir::Convert(y, p.dtype()) - p), {1});
+  });
+  for (const nn::Loss& loss :
+       {MeanSquaredError(), MeanAbsoluteError(), Huber(), LogCosh(), KLDivergence(),
+        BinaryCrossentropy({.from_logits = true}), BinaryFocalCrossentropy({.from_logits = true}),
+        Hinge(), SquaredHinge(), CosineSimilarity(), Dice(), Tversky(), custom,
+        MeanSquaredError().WithReduction(Reduction::kSum),
+        MeanSquaredError().WithReduction(Reduction::kMeanWithSampleWeight)}) {
+    Model model = Still();
+    CompileOptions options = StillOptions();
+    options.loss = loss;
+    options.metrics = {"accuracy",
+                       metrics::BinaryAccuracy(),
+                       metrics::AUC({.from_logits = true}),
+                       metrics::Precision(),
+                       metrics::TruePositives(),
+                       metrics::RootMeanSquaredError(),
+                       metrics::R2Score(),
+                       metrics::MeanAbsoluteError(),
+                       metrics::CustomMean("custom", [](ir::Value y, ir::Value p) {
+                         return ir::Square(ir::Convert(y, p.dtype()) - p);
+                       })};
+    options.weighted_metrics = {metrics::MeanSquaredError()};
+    const absl::Status compiled = model.Compile(options);
+    ASSERT_TRUE(compiled.ok()) << compiled;
+    const auto logs = [&](const Array& labels, const Array& sample_weight, bool as_dataset) {
+      // The last batch is smaller. In a dataset, labels may be integers.
+      FitOptions fit{.verbose = 0};
+      absl::StatusOr<History> history;
+      if (as_dataset) {
+        const data::Dataset rows = data::Dataset::FromArrays(
+            {{"in", x}, {"first", *labels.Cast(DType::kI64)}, {"sample_weight", sample_weight}});
+        fit.validation_data = rows.Batch(4);
+        history = model.Fit(rows.Batch(4), fit);
+      } else {
+        fit.batch_size = 4;
+        fit.shuffle = false;
+        fit.sample_weight = sample_weight;
+        fit.validation_data = ValidationData(x, labels, sample_weight);
+        history = model.Fit(x, labels, fit);
+      }
+      EXPECT_TRUE(history.ok()) << loss.name() << ": " << history.status();
+      return history.ok() ? history->epochs[0] : Logs();
+    };
+    const Logs want = logs(y, weights, false);
+    EXPECT_EQ(std::distance(want.begin(), want.end()), 2 * (1 + 9 + 1));
+    for (const bool as_dataset : {false, true}) {
+      for (const Array& sample_weight : {weights, *weights.Reshape({10, 1})}) {
+        const Logs got = logs(Flat(y), sample_weight, as_dataset);
+        for (const auto& [name, value] : want)
+          EXPECT_EQ(*got.Get(name), value) << loss.name() << " " << name;
+      }
+    }
+  }
+}
+
+// The mean over n errors, by hand: [n] and [n, 1] broadcast to [n, n] would give another one.
+TEST(LabelShapes, EvaluatesTheErrorsOfPairs) {
+  Model model = Still();
+  CompileOptions options = StillOptions();
+  options.metrics = {"mae"};
+  ASSERT_TRUE(model.Compile(options).ok());
+  const Array x = Array::Of<float>({3, 1}, {1, 2, 5}), y = Array::Of<float>({3}, {1, 4, 2});
+  const auto logs = model.Evaluate(x, y);
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  EXPECT_FLOAT_EQ(*logs->Get("loss"), (0 + 4 + 9) / 3.0f);
+  EXPECT_FLOAT_EQ(*logs->Get("mae"), (0 + 2 + 3) / 3.0f);
+  const auto weighed = model.Evaluate(x, y, {.sample_weight = Array::Of<float>({3}, {2, 1, 0})});
+  ASSERT_TRUE(weighed.ok()) << weighed.status();
+  EXPECT_FLOAT_EQ(*weighed->Get("loss"), (2 * 0 + 1 * 4) / 3.0f);
+}
+
+TEST(LabelShapes, ClassesAndSeveralOutputsMayBeOfEither) {
+  const nn::Symbol x = Input({.shape = {2}, .name = "in"});
+  Model model({x},
+              {Dense({.units = 3, .name = "class"})(x), Dense({.units = 1, .name = "size"})(x)});
+  CompileOptions options = StillOptions();
+  options.loss = LossesArg::ByName{{"class", SparseCategoricalCrossentropy({.from_logits = true})},
+                                   {"size", "mse"}};
+  options.metrics = {"accuracy"};
+  ASSERT_TRUE(model.Compile(options).ok());
+  const Array in = Array::Of<float>({5, 2}, {1, 2, 0, 1, 3, 1, -1, 1, 2, 2});
+  const Array classes = Array::Of<int64_t>({5}, {0, 2, 1, 1, 0}), sizes = Numbers(5, 1);
+  std::vector<Logs> all;
+  for (const Array& c : {classes, *classes.Reshape({5, 1})}) {
+    for (const Array& s : {sizes, Flat(sizes)}) {
+      const auto logs = model.Evaluate(in, std::vector<Array>{c, s}, {.batch_size = 2});
+      ASSERT_TRUE(logs.ok()) << logs.status();
+      all.push_back(*logs);
+    }
+  }
+  EXPECT_EQ(std::distance(all[0].begin(), all[0].end()), 5);
+  for (const Logs& logs : all) {
+    for (const auto& [name, value] : all[0]) EXPECT_EQ(*logs.Get(name), value) << name;
+  }
+}
+
+// A mask of steps beside labels [batch, steps] and predictions [batch, steps, 1].
+TEST(LabelShapes, MaskedStepsCountOnce) {
+  Model model = Sequential({Input({.shape = {3, 1}, .name = "in"}), Masking(),
+                            Dense({.units = 1, .use_bias = false, .kernel_initializer = "ones"})});
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  // Steps of 0 are masked.
+  const Array x = Array::Of<float>({2, 3, 1}, {1, 2, 0, 3, 0, 0});
+  const Array y = Array::Of<float>({2, 3}, {2, 4, 9, 3, 9, 9});
+  for (const Array& labels : {y, *y.Reshape({2, 3, 1})}) {
+    const auto logs = model.Evaluate(x, labels);
+    ASSERT_TRUE(logs.ok()) << logs.status();
+    EXPECT_FLOAT_EQ(*logs->Get("loss"), (1 + 4 + 0) / 3.0f);
+  }
+}
+
+TEST(LabelShapes, WhatDoesNotFitSaysSo) {
+  const auto error = [](const LossArg& loss, int64_t units, const Array& y) {
+    Model model = Sequential({Input({.shape = {1}}), Dense({.units = units})});
+    CompileOptions options = StillOptions();
+    options.loss = loss;
+    EXPECT_TRUE(model.Compile(options).ok());
+    return Message(model.Fit(Numbers(4, 0), y, {.verbose = 0}).status());
+  };
+  const Array wide = Array::Of<float>({4, 2}, {0, 1, 0, 1, 0, 1, 0, 1});
+  EXPECT_THAT(error("mse", 1, wide), HasSubstr("the last layer has 1 units and the labels 2"));
+  EXPECT_THAT(error("mse", 3, Flat(Numbers(4, 0))), HasSubstr("1 unit instead of 3"));
+}
+
 TEST(Fit, SeveralOutputsTakeArraysInOrderOrByNameAndTheirLossesAreWeighed) {
   for (const bool by_name : {false, true}) {
     Model model = Still(2);

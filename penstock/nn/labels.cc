@@ -69,6 +69,19 @@ bool AlignLabels(absl::string_view who, Value& y_true, Value& y_pred) {
   return true;
 }
 
+bool MatchRanks(Value& y_true, Value& y_pred, int value_axes) {
+  if (!y_true.valid() || !y_pred.valid()) return false;
+  const bool labels_are_less = y_true.rank() < y_pred.rank();
+  Value &less = labels_are_less ? y_true : y_pred, &more = labels_are_less ? y_pred : y_true;
+  if (less.rank() == 0 || less.rank() + 1 != more.rank() || more.shape().dim(-1) != 1) return false;
+  if (less.rank() > value_axes) {
+    more = ir::Squeeze(more, {-1});
+  } else {
+    less = ir::ExpandDims(less, less.rank());
+  }
+  return true;
+}
+
 Value ClassNumbers(absl::string_view who, Value y_true, Value y_pred, absl::string_view one_hot) {
   if (!y_true.valid() || !y_pred.valid()) return Value();
   const std::string instead =

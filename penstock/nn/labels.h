@@ -20,6 +20,12 @@ ir::Value Mismatch(absl::string_view who, ir::Value y_true, ir::Value y_pred,
 // mistake; then it returns false.
 bool AlignLabels(absl::string_view who, ir::Value& y_true, ir::Value& y_pred);
 
+// Keras's squeeze_or_expand_to_same_rank: if one of the two has a last axis of 1 that the other one
+// lacks, [batch] becomes [batch, 1], and of larger shapes the one with that axis loses it. Then the
+// mean over the last axis leaves `value_axes` axes or more; where it would not (labels [batch,
+// steps] with weights of each step), the axis is added instead. Whether anything changed.
+bool MatchRanks(ir::Value& y_true, ir::Value& y_pred, int value_axes = 1);
+
 // Class indices in the shape of the predictions without their last axis, the classes; a last axis
 // of 1 is dropped. The type is an integer type that can represent the number of classes. After an
 // error, which suggests `one_hot` for one-hot labels, the result is invalid.

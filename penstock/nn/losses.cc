@@ -28,7 +28,7 @@ struct AnyCrossentropy : LossBody {
                       : y_true.rank() < y_pred.rank() || y_true.shape().dim(-1) == 1
                           ? SparseCategoricalCrossentropy()
                           : CategoricalCrossentropy();
-    return loss.Unreduced({.y_true = y_true, .y_pred = y_pred, .examples = examples});
+    return loss.body()->Call(y_true, y_pred, examples);
   }
   std::optional<bool> expects_probabilities() const override { return true; }
 };
@@ -38,6 +38,7 @@ struct FunctionLoss : LossBody {
       : name_(name), function(std::move(f)) {}
   absl::string_view name() const override { return name_; }
   bool is_custom() const override { return true; }
+  bool matches_ranks() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     const Value each = function(y_true, y_pred);
     ir::Graph& graph = *y_pred.graph();
@@ -82,6 +83,30 @@ bool CheckReturned(absl::string_view loss, const LossValues& values, ir::Graph& 
     return true;
   }
   graph.Fail(absl::InvalidArgumentError(absl::StrCat("the loss '", loss, "' returned ", wrong)));
+  return false;
+}
+
+// Number of axes of weights or a mask, without a last axis of 1 ([batch, 1]).
+int AxesOf(const Value& weights) {
+  if (!weights.valid()) return 0;
+  return weights.rank() > 1 && weights.shape().dim(-1) == 1 ? weights.rank() - 1 : weights.rank();
+}
+
+// False, with an error of the graph, if a function of labels [batch] and predictions [batch, 1]
+// returned [batch, batch]: it has taken an axis from one of the two that MatchRanks gave it.
+bool CheckNotBroadcast(absl::string_view loss, const Value& each, const LossArguments& given) {
+  const base::Shape& shape = each.shape();
+  const int64_t rows = given.y_pred.shape().dim(0);
+  if (given.y_true.rank() + given.y_pred.rank() != 3 || rows == 1 || shape.rank() != 2 ||
+      shape.dim(1) != rows) {
+    return true;
+  }
+  const base::Shape column({rows, 1});
+  given.y_pred.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
+      "the function '", loss, "' returned ", each.type().ToString(), " for labels ",
+      given.y_true.type().ToString(), " and predictions ", given.y_pred.type().ToString(),
+      "; it gets both as ", column.ToString(),
+      ", as in Keras: an axis that it removes from or adds to one of them makes them broadcast")));
   return false;
 }
 
@@ -172,7 +197,7 @@ absl::Status CheckDistributions(absl::string_view loss, absl::Span<const double>
 }  // namespace
 
 LossValues Loss::Unreduced(const LossArguments& arguments) const {
-  auto [y_true, y_pred, mask, examples] = arguments;
+  auto [y_true, y_pred, mask, examples, value_axes] = arguments;
   if (!y_true.valid() || !y_pred.valid()) return {};
   if (const absl::Status status = Check(); !status.ok()) {
     y_pred.graph()->Fail(status);
@@ -181,8 +206,11 @@ LossValues Loss::Unreduced(const LossArguments& arguments) const {
   if (y_pred.rank() == 0 || y_true.rank() == 0) {
     return Mismatch(name(), y_true, y_pred, "labels and predictions with a batch axis");
   }
+  const bool matched =
+      body_->matches_ranks() && MatchRanks(y_true, y_pred, std::max(value_axes, AxesOf(mask)));
   LossValues values = body_->Call(y_true, WidePredictions(y_pred), examples);
   if (!CheckReturned(name(), values, *y_pred.graph())) return {};
+  if (matched && is_custom() && !CheckNotBroadcast(name(), values.each, arguments)) return {};
   values.each = ir::Convert(values.each, DType::kF32);
   if (mask.valid()) {
     if (values.each.rank() == 0)
@@ -224,7 +252,8 @@ Value Loss::PerExample(Value y_true, Value y_pred, Value mask) const {
 }
 
 Value Loss::operator()(Value y_true, Value y_pred, Value sample_weight, Value mask) const {
-  const LossValues values = Unreduced({.y_true = y_true, .y_pred = y_pred, .mask = mask});
+  const LossValues values = Unreduced(
+      {.y_true = y_true, .y_pred = y_pred, .mask = mask, .value_axes = AxesOf(sample_weight)});
   if (!values.each.valid()) return Value();
   Value each = values.each, weights;
   if (sample_weight.valid()) {

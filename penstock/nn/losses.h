@@ -6,8 +6,9 @@
 //   Loss summed = MeanAbsoluteError().WithReduction(Reduction::kSum);  // or "sum"
 //   absl::StatusOr<Loss> same = Loss::FromName("mae");
 //
-// 16-bit predictions are converted to float32 first, labels to the predictions' type. Mismatched
-// shapes are errors of the graph that state both shapes and the likely mistake.
+// 16-bit predictions are converted to float32 first, labels to the predictions' type. As in Keras,
+// labels [batch] fit predictions [batch, 1] and the other way round. Other mismatched shapes are
+// errors of the graph that state both shapes and the likely mistake; nothing else is broadcast.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@
 #include "nlohmann/json_fwd.hpp"
 
 #include "penstock/ir/ops.h"
-
 #include "penstock/nn/typed_options.h"
+
 namespace penstock::nn {
 
 class Config;
@@ -55,6 +56,10 @@ class LossBody {
   virtual std::optional<bool> expects_probabilities() const { return std::nullopt; }
   // Class index that is not counted (and not an error).
   virtual std::optional<int64_t> ignored_class() const { return std::nullopt; }
+  // Whether labels and predictions get one rank before Call where one of them lacks a last axis of
+  // 1, as Keras does for functions: [batch] becomes [batch, 1], and [batch, steps, 1] becomes
+  // [batch, steps] beside [batch, steps] (unless a mask has the axis `steps`).
+  virtual bool matches_ranks() const { return false; }
   // Whether it is a function of the program: a file contains only its name.
   virtual bool is_custom() const { return false; }
 };
@@ -66,6 +71,8 @@ struct LossArguments {
   ir::Value mask = {};
   // f32[batch], 0 for the padding of the last batch; invalid: all examples are real.
   ir::Value examples = {};
+  // Minimum number of axes of the unreduced loss; 2 for weights of single steps, [batch, steps].
+  int value_axes = 1;
 };
 
 // Contributions of each example to the sums over the batch and all replicas from which Keras's loss
@@ -130,8 +137,10 @@ class Loss {
 };
 
 // Custom loss from a function that returns [batch, ...] values; any other shape, such as the mean
-// over the batch, is an error: the function cannot distinguish padding from examples. A loss of the
-// whole batch is a LossBody, which gets `examples`. Its JSON cannot be loaded.
+// over the batch, is an error: the function cannot distinguish padding from examples. It gets
+// labels and predictions of one rank, as in Keras (LossBody::matches_ranks): for a network with one
+// output unit both are [batch, 1], also if the labels are [batch]. A loss of the whole batch is a
+// LossBody, which gets `examples`. Its JSON cannot be loaded.
 Loss CustomLoss(absl::string_view name,
                 std::function<ir::Value(ir::Value y_true, ir::Value y_pred)> function);
 

@@ -33,9 +33,12 @@ struct Target {
 // The inputs of a custom step while its graph is built.
 struct StepContext {
   ir::Graph& graph;
-  bool training;       // false: evaluation
-  ir::Values inputs;   // in the types of the network's inputs
-  ir::Values labels;   // of each target
+  bool training;      // false: evaluation
+  ir::Values inputs;  // in the types of the network's inputs
+  // Labels of each target, in the dataset's shape: [rows] beside an output [rows, 1] would
+  // broadcast to [rows, rows]. Built-in losses align them, as in
+  // nn::MeanSquaredError().PerExample(step.labels[0], output).
+  ir::Values labels;
   ir::Values weights;  // f32[rows] for each target; 0 for padding
   ir::Value mask;      // f32[rows], 1 for real rows, 0 for padding
   ir::Value key;       // RNG key of this step and replica; invalid in evaluation

@@ -117,6 +117,12 @@ LOSSES = [
     *each(REGRESSION, {}, (4, 3), "positive", "positive", dtype="bfloat16"),
     loss("MeanSquaredError", {}, (5, 1), "flat", "real", why="labels without the last axis"),
     loss("MeanSquaredError", {}, (5, 1), "real", "real"),
+    # Keras drops the predictions' last axis then, and averages over the steps.
+    *[loss(name, {"reduction": reduction}, (3, 4, 1), "flat", "unit", weights=weights,
+           why="labels of steps without the last axis")
+      for name in ("MeanSquaredError", "MeanAbsoluteError", "LogCosh", "Huber", "Poisson", "KLDivergence",
+                   "CosineSimilarity", *BINARY, *HINGES)
+      for reduction, weights in (("sum", None), ("sum_over_batch_size", "examples"))],
     loss("MeanSquaredError", {}, (2, 3, 4, 5), "real", "real"),
     loss("MeanSquaredError", {}, (3, 5, 2), "real", "real", mask=True, weights="steps"),
     loss("MeanSquaredError", {}, (5, 4), "counts", "positive", label_dtype="int32"),

@@ -126,6 +126,8 @@ METRICS = [
     *each(REGRESSION, {}, (7, 3), "positive", "positive", dtype="bfloat16"),
     metric("MeanSquaredError", {}, (7, 1), "flat", "real", why="labels without the last axis"),
     metric("CosineSimilarity", {"axis": 1}, (3, 4, 2), "real", "real"),
+    *[metric(name, {}, (3, 6, 1), "flat", "unit", why="labels of steps without the last axis")
+      for name in ("MeanSquaredError", "RootMeanSquaredError", "CosineSimilarity", "BinaryAccuracy", *CORRELATIONS)],
     *each(CORRELATIONS, {}, (5, 6), "real", "real"),
     *each(CORRELATIONS, {"axis": 1}, (3, 6, 2), "positive", "real"),
     metric("R2Score", {}, (8, 1), "real", "real"),

@@ -180,6 +180,7 @@ struct Binary : LossBody {
   explicit Binary(CrossentropyOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "binary_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kZeroToOne; }
+  bool matches_ranks() const override { return true; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
   void Fields(Config& config) override {
     config("from_logits", options.from_logits)("label_smoothing", options.label_smoothing)(
@@ -204,6 +205,7 @@ struct BinaryFocal : LossBody {
   explicit BinaryFocal(BinaryFocalCrossentropyOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "binary_focal_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kZeroToOne; }
+  bool matches_ranks() const override { return true; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
   void Fields(Config& config) override {
     config("apply_class_balancing", options.apply_class_balancing)("alpha", options.alpha)(
@@ -244,6 +246,7 @@ Value HingeLabels(Value y_true, Value examples) {
 struct HingeLoss : LossBody {
   explicit HingeLoss(bool s) : squared(s) {}
   absl::string_view name() const override { return squared ? "squared_hinge" : "hinge"; }
+  bool matches_ranks() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value examples) const override {
     if (!AlignLabels(name(), y_true, y_pred)) return {};
     const Value t = HingeLabels(y_true, examples);

@@ -10,6 +10,7 @@
 
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/testing/checks.h"
+#include "penstock/nn/metrics.h"
 
 namespace penstock::nn {
 namespace losses_test {
@@ -140,6 +141,63 @@ TEST(Losses, SquaredErrorAveragesOverAllButTheBatch) {
   checks.Expect("vector against column", mse.PerExample(row, column), Floats({2}, {4, 0}), 1e-6);
   checks.Expect("deeper", mse.PerExample(deep, flat), Floats({2}, {5.0 / 3, 3}), 1e-6);
   checks.Run();
+}
+
+// Keras's squeeze_or_expand_to_same_rank.
+TEST(Losses, LabelsOfStepsDropTheLastAxisOfPredictions) {
+  Checks checks;
+  const Value labels = checks.Input(Floats({2, 3}, {1, 0, 2, 3, 4, 0})),
+              predictions = checks.Input(Floats({2, 3, 1}, {2, 0, 1, 3, 2, 6})),
+              mask = checks.Input(Array::Of<bool>({2, 3}, {true, false, true, true, true, false})),
+              weights = checks.Input(Floats({2, 3}, {1, 1, 1, 0, 2, 1}));
+  // The angle between the rows {1, 0, 2} and {2, 0, 1}, and so on, not between single numbers.
+  checks.Expect("direction of the steps", CosineSimilarity().PerExample(labels, predictions),
+                Floats({2}, {-4 / 5.0, -17 / (5 * 7.0)}), 1e-6);
+  checks.Expect("sum of means",
+                MeanSquaredError().WithReduction(Reduction::kSum)(labels, predictions),
+                Array::Scalar(static_cast<float>(2 / 3.0 + 40 / 3.0)), 1e-6);
+  checks.Expect("unreduced",
+                MeanSquaredError().WithReduction(Reduction::kNone)(predictions, labels),
+                Floats({2}, {2 / 3.0, 40 / 3.0}), 1e-6);
+  // A mask and weights of single steps keep the axis.
+  checks.Expect("masked", MeanSquaredError()(labels, predictions, {}, mask),
+                Array::Scalar(static_cast<float>((1 + 1 + 0 + 4) / 4.0)), 1e-6);
+  checks.Expect("weights of steps", MeanSquaredError()(labels, predictions, weights),
+                Array::Scalar(static_cast<float>((1 + 0 + 1 + 0 + 8 + 36) / 6.0)), 1e-6);
+  checks.Run();
+}
+
+TEST(Losses, FunctionsGetLabelsAndPredictionsOfOneRank) {
+  Checks checks;
+  const Value row = checks.Input(Floats({3}, {1, 2, 4})),
+              column = checks.Input(Floats({3, 1}, {1, 4, 3})),
+              column_of_classes = checks.Input(Array::Of<int64_t>({3, 1}, {1, 2, 4}));
+  const Loss loss = CustomLoss("mine", [](Value y, Value p) {
+    return ir::ReduceMean(ir::Abs(p - ir::Convert(y, p.dtype())), {-1});
+  });
+  checks.Expect("labels [batch]", loss.PerExample(row, column), Floats({3}, {0, 2, 1}));
+  checks.Expect("predictions [batch]", loss.PerExample(column_of_classes, row),
+                Floats({3}, {0, 0, 0}));
+  checks.Expect(
+      "metric",
+      CustomMean("mine", [](Value y, Value p) { return ir::Square(y - p); }).Update(row, column)[0],
+      Array::Scalar(5.0f));
+  checks.Run();
+}
+
+TEST(Losses, AFunctionThatBroadcastsRowsWithRowsIsAnError) {
+  const auto message = [](const ir::TensorType& y_true, const ir::TensorType& y_pred) {
+    ir::Graph graph("wrong");
+    // Prepared for labels [batch], as if nothing aligned them.
+    const Loss loss = CustomLoss("mine", [](Value y, Value p) {
+      return ir::Square(ir::Reshape(p, {p.shape().dim(0)}) - y);
+    });
+    EXPECT_FALSE(
+        loss.PerExample(graph.Parameter(y_true, "y"), graph.Parameter(y_pred, "p")).valid());
+    return std::string(graph.status().message());
+  };
+  EXPECT_THAT(message({DType::kF32, {4}}, {DType::kF32, {4, 1}}),
+              AllOf(HasSubstr("'mine' returned f32[4,4]"), HasSubstr("gets both as [4,1]")));
 }
 
 // Error message of `loss` for labels and predictions of these types.

@@ -23,6 +23,7 @@ struct FormulaLoss : LossBody {
   explicit FormulaLoss(const Formula& f) : formula(f) {}
   absl::string_view name() const override { return formula.name; }
   LabelRule labels() const override { return formula.labels; }
+  bool matches_ranks() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     if (!AlignLabels(name(), y_true, y_pred)) return {};
     return formula.call(y_true, y_pred);
@@ -71,6 +72,7 @@ constexpr Formula kKlDivergence{"kl_divergence",
 struct HuberLoss : LossBody {
   explicit HuberLoss(HuberOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "huber"; }
+  bool matches_ranks() const override { return true; }
   void Fields(Config& config) override { config("delta", options.delta); }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     if (!AlignLabels(name(), y_true, y_pred)) return {};
@@ -85,6 +87,7 @@ struct HuberLoss : LossBody {
 struct CosineSimilarityLoss : LossBody {
   explicit CosineSimilarityLoss(CosineSimilarityOptions o = {}) : options(o) {}
   absl::string_view name() const override { return "cosine_similarity"; }
+  bool matches_ranks() const override { return true; }
   void Fields(Config& config) override { config("axis", options.axis); }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     if (!AlignLabels(name(), y_true, y_pred)) return {};

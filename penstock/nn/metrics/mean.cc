@@ -149,8 +149,10 @@ struct MeanOfLossMetric : MetricBody {
   absl::Status Check() const override { return body->Check(); }
   std::vector<ir::TensorType> States(const ir::TensorType&) const override { return MeanStates(); }
   Values Update(Value y_true, Value y_pred, Value weights) const override {
-    const LossArguments arguments{
-        .y_true = y_true, .y_pred = y_pred, .examples = weights.rank() == 1 ? weights : Value()};
+    const LossArguments arguments{.y_true = y_true,
+                                  .y_pred = y_pred,
+                                  .examples = weights.rank() == 1 ? weights : Value(),
+                                  .value_axes = weights.rank()};
     LossValues values = Loss(body).Unreduced(arguments);
     if (!values.each.valid()) return {};
     if (values.each.rank() == 0)
@@ -211,6 +213,7 @@ struct AxisMetric : MeanMetric {
   MetricDirection direction() const override { return MetricDirection::kUp; }
   void Fields(Config& config) override { config("axis", axis); }
   Value Each(Value y_true, Value y_pred) const override {
+    MatchRanks(y_true, y_pred);
     if (!AlignLabels(name(), y_true, y_pred)) return Value();
     const int64_t along = AxisAfterBatch(name(), y_pred, axis);
     return along < 0 ? Value() : function(y_true, y_pred, along);
