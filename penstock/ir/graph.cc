@@ -280,6 +280,18 @@ std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
   return needed;
 }
 
+std::vector<Value> ExpensiveValues(const Graph& body) {
+  std::vector<Value> expensive;
+  const std::vector<bool> needed = NeededNodes(body, body.parameters(), body.results());
+  for (int id = 0; id < body.num_nodes(); ++id) {
+    const Node& node = body.node(id);
+    if (needed[id] && node.op->expensive && node.results.size() == 1) {
+      expensive.push_back(const_cast<Graph&>(body).value(id));
+    }
+  }
+  return expensive;
+}
+
 Value EmitOne(const OpDef& op, Values operands, Attributes attributes) {
   for (const Value& operand : operands) {
     if (!operand.valid()) return Value();

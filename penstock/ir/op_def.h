@@ -63,8 +63,8 @@ struct OpDef {
   // with a kernel for all of them can still recognize it (rewrite.h). This function adds those
   // operations to `graph` and returns their results. Composites are decomposed before printing.
   Values (*decompose)(Graph& graph, const Node& node, const Values& operands) = nullptr;
-  // Expensive operation: a loop's gradient saves its result as a residual instead of
-  // rematerializing it.
+  // Expensive operation: the gradients of loops, and of Rematerialize with save_products, save its
+  // result as a residual instead of rematerializing it.
   bool expensive = false;
   // The result is operand 0 with other values added at some positions. If operand 0 is zeros and
   // the result would be added to another value, AddCotangent adds directly to that value instead.
@@ -93,6 +93,9 @@ std::string TypesOf(const Node& node);
 // not null, receives which of `given` are used.
 std::vector<bool> NeededNodes(const Graph& graph, absl::Span<const Value> given,
                               absl::Span<const Value> wanted, std::vector<bool>* read = nullptr);
+
+// Results of expensive operations (products, convolutions) that the results of `body` depend on.
+Values ExpensiveValues(const Graph& body);
 
 // x with `update` added to the slice that begins at `begin` (clamped as in dynamic_slice).
 Value AddToSlice(Value x, Value update, const Values& begin);

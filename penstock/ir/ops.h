@@ -394,8 +394,14 @@ using BackwardBody = std::function<Values(Graph& graph, const BackwardIn& in)>;
 Values CustomGradient(const Values& inputs, const Body& forward, const BackwardBody& backward);
 // Rematerialization (remat, gradient checkpointing; jax.checkpoint): `body` of the inputs, without
 // saving its intermediate values as residuals. The gradient recomputes them from the inputs (Chen
-// et al.: Training deep nets with sublinear memory cost, 2016).
-Values Rematerialize(const Values& inputs, const Body& body);
+// et al.: Training deep nets with sublinear memory cost, 2016). With save_products, the results of
+// products and convolutions are saved (jax.checkpoint_policies.dots_saveable), but not those within
+// a loop.
+struct RematerializeOptions {
+  bool save_products = false;
+};
+Values Rematerialize(const Values& inputs, const Body& body,
+                     const RematerializeOptions& options = {});
 // The same values, behind a barrier that compilers do not optimize across.
 Values OptimizationBarrier(const Values& xs);
 

@@ -89,7 +89,8 @@ struct CompileOptions {
   // "default", "high", "highest".
   MatmulPrecisionArg matmul_precision = MatmulPrecision::kDefault;
   // Which layers are rematerialized by the backward pass instead of stored, besides those that say
-  // so themselves (nn::Layer::SetRemat): keras.RematScope.
+  // so themselves (nn::Layer::SetRemat): keras.RematScope. {.mode = RematMode::kActivations} stores
+  // the results of products and convolutions.
   nn::RematOptions remat = {};
   // True: a model that is compiled already keeps its weights, as in Keras, to be fine-tuned with
   // another optimizer or other frozen layers; the optimizer's state begins anew. False: the weights

@@ -1,4 +1,6 @@
 // Parts of models: subclasses, layers by name, partial weights, rematerialization.
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -224,7 +226,7 @@ TEST(Compile, KeepsTheWeightsWhenAskedTo) {
 }
 
 // A block with wide hidden values, random operations, moving averages, and penalties.
-Model Blocks(bool remat) {
+Model Blocks(Remat remat) {
   const Symbol in = Input({.shape = {8}}), x = Input({.shape = {8}});
   Symbol y = Dense({.units = 32, .activation = "tanh", .kernel_regularizer = "l2(0.001)"})(in);
   y = Dropout({.rate = 0.25})(y);
@@ -259,6 +261,9 @@ TEST(Remat, TrainsAsWithoutIt) {
   options.optimizer = SGD({.learning_rate = 0.05});
   const NamedArrays plain = TrainedBlocks(Blocks(false), options);
   EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(true), options)), 1e-5);
+  EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(Remat::kActivations), options)), 1e-5);
+  options.remat = {.mode = RematMode::kActivations};
+  EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(false), options)), 1e-5);
   options.remat = {.mode = nn::RematMode::kListOfLayers, .layer_names = {"block"}};
   EXPECT_LT(LargestDifference(plain, TrainedBlocks(Blocks(false), options)), 1e-5);
   options.remat.layer_names = {"block9"};
@@ -270,9 +275,38 @@ TEST(Remat, IsSavedWithTheLayerAndWithNoOther) {
   const auto remat = Blocks(true).network().ToJson(), plain = Blocks(false).network().ToJson();
   EXPECT_THAT(remat.dump(), HasSubstr("\"remat\":true"));
   EXPECT_EQ(plain.dump().find("remat"), std::string::npos);
-  const auto again = nn::Network::FromJson(remat);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->ToJson(), remat);
+  const auto activations = Blocks(Remat::kActivations).network().ToJson();
+  EXPECT_THAT(activations.dump(), HasSubstr("\"remat\":\"activations\""));
+  for (const auto& json : {remat, activations}) {
+    const auto again = nn::Network::FromJson(json);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->ToJson(), json);
+  }
+}
+
+// An option of the execution, which may be another one when a training is resumed.
+TEST(Remat, MayDifferWhenATrainingResumes) {
+  const std::string folder = ::testing::TempDir() + "/remat_" + std::to_string(base::EntropySeed());
+  int epochs = 0, steps = 0;
+  for (const Remat remat : {Remat(false), Remat(true), Remat(Remat::kActivations), Remat(false)}) {
+    Model model = Blocks(remat);
+    PENSTOCK_CHECK_OK(model.Compile(Compiling()));
+    const auto history = model.Fit(
+        Random({48, 8}, 1), Random({48, 1}, 2),
+        {.batch_size = 16,
+         .epochs = ++epochs,
+         .verbose = 0,
+         .callbacks = {
+             callbacks::Checkpoint({.folder = folder}),
+             callbacks::LambdaCallback(
+                 {.on_train_batch_end = [&](TrainingContext&, const Position&, const Logs&) {
+                   ++steps;
+                   return absl::OkStatus();
+                 }})}});
+    ASSERT_TRUE(history.ok()) << history.status();
+    EXPECT_EQ(steps, 3 * epochs) << "goes on with the next epoch";
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace model_parts_test

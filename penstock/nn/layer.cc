@@ -220,9 +220,10 @@ internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions&
       input = ir::Convert(input, site.policy.compute);
     }
   }
-  if (options.training && (site.remat || layer.remat())) {
-    site.remat = false;
-    return CallRematerialized(layer, options, variables, site, inputs);
+  const Remat remat = layer.remat() ? layer.remat() : site.remat;
+  site.remat = Remat::kNone;
+  if (options.training && remat) {
+    return CallRematerialized(layer, options, variables, site, inputs, remat);
   }
   return CallOnce(layer, options, variables, std::move(site), inputs);
 }
@@ -244,7 +245,7 @@ struct Layer::State {
   std::string name, dtype;
   base::SourceLocation location;
   bool trainable = true;
-  bool remat = false;
+  Remat remat = Remat::kNone;
 };
 
 Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
@@ -310,12 +311,12 @@ const Layer& Layer::SetTrainable(bool trainable) const {
 }
 bool Layer::trainable() const { return state_->trainable; }
 
-const Layer& Layer::SetRemat(bool remat) const {
+const Layer& Layer::SetRemat(Remat remat) const {
   PENSTOCK_CHECK(valid());
   state_->remat = remat;
   return *this;
 }
-bool Layer::remat() const { return state_->remat; }
+Remat Layer::remat() const { return state_->remat; }
 
 const absl::StatusOr<TensorType>& Symbol::type() const {
   if (!valid()) {

@@ -117,6 +117,26 @@ struct ApplyOptions {
 
 class Network;
 
+// What training does not store of a layer's inside: the backward pass rematerializes it.
+//   kNone         everything that gradients read is stored
+//   kFull         nothing between inputs and outputs is stored; the backward pass takes the layer's
+//                 forward time once more
+//   kActivations  the results of products and convolutions are stored, everything else
+//                 (activations, normalization, dropout) is not: less memory saved, little time
+//                 added. A layer with a loop inside (recurrent layers) is called as usual, since
+//                 the gradient of a loop stores only the results of products anyway.
+class Remat {
+ public:
+  enum Mode { kNone, kFull, kActivations };
+  Remat(bool full = false) : mode_(full ? kFull : kNone) {}  // NOLINT: SetRemat(true)
+  Remat(Mode mode) : mode_(mode) {}                          // NOLINT
+  Mode mode() const { return mode_; }
+  operator bool() const { return mode_ != kNone; }  // NOLINT: if (layer.remat())
+
+ private:
+  Mode mode_;
+};
+
 // Context of a layer's Call: its graph, mode, variables, masks and losses.
 class CallContext {
  public:
@@ -128,7 +148,7 @@ class CallContext {
     Policy policy = Policy();
     bool trainable = true;
     Values input_masks = {};
-    bool remat = false;  // Layer::SetRemat, or the network's RematOptions
+    Remat remat = Remat::kNone;  // Layer::SetRemat, or the network's RematOptions
   };
   CallContext(const ApplyOptions& options, VariableScope& variables, CallSite site)
       : options_(options), variables_(variables), site_(std::move(site)) {}
@@ -293,13 +313,12 @@ class Layer {
   const Layer& SetTrainable(bool trainable) const;
   bool trainable() const;
 
-  // True: training stores nothing that the layer computes on the way from its inputs to its
-  // outputs; the backward pass rematerializes it from the inputs, which takes the layer's forward
-  // time once more. It is worth it for layers of layers (Nested), whose inside is large and whose
-  // outputs are small. Gradients are the same. Read whenever a program is printed, and saved with
-  // the layer.
-  const Layer& SetRemat(bool remat = true) const;
-  bool remat() const;
+  // Rematerializes the layer in training: fully (true), or its activations only. It is worth it for
+  // layers of layers (Nested), whose inside is large and whose outputs are small. Gradients are the
+  // same. Read whenever a program is printed, and saved with the layer; a checkpoint resumes
+  // whatever it is.
+  const Layer& SetRemat(Remat remat = true) const;
+  Remat remat() const;
 
   bool valid() const { return state_ != nullptr; }
   absl::string_view class_name() const { return body().class_name(); }

@@ -64,7 +64,7 @@ Layer Lambda(LambdaFunction function, const LambdaOptions& options = {},
 // the network's.
 struct NestedOptions {
   std::string name = "";
-  bool remat = false;  // Layer::SetRemat
+  Remat remat = false;  // Layer::SetRemat
 };
 Layer Nested(const Network& network, const NestedOptions& options = {},
              SourceLocation location = SourceLocation::Current());

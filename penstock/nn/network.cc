@@ -283,12 +283,15 @@ Network Network::WithRemat(const RematOptions& options) const {
       for (int i = 1; i < shape.rank(); ++i) elements *= shape.dim(i);
       return elements;
     };
-    use.remat =
-        use.layer.valid() &&
-        (options.mode == RematMode::kFull ||
-         (options.mode == RematMode::kLargerThan && size() > options.output_size_threshold) ||
-         (options.mode == RematMode::kListOfLayers &&
-          std::find(names.begin(), names.end(), use.name) != names.end()));
+    const bool fully =
+        options.mode == RematMode::kFull ||
+        (options.mode == RematMode::kLargerThan && size() > options.output_size_threshold) ||
+        (options.mode == RematMode::kListOfLayers &&
+         std::find(names.begin(), names.end(), use.name) != names.end());
+    use.remat = !use.layer.valid()                        ? Remat::kNone
+                : options.mode == RematMode::kActivations ? Remat::kActivations
+                : fully                                   ? Remat::kFull
+                                                          : Remat::kNone;
   }
   return out;
 }

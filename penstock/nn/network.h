@@ -37,7 +37,10 @@ struct SummaryOptions {
 
 // Which layers of a network are rematerialized in training (Layer::SetRemat), besides those that
 // say so themselves: Keras's RematScope.
-enum class RematMode { kNone, kFull, kLargerThan, kListOfLayers };
+//   kFull, kActivations  all layers, fully or their activations only (layer.h, Remat)
+//   kLargerThan          layers with an output of more than output_size_threshold elements, fully
+//   kListOfLayers        the layers of these names, fully
+enum class RematMode { kNone, kFull, kActivations, kLargerThan, kListOfLayers };
 struct RematOptions {
   RematMode mode = RematMode::kNone;
   int64_t output_size_threshold = 1024;       // kLargerThan: elements of an example's output
@@ -95,7 +98,7 @@ class Network {
     };
     std::vector<From> inputs;
     std::vector<TensorType> types;  // of the outputs
-    bool remat = false;             // WithRemat chose it
+    Remat remat = Remat::kNone;     // what WithRemat chose
     const TensorType& type() const { return types[0]; }
   };
   // The inputs, then the layers in Keras's order: topologically sorted, those farther from the
@@ -211,7 +214,7 @@ CallResult CallOnce(const Layer& layer, const ApplyOptions& options, VariableSco
                     CallContext::CallSite site, const Values& inputs);
 CallResult CallRematerialized(const Layer& layer, const ApplyOptions& options,
                               VariableScope& variables, const CallContext::CallSite& site,
-                              const Values& inputs);
+                              const Values& inputs, Remat remat);
 CallResult CallLayer(const Layer& layer, const ApplyOptions& options, VariableScope& variables,
                      CallContext::CallSite site, Values inputs);
 }  // namespace internal

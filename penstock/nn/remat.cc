@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/ir/op_def.h"
 #include "penstock/nn/network.h"
 
 namespace penstock::nn {
@@ -87,6 +88,18 @@ struct Surroundings {
   }
 };
 
+bool HasLoop(const ir::Graph& graph) {
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    const ir::Node& node = graph.node(id);
+    const absl::string_view name = node.op->name;
+    if (name == "penstock.scan" || name == "stablehlo.while") return true;
+    for (const auto& region : node.regions) {
+      if (HasLoop(*region)) return true;
+    }
+  }
+  return false;
+}
+
 internal::CallResult CallWith(const Layer& layer, ir::Graph& graph, const Surroundings& with,
                               VariableScope& variables, CallContext::CallSite site) {
   site.key = with.key;
@@ -101,7 +114,7 @@ internal::CallResult CallWith(const Layer& layer, ir::Graph& graph, const Surrou
 internal::CallResult internal::CallRematerialized(const Layer& layer, const ApplyOptions& options,
                                                   VariableScope& variables,
                                                   const CallContext::CallSite& site,
-                                                  const Values& inputs) {
+                                                  const Values& inputs, Remat remat) {
   ir::Graph& graph = *options.graph;
   const Surroundings outside{.inputs = inputs,
                              .masks = site.input_masks,
@@ -112,6 +125,7 @@ internal::CallResult internal::CallRematerialized(const Layer& layer, const Appl
     if (!value.valid()) return CallOnce(layer, options, variables, site, inputs);
   }
   absl::flat_hash_map<std::string, size_t> places;  // of a variable, among the arguments
+  bool as_usual = false;
   {
     ir::Graph scratch("variables");
     Values stand_ins;
@@ -126,14 +140,15 @@ internal::CallResult internal::CallRematerialized(const Layer& layer, const Appl
     });
     CallWith(layer, scratch, outside.Replaced(stand_ins, &used), scope, site);
     if (!scratch.status().ok()) graph.Fail(scratch.status());
+    as_usual = remat.mode() == Remat::kActivations && HasLoop(scratch);
   }
   // After an error, and for a layer that reads nothing, there is nothing to rematerialize from.
-  if (!graph.status().ok() || arguments.empty()) {
+  if (!graph.status().ok() || arguments.empty() || as_usual) {
     return CallOnce(layer, options, variables, site, inputs);
   }
   CallResult inner;
   std::vector<std::pair<std::string, Value>> assigned;
-  const Values results = ir::Rematerialize(arguments, [&](ir::Graph& body, const Values& given) {
+  const auto body = [&](ir::Graph& body, const Values& given) {
     size_t used = 0;
     const Surroundings inside = outside.Replaced(given, &used);
     StandInScope scope(variables, [&](const VariableSpec& spec) {
@@ -152,7 +167,9 @@ internal::CallResult internal::CallRematerialized(const Layer& layer, const Appl
     }
     all.insert(all.end(), inner.losses.begin(), inner.losses.end());
     return all;
-  });
+  };
+  const Values results =
+      ir::Rematerialize(arguments, body, {.save_products = remat.mode() == Remat::kActivations});
   if (!graph.status().ok()) return {.outputs = Outputs(Value())};
   size_t at = 0;
   for (Value& output : inner.outputs) output = results[at++];

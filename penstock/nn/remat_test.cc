@@ -28,7 +28,7 @@ Array Random(const Shape& shape, uint64_t seed) {
 }
 
 // Blocks whose hidden values are 16 times as wide as their inputs.
-Network Blocks(bool remat) {
+Network Blocks(Remat remat) {
   const Symbol x = Input({.shape = {64}});
   Symbol y = x;
   for (int i = 0; i < 6; ++i) {
@@ -42,6 +42,7 @@ Network Blocks(bool remat) {
 
 struct Gradient {
   int64_t bytes = 0;
+  std::string program;
   std::vector<Array> values;
 };
 
@@ -65,7 +66,9 @@ Gradient GradientOf(const Network& network) {
   PENSTOCK_CHECK_OK(program.status());
   const auto executable = ir::testing::Executable::Compile(*program);
   PENSTOCK_CHECK_OK(executable.status());
-  return {.bytes = *executable->TemporaryBytes(), .values = *executable->Run(arguments)};
+  return {.bytes = *executable->TemporaryBytes(),
+          .program = program->text,
+          .values = *executable->Run(arguments)};
 }
 
 TEST(Remat, TakesLessMemoryForTheSameGradients) {
@@ -82,6 +85,48 @@ TEST(Remat, TakesLessMemoryForTheSameGradients) {
   }
 }
 
+int CountOf(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(Remat, OfActivationsStoresProductsOnly) {
+  const Gradient plain = GradientOf(Blocks(false)), full = GradientOf(Blocks(true)),
+                 activations = GradientOf(Blocks(Remat::kActivations)),
+                 of_network =
+                     GradientOf(Blocks(false).WithRemat({.mode = RematMode::kActivations}));
+  // Of a block's inside, one value of 1 MiB instead of several, or of none.
+  EXPECT_LT(activations.bytes, plain.bytes) << plain.bytes;
+  EXPECT_LT(full.bytes, activations.bytes) << activations.bytes;
+  EXPECT_EQ(of_network.bytes, activations.bytes);
+  constexpr char kProduct[] = "stablehlo.dot_general";
+  EXPECT_EQ(CountOf(activations.program, kProduct), CountOf(plain.program, kProduct));
+  EXPECT_GT(CountOf(full.program, kProduct), CountOf(plain.program, kProduct));
+  for (size_t i = 0; i < plain.values.size(); ++i) {
+    const auto want = plain.values[i].values<float>(), got = activations.values[i].values<float>();
+    for (size_t k = 0; k < want.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-7) << i;
+  }
+}
+
+// The gradient of a loop stores its products only, with or without that.
+TEST(Remat, OfActivationsLeavesLoopsAlone) {
+  const auto program = [](const RematOptions& options) {
+    const Symbol x = Input({.shape = {4, 3}});
+    const Network network = Network({x}, {LSTM({.units = 2})(x)}).WithRemat(options);
+    ir::Graph graph("lstm");
+    Values variables;
+    for (const VariableSpec& variable : network.variables())
+      variables.push_back(graph.Parameter(variable.type, variable.name));
+    const Value in = graph.Parameter({DType::kF32, {5, 4, 3}}, "x");
+    const auto result = network.Apply({.graph = &graph, .training = true}, variables, {in});
+    graph.SetResults(ir::Gradients(ir::ReduceMean(result.outputs[0]), variables));
+    return ir::TextWithoutLocations(*ir::PrintStableHlo(graph));
+  };
+  EXPECT_EQ(program({.mode = RematMode::kActivations}), program({}));
+  EXPECT_NE(program({.mode = RematMode::kFull}), program({}));
+}
+
 TEST(Remat, ChoosesLayers) {
   const auto chosen = [](const RematOptions& options) {
     std::string names;
@@ -92,6 +137,8 @@ TEST(Remat, ChoosesLayers) {
   };
   EXPECT_EQ(chosen({}), "");
   EXPECT_EQ(chosen({.mode = RematMode::kFull}), "block0 block1 block2 block3 block4 block5 ");
+  EXPECT_EQ(chosen({.mode = RematMode::kActivations}),
+            "block0 block1 block2 block3 block4 block5 ");
   EXPECT_EQ(chosen({.mode = RematMode::kLargerThan, .output_size_threshold = 64}), "");
   EXPECT_EQ(chosen({.mode = RematMode::kListOfLayers, .layer_names = {"block3"}}), "block3 ");
   EXPECT_THAT(std::string(Blocks(false)

@@ -45,10 +45,13 @@ Values DecomposeResults(Graph&, const Node& node, const Values& in) {
   return Values(in.begin() + NumInputs(node), in.end());
 }
 
+// `more`: values of `forward` besides its results that become results of the node.
 Values Emit(const OpDef& op, const Values& inputs, const Region& forward, Attributes attributes,
-            const Region& region) {
+            const Region& region, const Values& more = {}) {
   Graph& graph = *inputs[0].graph();
-  const Values made = graph.Inline(*forward, inputs);
+  Values within(forward->results().begin(), forward->results().end());
+  within.insert(within.end(), more.begin(), more.end());
+  const Values made = graph.Inline(*forward, forward->parameters(), inputs, within);
   if (!graph.status().ok()) return Values(1);
   Values operands = inputs;
   operands.insert(operands.end(), made.begin(), made.end());
@@ -120,8 +123,10 @@ const OpDef kAfter = {.name = "penstock.after",
                       },
                       .decompose = DecomposeAfter};
 
-//
-// Region: inputs -> results, to be rematerialized.
+// Region: inputs -> results, to be rematerialized. The last "saved" results of the node are values
+// within the region that are not: products and convolutions. In the backward region they are
+// computed like everything else, since gradients flow through them; inlining it replaces them. They
+// have cotangents themselves when a gradient is differentiated.
 //
 // A barrier prevents the compiler from reusing values of the forward pass, but does not delay the
 // recomputation: XLA:CPU drops barriers before it schedules operations, recomputes as soon as
@@ -131,22 +136,32 @@ Values RematerializeGradient(G g) {
   const Graph& forward = *g.node.regions[0];
   const size_t inputs = NumInputs(g.node);
   Graph& graph = *g.results[0].graph();
+  const size_t results = g.results.size() - g.node.attributes.Get<int64_t>("saved");
   Values arguments(g.node.operands.begin(), g.node.operands.begin() + inputs);
-  const Values given = FloatCotangents(g);
-  arguments.insert(arguments.end(), given.begin(), given.end());
+  std::vector<size_t> given;  // results that have a cotangent
+  for (size_t i = 0; i < g.results.size(); ++i) {
+    if (g.cotangents[i].valid() && IsDifferentiable(g.results[i].type())) given.push_back(i);
+  }
+  for (size_t i : given) arguments.push_back(g.cotangents[i]);
+  const size_t parameters = arguments.size();
   std::vector<size_t> wanted;
   for (size_t i = 0; i < inputs; ++i) {
     if (g.wants(static_cast<int>(i))) wanted.push_back(i);
   }
+  Values within(forward.results().begin(), forward.results().end());
+  const Values expensive = results < g.results.size() ? ExpensiveValues(forward) : Values();
+  within.insert(within.end(), expensive.begin(), expensive.end());
+  Values replaced;  // values of the backward region that `arguments` stand for
   const Region backward = BuildRegion(
       graph, "backward", TypesOfValues(arguments), [&](Graph& inside, const Values& p) -> Values {
-        const Values out = inside.Inline(forward, Values(p.begin(), p.begin() + inputs));
+        const Values out = inside.Inline(forward, forward.parameters(),
+                                         Values(p.begin(), p.begin() + inputs), within);
         Values ys, xs;
-        for (const Value& y : out) {
-          if (IsDifferentiable(y.type())) ys.push_back(y);
-        }
         for (size_t i : wanted) xs.push_back(p[i]);
         if (!inside.status().ok()) return xs;
+        for (size_t i : given) ys.push_back(out[i]);
+        replaced = p;
+        replaced.insert(replaced.end(), out.begin() + results, out.end());
         return Gradients(ys, xs, Values(p.begin() + inputs, p.end()));
       });
   Values out(g.node.operands.size());
@@ -154,9 +169,10 @@ Values RematerializeGradient(G g) {
     graph.Fail(backward->status());
     return out;
   }
+  arguments.insert(arguments.end(), g.results.begin() + results, g.results.end());
   // The barrier hides from the compiler that it has computed this before.
   std::vector<bool> read;
-  NeededNodes(*backward, backward->parameters(), backward->results(), &read);
+  NeededNodes(*backward, replaced, backward->results(), &read);
   Values held;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (read[i]) held.push_back(arguments[i]);
@@ -165,11 +181,14 @@ Values RematerializeGradient(G g) {
   for (size_t i = 0, at = 0; i < arguments.size(); ++i) {
     if (read[i]) arguments[i] = held[at++];
   }
-  const Value zero = ZeroAfter(Values(arguments.begin() + inputs, arguments.end()));
-  for (size_t i = 0; i < inputs && zero.valid(); ++i) {
-    if (read[i] && arguments[i].rank() > 0) arguments[i] = EmitOne(kAfter, {arguments[i], zero});
+  const Value zero = ZeroAfter(Values(arguments.begin() + inputs, arguments.begin() + parameters));
+  for (size_t i = 0; i < arguments.size() && zero.valid(); ++i) {
+    const bool is_cotangent = i >= inputs && i < parameters;
+    if (read[i] && !is_cotangent && arguments[i].rank() > 0) {
+      arguments[i] = EmitOne(kAfter, {arguments[i], zero});
+    }
   }
-  const Values gradients = graph.Inline(*backward, arguments);
+  const Values gradients = graph.Inline(*backward, replaced, arguments, backward->results());
   for (size_t k = 0; k < gradients.size(); ++k) out[wanted[k]] = gradients[k];
   return out;
 }
@@ -236,10 +255,14 @@ Values CustomGradient(const Values& inputs, const Body& forward, const BackwardB
   return Emit(kCustomGradient, inputs, body, {{"given", given}}, region);
 }
 
-Values Rematerialize(const Values& inputs, const Body& body) {
+Values Rematerialize(const Values& inputs, const Body& body, const RematerializeOptions& options) {
   const Region forward = Forward(inputs, body);
   if (forward == nullptr) return Values(1);
-  return Emit(kRematerialize, inputs, forward, {}, forward);
+  const Values saved = options.save_products ? ExpensiveValues(*forward) : Values();
+  Values out = Emit(kRematerialize, inputs, forward,
+                    {{"saved", static_cast<int64_t>(saved.size())}}, forward, saved);
+  out.resize(forward->results().size());
+  return out;
 }
 
 OpList CustomGradientOps() {

@@ -100,6 +100,58 @@ TEST(Rematerialize, SavesMemoryWithEqualResults) {
   }
 }
 
+int CountOf(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// Products are not computed again, and everything else is.
+TEST(Rematerialize, SavesProductsWhenAskedTo) {
+  const auto block = [](Graph&, const Values& in) {
+    return Values{in[0] + Tanh(MatMul(Sin(Exp(Tanh(MatMul(in[0], in[1])))), in[2]))};
+  };
+  const std::vector<Array> arguments{RandomArray({32, 8}, 1, -1, 1, DType::kF32),
+                                     RandomArray({8, 64}, 2, -0.1, 0.1, DType::kF32),
+                                     RandomArray({64, 8}, 3, -0.1, 0.1, DType::kF32)};
+  enum Way { kPlain, kProducts, kFull };
+  std::vector<int> products, sines;
+  std::vector<std::vector<Array>> results;
+  for (const Way way : {kPlain, kProducts, kFull}) {
+    Graph graph("blocks");
+    Values in;
+    for (const Array& a : arguments) in.push_back(graph.Parameter({a.dtype(), a.shape()}, "x"));
+    Value x = in[0];
+    for (int i = 0; i < 3; ++i) {
+      const Values given{x, in[1], in[2]};
+      x = way == kPlain ? block(graph, given)[0]
+                        : Rematerialize(given, block, {.save_products = way == kProducts})[0];
+    }
+    graph.SetResults(Gradients(ReduceMean(Square(x)), in));
+    const auto program = PrintStableHlo(graph);
+    ASSERT_TRUE(program.ok()) << program.status();
+    products.push_back(CountOf(program->text, "stablehlo.dot_general"));
+    sines.push_back(CountOf(program->text, "stablehlo.sine"));
+    const auto executable = testing::Executable::Compile(*program);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    results.push_back(*executable->Run(arguments));
+  }
+  // Two products a block in the forward pass, four in the backward pass; recomputing takes the
+  // first one again (and the second, whose result Tanh's slope reads).
+  EXPECT_EQ(products[kPlain], 3 * 6);
+  EXPECT_EQ(products[kProducts], products[kPlain]);
+  EXPECT_EQ(products[kFull], 3 * 8);
+  EXPECT_EQ(sines[kPlain], 3);
+  EXPECT_EQ(sines[kProducts], 2 * 3);
+  for (const Way way : {kProducts, kFull}) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const std::vector<double> want = testing::Doubles(results[kPlain][i]);
+      const std::vector<double> got = testing::Doubles(results[way][i]);
+      for (size_t k = 0; k < want.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-6);
+    }
+  }
+}
+
 TEST(Rematerialize, PreservesBitsOfEveryType) {
   Checks checks;
   for (DType dtype : {DType::kBF16, DType::kF16, DType::kF32, DType::kF64}) {
@@ -144,6 +196,19 @@ TEST(CustomGradient, GradientsMatchFiniteDifferences) {
   };
   checks.Add("rematerialize", inputs, again);
   checks.AddSecond("rematerialize", inputs, again);
+  const auto products = [](const Values& v) {
+    const Values y = Rematerialize(
+        {v[0], v[1]},
+        [](Graph&, const Values& in) {
+          const Value product = MatMul(Sin(in[0]), in[1]);
+          return Values{Tanh(product) * product, product, MatMul(Exp(product), in[0])};
+        },
+        {.save_products = true});
+    return y[0] * y[1] + y[2];
+  };
+  const std::vector<Array> squares{RandomArray({2, 2}), RandomArray({2, 2}, 2)};
+  checks.Add("rematerialize, products saved", squares, products);
+  checks.AddSecond("rematerialize, products saved", squares, products);
   const auto nested = [](const Values& v) {
     return Rematerialize({v[0], v[1]}, [](Graph&, const Values& in) {
       const Value h = Rematerialize({in[0]}, [](Graph&, const Values& inner) {

@@ -10,19 +10,6 @@
 namespace penstock::ir {
 namespace {
 
-// Expensive values (products, convolutions) that the body's results depend on.
-Values ExpensiveValues(const Graph& body) {
-  Values expensive;
-  const std::vector<bool> needed = NeededNodes(body, body.parameters(), body.results());
-  for (int id = 0; id < body.num_nodes(); ++id) {
-    const Node& node = body.node(id);
-    if (needed[id] && node.op->expensive && node.results.size() == 1) {
-      expensive.push_back(const_cast<Graph&>(body).value(id));
-    }
-  }
-  return expensive;
-}
-
 // Stacks of `values` of the loop's body, with one row per iteration; extends the loop to return
 // those that it does not return yet.
 Values StacksOf(Graph& graph, int id, const Values& values) {

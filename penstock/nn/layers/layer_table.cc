@@ -14,6 +14,9 @@
 namespace penstock::nn {
 namespace {
 
+// A layer's "remat" in JSON; full rematerialization is `true`.
+constexpr char kRematActivations[] = "activations";
+
 std::vector<internal::LayerRow> AllRows() {
   std::vector<internal::LayerRow> all;
   for (auto family :
@@ -51,7 +54,8 @@ nlohmann::ordered_json internal::LayerConfig(const Layer& layer, SharedLayerWrit
     json["dtype"] = policy.ok() ? policy->ToJson() : nlohmann::ordered_json(dtype);
   }
   if (!layer.trainable()) json["trainable"] = false;
-  if (layer.remat()) json["remat"] = true;
+  if (layer.remat().mode() == Remat::kFull) json["remat"] = true;
+  if (layer.remat().mode() == Remat::kActivations) json["remat"] = kRematActivations;
   return json;
 }
 
@@ -170,6 +174,8 @@ absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
   }
   if (const auto given = json.find("remat"); given != json.end() && given->is_boolean()) {
     layer.SetRemat(given->get<bool>());
+  } else if (given != json.end() && *given == kRematActivations) {
+    layer.SetRemat(Remat::kActivations);
   }
   return layer;
 }

@@ -113,8 +113,7 @@ absl::Status CheckSameTraining(const FitArguments& fit, const Position& position
                      fit.options.steps_per_epoch));
   }
   if (json.contains("model")) {
-    PENSTOCK_RETURN_IF_ERROR(
-        CheckFingerprint(json.at("model"), ModelFingerprint(fit.model.objective())));
+    PENSTOCK_RETURN_IF_ERROR(CheckFingerprint(json.at("model"), fit.model.objective()));
   }
   return CheckStateFits(fit.model.layout(), arrays);
 }

@@ -17,6 +17,8 @@ namespace {
 
 using FingerprintJson = nlohmann::ordered_json;
 
+constexpr absl::string_view kRemat = "remat";
+
 bool IsOfTrainingOnly(absl::string_view key) {
   static constexpr absl::string_view kKeys[] = {"name",
                                                 "trainable",
@@ -34,16 +36,17 @@ bool IsOfTrainingOnly(absl::string_view key) {
 }
 
 // Removes the options that affect only training, at any depth.
-FingerprintJson Stripped(const FingerprintJson& json) {
+FingerprintJson Stripped(const FingerprintJson& json, bool with_remat) {
   if (json.is_array()) {
     FingerprintJson out = FingerprintJson::array();
-    for (const FingerprintJson& element : json) out.push_back(Stripped(element));
+    for (const FingerprintJson& element : json) out.push_back(Stripped(element, with_remat));
     return out;
   }
   if (!json.is_object()) return json;
   FingerprintJson out = FingerprintJson::object();
   for (const auto& [key, value] : json.items()) {
-    if (!IsOfTrainingOnly(key)) out[key] = Stripped(value);
+    if (!IsOfTrainingOnly(key) && (with_remat || key != kRemat))
+      out[key] = Stripped(value, with_remat);
   }
   return out;
 }
@@ -55,7 +58,11 @@ uint64_t Fnv1a(absl::string_view text) {
   return hash;
 }
 
-std::string LayerLine(const nn::Network::Use& use) {
+// How a line says whether layers are rematerialized: not at all; as earlier versions did, for a run
+// with the settings of this one, or for one that rematerialized this layer.
+enum class RematInLine { kNone, kAsSet, kThisLayer };
+
+std::string LayerLine(const nn::Network::Use& use, RematInLine remat = RematInLine::kNone) {
   if (!use.layer.valid()) return "Input";
   std::string line(use.layer.class_name());
   absl::StrAppend(&line, "(",
@@ -67,7 +74,10 @@ std::string LayerLine(const nn::Network::Use& use) {
                   ")");
   // A user-defined function cannot be described.
   if (!use.layer.body().CheckSerializable().ok()) return line;
-  absl::StrAppend(&line, " ", Stripped(nn::LayerConfig(use.layer)).dump());
+  FingerprintJson config =
+      Stripped(nn::LayerConfig(use.layer), /*with_remat=*/remat == RematInLine::kAsSet);
+  if (remat == RematInLine::kThisLayer) config[std::string(kRemat)] = true;
+  absl::StrAppend(&line, " ", config.dump());
   // A longer line contains a vocabulary or a table of means.
   constexpr size_t kLongest = 400;
   if (line.size() > kLongest) {
@@ -106,11 +116,16 @@ FingerprintJson ModelFingerprint(const Objective& objective) {
           {"layers", std::move(layers)}};
 }
 
-absl::Status CheckFingerprint(const FingerprintJson& saved, const FingerprintJson& own) {
+absl::Status CheckFingerprint(const FingerprintJson& saved, const Objective& objective) {
+  const FingerprintJson own = ModelFingerprint(objective);
   std::string difference;
   const FingerprintJson &theirs = saved.at("layers"), &ours = own.at("layers");
   for (size_t i = 0; i < std::min(theirs.size(), ours.size()) && difference.empty(); ++i) {
-    if (theirs[i] == ours[i]) continue;
+    const nn::Network::Use& use = objective.network.uses()[i];
+    if (theirs[i] == ours[i] || theirs[i] == LayerLine(use, RematInLine::kAsSet) ||
+        theirs[i] == LayerLine(use, RematInLine::kThisLayer)) {
+      continue;
+    }
     difference =
         absl::StrCat("; layer ", i, " (from 0) is ", theirs[i].get<std::string>(),
                      " in the checkpoint and ", ours[i].get<std::string>(), " in this run");
