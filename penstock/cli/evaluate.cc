@@ -31,7 +31,7 @@ class Evaluate : public Command {
     PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, shape));
     PENSTOCK_ASSIGN_OR_RETURN(
         const train::Logs logs,
-        model.Evaluate(ImageBatches(shards_.data, shape, shards_.batch_size)));
+        model.Evaluate(ImageBatches(shards_.data, shape, shards_.batch_size), {.verbose = 0}));
     if (json_) {
       nlohmann::ordered_json json = nlohmann::ordered_json::object();
       for (const auto& [name, value] : logs) json[name] = value;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include "gmock/gmock.h"
@@ -76,6 +77,37 @@ TEST(Fit, WeighsExamplesAndMeasuresValidationArraysWithTheirOwnWeights) {
   EXPECT_FLOAT_EQ(
       *model.Evaluate(x, y, {.sample_weight = Array::Of<float>({4}, {0, 0, 0, 1})})->Get("loss"),
       0.25);
+}
+
+std::string StderrOf(const std::function<void()>& run) {
+  ::testing::internal::CaptureStderr();
+  run();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Evaluate, ShowsTheProgressLineAsKerasDoes) {
+  Model model = Still();
+  ASSERT_TRUE(model.Compile(StillOptions()).ok());
+  const Array x = Numbers(4, 0);
+  const data::Dataset rows = data::Dataset::FromArrays({{"in", x}, {"first", x}}).Batch(2);
+  EXPECT_THAT(StderrOf([&] { ASSERT_TRUE(model.Evaluate(x, x).ok()); }), HasSubstr("Evaluate"));
+  EXPECT_THAT(StderrOf([&] { ASSERT_TRUE(model.Evaluate(rows).ok()); }), HasSubstr("Evaluate"));
+  EXPECT_EQ(StderrOf([&] { ASSERT_TRUE(model.Evaluate(x, x, {.verbose = 0}).ok()); }), "");
+  EXPECT_EQ(StderrOf([&] { ASSERT_TRUE(model.Evaluate(rows, {.verbose = 0}).ok()); }), "");
+  EXPECT_EQ(StderrOf([&] { ASSERT_TRUE(model.Predict(x).ok()); }), "");
+  EXPECT_EQ(StderrOf([&] { ASSERT_TRUE((*model.trainer())->Evaluate(x, x).ok()); }), "");
+  EXPECT_THAT(Message(model.Evaluate(x, x, {.verbose = 3}).status()), HasSubstr("verbose is 0"));
+  // A callback that evaluates does not break the line of Fit.
+  int evaluations = 0;
+  const auto evaluate = LambdaCallback(
+      {.on_epoch_end = [&](TrainingContext&, const Position&, const Logs&) -> absl::Status {
+        ++evaluations;
+        return model.Evaluate(x, x).status();
+      }});
+  EXPECT_EQ(
+      StderrOf([&] { ASSERT_TRUE(model.Fit(x, x, {.verbose = 0, .callbacks = {evaluate}}).ok()); }),
+      "");
+  EXPECT_EQ(evaluations, 1);
 }
 
 // The same numbers in a shape without, or with, a last axis of 1.

@@ -172,10 +172,16 @@ absl::StatusOr<train::Trainer*> Model::trainer() const {
 
 namespace {
 
-// Fit shows the progress line by default.
+// Fit and Evaluate show the progress line by default; an evaluation by a callback of Fit does not,
+// whose line is there already.
 FitOptions Shown(const FitOptions& options) {
   FitOptions shown = options;
   shown.verbose = options.verbose.value_or(1);
+  return shown;
+}
+EvaluateOptions Shown(const EvaluateOptions& options, const train::Trainer& trainer) {
+  EvaluateOptions shown = options;
+  shown.verbose = options.verbose.value_or(trainer.fitting() ? 0 : 1);
   return shown;
 }
 
@@ -194,13 +200,13 @@ absl::StatusOr<History> Model::Fit(const ArraysArg& x, const ArraysArg& y,
 
 absl::StatusOr<Logs> Model::Evaluate(const data::Dataset& dataset, const EvaluateOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  return trainer->Evaluate(dataset, options);
+  return trainer->Evaluate(dataset, Shown(options, *trainer));
 }
 
 absl::StatusOr<Logs> Model::Evaluate(const ArraysArg& x, const ArraysArg& y,
                                      const EvaluateOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
-  return trainer->Evaluate(x, y, options);
+  return trainer->Evaluate(x, y, Shown(options, *trainer));
 }
 
 absl::StatusOr<std::vector<Array>> Model::PredictAll(const data::Dataset& dataset,

@@ -180,7 +180,8 @@ class Model {
   absl::StatusOr<History> Fit(const data::Dataset& dataset, const FitOptions& options = {});
   absl::StatusOr<History> Fit(const ArraysArg& x, const ArraysArg& y,
                               const FitOptions& options = {});
-  // The loss and the metrics by name. Nothing is shown unless EvaluateOptions.verbose is set.
+  // The loss and the metrics by name. The progress line is shown unless EvaluateOptions.verbose is
+  // 0, or Fit is running (a callback evaluates).
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const EvaluateOptions& options = {});
   absl::StatusOr<Logs> Evaluate(const ArraysArg& x, const ArraysArg& y,
                                 const EvaluateOptions& options = {});

@@ -57,8 +57,8 @@ absl::Status CheckOptions(const FitOptions& options) {
 }
 
 absl::Status CheckOptions(const EvaluateOptions& options) {
-  return CheckInferenceOptions("Evaluate", options.batch_size, options.verbose, options.steps,
-                               options.callbacks);
+  return CheckInferenceOptions("Evaluate", options.batch_size, options.verbose.value_or(0),
+                               options.steps, options.callbacks);
 }
 
 absl::Status CheckOptions(const PredictOptions& options) {

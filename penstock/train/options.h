@@ -108,8 +108,9 @@ struct FitOptions {
 struct EvaluateOptions {
   // Arrays: rows per batch; default 32.
   std::optional<int64_t> batch_size = std::nullopt;
-  // 0: silent, the default (Keras's is 1). 1, 2: a progress line.
-  int verbose = 0;
+  // 0: silent. 1, 2: a progress line on stderr. Default (Keras's "auto"): keras::Model shows it,
+  // except while Fit is running, whose line it would break; Trainer does not.
+  std::optional<int> verbose = std::nullopt;
   // Arrays: weight of each example, one number per row.
   ArraysArg sample_weight = {};
   // Maximum number of batches; 0: all.
@@ -123,7 +124,7 @@ struct EvaluateOptions {
 struct PredictOptions {
   // Arrays: rows per batch; default 32.
   std::optional<int64_t> batch_size = std::nullopt;
-  // 0: silent, the default (Keras's is 1). 1, 2: a progress line.
+  // 0: silent, the default (Keras's is 1, also for a single row). 1, 2: a progress line on stderr.
   int verbose = 0;
   // Maximum number of batches; 0: all.
   int64_t steps = 0;

@@ -136,7 +136,7 @@ absl::StatusOr<Logs> Trainer::Evaluate(const ArraysArg& x, const ArraysArg& y,
 absl::StatusOr<Logs> Trainer::EvaluateBatches(const data::Dataset& dataset,
                                               const EvaluateOptions& options) {
   return base::CatchExceptions([&] {
-    CallbackList callbacks(WithProgressLine(options.callbacks, options.verbose));
+    CallbackList callbacks(WithProgressLine(options.callbacks, options.verbose.value_or(0)));
     return EvaluationLoop(*model_, FirstBatches(dataset, options.steps), options.read, callbacks,
                           /*profiler=*/nullptr, /*training=*/nullptr)
         .Run();
