@@ -36,6 +36,8 @@
 #include "penstock/keras/arguments.h"
 #include "penstock/keras/categorical.h"
 #include "penstock/keras/names.h"
+#include "penstock/keras/text.h"
+#include "penstock/keras/timeseries.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"

@@ -25,16 +25,13 @@ absl::Status WritePatients(const std::string& file) {
 
 absl::StatusOr<double> StructuredData(const std::string& file) {
   PENSTOCK_RETURN_IF_ERROR(WritePatients(file));
-  const Dataset rows =
+  const Dataset table =
       Dataset::FromCsv({file})
           .Map<int64_t>("age", [](int64_t age) { return static_cast<float>(age); })
-          .Map<int64_t>("chol", [](int64_t chol) { return static_cast<float>(chol); })
-          .Map<absl::string_view>("thal", [](absl::string_view thal) -> absl::StatusOr<int64_t> {
-            if (thal == "normal") return 0;
-            if (thal == "fixed") return 1;
-            if (thal == "reversible") return 2;
-            return absl::InvalidArgumentError(absl::StrCat("unknown thal '", thal, "'"));
-          });
+          .Map<int64_t>("chol", [](int64_t chol) { return static_cast<float>(chol); });
+  keras::StringLookup kinds({.num_oov_indices = 0});
+  PENSTOCK_RETURN_IF_ERROR(kinds.Adapt(table, "thal"));
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset rows, kinds.Map(table, "thal"));
   const Dataset train = rows.Take(240).Shuffle(240).Batch(32),
                 validation = rows.Skip(240).Batch(32);
 
@@ -48,9 +45,10 @@ absl::StatusOr<double> StructuredData(const std::string& file) {
   const keras::Layer normalize_chol = keras::Normalization({.axis = {}});
   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize_age, train, "age"));
   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize_chol, train, "chol"));
-  keras::Symbol x = keras::Concatenate()(
-      {column(normalize_age(age)), column(normalize_chol(chol)),
-       keras::CategoryEncoding({.num_tokens = 3, .output_mode = "one_hot"})(thal)});
+  keras::Symbol x =
+      keras::Concatenate()({column(normalize_age(age)), column(normalize_chol(chol)),
+                            keras::CategoryEncoding({.num_tokens = kinds.vocabulary_size(),
+                                                     .output_mode = "one_hot"})(thal)});
   x = keras::Dense({.units = 16, .activation = "relu"})(x);
   x = keras::Dropout({.rate = 0.1})(x);
   keras::Model model({age, chol, thal}, keras::Dense({.units = 1, .activation = "sigmoid"})(x));

@@ -1,8 +1,3 @@
-#include <map>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
-
 #include "penstock/base/random.h"
 
 #include "programs.h"
@@ -33,53 +28,29 @@ std::vector<Review> Reviews() {
   return reviews;
 }
 
-std::vector<std::string> Words(absl::string_view text) {
-  return absl::StrSplit(absl::AsciiStrToLower(text), absl::ByAnyChar(" .,!?"), absl::SkipEmpty());
-}
-
 }  // namespace
 
 absl::StatusOr<double> TextClassification() {
   const std::vector<Review> reviews = Reviews();
   std::vector<std::string> texts;
   std::vector<int64_t> labels;
-  // Like Keras's TextVectorization.adapt: 0 is padding, 1 is an unknown word.
-  std::map<std::string, int64_t> vocabulary;
   for (const Review& review : reviews) {
     texts.push_back(review.text);
     labels.push_back(review.label);
-    for (const std::string& word : Words(review.text)) {
-      if (static_cast<int64_t>(vocabulary.size()) + 2 < kMostTokens) {
-        vocabulary.emplace(word, static_cast<int64_t>(vocabulary.size()) + 2);
-      }
-    }
   }
   const auto count = static_cast<int64_t>(reviews.size());
   const Dataset raw = Dataset::FromArrays(
       {{"text", Array::Strings({count}, texts)}, {"label", Array::Of<int64_t>({count}, labels)}});
-  const Dataset tokens = raw.Map(
-                                [vocabulary](const NamedArrays& in, NamedArrays* out) {
-                                  Array ids = Array::Zeros(DType::kI64, {kSequenceLength});
-                                  int64_t i = 0;
-                                  for (const std::string& word :
-                                       Words(in.Find("text")->data<absl::string_view>()[0])) {
-                                    if (i == kSequenceLength) break;
-                                    const auto found = vocabulary.find(word);
-                                    ids.mutable_data<int64_t>()[i++] =
-                                        found == vocabulary.end() ? 1 : found->second;
-                                  }
-                                  out->Set("tokens", std::move(ids));
-                                  return absl::OkStatus();
-                                },
-                                {.reads = {"text"},
-                                 .makes = {{"tokens", DType::kI64, {kSequenceLength}}},
-                                 .drops = {"text"}})
-                             .Cache();
+  keras::TextVectorization vectorize(
+      {.max_tokens = kMostTokens, .output_sequence_length = kSequenceLength});
+  PENSTOCK_RETURN_IF_ERROR(vectorize.Adapt(raw, "text"));
+  PENSTOCK_ASSIGN_OR_RETURN(Dataset tokens, vectorize.Map(raw, "text"));
+  tokens = tokens.Cache();
   const Dataset train = tokens.Skip(40).Shuffle(200).Batch(20).Prefetch();
   const Dataset test = tokens.Take(40).Batch(20);
 
   const keras::Symbol inputs =
-      keras::Input({.shape = {kSequenceLength}, .dtype = DType::kI64, .name = "tokens"});
+      keras::Input({.shape = {kSequenceLength}, .dtype = DType::kI64, .name = "text"});
   keras::Symbol x = keras::Embedding({.input_dim = kMostTokens, .output_dim = kEmbedding})(inputs);
   x = keras::Dropout({.rate = 0.2})(x);
   x = keras::Conv1D({.filters = 16, .kernel_size = 3, .padding = "valid", .activation = "relu"})(x);

@@ -15,17 +15,15 @@ absl::StatusOr<double> TimeseriesForecasting() {
       series.mutable_data<float>()[t * kFeatures + f] = static_cast<float>(values[f]);
     }
   }
-  // Like Keras's timeseries_dataset_from_array: x from one slice of the series, y from a later one.
-  const int64_t windows = kSteps - kPast - kFuture;
-  const Dataset x =
-      Dataset::FromArrays({{"x", series.Slice(0, kSteps - kFuture)}})
-          .Window(kPast / kStep, {.shift = 1, .stride = kStep, .drop_remainder = true})
-          .Take(windows);
-  const Dataset y =
-      Dataset::FromArrays({{"y", series.Slice({{kPast + kFuture - kStep}, {0, 1}})}}).Take(windows);
-  const Dataset all = Dataset::Zip({x, y});
-  const Dataset train = all.Take(300).Shuffle(300).Batch(32);
-  const Dataset validation = all.Skip(300).Batch(32);
+  const Array targets = series.Slice({{kPast + kFuture - kStep}, {0, 1}});
+  const auto windows = [&](keras::TimeseriesOptions options) {
+    options.sequence_length = kPast / kStep;
+    options.sampling_rate = kStep;
+    options.batch_size = 32;
+    return keras::TimeseriesDatasetFromArray(series, targets, options);
+  };
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset train, windows({.shuffle = true, .end_index = 322}));
+  PENSTOCK_ASSIGN_OR_RETURN(const Dataset validation, windows({.start_index = 300}));
 
   const keras::Symbol inputs = keras::Input({.shape = {kPast / kStep, kFeatures}});
   const keras::Symbol lstm = keras::LSTM({.units = 16})(inputs);

@@ -1,0 +1,91 @@
+#include "penstock/keras/timeseries.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock::keras {
+namespace {
+
+using base::Array;
+
+absl::Status WrongOption(absl::string_view option, absl::string_view wanted, int64_t given) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("TimeseriesDatasetFromArray: ", option, " must be ", wanted, ", got ", given));
+}
+
+absl::Status CheckArray(absl::string_view name, const Array& array) {
+  if (array.rank() >= 1 && base::IsNumeric(array.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("TimeseriesDatasetFromArray: ", name,
+                   " must be numbers with an axis of steps, [steps, ...]; got ",
+                   array.valid() ? array.TypeString() : "an empty array"));
+}
+
+int64_t RowBytes(const Array& array) {
+  return array.dim(0) == 0 ? 0 : array.num_bytes() / array.dim(0);
+}
+
+}  // namespace
+
+absl::StatusOr<data::Dataset> TimeseriesDatasetFromArray(const Array& data, const Array& targets,
+                                                         const TimeseriesOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckArray("data", data));
+  if (targets.valid()) PENSTOCK_RETURN_IF_ERROR(CheckArray("targets", targets));
+  const int64_t steps = data.dim(0), begin = options.start_index,
+                end = options.end_index.value_or(steps), length = options.sequence_length,
+                rate = options.sampling_rate, stride = options.sequence_stride;
+  if (length < 1) return WrongOption("sequence_length", "at least 1", length);
+  if (rate < 1 || rate > steps) return WrongOption("sampling_rate", "from 1 to the steps", rate);
+  if (stride < 1) return WrongOption("sequence_stride", "at least 1", stride);
+  if (options.batch_size.has_value() && *options.batch_size < 1)
+    return WrongOption("batch_size", "at least 1", *options.batch_size);
+  if (begin < 0 || begin > steps) return WrongOption("start_index", "from 0 to the steps", begin);
+  if (end < begin || end > steps)
+    return WrongOption("end_index", "from start_index to the steps", end);
+  // The places at which a whole window begins. The division rules out an overflow.
+  int64_t places = length - 1 > (end - begin) / rate ? 0 : end - begin - (length - 1) * rate;
+  if (targets.valid()) places = std::min(places, std::min(targets.dim(0), end) - begin);
+  if (places < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "TimeseriesDatasetFromArray: no window of ", length, " steps, ", rate,
+        " apart, fits into the steps [", begin, ", ", end, ")",
+        targets.valid() ? absl::StrCat(" with targets of ", targets.dim(0), " steps") : ""));
+  }
+  data::Dataset windows = data::Dataset::Range(begin, begin + places, stride);
+  if (options.shuffle) {
+    windows = windows.Shuffle((places - 1) / stride + 1, {.seed = options.seed});
+  }
+  std::vector<int64_t> window{length};
+  for (const int64_t extent : data.shape().RowShape()) window.push_back(extent);
+  std::vector<data::ColumnSpec> makes{{"x", data.dtype(), base::Shape(window)}};
+  if (targets.valid()) makes.push_back({"y", targets.dtype(), targets.shape().RowShape()});
+  const auto gather = [data, targets, length, rate](const base::NamedArrays& in,
+                                                    base::NamedArrays* out) {
+    const int64_t first = in.Find("value")->item<int64_t>();
+    std::vector<int64_t> dims{length};
+    for (const int64_t extent : data.shape().RowShape()) dims.push_back(extent);
+    Array x = Array::Uninitialized(data.dtype(), base::Shape(dims));
+    const int64_t bytes = RowBytes(data);
+    for (int64_t i = 0; i < length && bytes > 0; ++i) {
+      std::memcpy(static_cast<char*>(x.mutable_raw()) + i * bytes,
+                  static_cast<const char*>(data.raw()) + (first + i * rate) * bytes,
+                  static_cast<size_t>(bytes));
+    }
+    out->Set("x", std::move(x));
+    if (targets.valid()) out->Set("y", targets.Row(first).Clone());
+    return absl::OkStatus();
+  };
+  data::Dataset dataset = windows.Map(gather, {.name = "timeseries window",
+                                               .reads = {"value"},
+                                               .makes = data::ElementSpec(std::move(makes)),
+                                               .drops = {"value"}});
+  if (options.batch_size.has_value()) dataset = dataset.Batch(*options.batch_size);
+  PENSTOCK_RETURN_IF_ERROR(dataset.status());
+  return dataset;
+}
+
+}  // namespace penstock::keras
