@@ -98,7 +98,7 @@ const std::vector<Case> kPerElement = {{"Map", MapThat},
                                        {"FlatMap", FlatMapThat},
                                        {"Interleave", InterleaveThat}};
 
-TEST(Exceptions, OfAFunctionAreAnErrorThatNamesElementStageAndException) {
+TEST(Exceptions, OfFunctionsNameElementStageAndException) {
   base::ThreadPool one(1), four(4);
   for (const Case& c : kPerElement) {
     for (base::ThreadPool* pool : {&one, &four}) {
@@ -127,7 +127,7 @@ TEST(Exceptions, LoseOneElementUnderIgnoreErrors) {
 }
 
 // Misuse of arrays is an error of the function, like any exception.
-TEST(Exceptions, OfWrongUseOfAnArrayNameElementAndStage) {
+TEST(Exceptions, OfArrayMisuseNameElementAndStage) {
   const std::vector<std::pair<Throw, std::string>> mistakes = {
       {[] { Array::Scalar<int64_t>(3).data<float>(); }, "int64[] was accessed as float32"},
       {[] { Array::Zeros(DType::kF32, {2}).item<float>(); }, "this is float32[2]"},
@@ -180,7 +180,7 @@ TEST(Exceptions, AreCaughtInReadersThread) {
   changed.notify_all();
 }
 
-TEST(Exceptions, OfAGeneratorNameItAndItsElement) {
+TEST(Exceptions, OfGeneratorsNameGeneratorAndElement) {
   const auto make_throws = [](const GeneratorContext&) -> ElementGenerator {
     throw std::runtime_error("no file");
   };
@@ -282,7 +282,7 @@ class StageThatThrows : public Stage {
   const Where where_;
 };
 
-TEST(Exceptions, OfANodeOrItsJobsEndTheIterator) {
+TEST(Exceptions, OfNodesOrTheirJobsEndIterator) {
   for (const Where where : {Where::kNext, Where::kAdvance, Where::kJob}) {
     const Dataset own = Dataset::From(std::make_shared<StageThatThrows>(where));
     for (const Dataset& d : {own, own.Batch(5), own.Prefetch(3).IgnoreErrors()}) {

@@ -14,7 +14,7 @@ namespace adapt_test {
 using base::Array;
 using ::testing::HasSubstr;
 
-TEST(Adapt, NormalizationOfADatasetBringsItToMeanZeroAndVarianceOne) {
+TEST(Adapt, NormalizationHasZeroMeanAndUnitVariance) {
   const Array x = Array::Of<float>({4, 2}, {1, 10, 2, 20, 3, 30, 6, 60});
   const Array y = Array::Of<float>({4, 1}, {0, 0, 0, 0});
   const data::Dataset dataset = data::Dataset::FromArrays({{"x", x}, {"y", y}}).Batch(3);
@@ -37,7 +37,7 @@ TEST(Adapt, NormalizationOfADatasetBringsItToMeanZeroAndVarianceOne) {
   }
 }
 
-TEST(Adapt, ALayerThatLearnsNothingFromDataIsRefused) {
+TEST(Adapt, RejectsLayerWithoutAdapt) {
   const data::Dataset dataset =
       data::Dataset::FromArrays({{"x", Array::Of<float>({1, 1}, {1})}}).Batch(1);
   EXPECT_THAT(std::string(Adapt(Flatten(), dataset).message()),

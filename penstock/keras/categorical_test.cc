@@ -19,7 +19,7 @@ TEST(ToCategorical, MakesOneHotRows) {
             base::Shape({2, 2, 4}));
 }
 
-TEST(ToCategorical, RejectsWhatIsNoClass) {
+TEST(ToCategorical, RejectsInvalidClasses) {
   EXPECT_THAT(std::string(ToCategorical(Array::Of<int64_t>({2}, {0, 3}), 3).status().message()),
               HasSubstr("class number 3 of row 1 is not within the 3 classes"));
   EXPECT_FALSE(ToCategorical(Array::Of<int64_t>({1}, {-1})).ok());

@@ -47,7 +47,7 @@ CompileOptions StillOptions() {
       .optimizer = SGD({.learning_rate = 0.0}), .loss = "mse", .client = runtime::TestClient(1)};
 }
 
-TEST(Fit, TheLastRowsAreTheValidationSplit) {
+TEST(Fit, ValidationSplitIsTheLastRows) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   // Ten rows: errors of 1 for the first 7 rows, and of 2 for the last 3.
@@ -62,7 +62,7 @@ TEST(Fit, TheLastRowsAreTheValidationSplit) {
               HasSubstr("validation_split"));
 }
 
-TEST(Fit, WeighsExamplesAndMeasuresValidationArraysWithTheirOwnWeights) {
+TEST(Fit, AppliesSampleWeightsToTrainingAndValidation) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0), y = Numbers(4, 1);
@@ -245,7 +245,7 @@ TEST(LabelShapes, WhatDoesNotFitSaysSo) {
   EXPECT_THAT(error("mse", 3, Flat(Numbers(4, 0))), HasSubstr("1 unit instead of 3"));
 }
 
-TEST(Fit, SeveralOutputsTakeArraysInOrderOrByNameAndTheirLossesAreWeighed) {
+TEST(Fit, MatchesOutputsInOrderOrByNameAndWeightsTheirLosses) {
   for (const bool by_name : {false, true}) {
     Model model = Still(2);
     CompileOptions options = StillOptions();
@@ -272,7 +272,7 @@ TEST(Fit, SeveralOutputsTakeArraysInOrderOrByNameAndTheirLossesAreWeighed) {
   }
 }
 
-TEST(Fit, AModelOfSeveralOutputsComesBackFromItsFile) {
+TEST(Fit, MultiOutputModelRoundTripsThroughFile) {
   Model model = Still(2);
   CompileOptions options = StillOptions();
   options.loss = std::vector<LossArg>{"mse", "mse"};
@@ -291,7 +291,7 @@ TEST(Fit, AModelOfSeveralOutputsComesBackFromItsFile) {
   std::remove(file.c_str());
 }
 
-TEST(Compile, WhatDoesNotFitTheOutputsIsNamed) {
+TEST(Compile, NamesTargetsThatDoNotMatchOutputs) {
   Model model = Still(2);
   CompileOptions options = StillOptions();
   EXPECT_THAT(Message(model.Compile(options)), HasSubstr("has 2 outputs, loss has 1"));
@@ -302,7 +302,7 @@ TEST(Compile, WhatDoesNotFitTheOutputsIsNamed) {
               AllOf(HasSubstr("'third'"), HasSubstr("first, second")));
 }
 
-TEST(Fit, WhatIsForArraysIsRefusedForADataset) {
+TEST(Fit, RejectsArrayOptionsForDataset) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const auto rows =
@@ -312,7 +312,7 @@ TEST(Fit, WhatIsForArraysIsRefusedForADataset) {
               HasSubstr("validation_split"));
 }
 
-TEST(Fit, ValidationStepsLimitTheValidation) {
+TEST(Fit, ValidationStepsLimitValidation) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(8, 0);
@@ -325,7 +325,7 @@ TEST(Fit, ValidationStepsLimitTheValidation) {
   EXPECT_EQ(*history->epochs[0].Get("val_loss"), 0);
 }
 
-TEST(Clone, HasTheSameLayersButNeitherWeightsNorFrozenLayersOfTheOther) {
+TEST(Clone, CopiesLayersWithoutWeightsAndTrainability) {
   Model model = Still();
   auto clone = model.Clone();
   ASSERT_TRUE(clone.ok()) << clone.status();
@@ -339,7 +339,7 @@ TEST(Clone, HasTheSameLayersButNeitherWeightsNorFrozenLayersOfTheOther) {
   EXPECT_EQ(clone->network().CountParameters(true), 1);
 }
 
-TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
+TEST(ModelCheckpoint, SavesBestEpochsUnderTheirNumbers) {
   Model model = Still();
   CompileOptions options = StillOptions();
   options.optimizer = SGD({.learning_rate = 0.01});
@@ -387,7 +387,7 @@ TEST(ModelCheckpoint, SavesTheBestEpochsUnderTheirNumbers) {
 
 // A separate bias for each epoch makes the AUC 1, then 0. If AUC were minimized, the second epoch
 // would be kept.
-TEST(ModelCheckpoint, KeepsTheBestOfAMaximizedMetricWhateverItsName) {
+TEST(ModelCheckpoint, KeepsBestOfMaximizedMetricRegardlessOfName) {
   Model model = Sequential({Input({.shape = {1}}), Dense({.units = 1,
                                                           .activation = "sigmoid",
                                                           .use_bias = false,
@@ -430,7 +430,7 @@ TEST(ModelCheckpoint, KeepsTheBestOfAMaximizedMetricWhateverItsName) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
+TEST(ModelCheckpoint, RejectsInvalidOptionsBeforeFirstStep) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0);
@@ -464,7 +464,7 @@ TEST(ModelCheckpoint, RejectsUnusableOptionsBeforeTheFirstStep) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST(ModelCheckpoint, WarnsOfEpochsThatAreNotValidated) {
+TEST(ModelCheckpoint, WarnsOfEpochsWithoutValidation) {
   class Notes : public Callback {
    public:
     bool ShowsNotes() const override { return true; }
@@ -491,7 +491,7 @@ TEST(ModelCheckpoint, WarnsOfEpochsThatAreNotValidated) {
   EXPECT_TRUE(std::filesystem::remove(file));
 }
 
-TEST(Fit, ArraysWithoutRowsAreAnError) {
+TEST(Fit, RejectsArraysWithoutRows) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0), one = Array::Scalar(1.0f), none = Numbers(0, 0);
@@ -544,7 +544,7 @@ TEST(Fit, NamesInvalidNumbers) {
 }
 
 // The file contains only a name, which may equal that of a built-in loss.
-TEST(Save, RestoresCustomLossesAndMetricsThatAreGivenToLoad) {
+TEST(Save, RestoresCustomLossesAndMetricsPassedToLoad) {
   const auto twice = [](ir::Value y, ir::Value p) { return 2.0 * ir::Square(y - p); };
   const nn::Loss loss = nn::CustomLoss("mse", twice);
   const nn::Metric metric = nn::CustomMean("twice", twice, nn::MetricDirection::kDown);
@@ -572,7 +572,7 @@ TEST(Save, RestoresCustomLossesAndMetricsThatAreGivenToLoad) {
   std::remove(file.c_str());
 }
 
-TEST(ModelCheckpoint, AFormatOrANameThatIsNotThereIsAnError) {
+TEST(ModelCheckpoint, RejectsUnknownFormatsAndNames) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());
   const Array x = Numbers(4, 0);
@@ -586,7 +586,7 @@ TEST(ModelCheckpoint, AFormatOrANameThatIsNotThereIsAnError) {
   EXPECT_THAT(error("/tmp/{epoch"), HasSubstr("not closed"));
 }
 
-TEST(Freezing, AFrozenLayerKeepsItsWeightsThroughATraining) {
+TEST(Freezing, FrozenLayerKeepsItsWeights) {
   Model model = Still(2);
   for (const auto& use : model.network().uses()) {
     if (use.name == "first") use.layer.SetTrainable(false);

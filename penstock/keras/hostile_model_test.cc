@@ -79,7 +79,7 @@ class HostileModel : public ::testing::Test {
   Json good_;
 };
 
-TEST_F(HostileModel, TheBaselineFileLoads) { EXPECT_EQ(LoadError(good_.dump()), ""); }
+TEST_F(HostileModel, BaselineFileLoads) { EXPECT_EQ(LoadError(good_.dump()), ""); }
 
 TEST_F(HostileModel, RejectsSizesThatOverflow) {
   EXPECT_THAT(ErrorOfLayer("Dense", {{"units", kHuge}}),

@@ -79,7 +79,7 @@ TEST(Model, SequentialLearnsFromArrays) {
   EXPECT_NEAR(*logs->Get("accuracy"), right / 101, 1e-6);
 }
 
-TEST(Model, SeveralStepsInAnExecutionGiveTheSameNumbers) {
+TEST(Model, StepsPerExecutionDoesNotChangeResults) {
   const auto [x, y] = Points(203);
   std::vector<double> losses;
   for (const int64_t steps : {int64_t{1}, int64_t{4}}) {
@@ -95,7 +95,7 @@ TEST(Model, SeveralStepsInAnExecutionGiveTheSameNumbers) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-TEST(Model, MixedPrecisionIsKeptInTheFile) {
+TEST(Model, SavesMixedPrecisionPolicy) {
   const auto [x, y] = Points(203);
   for (const std::string policy : {"mixed_bfloat16", "bfloat16", "mixed_float16"}) {
     Model model = SmallModel();
@@ -119,7 +119,7 @@ TEST(Model, MixedPrecisionIsKeptInTheFile) {
   }
 }
 
-TEST(Model, MetricsAndTheirOptionsAreKeptInTheFile) {
+TEST(Model, SavesMetricsWithTheirOptions) {
   const auto [x, y] = Points(64);
   Model model = SmallModel();
   CompileOptions options = Compiling();
@@ -140,7 +140,7 @@ TEST(Model, MetricsAndTheirOptionsAreKeptInTheFile) {
   std::remove(file.c_str());
 }
 
-TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
+TEST(Model, CompileRejectsInvalidPolicyAndPrecision) {
   Model model = SmallModel();
   CompileOptions options = Compiling();
   options.dtype_policy = "mixed_float8";
@@ -159,7 +159,7 @@ TEST(Model, AWrongPolicyOrPrecisionIsAnErrorOfCompile) {
   }
 }
 
-TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {
+TEST(Model, FunctionalModelMatchesInputsToColumnsByName) {
   const nn::Symbol a = Input({.shape = {1}, .name = "a"}), b = Input({.shape = {1}, .name = "b"});
   const nn::Symbol sum =
       Dense({.units = 1, .name = "out"})(Add()({Dense({.units = 4})(a), Dense({.units = 4})(b)}));
@@ -185,7 +185,7 @@ TEST(Model, FunctionalWithTwoInputsTakesColumnsByName) {
   EXPECT_LT(*history->epochs.back().Get("val_loss"), 1e-3);
 }
 
-TEST(Model, TheFirstErrorOfBuildingComesOutOfCompileWithItsLine) {
+TEST(Model, CompileReturnsFirstBuildErrorWithItsLine) {
   const int line = __LINE__ + 1;
   const nn::Layer early = Conv2D({.filters = 2, .name = "early"});
   Model model = Sequential(
@@ -194,7 +194,7 @@ TEST(Model, TheFirstErrorOfBuildingComesOutOfCompileWithItsLine) {
                                                 HasSubstr(absl::StrCat("keras_test.cc:", line))));
 }
 
-TEST(Model, NamesThatAreNotThereAreListed) {
+TEST(Model, UnknownNameErrorListsKnownOnes) {
   Model model = SmallModel();
   EXPECT_THAT(Message(model.Compile({.optimizer = "adamm"})), HasSubstr("available: SGD, Adam"));
   EXPECT_THAT(Message(model.Compile({.loss = "log_loss"})),
@@ -206,7 +206,7 @@ TEST(Model, NamesThatAreNotThereAreListed) {
   EXPECT_THAT(Message(model.Compile(many)), HasSubstr("cpu has 2 devices"));
 }
 
-TEST(Model, NothingRunsBeforeCompile) {
+TEST(Model, RequiresCompile) {
   Model model = SmallModel();
   const auto [x, y] = Points(8);
   EXPECT_THAT(Message(model.Fit(x, y).status()), HasSubstr("call Compile first"));
@@ -215,12 +215,12 @@ TEST(Model, NothingRunsBeforeCompile) {
   EXPECT_THAT(Message(model.Save(NewFile())), HasSubstr("call Compile first"));
 }
 
-TEST(Model, ASequentialWithoutAnInputIsRefused) {
+TEST(Model, RejectsSequentialWithoutInput) {
   EXPECT_FALSE(Sequential({}).Compile({}).ok());
   EXPECT_THAT(Message(Sequential({Dense({.units = 1})}).Compile({})), HasSubstr("Input"));
 }
 
-TEST(Model, ArraysOfDifferentLengthsAreRefused) {
+TEST(Model, RejectsArraysOfDifferentLengths) {
   Model model = SmallModel();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   const auto [x, y] = Points(8);
@@ -228,7 +228,7 @@ TEST(Model, ArraysOfDifferentLengthsAreRefused) {
               AllOf(HasSubstr("as many rows"), HasSubstr("[8,2]"), HasSubstr("[7]")));
 }
 
-TEST(Save, ALoadedModelPredictsBitForBitAndTrainsOn) {
+TEST(Save, LoadedModelPredictsBitIdenticallyAndTrains) {
   const auto [x, y] = Points(64);
   const std::string file = NewFile();
   Model model = SmallModel();
@@ -251,7 +251,7 @@ TEST(Save, ALoadedModelPredictsBitForBitAndTrainsOn) {
   std::remove(file.c_str());
 }
 
-TEST(Load, AFileThatHoldsNoModelIsNamed) {
+TEST(Load, ErrorNamesFileWithoutModel) {
   EXPECT_EQ(Model::Load(NewFile()).status().code(), absl::StatusCode::kNotFound);
   const std::string file = NewFile();
   std::ofstream(file) << "these are not the weights you are looking for";

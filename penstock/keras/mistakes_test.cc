@@ -45,37 +45,37 @@ std::string FitError(Model model, const CompileOptions& options, const Array& x,
   return Message(model.Fit(x, y, {.verbose = 0}).status());
 }
 
-TEST(Mistakes, AnImageWithoutItsChannels) {
+TEST(Mistakes, ImageWithoutChannelAxis) {
   const nn::Symbol x = Input({.shape = {28, 28}});
   EXPECT_THAT(BuildError(x, Conv2D({.filters = 8, .kernel_size = 3, .name = "first"})(x)),
               AllOf(HasSubstr("\"first\""), HasSubstr("mistakes_test.cc"), HasSubstr("channels")));
 }
 
-TEST(Mistakes, AVectorIntoAConvolution) {
+TEST(Mistakes, VectorInputToConvolution) {
   const nn::Symbol x = Input({.shape = {784}});
   EXPECT_THAT(BuildError(x, Conv2D({.filters = 8, .kernel_size = 3})(x)), HasSubstr("f32[2,784]"));
 }
 
-TEST(Mistakes, AWindowThatIsLargerThanTheImage) {
+TEST(Mistakes, WindowLargerThanImage) {
   const nn::Symbol x = Input({.shape = {4, 4, 1}});
   EXPECT_THAT(BuildError(x, Conv2D({.filters = 8, .kernel_size = 7, .name = "wide"})(x)),
               AllOf(HasSubstr("\"wide\""), HasSubstr("7")));
 }
 
-TEST(Mistakes, TensorsThatDoNotFitAreAdded) {
+TEST(Mistakes, AddedTensorsOfDifferentShapes) {
   const nn::Symbol x = Input({.shape = {4}});
   EXPECT_THAT(BuildError(x, Add({.name = "sum"})({x, Dense({.units = 3})(x)})),
               AllOf(HasSubstr("\"sum\""), HasSubstr("f32[2,4]"), HasSubstr("f32[2,3]")));
 }
 
-TEST(Mistakes, TensorsThatDoNotFitAreJoined) {
+TEST(Mistakes, ConcatenatedTensorsOfDifferentShapes) {
   const nn::Symbol x = Input({.shape = {4, 4, 2}});
   const nn::Symbol half = MaxPooling2D({.pool_size = 2})(x);
   EXPECT_THAT(BuildError(x, Concatenate({.name = "join"})({x, half})),
               AllOf(HasSubstr("\"join\""), HasSubstr("[2,4,4,2]"), HasSubstr("[2,2,2,2]")));
 }
 
-TEST(Mistakes, ANameThatIsNotThere) {
+TEST(Mistakes, UnknownName) {
   const nn::Symbol x = Input({.shape = {4}});
   EXPECT_THAT(BuildError(x, Dense({.units = 2, .activation = "rellu"})(x)),
               AllOf(HasSubstr("unknown activation 'rellu'"), HasSubstr("relu")));
@@ -85,18 +85,18 @@ TEST(Mistakes, ANameThatIsNotThere) {
               AllOf(HasSubstr("unknown loss 'crossentropie'"), HasSubstr("crossentropy")));
 }
 
-TEST(Mistakes, TwoLayersOfOneName) {
+TEST(Mistakes, DuplicateLayerName) {
   const nn::Symbol x = Input({.shape = {4}});
   EXPECT_THAT(BuildError(x, Dense({.units = 2, .name = "d"})(Dense({.units = 2, .name = "d"})(x))),
               HasSubstr("two layers are named 'd'"));
 }
 
-TEST(Mistakes, AnInputThatIsNotTheModels) {
+TEST(Mistakes, InputOfAnotherModel) {
   const nn::Symbol x = Input({.shape = {4}}), other = Input({.shape = {4}, .name = "other"});
   EXPECT_THAT(BuildError(x, Add()({x, other})), HasSubstr("'other' that is not among"));
 }
 
-TEST(Mistakes, AnInputWithTheBatchInItsShapeOrUnknown) {
+TEST(Mistakes, InputShapeWithBatchOrUnknownAxis) {
   EXPECT_THAT(Message(Input({.shape = {-1, 4}}).type().status()), HasSubstr("without the batch"));
 }
 
@@ -142,13 +142,13 @@ TEST(Mistakes, ArraysOfDifferentLengths) {
               AllOf(HasSubstr("as many rows"), HasSubstr("[8,4]"), HasSubstr("[7]")));
 }
 
-TEST(Mistakes, DataOfAnotherShapeThanTheInput) {
+TEST(Mistakes, DataShapeDiffersFromInput) {
   EXPECT_THAT(FitError(Classifier(), With("sparse_categorical_crossentropy"), Zeros({8, 5}),
                        Zeros({8}, DType::kI64)),
               AllOf(HasSubstr("f32[?,4]"), HasSubstr("f32[8,5]")));
 }
 
-TEST(Mistakes, ADatasetThatIsNotBatched) {
+TEST(Mistakes, UnbatchedDataset) {
   Model model = Classifier();
   ASSERT_TRUE(model.Compile(With("sparse_categorical_crossentropy")).ok());
   const auto rows =
@@ -156,19 +156,19 @@ TEST(Mistakes, ADatasetThatIsNotBatched) {
   EXPECT_THAT(Message(model.Fit(rows, {.verbose = 0}).status()), HasSubstr("Batch"));
 }
 
-TEST(Mistakes, LabelsThatAreCountedFromOne) {
+TEST(Mistakes, LabelsCountedFromOne) {
   EXPECT_THAT(FitError(Classifier(), With("sparse_categorical_crossentropy"), Zeros({3, 4}),
                        Array::Of<int64_t>({3}, {1, 2, 3})),
               AllOf(HasSubstr("column 'y'"), HasSubstr("3"), HasSubstr("from 1")));
 }
 
-TEST(Mistakes, ALabelThatIsNoClass) {
+TEST(Mistakes, LabelOutOfRange) {
   EXPECT_THAT(FitError(Classifier(), With("sparse_categorical_crossentropy"), Zeros({3, 4}),
                        Array::Of<int64_t>({3}, {0, -1, 2})),
               AllOf(HasSubstr("column 'y'"), HasSubstr("-1")));
 }
 
-TEST(Mistakes, OneHotLabelsWithASparseLossAndTheOtherWayRound) {
+TEST(Mistakes, OneHotLabelsWithSparseLossAndViceVersa) {
   EXPECT_THAT(
       FitError(Classifier(), With("sparse_categorical_crossentropy"), Zeros({3, 4}), Zeros({3, 3})),
       AllOf(HasSubstr("categorical_crossentropy"), HasSubstr("one-hot")));
@@ -177,7 +177,7 @@ TEST(Mistakes, OneHotLabelsWithASparseLossAndTheOtherWayRound) {
               HasSubstr("sparse_categorical_crossentropy"));
 }
 
-TEST(Mistakes, AFlattenThatIsMissing) {
+TEST(Mistakes, MissingFlatten) {
   Model model =
       Sequential({Input({.shape = {4, 4, 1}}), Dense({.units = 3, .activation = "softmax"})});
   EXPECT_THAT(FitError(std::move(model), With("sparse_categorical_crossentropy"),
@@ -185,13 +185,13 @@ TEST(Mistakes, AFlattenThatIsMissing) {
               AllOf(HasSubstr("[3,4,4,3]"), HasSubstr("[3]")));
 }
 
-TEST(Mistakes, OneNumberPerExampleAgainstSeveralOutputs) {
+TEST(Mistakes, OneLabelPerExampleForSeveralOutputs) {
   Model model = Sequential({Input({.shape = {4}}), Dense({.units = 3})});
   EXPECT_THAT(FitError(std::move(model), With("mse"), Zeros({3, 4}), Zeros({3})),
               AllOf(HasSubstr("f32[3]"), HasSubstr("f32[3,3]")));
 }
 
-TEST(Mistakes, LossesOfAnotherNumberThanOutputs) {
+TEST(Mistakes, NumberOfLossesDiffersFromOutputs) {
   EXPECT_THAT(Message(Classifier().Compile(With(std::vector<LossArg>{"mse", "mse"}))),
               HasSubstr("1 outputs, loss has 2"));
 }
@@ -212,7 +212,7 @@ std::string NotesOf(const std::string& activation, const nn::Loss& loss) {
   return notes->notes;
 }
 
-TEST(Mistakes, LogitsWhereProbabilitiesAreMeantAndASoftmaxTooMany) {
+TEST(Mistakes, MissingAndDuplicateSoftmax) {
   EXPECT_THAT(NotesOf("linear", nn::SparseCategoricalCrossentropy()), HasSubstr("from_logits"));
   EXPECT_THAT(NotesOf("softmax", nn::SparseCategoricalCrossentropy({.from_logits = true})),
               HasSubstr("leave out from_logits"));
@@ -220,7 +220,7 @@ TEST(Mistakes, LogitsWhereProbabilitiesAreMeantAndASoftmaxTooMany) {
   EXPECT_EQ(NotesOf("linear", nn::SparseCategoricalCrossentropy({.from_logits = true})), "");
 }
 
-TEST(Mistakes, ALabelThatIsNoClassInALaterBatchIsNamedWithTheNan) {
+TEST(Mistakes, LabelOutOfRangeInLaterBatchIsNamedWithNan) {
   Model model = Classifier();
   ASSERT_TRUE(model.Compile(With("sparse_categorical_crossentropy")).ok());
   const auto history =
@@ -231,7 +231,7 @@ TEST(Mistakes, ALabelThatIsNoClassInALaterBatchIsNamedWithTheNan) {
               AllOf(HasSubstr("the loss"), HasSubstr("labels"), HasSubstr("7")));
 }
 
-TEST(Mistakes, ANanInTheData) {
+TEST(Mistakes, NanInData) {
   Model model = Classifier();
   ASSERT_TRUE(model.Compile(With("sparse_categorical_crossentropy")).ok());
   Array x = Zeros({4, 4}).Clone();
@@ -259,7 +259,7 @@ TEST(Mistakes, WeightsOfAnotherNetwork) {
               AllOf(HasSubstr("dense/kernel"), HasSubstr("other/kernel")));
 }
 
-TEST(Mistakes, ALossThatThrows) {
+TEST(Mistakes, LossThatThrows) {
   const nn::Loss loss = nn::CustomLoss(
       "mine", [](ir::Value, ir::Value) -> ir::Value { throw std::runtime_error("no table"); });
   Model model = Classifier();
@@ -272,7 +272,7 @@ TEST(Mistakes, ALossThatThrows) {
   }
 }
 
-TEST(Mistakes, AMetricThatThrows) {
+TEST(Mistakes, MetricThatThrows) {
   struct Throws : nn::MetricBody {
     absl::string_view name() const override { return "mine"; }
     nn::MetricDirection direction() const override { return nn::MetricDirection::kUp; }
@@ -286,7 +286,7 @@ TEST(Mistakes, AMetricThatThrows) {
 }
 
 // Models that cannot be saved are reported before the training.
-TEST(Mistakes, AClassNameThatNoFileCanContain) {
+TEST(Mistakes, ClassNameThatIsNotUtf8) {
   struct Odd : nn::LayerBody {
     absl::string_view class_name() const override { return "\xff"; }
     void Fields(nn::Config&) override {}

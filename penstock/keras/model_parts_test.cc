@@ -53,7 +53,7 @@ class Tower : public Model {
   Layer hidden_, score_;
 };
 
-TEST(SubclassedModel, TrainsAndIsTheFunctionalModelOfItsCall) {
+TEST(SubclassedModel, TrainsAndEqualsFunctionalModel) {
   Tower tower(8);
   ASSERT_TRUE(tower.Compile(Compiling()).ok());
   EXPECT_EQ(tower.network().name(), "tower");
@@ -74,7 +74,7 @@ TEST(SubclassedModel, TrainsAndIsTheFunctionalModelOfItsCall) {
   EXPECT_TRUE(moved.Predict(x).ok());
 }
 
-TEST(SubclassedModel, MistakesComeOutOfCompile) {
+TEST(SubclassedModel, CompileReportsErrors) {
   struct NeverBuilt : Model {};
   struct NoCall : Model {
     NoCall() { Build(Input({.shape = {2}})); }
@@ -101,7 +101,7 @@ std::vector<std::string> VariableNames(const Model& model) {
   return names;
 }
 
-TEST(GetLayer, MakesModelsOfPartsUnderTheSameNames) {
+TEST(GetLayer, SubmodelsKeepLayerNames) {
   Model model = Chain();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   Model head(model.inputs(), model.GetLayer("dense_1").output());
@@ -134,7 +134,7 @@ TEST(SetWeights, CountsAVariableOnce) {
   EXPECT_THAT(report->skipped, ::testing::IsEmpty());
 }
 
-TEST(GetLayer, NumbersNewLayersAroundTheNamesOfParts) {
+TEST(GetLayer, AutomaticNamesAvoidNamesOfSubmodels) {
   const Model model = Chain();
   const Symbol y = Dense({.units = 2})(model.GetLayer("dense_1").output());
   EXPECT_THAT(VariableNames(Model(model.inputs(), y)),
@@ -148,7 +148,7 @@ TEST(GetLayer, NumbersNewLayersAroundTheNamesOfParts) {
               UnorderedElementsAre("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"));
 }
 
-TEST(GetLayer, NamesWhatIsMissing) {
+TEST(GetLayer, ErrorListsExistingNames) {
   const Model model = Chain();
   EXPECT_THAT(std::string(model.GetLayer("pool").status().message()),
               AllOf(HasSubstr("has no layer 'pool'"), HasSubstr("dense, dense_1, dense_2")));
@@ -162,7 +162,7 @@ TEST(GetLayer, NamesWhatIsMissing) {
   EXPECT_FALSE(outer.GetLayer("nothing").GetLayer("dense_1").status().ok());
 }
 
-TEST(ClassNames, TravelWithTheModel) {
+TEST(ClassNames, AreSavedWithModel) {
   Model model = Chain();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   model.SetClassNames({"daisy", "rose", "tulip"});
@@ -175,7 +175,7 @@ TEST(ClassNames, TravelWithTheModel) {
   EXPECT_FALSE(model.Save(file).ok()) << "a description is UTF-8";
 }
 
-TEST(PartialWeights, SkipsWhatIsMissingOrOfAnotherShape) {
+TEST(PartialWeights, SkipsMissingAndMismatchedWeights) {
   Model model = Sequential({Input({.shape = {6}}), Dense({.units = 5, .name = "a"}),
                             Dense({.units = 2, .name = "head"})});
   ASSERT_TRUE(model.Compile(Compiling()).ok());
@@ -207,7 +207,7 @@ TEST(PartialWeights, SkipsWhatIsMissingOrOfAnotherShape) {
   EXPECT_TRUE(base::BitwiseEqual(*after.Find("head/kernel"), *before.Find("head/kernel")));
 }
 
-TEST(Compile, KeepsTheWeightsWhenAskedTo) {
+TEST(Compile, KeepsWeightsIfRequested) {
   Model model = Chain();
   CompileOptions options = Compiling();
   ASSERT_TRUE(model.Compile(options).ok());
@@ -256,7 +256,7 @@ double LargestDifference(const NamedArrays& a, const NamedArrays& b) {
   return largest;
 }
 
-TEST(Remat, TrainsAsWithoutIt) {
+TEST(Remat, DoesNotChangeTraining) {
   CompileOptions options = Compiling();
   options.optimizer = SGD({.learning_rate = 0.05});
   const NamedArrays plain = TrainedBlocks(Blocks(false), options);
@@ -271,7 +271,7 @@ TEST(Remat, TrainsAsWithoutIt) {
               HasSubstr("has no layer 'block9'"));
 }
 
-TEST(Remat, IsSavedWithTheLayerAndWithNoOther) {
+TEST(Remat, IsSavedForItsLayerOnly) {
   const auto remat = Blocks(true).network().ToJson(), plain = Blocks(false).network().ToJson();
   EXPECT_THAT(remat.dump(), HasSubstr("\"remat\":true"));
   EXPECT_EQ(plain.dump().find("remat"), std::string::npos);

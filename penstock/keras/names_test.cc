@@ -129,7 +129,7 @@ TEST(Names, HasEveryLoss) {
   EXPECT_THAT(MissingIn(NamesByNamespace()["losses"], wanted), IsEmpty());
 }
 
-TEST(Names, HasEveryMetricUnderKerassName) {
+TEST(Names, HasEveryMetricUnderKerasName) {
   NameSet wanted = ClassesInTables("metrics");
   EXPECT_EQ(wanted.size(), nn::Metric::Names().size() - 1);  // "accuracy" is not a Keras class
   wanted.merge(Declared("Metric"));
@@ -158,7 +158,7 @@ void ExpectTyped(const std::vector<std::string>& table, const std::string& type)
   }
 }
 
-TEST(Names, HasATypedValueOfEveryNamedOption) {
+TEST(Names, HasTypedValueForEveryNamedOption) {
   ExpectTyped(nn::InitializerNames(), "Initializer");
   ExpectTyped(nn::RegularizerNames(), "Regularizer");
   ExpectTyped(nn::ConstraintNames(), "Constraint");
@@ -178,7 +178,7 @@ TEST(Names, HasEveryCallback) {
   EXPECT_THAT(MissingIn(NamesByNamespace()["callbacks"], callbacks), IsEmpty());
 }
 
-TEST(Names, MetricsOfKerasAreThoseOfTheTable) {
+TEST(Names, KerasMetricsMatchTable) {
   const std::pair<const char*, nn::Metric> rows[] = {
       {"Accuracy", metrics::Accuracy()},
       {"MeanSquaredError", metrics::MeanSquaredError()},
@@ -245,13 +245,13 @@ Model WithTypedValues() {
                             .activity_regularizer = L1L2(0.01, 0.02)})});
 }
 
-TEST(TypedOptions, MakeTheModelThatStringsMake) {
+TEST(TypedOptions, MatchModelBuiltFromStrings) {
   const Model typed = WithTypedValues();
   ASSERT_TRUE(typed.network().status().ok()) << typed.network().status();
   EXPECT_EQ(typed.network().ToJson().dump(), WithStrings().network().ToJson().dump());
 }
 
-TEST(TypedOptions, EveryValueIsOneThatBuilds) {
+TEST(TypedOptions, EveryValueBuilds) {
   using namespace nn;
   for (const Initializer& initializer :
        {initializers::Zeros(), initializers::Ones(), initializers::Constant(0.1),
@@ -408,7 +408,7 @@ static_assert(!std::is_convertible_v<nn::Padding, nn::Reduction>);
 static_assert(!std::is_convertible_v<nn::Reduction::Value, MatmulPrecisionArg>);
 
 // The spelling that a Keras user tries first.
-TEST(Names, KerassModulesAreNamespaces) {
+TEST(Names, KerasModulesAreNamespaces) {
   Model model = Sequential({Input({.shape = {4}}), keras::layers::Dense({.units = 2})});
   EXPECT_TRUE(model
                   .Compile({.optimizer = keras::optimizers::AdamW(

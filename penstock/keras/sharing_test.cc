@@ -55,7 +55,7 @@ CompileOptions Compiling(int replicas = 1) {
           .replicas = replicas};
 }
 
-TEST(SharedLayers, TrainAsOneAndAreSavedAndLoadedAsOne) {
+TEST(SharedLayers, AreTrainedSavedAndLoadedOnce) {
   Model model = InAndOut();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   const Array x = Numbers({32, 4}, 1), y = Numbers({32, 4}, 2);
@@ -81,7 +81,7 @@ TEST(SharedLayers, TrainAsOneAndAreSavedAndLoadedAsOne) {
   EXPECT_EQ(clone->network().variables().size(), 6u);
 }
 
-TEST(SharedLayers, TrainTheSameOnOneReplicaAndOnFour) {
+TEST(SharedLayers, TrainIdenticallyOnOneAndFourReplicas) {
   const Array x = Numbers({24, 4}, 1), y = Numbers({24, 4}, 2);
   const auto trained = [&](int replicas) {
     const auto shared = Dense({.units = 4, .activation = "tanh", .name = "shared"});
@@ -102,7 +102,7 @@ TEST(SharedLayers, TrainTheSameOnOneReplicaAndOnFour) {
 }
 
 // Weights saved when each path to a shared layer had its own name.
-TEST(SharedLayers, LoadWeightsUnderTheNamesOfOtherPaths) {
+TEST(SharedLayers, LoadWeightsSavedUnderOtherPaths) {
   Model model = InAndOut();
   ASSERT_TRUE(model.Compile(Compiling()).ok());
   const NamedArrays weights = *model.GetWeights();
@@ -123,7 +123,7 @@ TEST(SharedLayers, LoadWeightsUnderTheNamesOfOtherPaths) {
 }
 
 // A generator and a critic: the critic is trained alone, then frozen behind the generator.
-TEST(SharedLayers, AFrozenCriticTrainsTheGeneratorButNotItself) {
+TEST(SharedLayers, FrozenCriticTrainsGeneratorOnly) {
   const auto sample = Input({.shape = {4}, .name = "sample"});
   auto judged = Dense({.units = 6, .use_bias = false, .name = "d"})(sample);
   judged = BatchNormalization({.momentum = 0.5, .name = "n"})(judged);

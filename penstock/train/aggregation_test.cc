@@ -67,7 +67,7 @@ double Number(const NamedArrays& weights, const std::string& name) {
 
 class AggregationOf : public ::testing::TestWithParam<DType> {};
 
-TEST_P(AggregationOf, IsTheSameOnOneReplicaAndOnFour) {
+TEST_P(AggregationOf, IsEqualOnOneAndFourReplicas) {
   for (const int replicas : {1, 4}) {
     const auto weights = Counted(GetParam(), replicas);
     ASSERT_TRUE(weights.ok()) << weights.status();

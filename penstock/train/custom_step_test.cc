@@ -37,7 +37,7 @@ StepResult Crossentropy(const StepContext& step) {
   return {.loss = loss.PerExample(step.labels[0], step.apply(step.inputs)[0])};
 }
 
-TEST(CustomStep, TheUsualStepWrittenByHandGivesTheSameWeightsBitForBit) {
+TEST(CustomStep, DefaultStepAsCustomStepIsBitIdentical) {
   for (const int replicas : {1, 3}) {
     auto own = Make(CustomStep{Crossentropy}, replicas, true), usual = Make({}, replicas, true);
     ASSERT_TRUE(own.ok() && usual.ok()) << own.status();
@@ -51,7 +51,7 @@ TEST(CustomStep, TheUsualStepWrittenByHandGivesTheSameWeightsBitForBit) {
 
 // A gradient penalty (Gulrajani et al. 2017): training differentiates through the gradient, so
 // minimizing the penalty alone makes it small.
-TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
+TEST(CustomStep, DifferentiatesThroughGradientPenalty) {
   const CustomStep flat{[](const StepContext& step) -> StepResult {
                           const ir::Value y = step.apply(step.inputs)[0];
                           const ir::Value slope =
@@ -72,7 +72,7 @@ TEST(CustomStep, AGradientWithinTheLossIsTrainedThrough) {
 }
 
 // Calls the network twice in a step, as a GAN's critic does for real and generated examples.
-TEST(CustomStep, ASecondCallStartsFromTheAveragesOfTheFirst) {
+TEST(CustomStep, SecondCallUpdatesMovingAveragesOfFirst) {
   std::vector<NamedArrays> weights;
   for (const int calls : {1, 2}) {
     const CustomStep custom{[=](const StepContext& step) {
@@ -126,7 +126,7 @@ TEST(CustomStep, EachCallDrawsDifferentRandomNumbers) {
   EXPECT_GT(*history->epochs[0].Get("differs"), 0);
 }
 
-TEST(CustomStep, AStepThatThrowsIsAnError) {
+TEST(CustomStep, ExceptionIsError) {
   auto trainer = Make(CustomStep{
       [](const StepContext&) -> StepResult { throw std::runtime_error("no such file"); }});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -135,7 +135,7 @@ TEST(CustomStep, AStepThatThrowsIsAnError) {
   EXPECT_THAT(std::string(history.status().message()), HasSubstr("threw an exception: no such"));
 }
 
-TEST(CustomStep, WhatIsWrongWithItIsSaid) {
+TEST(CustomStep, ReportsInvalidResults) {
   const auto error = [](CustomStep step) {
     auto trainer = Make(std::move(step));
     return std::string((*trainer)->Fit(Data(), {}).status().message());

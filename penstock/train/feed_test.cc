@@ -29,7 +29,7 @@ class Stacks : public ::testing::Test {
 };
 
 // 5 batches of 6 rows, 3 per replica, and a last one of 2 rows.
-TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
+TEST_F(Stacks, ContainRowsOfTheirBatchesWithPaddedLast) {
   const base::NamedArrays points = Points(32);
   Feed feed = Open(data::Dataset::FromArrays(points).Batch(6));
   const auto first = *feed.Next(/*depth=*/4, /*steps=*/4), second = *feed.Next(4, 4);
@@ -64,7 +64,7 @@ TEST_F(Stacks, HoldTheRowsOfTheirBatchesAndTheLastOneIsPadded) {
 }
 
 // The labels change shape: y is [2] for the first three batches, then [3].
-TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
+TEST_F(Stacks, BatchOfAnotherShapeStartsNewStack) {
   const data::Dataset dataset = data::Dataset::FromGenerator(
       [](const data::GeneratorContext&) {
         return [batch = 0](base::NamedArrays* out) mutable -> absl::StatusOr<bool> {
@@ -85,7 +85,7 @@ TEST_F(Stacks, ABatchOfAnotherShapeBeginsAStackAndTheStateIsBeforeIt) {
   EXPECT_EQ(feed.State().elements, 5);
 }
 
-TEST_F(Stacks, FewerMayBeAskedForThanThereIsRoomFor) {
+TEST_F(Stacks, ReturnsFewerStepsIfRequested) {
   Feed feed = Open(data::Dataset::FromArrays(Points(60)).Batch(6));
   EXPECT_EQ((*feed.Next(8, 3))->steps, 3);
   EXPECT_EQ(feed.State().elements, 3);

@@ -25,7 +25,7 @@ History Losses() {
           .stop_reason = ""};
 }
 
-TEST(History, GivesEachNumberByName) {
+TEST(History, ReturnsEachMetricByName) {
   const History history = Losses();
   EXPECT_THAT(history["loss"], ElementsAre(4, 2, 1));
   EXPECT_THAT(history["val_loss"], ElementsAre(3));
@@ -47,7 +47,7 @@ TEST(History, DrawsChartsInText) {
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(all, '\n')).size(), 2u * 13 + 2);
 }
 
-TEST(History, DrawsWhatIsFlatSingleOrNotFinite) {
+TEST(History, DrawsConstantSingleAndNonFiniteValues) {
   History history{.epochs = {Logs{{"loss", 2}, {"nan", std::nan("")}, {"huge", 1e308}}},
                   .stats = {},
                   .stop_reason = ""};
@@ -76,7 +76,7 @@ TEST(History, DrawsWhatIsFlatSingleOrNotFinite) {
   EXPECT_NE(history.ToText({.width = -1, .height = 0}), "");
 }
 
-TEST(History, DrawsAnSvgWithACurveForEachNumber) {
+TEST(History, DrawsSvgWithCurvePerMetric) {
   History history = Losses();
   history.epochs[0].Set("a<b", 1);
   const std::string svg = history.ToSvg();

@@ -86,23 +86,23 @@ base::NamedArrays Train(const Training& training) {
 // Ten steps accumulate the rounding of gradients, which are sums of thousands of values.
 constexpr double kTolerance = 2e-3;
 
-TEST(TrainingWithKernels, EndsWhereItEndsWithout) {
+TEST(TrainingWithKernels, MatchesTrainingWithoutKernels) {
   EXPECT_LT(LargestDifference(Train({}), Train({.kernels = false})), kTolerance);
 }
 
-TEST(TrainingWithKernels, EndsWhereItEndsWithoutInALoopOfSteps) {
+TEST(TrainingWithKernels, MatchesTrainingWithoutKernelsInLoop) {
   const base::NamedArrays with = Train({.steps_per_execution = 4});
   EXPECT_LT(LargestDifference(with, Train({.kernels = false, .steps_per_execution = 4})),
             kTolerance);
   EXPECT_EQ(LargestDifference(with, Train({})), 0) << "the loop's numbers are not the steps'";
 }
 
-TEST(TrainingWithKernels, EndsWhereItEndsWithoutOnEightReplicas) {
+TEST(TrainingWithKernels, MatchesTrainingWithoutKernelsOnEightReplicas) {
   EXPECT_LT(LargestDifference(Train({.replicas = 8}), Train({.kernels = false, .replicas = 8})),
             kTolerance);
 }
 
-TEST(TrainingWithKernels, TheWholeStateIsDonatedAndProgramsAreKept) {
+TEST(TrainingWithKernels, DonatesEntireStateAndCachesPrograms) {
   const std::string cache = testing::NewPath("_kernels");
   const nn::Network network = ResidualNet();
   const Objective objective{network,

@@ -27,7 +27,7 @@ NamedArrays Trained(const nn::Optimizer& optimizer, int64_t batch, int replicas 
   return *std::move(state);
 }
 
-TEST(Optimizer, FindsItsSlotsAtTheirFirstValues) {
+TEST(Optimizer, SlotsHaveTheirInitialValues) {
   for (const nn::Optimizer& optimizer :
        {nn::Adagrad({.initial_accumulator_value = 0.25}), nn::Nadam(), nn::Adafactor()}) {
     const auto trainer = SmallTrainer({.optimizer = optimizer});
@@ -48,7 +48,7 @@ TEST(Optimizer, FindsItsSlotsAtTheirFirstValues) {
   }
 }
 
-TEST(Optimizer, AveragesTakeThePlaceOfVariablesWhenFitEnds) {
+TEST(Optimizer, AveragesReplaceVariablesAfterFit) {
   const NamedArrays plain = Trained(nn::SGD({.learning_rate = 0.1}), 10);
   const NamedArrays averaged =
       Trained(nn::SGD({.learning_rate = 0.1, .use_ema = true, .ema_momentum = 0.5}), 10);
@@ -60,7 +60,7 @@ TEST(Optimizer, AveragesTakeThePlaceOfVariablesWhenFitEnds) {
   }
 }
 
-TEST(Optimizer, GatheredGradientsOfSmallBatchesAreThatOfTheLargeOne) {
+TEST(Optimizer, AccumulatedGradientsMatchLargeBatch) {
   nn::SGDOptions sgd{.learning_rate = 0.1, .momentum = 0.9};
   const NamedArrays large = Trained(nn::SGD(sgd), 20);
   sgd.gradient_accumulation_steps = 5;
@@ -96,7 +96,7 @@ double StepOfTinyGradients(const nn::Optimizer& optimizer) {
   return (*trainer)->Weights()->Find("first/bias")->item<float>();
 }
 
-TEST(Optimizer, AScaledLossKeepsSmallGradientsOfFloat16) {
+TEST(Optimizer, LossScalingKeepsSmallFloat16Gradients) {
   const nn::SGDOptions sgd{.learning_rate = 1048576};
   nn::SGDOptions scaled = sgd;
   scaled.loss_scale_factor = 4096;
@@ -106,7 +106,7 @@ TEST(Optimizer, AScaledLossKeepsSmallGradientsOfFloat16) {
   EXPECT_NEAR(StepOfTinyGradients(nn::LossScaleOptimizer(nn::SGD(sgd))), want, want * 1e-3);
 }
 
-TEST(Optimizer, ALossScaleThatOverflowsIsFoundAndTrainingGoesOn) {
+TEST(Optimizer, LossScaleRecoversFromOverflow) {
   const auto trainer = SmallTrainer(
       {.network = SmallNet().WithPolicy("mixed_float16"),
        .optimizer = nn::LossScaleOptimizer(nn::SGD({.learning_rate = 0.1, .momentum = 0.9}),

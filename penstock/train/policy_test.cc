@@ -45,7 +45,7 @@ std::vector<std::string> LinesWith(const ir::Program& program, absl::string_view
   return lines;
 }
 
-TEST(MixedPrecision, MultipliesIn16BitsAndSumsIn32) {
+TEST(MixedPrecision, MultipliesIn16BitsAndAccumulatesIn32) {
   for (const std::string policy : {"mixed_bfloat16", "bfloat16"}) {
     const auto program = Step(policy, ir::MatmulPrecision::kDefault);
     ASSERT_TRUE(program.ok()) << program.status();
@@ -69,7 +69,7 @@ TEST(MixedPrecision, MultipliesIn16BitsAndSumsIn32) {
   }
 }
 
-TEST(MixedPrecision, KeepsTheStateOfFloat32) {
+TEST(MixedPrecision, KeepsStateInFloat32) {
   const auto full = Step("float32", ir::MatmulPrecision::kDefault);
   const auto mixed = Step("mixed_bfloat16", ir::MatmulPrecision::kDefault);
   ASSERT_TRUE(full.ok() && mixed.ok()) << full.status() << mixed.status();
@@ -78,7 +78,7 @@ TEST(MixedPrecision, KeepsTheStateOfFloat32) {
   EXPECT_THAT(full->text, ::testing::Not(HasSubstr("bf16")));
 }
 
-TEST(MatmulPrecision, IsSaidOfEveryProductAndConvolution) {
+TEST(MatmulPrecision, AppliesToEveryProductAndConvolution) {
   const auto program = Step("float32", ir::MatmulPrecision::kHighest);
   ASSERT_TRUE(program.ok()) << program.status();
   const size_t count = LinesWith(*program, "stablehlo.convolution").size() +
@@ -92,7 +92,7 @@ TEST(MatmulPrecision, IsSaidOfEveryProductAndConvolution) {
               HasSubstr("default, high, highest"));
 }
 
-TEST(MixedPrecision, LearnsAsFloat32DoesAndPredictsInFloat32) {
+TEST(MixedPrecision, LearnsLikeFloat32AndPredictsInFloat32) {
   const data::Dataset points = data::Dataset::FromArrays(testing::Points(200)).Batch(20);
   double accuracy_of_float32 = 0;
   for (const std::string policy : {"float32", "mixed_bfloat16", "bfloat16", "mixed_float16"}) {
@@ -117,7 +117,7 @@ TEST(MixedPrecision, LearnsAsFloat32DoesAndPredictsInFloat32) {
   }
 }
 
-TEST(MixedPrecision, WeightsFitUnderAnotherPolicy) {
+TEST(MixedPrecision, LoadsWeightsSavedUnderAnotherPolicy) {
   const auto make = [](const char* policy) {
     return *testing::SmallTrainer({.network = testing::SmallNet().WithPolicy(policy)});
   };

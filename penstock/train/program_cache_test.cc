@@ -70,7 +70,7 @@ TEST_F(Programs, KeepTheirBindingAfterAnError) {
 
 // Variables, their iteration, and metrics are donated; the learning rate, the RNG key, and "halted"
 // are loop-invariant.
-TEST_F(Programs, UpdateWhatTheStepChanges) {
+TEST_F(Programs, UpdateOnlyStateThatStepChanges) {
   BoundProgram step(model_->programs(), ProgramKind::kTrain);
   ASSERT_EQ(step.Bind(Types(8), {none_}), absl::OkStatus());
   const StateLayout& layout = model_->layout();

@@ -35,21 +35,21 @@ std::string ProgressOf(ProgressOptions::Style style) {
   return text;
 }
 
-TEST(ProgressLine, WithoutATerminalItIsALineNowAndThen) {
+TEST(ProgressLine, PrintsPeriodicLinesWithoutTerminal) {
   EXPECT_EQ(ProgressOf(ProgressOptions::Style::kLines),
             "Epoch 2/3  10/20  10.0 img/s  loss 0.5000  ETA 0:00:10\n"
             "Epoch 2/3  20/20  10.0 img/s  loss 0.5000  ETA 0:00:00\n"
             "Epoch 2/3  20/20  10.0 img/s  loss 0.2500  accuracy 1.000e-05  0:00:20\n");
 }
 
-TEST(ProgressLine, OnATerminalItIsWrittenOver) {
+TEST(ProgressLine, OverwritesLineOnTerminal) {
   const std::string text = ProgressOf(ProgressOptions::Style::kTerminal);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 21);
   EXPECT_THAT(text, ::testing::EndsWith("accuracy 1.000e-05  0:00:20\n"));
 }
 
-TEST(ProgressLine, TheEndOfAnEpochSaysHowLongTheDevicesWereIdle) {
+TEST(ProgressLine, PrintsIdleTimeAtEndOfEpoch) {
   std::FILE* file = std::tmpfile();
   base::FakeClock clock;
   auto line = ProgressLine({.out = file, .style = ProgressOptions::Style::kLines, .clock = &clock});
@@ -67,7 +67,7 @@ TEST(ProgressLine, TheEndOfAnEpochSaysHowLongTheDevicesWereIdle) {
             "2.5 %)\n");
 }
 
-TEST(ProgressLine, ANoteHasALineOfItsOwn) {
+TEST(ProgressLine, NotesAreOnTheirOwnLine) {
   std::FILE* file = std::tmpfile();
   base::FakeClock clock;
   auto line =
@@ -85,7 +85,7 @@ TEST(ProgressLine, ANoteHasALineOfItsOwn) {
   EXPECT_THAT(text, ::testing::EndsWith("\nnote: read: pack the files\n"));
 }
 
-TEST(ProgressLine, SaysWhyAProgramIsCompiledAgain) {
+TEST(ProgressLine, PrintsReasonForRecompilation) {
   std::FILE* file = std::tmpfile();
   auto line = ProgressLine({.out = file, .style = ProgressOptions::Style::kLines});
   line->Recompiling("train_step", "argument 'x' changed");
@@ -96,7 +96,7 @@ TEST(ProgressLine, SaysWhyAProgramIsCompiledAgain) {
   EXPECT_STREQ(text, "train_step is compiled again: argument 'x' changed\n");
 }
 
-TEST(ProgressLine, DurationsReadWell) {
+TEST(ProgressLine, PrintsReadableDurations) {
   EXPECT_EQ(FormatDuration(0.4), "0:00:00");
   EXPECT_EQ(FormatDuration(3725), "1:02:05");
   EXPECT_EQ(FormatDuration(2 * 86400 + 61), "2 d 0:01:01");
@@ -124,7 +124,7 @@ std::string InferenceProgress(FakeInference& context) {
   return text;
 }
 
-TEST(ProgressLine, ShowsAnEvaluationButNotAValidation) {
+TEST(ProgressLine, ShowsEvaluationButNotValidation) {
   FakeInference context;
   EXPECT_EQ(InferenceProgress(context),
             "Evaluate  10/20  8.0 img/s  loss 0.5000  ETA 0:00:10\n"

@@ -53,7 +53,7 @@ nn::Symbol Embedded(const nn::Symbol& ids) {
   return nn::Embedding({.input_dim = kTokens, .output_dim = 8, .mask_zero = true})(ids);
 }
 
-TEST(Sequences, AClassifierRemembersTheFirstTokenThroughThePadding) {
+TEST(Sequences, ClassifierLearnsFirstTokenDespitePadding) {
   const nn::Symbol ids = nn::Input({.shape = {kSteps}, .dtype = DType::kI32, .name = "ids"});
   const nn::Symbol y = nn::Dense({.units = kTokens})(nn::LSTM({.units = 16})(Embedded(ids)));
   auto trainer = Create(nn::Network({ids}, {y}),
@@ -71,7 +71,7 @@ TEST(Sequences, AClassifierRemembersTheFirstTokenThroughThePadding) {
 }
 
 // The labels of padding are deliberately wrong: the loss is small only if it ignores them.
-TEST(Sequences, EveryStepNamesThePreviousTokenWithAMaskedLoss) {
+TEST(Sequences, EveryStepLearnsPreviousTokenWithMaskedLoss) {
   const nn::Symbol ids = nn::Input({.shape = {kSteps}, .dtype = DType::kI32, .name = "ids"});
   const nn::Symbol h = nn::GRU({.units = 16, .return_sequences = true})(Embedded(ids));
   auto trainer = Create(nn::Network({ids}, {nn::Dense({.units = kTokens})(h)}),

@@ -77,7 +77,7 @@ int64_t LinesOfOptimizedStep(const Checked& step) {
 // Every entry of the state depends on the result of the check. XLA fuses cheap operations into each
 // consumer: as a chain of scalars, one per gradient, the program grew quadratically in the number
 // of layers, and a ResNet-101 took a minute and a half to compile.
-TEST(TrainStep, ChecksForNanInAProgramThatGrowsLinearlyWithTheLayers) {
+TEST(TrainStep, NanCheckGrowsLinearlyWithLayers) {
   const std::vector<Checked> steps{
       {},
       {.kernels = true, .replicas = 2, .depth = 4},
@@ -97,7 +97,7 @@ TEST(TrainStep, ChecksForNanInAProgramThatGrowsLinearlyWithTheLayers) {
 
 // Each argument and result of an execution costs about half a microsecond, and a frozen network has
 // hundreds.
-TEST(TrainStep, DoesNotPassOnWhatItLeavesAsItIs) {
+TEST(TrainStep, DoesNotReturnLoopInvariantState) {
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
   const nn::Layer frozen = nn::Dense({.units = 4, .name = "frozen"});
   frozen.SetTrainable(false);

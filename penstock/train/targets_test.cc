@@ -73,7 +73,7 @@ double MeanOfSquares(const std::vector<float>& y, double w, const std::vector<fl
   return sum / count;
 }
 
-TEST(Targets, TheLossOfSeveralOutputsIsTheirWeighedSumAndEachIsReported) {
+TEST(Targets, TotalLossIsWeightedSumAndEachIsReported) {
   auto trainer = Make(TwoHeads(), {MeanSquares(0.25, true), MeanSquares(3)});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   // Columns are matched with outputs by name.
@@ -88,7 +88,7 @@ TEST(Targets, TheLossOfSeveralOutputsIsTheirWeighedSumAndEachIsReported) {
   EXPECT_NEAR(*logs->Get("a_weighted_mean_squared_error"), a, 1e-4);
 }
 
-TEST(Targets, EachOutputsVariablesFollowItsOwnLoss) {
+TEST(Targets, VariablesOfEachOutputFollowItsLoss) {
   auto trainer = Make(TwoHeads(), {MeanSquares(), MeanSquares(0)}, 0.01);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ASSERT_TRUE(
@@ -101,7 +101,7 @@ TEST(Targets, EachOutputsVariablesFollowItsOwnLoss) {
 class Weights : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Replicas, Weights, ::testing::Values(1, 2, 3));
 
-TEST_P(Weights, OfExamplesWeighTheirLossesAndOnlyTheMetricsThatAskForIt) {
+TEST_P(Weights, OfExamplesApplyToLossesAndWeightedMetrics) {
   auto trainer = Make(OneHead(), {MeanSquares(1, true)}, 0, GetParam());
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto logs = (*trainer)->Evaluate(Data(
@@ -115,7 +115,7 @@ TEST_P(Weights, OfExamplesWeighTheirLossesAndOnlyTheMetricsThatAskForIt) {
               1e-4);
 }
 
-TEST_P(Weights, OfClassesAreThoseOfTheirExamples) {
+TEST_P(Weights, OfClassesEqualWeightsOfTheirExamples) {
   const std::map<int64_t, double> by_class = {{0, 0.5}, {1, 4}};
   std::vector<float> weights;
   for (float y : kA) weights.push_back(static_cast<float>(by_class.at(static_cast<int64_t>(y))));
@@ -146,7 +146,7 @@ TEST(Targets, ClassWeightsAndExampleWeightsMultiply) {
   EXPECT_NEAR(*history->epochs[0].Get("loss"), MeanOfSquares(kA, 1, product), 1e-3);
 }
 
-TEST_P(Weights, PenaltiesCountOnceWhateverTheReplicas) {
+TEST_P(Weights, WeightPenaltiesCountOnceOnAnyNumberOfReplicas) {
   auto trainer = Make(OneHead({.regularizer = "l2(0.5)"}), {MeanSquares()}, 0.01, GetParam());
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto data = data::Dataset::FromArrays({{"x", Column(kX)}, {"y", Column(kA)}}).Batch(7);
@@ -161,7 +161,7 @@ TEST_P(Weights, PenaltiesCountOnceWhateverTheReplicas) {
 
 // Means over the whole batch without padding, independent of each replica's share: 7 rows on 2 or 3
 // replicas.
-TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
+TEST_P(Weights, ActivityPenaltiesCoverEntireBatch) {
   const nn::Symbol x = nn::Input({.shape = {1}, .name = "x"});
   const nn::Layer penalised = nn::Lambda(
       [](nn::CallContext& ctx, const nn::Values& v) -> nn::Outputs {
@@ -185,14 +185,14 @@ TEST_P(Weights, PenaltiesOfActivitiesAreOfTheWholeBatch) {
               1 - 0.001 * (slope + 0.2 * squares / 7), 1e-5);
 }
 
-TEST(Targets, AConstraintHoldsAfterEachStep) {
+TEST(Targets, ConstraintHoldsAfterEachStep) {
   auto trainer = Make(OneHead({.constraint = "max_norm(0.1)"}), {MeanSquares()}, 0.001);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ASSERT_TRUE((*trainer)->Fit(Data({{"x", Column(kX)}, {"y", Column(kB)}}), {}).ok());
   EXPECT_NEAR((*trainer)->Weights()->Find("a/w")->data<float>()[0], 0.1, 1e-4);
 }
 
-TEST(Targets, WhatDoesNotFitIsNamed) {
+TEST(Targets, NamesMismatchedTargets) {
   const auto message = [](const absl::Status& status) { return std::string(status.message()); };
   EXPECT_THAT(message(Make(TwoHeads(), {MeanSquares()}).status()),
               HasSubstr("has 2 outputs, but there are losses for 1"));
@@ -213,7 +213,7 @@ TEST(Targets, WhatDoesNotFitIsNamed) {
       HasSubstr("one number for each example"));
 }
 
-TEST(Fit, CountsFromItsInitialEpochAndValidatesEverySoOften) {
+TEST(Fit, CountsFromInitialEpochAndValidatesEveryNEpochs) {
   auto trainer = Make(OneHead(), {MeanSquares()});
   const data::Dataset data = Data({{"x", Column(kX)}, {"y", Column(kA)}});
   const auto history = (*trainer)->Fit(

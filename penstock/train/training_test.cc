@@ -43,7 +43,7 @@ class CompileReasons : public Callback {
   std::vector<std::string> lines;
 };
 
-TEST(Training, AnotherBatchSizeSaysWhatIsCompiledAgainAndWhy) {
+TEST(Training, ReportsWhyAnotherBatchSizeRecompiles) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   auto reasons = std::make_shared<CompileReasons>();
@@ -56,7 +56,7 @@ TEST(Training, AnotherBatchSizeSaysWhatIsCompiledAgainAndWhy) {
 }
 
 // A hidden layer of 2^20 units for 2^20 rows needs 4 TiB; no step may start writing it.
-TEST(Training, AProgramTooLargeForTheMachineIsRefusedBeforeTheFirstStep) {
+TEST(Training, RejectsProgramBeyondMemoryBeforeFirstStep) {
   const int64_t many = int64_t{1} << 20;
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
   const nn::Symbol h = nn::Dense({.units = many, .activation = "tanh", .name = "wide"})(x);
@@ -74,7 +74,7 @@ TEST(Training, AProgramTooLargeForTheMachineIsRefusedBeforeTheFirstStep) {
   ASSERT_TRUE((*trainer)->Fit(Batches(8, 8), {}).ok());  // a smaller batch still trains
 }
 
-TEST(Training, LearnsASeparableProblem) {
+TEST(Training, LearnsSeparableProblem) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto history = (*trainer)->Fit(Batches(300, 32), {.epochs = 40});
@@ -86,7 +86,7 @@ TEST(Training, LearnsASeparableProblem) {
 }
 
 // 37 examples in batches of 16: the last batch has 5.
-TEST(Training, ThePartialBatchCountsExactlyAndCompilesNothing) {
+TEST(Training, PartialBatchIsWeightedExactlyWithoutRecompilation) {
   auto trainer = SmallTrainer({.optimizer = nn::SGD({.learning_rate = 0.0})});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const base::NamedArrays points = Points(37);
@@ -143,7 +143,7 @@ TEST(Training, EightReplicasEqualOneDevice) {
 
 // Each replica normalizes by its own examples. The moving mean is updated with the mean over
 // replicas, weighted by their numbers of examples, which is the mean over the batch.
-TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
+TEST(Training, WeightsMovingAveragesOfReplicasByExamples) {
   const int64_t rows = 20;  // of 24: the last of four replicas has 2 of 6
   auto trainer = SmallTrainer({.network = SmallNet(0, /*batch_norm=*/true),
                                .optimizer = nn::SGD({.learning_rate = 0.0}),
@@ -189,7 +189,7 @@ TEST(Training, MovingAveragesAreThoseOfTheReplicasByTheirExamples) {
 
 // 8 replicas with 3 examples each. Of the last batch of 2 rows, seven replicas get padding only,
 // whose moments must not affect the moving averages.
-TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
+TEST(Training, ReplicasWithOnlyPaddingDoNotAffectBatchNorm) {
   base::NamedArrays weights[2];
   for (int i = 0; i < 2; ++i) {
     auto trainer = SmallTrainer({.network = SmallNet(0, /*batch_norm=*/true),
@@ -219,7 +219,7 @@ TEST(Training, ReplicasWithPaddingOnlyLeaveBatchNormAlone) {
   }
 }
 
-TEST(Training, TheWholeStateIsDonated) {
+TEST(Training, DonatesEntireState) {
   const nn::Network network = SmallNet();
   const Objective objective{
       network, {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}}, nn::Adam()};
@@ -234,7 +234,7 @@ TEST(Training, TheWholeStateIsDonated) {
   EXPECT_EQ((*executable)->Memory()->aliased, bytes);
 }
 
-TEST(Training, StepsPerEpochGoesOnThroughTheData) {
+TEST(Training, StepsPerEpochContinuesThroughData) {
   auto trainer = SmallTrainer();
   const auto history =
       (*trainer)->Fit(Batches(64, 16).Repeat(), {.epochs = 3, .steps_per_epoch = 5});
@@ -244,7 +244,7 @@ TEST(Training, StepsPerEpochGoesOnThroughTheData) {
   EXPECT_EQ(state->Find("optimizer/iteration")->item<int>(), 15);
 }
 
-TEST(Training, DataThatEndsEarlyStopsWithAReason) {
+TEST(Training, StopsWithReasonWhenDataEndsEarly) {
   auto trainer = SmallTrainer();
   const auto history = (*trainer)->Fit(Batches(64, 16), {.epochs = 3, .steps_per_epoch = 3});
   ASSERT_TRUE(history.ok()) << history.status();
@@ -253,7 +253,7 @@ TEST(Training, DataThatEndsEarlyStopsWithAReason) {
               HasSubstr("the data ended after 1 of 3 steps of epoch 2; add Repeat()"));
 }
 
-TEST(Training, PredictGivesOneRowForEachExampleOnAnyNumberOfReplicas) {
+TEST(Training, PredictsOneRowPerExampleOnAnyNumberOfReplicas) {
   Array outputs[2];
   const data::Dataset rows = data::Dataset::FromArrays({{"x", *Points(29).Find("x")}}).Batch(12);
   for (int i = 0; i < 2; ++i) {
@@ -268,7 +268,7 @@ TEST(Training, PredictGivesOneRowForEachExampleOnAnyNumberOfReplicas) {
 
 // A hint from the pipeline is reported once, during the training, while the user can still act on
 // it.
-TEST(Training, TellsWhatThePipelineHints) {
+TEST(Training, ReportsHintsOfPipelineOnce) {
   class Notes : public Callback {
    public:
     void Note(absl::string_view text) override { notes.emplace_back(text); }
@@ -303,7 +303,7 @@ TEST(Training, TellsWhatThePipelineHints) {
   EXPECT_THAT(notes->notes[0], HasSubstr("1 of 2 shards are empty"));
 }
 
-TEST(Training, ValidationIsMeasuredAfterEachEpoch) {
+TEST(Training, ValidatesAfterEachEpoch) {
   auto trainer = SmallTrainer();
   const data::Dataset validation = Batches(30, 16, 5);
   const auto history =
@@ -313,7 +313,7 @@ TEST(Training, ValidationIsMeasuredAfterEachEpoch) {
               1e-6);
 }
 
-TEST(TrainingErrors, ColumnsThatAreNotThereAreNamed) {
+TEST(TrainingErrors, NamesMissingColumns) {
   auto trainer = SmallTrainer();
   const auto wrong =
       (*trainer)->Fit(data::Dataset::FromArrays({{"a", *Points(8).Find("x")}}).Batch(4), {});
@@ -321,7 +321,7 @@ TEST(TrainingErrors, ColumnsThatAreNotThereAreNamed) {
               HasSubstr("there is no column 'x'; the batch's columns are a"));
 }
 
-TEST(TrainingErrors, AWrongShapeNamesTheInputAndBothShapes) {
+TEST(TrainingErrors, ShapeMismatchNamesInputAndBothShapes) {
   auto trainer = SmallTrainer();
   base::NamedArrays points = Points(8);
   points.Set("x", Array::Zeros(DType::kF32, {8, 5}));
@@ -330,7 +330,7 @@ TEST(TrainingErrors, AWrongShapeNamesTheInputAndBothShapes) {
               HasSubstr("the network's input 'x' is f32[?,4]; the batch has f32[4,5]"));
 }
 
-TEST(TrainingErrors, AnEmptyDatasetIsNamed) {
+TEST(TrainingErrors, NamesEmptyDataset) {
   auto trainer = SmallTrainer();
   const auto wrong = (*trainer)->Fit(Batches(8, 4).Take(0), {});
   EXPECT_THAT(Message(wrong.status()), HasSubstr("the dataset is empty"));
@@ -341,7 +341,7 @@ TEST(TrainingErrors, MoreReplicasThanDevices) {
               HasSubstr("3 replicas were asked for, but cpu has 1 device"));
 }
 
-TEST(TrainingErrors, WeightsOfAnotherNetworkChangeNothing) {
+TEST(TrainingErrors, RejectedWeightsChangeNothing) {
   auto trainer = SmallTrainer();
   const base::NamedArrays before = *(*trainer)->Weights();
   base::NamedArrays other = before;

@@ -116,7 +116,7 @@ TEST_F(CacheFolder, KeepsOriginsAndShapes) {
   EXPECT_EQ(ReadAll(failing).status().message(), "source:13: Map: bad");
 }
 
-TEST_F(CacheFolder, IsReadLikeAnyOtherSource) {
+TEST_F(CacheFolder, IsReadLikeOtherSources) {
   const std::string folder = NewFolder();
   const Dataset cached = TestSource({.rows = 40}).Cache(folder);
   ASSERT_TRUE(ReadAll(cached).ok());

@@ -66,7 +66,7 @@ TEST(FromImageFolder, NumbersSubfoldersByName) {
   EXPECT_THAT(Dataset::Range(0, 3).class_names(), IsEmpty());
 }
 
-TEST(FromImageFolder, TakesClassesAndExtensionsAsGiven) {
+TEST(FromImageFolder, UsesGivenClassesAndExtensions) {
   const auto fs = Flowers();
   const Dataset dataset =
       Dataset::FromImageFolder("memory://d/", {.class_names = {"tulips", "daisy"},

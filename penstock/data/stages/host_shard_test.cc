@@ -227,7 +227,7 @@ TEST(HostShard, ComputesItsOwnRowsOnly) {
   EXPECT_EQ(calls, 24);
 }
 
-TEST(HostShard, OfAGlobalShuffleReadsItsOwnRecordsOnly) {
+TEST(HostShard, ReadsOnlyItsOwnRecordsOfGlobalShuffle) {
   const Shards shards(9000);
   const Dataset dataset = shards.Read({.global_shuffle = true}).Batch(100);
   int64_t all = 0, most = 0;

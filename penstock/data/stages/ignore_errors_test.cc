@@ -134,7 +134,7 @@ TEST(IgnoreErrors, SkipsFailedBatch) {
             Where(40, [](int64_t i) { return i / 4 != 3; }));
 }
 
-TEST(IgnoreErrors, OfRecordsThatAreNoExamples) {
+TEST(IgnoreErrors, SkipsRecordsThatAreNotExamples) {
   std::vector<std::string> records(50);
   for (size_t i = 0; i < records.size(); ++i) {
     // A Features message without features, or bytes that are not a message.
@@ -201,7 +201,7 @@ TEST(IgnoreErrors, DoesNotSkipUnrecoverableErrors) {
   EXPECT_EQ(got.status().message(), "source:5: broken");
 }
 
-TEST(IgnoreErrors, WithoutItRowsBeforeErrorAreReturned) {
+TEST(IgnoreErrors, RowsBeforeErrorAreReturnedWithoutIt) {
   auto iterator = FailSome(TestSource({.rows = 600}), 600, 500, "bad").MakeIterator();
   NamedArrays element;
   for (int64_t i = 0; i < 500; ++i) ASSERT_TRUE((*iterator)->Next(&element).ok()) << i;

@@ -65,7 +65,7 @@ TEST(MapColumn, MapsStrings) {
                           "x=uint8[2] {102, 255} name=string[] {\"c\"} length=int64[] {1}"));
 }
 
-TEST(MapColumn, AFailedResultIsTheElementsError) {
+TEST(MapColumn, FailedResultIsErrorOfElement) {
   const Dataset dataset =
       Rows().Map<absl::string_view>("name", [](absl::string_view name) -> absl::StatusOr<bool> {
         if (name == "c") return absl::InvalidArgumentError("no good");

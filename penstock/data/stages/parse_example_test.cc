@@ -69,7 +69,7 @@ TEST(ParseExample, InfersTheSchemaFromTheFirstRecord) {
   EXPECT_EQ(ReadAll(all)->size(), 8u);
 }
 
-TEST(ParseExample, InferringNamesWhatIsWrong) {
+TEST(ParseExample, ReportsSchemaInferenceErrors) {
   EXPECT_THAT(std::string(Examples(0).ParseExample().status().message()),
               HasSubstr("there is no record to infer the schema from"));
   EXPECT_THAT(std::string(Examples(1).ParseExample({.column = "x"}).status().message()),

@@ -154,7 +154,7 @@ Array EveryNumber(DType dtype) {
   return all;
 }
 
-TEST(Special, IsAccurateAtEverySixteenBitNumber) {
+TEST(Special, IsAccurateForEverySixteenBitValue) {
   const std::pair<const char*, std::pair<Value (*)(Value), double (*)(double)>> more[] = {
       {"exp", {Exp, std::exp}},
       {"expm1", {Expm1, std::expm1}},

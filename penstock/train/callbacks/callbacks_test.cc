@@ -30,7 +30,7 @@ History FitUntilNan(Trainer& trainer, const base::NamedArrays& points) {
   return history.ok() ? *history : History();
 }
 
-TEST(LearningRateScheduler, SetsTheRateOfEachEpochFromTheOneBefore) {
+TEST(LearningRateScheduler, SetsRateOfEachEpochFromPreviousOne) {
   auto trainer = SmallTrainer({.optimizer = nn::SGD({.learning_rate = 0.5})});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   std::vector<double> rates;
@@ -46,7 +46,7 @@ TEST(LearningRateScheduler, SetsTheRateOfEachEpochFromTheOneBefore) {
   EXPECT_THAT(rates, ::testing::ElementsAre(0.5, 0.25, 0.125));
 }
 
-TEST(LearningRateScheduler, AScheduleOfTheOptimizerCannotBeSet) {
+TEST(LearningRateScheduler, RejectsOptimizerWithSchedule) {
   auto trainer = SmallTrainer(
       {.optimizer = nn::SGD(
            {.learning_rate = nn::CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 10})})});
@@ -56,7 +56,7 @@ TEST(LearningRateScheduler, AScheduleOfTheOptimizerCannotBeSet) {
   EXPECT_THAT(std::string(history.status().message()), HasSubstr("is a schedule's"));
 }
 
-TEST(LambdaCallback, CallsWhatItWasGiven) {
+TEST(LambdaCallback, CallsItsFunctions) {
   auto trainer = SmallTrainer();
   std::string calls;
   const auto note = [&](const char* what) {
@@ -85,7 +85,7 @@ TEST(LambdaCallback, CallsWhatItWasGiven) {
   EXPECT_EQ(without('>'), "([<<][<<])");
 }
 
-TEST(LambdaCallback, EndsTheTrainingWithItsException) {
+TEST(LambdaCallback, EndsTrainingWithItsException) {
   auto trainer = SmallTrainer();
   const auto throws = LambdaCallback(
       {.on_epoch_end = [](train::TrainingContext&, const Position&, const Logs&) -> absl::Status {
@@ -99,7 +99,7 @@ TEST(LambdaCallback, EndsTheTrainingWithItsException) {
 
 // An error stops the third epoch. The second run resumes with EarlyStopping's best value and
 // removes the backup at the end.
-TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehind) {
+TEST(BackupAndRestore, ResumesAfterErrorWithBestValuesAndRemovesBackup) {
   const std::string folder = NewPath("_backup");
   const auto data = data::Dataset::FromArrays(Points(32)).Batch(8);
   std::vector<int> epochs;
@@ -129,7 +129,7 @@ TEST(BackupAndRestore, GoesOnAfterAnErrorWithTheBestNumbersAndLeavesNothingBehin
 }
 
 // Otherwise a schedule that multiplies the rate would apply twice after a restart.
-TEST(LearningRateScheduler, AResumedEpochKeepsItsRate) {
+TEST(LearningRateScheduler, ResumedEpochKeepsItsRate) {
   FakeContext run;
   const auto callback = LearningRateScheduler([](int, double rate) { return rate / 2; });
   ASSERT_TRUE(callback->EpochBegin(run, {.epoch = 1, .step = 0, .total_steps = 7}).ok());
@@ -138,7 +138,7 @@ TEST(LearningRateScheduler, AResumedEpochKeepsItsRate) {
   EXPECT_EQ(run.rate, 0.5);
 }
 
-TEST(TerminateOnNan, NamesTheInputTheLayerOrTheLossAndKeepsTheWeights) {
+TEST(TerminateOnNan, NamesInputLayerOrLossAndKeepsWeights) {
   const float infinity = std::numeric_limits<float>::infinity();
   struct Case {
     const char* what;
@@ -177,7 +177,7 @@ TEST(TerminateOnNan, NamesTheInputTheLayerOrTheLossAndKeepsTheWeights) {
 }
 
 // Files are closed, and the backup is not removed as it would be after a successful training.
-TEST(TrainEnd, IsCalledForEveryCallbackAfterOneHasFailed) {
+TEST(TrainEnd, IsCalledForEveryCallbackAfterOneFails) {
   const std::string folder = NewPath("_backup");
   auto trainer = SmallTrainer();
   const auto fails = LambdaCallback({.on_train_end = [](TrainingContext&) {
@@ -201,7 +201,7 @@ TEST(TrainEnd, IsCalledForEveryCallbackAfterOneHasFailed) {
 }
 
 // The rate applies to the step about to be dispatched: compares with single-step trainings.
-TEST(BatchBegin, SetsTheLearningRateOfItsOwnStep) {
+TEST(BatchBegin, SetsLearningRateOfItsOwnStep) {
   const auto batch = data::Dataset::FromArrays(Points(8)).Batch(8);
   const auto weights = [&](const std::vector<double>& rates, bool by_step) -> base::NamedArrays {
     auto trainer = SmallTrainer({.optimizer = nn::SGD({.learning_rate = 0.5})});

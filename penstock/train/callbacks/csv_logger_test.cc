@@ -35,7 +35,7 @@ void WriteText(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
+TEST(CsvLogger, WritesHeaderOnceAndOneRowPerEpochAlsoWhenAppending) {
   const std::string path = NewPath(".csv");
   FakeContext run;
   for (int part = 0; part < 2; ++part) {
@@ -49,7 +49,7 @@ TEST(CsvLogger, OneHeadingAndALineForEachEpochAlsoWhenAppending) {
   std::filesystem::remove(path);
 }
 
-TEST(CsvLogger, ARejectedResumeLeavesTheFile) {
+TEST(CsvLogger, RejectedResumeKeepsFile) {
   const std::string path = NewPath(".csv");
   WriteText(path, "epoch,loss\n0,1\n");
   FakeContext run;
@@ -60,7 +60,7 @@ TEST(CsvLogger, ARejectedResumeLeavesTheFile) {
   std::filesystem::remove(path);
 }
 
-TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
+TEST(CsvLogger, ResumedRunReplacesRowsOfItsEpochs) {
   const std::string path = NewPath(".csv");
   const std::string rows = "epoch,loss\n0,1\n1,2\n2,3\n";
   for (const bool append : {false, true}) {
@@ -85,7 +85,7 @@ TEST(CsvLogger, AResumedRunReplacesTheRowsOfItsEpochs) {
   std::filesystem::remove(path);
 }
 
-TEST(CsvLogger, AFullDiskIsAWarningAndNoRowIsLostAfterwards) {
+TEST(CsvLogger, WarnsOfFullDiskAndWritesMissedRowsLater) {
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
   FakeContext run;
   auto callback = CsvLogger({.path = "/dev/full"});

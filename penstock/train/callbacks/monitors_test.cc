@@ -34,7 +34,7 @@ class Notes : public Callback {
   std::vector<std::string> texts;
 };
 
-TEST(EarlyStopping, WaitsItsPatienceAndRestoresTheBest) {
+TEST(EarlyStopping, StopsAfterPatienceAndRestoresBestWeights) {
   auto callback =
       EarlyStopping({.monitor = "val_loss", .patience = 2, .restore_best_weights = true});
   FakeContext run;
@@ -52,7 +52,7 @@ TEST(EarlyStopping, WaitsItsPatienceAndRestoresTheBest) {
   EXPECT_EQ(run.weights.Find("w")->item<float>(), 0.5f);
 }
 
-TEST(EarlyStopping, MoreAccuracyIsBetterAndNaNNeverIs) {
+TEST(EarlyStopping, MaximizesAccuracyAndNeverPrefersNaN) {
   auto callback = EarlyStopping({.monitor = "val_accuracy", .patience = 2});
   FakeContext run;
   ASSERT_TRUE(callback->TrainBegin(run).ok());
@@ -66,7 +66,7 @@ TEST(EarlyStopping, MoreAccuracyIsBetterAndNaNNeverIs) {
   EXPECT_NE(run.stopped, "");
 }
 
-TEST(EarlyStopping, ANameThatIsNotMeasuredIsAnErrorThatListsThose) {
+TEST(EarlyStopping, UnknownMonitorErrorListsMetrics) {
   FakeContext run;
   const absl::Status status = EarlyStopping()->EpochEnd(run, {}, {{"loss", 1.0}});
   EXPECT_THAT(std::string(status.message()),
@@ -74,7 +74,7 @@ TEST(EarlyStopping, ANameThatIsNotMeasuredIsAnErrorThatListsThose) {
 }
 
 // Expected rates computed by Keras 3's ReduceLROnPlateau from the same losses.
-TEST(ReduceLROnPlateau, WaitsCoolsDownAndStopsAtTheLeastRate) {
+TEST(ReduceLROnPlateau, ObservesPatienceCooldownAndMinimumRate) {
   auto callback = ReduceLROnPlateau(
       {.factor = 0.5, .patience = 2, .min_delta = 0.1, .cooldown = 1, .min_lr = 0.3});
   FakeContext run;
@@ -89,7 +89,7 @@ TEST(ReduceLROnPlateau, WaitsCoolsDownAndStopsAtTheLeastRate) {
   }
 }
 
-TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
+TEST(ReduceLROnPlateau, ContinuesCountingAfterRestart) {
   const ReduceLROnPlateauOptions options{.monitor = "loss", .patience = 3};
   auto before = ReduceLROnPlateau(options), after = ReduceLROnPlateau(options);
   FakeContext run;
@@ -103,7 +103,7 @@ TEST(ReduceLROnPlateau, GoesOnCountingAfterARestart) {
 }
 
 // As in Keras, which uses the absolute value.
-TEST(EarlyStopping, IgnoresTheSignOfMinDelta) {
+TEST(EarlyStopping, IgnoresSignOfMinDelta) {
   for (const double min_delta : {0.5, -0.5}) {
     auto callback = EarlyStopping({.min_delta = min_delta, .patience = 1});
     FakeContext run;
@@ -117,7 +117,7 @@ TEST(EarlyStopping, IgnoresTheSignOfMinDelta) {
 
 // The best epoch kept in the checkpoint folder reveals the direction: the last one of a training
 // that improves.
-TEST(Monitors, UseTheDirectionOfTheMetricAndNotItsName) {
+TEST(Monitors, UseDirectionOfMetricNotItsName) {
   const data::Dataset points = data::Dataset::FromArrays(Points(64)).Batch(16);
   for (const auto& [name, best] :
        {std::pair("loss_like", "max"), std::pair("loss", "min"), std::pair("val_loss_like", "max"),
@@ -141,7 +141,7 @@ TEST(Monitors, UseTheDirectionOfTheMetricAndNotItsName) {
   }
 }
 
-TEST(Monitors, ANumberWithoutADirectionAsksForAMode) {
+TEST(Monitors, MetricWithoutDirectionRequiresMode) {
   EXPECT_THAT(FitMessage(EarlyStopping({.monitor = "mean"})),
               HasSubstr("EarlyStopping monitors 'mean', which does not say whether more or less"));
   EXPECT_THAT(FitMessage(ReduceLROnPlateau({.monitor = "mean"})), HasSubstr("set mode to"));
@@ -150,7 +150,7 @@ TEST(Monitors, ANumberWithoutADirectionAsksForAMode) {
   EXPECT_EQ(FitMessage(EarlyStopping({.monitor = "mean", .mode = Mode::kMax})), "");
 }
 
-TEST(Monitors, ANameThatIsNeverMeasuredIsAnErrorBeforeTheFirstStep) {
+TEST(Monitors, UnknownMetricIsErrorBeforeFirstStep) {
   int steps = 0;
   const auto count = LambdaCallback(
       {.on_train_batch_end = [&](train::TrainingContext&, const Position&, const Logs&) {
@@ -164,7 +164,7 @@ TEST(Monitors, ANameThatIsNeverMeasuredIsAnErrorBeforeTheFirstStep) {
   EXPECT_EQ(steps, 0);
 }
 
-TEST(Monitors, EpochsWithoutValidationAreSkippedWithAWarning) {
+TEST(Monitors, SkipsEpochsWithoutValidationWithWarning) {
   const data::Dataset points = data::Dataset::FromArrays(Points(16)).Batch(8);
   const std::string folder = NewPath("_ck");
   const auto notes = std::make_shared<Notes>();
@@ -189,7 +189,7 @@ TEST(Monitors, EpochsWithoutValidationAreSkippedWithAWarning) {
   EXPECT_TRUE(notes->texts.empty());
 }
 
-TEST(Monitors, AnEpochlessValidationIsAnErrorBeforeTheFirstStep) {
+TEST(Monitors, ValidationThatNeverRunsIsErrorBeforeFirstStep) {
   const data::Dataset points = data::Dataset::FromArrays(Points(16)).Batch(8);
   const auto error = [&](int initial_epoch, int epochs) {
     return std::string(FitError({EarlyStopping()}, {.epochs = epochs,
@@ -205,7 +205,7 @@ TEST(Monitors, AnEpochlessValidationIsAnErrorBeforeTheFirstStep) {
   EXPECT_EQ(error(4, 5), "");
 }
 
-TEST(EarlyStopping, RestoresTheBestWeightsWithTheBestNumber) {
+TEST(EarlyStopping, RestoresBestWeightsWithBestValue) {
   const EarlyStoppingOptions options{
       .monitor = "loss", .patience = 3, .restore_best_weights = true};
   FakeContext run;

@@ -46,7 +46,7 @@ std::string Follow(Callback& callback, int epoch, const std::vector<double>& los
   return run.stopped;
 }
 
-TEST(EarlyStoppingAgain, ASecondTrainingIsJudgedByItself) {
+TEST(EarlyStoppingAgain, SecondTrainingStartsWithoutBestValue) {
   const auto callback = EarlyStopping({.monitor = "loss", .patience = 2});
   IdleRun run;
   ASSERT_TRUE(callback->TrainBegin(run).ok());
@@ -55,7 +55,7 @@ TEST(EarlyStoppingAgain, ASecondTrainingIsJudgedByItself) {
   EXPECT_EQ(Follow(*callback, 0, {0.9, 0.8, 0.7, 0.75}), "");
 }
 
-TEST(EarlyStoppingAgain, TheBestNumberIsKeptToItsLastBit) {
+TEST(EarlyStoppingAgain, RestoresBestValueExactly) {
   // A value rounded to six digits would make the next epoch look worse, or better, than it is.
   const double best = 0.123456789012345;
   const auto before = EarlyStopping({.monitor = "loss", .patience = 1});
@@ -68,7 +68,7 @@ TEST(EarlyStoppingAgain, TheBestNumberIsKeptToItsLastBit) {
   EXPECT_NE(Follow(*worse, 1, {best + 1e-12}), "");
 }
 
-TEST(TerminateOnNanAgain, ATrainingAfterANanGoesOn) {
+TEST(TerminateOnNanAgain, TrainsAgainAfterNan) {
   auto strategy = Strategy::Create(runtime::TestClient(1));
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const nn::Symbol x = nn::Input({.shape = {2}, .name = "x"});

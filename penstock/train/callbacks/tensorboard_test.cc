@@ -18,7 +18,7 @@ using testing::NewPath;
 
 // Objects cannot be appended to: each flush rewrites the object, and after 256 KiB a new one
 // starts.
-TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
+TEST(TensorBoard, WritesToFileSystemsWithoutAppend) {
   const auto memory = io::MakeMemoryFileSystem();
   base::FakeClock clock;
   FakeContext run;
@@ -60,7 +60,7 @@ TEST(TensorBoard, WritesToFileSystemsWhoseFilesCannotGrow) {
 }
 
 // Executions end at steps 3, 6, 8, and 11; events are due at 4, 8, and 12.
-TEST(TensorBoard, PeriodsThatEndWithinAnExecutionAreNotMissed) {
+TEST(TensorBoard, DoesNotMissPeriodsThatEndWithinExecution) {
   const std::string folder = NewPath("_tb");
   FakeContext run;
   auto callback = TensorBoard({.folder = folder, .update_every_steps = 4});
@@ -80,7 +80,7 @@ TEST(TensorBoard, PeriodsThatEndWithinAnExecutionAreNotMissed) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(TensorBoard, EventsOfTrainingAndValidationStandInTheirFolders) {
+TEST(TensorBoard, WritesTrainingAndValidationEventsToSeparateFolders) {
   const std::string folder = NewPath("_tb");
   FakeContext run;
   auto callback = TensorBoard({.folder = folder});

@@ -49,7 +49,7 @@ struct Passes {
   bool read_ahead = false;
 };
 
-TEST(Epochs, TheNextEpochsDataAreBegunBeforeThisOnesEnd) {
+TEST(Epochs, ReadsAheadIntoNextEpoch) {
   Passes passes;
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -69,7 +69,7 @@ TEST(Epochs, TheNextEpochsDataAreBegunBeforeThisOnesEnd) {
 }
 
 // The fake clock advances only where the test says so, while nothing is in flight.
-TEST(Epochs, StatsTellWhatTheDevicesWaitedFor) {
+TEST(Epochs, StatsAttributeIdleTime) {
   static base::FakeClock clock;
   class Slow : public Callback {
    public:
@@ -105,7 +105,7 @@ TEST(Epochs, StatsTellWhatTheDevicesWaitedFor) {
 
 // The first batch of a pass takes 10 seconds and a step takes one: the third pass is opened when
 // the second one has 20 steps left, twice the time needed.
-TEST(Epochs, TheNextEpochIsOpenedEarlyEnoughForItsFirstBatch) {
+TEST(Epochs, OpensNextEpochEarlyEnoughForItsFirstBatch) {
   constexpr int64_t kSteps = 50;
   base::FakeClock clock;
   std::atomic<int64_t> steps{0};

@@ -26,7 +26,7 @@ std::string FitMessage(std::shared_ptr<Callback> callback, const FitOptions& opt
 }
 
 // Without these checks, the work of an epoch would be lost.
-TEST(Validation, DataThatIsMissingEmptyOrEndlessIsAnErrorBeforeTheFirstStep) {
+TEST(Validation, MissingEmptyOrInfiniteDataIsErrorBeforeFirstStep) {
   int steps = 0, generators = 0;
   const auto count = LambdaCallback(
       {.on_train_batch_end = [&](train::TrainingContext&, const Position&, const Logs&) {
@@ -71,7 +71,7 @@ TEST(Validation, DataThatIsMissingEmptyOrEndlessIsAnErrorBeforeTheFirstStep) {
   EXPECT_EQ(generators, 1);
 }
 
-TEST(Options, InvalidNumbersAreNamedBeforeTheFirstStep) {
+TEST(Options, NamesInvalidNumbersBeforeFirstStep) {
   const double nan = std::nan("");
   const std::string folder = NewPath("_never");
   const auto error = [](std::shared_ptr<Callback> callback) {
@@ -119,7 +119,7 @@ TEST(Options, InvalidNumbersAreNamedBeforeTheFirstStep) {
               HasSubstr("class_weight of class 1 is -0.5"));
 }
 
-TEST(Options, ACallbackThatSetsTheRateRefusesAScheduleBeforeTheFirstStep) {
+TEST(Options, CallbackThatSetsRateRejectsScheduleBeforeFirstStep) {
   const nn::Optimizer scheduled = nn::SGD(
       {.learning_rate = nn::CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 10})});
   EXPECT_THAT(
@@ -129,7 +129,7 @@ TEST(Options, ACallbackThatSetsTheRateRefusesAScheduleBeforeTheFirstStep) {
 }
 
 // A stack of a million batches of 1.5 MB, and a number of steps above the maximum.
-TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
+TEST(Options, RejectsStepsPerExecutionBeyondMemory) {
   auto trainer = SmallTrainer({.steps_per_execution = kMostStepsPerExecution});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const absl::Status status =
@@ -143,7 +143,7 @@ TEST(Options, StepsPerExecutionThatDoNotFitIntoMemoryAreAnError) {
 }
 
 // A file occupies the path of a required folder. Existing files must not change.
-TEST(Destinations, UnwritableOnesAreErrorsBeforeTheFirstStep) {
+TEST(Destinations, UnwritablePathsAreErrorsBeforeFirstStep) {
   const std::string file = NewPath("_in_the_way"), log = NewPath(".csv");
   std::ofstream(file) << "kept";
   std::ofstream(log) << "the log of last week";

@@ -7,7 +7,7 @@ namespace idle_meter_test {
 
 using Activity = IdleMeter::Activity;
 
-TEST(IdleMeter, IdleTimeGoesToWhatTheHostDidMeanwhile) {
+TEST(IdleMeter, AttributesIdleTimeToHostWork) {
   base::FakeClock clock;
   IdleMeter meter(&clock);
   {
@@ -43,7 +43,7 @@ TEST(IdleMeter, IdleTimeGoesToWhatTheHostDidMeanwhile) {
             "idle 42.9 % (data 12.7 %, compile 25.4 %, callbacks 3.2 %, host 1.6 %)");
 }
 
-TEST(IdleMeter, WithWorkInTheQueueNothingIsIdle) {
+TEST(IdleMeter, IsNotIdleWhileExecutionsAreQueued) {
   base::FakeClock clock;
   IdleMeter meter(&clock);
   auto running = meter.Dispatched();
@@ -62,7 +62,7 @@ TEST(IdleMeter, WithWorkInTheQueueNothingIsIdle) {
   EXPECT_EQ(stats.IdleToString(), "idle 0.0 %");
 }
 
-TEST(IdleMeter, WhatWasAccountedIsNotCountedAgain) {
+TEST(IdleMeter, CountsEachIntervalOnce) {
   base::FakeClock clock;
   IdleMeter meter(&clock);
   const auto execution = meter.Dispatched();
@@ -75,7 +75,7 @@ TEST(IdleMeter, WhatWasAccountedIsNotCountedAgain) {
   EXPECT_DOUBLE_EQ(next.seconds, 2);
 }
 
-TEST(IdleMeter, WhatIsLeftOutIsNeitherTimeNorIdle) {
+TEST(IdleMeter, ExcludedWorkCountsNeitherAsTimeNorAsIdle) {
   base::FakeClock clock;
   IdleMeter meter(&clock);
   meter.Dispatched()->Finish();
@@ -89,7 +89,7 @@ TEST(IdleMeter, WhatIsLeftOutIsNeitherTimeNorIdle) {
   EXPECT_DOUBLE_EQ(stats.idle_seconds(), 1);
 }
 
-TEST(IdleMeter, WorkWithinOtherWorkIsCountedOnce) {
+TEST(IdleMeter, CountsNestedWorkOnce) {
   base::FakeClock clock;
   IdleMeter meter(&clock);
   {
@@ -108,7 +108,7 @@ TEST(IdleMeter, WorkWithinOtherWorkIsCountedOnce) {
   EXPECT_DOUBLE_EQ(stats.idle_compile, 2);
 }
 
-TEST(IdleMeter, WhatTheHostDoesIsTraced) {
+TEST(IdleMeter, TracesHostWork) {
   base::FakeClock clock;
   base::Trace trace({.clock = &clock});
   trace.NameThread("host", "loop");
@@ -133,7 +133,7 @@ TEST(IdleMeter, WhatTheHostDoesIsTraced) {
   EXPECT_EQ(recording.spans[1].begin, 2);
 }
 
-TEST(FitStats, WithoutAMeasurementThereIsNothingToSay) { EXPECT_EQ(FitStats().IdleToString(), ""); }
+TEST(FitStats, PrintsNothingWithoutMeasurement) { EXPECT_EQ(FitStats().IdleToString(), ""); }
 
 }  // namespace idle_meter_test
 }  // namespace penstock::train

@@ -5,17 +5,17 @@
 namespace penstock::train {
 namespace in_flight_test {
 
-TEST(InFlight, WaitsForEachWhereThatSavesMemoryAndCostsNothing) {
+TEST(InFlight, SynchronizesWhereThatSavesMemoryWithoutCost) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0015), 0u);
 }
 
-TEST(InFlight, StaysAheadOfShortExecutionsSlowHostsAndOtherDevices) {
+TEST(InFlight, KeepsExecutionsQueuedForShortStepsSlowHostsAndAccelerators) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.01, 0.00001), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.01), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.1, 0.0005), InFlight::kLimit);
 }
 
-TEST(InFlight, OneSlowStepOfManyChangesNothing) {
+TEST(InFlight, IgnoresSingleSlowStep) {
   InFlight in_flight;
   in_flight.SetLimit(0);
   for (int i = 0; i < 5; ++i) in_flight.Measured(/*on_cpu=*/true, 0.1, 0.0001);
@@ -25,7 +25,7 @@ TEST(InFlight, OneSlowStepOfManyChangesNothing) {
   EXPECT_FALSE(in_flight.waits_for_each());
 }
 
-TEST(InFlight, IsFullOverItsLimit) {
+TEST(InFlight, IsFullAboveItsLimit) {
   InFlight in_flight;
   EXPECT_FALSE(in_flight.full());
   in_flight.SetLimit(0);

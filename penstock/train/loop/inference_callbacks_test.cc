@@ -126,7 +126,7 @@ void ExpectOrder(const Recorder& recorder, const std::string& what) {
   }
 }
 
-TEST(Evaluate, CallsItsHooksInKerassOrderWithTheRunningMeans) {
+TEST(Evaluate, CallsHooksInKerasOrderWithRunningMeans) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const auto recorder = std::make_shared<Recorder>();
@@ -147,7 +147,7 @@ TEST(Evaluate, CallsItsHooksInKerassOrderWithTheRunningMeans) {
   EXPECT_NE(*logs->Get("loss"), *first->Get("loss"));
 }
 
-TEST(Predict, CallsItsHooksInKerassOrderWithTheOutputsOfEachBatch) {
+TEST(Predict, CallsHooksInKerasOrderWithOutputsOfEachBatch) {
   for (const int replicas : {1, 3}) {
     SCOPED_TRACE(replicas);
     auto trainer = SmallTrainer({.replicas = replicas});
@@ -170,7 +170,7 @@ TEST(Predict, CallsItsHooksInKerassOrderWithTheOutputsOfEachBatch) {
   }
 }
 
-TEST(Fit, CallsTheTestHooksOfItsCallbacksInValidation) {
+TEST(Fit, CallsTestHooksInValidation) {
   auto trainer = SmallTrainer();
   const auto recorder = std::make_shared<Recorder>();
   const auto validation = Batches();
@@ -187,7 +187,7 @@ TEST(Fit, CallsTheTestHooksOfItsCallbacksInValidation) {
 }
 
 // As with TrainEnd, the end hooks are called after an error, too, with the failed flag set.
-TEST(Evaluate, EndsWithTheErrorOrExceptionOfAHook) {
+TEST(Evaluate, EndsWithErrorOrExceptionOfHook) {
   auto trainer = SmallTrainer();
   for (const char* hook : {"TestBegin", "TestBatchBegin 1", "TestBatchEnd 4", "TestEnd"}) {
     SCOPED_TRACE(hook);
@@ -208,7 +208,7 @@ TEST(Evaluate, EndsWithTheErrorOrExceptionOfAHook) {
   EXPECT_TRUE((*trainer)->Evaluate(Batches()).ok());
 }
 
-TEST(Predict, EndsWithTheErrorOrExceptionOfAHook) {
+TEST(Predict, EndsWithErrorOrExceptionOfHook) {
   auto trainer = SmallTrainer();
   for (const char* hook : {"PredictBegin", "PredictBatchBegin 1", "PredictBatchEnd 4"}) {
     for (const bool throws : {false, true}) {
@@ -222,7 +222,7 @@ TEST(Predict, EndsWithTheErrorOrExceptionOfAHook) {
   }
 }
 
-TEST(Fit, EndsWithTheErrorOfATestHookAfterTheEpochWasSaved) {
+TEST(Fit, EndsWithErrorOfTestHookAfterSavingEpoch) {
   auto trainer = SmallTrainer();
   const auto fails = std::make_shared<Recorder>("TestBatchEnd 2");
   const auto validation = Batches();
@@ -239,7 +239,7 @@ TEST(Fit, EndsWithTheErrorOfATestHookAfterTheEpochWasSaved) {
 }
 
 // A failing log causes one warning, but no error.
-TEST(Evaluate, ContinuesAfterTheErrorOfALog) {
+TEST(Evaluate, ContinuesAfterErrorOfLog) {
   class Log : public Recorder {
    public:
     using Recorder::Recorder;
@@ -251,7 +251,7 @@ TEST(Evaluate, ContinuesAfterTheErrorOfALog) {
   EXPECT_EQ(log->hooks.size(), 2u + 2 * kBatches);
 }
 
-TEST(Evaluate, StopsWithTheResultOfTheBatchesSoFar) {
+TEST(Evaluate, StopReturnsResultOfBatchesSoFar) {
   auto trainer = SmallTrainer();
   const auto stop = LambdaCallback(
       {.on_test_batch_end = [](InferenceContext& context, int64_t batch, const Logs&) {
@@ -266,7 +266,7 @@ TEST(Evaluate, StopsWithTheResultOfTheBatchesSoFar) {
   EXPECT_EQ(recorder->examples, 24);
 }
 
-TEST(Predict, StopsWithTheRowsSoFarAndTakesAsManyBatchesAsStepsSays) {
+TEST(Predict, StopReturnsRowsSoFarAndStepsLimitsBatches) {
   auto trainer = SmallTrainer();
   const auto stop_at = [](int64_t last) {
     return LambdaCallback({.on_predict_batch_end = [last](InferenceContext& context, int64_t batch,
@@ -311,7 +311,7 @@ TEST(LambdaCallback, CallsItsFunctionsForEvaluationAndPrediction) {
   EXPECT_EQ(calls, "(<<>>)[<<>>]");
 }
 
-TEST(Options, OfEvaluateAndPredictAreChecked) {
+TEST(Options, ChecksThoseOfEvaluateAndPredict) {
   auto trainer = SmallTrainer();
   const auto message = [](const absl::Status& status) { return std::string(status.message()); };
   EXPECT_THAT(message((*trainer)->Evaluate(Batches(), {.batch_size = 4}).status()),

@@ -102,7 +102,7 @@ void ExpectSame(const Ended& a, const Ended& b) {
   }
 }
 
-TEST(LoopCompile, ARunThatEndsThereGoesOnFromThereAndCompilesTheLoopAtOnce) {
+TEST(LoopCompile, KilledRunResumesAndCompilesLoopImmediately) {
   const Ended whole = Train({.steps_per_execution = 1}, nullptr);
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const Ended first = Train({.killed = true}, fs);
@@ -119,7 +119,7 @@ TEST(LoopCompile, ARunThatEndsThereGoesOnFromThereAndCompilesTheLoopAtOnce) {
   ExpectSame(whole, second);
 }
 
-TEST(LoopCompile, KilledAtEveryCompilationEachRunGetsFurther) {
+TEST(LoopCompile, MakesProgressIfKilledAtEveryCompilation) {
   const Ended whole = Train({.steps_per_execution = 1}, nullptr);
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   std::vector<int64_t> began, saved;
@@ -141,7 +141,7 @@ TEST(LoopCompile, KilledAtEveryCompilationEachRunGetsFurther) {
 }
 
 // The loop is chosen in the last step of an epoch, whose checkpoint is the best.
-TEST(LoopCompile, ACheckpointThatIsSavedAgainKeepsItsScore) {
+TEST(LoopCompile, CheckpointSavedAgainKeepsItsScore) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const Job job{.killed = true,
                 .checkpoints = {.folder = kFolder, .keep = 1, .keep_best = "val_loss"},
@@ -155,7 +155,7 @@ TEST(LoopCompile, ACheckpointThatIsSavedAgainKeepsItsScore) {
   EXPECT_EQ(Saved(fs)[0].score, score);
 }
 
-TEST(LoopCompile, WithoutCheckpointsTheNumbersAreThoseOfSingleSteps) {
+TEST(LoopCompile, MatchesSingleStepsWithoutCheckpoints) {
   const Ended loop = Train({}, nullptr);
   EXPECT_THAT(loop.witness->compiled, ElementsAre("train_step", "train_steps"));
   ExpectSame(Train({.steps_per_execution = 1}, nullptr), loop);

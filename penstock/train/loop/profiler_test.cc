@@ -104,7 +104,7 @@ class NamedCallback : public Callback {
   std::vector<std::string> notes;
 };
 
-TEST_F(ProfilerTest, ATrainingOfTwoReplicasIsSeenWhole) {
+TEST_F(ProfilerTest, TracesEntireTrainingOfTwoReplicas) {
   auto trainer = SmallTrainer({.replicas = 2});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const data::Dataset train = data::Dataset::FromArrays(Points(64)).Batch(8),
@@ -148,7 +148,7 @@ TEST_F(ProfilerTest, ATrainingOfTwoReplicasIsSeenWhole) {
   EXPECT_THAT(Read("summary.txt"), HasSubstr("trace of steps 1 to 16"));
 }
 
-TEST_F(ProfilerTest, OnlyTheStepsThatWereAskedForAreTraced) {
+TEST_F(ProfilerTest, TracesOnlyRequestedSteps) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ProfileOptions options = Options();
@@ -169,7 +169,7 @@ TEST_F(ProfilerTest, OnlyTheStepsThatWereAskedForAreTraced) {
   EXPECT_FALSE(io::ReadFile(*fs_, absl::StrCat(kFolder, "/operations.txt")).ok());
 }
 
-TEST_F(ProfilerTest, StacksAreOneSpanWithTheNumbersOfTheirSteps) {
+TEST_F(ProfilerTest, StackIsOneSpanNamedAfterItsSteps) {
   auto trainer = SmallTrainer({.steps_per_execution = 3});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ProfileOptions options = Options();
@@ -185,7 +185,7 @@ TEST_F(ProfilerTest, StacksAreOneSpanWithTheNumbersOfTheirSteps) {
       << "the operations of a single step";
 }
 
-TEST_F(ProfilerTest, AFullTraceSaysHowMuchIsMissing) {
+TEST_F(ProfilerTest, ReportsDroppedSpansOfFullTrace) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ProfileOptions options = Options();
@@ -198,7 +198,7 @@ TEST_F(ProfilerTest, AFullTraceSaysHowMuchIsMissing) {
   EXPECT_THAT(Read("summary.txt"), HasSubstr(" more that were left out"));
 }
 
-TEST_F(ProfilerTest, WrongStepsAreRefusedBeforeTheTraining) {
+TEST_F(ProfilerTest, RejectsInvalidStepsBeforeTraining) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ProfileOptions options = Options();
@@ -211,7 +211,7 @@ TEST_F(ProfilerTest, WrongStepsAreRefusedBeforeTheTraining) {
               HasSubstr("first_step is 5 and last_step 4"));
 }
 
-TEST_F(ProfilerTest, WhatCannotBeWrittenDoesNotEndTheTraining) {
+TEST_F(ProfilerTest, WriteErrorDoesNotEndTraining) {
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   // A folder occupies the path of the file.
@@ -227,7 +227,7 @@ TEST_F(ProfilerTest, WhatCannotBeWrittenDoesNotEndTheTraining) {
   EXPECT_THAT(callback->notes, ElementsAre(HasSubstr("trace.json")));
 }
 
-TEST_F(ProfilerTest, TensorBoardTakesAProfileOfSomeSteps) {
+TEST_F(ProfilerTest, TensorBoardWritesProfileOfSomeSteps) {
   const std::string folder = testing::NewPath("_profiler");
   auto trainer = SmallTrainer();
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -245,7 +245,7 @@ TEST_F(ProfilerTest, TensorBoardTakesAProfileOfSomeSteps) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(CallbackName, IsThatOfItsClass) {
+TEST(CallbackName, IsItsClassName) {
   EXPECT_EQ(NamedCallback().name(), "Named");
   EXPECT_EQ(EarlyStopping({})->name(), "EarlyStopping");
   EXPECT_EQ(TerminateOnNan()->name(), "TerminateOnNan");

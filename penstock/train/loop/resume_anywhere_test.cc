@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Trainings, ResumeAnywhere,
                                                s.endless ? "Endless" : "");
                          });
 
-TEST_P(ResumeAnywhere, EndedAtAnyPointItGivesTheSameNumbers) {
+TEST_P(ResumeAnywhere, InterruptionAtAnyPointIsBitIdentical) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.status();
   for (const bool before_saving : {false, true}) {
@@ -172,7 +172,7 @@ TEST_P(ResumeAnywhere, EndedAtAnyPointItGivesTheSameNumbers) {
 }
 
 // Every run proceeds a few calls further than the previous one.
-TEST_P(ResumeAnywhere, EndedAgainAndAgainItGivesTheSameNumbers) {
+TEST_P(ResumeAnywhere, RepeatedInterruptionsAreBitIdentical) {
   const absl::StatusOr<Result> whole = Train(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
@@ -217,7 +217,7 @@ std::string Refusal(const nn::Network& saved, const nn::Optimizer& saved_by,
   return std::string(status.message());
 }
 
-TEST(ResumeRefuses, AnotherArchitectureAndBothAreNamed) {
+TEST(ResumeRefuses, AnotherArchitectureAndNamesBoth) {
   // The larger network has all arrays of the smaller one.
   EXPECT_THAT(Refusal(Net("deep", {"tanh", "tanh"}), kSgd, Net("flat", {"tanh"}), kSgd),
               AllOf(HasSubstr("network 'deep' with 4 layers"),
@@ -237,7 +237,7 @@ TEST(ResumeRefuses, AnotherOptimizerAndOtherSlots) {
               AllOf(HasSubstr("this run lacks"), HasSubstr("optimizer/momentum/d0/kernel")));
 }
 
-TEST(ResumeAccepts, OtherOptionsOfTraining) {
+TEST(ResumeAccepts, ChangedTrainingOptions) {
   const auto net = [](double rate, const std::string& initializer) {
     const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
     const nn::Symbol h = nn::Dropout({.rate = rate})(x);
@@ -298,7 +298,7 @@ TEST(ResumeAccepts, ManifestsOfOlderVersions) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
+TEST(ResumeAccepts, AddedRemovedAndReorderedCallbacks) {
   const std::string log = testing::NewPath(".csv");
   const auto loss = [] { return EarlyStopping({.monitor = "loss", .patience = 9}); };
   const auto accuracy = [] {
@@ -335,7 +335,7 @@ TEST(ResumeAccepts, CallbacksThatWereAddedRemovedOrMoved) {
 }
 
 // The checkpoint of an epoch is saved before validation and the other callbacks, which may fail.
-TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
+TEST(ResumeAfterAnError, DoesNotRepeatFinishedEpoch) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   const auto trainer = *SmallTrainer();
   const data::Dataset missing = Rows(8)
@@ -375,7 +375,7 @@ TEST(ResumeAfterAnError, DoesNotTrainAFinishedEpochAgain) {
 }
 
 // For example, TensorBoard's files on a full disk.
-TEST(ResumeAfterAnError, AnUnwritableLogDoesNotEndTheTraining) {
+TEST(ResumeAfterAnError, UnwritableLogDoesNotEndTraining) {
   class Log : public Callback {
    public:
     bool IsLog() const override { return true; }
@@ -401,7 +401,7 @@ TEST(ResumeAfterAnError, AnUnwritableLogDoesNotEndTheTraining) {
   EXPECT_TRUE(TensorBoard({.folder = "f"})->IsLog());
 }
 
-TEST(ResumeRefuses, ANewRunAmongAnotherRunsCheckpoints) {
+TEST(ResumeRefuses, NewRunInFolderOfAnotherRun) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());
   const auto trainer = *SmallTrainer();
@@ -413,7 +413,7 @@ TEST(ResumeRefuses, ANewRunAmongAnotherRunsCheckpoints) {
 }
 
 // The manifest has a size limit, which a long history must not exceed.
-TEST(Resume, RestoresAHistoryOfManyEpochs) {
+TEST(Resume, RestoresHistoryOfManyEpochs) {
   constexpr int kMany = 100'000;
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());

@@ -96,7 +96,7 @@ class ResumeFaults : public ::testing::Test {
   base::NamedArrays first_, whole_;
 };
 
-TEST_F(ResumeFaults, AnErrorAtAnyCallIsReportedOrHarmless) {
+TEST_F(ResumeFaults, ErrorAtAnyCallIsReportedOrHarmless) {
   constexpr char kFolder[] = "memory://bucket/run";
   for (const absl::StatusCode code :
        {absl::StatusCode::kNotFound, absl::StatusCode::kDataLoss, absl::StatusCode::kUnavailable,
@@ -124,7 +124,7 @@ TEST_F(ResumeFaults, AnErrorAtAnyCallIsReportedOrHarmless) {
 
 // Kinds of corruption of a checkpoint folder. Resuming from each gives the right results or an
 // error.
-TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
+TEST_F(ResumeFaults, CorruptFoldersNeverLookEmpty) {
   struct Accident {
     const char* name;
     std::function<void(const stdfs::path& newest, const stdfs::path& manifest,
@@ -186,7 +186,7 @@ TEST_F(ResumeFaults, DamagedFoldersNeverLookEmpty) {
   }
 }
 
-TEST_F(ResumeFaults, AnUnusableFolderIsAnError) {
+TEST_F(ResumeFaults, UnusableFolderIsError) {
   const std::string base = testing::NewPath("_nofolder");
   stdfs::create_directory(base);
   std::ofstream(base + "/file") << "mine";

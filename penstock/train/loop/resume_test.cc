@@ -174,17 +174,17 @@ TEST(Resume, CheckpointSavedInBatchBeginContinuesWithThatBatch) {
   }
 }
 
-TEST(Resume, ABrokenOffRunGoesOnBitForBit) {
+TEST(Resume, InterruptedRunIsBitIdentical) {
   // Within an epoch (7 steps), at its end, and later.
   ExpectGoesOn({}, {4, 7, 19});
 }
 
-TEST(Resume, WithABufferSmallerThanTheData) {
+TEST(Resume, RestoresShuffleBufferSmallerThanData) {
   ExpectGoesOn({data::Dataset::FromArrays(Points(kPoints)).Shuffle(9).Batch(8).Prefetch(2)},
                {5, 13});
 }
 
-TEST(Resume, WithGlobalShuffleAndWithFilesInTurns) {
+TEST(Resume, RestoresGlobalShuffleAndInterleave) {
   const std::string shards = NewFolder();
   WriteShards(shards);
   ExpectGoesOn({FromShards(shards, {.global_shuffle = true}).Batch(8)}, {5, 13});
@@ -194,14 +194,14 @@ TEST(Resume, WithGlobalShuffleAndWithFilesInTurns) {
   std::filesystem::remove_all(shards);
 }
 
-TEST(Resume, WithDataThatGoesOnFromEpochToEpoch) {
+TEST(Resume, RestoresPositionInRepeatedData) {
   const data::Dataset points = data::Dataset::FromArrays(Points(kPoints));
   // Epochs of 5 steps and passes of 7 (or 6.25) steps end at different points.
   ExpectGoesOn({points.Shuffle(50).Batch(8).Repeat(), 5}, {3, 5, 9, 16});
   ExpectGoesOn({points.Shuffle(9).Repeat().Batch(8), 5}, {4, 16});
 }
 
-TEST(Resume, WithoutAFixedOrderItGoesOnWithAsManySteps) {
+TEST(Resume, RestoresStepCountOfNonDeterministicOrder) {
   const std::string folder = NewFolder();
   const Data data{.deterministic = false};
   ASSERT_TRUE(Train(folder, 4, data).ok());
@@ -212,7 +212,7 @@ TEST(Resume, WithoutAFixedOrderItGoesOnWithAsManySteps) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Resume, InTheMiddleOfAnotherPipelineIsRefusedAndBothAreNamed) {
+TEST(Resume, RejectsAnotherPipelineMidEpochAndNamesBoth) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Train(folder, 4).ok());
   const Data other{data::Dataset::FromArrays(Points(kPoints)).Shuffle(20).Batch(8)};
@@ -245,7 +245,7 @@ TEST(Resume, AcceptsNamesThatAreNotUtf8) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Resume, AtTheEndOfAnEpochAnotherPipelineMayFollow) {
+TEST(Resume, AcceptsAnotherPipelineAtEndOfEpoch) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Train(folder, 1000, {}, /*epochs=*/1).ok());
   const auto resumed =
@@ -255,7 +255,7 @@ TEST(Resume, AtTheEndOfAnEpochAnotherPipelineMayFollow) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Resume, AnotherSeedIsRefused) {
+TEST(Resume, RejectsAnotherSeed) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Train(folder, 1000).ok());
   auto trainer = SmallTrainer({.network = SmallNet(0.3, true), .seed = 8});
@@ -300,7 +300,7 @@ bool TrainUntilKilledAt(int64_t change, const std::string& folder, const std::st
       }));
 }
 
-TEST(ResumeDeathTest, KilledAtAnyChangeOfACheckpointItResumesBitForBit) {
+TEST(ResumeDeathTest, KillAtAnyCheckpointChangeIsBitIdentical) {
   const std::string folder = NewFolder(), result = NewFolder() + ".safetensors";
   ASSERT_EQ(Wait(Fork([&] { return TrainAndWrite("", result); })), 0);
   const auto whole = save::ReadWeights(*io::FileSystem::Default(), result);

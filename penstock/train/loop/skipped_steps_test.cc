@@ -40,7 +40,7 @@ TEST(SkippedSteps, CountsExecutionsOfSeveralSteps) {
 }
 
 // The number of skipped steps before a resume is unknown.
-TEST(SkippedSteps, StepsBeforeAResumeAreNotCounted) {
+TEST(SkippedSteps, DoesNotCountStepsBeforeResume) {
   SkippedSteps skipped;
   for (int64_t i = 0; i < 19; ++i) {
     EXPECT_FALSE(skipped.After(1, 1001 + i, 300 + i, 1).has_value()) << i;
@@ -62,7 +62,7 @@ nn::Network NetOfInfiniteGradients(const char* initializer) {
   return nn::Network({x}, {nn::Dense({.units = 3})(y)});
 }
 
-TEST(SkippedSteps, FitReportsThatNothingIsTrained) {
+TEST(SkippedSteps, FitWarnsThatEveryStepIsSkipped) {
   for (const int64_t steps_per_execution : {1, 4}) {
     for (const bool infinite : {true, false}) {
       const auto trainer = testing::SmallTrainer(
@@ -86,7 +86,7 @@ TEST(SkippedSteps, FitReportsThatNothingIsTrained) {
 
 // Without a lower limit, this many halvings would make the scale 0, and every later step would be
 // skipped.
-TEST(SkippedSteps, TheScaleStaysUsable) {
+TEST(SkippedSteps, LossScaleHasLowerLimit) {
   const auto trainer =
       testing::SmallTrainer({.network = NetOfInfiniteGradients("zeros"),
                              .optimizer = nn::LossScaleOptimizer(nn::SGD({.learning_rate = 0.01})),

@@ -93,7 +93,7 @@ void ExpectSame(const Trained& a, const Trained& b) {
   }
 }
 
-TEST(StepsPerExecution, TheNumbersAreThoseOfSingleStepsToTheLastBit) {
+TEST(StepsPerExecution, IsBitIdenticalToSingleSteps) {
   const auto single = Train({});
   ASSERT_TRUE(single.ok()) << single.status();
   // 3 leaves a remainder; 64 exceeds the number of steps.
@@ -105,7 +105,7 @@ TEST(StepsPerExecution, TheNumbersAreThoseOfSingleStepsToTheLastBit) {
   }
 }
 
-TEST(StepsPerExecution, EpochsThatDoNotEndWithThePassCutExecutionsToo) {
+TEST(StepsPerExecution, EndsExecutionsAtEpochEndWithinPass) {
   const auto single = Train({.steps_per_epoch = 5});
   const auto several = Train({.steps_per_execution = 4, .steps_per_epoch = 5});
   ASSERT_TRUE(several.ok()) << several.status();
@@ -113,7 +113,7 @@ TEST(StepsPerExecution, EpochsThatDoNotEndWithThePassCutExecutionsToo) {
   EXPECT_THAT(several->witness->steps, ElementsAre(4, 5, 9, 10, 14, 15));
 }
 
-TEST(StepsPerExecution, OneProgramRunsTheRemainderAndTheSmallerBatchToo) {
+TEST(StepsPerExecution, RunsRemainderAndPartialBatchInOneProgram) {
   const auto trained = Train({.steps_per_execution = 3});
   ASSERT_TRUE(trained.ok()) << trained.status();
   EXPECT_THAT(trained->witness->compiled, ElementsAre("train_steps"));
@@ -123,7 +123,7 @@ TEST(StepsPerExecution, OneProgramRunsTheRemainderAndTheSmallerBatchToo) {
   EXPECT_EQ(trained->history.stats[1].executions, 3);
 }
 
-TEST(StepsPerExecution, AutoSaysWhyItCompilesTheLoop) {
+TEST(StepsPerExecution, AutoReportsWhyItCompilesLoop) {
   base::TickingClock clock;  // host work always exceeds a hundredth of the time
   auto trainer = SmallTrainer({.steps_per_execution = kAutoSteps, .clock = &clock});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -141,7 +141,7 @@ TEST(StepsPerExecution, ReplicasLoopTogether) {
   ExpectSame(*single, *several);
 }
 
-TEST(StepsPerExecution, CheckpointsAreAtTheirExactStepsAndGoOnBitForBit) {
+TEST(StepsPerExecution, CheckpointsAtExactStepsAndResumesBitIdentically) {
   const auto whole = Train({.steps_per_execution = 4});
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string folder = testing::NewPath("_steps");
@@ -156,7 +156,7 @@ TEST(StepsPerExecution, CheckpointsAreAtTheirExactStepsAndGoOnBitForBit) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
+TEST(StepsPerExecution, DonatesEntireStateThroughLoop) {
   const nn::Network network = SmallNet(0.3, true);
   const Objective objective{
       network, {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}}, nn::Adam()};
@@ -173,7 +173,7 @@ TEST(StepsPerExecution, TheWholeStateIsDonatedThroughTheLoop) {
   }
 }
 
-TEST(StepsPerExecution, ANanNamesItsStepWithinTheExecution) {
+TEST(StepsPerExecution, NanErrorNamesStepWithinExecution) {
   base::NamedArrays points = Points(96);
   Array x = points.Find("x")->Clone();
   x.mutable_data<float>()[4 * 50] = std::numeric_limits<float>::infinity();  // in batch 7 of 12
@@ -211,7 +211,7 @@ data::Dataset BatchesOfAxes(int axes) {
 }
 
 // Room data produces batches of at most 7 axes, so a stack has at most 8, the maximum rank.
-TEST(StepsPerExecution, BatchesOfAsManyAxesAsThereMayBeAreStacked) {
+TEST(StepsPerExecution, StacksBatchesOfMaximumRank) {
   std::vector<base::NamedArrays> states;
   for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {
     base::TickingClock clock;
@@ -229,7 +229,7 @@ TEST(StepsPerExecution, BatchesOfAsManyAxesAsThereMayBeAreStacked) {
   }
 }
 
-TEST(StepsPerExecution, BatchesOfMoreAxesAreAnErrorBeforeTheFirstStep) {
+TEST(StepsPerExecution, RejectsBatchesAboveMaximumRankBeforeFirstStep) {
   for (const int64_t steps : {int64_t{1}, int64_t{3}, kAutoSteps}) {
     const auto trainer = SmallTrainer({.network = NetOfAxes(7), .steps_per_execution = steps});
     ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -243,7 +243,7 @@ TEST(StepsPerExecution, BatchesOfMoreAxesAreAnErrorBeforeTheFirstStep) {
   }
 }
 
-TEST(StepsPerExecution, ANegativeNumberIsRefused) {
+TEST(StepsPerExecution, RejectsNegativeNumber) {
   EXPECT_THAT(
       std::string(SmallTrainer({.steps_per_execution = -1}).status().message()),
       HasSubstr("steps_per_execution must be from 1 to 1048576, or kAutoSteps (0), got -1"));

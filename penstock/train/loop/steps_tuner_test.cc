@@ -23,20 +23,20 @@ void Train(StepsTuner& tuner, double host, double start, double step, int64_t ba
   }
 }
 
-TEST(StepsTuner, AFixedNumberStays) {
+TEST(StepsTuner, KeepsFixedNumber) {
   StepsTuner tuner(32);
   Train(tuner, 1, 1, 1);
   EXPECT_EQ(tuner.depth(), 32);
   EXPECT_EQ(tuner.steps(), 32);
 }
 
-TEST(StepsTuner, LongStepsStaySingleAndNothingElseIsCompiled) {
+TEST(StepsTuner, KeepsSingleStepsIfTheyAreLong) {
   StepsTuner tuner(0);
   Train(tuner, /*host=*/100e-6, /*start=*/20e-6, /*step=*/50e-3);
   EXPECT_EQ(tuner.depth(), 1);
 }
 
-TEST(StepsTuner, TheHostWorksForLessThanAHundredthOfTheTimeAndNotMuchLess) {
+TEST(StepsTuner, ReducesHostTimeToJustBelowOnePercent) {
   StepsTuner tuner(0);
   Train(tuner, /*host=*/50e-6, /*start=*/100e-6, /*step=*/200e-6);
   EXPECT_LT(50e-6 / (100e-6 + 200e-6 * static_cast<double>(tuner.steps())), 0.01);
@@ -44,7 +44,7 @@ TEST(StepsTuner, TheHostWorksForLessThanAHundredthOfTheTimeAndNotMuchLess) {
   EXPECT_GE(tuner.depth(), tuner.steps());
 }
 
-TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
+TEST(StepsTuner, LimitsStackToEpochAndMemory) {
   StepsTuner short_epochs(0);
   Train(short_epochs, 50e-6, 0, 5e-6, 100, /*steps_per_epoch=*/10);
   EXPECT_EQ(short_epochs.depth(), 8);
@@ -60,7 +60,7 @@ TEST(StepsTuner, AStackIsNoLargerThanTheEpochAndItsMemory) {
 }
 
 // A restarted job on a slightly faster or slower machine uses the cached program of the first run.
-TEST(StepsTuner, SimilarTimingsGiveTheSameDepth) {
+TEST(StepsTuner, SimilarTimingsGiveSameDepth) {
   std::set<int64_t> depths;
   for (int percent = 80; percent <= 120; ++percent) {
     StepsTuner tuner(0);
@@ -71,7 +71,7 @@ TEST(StepsTuner, SimilarTimingsGiveTheSameDepth) {
   EXPECT_LE(depths.size(), 2u);
 }
 
-TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
+TEST(StepsTuner, ResumedRunUsesSavedResultWithoutMeasuring) {
   StepsTuner first(0);
   EXPECT_FALSE(first.found().has_value());
   Train(first, 50e-6, 100e-6, 200e-6);
@@ -100,7 +100,7 @@ TEST(StepsTuner, AResumedRunUsesTheSavedResultAndMeasuresNothing) {
 }
 
 // Compiling the loop may take longer than the job lives, so that every run is killed during it.
-TEST(StepsTuner, TriesAtOnceTwiceAndThenOnlyBehindACheckpoint) {
+TEST(StepsTuner, CompilesImmediatelyTwiceThenOnlyAfterCheckpoint) {
   StepsTuner first(0);
   while (first.depth() == 1) first.Measured({.host_seconds = 50e-6, .device_seconds = 5e-6});
   const int64_t depth = first.depth();
