@@ -17,7 +17,7 @@ bool IsElementwise(const Node& node) {
   return std::find(all.begin(), all.end(), node.op) != all.end();
 }
 
-Rewriting::Rewriting(const Graph& from, Graph& to)
+Rewriter::Rewriter(const Graph& from, Graph& to)
     : from_(from), to_(to), needed_(from.num_nodes()), users_(from.num_nodes()) {
   for (int id = 0; id < from.num_nodes(); ++id) users_[id].resize(from.node(id).results.size());
   const auto use = [&](const Value& value, int user) {
@@ -32,9 +32,9 @@ Rewriting::Rewriting(const Graph& from, Graph& to)
   }
 }
 
-std::vector<Value> Rewriting::Operands(const Node& node) const {
+std::vector<Value> Rewriter::Operands(const Node& node) const {
   std::vector<Value> operands;
-  for (const Value& operand : node.operands) operands.push_back(New(operand));
+  for (const Value& operand : node.operands) operands.push_back(Replacement(operand));
   return operands;
 }
 
@@ -44,21 +44,21 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
     to->Fail(graph.status());
     return to;
   }
-  Rewriting rewriting(graph, *to);
+  Rewriter rewriter(graph, *to);
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Value& old = graph.parameters()[i];
     const Scope scope(*to, graph.origins()[old.node().origin]);
-    rewriting.new_[old.node_id()] = {to->Parameter(old.type(), graph.parameter_names()[i])};
+    rewriter.replacements_[old.node_id()] = {to->Parameter(old.type(), graph.parameter_names()[i])};
   }
   for (int id = 0; id < graph.num_nodes() && to->status().ok(); ++id) {
-    if (!rewriting.IsNeeded(id) || rewriting.new_.contains(id)) continue;
+    if (!rewriter.IsNeeded(id) || rewriter.replacements_.contains(id)) continue;
     const Node& node = graph.node(id);
     const Scope scope(*to, graph.origins()[node.origin]);
-    std::vector<Value> results = rule(rewriting, id);
+    std::vector<Value> results = rule(rewriter, id);
     if (results.empty()) {
       std::vector<std::shared_ptr<const Graph>> regions;
       for (const auto& region : node.regions) regions.push_back(Rewrite(*region, rule));
-      results = to->Emit(*node.op, rewriting.Operands(node), node.attributes, std::move(regions));
+      results = to->Emit(*node.op, rewriter.Operands(node), node.attributes, std::move(regions));
     }
     if (!to->status().ok()) return to;
     PENSTOCK_CHECK(results.size() == node.results.size());
@@ -69,10 +69,10 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
           results[i].type().ToString(), " (a bug in Penstock)")));
       return to;
     }
-    rewriting.new_[id] = std::move(results);
+    rewriter.replacements_[id] = std::move(results);
   }
   std::vector<Value> results;
-  for (const Value& result : graph.results()) results.push_back(rewriting.New(result));
+  for (const Value& result : graph.results()) results.push_back(rewriter.Replacement(result));
   const auto names = graph.result_names();
   to->SetResults(results, names);
   return to;
@@ -114,7 +114,7 @@ bool HasComposites(const Graph& graph) {
 }
 
 std::unique_ptr<Graph> Decompose(const Graph& graph) {
-  auto plain = Rewrite(graph, [](Rewriting& r, int id) -> Values {
+  auto plain = Rewrite(graph, [](Rewriter& r, int id) -> Values {
     const Node& node = r.from().node(id);
     if (node.op->decompose == nullptr) return {};
     return node.op->decompose(r.to(), node, r.Operands(node));

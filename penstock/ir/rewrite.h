@@ -2,7 +2,7 @@
 // replaced some operations. Room kernels substitute a platform's kernels (custom calls) this way,
 // and composites are decomposed with it before printing.
 //
-//   std::unique_ptr<Graph> lowered = Rewrite(graph, [](Rewriting& r, int id) -> Values {
+//   std::unique_ptr<Graph> lowered = Rewrite(graph, [](Rewriter& r, int id) -> Values {
 //     const Node& node = r.from().node(id);
 //     if (OpName(node) != "stablehlo.tanh") return {};     // keep it
 //     return CustomCall(r.to(), "fast_tanh", r.Operands(node), node.results);
@@ -29,16 +29,16 @@ bool IsElementwise(const Node& node);
 
 // State of a rewrite, as a rule sees it: both graphs, and the mapping of values from the old graph
 // to the new one.
-class Rewriting {
+class Rewriter {
  public:
-  Rewriting(const Graph& from, Graph& to);
+  Rewriter(const Graph& from, Graph& to);
 
   const Graph& from() const { return from_; }
   Graph& to() { return to_; }
 
   // The value of to() that replaces a value of from(). Its node precedes the one being rewritten.
-  Value New(int id, int result) const { return new_.at(id)[result]; }
-  Value New(const Value& old) const { return New(old.node_id(), old.result()); }
+  Value Replacement(int id, int result) const { return replacements_.at(id)[result]; }
+  Value Replacement(const Value& old) const { return Replacement(old.node_id(), old.result()); }
   std::vector<Value> Operands(const Node& node) const;
 
   // Whether the graph's results depend on the node.
@@ -49,18 +49,18 @@ class Rewriting {
 
  private:
   friend std::unique_ptr<Graph> Rewrite(const Graph&,
-                                        const std::function<std::vector<Value>(Rewriting&, int)>&);
+                                        const std::function<std::vector<Value>(Rewriter&, int)>&);
 
   const Graph& from_;
   Graph& to_;
   std::vector<bool> needed_;
   std::vector<std::vector<std::vector<int>>> users_;  // by node and result
-  absl::flat_hash_map<int, std::vector<Value>> new_;
+  absl::flat_hash_map<int, std::vector<Value>> replacements_;
 };
 
 // Returns the replacement in to() of node `id` of from(): one value for each of its results, of the
 // same type. An empty vector keeps the node.
-using RewriteRule = std::function<std::vector<Value>(Rewriting& rewriting, int id)>;
+using RewriteRule = std::function<std::vector<Value>(Rewriter& rewriter, int id)>;
 
 // Applies `rule` to every node, including those in the bodies of loops and branches. Nodes that no
 // result depends on are dropped (dead code elimination); new nodes get the origin of the node that

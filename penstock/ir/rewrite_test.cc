@@ -17,10 +17,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Rewrites tanh to sine.
-Values TanhToSin(Rewriting& r, int id) {
+Values TanhToSin(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (OpName(node) != "stablehlo.tanh") return {};
-  return {Sin(r.New(node.operands[0]))};
+  return {Sin(r.Replacement(node.operands[0]))};
 }
 
 TEST(Rewrite, ReachesLoopsAndKeepsParametersResultsAndNames) {
@@ -54,7 +54,7 @@ TEST(Rewrite, KeepsTextOfUnchangedNodes) {
       Greater(ReduceSum(y), ReduceSum(x)), {y},
       [](Graph&, const Values& s) { return Values{s[0] * 2.0}; },
       [](Graph&, const Values& s) { return Values{-s[0]}; })[0]});
-  const auto copy = Rewrite(graph, [](Rewriting&, int) { return Values(); });
+  const auto copy = Rewrite(graph, [](Rewriter&, int) { return Values(); });
   EXPECT_EQ(PrintStableHlo(graph)->text, PrintStableHlo(*copy)->text);
   EXPECT_LT(copy->num_nodes(), graph.num_nodes());
 }
@@ -67,8 +67,8 @@ TEST(Rewrite, ReportsUsersOfAValue) {
   Tanh(y);  // dead code
   graph.SetResults({z, y});
   Graph to("to");
-  const Rewriting r(graph, to);
-  EXPECT_THAT(r.Users(y.node_id(), 0), ElementsAre(Rewriting::kResult, z.node_id()));
+  const Rewriter r(graph, to);
+  EXPECT_THAT(r.Users(y.node_id(), 0), ElementsAre(Rewriter::kResult, z.node_id()));
   EXPECT_THAT(r.Users(x.node_id(), 0), ElementsAre(y.node_id()));
 }
 
@@ -93,10 +93,10 @@ TEST(Rewrite, RejectsReplacementOfAnotherType) {
   Graph graph("wrong");
   const Value x = graph.Parameter({DType::kF32, {2}}, "x");
   graph.SetResults({Tanh(x)});
-  const auto rewritten = Rewrite(graph, [](Rewriting& r, int id) -> Values {
+  const auto rewritten = Rewrite(graph, [](Rewriter& r, int id) -> Values {
     const Node& node = r.from().node(id);
     if (OpName(node) != "stablehlo.tanh") return {};
-    return {Convert(r.New(node.operands[0]), DType::kF64)};
+    return {Convert(r.Replacement(node.operands[0]), DType::kF64)};
   });
   EXPECT_THAT(testing::ErrorOf(*rewritten), HasSubstr("was rewritten to f64[2]"));
 }

@@ -17,7 +17,7 @@ namespace {
 
 namespace ffi = xla::ffi;
 using ir::Node;
-using ir::Rewriting;
+using ir::Rewriter;
 using ir::Values;
 
 // Whether XLA:CPU recomputes the node in each of its consumers.
@@ -39,7 +39,7 @@ Reads Union(const Reads& a, const Reads& b) {
 }
 
 // For each node: whether its result is to be stored in memory.
-std::vector<bool> FindKept(const Rewriting& r) {
+std::vector<bool> FindKept(const Rewriter& r) {
   const ir::Graph& graph = r.from();
   std::vector<bool> kept(graph.num_nodes());
   std::vector<Reads> reads(graph.num_nodes());
@@ -80,7 +80,7 @@ std::unique_ptr<ir::Graph> LimitFusion(const ir::Graph& graph) {
   const std::unique_ptr<ir::Graph> plain =
       ir::HasComposites(graph) ? ir::Decompose(graph) : nullptr;
   absl::flat_hash_map<const ir::Graph*, std::vector<bool>> kept;  // each body is a separate graph
-  return ir::Rewrite(plain ? *plain : graph, [&](Rewriting& r, int id) -> Values {
+  return ir::Rewrite(plain ? *plain : graph, [&](Rewriter& r, int id) -> Values {
     const auto [of_graph, is_new] = kept.try_emplace(&r.from());
     if (is_new) of_graph->second = FindKept(r);
     if (!of_graph->second[id]) return {};

@@ -28,7 +28,7 @@ namespace {
 using base::DType;
 using ir::Node;
 using ir::OpName;
-using ir::Rewriting;
+using ir::Rewriter;
 using ir::Value;
 using ir::Values;
 using Ints = std::vector<int64_t>;
@@ -90,7 +90,7 @@ ir::Attributes AttributesOf(const ConvolutionShape& shape) {
 }
 
 template <Direction kDirection>
-Values LowerConvolution(Rewriting& r, int id) {
+Values LowerConvolution(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   ConvolutionShape shape;
   if (!ReadConvolution(node, kDirection, shape) || !HasFastConvolution(shape)) return {};
@@ -111,7 +111,7 @@ const Value* StretchedVector(const Value& value) {
 
 // Fuses a bias into a convolution with no other consumer. The new graph still contains the
 // convolution without bias, but unused operations are not printed.
-Values LowerBias(Rewriting& r, int id) {
+Values LowerBias(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   for (int i : {0, 1}) {
     const Value& y = node.operands[i];
@@ -125,7 +125,7 @@ Values LowerBias(Rewriting& r, int id) {
     shape.bias = true;
     if (!HasFastConvolution(shape)) continue;
     Values operands = r.Operands(y.node());
-    operands.push_back(r.New(*bias));
+    operands.push_back(r.Replacement(*bias));
     return ir::CustomCall(r.to(), kBiasedConvolutionTarget, operands, node.results,
                           AttributesOf(shape));
   }
@@ -163,7 +163,7 @@ ir::Attributes WindowAttributes(const Node& node) {
   return attributes;
 }
 
-Values LowerPooling(Rewriting& r, int id) {
+Values LowerPooling(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   const auto kind = static_cast<ir::ReduceKind>(node.attributes.Get<int64_t>("kind"));
   if (kind == ir::ReduceKind::kMin || !CanPool(node)) return {};
@@ -171,7 +171,7 @@ Values LowerPooling(Rewriting& r, int id) {
                         r.Operands(node), node.results, WindowAttributes(node));
 }
 
-Values LowerPoolingGradient(Rewriting& r, int id) {
+Values LowerPoolingGradient(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (!CanPool(node)) return {};
   return ir::CustomCall(r.to(), kMaxPoolGradientTarget, r.Operands(node), node.results,
@@ -209,10 +209,10 @@ bool IsCutBy(const Node& node, int y, const Value*& x) {
 
 // Whether relu(y) is the only consumer of y: then relu may be applied in the kernel, since
 // relu(relu(y)) is relu(y) and has the same sign test.
-bool OnlyReluReads(const Rewriting& r, int y) {
+bool OnlyReluReads(const Rewriter& r, int y) {
   bool found = false;
   for (int user : r.Users(y, 0)) {
-    if (user == Rewriting::kResult) return false;
+    if (user == Rewriter::kResult) return false;
     const Node& node = r.from().node(user);
     const Value* x = nullptr;
     const bool relu = IsCutBy(node, y, x) && IsFirstOf(y, *x);
@@ -237,7 +237,7 @@ bool IsNormalized(const Value& y) {
 // Index of the operand of the addition `id` that is a batch normalization whose kernel can include
 // the addition and the relu after it, as at the end of a residual block; -1: none. Neither has
 // another consumer.
-int NormalizedOperand(const Rewriting& r, int id) {
+int NormalizedOperand(const Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (OpName(node) != "stablehlo.add" || !OnlyReluReads(r, id)) return -1;
   for (int i : {0, 1}) {
@@ -251,14 +251,14 @@ int NormalizedOperand(const Rewriting& r, int id) {
 }
 
 // Whether the normalization `id` is computed as part of such an addition.
-bool IsPartOfAddition(const Rewriting& r, int id) {
+bool IsPartOfAddition(const Rewriter& r, int id) {
   const std::vector<int>& users = r.Users(id, 0);
-  if (users.size() != 1 || users[0] == Rewriting::kResult) return false;
+  if (users.size() != 1 || users[0] == Rewriter::kResult) return false;
   const int operand = NormalizedOperand(r, users[0]);
   return operand >= 0 && IsFirstOf(id, r.from().node(users[0]).operands[operand]);
 }
 
-Values LowerBatchNorm(Rewriting& r, int id) {
+Values LowerBatchNorm(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (!CanNormalize(node)) return {};
   const bool masked = node.operands.size() > 3;
@@ -277,29 +277,29 @@ Values LowerBatchNorm(Rewriting& r, int id) {
 }
 
 // Addition and relu at the end of a residual block, or a bias.
-Values LowerAddition(Rewriting& r, int id) {
+Values LowerAddition(Rewriter& r, int id) {
   const int operand = NormalizedOperand(r, id);
   if (operand < 0) return LowerBias(r, id);
   const Node& node = r.from().node(id);
   const int norm_id = node.operands[operand].node_id();
   const Node& norm = r.from().node(norm_id);
-  const Values operands{r.New(norm.operands[0]), r.New(norm.operands[1]),
-                        r.New(norm.operands[2]), r.New(norm_id, 1),
-                        r.New(norm_id, 2),       r.New(node.operands[1 - operand])};
+  const Values operands{r.Replacement(norm.operands[0]), r.Replacement(norm.operands[1]),
+                        r.Replacement(norm.operands[2]), r.Replacement(norm_id, 1),
+                        r.Replacement(norm_id, 2),       r.Replacement(node.operands[1 - operand])};
   return ir::CustomCall(r.to(), kBatchNormAddReluTarget, operands, node.results,
                         {{"epsilon", norm.attributes.Get<double>("epsilon")}});
 }
 
 // A relu that a kernel includes.
-Values LowerRelu(Rewriting& r, int id) {
+Values LowerRelu(Rewriter& r, int id) {
   const Value& y = r.from().node(id).operands[2];
   const Value* x = nullptr;
   if (!IsCutBy(r.from().node(id), y.node_id(), x) || !OnlyReluReads(r, y.node_id())) return {};
   if (!IsNormalized(y) && NormalizedOperand(r, y.node_id()) < 0) return {};
-  return {r.New(y)};
+  return {r.Replacement(y)};
 }
 
-Values LowerBatchNormGradient(Rewriting& r, int id) {
+Values LowerBatchNormGradient(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (!CanNormalize(node)) return {};
   // x, scale, mean, variance, cotangent, mask
@@ -313,8 +313,8 @@ Values LowerBatchNormGradient(Rewriting& r, int id) {
     const int y = mean.node_id();
     const Value* cotangent = nullptr;
     relu = OnlyReluReads(r, y) && IsCutBy(node.operands[4].node(), y, cotangent);
-    if (relu) operands[4] = r.New(*cotangent);
-    offset = r.New(mean.node().operands[2]);
+    if (relu) operands[4] = r.Replacement(*cotangent);
+    offset = r.Replacement(mean.node().operands[2]);
   }
   if (!offset.valid()) offset = ir::SplatLike(operands[1], 0);  // used only with relu
   operands.insert(operands.begin() + 2, offset);
@@ -331,14 +331,14 @@ constexpr int64_t kFewestToSum = 1 << 15;
 
 // Whether `value` is in memory whether or not the sum reads it: another operation reads it, or it
 // is a kernel's result or a parameter. XLA fuses a value that only the sum reads into the sum.
-bool IsInMemory(const Rewriting& r, const Value& value) {
+bool IsInMemory(const Rewriter& r, const Value& value) {
   const absl::string_view name = OpName(value.node());
   return name == "parameter" || absl::StartsWith(name, "penstock.") ||
          r.Users(value.node_id(), value.result()).size() > 1;
 }
 
 // The gradient of a bias.
-Values LowerColumnSum(Rewriting& r, int id) {
+Values LowerColumnSum(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   if (static_cast<ir::ReduceKind>(node.attributes.Get<int64_t>("kind")) != ir::ReduceKind::kSum) {
     return {};
@@ -355,7 +355,7 @@ Values LowerColumnSum(Rewriting& r, int id) {
     x = x.node().operands[0];
   }
   if (!IsInMemory(r, x)) return {};
-  return ir::CustomCall(r.to(), kColumnSumTarget, {r.New(x)}, node.results);
+  return ir::CustomCall(r.to(), kColumnSumTarget, {r.Replacement(x)}, node.results);
 }
 
 // ---- AllFinite ----
@@ -393,7 +393,7 @@ Range RangeOf(Value value) {
 // Testing fewer elements is faster than a kernel call.
 constexpr int64_t kFewestToTest = 1 << 15;
 
-Values LowerAllFinite(Rewriting& r, int id) {
+Values LowerAllFinite(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   Values tensors;
   Ints ranges;
@@ -401,7 +401,7 @@ Values LowerAllFinite(Rewriting& r, int id) {
   for (const Value& operand : node.operands) {
     const Range range = RangeOf(operand);
     elements += range.end - range.begin;
-    const Value tensor = r.New(range.of);
+    const Value tensor = r.Replacement(range.of);
     const auto known = std::find(tensors.begin(), tensors.end(), tensor);
     ranges.insert(ranges.end(), {known - tensors.begin(), range.begin, range.end});
     if (known == tensors.end()) tensors.push_back(tensor);
@@ -412,7 +412,7 @@ Values LowerAllFinite(Rewriting& r, int id) {
 
 // ---- Matrix products ----
 
-Values LowerMatmul(Rewriting& r, int id) {
+Values LowerMatmul(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   const DType dtype = node.results[0].dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16) return {};
@@ -427,7 +427,7 @@ Values LowerMatmul(Rewriting& r, int id) {
   return ir::CustomCall(r.to(), kMatmulTarget, r.Operands(node), node.results, node.attributes);
 }
 
-Values LowerDot(Rewriting& r, int id) {
+Values LowerDot(Rewriter& r, int id) {
   const Values small = LowerSmallDot(r, id);
   return small.empty() ? LowerMatmul(r, id) : small;
 }
@@ -436,7 +436,7 @@ Values LowerDot(Rewriting& r, int id) {
 struct Row {
   const char* platform;
   const char* operation;
-  Values (*lower)(Rewriting& rewriting, int id);
+  Values (*lower)(Rewriter& rewriter, int id);
 };
 
 //
@@ -515,7 +515,7 @@ Lowering Lowering::For(runtime::Client& client) {
 }
 
 std::unique_ptr<ir::Graph> Lowering::Lower(const ir::Graph& graph) const {
-  auto lowered = ir::Rewrite(graph, [&](Rewriting& r, int id) -> Values {
+  auto lowered = ir::Rewrite(graph, [&](Rewriter& r, int id) -> Values {
     const absl::string_view operation = OpName(r.from().node(id));
     for (const Row& row : kTable) {
       if (row.platform == platform_ && row.operation == operation) return row.lower(r, id);

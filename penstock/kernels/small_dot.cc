@@ -50,11 +50,11 @@ Value Spread(const Side& side, const Value& x, int64_t free_from, int64_t sum_fr
 
 }  // namespace
 
-ir::Values LowerSmallDot(ir::Rewriting& r, int id) {
+ir::Values LowerSmallDot(ir::Rewriter& r, int id) {
   const ir::Node& node = r.from().node(id);
   const ir::TensorType& type = node.results[0];
   if (type.dtype != DType::kF32 && type.dtype != DType::kF64) return {};
-  const Value lhs = r.New(node.operands[0]), rhs = r.New(node.operands[1]);
+  const Value lhs = r.Replacement(node.operands[0]), rhs = r.Replacement(node.operands[1]);
   const Side of_lhs(node, "lhs_batch", "lhs_contracting", lhs),
       of_rhs(node, "rhs_batch", "rhs_contracting", rhs);
 

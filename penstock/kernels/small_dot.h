@@ -13,6 +13,6 @@ namespace penstock::kernels {
 
 // Rewrite rule for stablehlo.dot_general; returns {} if the product is large, or not of 32 or 64
 // bits.
-ir::Values LowerSmallDot(ir::Rewriting& rewriting, int id);
+ir::Values LowerSmallDot(ir::Rewriter& rewriting, int id);
 
 }  // namespace penstock::kernels

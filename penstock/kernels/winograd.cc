@@ -15,7 +15,7 @@ namespace ffi = xla::ffi;
 
 // Number of tiles processed together: they stay in a core's cache, and each table of the kernel is
 // read once for all of them.
-constexpr int64_t kFewestTiles = 24, kMostTiles = 96;
+constexpr int64_t kFewestTiles = 24, kMaxTiles = 96;
 constexpr int64_t kFloatsInCache = 192 << 10;
 
 // Parameters of a call, as a convolution of the image `from` to the image `to`, with or without
@@ -34,8 +34,7 @@ struct Problem {
     in = {from[0], from[1], channels, down, across, low(0), low(1), tiles};
     out = {to[0], to[1], filters, down, across, 0, 0, tiles};
     const int64_t fit = kFloatsInCache / (kTables * (channels + filters));
-    block =
-        std::min(tiles, std::clamp(fit / kFewestTiles * kFewestTiles, kFewestTiles, kMostTiles));
+    block = std::min(tiles, std::clamp(fit / kFewestTiles * kFewestTiles, kFewestTiles, kMaxTiles));
   }
 
   int64_t columns() const { return filters / KernelTables::WidthFor(filters); }

@@ -120,7 +120,7 @@ struct Sliding {
 };
 
 // Maximum number of multiplications of a case, so that thousands run in minutes.
-constexpr int64_t kMostProducts = 4'000'000;
+constexpr int64_t kMaxProducts = 4'000'000;
 
 RandomKernel DrawConvolution(Draw& draw) {
   Sliding s;
@@ -160,7 +160,7 @@ RandomKernel DrawConvolution(Draw& draw) {
   s.DrawPadding(draw, 2);
   while (batch > 1 &&
          batch * s.Output(0) * s.Output(1) * s.size[0] * s.size[1] * (channels / groups) * filters >
-             kMostProducts) {
+             kMaxProducts) {
     batch /= 2;
   }
   const bool bias = draw.OneIn(3);
