@@ -110,7 +110,7 @@ bool CheckNotBroadcast(absl::string_view loss, const Value& each, const LossArgu
   return false;
 }
 
-// ---- Advice ----
+// ---- Warnings ----
 
 enum class Producer { kUnknown, kProbabilities, kLinear };
 
@@ -311,7 +311,7 @@ absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& 
   return absl::OkStatus();
 }
 
-std::string Loss::Advice(Value y_pred) const {
+std::string Loss::LogitsWarning(Value y_pred) const {
   const std::optional<bool> wanted = body_->expects_probabilities();
   if (!wanted.has_value() || !y_pred.valid()) return "";
   const Producer producer = ProducerOf(y_pred);

@@ -117,9 +117,9 @@ class Loss {
   // Checks labels on the host, such as those of the first batch: class indices out of range, labels
   // of a crossentropy that are not between 0 and 1, and the like. OK if nothing looks wrong.
   absl::Status CheckLabels(const base::Array& y_true, const ir::TensorType& y_pred) const;
-  // A warning about predictions that were just built: a missing softmax, or one too many. "" if
-  // there is none. It is a suspicion, not an error.
-  std::string Advice(ir::Value y_pred) const;
+  // Returns a warning if the operation that made the predictions suggests a missing or duplicate
+  // softmax (from_logits), or "".
+  std::string LogitsWarning(ir::Value y_pred) const;
 
   nlohmann::ordered_json ToJson() const;
   // {"name" or "class_name", "config"}, with Keras's keys.

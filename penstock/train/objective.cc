@@ -87,10 +87,10 @@ absl::Status CheckObjective(const Objective& objective) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> AdviceFor(const Objective& objective) {
+std::vector<std::string> WarningsFor(const Objective& objective) {
   if (objective.custom.has_value()) return {};
   // The network is built on a scratch graph, which is not run.
-  ir::Graph graph("advice");
+  ir::Graph graph("warnings");
   ir::Values variables, inputs;
   for (const nn::VariableSpec& v : objective.network.variables()) {
     variables.push_back(graph.Parameter(v.type, v.name));
@@ -101,12 +101,12 @@ std::vector<std::string> AdviceFor(const Objective& objective) {
     inputs.push_back(graph.Parameter(type, port.name));
   }
   const auto outputs = objective.network.Apply({.graph = &graph}, variables, inputs).outputs;
-  std::vector<std::string> advice;
+  std::vector<std::string> warnings;
   for (size_t t = 0; t < outputs.size(); ++t) {
-    const std::string text = objective.targets[t].loss.Advice(outputs[t]);
-    if (!text.empty()) advice.push_back(text);
+    const std::string text = objective.targets[t].loss.LogitsWarning(outputs[t]);
+    if (!text.empty()) warnings.push_back(text);
   }
-  return advice;
+  return warnings;
 }
 
 }  // namespace penstock::train

@@ -91,7 +91,7 @@ std::vector<std::string> ReportNames(const Objective& objective);
 // INVALID_ARGUMENT for the first inconsistency.
 absl::Status CheckObjective(const Objective& objective);
 
-// Notes for the user on what looks wrong: a softmax that is missing, or one too many.
-std::vector<std::string> AdviceFor(const Objective& objective);
+// Warnings to the user about likely mistakes, such as a missing or duplicate softmax.
+std::vector<std::string> WarningsFor(const Objective& objective);
 
 }  // namespace penstock::train

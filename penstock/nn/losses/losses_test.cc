@@ -273,7 +273,7 @@ TEST(Losses, CheckLabelsFindsInvalidLabels) {
   EXPECT_EQ(message(MeanSquaredError(), Floats({4, 1}, {1, -2, 1, 1}), one), "");
 }
 
-TEST(Losses, AdviceWarnsAboutMissingOrDuplicateSoftmax) {
+TEST(Losses, WarnsAboutMissingOrDuplicateSoftmax) {
   ir::Graph graph("advice");
   const Value x = graph.Parameter({DType::kF32, {8, 5}}, "x"),
               w = graph.Parameter({DType::kF32, {5, 3}}, "w"),
@@ -281,14 +281,14 @@ TEST(Losses, AdviceWarnsAboutMissingOrDuplicateSoftmax) {
   const Value linear = ir::MatMul(x, w) + b;
   const Loss of_probabilities = SparseCategoricalCrossentropy(),
              of_logits = SparseCategoricalCrossentropy({.from_logits = true});
-  EXPECT_THAT(of_probabilities.Advice(linear), HasSubstr("set from_logits"));
-  EXPECT_THAT(of_logits.Advice(ir::Softmax(linear)), HasSubstr("leave out from_logits"));
-  EXPECT_THAT(BinaryCrossentropy({.from_logits = true}).Advice(ir::Sigmoid(linear)),
+  EXPECT_THAT(of_probabilities.LogitsWarning(linear), HasSubstr("set from_logits"));
+  EXPECT_THAT(of_logits.LogitsWarning(ir::Softmax(linear)), HasSubstr("leave out from_logits"));
+  EXPECT_THAT(BinaryCrossentropy({.from_logits = true}).LogitsWarning(ir::Sigmoid(linear)),
               HasSubstr("leave out"));
-  EXPECT_EQ(of_probabilities.Advice(ir::Softmax(linear)), "");
-  EXPECT_EQ(of_logits.Advice(linear), "");
-  EXPECT_EQ(of_probabilities.Advice(ir::Relu(linear)), "");
-  EXPECT_EQ(MeanSquaredError().Advice(linear), "");
+  EXPECT_EQ(of_probabilities.LogitsWarning(ir::Softmax(linear)), "");
+  EXPECT_EQ(of_logits.LogitsWarning(linear), "");
+  EXPECT_EQ(of_probabilities.LogitsWarning(ir::Relu(linear)), "");
+  EXPECT_EQ(MeanSquaredError().LogitsWarning(linear), "");
 }
 
 TEST(Losses, TermsStayExactWithPaddingAndMasks) {

@@ -19,7 +19,7 @@ using ir::Value;
 using ir::Values;
 
 // Limit: each threshold has an element in every table of counts.
-constexpr int64_t kMostThresholds = 1'000'000;
+constexpr int64_t kMaxThresholds = 1'000'000;
 
 // Thresholds from 0 to 1.
 struct Thresholds {
@@ -155,9 +155,9 @@ struct AucMetric : MetricBody {
             absl::StrCat("thresholds must be from 0 to 1, got ", threshold));
     }
     if (options.thresholds.empty() &&
-        (options.num_thresholds < 2 || options.num_thresholds > kMostThresholds)) {
+        (options.num_thresholds < 2 || options.num_thresholds > kMaxThresholds)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "num_thresholds must be from 2 to ", kMostThresholds, ", got ", options.num_thresholds));
+          "num_thresholds must be from 2 to ", kMaxThresholds, ", got ", options.num_thresholds));
     }
     return absl::OkStatus();
   }
@@ -253,9 +253,9 @@ struct AtMetric : MetricBody {
       return absl::InvalidArgumentError(
           absl::StrCat(kind.key, " must be from 0 to 1, got ", options.at));
     }
-    if (options.num_thresholds < 1 || options.num_thresholds > kMostThresholds) {
+    if (options.num_thresholds < 1 || options.num_thresholds > kMaxThresholds) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "num_thresholds must be from 1 to ", kMostThresholds, ", got ", options.num_thresholds));
+          "num_thresholds must be from 1 to ", kMaxThresholds, ", got ", options.num_thresholds));
     }
     return absl::OkStatus();
   }

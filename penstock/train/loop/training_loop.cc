@@ -114,7 +114,7 @@ absl::Status TrainingLoop::Train() {
   const Position& at = progress_.dispatched;
   const int epochs = fit_.options.epochs;
   first_step_ = at.total_steps;
-  for (const std::string& advice : AdviceFor(model_.objective())) Note(advice);
+  for (const std::string& warning : WarningsFor(model_.objective())) Note(warning);
   // Only the end of the last epoch may be left: its validation and EpochEnd.
   if (at.epoch + (progress_.epoch_trained ? 1 : 0) >= epochs) {
     Note(absl::StrCat("all ", epochs, epochs == 1 ? " epoch is" : " epochs are",
