@@ -62,7 +62,7 @@ struct TfRecordOptions {
   // `parallel_files` reads in flight (64 from an object store, where each record is a request); the
   // global shuffle index, which holds the offset of each record, is a file beside the shard
   // (record/tfrecord_index.h), made on first use. Not for compressed shards, and not with
-  // skip_damaged.
+  // skip_corrupt.
   bool global_shuffle = false;
   // Read-ahead limit in bytes, over all files; at least one block of each file. 0: tuned
   // automatically, 32 MiB at first.
@@ -72,7 +72,7 @@ struct TfRecordOptions {
   // Skips corrupt records, and the rest of a file after corruption that hides where the next record
   // begins. Skipped records are counted and reported like those of IgnoreErrors: Iterator::Stats,
   // IteratorOptions.max_errors and on_skipped.
-  bool skip_damaged = false;
+  bool skip_corrupt = false;
 };
 
 struct FileOptions {
@@ -541,7 +541,7 @@ class Dataset {
   // counts them, with the first few errors; IteratorOptions.on_skipped receives all. More than
   // `max_errors` (or than IteratorOptions.max_errors) end the iterator with that element's error.
   // Failures that are not limited to one element are never skipped: a file that cannot be opened or
-  // read, a corrupt shard (TfRecordOptions::skip_damaged handles those). After a Batch an element
+  // read, a corrupt shard (TfRecordOptions::skip_corrupt handles those). After a Batch an element
   // is a batch, and one bad row loses all of it: put IgnoreErrors before Batch. Elements that an
   // upstream Take has counted stay counted.
   Dataset IgnoreErrors(IgnoreErrorsOptions options = {}) const;

@@ -1,5 +1,5 @@
 // ErrorReport: writes the elements that iterators skip because of errors (IgnoreErrors,
-// TfRecordOptions.skip_damaged) to a CSV file (RFC 4180), one line each.
+// TfRecordOptions.skip_corrupt) to a CSV file (RFC 4180), one line each.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const auto report, ErrorReport("errors.csv"));
 //   auto iterator = dataset.MakeIterator({.max_errors = 100, .on_skipped = report});

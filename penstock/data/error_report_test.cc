@@ -182,7 +182,7 @@ TEST(ErrorsOfElements, ReportsAllSkippedElements) {
   shard.Damage(3);
   shard.Damage(30);
   const Told told =
-      Read(Parsed(Records({.skip_damaged = true})).IgnoreErrors(), {.file_system = shard.fs});
+      Read(Parsed(Records({.skip_corrupt = true})).IgnoreErrors(), {.file_system = shard.fs});
   EXPECT_TRUE(told.status.ok()) << told.status;
   EXPECT_EQ(told.elements, kRecords - 3);
   EXPECT_EQ(told.num_skipped, 3);
@@ -207,7 +207,7 @@ TEST(ErrorsOfElements, ExceedingMaxErrorsOfAllStagesEndsIterator) {
   Shard shard;
   shard.Damage(3);
   shard.Damage(30);
-  const Dataset dataset = Parsed(Records({.skip_damaged = true})).IgnoreErrors();
+  const Dataset dataset = Parsed(Records({.skip_corrupt = true})).IgnoreErrors();
   EXPECT_TRUE(Read(dataset, {.file_system = shard.fs, .max_errors = 3}).status.ok());
   const Told told = Read(dataset, {.file_system = shard.fs, .max_errors = 2});
   EXPECT_EQ(told.status.code(), absl::StatusCode::kDataLoss);

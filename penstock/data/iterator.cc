@@ -20,7 +20,7 @@
 namespace penstock::data {
 namespace {
 
-constexpr int64_t kMostIoThreads = 64;
+constexpr int64_t kMaxIoThreads = 64;
 
 // FNV-1a (Fowler, Noll, Vo): the same in every process and version.
 uint64_t Fingerprint(absl::string_view text) {
@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
   if (const int64_t threads = iterator->plan_->io_threads(); threads > 0) {
     PENSTOCK_ASSIGN_OR_RETURN(
         iterator->io_pool_,
-        base::ThreadPool::Make(static_cast<int>(std::min(threads, kMostIoThreads)), "data-io"));
+        base::ThreadPool::Make(static_cast<int>(std::min(threads, kMaxIoThreads)), "data-io"));
   }
   const auto budget = MemoryBudget::MakeDefault(options.memory_bytes);
   iterator->plan_->OpenAccounts(*budget);

@@ -138,7 +138,7 @@ struct IteratorOptions {
   // and Map stand between it and the Batch.
   HostShard host = {};
   // Maximum number of elements that may be skipped because of errors, in stages that permit it
-  // (IgnoreErrors, TfRecordOptions.skip_damaged); counted over all stages and epochs, including
+  // (IgnoreErrors, TfRecordOptions.skip_corrupt); counted over all stages and epochs, including
   // elements that `skip` or `state` skips. The error of one more ends the iterator. -1: no limit.
   int64_t max_errors = -1;
   // Callback for each element skipped because of an error. Calls do not overlap, come from any

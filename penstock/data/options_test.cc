@@ -27,13 +27,13 @@ using ::testing::HasSubstr;
 using testing::ReadSome;
 using testing::TestSource;
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMostInt = std::numeric_limits<int>::max();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 
 struct Option {
   std::string name;
   int64_t least;  // values below the minimum are rejected
-  int64_t most;   // values above it as well; kMost and kMostInt are the maximum of the type
+  int64_t most;   // values above it as well; kMax and kMaxInt are the maximum of the type
   std::function<Dataset(int64_t)> make;
 };
 
@@ -57,114 +57,113 @@ std::vector<Option> Options(const std::shared_ptr<io::FileSystem>& fs) {
       return i++ < 5;
     };
   };
-  constexpr int64_t kMaxRows = int64_t{1} << 31, kMostBlock = int64_t{1} << 30;
+  constexpr int64_t kMaxRows = int64_t{1} << 31, kMaxBlock = int64_t{1} << 30;
   return {
       {"Batch", 1, kMaxRows, [=](int64_t n) { return source.Batch(n); }},
       {"Batch, dropping", 1, kMaxRows,
        [=](int64_t n) { return range.Batch(n, {.drop_remainder = true}); }},
       {"PaddedBatch", 1, kMaxRows, [=](int64_t n) { return source.PaddedBatch(n); }},
       {"Rebatch", 1, kMaxRows, [=](int64_t n) { return source.Batch(3).Rebatch(n); }},
-      {"Shuffle", 1, kMost, [=](int64_t n) { return source.Shuffle(n); }},
-      {"Shuffle behind Prefetch", 1, kMost,
+      {"Shuffle", 1, kMax, [=](int64_t n) { return source.Shuffle(n); }},
+      {"Shuffle behind Prefetch", 1, kMax,
        [=](int64_t n) { return source.Prefetch(n).Shuffle(n); }},
-      {"Prefetch of Shuffle", 1, kMost, [=](int64_t n) { return source.Shuffle(n).Prefetch(n); }},
-      {"Prefetch", 0, kMost, [=](int64_t n) { return source.Prefetch(n); }},
-      {"Repeat", -1, kMost, [=](int64_t n) { return source.Repeat(n).Repeat(n); }},
-      {"Take", 0, kMost, [=](int64_t n) { return source.Take(n).Batch(2).Take(n); }},
-      {"Skip", 0, kMost, [=](int64_t n) { return source.Skip(n); }},
-      {"Skip of batches", 0, kMost, [=](int64_t n) { return source.Batch(7).Skip(n); }},
-      {"Shard count", 1, kMost, [=](int64_t n) { return source.Shard(n, 0); }},
-      {"Shard index", 0, kMost - 1, [=](int64_t n) { return source.Shard(kMost, n); }},
+      {"Prefetch of Shuffle", 1, kMax, [=](int64_t n) { return source.Shuffle(n).Prefetch(n); }},
+      {"Prefetch", 0, kMax, [=](int64_t n) { return source.Prefetch(n); }},
+      {"Repeat", -1, kMax, [=](int64_t n) { return source.Repeat(n).Repeat(n); }},
+      {"Take", 0, kMax, [=](int64_t n) { return source.Take(n).Batch(2).Take(n); }},
+      {"Skip", 0, kMax, [=](int64_t n) { return source.Skip(n); }},
+      {"Skip of batches", 0, kMax, [=](int64_t n) { return source.Batch(7).Skip(n); }},
+      {"Shard count", 1, kMax, [=](int64_t n) { return source.Shard(n, 0); }},
+      {"Shard index", 0, kMax - 1, [=](int64_t n) { return source.Shard(kMax, n); }},
       {"Window", 1, kMaxRows, [=](int64_t n) { return source.Window(n); }},
-      {"Window shift", 1, kMost, [=](int64_t n) { return source.Window(3, {.shift = n}); }},
+      {"Window shift", 1, kMax, [=](int64_t n) { return source.Window(3, {.shift = n}); }},
       {"Window stride", 1, kMaxRows / 3,
        [=](int64_t n) { return source.Window(3, {.stride = n}); }},
-      {"Enumerate", INT64_MIN, kMost, [=](int64_t n) { return range.Enumerate(n); }},
-      {"Range", INT64_MIN, kMost, [=](int64_t n) { return Dataset::Range(n, kMost).Take(3); }},
-      {"Range end", INT64_MIN, kMost, [=](int64_t n) { return Dataset::Range(INT64_MIN, n); }},
-      {"IgnoreErrors", -1, kMost,
-       [=](int64_t n) { return source.IgnoreErrors({.max_errors = n}); }},
+      {"Enumerate", INT64_MIN, kMax, [=](int64_t n) { return range.Enumerate(n); }},
+      {"Range", INT64_MIN, kMax, [=](int64_t n) { return Dataset::Range(n, kMax).Take(3); }},
+      {"Range end", INT64_MIN, kMax, [=](int64_t n) { return Dataset::Range(INT64_MIN, n); }},
+      {"IgnoreErrors", -1, kMax, [=](int64_t n) { return source.IgnoreErrors({.max_errors = n}); }},
       {"Interleave cycle_length", 1, 1 << 16,
        [=](int64_t n) { return range.Interleave(datasets, {.cycle_length = n}); }},
-      {"Interleave block_length", 1, kMost,
+      {"Interleave block_length", 1, kMax,
        [=](int64_t n) { return range.Interleave(datasets, {.block_length = n}); }},
-      {"Interleave parallel", 0, kMost,
+      {"Interleave parallel", 0, kMax,
        [=](int64_t n) { return range.Interleave(datasets, {.parallel = n}); }},
-      {"FromGenerator read_ahead", 1, kMost,
+      {"FromGenerator read_ahead", 1, kMax,
        [=](int64_t n) {
          return Dataset::FromGenerator(generate, {{"x", DType::kI64, {}}}, {.read_ahead = n});
        }},
-      {"Snapshot shard_bytes", 1, kMost,
+      {"Snapshot shard_bytes", 1, kMax,
        [=](int64_t n) {
          return range.Snapshot(absl::StrCat("memory://s/", static_cast<uint64_t>(n)),
                                {.shard_bytes = n});
        }},
-      {"TFRecords parallel_files", 0, kMostInt,
+      {"TFRecords parallel_files", 0, kMaxInt,
        [=](int64_t n) {
          return Dataset::FromTfRecords(shards, {.parallel_files = static_cast<int>(n)});
        }},
-      {"TFRecords block_length", 1, kMost,
+      {"TFRecords block_length", 1, kMax,
        [=](int64_t n) { return Dataset::FromTfRecords(shards, {.block_length = n}); }},
-      {"TFRecords read_ahead_bytes", 0, kMost,
+      {"TFRecords read_ahead_bytes", 0, kMax,
        [=](int64_t n) { return Dataset::FromTfRecords(shards, {.read_ahead_bytes = n}); }},
-      {"TFRecords block_bytes", 1, kMostBlock,
+      {"TFRecords block_bytes", 1, kMaxBlock,
        [=](int64_t n) { return Dataset::FromTfRecords(shards, {.block_bytes = n}); }},
-      {"global shuffle parallel_files", 0, kMostInt,
+      {"global shuffle parallel_files", 0, kMaxInt,
        [=](int64_t n) {
          return Dataset::FromTfRecords(
              shards, {.parallel_files = static_cast<int>(n), .global_shuffle = true});
        }},
-      {"global shuffle read_ahead_bytes", 0, kMost,
+      {"global shuffle read_ahead_bytes", 0, kMax,
        [=](int64_t n) {
          return Dataset::FromTfRecords(shards, {.global_shuffle = true, .read_ahead_bytes = n});
        }},
-      {"Files parallel_files", 0, kMostInt,
+      {"Files parallel_files", 0, kMaxInt,
        [=](int64_t n) {
          return Dataset::FromFiles(texts, {.parallel_files = static_cast<int>(n)});
        }},
-      {"Files read_ahead_bytes", 0, kMost,
+      {"Files read_ahead_bytes", 0, kMax,
        [=](int64_t n) { return Dataset::FromFiles(texts, {.read_ahead_bytes = n}); }},
-      {"Text parallel_files", 0, kMostInt,
+      {"Text parallel_files", 0, kMaxInt,
        [=](int64_t n) {
          return Dataset::FromText(texts, {.parallel_files = static_cast<int>(n)});
        }},
-      {"Text block_length", 1, kMost,
+      {"Text block_length", 1, kMax,
        [=](int64_t n) { return Dataset::FromText(texts, {.block_length = n}); }},
-      {"Text read_ahead_bytes", 0, kMost,
+      {"Text read_ahead_bytes", 0, kMax,
        [=](int64_t n) { return Dataset::FromText(texts, {.read_ahead_bytes = n}); }},
-      {"Text block_bytes", 1, kMostBlock,
+      {"Text block_bytes", 1, kMaxBlock,
        [=](int64_t n) { return Dataset::FromText(texts, {.block_bytes = n}); }},
-      {"Text max_line_bytes", 1, kMostBlock,
+      {"Text max_line_bytes", 1, kMaxBlock,
        [=](int64_t n) { return Dataset::FromText(texts, {.max_line_bytes = n}); }},
-      {"CSV infer_rows", 1, kMost,
+      {"CSV infer_rows", 1, kMax,
        [=](int64_t n) { return Dataset::FromCsv(texts, {.infer_rows = n, .file_system = fs}); }},
-      {"CSV parallel_files", 0, kMostInt,
+      {"CSV parallel_files", 0, kMaxInt,
        [=](int64_t n) {
          return Dataset::FromCsv(texts, {.parallel_files = static_cast<int>(n), .file_system = fs});
        }},
-      {"CSV block_length", 1, kMost,
+      {"CSV block_length", 1, kMax,
        [=](int64_t n) { return Dataset::FromCsv(texts, {.block_length = n, .file_system = fs}); }},
-      {"CSV read_ahead_bytes", 0, kMost,
+      {"CSV read_ahead_bytes", 0, kMax,
        [=](int64_t n) {
          return Dataset::FromCsv(texts, {.read_ahead_bytes = n, .file_system = fs});
        }},
-      {"CSV block_bytes", 1, kMostBlock,
+      {"CSV block_bytes", 1, kMaxBlock,
        [=](int64_t n) { return Dataset::FromCsv(texts, {.block_bytes = n, .file_system = fs}); }},
-      {"CSV max_row_bytes", 1, kMostBlock,
+      {"CSV max_row_bytes", 1, kMaxBlock,
        [=](int64_t n) { return Dataset::FromCsv(texts, {.max_row_bytes = n, .file_system = fs}); }},
-      {"Npy block_bytes", 1, kMost,
+      {"Npy block_bytes", 1, kMax,
        [=](int64_t n) {
          return Dataset::FromNpy(
              "memory://d/a.npy",
              {.access = NpyAccess::kStream, .block_bytes = n, .file_system = fs});
        }},
-      {"Npy read_ahead_bytes", 0, kMost,
+      {"Npy read_ahead_bytes", 0, kMax,
        [=](int64_t n) {
          return Dataset::FromNpy(
              "memory://d/a.npy",
              {.access = NpyAccess::kStream, .read_ahead_bytes = n, .file_system = fs});
        }},
-      {"Npy memory_bytes", 0, kMost,
+      {"Npy memory_bytes", 0, kMax,
        [=](int64_t n) {
          return Dataset::FromNpy("memory://d/a.npy", {.memory_bytes = n, .file_system = fs});
        }},
@@ -176,8 +175,8 @@ TEST(Options, RejectsValuesOutOfRangeAndRunsOthers) {
   base::ThreadPool pool(2);
   for (const Option& option : Options(fs)) {
     for (int64_t value : {INT64_MIN, int64_t{-2}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2},
-                          kMostInt, kMostInt + 1, kMostInt + 2, kMost - 1, kMost}) {
-      if (option.most == kMostInt && (value > kMostInt || value < -kMostInt)) continue;
+                          kMaxInt, kMaxInt + 1, kMaxInt + 2, kMax - 1, kMax}) {
+      if (option.most == kMaxInt && (value > kMaxInt || value < -kMaxInt)) continue;
       SCOPED_TRACE(absl::StrCat(option.name, " ", value));
       const Dataset dataset = option.make(value);
       if (value < option.least || value > option.most) {
@@ -256,9 +255,9 @@ TEST(Options, OfIteratorsOutsideTheirRangeAreErrors) {
     EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {2, value}}).ok());
   }
   EXPECT_FALSE(dataset.MakeIterator({.max_errors = -2}).ok());
-  EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {kMost, kMost - 1}}).ok());
-  EXPECT_TRUE(ReadSome(dataset.Repeat(kMost), 3, {.epoch = kMost}).ok());
-  EXPECT_TRUE(ReadSome(dataset, 3, {.skip = kMost}).ok());
+  EXPECT_FALSE(dataset.MakeIterator({.seed = 1, .host = {kMax, kMax - 1}}).ok());
+  EXPECT_TRUE(ReadSome(dataset.Repeat(kMax), 3, {.epoch = kMax}).ok());
+  EXPECT_TRUE(ReadSome(dataset, 3, {.skip = kMax}).ok());
 }
 
 }  // namespace options_test

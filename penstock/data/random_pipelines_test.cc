@@ -38,9 +38,9 @@ using testing::RandomPipelines;
 using Elements = std::vector<std::string>;
 
 // Limit of elements per dataset, which may have no end.
-constexpr size_t kMostElements = 50;
+constexpr size_t kMaxElements = 50;
 // Limit of interpreter steps per element: a Filter of an endless source may drop everything.
-constexpr int64_t kMostSteps = 20'000;
+constexpr int64_t kMaxSteps = 20'000;
 
 // Ends the program and names the pipeline if there is no progress for too long.
 class Watchdog {
@@ -146,15 +146,15 @@ class Case {
   }
 
  private:
-  bool ends() const { return want_.size() < kMostElements; }
+  bool ends() const { return want_.size() < kMaxElements; }
 
   std::optional<Elements> Plain(const HostShard& host) const {
     const auto limit = std::make_shared<testing::PlainLimit>();
     const testing::PlainIterator in = Start(pipeline_.plain, seed_, epoch_, host, limit);
     Elements all;
     PlainElement element;
-    while (all.size() < kMostElements) {
-      limit->steps_left = kMostSteps;
+    while (all.size() < kMaxElements) {
+      limit->steps_left = kMaxSteps;
       const PlainPoll poll = in(&element);
       if (limit->steps_left < 0) return std::nullopt;
       if (poll == PlainPoll::kEnd) break;
@@ -188,7 +188,7 @@ class Case {
   }
 
   std::string CheckElements() {
-    const Got got = Read("reading", Anew(), kMostElements);
+    const Got got = Read("reading", Anew(), kMaxElements);
     states_ = got.states;
     if (!got.status.ok()) return got.status.ToString();
     return got.elements == want_ ? "" : Difference(want_, got.elements);
@@ -208,7 +208,7 @@ class Case {
       IteratorOptions options = Options();
       options.state = *IteratorState::Parse(states_[at].ToString());
       const std::string what = absl::StrCat("resumed at ", at);
-      const Got got = Read(what, options, kMostElements - at);
+      const Got got = Read(what, options, kMaxElements - at);
       if (!got.status.ok()) return absl::StrCat(what, ": ", got.status.ToString());
       const Elements want = From(want_, at);
       if (got.elements != want) return absl::StrCat(what, ": ", Difference(want, got.elements));
@@ -228,7 +228,7 @@ class Case {
     IteratorOptions options = Anew();
     options.memory_bytes = 1 + random_.Below(random_.OneIn(2) ? 300 : 20'000);
     const std::string what = absl::StrCat("with ", options.memory_bytes, " bytes");
-    const Got got = Read(what, options, kMostElements);
+    const Got got = Read(what, options, kMaxElements);
     if (absl::IsResourceExhausted(got.status)) return "";
     if (!got.status.ok()) return absl::StrCat(what, ": ", got.status.ToString());
     return got.elements == want_ ? "" : absl::StrCat(what, ": ", Difference(want_, got.elements));
@@ -238,7 +238,7 @@ class Case {
     if (pipeline_.depends_on_order || !ends()) return "";
     IteratorOptions options = Anew();
     options.deterministic = false;
-    Got got = Read("without order", options, kMostElements);
+    Got got = Read("without order", options, kMaxElements);
     if (!got.status.ok()) return absl::StrCat("without order: ", got.status.ToString());
     Elements want = want_;
     std::sort(want.begin(), want.end());
@@ -257,7 +257,7 @@ class Case {
       IteratorOptions options = Anew();
       options.host = host;
       const std::string what = absl::StrCat("machine ", index, " of ", count);
-      const std::string wrong = Compare(what, options, *want, kMostElements);
+      const std::string wrong = Compare(what, options, *want, kMaxElements);
       if (!wrong.empty()) return wrong;
       const auto at = static_cast<size_t>(random_.Below(static_cast<int64_t>(want->size()) + 1));
       options = Options();
@@ -266,7 +266,7 @@ class Case {
       options.state->elements = static_cast<int64_t>(at);
       options.state->hosts = count;
       const std::string resumed = Compare(absl::StrCat(what, " resumed at ", at), options,
-                                          From(*want, at), kMostElements - at);
+                                          From(*want, at), kMaxElements - at);
       if (!resumed.empty()) return resumed;
     }
     return "";

@@ -161,7 +161,7 @@ class Soak : public ::testing::Test {
     return {
         Decoded(Records()).RandomSeed().PaddedBatch(16).Repeat().Prefetch(2),
         Decoded(Records({.global_shuffle = true})).PaddedBatch(16),
-        Decoded(Records({.shuffle_files = true, .skip_damaged = true}).Shuffle(50))
+        Decoded(Records({.shuffle_files = true, .skip_corrupt = true}).Shuffle(50))
             .Batch(8, {.ragged = {"list"}})
             .Unbatch(),
         Parsed(Dataset::FromTfRecords({Path("*.tfrec.gz")})).Cache().PaddedBatch(4).Repeat(2),

@@ -120,9 +120,9 @@ class Stage {
   virtual absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const = 0;
   virtual absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const = 0;
 
-  // Whether it only selects and reorders elements of its one input, without reading them. Row
-  // stages may then run after it (engine/plan.h).
-  virtual bool only_selects() const { return false; }
+  // Whether the stage is a selection: it only picks and reorders elements of its one input, without
+  // reading them (Shuffle, Take, Shard, ...). Row stages may then run after it (engine/plan.h).
+  virtual bool is_selection() const { return false; }
   // Columns that a selecting stage reads (Filter's predicate). Row stages that make none of them
   // run after it; those that make one are fused into it (NodeContext::kernels).
   virtual std::optional<std::vector<std::string>> predicate_columns(const ElementSpec&) const {
@@ -135,7 +135,7 @@ class Stage {
   virtual std::shared_ptr<const Stage> ForHost(const HostShard&) const { return nullptr; }
   // Whether it may follow batches that are shared by several hosts: which elements it returns must
   // not depend on their contents, so that all hosts get the same number of batches.
-  virtual bool may_follow_host_shard() const { return only_selects(); }
+  virtual bool may_follow_host_shard() const { return is_selection(); }
   // Whether its output depends on the number of its input's elements: Repeat continues after them,
   // Shuffle draws from all that are left. Only for stages that may follow shared batches.
   virtual bool depends_on_length() const { return false; }

@@ -25,7 +25,7 @@ namespace {
 // Of rows that are stored together.
 constexpr int64_t kChunkBytes = 1 << 20;
 // Maximum number of rows taken from the input and not yet passed on.
-constexpr int64_t kMostRowsInside = 128;
+constexpr int64_t kMaxRowsInside = 128;
 
 // One stored unit: rows, or the error of a failed element. The error is stored in the element's
 // position, so that every pass returns what the input returned.
@@ -211,7 +211,7 @@ class CacheFolderNode : public Node {
 
   // Passes rows to the writer, as many as are requested.
   void Fill(int64_t max_rows) {
-    const int64_t most_rows = std::min(max_rows, kMostRowsInside);
+    const int64_t most_rows = std::min(max_rows, kMaxRowsInside);
     while (!input_ended_ && input_status_.ok() && rows_inside_ < most_rows) {
       RowRefs rows;
       const absl::StatusOr<Poll> poll = input_->Next(most_rows - rows_inside_, &rows);

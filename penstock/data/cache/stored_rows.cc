@@ -30,7 +30,7 @@ constexpr int64_t kFormat = 2;
 constexpr int64_t kFormatWithErrors = 3;
 constexpr absl::string_view kFileSuffix = ".tfrec";
 // An element is as large as it is.
-constexpr int64_t kMostRecordBytes = int64_t{1} << 40;
+constexpr int64_t kMaxRecordBytes = int64_t{1} << 40;
 
 struct Manifest {
   int64_t format = kFormat;
@@ -272,7 +272,7 @@ absl::StatusOr<std::unique_ptr<FileReader>> OpenStoredRows(io::FileSystem& fs,
   PENSTOCK_ASSIGN_OR_RETURN(
       auto reader, record::TfRecordReader::FromStream(std::move(stream),
                                                       {.compression = record::Compression::kNone,
-                                                       .max_record_bytes = kMostRecordBytes}));
+                                                       .max_record_bytes = kMaxRecordBytes}));
   return std::make_unique<StoredRowsReader>(std::move(reader), spec);
 }
 

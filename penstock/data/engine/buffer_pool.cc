@@ -10,7 +10,7 @@ constexpr std::align_val_t kAlign{static_cast<size_t>(base::kArrayAlignment)};
 // Small arrays (labels) come from malloc as fast as from here.
 constexpr int64_t kSmallest = 16 * 1024;
 // More free buffers than this mean that the reader once held many batches and no longer does.
-constexpr size_t kMostFree = 16;
+constexpr size_t kMaxFree = 16;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void BufferPool::Return(Buffer buffer) {
     } else {
       free_.push_back(buffer);
       free_bytes_ += buffer.bytes;
-      if (free_.size() > kMostFree) {
+      if (free_.size() > kMaxFree) {
         surplus = free_.front();  // the least recently used one
         free_bytes_ -= surplus.bytes;
         free_.erase(free_.begin());

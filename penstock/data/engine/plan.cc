@@ -106,7 +106,7 @@ absl::StatusOr<PipelinePlan::Unfinished> PipelinePlan::Build(
   planned->spec = description.spec;
   planned->seed = seed;
   RowStages later;
-  if (stage->only_selects()) {
+  if (stage->is_selection()) {
     auto [now, movable] = Split(std::move(inputs[0].row_stages), {});
     PENSTOCK_ASSIGN_OR_RETURN(
         planned->inputs.emplace_back(),

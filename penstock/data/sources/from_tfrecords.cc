@@ -102,7 +102,7 @@ OpenFileReader OpenTfRecords(const TfRecordOptions& options, const SourceFiles& 
   const record::TfRecordReaderOptions read = {
       .block_bytes = options.block_bytes,
       .verify = options.verify,
-      .skip_corrupt = options.skip_damaged,
+      .skip_corrupt = options.skip_corrupt,
       .buffers = std::make_shared<record::TfRecordBufferPool>(options.block_bytes,
                                                               static_cast<int>(kept))};
   return [read, files](io::FileSystem& file_system, const std::string& uri) {
@@ -140,10 +140,12 @@ Dataset Dataset::FromTfRecords(std::vector<std::string> patterns, TfRecordOption
                       .read_ahead_bytes = options.read_ahead_bytes},
        .status = CheckOptions(options),
        .shuffle_files = options.shuffle_files,
+       // "skip damaged" is the former name of skip_corrupt: this text is part of the fingerprint in
+       // saved iterator states.
        .parameters = absl::StrCat(options.shuffle_files ? ", shuffle files" : "",
-                                  options.skip_damaged ? ", skip damaged" : ""),
+                                  options.skip_corrupt ? ", skip damaged" : ""),
        .make_open = [options](const SourceFiles& files) { return OpenTfRecords(options, files); },
-       .cardinality = options.skip_damaged ? nullptr : &CountRecords}));
+       .cardinality = options.skip_corrupt ? nullptr : &CountRecords}));
 }
 
 }  // namespace penstock::data

@@ -180,9 +180,15 @@ TEST(FromTfRecords, NamesCorruptRecord) {
   EXPECT_THAT(std::string(got.status().message()), HasSubstr("memory://d/00.tfrec:38:2"));
   EXPECT_EQ(ReadSome(dataset, 2, {.file_system = fs})->size(), 2);
 
-  const Dataset skipping = Dataset::FromTfRecords({"memory://d/00.tfrec"}, {.skip_damaged = true});
+  const Dataset skipping = Dataset::FromTfRecords({"memory://d/00.tfrec"}, {.skip_corrupt = true});
   EXPECT_THAT(*ReadAll(skipping, {.file_system = fs}),
               ElementsAreArray(Printed({"0/0", "0/1", "0/3", "0/4"})));
+}
+
+// Iterator states saved by older versions contain this text.
+TEST(FromTfRecords, PrintsSkipCorruptAsOlderVersions) {
+  EXPECT_THAT(Dataset::FromTfRecords({"memory://d/*"}, {.skip_corrupt = true}).ToString(),
+              HasSubstr(", skip damaged)"));
 }
 
 TEST(FromTfRecords, ShuffledRowsKeepTheirOrigins) {

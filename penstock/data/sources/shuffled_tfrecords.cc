@@ -343,9 +343,9 @@ class ShuffledTfRecordsStage : public Stage {
     if (options_.parallel_files < 0 || options_.read_ahead_bytes < 0) {
       return absl::InvalidArgumentError(kCountsAtLeastOne);
     }
-    if (options_.skip_damaged) {
+    if (options_.skip_corrupt) {
       return absl::InvalidArgumentError(
-          "skip_damaged and global_shuffle cannot be combined: corruption hides where the records "
+          "skip_corrupt and global_shuffle cannot be combined: corruption hides where the records "
           "after it begin; write the shards again");
     }
     return ElementSpec{{"record", base::DType::kString, {}}};

@@ -133,8 +133,8 @@ TEST(ShuffledTfRecords, RecoverableErrorsNameRecord) {
 
 TEST(ShuffledTfRecords, RejectsInvalidParameters) {
   const Shards shards;
-  EXPECT_THAT(std::string(Shuffled({.skip_damaged = true}).status().message()),
-              HasSubstr("skip_damaged and global_shuffle cannot be combined"));
+  EXPECT_THAT(std::string(Shuffled({.skip_corrupt = true}).status().message()),
+              HasSubstr("skip_corrupt and global_shuffle cannot be combined"));
   EXPECT_FALSE(Shuffled({.parallel_files = -1}).status().ok());
   EXPECT_TRUE(absl::IsNotFound(
       ReadAll(Dataset::FromTfRecords({"memory://d/none"}, {.global_shuffle = true}),

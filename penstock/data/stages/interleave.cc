@@ -387,8 +387,8 @@ class InterleaveStage : public Stage {
       return absl::InvalidArgumentError(
           "cycle_length and block_length must be at least 1, parallel not negative");
     }
-    if (options_.cycle_length > kMostCycleLength) {
-      return absl::InvalidArgumentError(absl::StrCat("cycle_length is at most ", kMostCycleLength));
+    if (options_.cycle_length > kMaxCycleLength) {
+      return absl::InvalidArgumentError(absl::StrCat("cycle_length is at most ", kMaxCycleLength));
     }
     return maker_->OutputSpec(inputs[0]);
   }
@@ -402,7 +402,7 @@ class InterleaveStage : public Stage {
   }
 
  private:
-  static constexpr int64_t kMostCycleLength = 1 << 16;
+  static constexpr int64_t kMaxCycleLength = 1 << 16;
 
   const std::string name_;
   const InterleaveOptions options_;

@@ -154,7 +154,7 @@ Dataset Dataset::ParseExample(ParseExampleOptions options) const {
   }
   // What only chooses and orders records need not run.
   Dataset source = *this;
-  while (source.description_->inputs.size() == 1 && source.description_->stage->only_selects()) {
+  while (source.description_->inputs.size() == 1 && source.description_->stage->is_selection()) {
     source.description_ = source.description_->inputs[0];
   }
   const auto records = FirstRecords(source.Take(options.infer_records), options);

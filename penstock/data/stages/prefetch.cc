@@ -12,7 +12,7 @@ namespace {
 
 // When automatic.
 constexpr int64_t kCount = 2;
-constexpr int64_t kMostCount = 64;
+constexpr int64_t kMaxCount = 64;
 
 class PrefetchNode : public Node {
  public:
@@ -22,7 +22,7 @@ class PrefetchNode : public Node {
                    ? context.MakeKnob({.what = "elements ready",
                                        .evidence = KnobOptions::kQueueFull,
                                        .initial = kCount,
-                                       .max = kMostCount})
+                                       .max = kMaxCount})
                    : std::make_shared<const Knob>(KnobOptions{.what = "", .initial = count})),
         meter_(engine_, counters_) {
     counters_.prefetch_unit = "elements";

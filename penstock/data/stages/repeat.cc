@@ -48,7 +48,7 @@ class RepeatNode : public Node {
 
   absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     for (int rounds = 0; *rows > 0 && input_ != nullptr; ++rounds) {
-      if (rounds == kMostRoundsAtOnce) return GoOnLater();
+      if (rounds == kMaxRoundsAtOnce) return GoOnLater();
       const int64_t before = *rows;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));
       gave_some_ |= *rows < before;
@@ -60,7 +60,7 @@ class RepeatNode : public Node {
 
   absl::StatusOr<Poll> DoNext(int64_t max_rows, RowRefs* out) override {
     for (int rounds = 0; input_ != nullptr; ++rounds) {
-      if (rounds == kMostRoundsAtOnce) return GoOnLater();
+      if (rounds == kMaxRoundsAtOnce) return GoOnLater();
       absl::StatusOr<Poll> poll = input_->Next(max_rows, out);
       gave_some_ |= !poll.ok() || *poll == Poll::kReady;
       if (!poll.ok() || *poll != Poll::kEnd) return poll;
@@ -86,12 +86,12 @@ class RepeatNode : public Node {
     input_.reset();
     empty_rounds_ = gave_some_ ? 0 : empty_rounds_ + 1;
     // An empty dataset repeated indefinitely is empty.
-    return empty_rounds_ < (count_ < 0 ? 1 : kMostEmptyRounds) ? Begin() : absl::OkStatus();
+    return empty_rounds_ < (count_ < 0 ? 1 : kMaxEmptyRounds) ? Begin() : absl::OkStatus();
   }
 
-  static constexpr int kMostRoundsAtOnce = 1024;
+  static constexpr int kMaxRoundsAtOnce = 1024;
   // In a row, for a Repeat with a count.
-  static constexpr int64_t kMostEmptyRounds = 100'000;
+  static constexpr int64_t kMaxEmptyRounds = 100'000;
 
   const decltype(NodeContext::make_input) make_input_;
   const int64_t count_;
@@ -108,7 +108,7 @@ class RepeatStage : public Stage {
 
   absl::string_view name() const override { return "Repeat"; }
   std::string Parameters() const override { return count_ < 0 ? "" : absl::StrCat(count_); }
-  bool only_selects() const override { return true; }
+  bool is_selection() const override { return true; }
   bool depends_on_length() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {

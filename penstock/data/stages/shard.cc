@@ -83,7 +83,7 @@ class ShardStage : public Stage {
 
   absl::string_view name() const override { return "Shard"; }
   std::string Parameters() const override { return absl::StrCat(count_, ", ", index_); }
-  bool only_selects() const override { return true; }
+  bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {
     if (inputs[0] < 0) return inputs[0];

@@ -159,7 +159,7 @@ class ShuffleStage : public Stage {
     if (!options_.reshuffle_each_epoch) absl::StrAppend(&out, ", same order each epoch");
     return out;
   }
-  bool only_selects() const override { return true; }
+  bool is_selection() const override { return true; }
   bool depends_on_length() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {

@@ -57,7 +57,7 @@ class TakeStage : public Stage {
 
   absl::string_view name() const override { return "Take"; }
   std::string Parameters() const override { return absl::StrCat(count_); }
-  bool only_selects() const override { return true; }
+  bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {
     if (inputs[0] == kInfiniteCardinality) return count_;
@@ -116,7 +116,7 @@ class SkipStage : public Stage {
 
   absl::string_view name() const override { return "Skip"; }
   std::string Parameters() const override { return absl::StrCat(count_); }
-  bool only_selects() const override { return true; }
+  bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {
     return inputs[0] < 0 ? inputs[0] : std::max<int64_t>(inputs[0] - count_, 0);

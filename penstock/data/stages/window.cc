@@ -122,15 +122,15 @@ class WindowStage : public Stage {
   }
   std::string memory_advice() const override { return "smaller windows"; }
   // If windows overlap, elements are computed before, or they would be computed for each window.
-  bool only_selects() const override { return shift_ > (size_ - 1) * options_.stride; }
+  bool is_selection() const override { return shift_ > (size_ - 1) * options_.stride; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     if (size_ < 1 || shift_ < 1 || options_.stride < 1) {
       return absl::InvalidArgumentError("size, shift and stride must be at least 1");
     }
-    if (size_ > kMostSpan / options_.stride) {
+    if (size_ > kMaxSpan / options_.stride) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a window can span at most ", kMostSpan, " elements"));
+          absl::StrCat("a window can span at most ", kMaxSpan, " elements"));
     }
     return inputs[0];
   }
@@ -142,7 +142,7 @@ class WindowStage : public Stage {
   }
 
  private:
-  static constexpr int64_t kMostSpan = int64_t{1} << 31;
+  static constexpr int64_t kMaxSpan = int64_t{1} << 31;
 
   const int64_t size_;
   const int64_t shift_;

@@ -101,8 +101,8 @@ class ZipNode : public Node {
   static constexpr int64_t kEnoughForViews = 16;
   // A block of lists holds all blocks of its rows until its last row is released, so it has few
   // rows if they are large.
-  static constexpr int64_t kMostInLists = 256;
-  static constexpr int64_t kMostBytesInLists = 256 << 10;
+  static constexpr int64_t kMaxInLists = 256;
+  static constexpr int64_t kMaxBytesInLists = 256 << 10;
   // A long skip is done in parts, each twice as long as the previous one, so that endless inputs
   // are not skipped far beyond the end of the shortest.
   static constexpr int64_t kFirstPart = 1 << 16;
@@ -154,7 +154,7 @@ class ZipNode : public Node {
       together = std::min<int64_t>(together, input.queue.rows().ranges()[0].count);
     }
     const int64_t most_in_lists =
-        std::clamp<int64_t>(kMostBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMostInLists);
+        std::clamp<int64_t>(kMaxBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMaxInLists);
     rows = together >= kEnoughForViews ? together : std::min(rows, most_in_lists);
     auto block = std::make_shared<Block>();
     block->rows = rows;
@@ -173,10 +173,10 @@ class ZipNode : public Node {
     return block;
   }
 
-  std::vector<Input> inputs_;              // empty after the end
-  int64_t row_bytes_ = kMostBytesInLists;  // as measured last; the first block has one row
-  int64_t part_ = kFirstPart;              // size of the next part of a skip
-  int64_t part_left_ = 0;                  // rest of the current part
+  std::vector<Input> inputs_;             // empty after the end
+  int64_t row_bytes_ = kMaxBytesInLists;  // as measured last; the first block has one row
+  int64_t part_ = kFirstPart;             // size of the next part of a skip
+  int64_t part_left_ = 0;                 // rest of the current part
 };
 
 class ZipStage : public Stage {
