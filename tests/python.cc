@@ -19,14 +19,14 @@ namespace penstock::tests {
 namespace {
 
 // The last lines contain the error; a Python traceback may be long.
-constexpr size_t kMostOutput = 3000;
+constexpr size_t kMaxOutput = 3000;
 
 std::string EndOf(const std::string& path) {
   std::ifstream in(path);
   std::stringstream text;
   text << in.rdbuf();
   std::string all = text.str();
-  return all.size() <= kMostOutput ? all : all.substr(all.size() - kMostOutput);
+  return all.size() <= kMaxOutput ? all : all.substr(all.size() - kMaxOutput);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace penstock::base {
 namespace {
 
 // numpy's defaults: larger arrays show three items at each end of an axis, and lines end here.
-constexpr int64_t kMostElements = 1000;
+constexpr int64_t kMaxElements = 1000;
 constexpr int64_t kEdge = 3;
 constexpr size_t kLineWidth = 75;
 constexpr int kPrecision = 8;
@@ -105,7 +105,7 @@ std::vector<std::string> FloatTexts(const std::vector<T>& values) {
 class Printer {
  public:
   explicit Printer(const Array& array)
-      : array_(array), summarize_(array.num_elements() > kMostElements) {}
+      : array_(array), summarize_(array.num_elements() > kMaxElements) {}
 
   std::string Text(size_t indent, absl::string_view separator) {
     if (array_.num_elements() == 0) return "[]";
@@ -226,7 +226,7 @@ std::string Array::Repr() const {
   if (!valid()) return "array(invalid)";
   std::string out = absl::StrCat("array(", Printer(*this).Text(6, ","));
   const bool is_empty = num_elements() == 0;
-  if ((is_empty && rank() > 1) || num_elements() > kMostElements) {
+  if ((is_empty && rank() > 1) || num_elements() > kMaxElements) {
     absl::StrAppend(&out, ", shape=(", absl::StrJoin(shape().dims(), ", "),
                     rank() == 1 ? ",)" : ")");
   }

@@ -53,7 +53,7 @@ class Train : public Command {
         .Add("--steps-per-execution", steps_per_execution_,
              "Training steps per device execution (one host round trip each): a number, or auto "
              "for the minimum that keeps the devices busy. Does not change the results")
-        .RangeOr("auto", 1, train::kMostStepsPerExecution)
+        .RangeOr("auto", 1, train::kMaxStepsPerExecution)
         .ShowDefault();
     options
         .Add("--policy", policy_,

@@ -25,7 +25,7 @@ constexpr uint16_t kUtf8 = 1 << 11;
 constexpr uint16_t kStored = 0;
 constexpr uint16_t kDeflated = 8;
 constexpr uint16_t kVersion64 = 45;  // 4.5: the 64-bit extension
-constexpr int64_t kMostDeflateRatio = 1032;
+constexpr int64_t kMaxDeflateRatio = 1032;
 
 // Cursor over little-endian numbers; after an out-of-bounds read every value is 0 and ok() is
 // false.
@@ -171,7 +171,7 @@ absl::Status FindBytes(absl::string_view archive, Entry& entry) {
     return CorruptZip(absl::StrCat("member '", member.name, "' lies outside the archive"));
   }
   const uint64_t most = member.deflated
-                            ? (member.compressed.size() + 1) * uint64_t{kMostDeflateRatio}
+                            ? (member.compressed.size() + 1) * uint64_t{kMaxDeflateRatio}
                             : member.compressed.size();
   if (entry.size > most || (!member.deflated && entry.size != most)) {
     return CorruptZip(absl::StrCat("member '", member.name, "' of ", member.compressed.size(),

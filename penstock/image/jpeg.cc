@@ -16,7 +16,7 @@ namespace {
 
 // Maximum number of scans of a progressive JPEG. Each scan costs a pass over the whole image
 // although it may be a few bytes long. Encoders write about ten.
-constexpr int kMostScans = 100;
+constexpr int kMaxScans = 100;
 // Rows requested at once; libjpeg returns at most one row of blocks, usually one or two rows.
 constexpr int kRowsAtOnce = 4;
 
@@ -140,7 +140,7 @@ void Session::OnSkip(j_decompress_ptr cinfo, long count) {  // NOLINT: libjpeg's
 
 void Session::OnProgress(j_common_ptr cinfo) {
   Session* self = Of(cinfo);
-  if (self->cinfo_.input_scan_number <= kMostScans) return;
+  if (self->cinfo_.input_scan_number <= kMaxScans) return;
   self->errors_.over_limit = true;
   self->errors_.Fail("too many scans in a progressive JPEG (a denial-of-service attempt?)");
 }

@@ -17,13 +17,13 @@
 namespace penstock::image {
 namespace jpeg_random_test {
 
-constexpr int64_t kMostPixels = 1 << 20;
+constexpr int64_t kMaxPixels = 1 << 20;
 
 // Compares with plain libjpeg, which cannot convert CMYK to RGB.
 void ExpectAsLibjpeg(const std::string& file, int channels, bool damaged,
                      const absl::StatusOr<base::Array>& got) {
   const J_COLOR_SPACE space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  const JpegOutcome want = DecodeJpegWith(nullptr, file, space, kMostPixels);
+  const JpegOutcome want = DecodeJpegWith(nullptr, file, space, kMaxPixels);
   if (want.refused) return;
   // More than 512 bytes before the end of the file, libjpeg-turbo silently accepts invalid Huffman
   // codes.
@@ -44,7 +44,7 @@ void ExpectCropsOfTheWhole(Decoder& decoder, const std::string& file, int channe
                     1 + static_cast<int>(random.Below(static_cast<uint64_t>(size.width)))};
     const Box box = *RandomCrop(size, crop, random);
     const auto part =
-        decoder.Decode(file, {.max_pixels = kMostPixels, .channels = channels, .crop = box});
+        decoder.Decode(file, {.max_pixels = kMaxPixels, .channels = channels, .crop = box});
     ASSERT_TRUE(part.ok()) << part.status() << ", " << box.ToString();
     ASSERT_EQ(MaxDifference(*ViewOf(*part), ViewOf(whole)->Crop(box)), 0) << box.ToString();
   }
@@ -62,7 +62,7 @@ TEST(RandomJpegs, MatchLibjpegAndCropsMatchFullDecode) {
     if (kind >= 8) file = Corrupt(file, random);
     SCOPED_TRACE(absl::StrCat(cases.Describe(), ", ", made.what, ", kind ", kind));
     for (int channels : {1, 3}) {
-      const auto whole = decoder.Decode(file, {.max_pixels = kMostPixels, .channels = channels});
+      const auto whole = decoder.Decode(file, {.max_pixels = kMaxPixels, .channels = channels});
       ++(whole.ok() ? decoded : refused);
       const auto info = ReadInfo(file);
       if (info.ok() && info->channels < 4) ExpectAsLibjpeg(file, channels, kind >= 8, whole);

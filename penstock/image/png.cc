@@ -101,9 +101,9 @@ absl::Status CheckChunks(const CodecRequest& request) {
     if (chunk.type() == "IEND") break;
     if (chunk.type() == "IDAT") compressed += chunk.length();
   }
-  constexpr int64_t kMostRatio = 1032;  // deflate: 258 bytes take 2 bits
+  constexpr int64_t kMaxRatio = 1032;  // deflate: 258 bytes take 2 bits
   const int64_t bits_of_a_row = int64_t{request.info.width} * request.info.bit_depth;
-  if (bits_of_a_row / 8 * request.info.height > (compressed + 1) * kMostRatio) {
+  if (bits_of_a_row / 8 * request.info.height > (compressed + 1) * kMaxRatio) {
     return absl::DataLossError(absl::StrCat(compressed, " bytes of compressed pixels cannot hold ",
                                             request.info.size().ToString(), " pixels"));
   }
@@ -160,8 +160,8 @@ absl::Status DecodePng(const CodecRequest& request, const MutableImageView& out)
   if (context == nullptr) return absl::ResourceExhaustedError("out of memory");
   // Limits for text, profiles and other chunks, which libspng decompresses although they are not
   // requested.
-  constexpr size_t kMostMetadata = size_t{16} << 20;
-  spng_set_chunk_limits(context.get(), kMostMetadata, kMostMetadata);
+  constexpr size_t kMaxMetadata = size_t{16} << 20;
+  spng_set_chunk_limits(context.get(), kMaxMetadata, kMaxMetadata);
   int error = spng_set_png_buffer(context.get(), request.bytes.data(), request.bytes.size());
 
   const bool is_gray = info.channels <= 2;

@@ -30,7 +30,7 @@ inline int Ceil(double x) { return -Floor(-x); }
 
 // Maximum number of taps for fixed point, so that rounding errors and their bias correction stay
 // small.
-constexpr int kMostFixedTaps = 8;
+constexpr int kMaxFixedTaps = 8;
 
 // ---- Floats ----
 //
@@ -294,7 +294,7 @@ bool Resizer::Axis::Prepare(const Axis& wanted) {
 }
 
 bool Resizer::Axis::fits_fixed() const {
-  return filter != Filter::kBicubic && most <= kMostFixedTaps;
+  return filter != Filter::kBicubic && most <= kMaxFixedTaps;
 }
 
 void Resizer::Axis::FixedTaps(int i, uint16_t* fixed) const {
@@ -320,7 +320,7 @@ void Resizer::PrepareFixed(int channels) {
   spread_.assign(static_cast<size_t>(samples) * most, 0);
   offsets_.resize(static_cast<size_t>(horizontal_.out));
   for (int x = 0; x < horizontal_.out; ++x) {
-    uint16_t fixed[kMostFixedTaps];
+    uint16_t fixed[kMaxFixedTaps];
     horizontal_.FixedTaps(x, fixed);
     offsets_[x] = horizontal_.first[x] * channels;
     for (int k = 0; k < horizontal_.count[x]; ++k) {
@@ -350,7 +350,7 @@ void Resizer::ResizeFixed(ImageView in, const BasicImageView<T>& out) {
   uint16_t* taken_a = gathered_.data();
   uint16_t* taken_b = taken_a + out_length + kGatherPadding;
   for (int y = 0; y < out.height; ++y) {
-    uint16_t fixed[kMostFixedTaps + 1] = {};
+    uint16_t fixed[kMaxFixedTaps + 1] = {};
     vertical_.FixedTaps(y, fixed);
     const int first = vertical_.first[y];
     const int last = first + vertical_.count[y] - 1;

@@ -10,7 +10,7 @@
 namespace penstock::profile {
 namespace {
 
-constexpr size_t kMostLayers = 3;
+constexpr size_t kMaxLayers = 3;
 constexpr absl::string_view kEverythingElse =
     "everything else, fused (elementwise operations and data movement)";
 
@@ -31,7 +31,7 @@ std::string Gigaflops(const OperationCost& row) {
 
 // Names of layers, abbreviated: "conv1, conv2, conv3 and 4 more".
 std::string Layers(const std::vector<std::string>& layers) {
-  const size_t shown = std::min(layers.size(), kMostLayers);
+  const size_t shown = std::min(layers.size(), kMaxLayers);
   std::string text = absl::StrJoin(layers.begin(), layers.begin() + shown, ", ");
   if (shown < layers.size()) absl::StrAppend(&text, " and ", layers.size() - shown, " more");
   return text;

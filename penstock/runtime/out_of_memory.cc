@@ -19,7 +19,7 @@ namespace {
 
 using base::PrintBytes;
 
-constexpr size_t kMostValues = 6;
+constexpr size_t kMaxValues = 6;
 
 int64_t BytesOf(const TensorType& type) {
   return type.shape.num_elements() * base::ByteWidth(type.dtype);
@@ -45,7 +45,7 @@ std::string LargestValues(const ir::Program& program) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;
-  for (size_t i = 0; i < std::min(rows.size(), kMostValues); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kMaxValues); ++i) {
     absl::StrAppend(&text, "\n  ", PrintBytes(rows[i].first), "  ", rows[i].second);
   }
   return text.empty() ? "" : absl::StrCat("\nits largest values:", text);

@@ -208,10 +208,10 @@ const StepEntry* CheckpointScan::NewestComplete() const {
 
 absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::string& folder,
                                                const std::set<int64_t>& unreadable) {
-  constexpr int kMostLooks = 4;
+  constexpr int kMaxLooks = 4;
   std::optional<Look> last;
   bool seen = false;  // a checkpoint, in any scan
-  for (int i = 0; i < kMostLooks; ++i) {
+  for (int i = 0; i < kMaxLooks; ++i) {
     PENSTOCK_ASSIGN_OR_RETURN(Look look, LookOnce(fs, folder));
     seen = seen || !look.entries.empty() || !look.contradiction.ok();
     if (!look.sure() && !(last.has_value() && look.Agrees(*last))) {
@@ -232,7 +232,7 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
   }
   if (!last->contradiction.ok()) return last->contradiction;
   return absl::UnavailableError(
-      absl::StrCat(io::DisplayName(folder), ": ", kMostLooks,
+      absl::StrCat(io::DisplayName(folder), ": ", kMaxLooks,
                    " scans of its checkpoints gave different results; ",
                    "either another process is writing there, or the store is failing"));
 }

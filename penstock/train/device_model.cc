@@ -17,12 +17,12 @@ namespace {
 
 absl::Status CheckTrainerOptions(const TrainerOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckObjective(options.objective));
-  if (options.steps_per_execution >= 0 && options.steps_per_execution <= kMostStepsPerExecution) {
+  if (options.steps_per_execution >= 0 && options.steps_per_execution <= kMaxStepsPerExecution) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("steps_per_execution must be from 1 to ", kMostStepsPerExecution,
-                   ", or kAutoSteps (0), got ", options.steps_per_execution));
+  return absl::InvalidArgumentError(absl::StrCat("steps_per_execution must be from 1 to ",
+                                                 kMaxStepsPerExecution, ", or kAutoSteps (0), got ",
+                                                 options.steps_per_execution));
 }
 
 // Call before variables are initialized: variables, slots and metric sums are first created on the

@@ -30,7 +30,7 @@ namespace penstock::train {
 // TrainerOptions::steps_per_execution: measured, as few as keep the host's work under 1 % of the
 // time (loop/steps_tuner.h).
 inline constexpr int64_t kAutoSteps = 0;
-inline constexpr int64_t kMostStepsPerExecution = 1 << 20;
+inline constexpr int64_t kMaxStepsPerExecution = 1 << 20;
 
 struct TrainerOptions {
   Objective objective;

@@ -5,7 +5,7 @@
 namespace penstock::keras_io {
 namespace {
 
-constexpr int64_t kMostTokens = 200, kSequenceLength = 12, kEmbedding = 16;
+constexpr int64_t kMaxTokens = 200, kSequenceLength = 12, kEmbedding = 16;
 
 struct Review {
   std::string text;
@@ -42,7 +42,7 @@ absl::StatusOr<double> TextClassification() {
   const Dataset raw = Dataset::FromArrays(
       {{"text", Array::Strings({count}, texts)}, {"label", Array::Of<int64_t>({count}, labels)}});
   keras::TextVectorization vectorize(
-      {.max_tokens = kMostTokens, .output_sequence_length = kSequenceLength});
+      {.max_tokens = kMaxTokens, .output_sequence_length = kSequenceLength});
   PENSTOCK_RETURN_IF_ERROR(vectorize.Adapt(raw, "text"));
   PENSTOCK_ASSIGN_OR_RETURN(Dataset tokens, vectorize.Map(raw, "text"));
   tokens = tokens.Cache();
@@ -51,7 +51,7 @@ absl::StatusOr<double> TextClassification() {
 
   const keras::Symbol inputs =
       keras::Input({.shape = {kSequenceLength}, .dtype = DType::kI64, .name = "text"});
-  keras::Symbol x = keras::Embedding({.input_dim = kMostTokens, .output_dim = kEmbedding})(inputs);
+  keras::Symbol x = keras::Embedding({.input_dim = kMaxTokens, .output_dim = kEmbedding})(inputs);
   x = keras::Dropout({.rate = 0.2})(x);
   x = keras::Conv1D({.filters = 16, .kernel_size = 3, .padding = "valid", .activation = "relu"})(x);
   x = keras::GlobalMaxPooling1D()(x);

@@ -56,7 +56,7 @@ struct Header {
   uint32_t version_bytes;  // length of the version, which follows the name
   uint64_t checksums[kPieces];
 };
-constexpr size_t kMostNameBytes = kHeaderBytes - sizeof(Header);
+constexpr size_t kMaxNameBytes = kHeaderBytes - sizeof(Header);
 
 uint64_t Checksum(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -317,7 +317,7 @@ std::unique_ptr<CachedBlock> DiskCache::Find(absl::string_view file, int64_t blo
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
       header.checksum != HeaderChecksum(bytes) || header.block != block || header.size < 0 ||
       header.size > kBlockBytes || info.st_size != kHeaderBytes + header.size ||
-      uint64_t{header.file_bytes} + header.version_bytes > kMostNameBytes) {
+      uint64_t{header.file_bytes} + header.version_bytes > kMaxNameBytes) {
     return damaged();
   }
   const absl::string_view names(bytes + sizeof(header), header.file_bytes + header.version_bytes);
@@ -394,7 +394,7 @@ absl::StatusOr<int64_t> DiskCache::Evict(int64_t most_bytes) {
 void DiskCache::Store(absl::string_view file, int64_t block, absl::string_view version,
                       absl::string_view bytes) {
   PENSTOCK_CHECK(bytes.size() <= static_cast<size_t>(kBlockBytes));
-  if (file.size() + version.size() > kMostNameBytes || IsPaused(retry_write_at_)) return;
+  if (file.size() + version.size() > kMaxNameBytes || IsPaused(retry_write_at_)) return;
   const std::string path = PathOf(file, block);
   absl::StatusOr<Part> part = CreatePart(path, kHeaderBytes + static_cast<int64_t>(bytes.size()));
   if (!part.ok()) return Fail(part.status(), retry_write_at_);

@@ -134,10 +134,10 @@ class LocalOutputStream : public OutputStream {
 // Resolves links, so that the link stays and its target is created or replaced. The target's folder
 // is not created: it may belong to a disk that is not mounted.
 absl::StatusOr<std::string> FollowLinks(const std::string& path, const std::string& uri) {
-  constexpr int kMostLinks = 40;  // the kernel's limit
+  constexpr int kMaxLinks = 40;  // the kernel's limit
   std::string target = path;
   struct stat info;
-  for (int i = 0; i < kMostLinks; ++i) {
+  for (int i = 0; i < kMaxLinks; ++i) {
     const int looked = RetryInterrupted([&] { return ::lstat(target.c_str(), &info); });
     if (looked != 0 && errno != ENOENT) return PosixError(errno, "create", uri);
     if (looked == 0 && S_ISLNK(info.st_mode)) {

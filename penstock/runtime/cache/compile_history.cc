@@ -13,9 +13,9 @@ namespace penstock::runtime {
 namespace {
 
 // Number of programs remembered per name. The reason of a recompilation is among the last ones.
-constexpr size_t kMostEntries = 16;
+constexpr size_t kMaxEntries = 16;
 // Maximum number of changes in a line; more would hide the first.
-constexpr size_t kMostNamed = 3;
+constexpr size_t kMaxNamed = 3;
 
 std::vector<uint64_t> HashLines(const ir::Program& program) {
   std::vector<uint64_t> hashes;
@@ -70,7 +70,7 @@ struct CompileHistory::Difference {
   size_t size() const { return changes.size(); }
   std::string ToString() const {
     if (changes.empty()) return "nothing changed: it was compiled before but not kept";
-    const size_t named = std::min(changes.size(), kMostNamed);
+    const size_t named = std::min(changes.size(), kMaxNamed);
     std::string out = absl::StrJoin(changes.begin(), changes.begin() + named, ", ");
     if (named < changes.size()) {
       absl::StrAppend(&out, ", and ", changes.size() - named, " more changed");
@@ -133,7 +133,7 @@ std::string CompileHistory::Add(const ir::Program& program, const CompileOptions
     Difference difference = Compare(entries[i], now, program);
     if (!least.has_value() || difference.size() < least->size()) least = std::move(difference);
   }
-  if (entries.size() == kMostEntries) entries.erase(entries.begin());
+  if (entries.size() == kMaxEntries) entries.erase(entries.begin());
   entries.push_back(std::move(now));
   return least.has_value() ? least->ToString() : "";
 }

@@ -124,7 +124,7 @@ class ObjectEventFile : public EventFile {
   absl::Status Append(absl::string_view event) override {
     events_.emplace_back(event);
     bytes_ += event.size();
-    if (bytes_ < kMostBytes) return absl::OkStatus();
+    if (bytes_ < kMaxBytes) return absl::OkStatus();
     PENSTOCK_RETURN_IF_ERROR(Flush());
     events_.clear();
     bytes_ = 0;
@@ -142,7 +142,7 @@ class ObjectEventFile : public EventFile {
   }
 
  private:
-  static constexpr size_t kMostBytes = 256 << 10;
+  static constexpr size_t kMaxBytes = 256 << 10;
 
   io::FileSystem& fs_;
   const std::string name_, version_;

@@ -130,7 +130,7 @@ TEST(Options, CallbackThatSetsRateRejectsScheduleBeforeFirstStep) {
 
 // A stack of a million batches of 1.5 MB, and a number of steps above the maximum.
 TEST(Options, RejectsStepsPerExecutionBeyondMemory) {
-  auto trainer = SmallTrainer({.steps_per_execution = kMostStepsPerExecution});
+  auto trainer = SmallTrainer({.steps_per_execution = kMaxStepsPerExecution});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const absl::Status status =
       (*trainer)->Fit(data::Dataset::FromArrays(Points(65536)).Batch(65536), {}).status();
@@ -138,7 +138,7 @@ TEST(Options, RejectsStepsPerExecutionBeyondMemory) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("take fewer steps"));
   EXPECT_THAT(
       std::string(
-          SmallTrainer({.steps_per_execution = kMostStepsPerExecution + 1}).status().message()),
+          SmallTrainer({.steps_per_execution = kMaxStepsPerExecution + 1}).status().message()),
       HasSubstr("steps_per_execution must be from 1 to 1048576"));
 }
 

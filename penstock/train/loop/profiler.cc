@@ -15,7 +15,7 @@ namespace penstock::train {
 namespace {
 
 // Enough for a median.
-constexpr size_t kMostStepSeconds = 10000;
+constexpr size_t kMaxStepSeconds = 10000;
 // On the terminal; the file has all of them.
 constexpr size_t kShownOperations = 20;
 
@@ -97,7 +97,7 @@ void Profiler::Executed(absl::string_view program, const InFlight::Execution& ex
   }
   if (!trains) return;
   const double finished = finished_[0];
-  if (step_seconds_.size() < kMostStepSeconds) {
+  if (step_seconds_.size() < kMaxStepSeconds) {
     step_seconds_.push_back((finished - began) / static_cast<double>(steps));
   }
   // A step lasts from the end of the one before it, so that there are gaps only between epochs.

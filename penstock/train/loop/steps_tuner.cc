@@ -39,7 +39,7 @@ std::optional<StepsTuner::Found> StepsTuner::found() const {
 }
 
 void StepsTuner::Restore(const Found& found) {
-  if (!automatic_ || found.depth < 1 || found.depth > kMostDepth || found.steps < 1 ||
+  if (!automatic_ || found.depth < 1 || found.depth > kMaxDepth || found.steps < 1 ||
       found.steps > found.depth || found.attempts < 0 || found.attempts > kAttemptsAtOnce) {
     return;
   }
@@ -70,7 +70,7 @@ void StepsTuner::Measured(const Measurement& execution) {
     return;
   }
   int64_t most =
-      std::clamp<int64_t>(kMostBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMostDepth);
+      std::clamp<int64_t>(kMaxBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMaxDepth);
   if (execution.steps_per_epoch > 0) most = std::min(most, execution.steps_per_epoch);
   const bool enough = StepsThatHide(host, step, 1, most) == 1;
   depth_ = steps_ = enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kMargin, most), most);

@@ -27,8 +27,8 @@ namespace penstock::train {
 // next checkpoint, and only then tries again (Release): every restart gets further than the last.
 class StepsTuner {
  public:
-  static constexpr int64_t kMostDepth = 512;
-  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+  static constexpr int64_t kMaxDepth = 512;
+  static constexpr int64_t kMaxBytes = int64_t{64} << 20;
 
   // `steps`: the fixed number, or kAutoSteps (0).
   explicit StepsTuner(int64_t steps)

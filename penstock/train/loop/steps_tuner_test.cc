@@ -56,7 +56,7 @@ TEST(StepsTuner, LimitsStackToEpochAndMemory) {
   EXPECT_EQ(huge_batches.depth(), 1);
   StepsTuner tiny_steps(0);
   Train(tiny_steps, 50e-6, 0, 1e-6);
-  EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMostDepth);
+  EXPECT_EQ(tiny_steps.steps(), StepsTuner::kMaxDepth);
 }
 
 // A restarted job on a slightly faster or slower machine uses the cached program of the first run.
