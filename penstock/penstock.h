@@ -1,5 +1,5 @@
-// Penstock: trains networks on TPUs, GPUs and CPUs, from data packed for speed. This header is what
-// most programs need: the pipeline (data::Dataset), the networks (keras::, models::) and arrays.
+// Penstock: trains networks on TPUs, GPUs and CPUs, with a fast input pipeline. This header has
+// what most programs need: input pipelines (Dataset), networks (keras::, models::) and arrays.
 //
 //   #include "penstock/penstock.h"
 //
@@ -15,7 +15,7 @@
 //     ...
 //   }
 //
-// Programs that pack data or look for what starves the accelerator also include pack/pack.h and
+// Programs that pack data or diagnose an input-bound training also include pack/pack.h and
 // diagnose/diagnose.h. A program that links a single room (penstock::data) includes that room's
 // header instead.
 #pragma once

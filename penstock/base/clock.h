@@ -19,7 +19,7 @@ class Clock {
   static Clock* Real();
 };
 
-// A clock that stands still until a test advances it. Thread-safe.
+// Fake clock: advances only when a test advances it. Thread-safe.
 class FakeClock : public Clock {
  public:
   double Seconds() override;

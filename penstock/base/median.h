@@ -6,7 +6,7 @@
 
 namespace penstock::base {
 
-// The median; of an even number of values the upper of the two middle ones; 0 if there are none.
+// The median. For an even number of values, the upper of the two middle ones; 0 for no values.
 inline double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

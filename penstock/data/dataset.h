@@ -87,10 +87,10 @@ struct FileOptions {
 enum class ImageSubset { kAll, kTraining, kValidation };
 
 struct ImageFolderOptions {
-  // The classes in this order, a subfolder each; other subfolders are left out. Empty: all
+  // The classes in this order, a subfolder each; other subfolders are ignored. Empty: all
   // subfolders, sorted by name, without those whose names begin with a dot.
   std::vector<std::string> class_names = {};
-  // File name endings that are images, in any case. Other files are left out, as are files and
+  // File name endings that are images, in any case. Other files are ignored, as are files and
   // folders whose names begin with a dot (.ipynb_checkpoints).
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
   // Share of the images, above 0 and below 1, that belongs to subset kValidation; the others belong

@@ -211,7 +211,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   // Appends at least 1 and at most `max_rows` rows to `out`, or returns kPending (then a job in
-  // flight will wake the engine), or kEnd (then again and again). On error nothing is appended. An
+  // flight will wake the engine), or kEnd (then forever). On error nothing is appended. An
   // error of a single element (IsRecoverable) is returned in that element's position, and the next
   // call continues after it. Stages that count elements count it. If DoNext throws, the error names
   // the stage.

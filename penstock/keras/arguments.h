@@ -1,5 +1,5 @@
-// What may be given in more than one way, as in Keras: a name or the thing itself, one or several,
-// a dataset or arrays.
+// Arguments that accept several forms, as in Keras: a name or an object, one or several, a dataset
+// or arrays.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class LossArg {
  private:
   absl::StatusOr<nn::Loss> value_;
 };
-// The loss of the only output, or one of each output: in their order, or by their names.
+// The loss of the only output, or one per output: in their order, or by their names.
 class LossesArg {
  public:
   using ByName = std::vector<std::pair<std::string, LossArg>>;

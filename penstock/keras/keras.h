@@ -1,5 +1,5 @@
-// Room keras: the front end for those who think in Keras — Sequential and functional models,
-// Compile, Fit, Evaluate, Predict, Save, Load. It translates; the work is done in nn and train.
+// Room keras: a front end with Keras's API. Sequential and functional models, Compile, Fit,
+// Evaluate, Predict, Save, Load. It is a thin layer over rooms nn and train.
 //
 //   using namespace penstock;                            // in a program, not in a header
 //   keras::Model model = keras::Sequential({
@@ -13,11 +13,11 @@
 //   absl::StatusOr<keras::History> history =
 //       model.Fit(train_set, {.epochs = 5, .validation_data = &test_set});
 //
-// Errors of building (a layer that gets the wrong shape) are kept until Compile, which returns the
-// first one with the layer, the shapes and the line of your program.
+// Errors of building a model (for example a layer whose input has the wrong shape) are deferred to
+// Compile, which returns the first one with the layer, the shapes and the line of your program.
 //
-// Where this differs from Keras: a dataset's batches are columns with names, and
-// CompileOptions.columns says which are the inputs and the labels when that is not clear.
+// Difference from Keras: the batches of a dataset have named columns; CompileOptions.columns
+// determines which are the inputs and the labels if that is ambiguous.
 #pragma once
 
 #include <concepts>
@@ -50,9 +50,9 @@
 
 namespace penstock::keras {
 
-// Shows `column` of all of a dataset's elements to a layer that learns from data before training
-// (Normalization, Discretization); with one column there is no need to name it. The dataset must
-// end. The layer must not be part of a model yet.
+// Adapts a layer to a dataset before training (layer.adapt in Keras; Normalization,
+// Discretization), using `column` of every element. The name can be omitted if there is only one
+// column. The dataset must be finite. The layer must not be part of a model yet.
 //
 //   nn::Layer normalize = keras::Normalization();
 //   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize, train_set, "image"));
@@ -76,7 +76,7 @@ struct CompileOptions {
   // model.
   std::optional<train::CustomStep> train_step = {};
   train::Columns columns = {};
-  // The devices to run on. Default: those that PENSTOCK_DEVICE names, else the CPU.
+  // The devices to run on. Default: those that PENSTOCK_DEVICE names, or else the CPU.
   std::shared_ptr<runtime::Client> client = nullptr;
   int replicas = 1;   // 0: all devices
   uint64_t seed = 0;  // of initial weights, dropout and augmentation
@@ -94,24 +94,24 @@ struct CompileOptions {
   // so themselves (nn::Layer::SetRemat): keras.RematScope. {.mode = RematMode::kActivations} stores
   // the results of products and convolutions.
   nn::RematOptions remat = {};
-  // True: a model that is compiled already keeps its weights, as in Keras, to be fine-tuned with
-  // another optimizer or other frozen layers; the optimizer's state begins anew. False: the weights
+  // True: a model that is already compiled keeps its weights, as in Keras, for fine-tuning with
+  // another optimizer or other frozen layers; the optimizer's state is reset. False: the weights
   // are initialized.
   bool keep_weights = false;
 };
 
-// A layer as a part of a model, by its name: Model::GetLayer. An unknown name is kept as an error
-// in status() and in the symbols, where a model made of them reports it.
+// A layer of a model, found by its name (Model::GetLayer). If the name is unknown, status() is an
+// error, which a model made of its symbols reports as well.
 class ModelLayer {
  public:
   ModelLayer(const nn::Network& network, absl::string_view name);
   const absl::Status& status() const { return status_; }
-  // The layer, to be called again; not valid() for an input and after an error.
+  // The layer, which can be called again; not valid() for an input and after an error.
   const nn::Layer& layer() const { return layer_; }
-  // The only output of its first call, or all of them.
+  // output(): the output of its first call if there is only one. outputs(): all of them.
   nn::Symbol output() const;
   const std::vector<nn::Symbol>& outputs() const { return outputs_; }
-  // A layer of the model that this layer is (AsLayer).
+  // If this layer is itself a model (AsLayer): a layer of that model.
   ModelLayer GetLayer(absl::string_view name) const;
 
  private:
@@ -122,36 +122,36 @@ class ModelLayer {
   std::vector<nn::Symbol> outputs_;
 };
 
-// What LoadWeights and SetWeights take of weights that are not exactly the model's.
+// Options of LoadWeights and SetWeights for weights that do not match the model exactly.
 struct PartialWeightsOptions {
-  // Variables without an array of their name keep their values, and arrays without a variable are
-  // left out. False: names must be the same.
+  // Matches by name: variables without an array keep their values, and arrays without a variable
+  // are ignored. False: the sets of names must be equal.
   bool by_name = false;
-  // An array of another shape than the variable's is skipped. False: it is an error.
+  // Skips arrays whose shape differs from the variable's. False: they are errors.
   bool skip_mismatch = false;
 };
-// What became of the weights.
+// Report of LoadWeights and SetWeights.
 struct WeightsReport {
   struct Skipped {
     std::string name;
     std::string reason;
   };
-  std::vector<std::string> loaded;  // variables of the model that got values
-  std::vector<Skipped> skipped;     // variables of the model that kept theirs
-  std::vector<std::string> unused;  // arrays that belong to no variable
-  // "12 of 14 variables loaded; ...", a line for each that was not.
+  std::vector<std::string> loaded;  // variables of the model that were loaded
+  std::vector<Skipped> skipped;     // variables of the model that kept their values
+  std::vector<std::string> unused;  // arrays without a variable
+  // "12 of 14 variables loaded; ...", then a line for each variable that was skipped.
   std::string ToString() const;
 };
 
-// Keras's arguments of fit, evaluate and predict (train/options.h).
+// Keras's arguments of fit, evaluate, and predict (train/options.h).
 using train::EvaluateOptions;
 using train::FitOptions;
 using train::PredictOptions;
 
 class Model {
  public:
-  // Functional: the layers between inputs and outputs. They may be those of another model, for a
-  // part of it that has the same layers under the same names:
+  // A functional model: the layers between inputs and outputs. These symbols may come from another
+  // model, for a submodel that shares its layers and their names:
   //
   //   keras::Model features(model.inputs(), model.GetLayer("pool").output());
   Model(const SymbolsArg& inputs, const SymbolsArg& outputs, std::string name = "model")
@@ -162,7 +162,7 @@ class Model {
   Model& operator=(Model&&) = default;
 
   const nn::Network& network() const { return network_; }
-  // Inputs and outputs as symbols, for models made of parts of this one; empty after an error of
+  // Inputs and outputs as symbols, for models built from parts of this one; empty after an error of
   // building.
   std::vector<nn::Symbol> inputs() const { return network_.InputSymbols(); }
   std::vector<nn::Symbol> outputs() const { return network_.OutputSymbols(); }
@@ -172,9 +172,9 @@ class Model {
     return network_.Summary(options);
   }
 
-  // Configures the model for training and initializes the weights, each time. Errors: the first
-  // error of building, a wrong name, a device that is not available. FAILED_PRECONDITION while Fit
-  // is running.
+  // Configures the model for training and initializes the weights (unless keep_weights). Errors:
+  // the first error of building, an unknown name, a device that is not available.
+  // FAILED_PRECONDITION while Fit is running.
   absl::Status Compile(const CompileOptions& options);
 
   // Callbacks may call Evaluate, Predict, Save and the like, but neither Fit nor Compile. The
@@ -187,7 +187,7 @@ class Model {
   absl::StatusOr<Logs> Evaluate(const data::Dataset& dataset, const EvaluateOptions& options = {});
   absl::StatusOr<Logs> Evaluate(const ArraysArg& x, const ArraysArg& y,
                                 const EvaluateOptions& options = {});
-  // The only output, for every row.
+  // The output for every row, of a model with one output.
   absl::StatusOr<base::Array> Predict(const data::Dataset& dataset,
                                       const PredictOptions& options = {});
   absl::StatusOr<base::Array> Predict(const ArraysArg& x, const PredictOptions& options = {});
@@ -195,7 +195,7 @@ class Model {
   absl::StatusOr<base::Array> Predict(const ArraysArg& x, T batch_size) {
     return Predict(x, PredictOptions{.batch_size = batch_size});
   }
-  // All outputs.
+  // The outputs for every row.
   absl::StatusOr<std::vector<base::Array>> PredictAll(const data::Dataset& dataset,
                                                       const PredictOptions& options = {});
   absl::StatusOr<std::vector<base::Array>> PredictAll(const ArraysArg& x,
@@ -205,10 +205,11 @@ class Model {
     return PredictAll(x, PredictOptions{.batch_size = batch_size});
   }
 
-  // The model as a layer of another: its variables are "<name>/<layer>/...". The other model
-  // initializes new weights; SetWeights copies these into it. Layers that both models call are one
-  // layer of the other model, with one set of variables (nn/network.h). SetTrainable(false) on the
-  // result freezes the layers only in models that are compiled with it afterwards.
+  // The model as a layer of another model, where its variables are named "<name>/<layer>/...". The
+  // other model initializes new weights; SetWeights copies these into it. A layer that both models
+  // call is one layer of the other model, with one set of variables (nn/network.h).
+  // SetTrainable(false) on the result freezes the layers only in models that are compiled with it
+  // afterward.
   nn::Layer AsLayer() const { return nn::Nested(network_); }
   // A model of the same layers without weights (keras.models.clone_model).
   absl::StatusOr<Model> Clone() const;
@@ -221,18 +222,18 @@ class Model {
   // losses and metrics are saved by name: Load needs them again (LoadOptions.custom_losses,
   // custom_metrics).
   absl::Status Save(absl::string_view uri) const;
-  // What the places of the last axis of a classifier's output mean; Save keeps the names, Load
-  // brings them back, `penstock predict` prints them. Empty: not known.
+  // Names of the classes along the last axis of a classifier's output. Save stores the names, Load
+  // restores them, `penstock predict` prints them. Empty: unknown.
   //
   //   model.SetClassNames(train_set.class_names());
   void SetClassNames(std::vector<std::string> names) { class_names_ = std::move(names); }
   const std::vector<std::string>& class_names() const { return class_names_; }
-  // Whether Save can describe this model: a Lambda layer has no description.
+  // Whether Save can describe this model; it cannot describe Lambda layers.
   absl::Status CheckSavable() const;
-  // Writes and reads the weights alone, of a model with the same variables, by name.
+  // Saves and loads the weights alone, by name; the models' variables must be the same.
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
-  // Those that fit, and what became of the others. The model is unchanged after an error.
+  // Loads the weights that match and reports the others. The model is unchanged after an error.
   absl::StatusOr<WeightsReport> LoadWeights(absl::string_view uri,
                                             const PartialWeightsOptions& options);
   absl::StatusOr<WeightsReport> SetWeights(const base::NamedArrays& weights,
@@ -244,8 +245,8 @@ class Model {
   std::string ToSvg(const nn::PlotOptions& options = {}) const {
     return nn::ToSvg(network_, options);
   }
-  // A model from Save's file, ready to Predict, Evaluate and be trained further, with the file's
-  // optimizer, loss and metrics. The file's weights are transferred to the devices once, and no
+  // Loads a model written by Save, ready to Predict, Evaluate and continue training, with the
+  // file's optimizer, loss and metrics. The weights are transferred to the devices once, and no
   // initializer is run. NOT_FOUND only if the file does not exist; every error names the file.
   struct LoadOptions {
     std::shared_ptr<runtime::Client> client = nullptr;
@@ -264,9 +265,9 @@ class Model {
   absl::StatusOr<train::Trainer*> trainer() const;
 
  protected:
-  // For subclasses, which write their forward pass as Keras's `call`. Build runs it once on symbols
-  // and makes it the model's network; the constructor of the subclass calls it last. An exception
-  // that Call throws is an error that Compile returns.
+  // For subclasses, which override Call with their forward pass (Keras's `call`). Build, which the
+  // subclass's constructor calls last, runs Call once on symbols and makes the result the model's
+  // network. An exception thrown by Call is an error of Compile.
   //
   //   class Tower : public keras::Model {
   //    public:
@@ -295,9 +296,9 @@ class Model {
   std::vector<std::string> class_names_;
 };
 
-// Callback that saves `model` at the end of epochs (Keras's ModelCheckpoint). The file's name may
-// contain "{epoch:02d}" (from 1) and measured numbers, "{val_loss:.2f}". To resume an interrupted
-// training use BackupAndRestore, which saves more than the weights.
+// Callback that saves `model` at the end of epochs (Keras's ModelCheckpoint). The file name may
+// contain "{epoch:02d}" (from 1) and metrics, "{val_loss:.2f}". To resume an interrupted training
+// use BackupAndRestore, which saves more than the weights.
 struct ModelCheckpointOptions {
   std::string filepath;
   std::string monitor = "val_loss";

@@ -14,8 +14,8 @@
 //   keras::initializers::HeNormal, keras::HeNormal
 //   keras::activations::Gelu
 //
-// Included by keras.h. A test (names_test.cc) reads this file and fails when room nn has something
-// that stands in none of these lists.
+// Included by keras.h. A test (names_test.cc) reads this file and fails when a name of room nn is
+// missing here.
 #pragma once
 
 #include "penstock/ir/stablehlo.h"
@@ -31,7 +31,7 @@
 
 namespace penstock::keras {
 
-// ---- What layers are made of, and what they yield ----
+// ---- Layers and symbols ----
 using nn::CallContext;
 using nn::Input;
 using nn::Layer;

@@ -96,7 +96,7 @@ struct RecordBlock {
 
 // Buffer pool for blocks. A buffer is reused when the last reference to a block's records is gone,
 // because fresh memory costs page faults, about as much as reading from the page cache. Readers may
-// share a pool, also one after the other. Thread-safe.
+// share a pool, also successively. Thread-safe.
 class TfRecordBufferPool {
  public:
   // A pool of buffers of `bytes`, of which at most `kept` are retained while unused.

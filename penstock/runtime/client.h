@@ -173,7 +173,7 @@ class Client {
   virtual absl::StatusOr<Buffer> Put(const Array& array, const Device& device) = 0;
   // Put of each array; a client of remote devices sends them together.
   virtual absl::StatusOr<Buffers> PutAll(absl::Span<const Array> arrays, const Device& device);
-  // Current free memory; unknown if the client cannot tell.
+  // Current free memory; unknown if the client does not report it.
   virtual FreeMemoryInfo FreeMemory(const Device& device);
 
   // Registers functions of this process (custom calls) for programs compiled from now on. An error

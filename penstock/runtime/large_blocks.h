@@ -47,8 +47,8 @@ class LargeBlocks {
     const uintptr_t begin = begin_.load(std::memory_order_acquire);
     return begin != 0 && reinterpret_cast<uintptr_t>(memory) - begin < kSlots * kSlotBytes;
   }
-  // Blocks until no slot is in use for exactly `bytes`, but at most some milliseconds: for a caller
-  // that knows that such a block is about to be freed. False on timeout.
+  // Blocks until no slot is in use for exactly `bytes`, but at most a few milliseconds: for callers
+  // that expect such a block to be freed soon. Returns false on timeout.
   bool AwaitFreed(size_t bytes);
   // Size that was requested for `block`.
   size_t SizeOf(const void* block);

@@ -25,7 +25,7 @@ absl::Status CheckArguments(const ir::Program& program, absl::Span<const Device*
 // "program 'step'"
 std::string ProgramName(const ir::Program& program);
 
-// "program 'step', replica 3, parameter 2 ('x')"; the replica is left out when there is one.
+// "program 'step', replica 3, parameter 2 ('x')"; the replica is omitted if there is only one.
 std::string ParameterName(const ir::Program& program, size_t replica, size_t parameter);
 
 }  // namespace penstock::runtime

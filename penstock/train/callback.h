@@ -17,8 +17,8 @@
 //   Predict:   PredictBegin  (PredictBatchBegin  PredictBatchEnd)*  PredictEnd
 //
 // Errors. A hook that returns an error or throws ends the training (evaluation, prediction) with
-// that error; hooks of later callbacks are not called. TrainEnd, TestEnd and PredictEnd are called
-// for every callback all the same, also after an error or a stop, so that files can be closed.
+// that error; hooks of later callbacks are not called. TrainEnd, TestEnd and PredictEnd are always
+// called for every callback, also after an error or a stop, so that files can be closed.
 // Every callback's Check runs before the first TrainBegin; if one returns an error, neither
 // TrainBegin nor TrainEnd is called.
 //
@@ -85,7 +85,7 @@ struct Position {
   int64_t total_steps = 0;  // completed steps of the training, over all epochs and resumed runs
 };
 
-// The running training as its callbacks see it: what they can read and change.
+// Interface of callbacks to the running training: what they can read and change.
 class TrainingContext {
  public:
   virtual ~TrainingContext() = default;

@@ -13,11 +13,11 @@
 
 namespace penstock::train {
 
-// Monitored numbers have the names of logs. With Mode::kAuto the metric of that name determines
-// which direction is better (nn/metrics.h), losses are minimized, and a number without a direction
-// (counts, means, functions) is an error that asks for a mode. A name that is never measured is an
+// Monitored values have the names of logs. With Mode::kAuto the metric of that name determines
+// which direction is better (nn/metrics.h), losses are minimized, and a value without a direction
+// (counts, means, functions) requires an explicit mode. A name that is never measured is an
 // error before the first step. With validation_freq > 1, epochs without validation are skipped:
-// they count neither as better nor as worse, and a warning says so when training begins.
+// they count neither as better nor as worse, and training begins with a warning.
 //
 // Before the first step, options are checked, and whether files can be written.
 

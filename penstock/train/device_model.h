@@ -32,7 +32,7 @@ class DeviceModel {
   bool on_cpu() const { return strategy().client().platform() == "cpu"; }
   DeviceState& state() { return state_; }
   ProgramCache& programs() { return programs_; }
-  // Shared by all calls of Fit: what one has measured is not measured again.
+  // Shared by all calls of Fit, so that measurements are not repeated.
   StepsTuner& steps_tuner() { return steps_tuner_; }
 
   // Variables of the network, by name.

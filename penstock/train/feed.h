@@ -46,7 +46,7 @@ struct DeviceBatch {
   int64_t examples = 0;  // real ones, without padding, of all replicas and batches
   int64_t bytes = 0;     // of one batch, all replicas
   // Types of one replica's part. Batches of one feed share the object as long as their types do not
-  // change, so comparing the pointers is enough to know that the same program fits.
+  // change, so comparing the pointers suffices to decide whether the same program applies.
   std::shared_ptr<const BatchTypes> types;
 };
 

@@ -1,4 +1,4 @@
-// History: what a training measured, epoch by epoch; the result of Fit.
+// History: the metrics of a training by epoch; the result of Fit.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const History history, model.Fit(train_set, {.epochs = 10}));
 //   const std::vector<double> losses = history["val_loss"];
@@ -24,19 +24,19 @@ struct History {
   // Why training ended before its last epoch; empty if it did not.
   std::string stop_reason;
 
-  // The values of one number, in the order of the epochs: Keras's history.history["loss"]. Epochs
-  // without it (validation_freq) are left out; an unknown name has no values.
+  // The values of one metric by epoch: Keras's history.history["loss"]. Epochs without it
+  // (validation_freq) are omitted; an unknown name has no values.
   std::vector<double> operator[](absl::string_view name) const;
   // All names, in the order in which they first occur.
   std::vector<std::string> names() const;
 
   struct PlotOptions {
-    // Which numbers; empty: all. "loss" includes "val_loss".
+    // Names of the metrics; empty: all. "loss" includes "val_loss".
     std::vector<std::string> names = {};
     int width = 60, height = 10;  // of one chart of ToText, in characters, without its labels
   };
-  // A chart for each number, training and validation in one, over the epochs. ToText is made of
-  // characters: "*" training, "o" validation, "@" both. Values that are not finite are left out.
+  // A chart per metric over the epochs, with training and validation in one chart. ToText uses
+  // characters: "*" training, "o" validation, "@" both. Values that are not finite are omitted.
   std::string ToText(const PlotOptions& options) const;
   std::string ToText() const { return ToText(PlotOptions()); }
   std::string ToSvg(const PlotOptions& options) const;

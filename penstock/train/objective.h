@@ -77,8 +77,8 @@ struct Objective {
 // custom step.
 size_t NumMeans(const Objective& objective);
 
-// One number of the report, and its better direction: losses decrease, metrics know theirs
-// (nn/metrics.h), a custom step's numbers have none.
+// An entry of the report and the direction in which it improves: losses decrease, metrics have
+// their own (nn/metrics.h), values of a custom step have none.
 struct ReportEntry {
   std::string name;
   nn::MetricDirection direction = nn::MetricDirection::kUnknown;

@@ -90,7 +90,7 @@ struct FitOptions {
   // training continues where it was instead.
   int initial_epoch = 0;
   // Steps per epoch. 0: an epoch is one pass over the dataset. Otherwise the dataset continues from
-  // epoch to epoch, and should have Repeat(); if it ends early, training stops and says so.
+  // epoch to epoch, and should have Repeat(); if it ends early, training stops with a reason.
   int64_t steps_per_epoch = 0;
   // Maximum number of batches of a validation; 0: all.
   int64_t validation_steps = 0;

@@ -19,7 +19,7 @@ namespace penstock::train {
 struct ProfileOptions {
   std::string folder;  // any file system
   // Training steps of this run that the trace shows, from 1, both ends included. If first_step
-  // is 1, it shows what comes before that step, too. An execution of several steps is shown whole.
+  // is 1, it also shows what precedes that step. An execution of several steps is shown whole.
   // The trace's files are written when the last step is completed, the others at the end of the
   // training.
   int64_t first_step = 1;

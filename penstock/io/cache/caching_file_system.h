@@ -1,4 +1,4 @@
-// Read-through disk cache: a file system that stores what is read from another one on a local disk
+// Read-through disk cache: a file system that stores bytes read from another one on a local disk
 // (disk_cache.h), and serves later reads from there.
 //
 //   auto fs = WithDiskCache(MakeGcsFileSystem(MakeArrowFileSystem()),

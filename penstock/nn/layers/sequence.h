@@ -1,7 +1,7 @@
 // Sequence layers: embedding, attention, recurrent layers and their wrappers. Included by layers.h.
 // Sequences are [batch, steps, features].
 //
-// The mask of a sequence (CallContext::input_mask) tells which of its steps are real. Arguments of
+// The mask of a sequence (CallContext::input_mask) marks its real steps. Arguments of
 // a call in Keras are options here: whether attention is causal, whether it returns its scores.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Views. On a CPU device Get need not copy: the Array is a view of the device's memory and keeps
 // the buffer alive. A donated buffer would be overwritten while the Array views it, so Execute
-// checks HasViews and tells the plugin to copy such an argument instead. Memory that Put used
+// checks HasViews and makes the plugin copy such an argument instead. Memory that Put used
 // without a copy belongs to the caller's Array and is never viewed: the caller may write to it
 // again once the buffer is gone.
 #pragma once

@@ -1,8 +1,8 @@
-// Profiler: writes the files that ProfileOptions requests, from what the training loop reports.
+// Profiler: writes the files that ProfileOptions requests, from the reports of the training loop.
 // Internal to room train.
 //
 // Most of the trace is recorded elsewhere: the host's work by IdleMeter::Activity, the pipeline by
-// room data, transfers by Feed. The profiler adds what is known only afterwards: executions, steps,
+// room data, transfers by Feed. The profiler adds what is known only afterward: executions, steps,
 // epochs.
 #pragma once
 

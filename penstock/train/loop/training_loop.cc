@@ -225,7 +225,7 @@ absl::Status TrainingLoop::EndEpoch() {
       progress_.logs.Set(absl::StrCat("val_", name), value);
     }
   }
-  if (feed_ != nullptr) TellHints();
+  if (feed_ != nullptr) ReportHints();
   const Position ended = progress_.completed;
   const Logs logs = progress_.logs;
   progress_.steps_per_epoch = ended.step;
@@ -376,7 +376,7 @@ absl::Status TrainingLoop::CompleteOldest() {
   // At steps 1, 2, 4, 8, ...: asking for hints costs a little.
   if (std::bit_width(static_cast<uint64_t>(before.step)) !=
       std::bit_width(static_cast<uint64_t>(at.step))) {
-    TellHints();
+    ReportHints();
   }
   return ForEachCallback("BatchEnd",
                          [&](Callback& c) { return c.BatchEnd(*this, at, progress_.logs); });
@@ -425,7 +425,7 @@ void TrainingLoop::WarnOfSkippedSteps(const InFlight::Execution& execution) {
   if (warning.has_value()) Warn(*warning);
 }
 
-void TrainingLoop::TellHints() {
+void TrainingLoop::ReportHints() {
   for (const std::string& hint : feed_->Hints()) callbacks_.NoteOnce(hint);
 }
 

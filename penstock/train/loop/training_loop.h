@@ -75,8 +75,8 @@ class TrainingLoop final : public TrainingContext {
   absl::Status EndEpoch();
   absl::StatusOr<Logs> Validate();
 
-  // Saves a checkpoint before the loop of a measured depth is compiled for the first time: what
-  // would be lost if the job were killed meanwhile.
+  // Saves a checkpoint before the loop of a measured depth is compiled for the first time, because
+  // the job may be killed during the compilation.
   absl::Status PrepareLoop();
   // Number of steps of the next execution: up to the end of the epoch and the next position at
   // which a callback wants the state.
@@ -91,22 +91,22 @@ class TrainingLoop final : public TrainingContext {
   absl::Status CompleteOldest();
   // Reads all reports in flight, unless a callback stops the training.
   absl::Status CompleteAll();
-  // Tells the steps tuner and the in-flight limit how long an execution took.
+  // Reports the duration of an execution to the steps tuner and the in-flight limit.
   void Measure(const InFlight::Execution& execution);
-  // Stops the training if a step's numbers were not finite; `before`: the position before the
+  // Stops the training if the values of a step were not finite; `before`: the position before the
   // execution.
   absl::Status StopOnNan(const InFlight::Execution& execution, const Position& before);
   // Warns if loss scaling skips many steps in a row.
   void WarnOfSkippedSteps(const InFlight::Execution& execution);
-  // Notes what would make the input pipeline faster.
-  void TellHints();
+  // Reports hints for a faster input pipeline to the user.
+  void ReportHints();
   // Iterator state after the last dispatched step.
   data::IteratorState DataState() const;
   absl::Status ForEachCallback(const char* hook, absl::FunctionRef<absl::Status(Callback&)> call);
 
-  // Tells the profiler, if there is one, that an execution is completed.
+  // Reports a completed execution to the profiler, if there is one.
   void ProfileExecution(const InFlight::Execution& execution);
-  // Ends the profile. Its errors are notes: the training has done what it was run for.
+  // Ends the profile. Its errors are only reported as notes, because the training is complete.
   void FinishProfile();
   absl::Status WriteProfile();
   void NoteError(const absl::Status& status);
