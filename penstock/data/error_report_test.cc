@@ -55,19 +55,19 @@ struct Shard {
   static std::string Gif() { return "GIF"; }
 
   // Flips a bit of the last data byte of `record`.
-  void Damage(int64_t record) {
+  void Corrupt(int64_t record) {
     std::string bytes = *io::ReadFile(*fs, kShard);
     auto reader = *record::TfRecordReader::Open(*fs, kShard, {.verify = false});
     const record::RecordBlock block = *reader->ReadBlock();
     const int64_t end = record + 1 < block.size() ? block.OffsetOf(record + 1) : block.next_offset;
     bytes[static_cast<size_t>(end - record::kTfRecordFooterBytes - 1)] ^= 1;
     PENSTOCK_CHECK_OK(io::WriteFile(*fs, kShard, bytes));
-    damaged.push_back(absl::StrCat(kShard, ":", block.OffsetOf(record), ":", record));
+    corrupt.push_back(absl::StrCat(kShard, ":", block.OffsetOf(record), ":", record));
   }
 
   std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   std::string origin;
-  std::vector<std::string> damaged;
+  std::vector<std::string> corrupt;
 };
 
 Dataset Parsed(const Dataset& records) {
@@ -151,7 +151,7 @@ TEST(ErrorsOfElements, OfEveryStageBeginWithTheRecord) {
 }
 
 // Everything that is reported about one pass.
-struct Told {
+struct PassReport {
   absl::Status status;
   int64_t elements = 0;
   int64_t num_skipped = 0;
@@ -159,63 +159,63 @@ struct Told {
   std::vector<StageStats> stats;
 };
 
-Told Read(const Dataset& dataset, IteratorOptions options) {
-  Told told;
+PassReport Read(const Dataset& dataset, IteratorOptions options) {
+  PassReport report;
   options.on_skipped = [&](const SkippedElement& skipped) {
-    told.skipped.push_back(skipped);
+    report.skipped.push_back(skipped);
     return absl::OkStatus();
   };
   auto iterator = dataset.MakeIterator(options);
   EXPECT_TRUE(iterator.ok()) << iterator.status();
-  for (NamedArrays element;; ++told.elements) {
+  for (NamedArrays element;; ++report.elements) {
     const auto more = (*iterator)->Next(&element);
-    told.status = more.status();
+    report.status = more.status();
     if (!more.ok() || !*more) break;
   }
-  told.num_skipped = (*iterator)->num_skipped();
-  told.stats = (*iterator)->Stats();
-  return told;
+  report.num_skipped = (*iterator)->num_skipped();
+  report.stats = (*iterator)->Stats();
+  return report;
 }
 
 TEST(ErrorsOfElements, ReportsAllSkippedElements) {
   Shard shard;
-  shard.Damage(3);
-  shard.Damage(30);
-  const Told told =
+  shard.Corrupt(3);
+  shard.Corrupt(30);
+  const PassReport report =
       Read(Parsed(Records({.skip_corrupt = true})).IgnoreErrors(), {.file_system = shard.fs});
-  EXPECT_TRUE(told.status.ok()) << told.status;
-  EXPECT_EQ(told.elements, kRecords - 3);
-  EXPECT_EQ(told.num_skipped, 3);
-  ASSERT_EQ(told.skipped.size(), 3);
-  std::vector<std::string> told_of;
-  for (const SkippedElement& skipped : told.skipped) {
-    told_of.push_back(absl::StrCat(skipped.origin, " ", skipped.stage));
+  EXPECT_TRUE(report.status.ok()) << report.status;
+  EXPECT_EQ(report.elements, kRecords - 3);
+  EXPECT_EQ(report.num_skipped, 3);
+  ASSERT_EQ(report.skipped.size(), 3);
+  std::vector<std::string> sources;
+  for (const SkippedElement& skipped : report.skipped) {
+    sources.push_back(absl::StrCat(skipped.origin, " ", skipped.stage));
     EXPECT_EQ(skipped.error.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(skipped.error.message()), HasSubstr(skipped.what));
   }
-  EXPECT_THAT(told_of, ::testing::UnorderedElementsAre(shard.damaged[0] + " FromTfRecords",
+  EXPECT_THAT(sources, ::testing::UnorderedElementsAre(shard.corrupt[0] + " FromTfRecords",
                                                        shard.origin + " ParseExample",
-                                                       shard.damaged[1] + " FromTfRecords"));
+                                                       shard.corrupt[1] + " FromTfRecords"));
   // Stats count skipped elements by stage.
-  EXPECT_EQ(told.stats[0].skipped, 2);
-  EXPECT_THAT(told.stats[0].skipped_messages,
-              ElementsAre(StartsWith(shard.damaged[0]), StartsWith(shard.damaged[1])));
-  EXPECT_EQ(told.stats.back().skipped, 1);
+  EXPECT_EQ(report.stats[0].skipped, 2);
+  EXPECT_THAT(report.stats[0].skipped_messages,
+              ElementsAre(StartsWith(shard.corrupt[0]), StartsWith(shard.corrupt[1])));
+  EXPECT_EQ(report.stats.back().skipped, 1);
 }
 
 TEST(ErrorsOfElements, ExceedingMaxErrorsOfAllStagesEndsIterator) {
   Shard shard;
-  shard.Damage(3);
-  shard.Damage(30);
+  shard.Corrupt(3);
+  shard.Corrupt(30);
   const Dataset dataset = Parsed(Records({.skip_corrupt = true})).IgnoreErrors();
   EXPECT_TRUE(Read(dataset, {.file_system = shard.fs, .max_errors = 3}).status.ok());
-  const Told told = Read(dataset, {.file_system = shard.fs, .max_errors = 2});
-  EXPECT_EQ(told.status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(told.status.message()), StartsWith("memory://d/a.tfrec:"));
-  EXPECT_THAT(std::string(told.status.message()),
+  const PassReport report = Read(dataset, {.file_system = shard.fs, .max_errors = 2});
+  EXPECT_EQ(report.status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(report.status.message()), StartsWith("memory://d/a.tfrec:"));
+  EXPECT_THAT(std::string(report.status.message()),
               HasSubstr("including it, 3 elements would be skipped because of errors; the limit is "
                         "2 (IteratorOptions.max_errors)"));
-  EXPECT_EQ(told.skipped.size(), 2);
+  EXPECT_EQ(report.skipped.size(), 2);
   // Errors are counted over all epochs.
   EXPECT_FALSE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 5}).status.ok());
   EXPECT_TRUE(Read(dataset.Repeat(2), {.file_system = shard.fs, .max_errors = 6}).status.ok());

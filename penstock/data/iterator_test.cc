@@ -184,7 +184,7 @@ class Gate {
     changed_.notify_all();
     changed_.wait(lock, [&] { return open_; });
   }
-  void WaitForSomebody() {
+  void WaitForCaller() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_ > 0; });
   }
@@ -211,7 +211,7 @@ TEST(Iterator, NonDeterministicOrderIsBoundedByReorderWindow) {
                       })
                       .Batch(1)
                       .MakeIterator({.pool = &pool, .deterministic = false});
-  gate.WaitForSomebody();
+  gate.WaitForCaller();
   NamedArrays batch;
   for (int i = 0; i < kReorderWindow; ++i) {
     ASSERT_TRUE(*(*iterator)->Next(&batch));
@@ -265,7 +265,7 @@ TEST(Iterator, CallsNothingAfterDestruction) {
                       })
                       .Batch(64)
                       .MakeIterator({.pool = &pool});
-  gate.WaitForSomebody();
+  gate.WaitForCaller();
   other.Schedule([&] { gate.Open(); });
   iterator->reset();
   gone = true;

@@ -163,7 +163,7 @@ class Case {
     return all;
   }
 
-  IteratorOptions Anew() {
+  IteratorOptions FreshOptions() {
     IteratorOptions options = Options();
     options.seed = seed_;
     options.epoch = epoch_;
@@ -188,7 +188,7 @@ class Case {
   }
 
   std::string CheckElements() {
-    const Got got = Read("reading", Anew(), kMaxElements);
+    const Got got = Read("reading", FreshOptions(), kMaxElements);
     states_ = got.states;
     if (!got.status.ok()) return got.status.ToString();
     return got.elements == want_ ? "" : Difference(want_, got.elements);
@@ -220,12 +220,13 @@ class Case {
   }
 
   std::string CheckDropping() {
-    for (int i = 0; i < 3; ++i) Read("dropping", Anew(), static_cast<size_t>(random_.Below(12)));
+    for (int i = 0; i < 3; ++i)
+      Read("dropping", FreshOptions(), static_cast<size_t>(random_.Below(12)));
     return "";
   }
 
   std::string CheckLittleMemory() {
-    IteratorOptions options = Anew();
+    IteratorOptions options = FreshOptions();
     options.memory_bytes = 1 + random_.Below(random_.OneIn(2) ? 300 : 20'000);
     const std::string what = absl::StrCat("with ", options.memory_bytes, " bytes");
     const Got got = Read(what, options, kMaxElements);
@@ -236,7 +237,7 @@ class Case {
 
   std::string CheckWithoutOrder() {
     if (pipeline_.depends_on_order || !ends()) return "";
-    IteratorOptions options = Anew();
+    IteratorOptions options = FreshOptions();
     options.deterministic = false;
     Got got = Read("without order", options, kMaxElements);
     if (!got.status.ok()) return absl::StrCat("without order: ", got.status.ToString());
@@ -254,7 +255,7 @@ class Case {
       const HostShard host = {count, index};
       const auto want = Plain(host);
       if (!want.has_value()) return "";
-      IteratorOptions options = Anew();
+      IteratorOptions options = FreshOptions();
       options.host = host;
       const std::string what = absl::StrCat("machine ", index, " of ", count);
       const std::string wrong = Compare(what, options, *want, kMaxElements);

@@ -68,7 +68,7 @@ class ModelCheckpointCallback : public Callback {
         best_(options.initial_value_threshold) {}
 
   absl::Status Check(const train::TrainingContext& context) const override {
-    PENSTOCK_RETURN_IF_ERROR(train::CheckGiven(kWho, "filepath", options_.filepath));
+    PENSTOCK_RETURN_IF_ERROR(train::CheckNotEmpty(kWho, "filepath", options_.filepath));
     PENSTOCK_RETURN_IF_ERROR(train::CheckAtLeast(kWho, "save_freq", options_.save_freq, 1));
     if (std::isnan(options_.initial_value_threshold.value_or(0))) {
       return absl::InvalidArgumentError(
@@ -105,7 +105,7 @@ class ModelCheckpointCallback : public Callback {
     return options_.save_weights_only ? model_.SaveWeights(path) : model_.Save(path);
   }
 
-  // The best number goes on after a restart.
+  // The best value is restored after a restart.
   std::string Save() const override {
     return nlohmann::ordered_json{{"best", absl::StrFormat("%.17g", best())}}.dump();
   }

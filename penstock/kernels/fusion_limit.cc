@@ -39,7 +39,7 @@ Reads Union(const Reads& a, const Reads& b) {
 }
 
 // For each node: whether its result is to be stored in memory.
-std::vector<bool> FindKept(const Rewriter& r) {
+std::vector<bool> FindInMemory(const Rewriter& r) {
   const ir::Graph& graph = r.from();
   std::vector<bool> kept(graph.num_nodes());
   std::vector<Reads> reads(graph.num_nodes());
@@ -82,7 +82,7 @@ std::unique_ptr<ir::Graph> LimitFusion(const ir::Graph& graph) {
   absl::flat_hash_map<const ir::Graph*, std::vector<bool>> kept;  // each body is a separate graph
   return ir::Rewrite(plain ? *plain : graph, [&](Rewriter& r, int id) -> Values {
     const auto [of_graph, is_new] = kept.try_emplace(&r.from());
-    if (is_new) of_graph->second = FindKept(r);
+    if (is_new) of_graph->second = FindInMemory(r);
     if (!of_graph->second[id]) return {};
     const Node& node = r.from().node(id);
     const Values value = r.to().Emit(*node.op, r.Operands(node), node.attributes);

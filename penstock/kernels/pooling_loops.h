@@ -94,10 +94,10 @@ struct Pool {
   }
 };
 
-inline constexpr uint16_t kNobody = 0xffff;
+inline constexpr uint16_t kNoWinner = 0xffff;
 
 // Argmax of each of an image's windows: the index of the first element that equals the result, or
-// kNobody. `winners` has kLanes extra elements at its end.
+// kNoWinner. `winners` has kLanes extra elements at its end.
 template <typename T>
 struct WinnersArgs {
   const PoolShape& shape;
@@ -128,7 +128,7 @@ struct Winners {
     Floats y;
     LoadLanes(args.y + window, lanes, y);
     Ints winner = {};
-    winner += kNobody;
+    winner += kNoWinner;
     for (int64_t kh = rows[1]; kh-- > rows[0];) {
       for (int64_t kw = columns[1]; kw-- > columns[0];) {
         Floats x;

@@ -18,10 +18,10 @@
 namespace penstock::nn {
 namespace {
 
-// Hands out values that stand for those of another scope.
+// Replaces the variables of another scope by other values.
 class StandInScope : public VariableScope {
  public:
-  // `make` gives the stand-in of a variable that is read for the first time.
+  // `make` returns the replacement of a variable when it is first read.
   using Make = std::function<Value(const VariableSpec& spec)>;
   StandInScope(VariableScope& outer, Make make) : outer_(outer), make_(std::move(make)) {}
 
@@ -155,7 +155,7 @@ internal::CallResult internal::CallRematerialized(const Layer& layer, const Appl
       const auto found = places.find(spec.name);
       if (found != places.end()) return given[found->second];
       body.Fail(absl::InternalError(
-          absl::StrCat("variable ", spec.name, " was not read when the layer was looked at")));
+          absl::StrCat("variable ", spec.name, " was not read when the layer was traced first")));
       return Value();
     });
     inner = CallWith(layer, body, inside, scope, site);

@@ -92,16 +92,16 @@ std::string TypesOf(const Node& node, const std::vector<bool>& needed) {
 
 // Attributes that distinguish operations of equal types, and the default value of each of their
 // elements.
-constexpr std::pair<const char*, int64_t> kTelling[] = {{"strides", 1},
-                                                        {"lhs_dilation", 1},
-                                                        {"rhs_dilation", 1},
-                                                        {"dilation", 1},
-                                                        {"size", 1},
-                                                        {"feature_group_count", 1},
-                                                        {"batch_group_count", 1},
-                                                        {"axes", -1},
-                                                        {"axis", -1},
-                                                        {"count", -1}};
+constexpr std::pair<const char*, int64_t> kNotableAttributes[] = {{"strides", 1},
+                                                                  {"lhs_dilation", 1},
+                                                                  {"rhs_dilation", 1},
+                                                                  {"dilation", 1},
+                                                                  {"size", 1},
+                                                                  {"feature_group_count", 1},
+                                                                  {"batch_group_count", 1},
+                                                                  {"axes", -1},
+                                                                  {"axis", -1},
+                                                                  {"count", -1}};
 
 std::string AttributesOf(const Node& node) {
   std::vector<std::string> out;
@@ -109,8 +109,8 @@ std::string AttributesOf(const Node& node) {
     if (const auto* text = std::get_if<std::string>(&attribute); text && name == "target") {
       out.push_back(*text);
     }
-    for (const auto& [telling, usual] : kTelling) {
-      if (name != telling) continue;
+    for (const auto& [attribute_name, usual] : kNotableAttributes) {
+      if (name != attribute_name) continue;
       Ints values;
       if (const auto* one = std::get_if<int64_t>(&attribute)) values = {*one};
       if (const auto* many = std::get_if<Ints>(&attribute)) values = *many;

@@ -52,7 +52,7 @@ class HeaderScan {
   int64_t begin_ = 0, filled_ = 0;
 };
 
-absl::Status RefuseCompressed(const std::shared_ptr<io::RandomAccessFile>& file) {
+absl::Status RejectCompressed(const std::shared_ptr<io::RandomAccessFile>& file) {
   PENSTOCK_ASSIGN_OR_RETURN(const auto reader,
                             TfRecordReader::FromFile(file, {.block_bytes = kTfRecordHeaderBytes}));
   if (reader->compression() == Compression::kNone) return absl::OkStatus();
@@ -103,7 +103,7 @@ TfRecordIndex::TfRecordIndex(std::string shard, const std::vector<int64_t>& leng
 absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(io::FileSystem& fs, absl::string_view shard) {
   PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(shard));
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(shard));
-  PENSTOCK_RETURN_IF_ERROR(RefuseCompressed(file));
+  PENSTOCK_RETURN_IF_ERROR(RejectCompressed(file));
   HeaderScan scan(*file, uri.is_local() ? kLocalRead : kRemoteRead);
   std::vector<int64_t> lengths;
   for (int64_t offset = 0; offset < file->size(); offset += lengths.back() + kFraming) {

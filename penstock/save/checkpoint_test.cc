@@ -252,7 +252,7 @@ TEST_P(CheckpointOn, FailedSaveChangesNothing) {
 
 // Flips every bit of a file, one at a time.
 template <typename Check>
-void ForEveryDamage(io::FileSystem& fs, const std::string& uri, const Check& check) {
+void ForEveryCorruption(io::FileSystem& fs, const std::string& uri, const Check& check) {
   const std::string good = *io::ReadFile(fs, uri);
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
@@ -274,7 +274,7 @@ TEST(Checkpoint, DetectsAnyFlippedBitAndReadsPreviousCheckpoint) {
   ASSERT_TRUE(writer.Save(MakeCheckpoint(2)).ok());
   const std::string manifest = place.OnlyFile(2, "checkpoint.json");
   for (const std::string& uri : {place.OnlyFile(2, ".safetensors"), manifest}) {
-    ForEveryDamage(*place.fs, uri, [&](const std::string& what) {
+    ForEveryCorruption(*place.fs, uri, [&](const std::string& what) {
       CheckpointManager reader = place.Manager();
       absl::StatusOr<Restored> restored = reader.ReadLatest();
       ASSERT_TRUE(restored.ok()) << what << ": " << restored.status();

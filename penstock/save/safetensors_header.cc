@@ -57,7 +57,7 @@ class HeaderEvents {
   bool start_array(size_t);
   bool end_array();
   bool parse_error(size_t position, const std::string& token, const Json::exception&) {
-    return Refuse(absl::StrCat("header is not JSON at byte ", 7 + position, " of the file, near ",
+    return Reject(absl::StrCat("header is not JSON at byte ", 7 + position, " of the file, near ",
                                Quoted(token)));
   }
 
@@ -78,7 +78,7 @@ class HeaderEvents {
     kOffset,
     kEnd,
   };
-  static constexpr const char* kWanted[] = {
+  static constexpr const char* kExpected[] = {
       "an object",
       "a name",
       "an object of strings",
@@ -93,7 +93,7 @@ class HeaderEvents {
       "an offset",
       "the end",
   };
-  static_assert(sizeof(kWanted) / sizeof(kWanted[0]) == kEnd + 1);
+  static_assert(sizeof(kExpected) / sizeof(kExpected[0]) == kEnd + 1);
 
   struct Field {
     const char* name;
@@ -103,14 +103,14 @@ class HeaderEvents {
       {"dtype", kDtype}, {"shape", kShapeArray}, {"data_offsets", kOffsetsArray}};
   static constexpr uint32_t kAllFields = 0b111;
 
-  bool Refuse(absl::string_view why) { return RefuseWith(Malformed(why)); }
-  bool RefuseWith(absl::Status status) {
+  bool Reject(absl::string_view why) { return RejectWith(Malformed(why)); }
+  bool RejectWith(absl::Status status) {
     status_ = std::move(status);
     return false;
   }
   bool Unexpected(absl::string_view met) {
-    return Refuse(
-        absl::StrCat("header has ", met, " where ", kWanted[place_], " was wanted", Where()));
+    return Reject(
+        absl::StrCat("header has ", met, " where ", kExpected[place_], " was expected", Where()));
   }
   std::string Where() const {
     if (place_ >= kTensorObject && place_ <= kOffset) {
@@ -150,7 +150,7 @@ bool HeaderEvents::start_object(size_t) {
 bool HeaderEvents::key(std::string& text) {
   if (place_ == kMetadataKey) {
     if (metadata_.contains(text)) {
-      return Refuse(absl::StrCat("key ", Quoted(text), " appears twice in __metadata__"));
+      return Reject(absl::StrCat("key ", Quoted(text), " appears twice in __metadata__"));
     }
     metadata_key_ = std::move(text);
     place_ = kMetadataText;
@@ -158,7 +158,7 @@ bool HeaderEvents::key(std::string& text) {
   }
   if (place_ == kName) {
     if (!names_.insert(text).second) {
-      return Refuse(absl::StrCat("name ", Quoted(text), " appears twice in the header"));
+      return Reject(absl::StrCat("name ", Quoted(text), " appears twice in the header"));
     }
     if (text == "__metadata__") {
       place_ = kMetadataObject;
@@ -174,22 +174,22 @@ bool HeaderEvents::key(std::string& text) {
   for (size_t i = 0; i < std::size(kFields); ++i) {
     if (text != kFields[i].name) continue;
     if (fields_seen_ & (1u << i)) {
-      return Refuse(absl::StrCat("field ", Quoted(text), " appears twice", Where()));
+      return Reject(absl::StrCat("field ", Quoted(text), " appears twice", Where()));
     }
     fields_seen_ |= 1u << i;
     place_ = kFields[i].place;
     return true;
   }
-  return Refuse(absl::StrCat("unknown field ", Quoted(text), Where()));
+  return Reject(absl::StrCat("unknown field ", Quoted(text), Where()));
 }
 
 bool HeaderEvents::end_object() {
   if (place_ == kField) {
     if (fields_seen_ != kAllFields) {
-      return Refuse(absl::StrCat("dtype, shape or data_offsets is missing", Where()));
+      return Reject(absl::StrCat("dtype, shape or data_offsets is missing", Where()));
     }
     if (offsets_seen_ != 2) {
-      return Refuse(absl::StrCat("data_offsets has ", offsets_seen_,
+      return Reject(absl::StrCat("data_offsets has ", offsets_seen_,
                                  offsets_seen_ == 1 ? " number" : " numbers", " and not 2",
                                  Where()));
     }
@@ -231,7 +231,7 @@ bool HeaderEvents::string(std::string& text) {
   if (place_ != kDtype) return Unexpected(absl::StrCat("the text ", Quoted(text)));
   const SafetensorsDType* row = FindSafetensorsDType(text);
   if (row == nullptr) {
-    return RefuseWith(absl::UnimplementedError(
+    return RejectWith(absl::UnimplementedError(
         absl::StrCat("tensor ", Quoted(entries_.back().name), " is of type ", Quoted(text),
                      "; known are ", SafetensorsDTypeNames())));
   }
@@ -243,10 +243,10 @@ bool HeaderEvents::string(std::string& text) {
 bool HeaderEvents::number_unsigned(Json::number_unsigned_t value) {
   if (place_ == kExtent) {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return Refuse(absl::StrCat("extent ", value, " is out of range", Where()));
+      return Reject(absl::StrCat("extent ", value, " is out of range", Where()));
     }
     if (dims_.size() == base::kMaxRank) {
-      return RefuseWith(absl::UnimplementedError(
+      return RejectWith(absl::UnimplementedError(
           absl::StrCat("tensor ", Quoted(entries_.back().name), " has a rank above ",
                        base::kMaxRank, ", the maximum of Penstock's arrays")));
     }
@@ -255,7 +255,7 @@ bool HeaderEvents::number_unsigned(Json::number_unsigned_t value) {
   }
   if (place_ == kOffset) {
     if (offsets_seen_ == 2) {
-      return Refuse(absl::StrCat("data_offsets has more than 2 numbers", Where()));
+      return Reject(absl::StrCat("data_offsets has more than 2 numbers", Where()));
     }
     (offsets_seen_ == 0 ? entries_.back().begin : entries_.back().end) = value;
     ++offsets_seen_;

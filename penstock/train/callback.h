@@ -242,7 +242,7 @@ class Callback {
   virtual bool IsLog() const { return false; }
   // Whether its hooks are called after those of other callbacks. A checkpoint that it saves then
   // contains their new state.
-  virtual bool GoesLast() const { return false; }
+  virtual bool RunsLast() const { return false; }
 
   // ---- State in checkpoints ----
 

@@ -58,7 +58,7 @@ absl::StatusOr<bool> Feed::Read() {
   if (!more) return false;
   const bool first = !resolved_;
   if (first) PENSTOCK_RETURN_IF_ERROR(ResolveColumns(read_));
-  PENSTOCK_RETURN_IF_ERROR(WeighByClass());
+  PENSTOCK_RETURN_IF_ERROR(ApplyClassWeights());
   PENSTOCK_RETURN_IF_ERROR(CheckRows());
   if (first) PENSTOCK_RETURN_IF_ERROR(CheckLabels());
   return true;
@@ -200,7 +200,7 @@ absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
 }
 
 // Gives read_ the column of class weights.
-absl::Status Feed::WeighByClass() {
+absl::Status Feed::ApplyClassWeights() {
   if (names_.empty() || names_.back() != kClassWeight) return absl::OkStatus();
   const Array& label = Column(network_.inputs().size());
   const int64_t rows = label.dim(0), width = rows == 0 ? 0 : label.num_elements() / rows;

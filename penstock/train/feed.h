@@ -106,7 +106,7 @@ class Feed {
   absl::StatusOr<std::vector<std::string>> LabelNames(
       const std::vector<std::string>& present) const;
   absl::Status AddWeightColumn(const std::vector<std::string>& present);
-  absl::Status WeighByClass();
+  absl::Status ApplyClassWeights();
   absl::Status CheckRows();
   absl::Status CheckLabels() const;
   const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }

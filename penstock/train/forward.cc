@@ -82,7 +82,7 @@ Values TargetLosses(const Objective& objective, const BatchValues& batch,
   return losses;
 }
 
-Value WeighedSum(const Objective& objective, const Values& losses) {
+Value WeightedSum(const Objective& objective, const Values& losses) {
   Value sum;
   for (size_t t = 0; t < losses.size(); ++t) {
     const double weight = objective.targets[t].weight;
@@ -195,7 +195,7 @@ Forward RunForward(ir::Graph& graph, const Objective& objective, const Values& v
   ir::Scope scope(graph, "loss");
   const Values losses = TargetLosses(objective, batch, forward.network);
   if (losses.empty()) return forward;
-  forward.per_example = WeighedSum(objective, losses);
+  forward.per_example = WeightedSum(objective, losses);
   for (const Value& penalty : forward.network.losses) {
     forward.per_example = forward.per_example + penalty;
   }

@@ -128,8 +128,8 @@ class FillCacheNode : public Node {
 
   // Estimated size; 0 while unknown.
   int64_t BytesOfAll() const {
-    constexpr int64_t kEnoughToTell = 256;
-    if (expected_ <= 0 || elements_ < std::min(expected_, kEnoughToTell)) return 0;
+    constexpr int64_t kMinElementsForEstimate = 256;
+    if (expected_ <= 0 || elements_ < std::min(expected_, kMinElementsForEstimate)) return 0;
     return static_cast<int64_t>(static_cast<double>(bytes_) / static_cast<double>(elements_) *
                                 static_cast<double>(expected_));
   }

@@ -44,9 +44,9 @@ std::string Record(int shard, int record) {
 }
 
 // Enables faults when the first shard is opened, that is, after the listing.
-class TroubleFromTheFirstFileOn : public io::ForwardingFileSystem {
+class FaultsFromFirstOpen : public io::ForwardingFileSystem {
  public:
-  TroubleFromTheFirstFileOn(std::shared_ptr<io::FileSystem> next, std::atomic<bool>* trouble)
+  FaultsFromFirstOpen(std::shared_ptr<io::FileSystem> next, std::atomic<bool>* trouble)
       : ForwardingFileSystem(std::move(next)), trouble_(trouble) {}
 
   absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
@@ -102,7 +102,7 @@ class FarShards : public ::testing::Test {
 
   // Retry delays take no real time.
   std::shared_ptr<io::FileSystem> FarFileSystem() {
-    return std::make_shared<TroubleFromTheFirstFileOn>(
+    return std::make_shared<FaultsFromFirstOpen>(
         io::MakeGcsFileSystem(io::MakeArrowFileSystem(), {.http = time_.Http()}), &trouble_);
   }
 
@@ -114,9 +114,9 @@ class FarShards : public ::testing::Test {
 };
 
 // Replaces each shard between its listing and its opening.
-class ReplacesWhatIsOpened : public io::ForwardingFileSystem {
+class ReplacesOnOpen : public io::ForwardingFileSystem {
  public:
-  explicit ReplacesWhatIsOpened(std::shared_ptr<io::FileSystem> next)
+  explicit ReplacesOnOpen(std::shared_ptr<io::FileSystem> next)
       : ForwardingFileSystem(std::move(next)) {}
 
   absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
@@ -141,7 +141,7 @@ class ReplacesWhatIsOpened : public io::ForwardingFileSystem {
 TEST_F(FarShards, UsesVersionsOfListing) {
   ASSERT_NO_FATAL_FAILURE(Start());
   const auto fs =
-      std::make_shared<ReplacesWhatIsOpened>(io::MakeGcsFileSystem(io::MakeArrowFileSystem()));
+      std::make_shared<ReplacesOnOpen>(io::MakeGcsFileSystem(io::MakeArrowFileSystem()));
   for (const bool global_shuffle : {false, true}) {
     const auto iterator = Dataset::FromTfRecords({pattern_}, {.global_shuffle = global_shuffle})
                               .MakeIterator({.file_system = fs});

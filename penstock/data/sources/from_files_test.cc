@@ -124,10 +124,10 @@ class GatedFileSystem : public io::FileSystem {
     return files_->Stat(InMemory(uri));
   }
   absl::StatusOr<std::vector<io::FileInfo>> List(absl::string_view uri) override {
-    return AsAsked(uri, files_->List(InMemory(uri)));
+    return WithScheme(uri, files_->List(InMemory(uri)));
   }
   absl::StatusOr<std::vector<io::FileInfo>> ListRecursive(absl::string_view uri) override {
-    return AsAsked(uri, files_->ListRecursive(InMemory(uri)));
+    return WithScheme(uri, files_->ListRecursive(InMemory(uri)));
   }
   absl::Status Remove(absl::string_view uri) override { return files_->Remove(InMemory(uri)); }
   absl::Status RemoveRecursively(absl::string_view uri) override {
@@ -141,7 +141,7 @@ class GatedFileSystem : public io::FileSystem {
   static std::string InMemory(absl::string_view uri) {
     return absl::StrReplaceAll(uri, {{"gs://", "memory://"}});
   }
-  static absl::StatusOr<std::vector<io::FileInfo>> AsAsked(
+  static absl::StatusOr<std::vector<io::FileInfo>> WithScheme(
       absl::string_view uri, absl::StatusOr<std::vector<io::FileInfo>> listed) {
     if (listed.ok() && absl::StartsWith(uri, "gs://")) {
       for (io::FileInfo& info : *listed) {

@@ -164,7 +164,7 @@ TEST(FromTfRecords, NamesMissingFilesBeforeItReads) {
 }
 
 // Flips a bit of the byte at `offset`.
-void Damage(io::FileSystem& fs, const std::string& uri, int64_t offset) {
+void Corrupt(io::FileSystem& fs, const std::string& uri, int64_t offset) {
   std::string bytes = *io::ReadFile(fs, uri);
   bytes[static_cast<size_t>(offset)] ^= 1;
   PENSTOCK_CHECK_OK(io::WriteFile(fs, uri, bytes));
@@ -173,7 +173,7 @@ void Damage(io::FileSystem& fs, const std::string& uri, int64_t offset) {
 TEST(FromTfRecords, NamesCorruptRecord) {
   const auto fs = MemoryShards({5});
   // A record of 3 bytes takes 19 bytes, so the third begins at 38.
-  Damage(*fs, "memory://d/00.tfrec", 38 + 12);
+  Corrupt(*fs, "memory://d/00.tfrec", 38 + 12);
   const Dataset dataset = Dataset::FromTfRecords({"memory://d/00.tfrec"});
   const auto got = ReadAll(dataset.Batch(2), {.file_system = fs});
   EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);

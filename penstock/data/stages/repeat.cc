@@ -48,7 +48,7 @@ class RepeatNode : public Node {
 
   absl::StatusOr<Poll> DoSkip(int64_t* rows) override {
     for (int rounds = 0; *rows > 0 && input_ != nullptr; ++rounds) {
-      if (rounds == kMaxRoundsAtOnce) return GoOnLater();
+      if (rounds == kMaxRoundsAtOnce) return ContinueLater();
       const int64_t before = *rows;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(rows));
       gave_some_ |= *rows < before;
@@ -60,7 +60,7 @@ class RepeatNode : public Node {
 
   absl::StatusOr<Poll> DoNext(int64_t max_rows, RowRefs* out) override {
     for (int rounds = 0; input_ != nullptr; ++rounds) {
-      if (rounds == kMaxRoundsAtOnce) return GoOnLater();
+      if (rounds == kMaxRoundsAtOnce) return ContinueLater();
       absl::StatusOr<Poll> poll = input_->Next(max_rows, out);
       gave_some_ |= !poll.ok() || *poll == Poll::kReady;
       if (!poll.ok() || *poll != Poll::kEnd) return poll;
@@ -77,7 +77,7 @@ class RepeatNode : public Node {
   }
 
   // After many rounds without an element: returns from the driving thread.
-  Poll GoOnLater() {
+  Poll ContinueLater() {
     engine_.WakeLater();
     return Poll::kPending;
   }

@@ -121,7 +121,7 @@ std::shared_ptr<CountingFileSystem> Shards() {
       testing::MemoryShards(std::vector<int64_t>(kShards, kRecords)));
 }
 
-bool GivesOne(Iterator& iterator) {
+bool HasNext(Iterator& iterator) {
   base::NamedArrays element;
   const absl::StatusOr<bool> more = iterator.Next(&element);
   PENSTOCK_CHECK_OK(more);
@@ -130,7 +130,7 @@ bool GivesOne(Iterator& iterator) {
 
 int CountRest(Iterator& iterator) {
   int count = 0;
-  while (GivesOne(iterator)) ++count;
+  while (HasNext(iterator)) ++count;
   return count;
 }
 
@@ -146,11 +146,11 @@ TEST(Repeat, OpensFilesOfNextRoundAhead) {
     ASSERT_TRUE(iterator.ok()) << iterator.status();
     for (int round = 1; round <= 3; ++round) {
       // The first element of a round is read; most of the round remains.
-      ASSERT_TRUE(GivesOne(**iterator));
+      ASSERT_TRUE(HasNext(**iterator));
       const int wanted = kShards * std::min(round + 1, 3);
       ASSERT_TRUE(fs->WaitFor(wanted)) << "in round " << round << " of 3: " << fs->opens();
       if (round == 3) break;
-      for (int r = 1; r < kShards * kRecords; ++r) ASSERT_TRUE(GivesOne(**iterator));
+      for (int r = 1; r < kShards * kRecords; ++r) ASSERT_TRUE(HasNext(**iterator));
     }
     EXPECT_EQ(CountRest(**iterator), kShards * kRecords - 1);
     EXPECT_EQ(fs->opens(), 3 * kShards) << "no round is opened in vain";

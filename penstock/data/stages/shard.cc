@@ -61,7 +61,7 @@ class ShardNode : public Node {
     return poll;
   }
 
-  // Elements of the input were passed over; how many of this shard were among them.
+  // Accounts for skipped input elements; returns how many of them belong to this shard.
   int64_t Pass(int64_t elements) {
     if (elements <= others_) {
       others_ -= elements;

@@ -46,7 +46,7 @@ class BlockTable {
   struct Slot {
     BlockPtr block;
     uint64_t uses;
-    uint64_t output;  // where the block stands in the output that was written last
+    uint64_t output;  // position of the block in the last output
     uint32_t index;
   };
   std::vector<Slot> slots_;

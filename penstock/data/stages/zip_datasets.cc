@@ -97,7 +97,7 @@ class ZipNode : public Node {
     Input* input = nullptr;
     absl::StatusOr<Poll> poll = Poll::kReady;
   };
-  // From so many rows on a block of views is better than a longer one of lists.
+  // Minimum number of rows for which a block of views is better than a longer one of lists.
   static constexpr int64_t kEnoughForViews = 16;
   // A block of lists holds all blocks of its rows until its last row is released, so it has few
   // rows if they are large.

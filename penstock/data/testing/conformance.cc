@@ -111,7 +111,7 @@ void ExpectTwoIteratorsDoNotMeet(const Apply& stage, const StageTraits& traits) 
   }
 }
 
-void ExpectGoesOnAfterSkip(const Apply& stage, const StageTraits& traits) {
+void ExpectContinuesAfterSkip(const Apply& stage, const StageTraits& traits) {
   const auto all = Read(stage(TestSource()), traits, {.seed = kSeed});
   for (int64_t skip = 0; skip <= static_cast<int64_t>(all.size()) + 1; ++skip) {
     SCOPED_TRACE(absl::StrCat("skipping ", skip));
@@ -246,7 +246,7 @@ void ExpectConforms(const Apply& stage, StageTraits traits) {
   }
   {
     SCOPED_TRACE("goes on after skip");
-    ExpectGoesOnAfterSkip(stage, traits);
+    ExpectContinuesAfterSkip(stage, traits);
   }
   {
     SCOPED_TRACE("is skipped in the middle");

@@ -30,7 +30,7 @@ bool IsGcsError(const HttpResponse& response) {
          absl::StartsWith(response.body, "No such object");
 }
 
-bool RefusesGcsToken(const HttpResponse& response) { return response.status == 401; }
+bool RejectsGcsToken(const HttpResponse& response) { return response.status == 401; }
 
 bool NeverPasses(const HttpResponse&) { return false; }
 
@@ -43,7 +43,7 @@ constexpr ObjectService kGcs = {
     .version_name = "generation",
     .error_message = &GcsMessageOf,
     .is_own_error = &IsGcsError,
-    .rejects_credentials = &RefusesGcsToken,
+    .rejects_credentials = &RejectsGcsToken,
     .is_transient = &NeverPasses,
 };
 

@@ -127,7 +127,7 @@ class LocalFaults : public testing::Test {
     return status;
   }
 
-  void Judge(const Case& c, const absl::Status& status) {
+  void ExpectRight(const Case& c, const absl::Status& status) {
     const int error = failpoint.error;
     SCOPED_TRACE(absl::StrCat(c.name, ": ", failpoint.call, " number ", failpoint.number,
                               failpoint.persistent ? " and all after it: " : ": ",
@@ -181,7 +181,7 @@ class LocalFaults : public testing::Test {
             }
             const absl::Status status =
                 Run(c, {.call = call, .number = number, .persistent = persistent, .error = error});
-            Judge(c, status);
+            ExpectRight(c, status);
             if (HasFatalFailure()) return;
             ASSERT_TRUE(calls.hit) << call << " " << number;
             ++cells;

@@ -59,7 +59,7 @@ class ObjectInputStream : public InputStream {
     Abandon();
     // An empty object has no bytes to request; "not found" needs to be verified.
     const bool is_worth_a_look = absl::IsOutOfRange(end.status) || absl::IsNotFound(end.status);
-    return is_worth_a_look ? OpenWhatIsFound() : end.status;
+    return is_worth_a_look ? OpenExistingObject() : end.status;
   }
 
   std::string version() const override { return object_.version; }
@@ -107,7 +107,7 @@ class ObjectInputStream : public InputStream {
     return {};
   }
 
-  absl::Status OpenWhatIsFound() {
+  absl::Status OpenExistingObject() {
     PENSTOCK_ASSIGN_OR_RETURN(object_, reader_->Stat(object_.uri));
     GoBackTo(0);
     return absl::OkStatus();

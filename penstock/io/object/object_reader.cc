@@ -46,8 +46,8 @@ std::string DescribeResponse(const HttpResponse& response, const ObjectService& 
   return absl::StrCat(DescribeOutcome(response), message.empty() ? "" : ": ", message);
 }
 
-absl::Status RefusedError(const HttpResponse& response, const ObjectService& service,
-                          absl::string_view doing, const Uri& uri) {
+absl::Status RejectionError(const HttpResponse& response, const ObjectService& service,
+                            absl::string_view doing, const Uri& uri) {
   const absl::StatusCode code =
       response.outcome != Outcome::kComplete  ? absl::StatusCode::kUnavailable
       : service.rejects_credentials(response) ? absl::StatusCode::kUnauthenticated
@@ -218,7 +218,7 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
     if (is_pinned && response.status == 416) {
       return TryAgain(AsNotFromService(std::move(response), "although the file has these bytes"));
     }
-    done_({.status = RefusedError(response, service_, Doing(), object_.uri),
+    done_({.status = RejectionError(response, service_, Doing(), object_.uri),
            .bytes = filled_,
            .rejected_authorization = service_.rejects_credentials(response) ? authorization_ : ""});
   }
@@ -302,7 +302,7 @@ absl::StatusOr<T> ObjectReader::SendWithRetries(
     }
     if (!IsRetryable(response) && !service_.is_transient(response)) {
       if (is_own != nullptr) *is_own = service_.is_own_error(response);
-      return RefusedError(response, service_, doing, uri);
+      return RejectionError(response, service_, doing, uri);
     }
     const std::optional<double> next = retry.NextDelay(response);
     if (!next) {

@@ -45,7 +45,7 @@ bool IsElsewhere(absl::string_view config, absl::string_view section) {
   return false;
 }
 
-bool EnvironmentSaysElsewhere() {
+bool EnvironmentDelegates() {
   for (const char* name : {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                            "AWS_CONTAINER_CREDENTIALS_FULL_URI"}) {
     if (!GetEnvironment(name).empty()) return true;
@@ -111,7 +111,7 @@ absl::StatusOr<AwsCredentials> FindAwsCredentials(const Uri& uri) {
   // Instance metadata may provide a key, unless it is disabled.
   found.needs_aws_client = GetEnvironment("AWS_EC2_METADATA_DISABLED") != "true" ||
                            IsElsewhere(config, section) || IsElsewhere(keys, profile) ||
-                           EnvironmentSaysElsewhere();
+                           EnvironmentDelegates();
   return found;
 }
 

@@ -27,7 +27,7 @@ bool IsS3Error(const HttpResponse& response) {
 
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. A response to HEAD has no
 // error code; for an expired key its status is 400.
-bool RefusesS3Key(const HttpResponse& response) {
+bool RejectsS3Key(const HttpResponse& response) {
   const std::string code = S3CodeOf(response);
   return response.status == 401 || (response.status == 400 && response.body.empty()) ||
          code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired" ||
@@ -46,7 +46,7 @@ constexpr ObjectService kS3 = {
     .version_name = "ETag",
     .error_message = &S3MessageOf,
     .is_own_error = &IsS3Error,
-    .rejects_credentials = &RefusesS3Key,
+    .rejects_credentials = &RejectsS3Key,
     .is_transient = &PassesAtS3,
 };
 

@@ -208,9 +208,9 @@ PENSTOCK_BINARY_(kDivide, Divide, "divide", IsArithmetic,
 PENSTOCK_BINARY_(kRemainder, Remainder, "remainder", IsArithmetic,
                  PENSTOCK_GRADIENT_(g.cotangent(),
                                     -g.cotangent() * ((g.operand(0) - g.result()) / g.operand(1))))
-// With respect to the exponent the slope at base 0 is taken as 0, as in JAX; with respect to the
-// base the slope of x^0 is 0, at 0 as well. Elsewhere an exponent of 0 is none of its own: the
-// slope by the base changes with the exponent there.
+// The gradient with respect to the exponent is 0 at base 0, as in JAX. The gradient of x^0 with
+// respect to the base is 0 at x = 0, too. At other bases an exponent of 0 is not special: the
+// gradient with respect to the base depends on the exponent, which second derivatives need.
 PENSTOCK_BINARY_(
     kPower, Power, "power", IsArithmetic, .gradient = [](G g) -> Values {
       const Value x = g.operand(0), y = g.operand(1), zero = SplatLike(x, 0), one = SplatLike(x, 1);

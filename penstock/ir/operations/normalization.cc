@@ -32,7 +32,7 @@ struct NormParts {
   Value Centered(Value mean) const { return x - Spread(mean); }
   // Values weighted for a mean: each example by 1 or its mask, divided by the number of elements
   // that count.
-  Value Weighed(Value value, Value mask) const {
+  Value Weighted(Value value, Value mask) const {
     if (!mask.valid()) return value / (count * static_cast<double>(x.shape().dim(0)));
     // Avoids a division by zero if no example counts.
     const Value sum = ReduceSum(mask);
@@ -59,7 +59,7 @@ Values DecomposeForward(Graph&, const Node& node, const Values& in) {
   const auto mean_of = [&](Value value) {
     // Without a mask, the sum is divided, which is cheaper than dividing every element.
     if (!mask.valid()) return ReduceMean(value, p.others);
-    return p.Sum(p.Weighed(value, mask));
+    return p.Sum(p.Weighted(value, mask));
   };
   // The variance as in flax and Keras: both sums in one pass over x, which a compiler can fuse into
   // x's producer. Loses accuracy if the mean is far larger than the spread.
@@ -82,7 +82,7 @@ Values DecomposeBackward(Graph&, const Node& node, const Values& in) {
   const Value normalized = p.Centered(in[2]) * p.Spread(inverse);
   const Value of_offset = p.Sum(cotangent), of_scale = p.Sum(cotangent * normalized);
   const Value common = p.Spread(of_offset) + normalized * p.Spread(of_scale);
-  const Value of_x = (cotangent - p.Weighed(common, mask)) * p.Spread(inverse * p.scale);
+  const Value of_x = (cotangent - p.Weighted(common, mask)) * p.Spread(inverse * p.scale);
   return {Convert(of_x, in[0].dtype()), of_scale, of_offset};
 }
 
@@ -108,7 +108,7 @@ Values BatchNormGradient(const GradientArgs& g) {
     const Value through = 2.0 * p.Centered(mean) * p.Spread(of_variance);
     direct = direct.valid() ? direct + through : through;
   }
-  if (direct.valid()) out[0] = out[0] + Convert(p.Weighed(direct, mask), x.dtype());
+  if (direct.valid()) out[0] = out[0] + Convert(p.Weighted(direct, mask), x.dtype());
   if (mask.valid()) out.push_back(Value());
   return out;
 }

@@ -82,7 +82,7 @@ Values GradientChecks::AddInputs(const std::vector<Array>& inputs) {
 
 namespace {
 
-Value Weighed(Value y, uint64_t seed) {
+Value Weighted(Value y, uint64_t seed) {
   return ReduceSum(y * Constant(*y.graph(), RandomArray(y.shape(), seed, 0.5, 1.5)));
 }
 
@@ -102,7 +102,7 @@ void GradientChecks::Finish(absl::string_view name, const Values& inputs, Value 
   Case added{.name = std::string(name), .parameters = {}, .first_result = results_.size()};
   const Values xs = Differentiable(inputs);
   for (const Value& x : xs) added.parameters.push_back(x.node_id());
-  const Value sum = Weighed(y, 7);
+  const Value sum = Weighted(y, 7);
   const Values gradients = Gradients(sum, xs);
   ASSERT_TRUE(graph_.status().ok()) << name << ": " << graph_.status();
   results_.push_back(sum);
@@ -126,7 +126,7 @@ void GradientChecks::AddSecond(absl::string_view name, const std::vector<Array>&
   const Value y = function(values);
   ASSERT_TRUE(y.valid()) << name << ": " << graph_.status();
   Values flat;
-  for (const Value& d : Gradients(Weighed(y, 11), Differentiable(values))) {
+  for (const Value& d : Gradients(Weighted(y, 11), Differentiable(values))) {
     flat.push_back(Reshape(d, {d.shape().num_elements()}));
   }
   for (int id = first; id < graph_.num_nodes(); ++id) ops_.insert(graph_.node(id).op);

@@ -15,9 +15,9 @@ const char* SpatialShapeName(int axes) {
 Value SpatialInput(CallContext& ctx, const Values& inputs, int axes) {
   const Value x = OnlyInput(ctx, inputs);
   if (!x.valid() || x.rank() == axes + 2) return x;
-  constexpr const char* kThings[] = {"sequences", "images", "volumes"};
-  return ctx.Fail(absl::StrCat("expects ", kThings[axes - 1], " ", SpatialShapeName(axes), ", got ",
-                               x.type().ToString()));
+  constexpr const char* kInputKinds[] = {"sequences", "images", "volumes"};
+  return ctx.Fail(absl::StrCat("expects ", kInputKinds[axes - 1], " ", SpatialShapeName(axes),
+                               ", got ", x.type().ToString()));
 }
 
 bool ResolvePadding(CallContext& ctx, const Value& x, const Window& window,

@@ -44,7 +44,8 @@ LargeBlocks& Large() { return process.blocks; }
 
 extern "C" {
 
-// The linker is told that a program needs this (CMakeLists.txt), and so takes the whole file.
+// Programs reference this symbol through a linker option (CMakeLists.txt), so that the linker
+// includes this file.
 void PenstockAllocatorIsLinked() {}
 
 int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {

@@ -99,7 +99,7 @@ std::string DescribeDevices(absl::Span<const Device> devices) {
   });
 }
 
-bool KernelsWanted() {
+bool KernelsEnabled() {
   const char* wanted = std::getenv("PENSTOCK_KERNELS");
   return wanted == nullptr || absl::string_view(wanted) != "0";
 }
@@ -121,7 +121,7 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::Create(const Plugin& plu
   }
   std::shared_ptr<PjrtClient> client(new PjrtClient(plugin.api, *handle));
   client->log_path_ = plugin.log_path;
-  client->kernels_ = options.kernels && KernelsWanted();
+  client->kernels_ = options.kernels && KernelsEnabled();
   PENSTOCK_RETURN_IF_ERROR(client->ReadDevices());
   PENSTOCK_RETURN_IF_ERROR(CheckPlatform(plugin, client->platform_));
   if (client->devices_.empty()) {

@@ -23,7 +23,7 @@ absl::Status CheckCallbacks(const std::vector<std::shared_ptr<Callback>>& callba
 CallbackList::CallbackList(std::vector<std::shared_ptr<Callback>> callbacks, base::Trace* trace)
     : callbacks_(std::move(callbacks)), trace_(trace) {
   std::stable_partition(callbacks_.begin(), callbacks_.end(),
-                        [](const auto& callback) { return !callback->GoesLast(); });
+                        [](const auto& callback) { return !callback->RunsLast(); });
   for (const auto& callback : callbacks_) {
     if (trace != nullptr) names_.push_back(callback->name());
   }

@@ -18,7 +18,7 @@ namespace penstock::train {
 // INVALID_ARGUMENT if one of them is null.
 absl::Status CheckCallbacks(const std::vector<std::shared_ptr<Callback>>& callbacks);
 
-// Calls hooks in the order of the list, those that GoesLast last. A hook that throws is an error.
+// Calls hooks in the order of the list, those with RunsLast last. A hook that throws is an error.
 class CallbackList {
  public:
   // Hooks that take some time are recorded in `trace`, if it is not null: "Checkpoint.BatchEnd".

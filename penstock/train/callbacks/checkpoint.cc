@@ -29,14 +29,14 @@ class CheckpointCallback : public Callback {
                  {.keep = std::max(options.keep, 1), .keep_best = !options.keep_best.empty()}),
         best_(options.keep_best, options.mode) {}
 
-  bool GoesLast() const override { return true; }
+  bool RunsLast() const override { return true; }
   bool WantsState(const Position& position) const override {
     return options_.every_steps > 0 && position.total_steps % options_.every_steps == 0;
   }
 
   absl::Status Check(const TrainingContext& context) const override {
     const absl::string_view who = names_.who;
-    PENSTOCK_RETURN_IF_ERROR(CheckGiven(who, names_.folder, options_.folder));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty(who, names_.folder, options_.folder));
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, "every_epochs", options_.every_epochs));
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, names_.every_steps, options_.every_steps));
     PENSTOCK_RETURN_IF_ERROR(CheckAtLeast(who, "keep", options_.keep, 1));
@@ -144,7 +144,7 @@ class CheckpointCallback : public Callback {
         {.step = step, .arrays = std::move(state), .state = progress, .score = score_});
     if (!saved.ok())
       return base::WithContext(saved.status(), absl::StrCat("saving a checkpoint of step ", step));
-    TellCleanup(saved->cleanup);
+    WarnOfCleanup(saved->cleanup);
     saved_step_ = step;
     saved_state_ = std::move(progress);
     resumed_ = false;
@@ -155,14 +155,14 @@ class CheckpointCallback : public Callback {
   void Annotate(std::optional<double> score) {
     score_ = score;
     const absl::StatusOr<save::Saved> saved = manager_.Annotate(saved_step_, saved_state_, score);
-    if (saved.ok()) return TellCleanup(saved->cleanup);
+    if (saved.ok()) return WarnOfCleanup(saved->cleanup);
     std::fprintf(stderr, "warning: the checkpoint of step %lld is saved, but not its %s: %s\n",
                  static_cast<long long>(saved_step_),
                  score.has_value() ? options_.keep_best.c_str() : "end of epoch",
                  std::string(saved.status().message()).c_str());
   }
 
-  static void TellCleanup(const absl::Status& cleanup) {
+  static void WarnOfCleanup(const absl::Status& cleanup) {
     if (cleanup.ok()) return;
     std::fprintf(stderr,
                  "warning: the checkpoint is saved, but older ones could not be removed: %s\n",

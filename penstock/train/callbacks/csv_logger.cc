@@ -57,7 +57,7 @@ class CsvCallback : public Callback {
 
   // Files are written in place, and so is /dev/stdout.
   absl::Status Check(const TrainingContext&) const override {
-    PENSTOCK_RETURN_IF_ERROR(CheckGiven("CsvLogger", "path", options_.path));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty("CsvLogger", "path", options_.path));
     PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options_.path));
     if (!uri.is_local()) {
       return absl::InvalidArgumentError(

@@ -28,8 +28,8 @@ inline absl::Status CheckFinite(absl::string_view who, absl::string_view option,
       absl::StrCat(who, "'s ", option, " must be a finite number, got ", value));
 }
 
-inline absl::Status CheckGiven(absl::string_view who, absl::string_view option,
-                               absl::string_view value) {
+inline absl::Status CheckNotEmpty(absl::string_view who, absl::string_view option,
+                                  absl::string_view value) {
   if (!value.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(who, "'s ", option, " is empty"));
 }

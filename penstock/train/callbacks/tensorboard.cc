@@ -170,7 +170,7 @@ class TensorBoardCallback : public Callback {
 
   absl::Status Check(const TrainingContext&) const override {
     constexpr absl::string_view kWho = "TensorBoard";
-    PENSTOCK_RETURN_IF_ERROR(CheckGiven(kWho, "folder", options_.folder));
+    PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty(kWho, "folder", options_.folder));
     PENSTOCK_RETURN_IF_ERROR(
         CheckNotNegative(kWho, "update_every_steps", options_.update_every_steps));
     const auto [first, last] = options_.profile_steps;

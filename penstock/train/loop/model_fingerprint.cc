@@ -102,7 +102,7 @@ std::string Some(const std::vector<std::string>& names) {
   return out;
 }
 
-constexpr absl::string_view kWhatToDo =
+constexpr absl::string_view kRemedy =
     "train the model of the checkpoint, or use another folder to start over";
 
 }  // namespace
@@ -136,7 +136,7 @@ absl::Status CheckFingerprint(const FingerprintJson& saved, const Objective& obj
   }
   return absl::FailedPreconditionError(absl::StrCat("the checkpoint is of another model: it has ",
                                                     Described(saved), ", this run has ",
-                                                    Described(own), difference, "; ", kWhatToDo));
+                                                    Described(own), difference, "; ", kRemedy));
 }
 
 absl::Status CheckStateFits(const StateLayout& layout, const base::NamedArrays& state) {
@@ -170,7 +170,7 @@ absl::Status CheckStateFits(const StateLayout& layout, const base::NamedArrays& 
   if (parts.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the checkpoint is of another model, optimizer or set of metrics; ",
-                   absl::StrJoin(parts, "; "), "; ", kWhatToDo));
+                   absl::StrJoin(parts, "; "), "; ", kRemedy));
 }
 
 }  // namespace penstock::train

@@ -154,7 +154,7 @@ std::string Profiler::Summary(const FitStats& stats) const {
                                      io::DisplayName(options_.folder), options_.first_step,
                                      std::min(options_.last_step, completed_), spans_);
   if (dropped_ > 0) {
-    absl::StrAppendFormat(&page, ", and %d more that were left out: trace fewer steps", dropped_);
+    absl::StrAppendFormat(&page, ", and %d more that were dropped: trace fewer steps", dropped_);
   }
   absl::StrAppend(&page, "\n    trace.json opens in ui.perfetto.dev; TensorBoard: --logdir ",
                   options_.folder, "\n");

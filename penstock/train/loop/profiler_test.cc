@@ -195,7 +195,7 @@ TEST_F(ProfilerTest, ReportsDroppedSpansOfFullTrace) {
       (*trainer)->Fit(data::Dataset::FromArrays(Points(64)).Batch(8), {.profile = options});
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_THAT(Read("summary.txt"), HasSubstr(": 20 spans, and "));
-  EXPECT_THAT(Read("summary.txt"), HasSubstr(" more that were left out"));
+  EXPECT_THAT(Read("summary.txt"), HasSubstr(" more that were dropped"));
 }
 
 TEST_F(ProfilerTest, RejectsInvalidStepsBeforeTraining) {

@@ -37,7 +37,7 @@ class Ends : public Callback {
  public:
   explicit Ends(int at) : at_(at) {}
   std::string state_name() const override { return "Ends"; }
-  bool GoesLast() const override { return true; }
+  bool RunsLast() const override { return true; }
   absl::Status EpochBegin(TrainingContext&, const Position&) override { return Next(); }
   absl::Status BatchEnd(TrainingContext&, const Position&, const Logs&) override { return Next(); }
   absl::Status EpochTrained(TrainingContext&, const Position&) override { return Next(); }
@@ -206,8 +206,8 @@ nn::Network Net(const std::string& name, const std::vector<std::string>& activat
 
 const nn::Optimizer kSgd = nn::SGD({.learning_rate = 0.1});
 
-std::string Refusal(const nn::Network& saved, const nn::Optimizer& saved_by,
-                    const nn::Network& resumed, const nn::Optimizer& resumed_by) {
+std::string RejectionMessage(const nn::Network& saved, const nn::Optimizer& saved_by,
+                             const nn::Network& resumed, const nn::Optimizer& resumed_by) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   EXPECT_TRUE(TrainInto(fs, saved, saved_by).ok());
   const absl::Status status = TrainInto(fs, resumed, resumed_by, {}, 2);
@@ -217,23 +217,23 @@ std::string Refusal(const nn::Network& saved, const nn::Optimizer& saved_by,
   return std::string(status.message());
 }
 
-TEST(ResumeRefuses, AnotherArchitectureAndNamesBoth) {
+TEST(ResumeRejects, AnotherArchitectureAndNamesBoth) {
   // The larger network has all arrays of the smaller one.
-  EXPECT_THAT(Refusal(Net("deep", {"tanh", "tanh"}), kSgd, Net("flat", {"tanh"}), kSgd),
+  EXPECT_THAT(RejectionMessage(Net("deep", {"tanh", "tanh"}), kSgd, Net("flat", {"tanh"}), kSgd),
               AllOf(HasSubstr("network 'deep' with 4 layers"),
                     HasSubstr("network 'flat' with 3 layers"), HasSubstr("another folder")));
   // The same arrays, but another activation.
-  EXPECT_THAT(Refusal(Net("a", {"tanh"}), kSgd, Net("a", {"relu"}), kSgd),
+  EXPECT_THAT(RejectionMessage(Net("a", {"tanh"}), kSgd, Net("a", {"relu"}), kSgd),
               AllOf(HasSubstr("layer 1"), HasSubstr("tanh"), HasSubstr("relu")));
 }
 
-TEST(ResumeRefuses, AnotherOptimizerAndOtherSlots) {
-  EXPECT_THAT(Refusal(Net("a", {"tanh"}), kSgd, Net("a", {"tanh"}), nn::Adam({})),
+TEST(ResumeRejects, AnotherOptimizerAndOtherSlots) {
+  EXPECT_THAT(RejectionMessage(Net("a", {"tanh"}), kSgd, Net("a", {"tanh"}), nn::Adam({})),
               AllOf(HasSubstr("trained by SGD"), HasSubstr("trained by Adam")));
   const nn::Optimizer momentum = nn::SGD({.learning_rate = 0.1, .momentum = 0.9});
-  EXPECT_THAT(Refusal(Net("a", {"tanh"}), kSgd, Net("a", {"tanh"}), momentum),
+  EXPECT_THAT(RejectionMessage(Net("a", {"tanh"}), kSgd, Net("a", {"tanh"}), momentum),
               AllOf(HasSubstr("lacks"), HasSubstr("optimizer/momentum/d0/kernel")));
-  EXPECT_THAT(Refusal(Net("a", {"tanh"}), momentum, Net("a", {"tanh"}), kSgd),
+  EXPECT_THAT(RejectionMessage(Net("a", {"tanh"}), momentum, Net("a", {"tanh"}), kSgd),
               AllOf(HasSubstr("this run lacks"), HasSubstr("optimizer/momentum/d0/kernel")));
 }
 
@@ -260,7 +260,7 @@ void Rewrite(io::FileSystem& fs, const std::function<void(nlohmann::ordered_json
   ASSERT_TRUE(manager.Save(checkpoint).ok());
 }
 
-TEST(ResumeRefuses, OtherArraysWhereThereIsNoFingerprint) {
+TEST(ResumeRejects, OtherArraysWhereThereIsNoFingerprint) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, Net("deep", {"tanh", "tanh"}), kSgd).ok());
   const auto forget = [](nlohmann::ordered_json& json) { json.erase("model"); };
@@ -401,7 +401,7 @@ TEST(ResumeAfterAnError, UnwritableLogDoesNotEndTraining) {
   EXPECT_TRUE(TensorBoard({.folder = "f"})->IsLog());
 }
 
-TEST(ResumeRefuses, NewRunInFolderOfAnotherRun) {
+TEST(ResumeRejects, NewRunInFolderOfAnotherRun) {
   const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(TrainInto(fs, SmallNet(), kSgd).ok());
   const auto trainer = *SmallTrainer();

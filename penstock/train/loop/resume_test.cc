@@ -114,7 +114,7 @@ void ExpectSame(const std::pair<base::NamedArrays, History>& a,
 }
 
 // Stops after each number of steps, resumes from the latest checkpoint, and compares the results.
-void ExpectGoesOn(const Data& data, const std::vector<int64_t>& stops) {
+void ExpectResumes(const Data& data, const std::vector<int64_t>& stops) {
   SCOPED_TRACE(data.dataset.ToString());
   const auto whole = Train("", 1000, data);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -176,19 +176,19 @@ TEST(Resume, CheckpointSavedInBatchBeginContinuesWithThatBatch) {
 
 TEST(Resume, InterruptedRunIsBitIdentical) {
   // Within an epoch (7 steps), at its end, and later.
-  ExpectGoesOn({}, {4, 7, 19});
+  ExpectResumes({}, {4, 7, 19});
 }
 
 TEST(Resume, RestoresShuffleBufferSmallerThanData) {
-  ExpectGoesOn({data::Dataset::FromArrays(Points(kPoints)).Shuffle(9).Batch(8).Prefetch(2)},
-               {5, 13});
+  ExpectResumes({data::Dataset::FromArrays(Points(kPoints)).Shuffle(9).Batch(8).Prefetch(2)},
+                {5, 13});
 }
 
 TEST(Resume, RestoresGlobalShuffleAndInterleave) {
   const std::string shards = NewFolder();
   WriteShards(shards);
-  ExpectGoesOn({FromShards(shards, {.global_shuffle = true}).Batch(8)}, {5, 13});
-  ExpectGoesOn(
+  ExpectResumes({FromShards(shards, {.global_shuffle = true}).Batch(8)}, {5, 13});
+  ExpectResumes(
       {FromShards(shards, {.block_length = 2, .shuffle_files = true}).Shuffle(20).Batch(8)},
       {5, 13});
   std::filesystem::remove_all(shards);
@@ -197,8 +197,8 @@ TEST(Resume, RestoresGlobalShuffleAndInterleave) {
 TEST(Resume, RestoresPositionInRepeatedData) {
   const data::Dataset points = data::Dataset::FromArrays(Points(kPoints));
   // Epochs of 5 steps and passes of 7 (or 6.25) steps end at different points.
-  ExpectGoesOn({points.Shuffle(50).Batch(8).Repeat(), 5}, {3, 5, 9, 16});
-  ExpectGoesOn({points.Shuffle(9).Repeat().Batch(8), 5}, {4, 16});
+  ExpectResumes({points.Shuffle(50).Batch(8).Repeat(), 5}, {3, 5, 9, 16});
+  ExpectResumes({points.Shuffle(9).Repeat().Batch(8), 5}, {4, 16});
 }
 
 TEST(Resume, RestoresStepCountOfNonDeterministicOrder) {
