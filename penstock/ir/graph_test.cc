@@ -129,7 +129,7 @@ TEST(Graph, InvalidValuesPropagateThroughEveryOperation) {
                           CustomCall(graph, "t", {bad}, {{DType::kF32, {}}})[0]};
   for (size_t k = 0; k < std::size(values); ++k) EXPECT_FALSE(values[k].valid()) << "number " << k;
   for (const Value& v : Cond(bad, {x}, same, same)) EXPECT_FALSE(v.valid());
-  EXPECT_TRUE(graph.status().ok()) << "whoever made the first invalid value has told why";
+  EXPECT_TRUE(graph.status().ok()) << "the operation that made the first invalid value reported it";
 }
 
 TEST(Graph, RejectsValuesOfAnotherGraph) {
@@ -168,7 +168,7 @@ TEST(Graph, EveryOpDefIsComplete) {
     EXPECT_NE(op->print != nullptr, op->decompose != nullptr)
         << op->name << " is printed, or taken apart before printing";
     EXPECT_FALSE(op->gradient != nullptr && op->zero_gradient)
-        << op->name << " says two things of its gradient";
+        << op->name << " defines its gradient twice";
   }
   EXPECT_GT(seen.size(), 60u);
 }

@@ -96,7 +96,8 @@ TEST(FindPieces, LoopIsOnePieceWithItsConstants) {
   const std::vector<Piece> pieces = FindPieces(graph, kPrint);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].cost.operation, "while");
-  EXPECT_EQ(pieces[0].program.parameters.size(), 1u) << "the counter's 0 stands in the program";
+  EXPECT_EQ(pieces[0].program.parameters.size(), 1u)
+      << "the counter's initial 0 is a constant of the program";
 }
 
 TEST(FindPieces, AllReduceIsAPieceOnlyWithReplicas) {

@@ -54,7 +54,7 @@ TEST(CheckMemory, CountsTemporariesAndUnaliasedResults) {
   const Known net(Net(4), kStats);
   EXPECT_TRUE(CheckMemory(net, {.bytes = 1020}).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(CheckMemory(net, {.bytes = 1019})));
-  EXPECT_TRUE(CheckMemory(net, {}).ok()) << "a device that does not say what it has";
+  EXPECT_TRUE(CheckMemory(net, {}).ok()) << "a device that does not report its free memory";
 }
 
 TEST(CheckMemory, ReplicasOnOneCpuShareItsMemory) {
@@ -73,7 +73,7 @@ TEST(CheckMemory, ErrorNamesNeededAndFreeMemoryAndLargestValues) {
   EXPECT_THAT(message, HasSubstr("7.8 MiB  f32[2048,1000], 2 of them, stablehlo.dot_general of "
                                  "layer \"dense\" (net.cc:12)"));
   EXPECT_THAT(message, HasSubstr("64 KiB  f32[2048,8], argument 'x'"));
-  EXPECT_THAT(message, Not(HasSubstr("estimate"))) << "nobody said what the batch is";
+  EXPECT_THAT(message, Not(HasSubstr("estimate"))) << "the batch size is unknown";
 }
 
 // Memory is fixed + batch * each, so the estimate is exact.

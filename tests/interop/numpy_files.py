@@ -70,7 +70,7 @@ def check(folder):
     words = np.load(f"{folder}/words.npy")
     assert words.tolist() == [w.encode() for w in WORDS], words
     for archive in ("all.npz", "packed.npz"):
-        assert zipfile.ZipFile(f"{folder}/{archive}").testzip() is None, f"{archive} is damaged"
+        assert zipfile.ZipFile(f"{folder}/{archive}").testzip() is None, f"{archive} is corrupt"
         got = np.load(f"{folder}/{archive}")
         assert got.files == list(numbers), f"{archive}: {got.files}"
         for name, array in numbers.items():

@@ -78,7 +78,8 @@ base::NamedArrays All() {
 void ExpectSame(const absl::StatusOr<Array>& got, const Array& want) {
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->TypeString(), want.TypeString());
-  EXPECT_TRUE(base::BitwiseEqual(*got, want)) << got->ToString() << ", wanted " << want.ToString();
+  EXPECT_TRUE(base::BitwiseEqual(*got, want))
+      << got->ToString() << ", expected " << want.ToString();
 }
 
 void ExpectAll(const absl::StatusOr<base::NamedArrays>& got) {

@@ -153,7 +153,7 @@ TEST(Repeat, OpensFilesOfNextRoundAhead) {
       for (int r = 1; r < kShards * kRecords; ++r) ASSERT_TRUE(HasNext(**iterator));
     }
     EXPECT_EQ(CountRest(**iterator), kShards * kRecords - 1);
-    EXPECT_EQ(fs->opens(), 3 * kShards) << "no round is opened in vain";
+    EXPECT_EQ(fs->opens(), 3 * kShards) << "no extra round is opened";
   }
 }
 

@@ -245,7 +245,7 @@ void ExpectConforms(const Apply& stage, StageTraits traits) {
     ExpectTwoIteratorsDoNotMeet(stage, traits);
   }
   {
-    SCOPED_TRACE("goes on after skip");
+    SCOPED_TRACE("continues after skip");
     ExpectContinuesAfterSkip(stage, traits);
   }
   {

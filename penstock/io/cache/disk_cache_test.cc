@@ -250,7 +250,8 @@ TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
   for (const pid_t child : children) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << "it read what nobody wrote";
+    EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 3)
+        << "read bytes that were never written";
     EXPECT_TRUE(WIFSIGNALED(status)) << "its crash point was not reached";
   }
   EXPECT_LE(BytesInFolder(), most);

@@ -33,7 +33,7 @@ TEST(CustomGradient, ReplacesTheGradient) {
         return Values{Round(in[0]), in[1] + 1.0};
       },
       [](Graph&, const BackwardIn& in) {
-        EXPECT_FALSE(in.cotangents[1].valid()) << "integers have none";
+        EXPECT_FALSE(in.cotangents[1].valid()) << "integers have no cotangent";
         return Values{in.cotangents[0], Value()};
       });
   checks.Expect("value", rounded[0], Make(DType::kF32, {3}, {-2, 0, 3}));

@@ -63,7 +63,7 @@ void Checks::Run() {
         const bool same = g[k] == w[k] || (std::isnan(g[k]) && std::isnan(w[k]));
         const bool near = std::abs(g[k] - w[k]) <= tolerance * std::max(1.0, std::abs(w[k]));
         EXPECT_TRUE(same || near) << name << ": element " << k << " of " << want.TypeString()
-                                  << " is " << g[k] << ", wanted " << w[k];
+                                  << " is " << g[k] << ", expected " << w[k];
         if (!same && !near) break;
       }
     }
