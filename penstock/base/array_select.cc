@@ -33,7 +33,8 @@ int64_t Best(const T* elements, int64_t count, int64_t stride) {
 
 void RequireElements(const Array& array, int64_t count, const char* what) {
   if (IsNumeric(array.dtype()) && count > 0) return;
-  throw ContractError(absl::StrCat(what, " wants numbers, at least one; got ", array.TypeString()));
+  throw ContractError(absl::StrCat(
+      what, " requires a numeric array with at least one element; got ", array.TypeString()));
 }
 
 int AxisOf(const Array& array, int axis) {

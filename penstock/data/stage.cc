@@ -15,7 +15,7 @@ constexpr char kRecoverable[] = "penstock/data/recoverable";
 
 absl::Status UnfinishedSkip(int64_t rows) {
   return absl::InternalError(absl::StrCat(
-      "a stage was asked for elements in the middle of a skip with ", rows,
+      "elements were requested from a stage in the middle of a skip with ", rows,
       " rows left; this is a bug of the stage downstream (Node::Skip in penstock/data/stage.h)"));
 }
 

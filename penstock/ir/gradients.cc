@@ -79,7 +79,7 @@ class Backward {
       const TensorType& wanted = node.operands[i].type();
       if (of_operands[i].valid() && !(of_operands[i].type() == wanted)) {
         graph_.Fail(absl::InternalError(absl::StrCat(
-            "the gradient of ", node.op->name, " gives ", of_operands[i].type().ToString(),
+            "the gradient of ", node.op->name, " returns ", of_operands[i].type().ToString(),
             " for operand ", i, ", which is ", wanted.ToString(), " (a bug in Penstock)")));
         return;
       }

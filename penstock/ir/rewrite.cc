@@ -65,7 +65,7 @@ std::unique_ptr<Graph> Rewrite(const Graph& graph, const RewriteRule& rule) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i].type() == node.results[i]) continue;
       to->Fail(absl::InternalError(absl::StrCat(
-          node.op->name, " gives ", node.results[i].ToString(), " and was rewritten to ",
+          node.op->name, " returns ", node.results[i].ToString(), " and was rewritten to ",
           results[i].type().ToString(), " (a bug in Penstock)")));
       return to;
     }

@@ -14,8 +14,8 @@ absl::Status Adapt(const nn::Layer& layer, const data::Dataset& dataset, absl::s
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
     if (!more) return adapter.Finish();
     if (column.empty() && batch.size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Adapt wants the name of one of the dataset's columns ", batch.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Adapt requires the name of one of the dataset's columns ", batch.ToString()));
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const base::Array array,

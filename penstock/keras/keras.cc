@@ -227,7 +227,7 @@ absl::StatusOr<Array> OnlyOutput(absl::StatusOr<std::vector<Array>> outputs) {
   PENSTOCK_RETURN_IF_ERROR(outputs.status());
   if (outputs->size() == 1) return std::move((*outputs)[0]);
   return absl::InvalidArgumentError(
-      absl::StrCat("the model has ", outputs->size(), " outputs; PredictAll gives them all"));
+      absl::StrCat("the model has ", outputs->size(), " outputs; PredictAll returns all of them"));
 }
 
 }  // namespace

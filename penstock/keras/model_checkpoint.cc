@@ -52,8 +52,9 @@ absl::StatusOr<std::string> Formatted(double value, absl::string_view format, bo
     format = "?";
   }
   if (!format.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the format '", given, "' is not known; use d for the epoch, and f, e or g, as in .2f"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the format '", given,
+                     "' is not supported; use d for the epoch, and f, e or g, as in .2f"));
   }
   while (static_cast<int>(text.size()) < width) text.insert(0, 1, zeros ? '0' : ' ');
   return text;

@@ -479,18 +479,19 @@ absl::Status Try(runtime::Client& client, const Lowering& lowering) {
   const Values gradients = ir::Gradients(ir::ReduceSum(y), {x, kernel});
   const Value ones = ir::Splat(graph, {DType::kF32, {64, 64}}, 1);
   graph.SetResults({y, gradients[0], gradients[1], ir::MatMul(ones, ones)});
-  constexpr float kWanted[] = {48, 48, 4, 64};
+  constexpr float kExpected[] = {48, 48, 4, 64};
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, lowering.Print(graph));
   if (program.text.find("custom_call") == std::string::npos) {
     return absl::FailedPreconditionError("oneDNN has no optimized implementation for this CPU");
   }
   PENSTOCK_ASSIGN_OR_RETURN(const auto executable, client.Compile(program));
   PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute({{}}));
-  for (size_t i = 0; i < std::size(kWanted); ++i) {
+  for (size_t i = 0; i < std::size(kExpected); ++i) {
     PENSTOCK_ASSIGN_OR_RETURN(const base::Array got, results[0][i].Get());
     for (float value : got.values<float>()) {
-      if (value == kWanted[i]) continue;
-      return absl::InternalError(absl::StrCat("a call gave ", value, ", not ", kWanted[i]));
+      if (value == kExpected[i]) continue;
+      return absl::InternalError(
+          absl::StrCat("a call returned ", value, ", expected ", kExpected[i]));
     }
   }
   WaitForCallsAtExit();

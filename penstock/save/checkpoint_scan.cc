@@ -233,7 +233,7 @@ absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::st
   if (!last->contradiction.ok()) return last->contradiction;
   return absl::UnavailableError(
       absl::StrCat(io::DisplayName(folder), ": ", kMaxLooks,
-                   " scans of its checkpoints gave different results; ",
+                   " scans of its checkpoints returned different results; ",
                    "either another process is writing there, or the store is failing"));
 }
 

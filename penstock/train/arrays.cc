@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<base::Array>> ArraysArg::InOrder(const std::vector<st
       const base::Array* array = by_name_.Find(name);
       if (array == nullptr) {
         return absl::InvalidArgumentError(absl::StrCat(
-            what, " has no array '", name, "'; the model wants ", absl::StrJoin(names, ", ")));
+            what, " has no array '", name, "'; the model expects ", absl::StrJoin(names, ", ")));
       }
       arrays.push_back(*array);
     }
@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<base::Array>> ArraysArg::InOrder(const std::vector<st
   const size_t given = by_name_.empty() ? in_order_.size() : by_name_.size();
   if (given != names.size()) {
     return absl::InvalidArgumentError(absl::StrCat(what, " has ", given,
-                                                   " arrays; the model wants ", names.size(), ": ",
-                                                   absl::StrJoin(names, ", ")));
+                                                   " arrays; the model expects ", names.size(),
+                                                   ": ", absl::StrJoin(names, ", ")));
   }
   for (const base::Array& array : arrays) {
     if (array.rank() == 0) {

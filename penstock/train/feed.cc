@@ -158,7 +158,7 @@ absl::Status Feed::AddWeightColumn(const std::vector<std::string>& present) {
   }
   if (!options_.class_weight.empty()) {
     if (num_labels_ != 1) {
-      return Unclear(absl::StrCat("class_weight wants a network with one output; this one has ",
+      return Unclear(absl::StrCat("class_weight requires a network with one output; this one has ",
                                   num_labels_, "; give weights of the examples instead"),
                      present);
     }
@@ -190,9 +190,9 @@ absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
           present);
     }
     if (!base::IsNumeric(array.dtype())) {
-      return Unclear(
-          absl::StrCat("column '", name, "' is ", array.TypeString(), ", which no device takes"),
-          present);
+      return Unclear(absl::StrCat("column '", name, "' is ", array.TypeString(),
+                                  ", which devices do not support"),
+                     present);
     }
   }
   resolved_ = true;
@@ -206,7 +206,7 @@ absl::Status Feed::ApplyClassWeights() {
   const int64_t rows = label.dim(0), width = rows == 0 ? 0 : label.num_elements() / rows;
   if (label.rank() > 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("class_weight wants labels [batch] or [batch, classes]; column '",
+        absl::StrCat("class_weight requires labels [batch] or [batch, classes]; column '",
                      names_[network_.inputs().size()], "' is ", label.TypeString()));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, label.Cast(DType::kF64));
@@ -240,7 +240,8 @@ absl::Status Feed::ApplyClassWeights() {
 absl::Status Feed::CheckRows() {
   const int replicas = strategy_.num_replicas();
   const int64_t examples = Examples();
-  if (examples == 0) return absl::InvalidArgumentError("the pipeline gave a batch of no rows");
+  if (examples == 0)
+    return absl::InvalidArgumentError("the pipeline returned a batch without rows");
   if (options_.batch_rows == 0) options_.batch_rows = examples;
   if (replica_rows_ == 0) replica_rows_ = (options_.batch_rows + replicas - 1) / replicas;
   if (examples > replica_rows_ * replicas) {

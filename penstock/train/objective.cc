@@ -67,7 +67,7 @@ absl::Status CheckObjective(const Objective& objective) {
     if (target.loss.reduction() == "none") {
       return absl::InvalidArgumentError(
           absl::StrCat("the loss ", target.loss.name(),
-                       " has the reduction 'none', which gives no number that could be minimized"));
+                       " has the reduction 'none', which has no single value to minimize"));
     }
   }
   std::vector<std::string> names = ReportNames(objective);

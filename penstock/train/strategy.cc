@@ -10,7 +10,7 @@ absl::StatusOr<Strategy> Strategy::Create(std::shared_ptr<runtime::Client> clien
   const int wanted = options.replicas == 0 ? static_cast<int>(devices.size()) : options.replicas;
   if (wanted < 1 || wanted > static_cast<int>(devices.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        wanted, " replicas were asked for, but ", client->platform(), " has ", devices.size(),
+        wanted, " replicas were requested, but ", client->platform(), " has ", devices.size(),
         devices.size() == 1 ? " device" : " devices",
         client->platform() == "cpu" ? "; ClientOptions.cpu_devices (--cpu-devices) sets how many"
                                     : ""));

@@ -203,7 +203,7 @@ TEST(Targets, NamesMismatchedTargets) {
                           ->Fit(Data({{"x", Column(kX)}, {"a", Column(kA)}, {"b", Column(kB)}}),
                                 {.class_weight = {{0, 2}}})
                           .status()),
-              HasSubstr("class_weight wants a network with one output"));
+              HasSubstr("class_weight requires a network with one output"));
   auto one = Make(OneHead(), {MeanSquares()}, 0, 1, {.sample_weights = {"w"}});
   EXPECT_THAT(message((*one)->Evaluate(Data({{"x", Column(kX)}, {"y", Column(kA)}})).status()),
               HasSubstr("there is no column 'w'"));

@@ -338,7 +338,7 @@ TEST(TrainingErrors, NamesEmptyDataset) {
 
 TEST(TrainingErrors, MoreReplicasThanDevices) {
   EXPECT_THAT(Message(Strategy::Create(runtime::TestClient(1), {.replicas = 3}).status()),
-              HasSubstr("3 replicas were asked for, but cpu has 1 device"));
+              HasSubstr("3 replicas were requested, but cpu has 1 device"));
 }
 
 TEST(TrainingErrors, RejectedWeightsChangeNothing) {
