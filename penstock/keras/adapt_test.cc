@@ -19,7 +19,8 @@ TEST(Adapt, NormalizationHasZeroMeanAndUnitVariance) {
   const Array y = Array::Of<float>({4, 1}, {0, 0, 0, 0});
   const data::Dataset dataset = data::Dataset::FromArrays({{"x", x}, {"y", y}}).Batch(3);
   const nn::Layer normalize = Normalization();
-  EXPECT_THAT(std::string(Adapt(normalize, dataset).message()), HasSubstr("wants the name of one"));
+  EXPECT_THAT(std::string(Adapt(normalize, dataset).message()),
+              HasSubstr("requires the name of one"));
   ASSERT_TRUE(Adapt(normalize, dataset, "x").ok());
 
   Model model = Sequential({Input({.shape = {2}}), normalize});

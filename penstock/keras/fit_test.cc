@@ -581,7 +581,7 @@ TEST(ModelCheckpoint, RejectsUnknownFormatsAndNames) {
         model.Fit(x, x, {.verbose = 0, .callbacks = {ModelCheckpoint(model, {.filepath = path})}})
             .status());
   };
-  EXPECT_THAT(error("/tmp/{epoch:xyz}"), HasSubstr("'xyz' is not known"));
+  EXPECT_THAT(error("/tmp/{epoch:xyz}"), HasSubstr("'xyz' is not supported"));
   EXPECT_THAT(error("/tmp/{auc}"), HasSubstr("nothing named 'auc'"));
   EXPECT_THAT(error("/tmp/{epoch"), HasSubstr("not closed"));
 }

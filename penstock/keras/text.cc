@@ -39,7 +39,7 @@ absl::Status ForEachString(const data::Dataset& dataset, absl::string_view colum
     if (!more) return absl::OkStatus();
     if (column.empty() && element.size() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "Adapt wants the name of one of the dataset's columns ", element.ToString()));
+          "Adapt requires the name of one of the dataset's columns ", element.ToString()));
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const Array strings,
