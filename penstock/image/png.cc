@@ -72,9 +72,9 @@ absl::StatusOr<ImageInfo> ReadPngInfo(absl::string_view bytes) {
   const absl::string_view header = chunk.content();
   const uint32_t width = BigEndian32(&header[0]);
   const uint32_t height = BigEndian32(&header[4]);
-  constexpr uint32_t kMost = 0x7fffffff;
+  constexpr uint32_t kMax = 0x7fffffff;
   const int channels = ChannelsOfColorType(static_cast<uint8_t>(header[9]));
-  if (width == 0 || height == 0 || width > kMost || height > kMost || channels == 0) {
+  if (width == 0 || height == 0 || width > kMax || height > kMax || channels == 0) {
     return absl::DataLossError(absl::StrCat("invalid header: size ", height, "x", width,
                                             ", color type ", static_cast<uint8_t>(header[9])));
   }

@@ -25,9 +25,9 @@ absl::Status CheckFits(Size image, Size crop) {
 int Scale(int a, int b, int c) { return static_cast<int>((int64_t{a} * b + c / 2) / c); }
 
 absl::Status CheckIsImage(const base::Array& array) {
-  constexpr int64_t kMost = 1 << 30;
+  constexpr int64_t kMax = 1 << 30;
   bool good = array.dtype() == base::DType::kU8 && (array.rank() == 2 || array.rank() == 3);
-  for (int64_t extent : array.shape()) good = good && extent > 0 && extent <= kMost;
+  for (int64_t extent : array.shape()) good = good && extent > 0 && extent <= kMax;
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("an image must be a uint8 array [height,width,channels] or [height,width], not ",

@@ -14,7 +14,7 @@ using ir::Axes;
 using ir::Value;
 
 // Maximum number of multiplications; docs/design/kernels.md has the measurement.
-constexpr int64_t kMost = 2048;
+constexpr int64_t kMax = 2048;
 
 // Roles of the axes of one side of the product.
 struct Side {
@@ -62,7 +62,7 @@ ir::Values LowerSmallDot(ir::Rewriter& r, int id) {
   std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
   for (int64_t axis : of_lhs.contracting) dims.push_back(lhs.shape().dim(static_cast<int>(axis)));
   const base::Shape all(dims);
-  if (all.rank() > base::kMaxRank || all.num_elements() == 0 || all.num_elements() > kMost)
+  if (all.rank() > base::kMaxRank || all.num_elements() == 0 || all.num_elements() > kMax)
     return {};
 
   const auto batch = static_cast<int64_t>(of_lhs.batch.size());

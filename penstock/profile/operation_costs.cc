@@ -40,11 +40,11 @@ class Stopwatch {
     PENSTOCK_ASSIGN_OR_RETURN(const auto executable,
                               client_.Compile(program, {.devices = options_.devices}));
     PENSTOCK_ASSIGN_OR_RETURN(const auto arguments, Arguments(program));
-    constexpr size_t kFewest = 3, kMost = 15;
+    constexpr size_t kFewest = 3, kMax = 15;
     constexpr double kSeconds = 0.4;
     std::vector<double> samples;
     const double began = options_.clock->Seconds();
-    for (bool warm = false; samples.size() < kMost; warm = true) {
+    for (bool warm = false; samples.size() < kMax; warm = true) {
       const double start = options_.clock->Seconds();
       PENSTOCK_ASSIGN_OR_RETURN(const auto results, executable->Execute(arguments));
       for (const runtime::Buffers& replica : results) {

@@ -11,9 +11,9 @@ namespace penstock::save {
 
 // `text` in quotes, with control characters escaped, truncated to 80 bytes.
 inline std::string Quoted(absl::string_view text) {
-  constexpr size_t kMost = 80;
-  const bool cut = text.size() > kMost;
-  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMost)), cut ? "..." : "", "'");
+  constexpr size_t kMax = 80;
+  const bool cut = text.size() > kMax;
+  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMax)), cut ? "..." : "", "'");
 }
 
 }  // namespace penstock::save

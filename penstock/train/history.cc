@@ -57,9 +57,9 @@ std::vector<Chart> ChartsOf(const History& history, const History::PlotOptions& 
     if (chart.low > chart.high) continue;  // nothing to show
     if (chart.low == chart.high) {         // a flat curve in the middle
       const double margin = chart.low == 0 ? 1 : std::abs(chart.low) / 2;
-      constexpr double kMost = std::numeric_limits<double>::max();
-      chart.low = std::max(chart.low - margin, -kMost);
-      chart.high = std::min(chart.high + margin, kMost);
+      constexpr double kMax = std::numeric_limits<double>::max();
+      chart.low = std::max(chart.low - margin, -kMax);
+      chart.high = std::min(chart.high + margin, kMax);
     }
     charts.push_back(std::move(chart));
   }

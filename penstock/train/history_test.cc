@@ -57,10 +57,10 @@ TEST(History, DrawsConstantSingleAndNonFiniteValues) {
   EXPECT_THAT(history.ToText(), HasSubstr("huge"));
   EXPECT_THAT(history.ToSvg(), Not(HasSubstr("nan")));
   // Numbers whose differences or margins overflow or underflow.
-  constexpr double kMost = std::numeric_limits<double>::max(), kLeast = 5e-324;
-  for (const auto& [first, last] : {std::pair(kMost, kMost),
-                                    {-kMost, -kMost},
-                                    {kMost, -kMost},
+  constexpr double kMax = std::numeric_limits<double>::max(), kLeast = 5e-324;
+  for (const auto& [first, last] : {std::pair(kMax, kMax),
+                                    {-kMax, -kMax},
+                                    {kMax, -kMax},
                                     {kLeast, 0.0},
                                     {kLeast, kLeast},
                                     {-kLeast, kLeast},

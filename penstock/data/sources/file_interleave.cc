@@ -16,7 +16,7 @@ namespace penstock::data {
 namespace {
 
 // Upper limit of autotuning.
-constexpr int64_t kMostFilesAhead = 16;
+constexpr int64_t kMaxFilesAhead = 16;
 
 // State shared by the files of one node.
 struct Ahead {
@@ -232,7 +232,7 @@ class FileInterleaveNode : public Node {
 
   static std::shared_ptr<const Knob> FilesKnob(const NodeContext& context,
                                                const FileInterleaveOptions& options) {
-    const KnobOptions knob = {.what = "files opened ahead", .max = kMostFilesAhead};
+    const KnobOptions knob = {.what = "files opened ahead", .max = kMaxFilesAhead};
     if (options.parallel_files == 0) return context.MakeKnob(knob);
     return std::make_shared<const Knob>(knob);
   }
@@ -363,7 +363,7 @@ std::string PrintFileInterleave(int parallel_files, int64_t block_length) {
 
 int ThreadsForFiles(int parallel_files, size_t files) {
   const int64_t threads =
-      parallel_files == 0 ? kDefaultFileCycleLength + kMostFilesAhead : int64_t{parallel_files} + 1;
+      parallel_files == 0 ? kDefaultFileCycleLength + kMaxFilesAhead : int64_t{parallel_files} + 1;
   return static_cast<int>(std::min<int64_t>({threads, static_cast<int64_t>(files), INT_MAX}));
 }
 

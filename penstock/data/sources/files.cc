@@ -113,8 +113,8 @@ bool AnyInObjectStore(const std::vector<std::string>& patterns) {
 }
 
 std::string PrintPatterns(const std::vector<std::string>& patterns) {
-  constexpr size_t kMost = 2;
-  const size_t shown = std::min(patterns.size(), kMost);
+  constexpr size_t kMax = 2;
+  const size_t shown = std::min(patterns.size(), kMax);
   std::string out = absl::StrJoin(
       patterns.begin(), patterns.begin() + static_cast<int64_t>(shown), ", ",
       [](std::string* text, const std::string& p) { absl::StrAppend(text, io::DisplayName(p)); });

@@ -102,12 +102,12 @@ class FromArraysStage : public Stage {
 
   // Of the first of the elements: enough to tell one data set from another.
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const override {
-    constexpr int64_t kMaxBytes = 1 << 20, kMostStrings = 1000;
+    constexpr int64_t kMaxBytes = 1 << 20, kMaxStrings = 1000;
     uint32_t checksum = 0;
     for (const auto& [name, array] : arrays_) {
       if (array.dtype() == base::DType::kString) {
         const auto strings = array.values<absl::string_view>();
-        for (absl::string_view s : strings.subspan(0, kMostStrings)) {
+        for (absl::string_view s : strings.subspan(0, kMaxStrings)) {
           checksum = record::ExtendCrc32c(checksum, absl::StrCat(s.size(), " ", s));
         }
       } else if (array.num_bytes() > 0) {
@@ -131,7 +131,7 @@ class FromArraysStage : public Stage {
   // References to rows count them in 32 bits, so more rows than that are several blocks.
   static std::shared_ptr<const Blocks> MakeBlocks(const base::NamedArrays& arrays,
                                                   std::string name) {
-    constexpr int64_t kMostRowsOfBlock = int64_t{1} << 31;
+    constexpr int64_t kMaxRowsOfBlock = int64_t{1} << 31;
     auto blocks = std::make_shared<Blocks>();
     const auto source = std::make_shared<NamedRows>(std::move(name));
     int64_t rows = arrays.empty() ? 0 : INT64_MAX;
@@ -139,9 +139,9 @@ class FromArraysStage : public Stage {
       rows = std::min(rows, array.valid() && array.rank() > 0 ? array.dim(0) : 0);
     }
     if (rows > kMaxRows) return blocks;  // OutputSpec rejects them
-    for (int64_t begin = 0; begin < rows; begin += kMostRowsOfBlock) {
+    for (int64_t begin = 0; begin < rows; begin += kMaxRowsOfBlock) {
       auto block = std::make_shared<Block>();
-      block->rows = std::min(kMostRowsOfBlock, rows - begin);
+      block->rows = std::min(kMaxRowsOfBlock, rows - begin);
       for (const auto& [column, array] : arrays) {
         block->columns.emplace_back(MarkShared(array.Slice(begin, begin + block->rows)));
       }

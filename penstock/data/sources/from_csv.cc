@@ -29,9 +29,9 @@ formats::CsvDialect DialectOf(const CsvOptions& options) {
 }
 
 std::string Quote(absl::string_view text) {
-  constexpr size_t kMost = 40;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kMost)),
-                      text.size() > kMost ? "..." : "", "\"");
+  constexpr size_t kMax = 40;
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kMax)),
+                      text.size() > kMax ? "..." : "", "\"");
 }
 
 // Text of a field; unquoted text is stored in `copies`.

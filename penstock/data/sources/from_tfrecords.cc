@@ -85,12 +85,12 @@ class RecordFileReader : public FileReader {
   std::unique_ptr<record::TfRecordReader> reader_;
 };
 
-constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBlockBytes = int64_t{1} << 30;
 
 absl::Status CheckOptions(const TfRecordOptions& options) {
   if (options.block_bytes < 1) return absl::InvalidArgumentError(kCountsAtLeastOne);
-  if (options.block_bytes > kMostBlockBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("block_bytes is at most ", kMostBlockBytes));
+  if (options.block_bytes > kMaxBlockBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("block_bytes is at most ", kMaxBlockBytes));
   }
   return absl::OkStatus();
 }

@@ -22,14 +22,14 @@ namespace {
 // Number of records that one job reads; a job also needs as many bytes to be worthwhile.
 constexpr int64_t kRecordsAtOnce = 16;
 // Including records of other hosts in between, which are not read.
-constexpr size_t kMostPlacesAtOnce = 4096;
+constexpr size_t kMaxPlacesAtOnce = 4096;
 constexpr int64_t kOfOthers = -1;  // in place of a record's number
 // When automatic.
 // An object store gets kObjectStoreRequests, where each record is one.
 constexpr int kThreads = 32;
 constexpr int64_t kParallelRanges = 16;
 // A process may have 1024 files open by default.
-constexpr size_t kMostOpenFiles = 256;
+constexpr size_t kMaxOpenFiles = 256;
 
 // Global shuffle index: all records of all files, numbered consecutively.
 class RecordTable {
@@ -79,7 +79,7 @@ class OpenFiles {
         io::OpenRandomAccessOfVersion(*file_system_, uri, files_.VersionOf(uri)));
     std::lock_guard lock(mutex_);
     open_.push_front(file);
-    if (open_.size() > kMostOpenFiles) open_.pop_back();
+    if (open_.size() > kMaxOpenFiles) open_.pop_back();
     return file;
   }
 
@@ -223,7 +223,7 @@ class ShuffledTfRecordsNode : public Node {
     while (next_ < order_.size() && (portions_.empty() || CanReadAhead())) {
       std::vector<int64_t> numbers;
       int64_t own = 0;
-      for (; next_ < order_.size() && own < kRecordsAtOnce && numbers.size() < kMostPlacesAtOnce;
+      for (; next_ < order_.size() && own < kRecordsAtOnce && numbers.size() < kMaxPlacesAtOnce;
            ++next_) {
         const bool is_own = IsOwn(static_cast<int64_t>(next_));
         numbers.push_back(is_own ? static_cast<int64_t>(order_(next_)) : kOfOthers);

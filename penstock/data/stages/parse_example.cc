@@ -131,17 +131,17 @@ absl::StatusOr<std::vector<std::string>> FirstRecords(const Dataset& dataset,
 }
 
 // A record of a few megabytes can hold 100,000 features, each of which would become a column.
-constexpr size_t kMostInferredFeatures = 10'000;
+constexpr size_t kMaxInferredFeatures = 10'000;
 
 absl::StatusOr<record::ExampleSchema> InferColumns(const std::vector<std::string>& records) {
   const std::vector<absl::string_view> views(records.begin(), records.end());
   PENSTOCK_ASSIGN_OR_RETURN(record::ExampleSchema schema, record::InferSchema(views));
   const size_t features = schema.features.size();
-  if (features > 0 && features <= kMostInferredFeatures) return schema;
+  if (features > 0 && features <= kMaxInferredFeatures) return schema;
   return absl::InvalidArgumentError(absl::StrCat(
       records.size() == 1 ? "record 0 has " : "the first records have ",
       features == 0 ? "no features with values" : absl::StrCat(features, " features"),
-      "; the schema is inferred from 1 to ", kMostInferredFeatures,
+      "; the schema is inferred from 1 to ", kMaxInferredFeatures,
       features == 0 ? "; give the schema, or a larger infer_records" : "; give the schema"));
 }
 

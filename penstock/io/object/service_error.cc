@@ -15,10 +15,10 @@ namespace {
 // The beginning of a service's message, which may be any bytes, on one line and without control
 // characters.
 std::string OneLine(absl::string_view text) {
-  constexpr size_t kMost = 1000;
-  const bool is_cut = text.size() > kMost;
+  constexpr size_t kMax = 1000;
+  const bool is_cut = text.size() > kMax;
   std::string line = absl::StrJoin(
-      absl::StrSplit(text.substr(0, kMost), absl::ByAnyChar("\r\n"), absl::SkipWhitespace()), " ");
+      absl::StrSplit(text.substr(0, kMax), absl::ByAnyChar("\r\n"), absl::SkipWhitespace()), " ");
   for (char& c : line) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
   }

@@ -106,16 +106,16 @@ namespace {
 // Every integer in a layer's JSON is a size, a count or a position. With a limit of 2^31, a product
 // of two of them fits int64, on which layers rely.
 absl::Status CheckNumbers(const nlohmann::ordered_json& json) {
-  constexpr int32_t kMost = INT32_MAX;
+  constexpr int32_t kMax = INT32_MAX;
   for (const auto& [key, value] : json.items()) {
     absl::Status status;
     if (value.is_structured()) {
       status = CheckNumbers(value);
     } else if (value.is_number_integer() && key != "seed" &&
-               (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(kMost)
-                                           : std::abs(value.get<double>()) > kMost)) {
+               (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(kMax)
+                                           : std::abs(value.get<double>()) > kMax)) {
       status = absl::InvalidArgumentError(
-          absl::StrCat(value.dump(), " is too large; the maximum is ", kMost));
+          absl::StrCat(value.dump(), " is too large; the maximum is ", kMax));
     }
     if (!status.ok()) {
       return json.is_object() ? base::WithContext(status, absl::StrCat("option '", key, "'"))

@@ -150,9 +150,9 @@ struct AdaptivePoolingLayer : LayerOf<AdaptivePoolingOptions<N>> {
     Value x = internal::SpatialInput(ctx, inputs, N);
     for (int i = 0; i < N && x.valid(); ++i) {
       const int64_t out = this->options_.output_size[i];
-      constexpr int64_t kMost = 1 << 24;  // size of a table that the layer builds
-      if (out <= 0 || out > kMost) {
-        return ctx.Fail(absl::StrCat("output_size must be from 1 to ", kMost, ", got ", out));
+      constexpr int64_t kMax = 1 << 24;  // size of a table that the layer builds
+      if (out <= 0 || out > kMax) {
+        return ctx.Fail(absl::StrCat("output_size must be from 1 to ", kMax, ", got ", out));
       }
       x = PoolAdaptively(kPool, x, i + 1, out);
     }

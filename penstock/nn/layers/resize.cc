@@ -132,9 +132,9 @@ Value Resize(CallContext& ctx, Value images, int64_t height, int64_t width,
   if (!x.valid()) return x;
   int64_t in_height = x.shape().dim(1), in_width = x.shape().dim(2);
   // This function builds tables of size before * after for the height and for the width.
-  constexpr int64_t kMost = 1 << 28;
+  constexpr int64_t kMax = 1 << 28;
   for (const auto& [in, out] : {std::pair(in_height, height), std::pair(in_width, width)}) {
-    if (in <= kMost && out <= kMost && in * out <= kMost) continue;
+    if (in <= kMax && out <= kMax && in * out <= kMax) continue;
     return ctx.Fail(absl::StrCat("a resize from ", in, " to ", out, " pixels is too large"));
   }
   int64_t top = 0, left = 0, window_height = in_height, window_width = in_width;
@@ -152,7 +152,7 @@ Value Resize(CallContext& ctx, Value images, int64_t height, int64_t width,
     x = ir::Pad(x, options.fill_value, {{}, {above, above, 0}, {beside, beside, 0}, {}});
     window_height = in_height += 2 * above;
     window_width = in_width += 2 * beside;
-    if (in_height > kMost / height || in_width > kMost / width) {
+    if (in_height > kMax / height || in_width > kMax / width) {
       return ctx.Fail(absl::StrCat("padding ", images.type().ToString(), " to the aspect of ",
                                    height, " x ", width, " makes it too large"));
     }

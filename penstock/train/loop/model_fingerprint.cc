@@ -95,8 +95,8 @@ std::string Described(const FingerprintJson& model) {
 
 // Lists the first few.
 std::string Some(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 5;
-  const size_t shown = std::min(names.size(), kMost);
+  constexpr size_t kMax = 5;
+  const size_t shown = std::min(names.size(), kMax);
   std::string out = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
   if (names.size() > shown) absl::StrAppend(&out, " and ", names.size() - shown, " more");
   return out;
