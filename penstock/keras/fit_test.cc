@@ -114,11 +114,69 @@ TEST(Evaluate, ShowsTheProgressLineAsKerasDoes) {
 Array Flat(const Array& column) { return *column.Reshape({column.dim(0)}); }
 
 // Labels [n] beside predictions [n, 1]: as Keras's squeeze_or_expand_to_same_rank.
-TEST(LabelShapes, RowsOfNumbersAreThoseOfAColumn) {
+struct Labeled {
+  Array x, y, weights;
+};
+
+Labeled LabeledRows() {
   const Array x = Numbers(10, -3);
   Array y = x.Clone();
   for (int i = 0; i < 10; ++i) y.mutable_data<float>()[i] = i % 3 == 0 ? 1 : 0;
-  const Array weights = Array::Of<float>({10}, {1, 2, 0, 1, 3, 1, 1, 0.5, 2, 1});
+  return {x, y, Array::Of<float>({10}, {1, 2, 0, 1, 3, 1, 1, 0.5, 2, 1})};
+}
+
+// Losses and metrics of one epoch; the last batch is smaller. In a dataset, labels may be integers.
+Logs LogsOf(Model& model, const Labeled& rows, bool as_dataset) {
+  FitOptions fit{.verbose = 0};
+  absl::StatusOr<History> history;
+  if (as_dataset) {
+    const data::Dataset dataset =
+        data::Dataset::FromArrays(
+            {{"in", rows.x}, {"first", *rows.y.Cast(DType::kI64)}, {"sample_weight", rows.weights}})
+            .Batch(4);
+    fit.validation_data = dataset;
+    history = model.Fit(dataset, fit);
+  } else {
+    fit.batch_size = 4;
+    fit.shuffle = false;
+    fit.sample_weight = rows.weights;
+    fit.validation_data = ValidationData(rows.x, rows.y, rows.weights);
+    history = model.Fit(rows.x, rows.y, fit);
+  }
+  EXPECT_TRUE(history.ok()) << history.status();
+  return history.ok() ? history->epochs[0] : Logs();
+}
+
+TEST(LabelShapes, MetricsOfRowsAreThoseOfAColumn) {
+  const Labeled column = LabeledRows();
+  Model model = Still();
+  CompileOptions options = StillOptions();
+  options.metrics = {"accuracy",
+                     metrics::BinaryAccuracy(),
+                     metrics::AUC({.from_logits = true}),
+                     metrics::Precision(),
+                     metrics::TruePositives(),
+                     metrics::RootMeanSquaredError(),
+                     metrics::R2Score(),
+                     metrics::MeanAbsoluteError(),
+                     metrics::CustomMean("custom", [](ir::Value y, ir::Value p) {
+                       return ir::Square(ir::Convert(y, p.dtype()) - p);
+                     })};
+  options.weighted_metrics = {metrics::MeanSquaredError()};
+  const absl::Status compiled = model.Compile(options);
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  const Logs want = LogsOf(model, column, false);
+  EXPECT_EQ(std::distance(want.begin(), want.end()), 2 * (1 + 9 + 1));
+  for (const bool as_dataset : {false, true}) {
+    for (const Array& weights : {column.weights, *column.weights.Reshape({10, 1})}) {
+      const Logs got = LogsOf(model, {column.x, Flat(column.y), weights}, as_dataset);
+      for (const auto& [name, value] : want) EXPECT_EQ(*got.Get(name), value) << name;
+    }
+  }
+}
+
+TEST(LabelShapes, LossesOfRowsAreThoseOfAColumn) {
+  const Labeled column = LabeledRows();
   const nn::Loss custom = nn::CustomLoss("custom", [](ir::Value y, ir::Value p) {
     return ir::ReduceMean(ir::Abs(ir::Convert(y, p.dtype()) - p), {1});
   });
@@ -131,48 +189,17 @@ TEST(LabelShapes, RowsOfNumbersAreThoseOfAColumn) {
     Model model = Still();
     CompileOptions options = StillOptions();
     options.loss = loss;
-    options.metrics = {"accuracy",
-                       metrics::BinaryAccuracy(),
-                       metrics::AUC({.from_logits = true}),
-                       metrics::Precision(),
-                       metrics::TruePositives(),
-                       metrics::RootMeanSquaredError(),
-                       metrics::R2Score(),
-                       metrics::MeanAbsoluteError(),
-                       metrics::CustomMean("custom", [](ir::Value y, ir::Value p) {
-                         return ir::Square(ir::Convert(y, p.dtype()) - p);
-                       })};
-    options.weighted_metrics = {metrics::MeanSquaredError()};
     const absl::Status compiled = model.Compile(options);
     ASSERT_TRUE(compiled.ok()) << compiled;
-    const auto logs = [&](const Array& labels, const Array& sample_weight, bool as_dataset) {
-      // The last batch is smaller. In a dataset, labels may be integers.
-      FitOptions fit{.verbose = 0};
-      absl::StatusOr<History> history;
-      if (as_dataset) {
-        const data::Dataset rows = data::Dataset::FromArrays(
-            {{"in", x}, {"first", *labels.Cast(DType::kI64)}, {"sample_weight", sample_weight}});
-        fit.validation_data = rows.Batch(4);
-        history = model.Fit(rows.Batch(4), fit);
-      } else {
-        fit.batch_size = 4;
-        fit.shuffle = false;
-        fit.sample_weight = sample_weight;
-        fit.validation_data = ValidationData(x, labels, sample_weight);
-        history = model.Fit(x, labels, fit);
-      }
-      EXPECT_TRUE(history.ok()) << loss.name() << ": " << history.status();
-      return history.ok() ? history->epochs[0] : Logs();
+    const auto evaluated = [&](const Array& labels, const Array& weights) {
+      const auto logs = model.Evaluate(column.x, labels,
+                                       {.batch_size = 4, .verbose = 0, .sample_weight = weights});
+      EXPECT_TRUE(logs.ok()) << loss.name() << ": " << logs.status();
+      return logs.ok() ? *logs->Get("loss") : -1;
     };
-    const Logs want = logs(y, weights, false);
-    EXPECT_EQ(std::distance(want.begin(), want.end()), 2 * (1 + 9 + 1));
-    for (const bool as_dataset : {false, true}) {
-      for (const Array& sample_weight : {weights, *weights.Reshape({10, 1})}) {
-        const Logs got = logs(Flat(y), sample_weight, as_dataset);
-        for (const auto& [name, value] : want)
-          EXPECT_EQ(*got.Get(name), value) << loss.name() << " " << name;
-      }
-    }
+    const double want = evaluated(column.y, column.weights);
+    EXPECT_EQ(evaluated(Flat(column.y), column.weights), want) << loss.name();
+    EXPECT_EQ(evaluated(Flat(column.y), *column.weights.Reshape({10, 1})), want) << loss.name();
   }
 }
 
