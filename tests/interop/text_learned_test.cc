@@ -77,13 +77,13 @@ TEST(Sonnets, AreLearnedByHeartByASmallDecoder) {
                                   .heads = 4}));
   const absl::Status compiled = model.Compile(
       {.optimizer = keras::AdamW({.learning_rate = keras::CosineDecay(
-                                      {.initial_learning_rate = 0.004, .decay_steps = 700}),
+                                      {.initial_learning_rate = 0.004, .decay_steps = 450}),
                                   .global_clipnorm = 1}),
        .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
        .seed = 1});
   ASSERT_TRUE(compiled.ok()) << compiled;
   const auto [x, y] = Windows(*text, alphabet, 1);
-  const auto history = model.Fit(x, y, {.batch_size = 64, .epochs = 25, .verbose = 0});
+  const auto history = model.Fit(x, y, {.batch_size = 64, .epochs = 16, .verbose = 0});
   ASSERT_TRUE(history.ok()) << history.status();
 
   // The first characters of a window cannot be predicted, so the loss is not 0. Guessing costs more
