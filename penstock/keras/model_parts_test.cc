@@ -304,7 +304,7 @@ TEST(Remat, MayDifferWhenATrainingResumes) {
                    return absl::OkStatus();
                  }})}});
     ASSERT_TRUE(history.ok()) << history.status();
-    EXPECT_EQ(steps, 3 * epochs) << "goes on with the next epoch";
+    EXPECT_EQ(steps, 3 * epochs) << "resumes at the next epoch";
   }
   std::filesystem::remove_all(folder);
 }

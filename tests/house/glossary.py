@@ -20,10 +20,10 @@ def main():
         for term in re.sub(r"\(.*?\)", "", row["term"]).split(","):
             word = term.strip().lower()
             if word in terms:
-                errors.append(f"'{word}' stands in the glossary twice")
+                errors.append(f"'{word}' is in the glossary twice")
             terms.add(word)
             if not re.search(re.sub(r"[ -]", "[-_ ]", re.escape(word).replace("\\", "")), text):
-                errors.append(f"'{word}' does not stand in {row['file'].removeprefix('../')}")
+                errors.append(f"'{word}' does not occur in {row['file'].removeprefix('../')}")
     print("\n".join(errors) or f"all {len(terms)} terms occur in the files that the glossary names")
     return 1 if errors or len(terms) < 50 else 0
 

@@ -176,7 +176,7 @@ class LocalImageFolder : public ::testing::Test {
   const std::string folder_ = NewLocalFolder();
 };
 
-// Opening a pipe that nobody writes to would wait forever.
+// Opening a pipe without a writer would block forever.
 TEST_F(LocalImageFolder, NamesThePipeAmongTheImages) {
   ASSERT_EQ(::mkfifo((folder_ + "/cats/b.jpg").c_str(), 0600), 0);
   const Pass pass = Read(Images(), "image");

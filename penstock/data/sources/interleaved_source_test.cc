@@ -83,7 +83,7 @@ TEST(InterleavedSource, ReadsAFormatOfItsOwn) {
   EXPECT_THAT(*rows, ElementsAre(a, a, c, c, c));
 }
 
-TEST(InterleavedSource, OpensAnewForEachIterator) {
+TEST(InterleavedSource, HasOneOpenFunctionPerIterator) {
   const auto calls = std::make_shared<std::vector<std::vector<std::string>>>();
   const Dataset dataset =
       Dataset::From(MakeInterleavedSource(Names({"memory://d/a", "memory://d/c"}, calls)))

@@ -17,7 +17,7 @@ namespace penstock::data::testing {
 std::shared_ptr<io::FileSystem> MemoryFiles(absl::string_view extension,
                                             const std::vector<std::string>& texts);
 
-// Same with the shards memory://d/00.tfrec, 01.tfrec, ..., of so many records each (ShardRecord).
+// As MemoryFiles, with TFRecord shards memory://d/00.tfrec, ...; shard i has sizes[i] records.
 std::shared_ptr<io::FileSystem> MemoryShards(const std::vector<int64_t>& sizes);
 // "2/5": record 5 of shard 2, both from 0.
 std::string ShardRecord(int64_t shard, int64_t record);
