@@ -25,8 +25,7 @@ using base::DType;
 absl::StatusOr<ir::Program> Step(int64_t batch, int replicas, const std::string& policy) {
   PENSTOCK_ASSIGN_OR_RETURN(
       const nn::Network network,
-      models::ByName("resnet20",
-                     {.input_shape = {32, 32, 3}, .input_dtype = DType::kF32, .rescale = 1}));
+      models::ByName("resnet20", {.input_shape = {32, 32, 3}, .classes = 10}));
   const train::Objective objective{
       .network = network.WithPolicy(policy),
       .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},

@@ -210,7 +210,10 @@ absl::StatusOr<nn::Network> NetworkOf(const Work& work) {
                         .dim = 128,
                         .depth = absl::EndsWith(work.name, "24") ? 24 : 6});
   }
-  return models::ByName(model, {.input_shape = {work.side, work.side, 3}, .classes = work.classes});
+  return models::ByName(model, {.input_shape = {work.side, work.side, 3},
+                                .classes = work.classes,
+                                .input_dtype = base::DType::kU8,
+                                .rescale = 1 / 255.0});
 }
 
 absl::StatusOr<std::unique_ptr<train::Trainer>> MakeTrainer(const Work& work) {

@@ -137,7 +137,10 @@ class Train : public Command {
         models::ByName(
             model_, {.input_shape = {facts.image.height, facts.image.width, facts.image.channels},
                      .classes = facts.classes,
-                     .shift = shift_}));
+                     .input_dtype = base::DType::kU8,
+                     .rescale = 1 / 255.0,
+                     .height_shift = shift_,
+                     .width_shift = shift_}));
     keras::Model model(std::move(network));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadClassNames(shards_.data));
     // With --classes, the model's classes may differ from those of the shards.

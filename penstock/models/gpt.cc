@@ -1,6 +1,7 @@
+#include "penstock/models/gpt.h"
+
 #include "absl/strings/str_cat.h"
 
-#include "penstock/models/models.h"
 #include "penstock/models/transformer.h"
 
 namespace penstock::models {

@@ -1,6 +1,7 @@
+#include "penstock/models/mlp.h"
+
 #include "absl/strings/str_cat.h"
 
-#include "penstock/models/models.h"
 #include "penstock/nn/layers.h"
 
 namespace penstock::models {

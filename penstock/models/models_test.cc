@@ -1,11 +1,13 @@
 // Compares the models' numbers of parameters with the formulas of their papers.
 #include "penstock/models/models.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include <map>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+
+#include "penstock/nn/layers.h"
 
 namespace penstock::models {
 namespace models_test {
@@ -98,31 +100,61 @@ TEST(Mlp, HasRequestedLayers) {
 
 // Numbers of parameters in Keras's documentation; tests/interop compares layer by layer.
 TEST(ImageNetModels, MatchParameterCountsOfKeras) {
-  for (const auto& [depth, parameters] :
-       {std::pair{50, 25636712}, {101, 44707176}, {152, 60419944}}) {
-    const nn::Network network = ResNet({.depth = depth});
+  const std::map<std::string, int64_t> parameters = {
+      {"resnet50", 25636712},    {"resnet101", 44707176},    {"resnet152", 60419944},
+      {"resnet50_v2", 25613800}, {"resnet101_v2", 44675560}, {"resnet152_v2", 60380648},
+      {"mobilenet_v2", 3538984}, {"vgg16", 138357544},       {"vgg19", 143667240},
+  };
+  for (const ModelInfo& model : Models()) {
+    if (model.keras_name == nullptr) continue;
+    const nn::Network network = model.make({});
     ASSERT_TRUE(network.status().ok()) << network.status();
-    EXPECT_EQ(network.CountParameters(), parameters);
-    EXPECT_EQ(network.name(), absl::StrCat("resnet", depth));
+    ASSERT_TRUE(parameters.contains(model.name)) << model.name;
+    EXPECT_EQ(network.CountParameters(), parameters.at(model.name)) << model.name;
     EXPECT_EQ(network.outputs()[0].type.ToString(), "f32[?,1000]");
+    EXPECT_EQ(network.inputs()[0].type.shape.dim(1), model.image_size);
   }
-  for (const auto& [depth, parameters] :
-       {std::pair{50, 25613800}, {101, 44675560}, {152, 60380648}}) {
-    const nn::Network network = ResNetV2({.depth = depth});
-    ASSERT_TRUE(network.status().ok()) << network.status();
-    EXPECT_EQ(network.CountParameters(), parameters);
-    EXPECT_EQ(network.name(), absl::StrCat("resnet", depth, "v2"));
-  }
-  EXPECT_EQ(ResNet({.include_top = false}).CountParameters(), 23587712);
-  EXPECT_EQ(VGG16().CountParameters(), 138357544);
+  EXPECT_EQ(ResNet50({.include_top = false}).CountParameters(), 23587712);
   EXPECT_EQ(VGG16({.include_top = false}).CountParameters(), 14714688);
-  EXPECT_EQ(MobileNetV2().CountParameters(), 3538984);
   EXPECT_EQ(MobileNetV2({.alpha = 1.4}).CountParameters(), 6156712);
   EXPECT_EQ(MobileNetV2({.alpha = 0.35}).CountParameters(), 1691208);
 }
 
+TEST(ImageNetModels, EndAsRequested) {
+  const auto output = [](const ImageNetOptions& options) {
+    return ResNet50(options).outputs()[0].type.ToString();
+  };
+  const std::vector<int64_t> shape = {64, 96, 3};
+  EXPECT_EQ(output({.input_shape = shape}), "f32[?,1000]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false}), "f32[?,2,3,2048]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false, .pooling = "avg"}), "f32[?,2048]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false, .pooling = TopPooling::kMax}),
+            "f32[?,2048]");
+  // Keras ignores the pooling of a network with its top.
+  EXPECT_EQ(output({.input_shape = shape, .pooling = "max", .classes = 7}), "f32[?,7]");
+  const nn::Network network = VGG19({.classifier_activation = "softmax", .name = "mine"});
+  EXPECT_EQ(network.name(), "mine");
+  EXPECT_EQ(nn::LayerConfig(network.uses().back().layer)["activation"], "softmax");
+}
+
+TEST(ImageNetModels, DescribeTheirPreprocessing) {
+  EXPECT_EQ(Preprocessing("mobilenet_v2")->mode, PreprocessMode::kTf);
+  EXPECT_EQ(Preprocessing("resnet50_v2")->scale[1], 1 / 127.5);
+  EXPECT_EQ(Preprocessing("resnet50_v2")->offset[1], -1);
+  EXPECT_TRUE(Preprocessing("vgg19")->reverse_channels);
+  EXPECT_EQ(Preprocessing("vgg19")->offset[2], -123.68);
+  EXPECT_EQ(Preprocessing("mlp")->scale[0], 1);
+  // Means and standard deviations of ImageNet, as in torchvision.
+  const ImagePreprocessing torch = PreprocessingOf(PreprocessMode::kTorch);
+  EXPECT_NEAR(255 * 0.456 * torch.scale[1] + torch.offset[1], 0, 1e-12);
+  EXPECT_NEAR(255 * (0.485 + 0.229) * torch.scale[0] + torch.offset[0], 1, 1e-12);
+  EXPECT_FALSE(torch.reverse_channels);
+  EXPECT_FALSE(Preprocessing("vgg20").ok());
+}
+
 TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
-  const ByNameOptions options{.input_shape = {64, 48, 3}, .classes = 4};
+  const ImageNetOptions options{
+      .input_shape = {64, 48, 3}, .classes = 4, .input_dtype = DType::kU8, .rescale = 1 / 255.0};
   for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2"}) {
     const auto network = ByName(name, options);
     ASSERT_TRUE(network.ok()) << network.status();
@@ -133,18 +165,21 @@ TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
     EXPECT_EQ(mixed.CountParameters(), network->CountParameters());
   }
   // Float inputs that are used unchanged need no preprocessing layer.
-  EXPECT_EQ(ResNet().uses()[1].name, "conv1_pad");
-  EXPECT_EQ(ResNet({.rescale = 2}).uses()[1].name, "rescaling");
+  EXPECT_EQ(ResNet50().uses()[1].name, "conv1_pad");
+  EXPECT_EQ(ResNet50({.rescale = 2}).uses()[1].name, "rescaling");
 }
 
 TEST(ImageNetModels, RejectInvalidOptions) {
   const auto message = [](const nn::Network& network) {
     return std::string(network.status().message());
   };
-  EXPECT_THAT(message(ResNet({.depth = 34})), HasSubstr("50, 101 or 152 layers, got 34"));
-  EXPECT_THAT(message(ResNet({.input_shape = {31, 224, 3}})),
+  EXPECT_THAT(message(ResNet50({.input_shape = {31, 224, 3}})),
               HasSubstr("at least 32 pixels in height and width, got [31, 224, 3]"));
-  EXPECT_THAT(message(ResNetV2({.depth = 18})), HasSubstr("50, 101 or 152 layers, got 18"));
+  EXPECT_THAT(message(ResNet50V2({.alpha = 0.5})), HasSubstr("resnet50_v2 has no option alpha"));
+  EXPECT_THAT(message(VGG16({.momentum = 0.5})), HasSubstr("vgg16 has no option momentum"));
+  EXPECT_THAT(message(VGG16({.include_top = false, .pooling = "min"})),
+              HasSubstr("unknown pooling 'min'; available: avg, max"));
+  EXPECT_THAT(message(VGG19({.classes = 0})), HasSubstr("classes must be above 0, got 0"));
   EXPECT_THAT(message(VGG16({.input_shape = {32, 31, 3}})),
               HasSubstr("at least 32 pixels in height and width, got [32, 31, 3]"));
   EXPECT_THAT(message(MobileNetV2({.input_shape = {224, 224}})), HasSubstr("got [224, 224]"));
@@ -230,15 +265,21 @@ TEST(Transformers, RejectInvalidOptions) {
 }
 
 TEST(ByName, BuildsEachModelAndListsNamesOnError) {
-  for (const std::string& name : Names()) {
-    const auto network = ByName(name, {.input_shape = {32, 32, 3}, .classes = 5, .shift = 0.1});
-    ASSERT_TRUE(network.ok()) << name << ": " << network.status();
-    // Names used by keras.applications.
-    const std::string keras =
-        absl::StrReplaceAll(name, {{"_v2", "v2"}, {"mobilenet_v2", "mobilenetv2_1.00_32"}});
-    EXPECT_EQ(network->name(), keras);
-    EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]");
+  for (const ModelInfo& model : Models()) {
+    const double shift = model.options & kShift ? 0.1 : 0;
+    const int64_t side = std::max<int64_t>(32, model.min_image_size);
+    const auto network = ByName(model.name, {.input_shape = {side, side, 3},
+                                             .classes = 5,
+                                             .height_shift = shift,
+                                             .width_shift = shift});
+    ASSERT_TRUE(network.ok()) << model.name << ": " << network.status();
+    EXPECT_EQ(network->outputs()[0].type.ToString(), "f32[?,5]") << model.name;
+    const auto of_default_size = ByName(model.name, {.classes = 5});
+    ASSERT_TRUE(of_default_size.ok()) << of_default_size.status();
+    EXPECT_EQ(of_default_size->inputs()[0].type.shape.dim(2), model.image_size) << model.name;
   }
+  EXPECT_THAT(std::string(ByName("mlp", {.include_top = false}).status().message()),
+              HasSubstr("the network mlp has no option include_top"));
   EXPECT_THAT(std::string(ByName("resnet21", {.input_shape = {16, 16, 3}}).status().message()),
               AllOf(HasSubstr("unknown model 'resnet21'"), HasSubstr("mlp, resnet8, resnet20")));
   // A flat input is not an image.

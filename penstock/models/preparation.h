@@ -1,15 +1,9 @@
 // Input preprocessing layers of image networks. Internal to room models.
 #pragma once
 
-#include "absl/status/status.h"
-
 #include "penstock/nn/layers.h"
 
 namespace penstock::models::internal {
-
-// An error unless the input is [height, width, channels] with at least 32 pixels in height and
-// width: the ImageNet networks downsample images five times by two.
-absl::Status CheckImageNetInput(const char* model, const std::vector<int64_t>& shape);
 
 // The image, rescaled and translated per the model's options. Omits layers that would change
 // nothing.

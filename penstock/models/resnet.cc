@@ -1,23 +1,36 @@
+#include "penstock/models/resnet.h"
+
 #include "absl/strings/str_cat.h"
 
-#include "penstock/models/models.h"
-#include "penstock/models/preparation.h"
+#include "penstock/models/image_net_builder.h"
 
 namespace penstock::models {
 namespace {
 
 using nn::Symbol;
 
-// Numbers of blocks per stage: table 1 of the paper.
-struct DepthRow {
-  int64_t depth;
+// A network: numbers of blocks per stage are those of the paper's table 1.
+struct ResNetRow {
+  ModelInfo model;
+  const char* network_name;
+  bool v2;
   int64_t blocks[4];
 };
 
-constexpr DepthRow kDepths[] = {
-    {50, {3, 4, 6, 3}},
-    {101, {3, 4, 23, 3}},
-    {152, {3, 8, 36, 3}},
+constexpr ModelInfo ResNetInfo(const char* name, const char* keras_name, ModelFunction make) {
+  return {name, keras_name, make, 224, 32, PreprocessMode::kCaffe, kImageNet | kMomentum};
+}
+constexpr ModelInfo ResNetV2Info(const char* name, const char* keras_name, ModelFunction make) {
+  return {name, keras_name, make, 224, 32, PreprocessMode::kTf, kImageNet | kMomentum};
+}
+
+constexpr ResNetRow kResNets[] = {
+    {ResNetInfo("resnet50", "ResNet50", ResNet50), "resnet50", false, {3, 4, 6, 3}},
+    {ResNetInfo("resnet101", "ResNet101", ResNet101), "resnet101", false, {3, 4, 23, 3}},
+    {ResNetInfo("resnet152", "ResNet152", ResNet152), "resnet152", false, {3, 8, 36, 3}},
+    {ResNetV2Info("resnet50_v2", "ResNet50V2", ResNet50V2), "resnet50v2", true, {3, 4, 6, 3}},
+    {ResNetV2Info("resnet101_v2", "ResNet101V2", ResNet101V2), "resnet101v2", true, {3, 4, 23, 3}},
+    {ResNetV2Info("resnet152_v2", "ResNet152V2", ResNet152V2), "resnet152v2", true, {3, 8, 36, 3}},
 };
 
 // Batch normalization with this network's options.
@@ -124,39 +137,35 @@ Symbol StagesV2(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
   return NormRelu(norm, x, "post");
 }
 
-nn::Network Build(const ResNetOptions& options, bool v2) {
-  const DepthRow* row = nullptr;
-  for (const DepthRow& candidate : kDepths) {
-    if (candidate.depth == options.depth) row = &candidate;
-  }
-  if (row == nullptr) {
-    return nn::Network(absl::InvalidArgumentError(
-        absl::StrCat("a ResNet has 50, 101 or 152 layers, got ", options.depth)));
-  }
-  if (absl::Status status = internal::CheckImageNetInput("a ResNet", options.input_shape);
-      !status.ok()) {
-    return nn::Network(std::move(status));
-  }
-  const Symbol input =
-      nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
-  Symbol x = internal::Prepared(input, options);
-  x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(x);
+nn::Network ImageNetResNet(ModelFunction make, const ImageNetOptions& options) {
+  const ResNetRow& row = internal::RowOf(kResNets, make);
+  const auto builder = internal::ImageNetBuilder::Start(row.model, options);
+  if (!builder.ok()) return nn::Network(builder.status());
+  Symbol x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(builder->image());
   x = Conv(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1");
-  const ResNetNorms norm{options.momentum};
-  if (!v2) x = NormRelu(norm, x, "conv1");
+  const ResNetNorms norm{options.momentum.value_or(0.99)};
+  if (!row.v2) x = NormRelu(norm, x, "conv1");
   x = nn::ZeroPadding2D({.padding = 1, .name = "pool1_pad"})(x);
   x = nn::MaxPooling2D({.pool_size = 3, .strides = 2, .name = "pool1_pool"})(x);
-  x = v2 ? StagesV2(norm, x, row->blocks) : Stages(norm, x, row->blocks);
-  if (options.include_top) {
-    x = nn::GlobalAveragePooling2D({.name = "avg_pool"})(x);
-    x = nn::Dense({.units = options.classes, .name = "predictions"})(x);
-  }
-  return nn::Network({input}, {x}, absl::StrCat("resnet", options.depth, v2 ? "v2" : ""));
+  x = row.v2 ? StagesV2(norm, x, row.blocks) : Stages(norm, x, row.blocks);
+  return builder->Finish(builder->Top(x, {.avg = "avg_pool", .max = "max_pool"}), row.network_name);
 }
 
 }  // namespace
 
-nn::Network ResNet(const ResNetOptions& options) { return Build(options, /*v2=*/false); }
-nn::Network ResNetV2(const ResNetOptions& options) { return Build(options, /*v2=*/true); }
+nn::Network ResNet50(const ImageNetOptions& options) { return ImageNetResNet(ResNet50, options); }
+nn::Network ResNet101(const ImageNetOptions& options) { return ImageNetResNet(ResNet101, options); }
+nn::Network ResNet152(const ImageNetOptions& options) { return ImageNetResNet(ResNet152, options); }
+nn::Network ResNet50V2(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet50V2, options);
+}
+nn::Network ResNet101V2(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet101V2, options);
+}
+nn::Network ResNet152V2(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet152V2, options);
+}
+
+std::vector<ModelInfo> internal::ResNets() { return ModelsOf(kResNets); }
 
 }  // namespace penstock::models

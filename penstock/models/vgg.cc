@@ -1,49 +1,58 @@
+#include "penstock/models/vgg.h"
+
 #include "absl/strings/str_cat.h"
 
-#include "penstock/models/models.h"
-#include "penstock/models/preparation.h"
+#include "penstock/models/image_net_builder.h"
 
 namespace penstock::models {
 namespace {
 
-// Configuration D of the paper's table 1: number of 3x3 convolutions, followed by halving height
-// and width.
-struct BlockRow {
-  int64_t convolutions, filters;
+// A network: configurations D and E of the paper's table 1. Number of 3x3 convolutions in each
+// block, which ends by halving height and width.
+struct VggRow {
+  ModelInfo model;
+  int64_t blocks[5];
 };
 
-constexpr BlockRow kBlocks[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
+constexpr VggRow kVggs[] = {
+    {{"vgg16", "VGG16", VGG16, 224, 32, PreprocessMode::kCaffe}, {2, 2, 3, 3, 3}},
+    {{"vgg19", "VGG19", VGG19, 224, 32, PreprocessMode::kCaffe}, {2, 2, 4, 4, 4}},
+};
+constexpr int64_t kVggFilters[] = {64, 128, 256, 512, 512};
 
-}  // namespace
-
-nn::Network VGG16(const VGG16Options& options) {
-  if (absl::Status status = internal::CheckImageNetInput("VGG16", options.input_shape);
-      !status.ok()) {
-    return nn::Network(std::move(status));
-  }
-  const nn::Symbol input =
-      nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
-  nn::Symbol x = internal::Prepared(input, options);
-  int number = 0;
-  for (const BlockRow& row : kBlocks) {
-    const std::string block = absl::StrCat("block", ++number);
-    for (int64_t i = 1; i <= row.convolutions; ++i) {
-      x = nn::Conv2D({.filters = row.filters,
+nn::Network Vgg(ModelFunction make, const ImageNetOptions& options) {
+  const auto& [model, blocks] = internal::RowOf(kVggs, make);
+  const auto builder = internal::ImageNetBuilder::Start(model, options);
+  if (!builder.ok()) return nn::Network(builder.status());
+  nn::Symbol x = builder->image();
+  for (int block = 0; block < 5; ++block) {
+    const std::string name = absl::StrCat("block", block + 1);
+    for (int64_t i = 1; i <= blocks[block]; ++i) {
+      x = nn::Conv2D({.filters = kVggFilters[block],
                       .kernel_size = 3,
                       .padding = "same",
                       .activation = "relu",
-                      .name = absl::StrCat(block, "_conv", i)})(x);
+                      .name = absl::StrCat(name, "_conv", i)})(x);
     }
-    x = nn::MaxPooling2D({.name = block + "_pool"})(x);
+    x = nn::MaxPooling2D({.name = name + "_pool"})(x);
   }
   if (options.include_top) {
     x = nn::Flatten({.name = "flatten"})(x);
     for (const char* name : {"fc1", "fc2"}) {
       x = nn::Dense({.units = 4096, .activation = "relu", .name = name})(x);
     }
-    x = nn::Dense({.units = options.classes, .name = "predictions"})(x);
+    x = builder->Classify(x);
+  } else {
+    x = builder->Pool(x);
   }
-  return nn::Network({input}, {x}, "vgg16");
+  return builder->Finish(x, model.name);
 }
+
+}  // namespace
+
+nn::Network VGG16(const ImageNetOptions& options) { return Vgg(VGG16, options); }
+nn::Network VGG19(const ImageNetOptions& options) { return Vgg(VGG19, options); }
+
+std::vector<ModelInfo> internal::Vggs() { return ModelsOf(kVggs); }
 
 }  // namespace penstock::models

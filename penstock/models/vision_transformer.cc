@@ -1,7 +1,8 @@
+#include "penstock/models/vision_transformer.h"
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "penstock/models/models.h"
 #include "penstock/models/preparation.h"
 #include "penstock/models/transformer.h"
 

@@ -93,7 +93,7 @@ TEST(Digits, AVgg16) {
 TEST(Digits, AResNetWithNormsInFront) {
   ExpectLearned(
       OverDigits(
-          models::ResNetV2({.momentum = 0.9, .input_shape = {32, 32, 1}, .include_top = false})),
+          models::ResNet50V2({.input_shape = {32, 32, 1}, .include_top = false, .momentum = 0.9})),
       Digits(),
       {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
                                      {.initial_learning_rate = 1e-3, .decay_steps = 90})}),
@@ -104,7 +104,7 @@ TEST(Digits, AResNetWithNormsInFront) {
 TEST(Digits, AMobileNet) {
   ExpectLearned(
       OverDigits(models::MobileNetV2(
-          {.alpha = 0.35, .momentum = 0.9, .input_shape = {32, 32, 1}, .classes = 10})),
+          {.input_shape = {32, 32, 1}, .classes = 10, .momentum = 0.9, .alpha = 0.35})),
       Digits(),
       {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
                                      {.initial_learning_rate = 0.005, .decay_steps = 450})}),

@@ -1,6 +1,7 @@
 """Describes networks of keras.applications and computes outputs of some of them.
 
-Usage: keras_models.py FOLDER. Writes models.json, a list of networks with their layers, and outputs.safetensors:
+Usage: keras_models.py FOLDER. Reads requests.json, a list of {"keras": function, "arguments": {...}, "run": bool}.
+Writes models.json, the networks with their layers in the same order, and outputs.safetensors:
 "<index of the network>/weight/<layer>/<variable>", "<index>/x" and "<index>/y" of those that are run.
 """
 
@@ -23,36 +24,6 @@ import safetensors.numpy
 
 # Initial values are not needed, and drawing them would compile a program for each shape.
 keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: np.zeros(shape, dtype)
-
-# Our name and options, Keras's name and options, and whether to compute outputs.
-MODELS = [
-    ("resnet", {"depth": 50}, "ResNet50", {}, False),
-    ("resnet", {"depth": 101}, "ResNet101", {}, False),
-    ("resnet", {"depth": 152}, "ResNet152", {}, False),
-    ("resnet", {"depth": 50, "input_shape": [97, 64, 3], "include_top": False}, "ResNet50",
-     {"input_shape": (97, 64, 3), "include_top": False}, False),
-    ("resnet_v2", {"depth": 50}, "ResNet50V2", {}, False),
-    ("resnet_v2", {"depth": 101}, "ResNet101V2", {}, False),
-    ("resnet_v2", {"depth": 152, "input_shape": [64, 97, 3], "include_top": False}, "ResNet152V2",
-     {"input_shape": (64, 97, 3), "include_top": False}, False),
-    ("vgg16", {}, "VGG16", {}, False),
-    ("vgg16", {"input_shape": [65, 32, 3], "include_top": False}, "VGG16",
-     {"input_shape": (65, 32, 3), "include_top": False}, False),
-    ("mobilenet_v2", {}, "MobileNetV2", {}, False),
-    ("mobilenet_v2", {"alpha": 0.35}, "MobileNetV2", {"alpha": 0.35}, False),
-    ("mobilenet_v2", {"alpha": 1.4, "classes": 11}, "MobileNetV2", {"alpha": 1.4, "classes": 11}, False),
-    ("mobilenet_v2", {"input_shape": [71, 54, 3], "include_top": False}, "MobileNetV2",
-     {"input_shape": (71, 54, 3), "include_top": False}, False),
-    ("resnet", {"depth": 50, "input_shape": [32, 45, 3], "classes": 7}, "ResNet50",
-     {"input_shape": (32, 45, 3), "classes": 7}, True),
-    ("mobilenet_v2", {"alpha": 0.5, "input_shape": [45, 32, 3], "classes": 5}, "MobileNetV2",
-     {"alpha": 0.5, "input_shape": (45, 32, 3), "classes": 5}, True),
-    ("resnet_v2", {"depth": 50, "input_shape": [45, 37, 3], "classes": 6}, "ResNet50V2",
-     {"input_shape": (45, 37, 3), "classes": 6}, True),
-    ("vgg16", {"input_shape": [32, 47, 3], "include_top": False}, "VGG16",
-     {"input_shape": (32, 47, 3), "include_top": False}, True),
-]
-
 
 def shape_text(shape):
     return "[" + ",".join("?" if extent is None else str(extent) for extent in shape) + "]"
@@ -82,16 +53,17 @@ def weight_value(rng, variable):
 
 def main():
     folder, models, tensors = pathlib.Path(sys.argv[1]), [], {}
-    for index, (ours, options, name, keras_options, run) in enumerate(MODELS):
+    for index, request in enumerate(json.loads((folder / "requests.json").read_text())):
         keras.backend.clear_session()  # automatic names restart at 0 in each network
-        image = keras.Input(keras_options.get("input_shape", (224, 224, 3)), name="image")
-        model = getattr(keras.applications, name)(weights=None, classifier_activation=None, input_tensor=image,
-                                                  **keras_options)
+        arguments = request["arguments"]
+        arguments["input_shape"] = tuple(arguments["input_shape"])
+        image = keras.Input(arguments["input_shape"], name="image")
+        function = getattr(keras.applications, request["keras"])
+        model = function(weights=None, classifier_activation=None, input_tensor=image, **arguments)
         layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
-        models.append({"model": ours, "options": options, "keras": f"{name} {keras_options}", "name": model.name,
-                       "parameters": model.count_params(), "layers": layers, "run": run,
+        models.append({"name": model.name, "parameters": model.count_params(), "layers": layers,
                        "summary": summary_of(model)})
-        if not run:
+        if not request["run"]:
             continue
         rng = np.random.default_rng(index)
         for layer in model.layers:
