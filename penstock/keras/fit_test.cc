@@ -184,8 +184,8 @@ TEST(LabelShapes, LossesOfRowsAreThoseOfAColumn) {
        {MeanSquaredError(), MeanAbsoluteError(), Huber(), LogCosh(), KLDivergence(),
         BinaryCrossentropy({.from_logits = true}), BinaryFocalCrossentropy({.from_logits = true}),
         Hinge(), SquaredHinge(), CosineSimilarity(), Dice(), Tversky(), custom,
-        MeanSquaredError().WithReduction(Reduction::kSum),
-        MeanSquaredError().WithReduction(Reduction::kMeanWithSampleWeight)}) {
+        MeanSquaredError({.reduction = Reduction::kSum}),
+        MeanSquaredError({.reduction = Reduction::kMeanWithSampleWeight})}) {
     Model model = Still();
     CompileOptions options = StillOptions();
     options.loss = loss;
@@ -596,6 +596,109 @@ TEST(Save, RestoresCustomLossesAndMetricsPassedToLoad) {
   ASSERT_TRUE(logs.ok()) << logs.status();
   EXPECT_FLOAT_EQ(*logs->Get("loss"), 18);
   EXPECT_FLOAT_EQ(*logs->Get("shown"), 18);
+  std::remove(file.c_str());
+}
+
+// ---- Reductions ----
+
+// Loss of one batch of four rows with the errors 1, 2, 3, 4 and the weights 1, 0, 2, 0.5.
+TEST(Reductions, FitAndEvaluateMatchFormulas) {
+  const Array x = Array::Of<float>({4, 1}, {0, 0, 0, 0}), y = Array::Of<float>({4}, {1, 2, 3, 4});
+  const Array weights = Array::Of<float>({4}, {1, 0, 2, 0.5});
+  struct Case {
+    Reduction reduction;
+    double plain, weighted;
+  };
+  const double sum = 1 + 4 + 9 + 16, weighted = 1 * 1 + 2 * 9 + 0.5 * 16;
+  for (const Case& c :
+       {Case{Reduction::kSumOverBatchSize, sum / 4, weighted / 4},
+        Case{Reduction::kMean, sum / 4, weighted / 4}, Case{Reduction::kSum, sum, weighted},
+        Case{Reduction::kMeanWithSampleWeight, sum / 4, weighted / 3.5}}) {
+    for (const int replicas : {1, 2}) {
+      SCOPED_TRACE(c.reduction + ", replicas: " + std::to_string(replicas));
+      Model model = Still();
+      CompileOptions options = StillOptions();
+      options.loss = MeanSquaredError({.reduction = c.reduction});
+      options.client = runtime::TestClient(replicas);
+      options.replicas = replicas;
+      ASSERT_TRUE(model.Compile(options).ok());
+      // A batch of 6 has two rows of padding.
+      for (const int64_t batch : {4, 6}) {
+        const auto evaluated = [&](const ArraysArg& given) {
+          const auto logs =
+              model.Evaluate(x, y, {.batch_size = batch, .verbose = 0, .sample_weight = given});
+          EXPECT_TRUE(logs.ok()) << logs.status();
+          return logs.ok() ? *logs->Get("loss") : -1;
+        };
+        EXPECT_FLOAT_EQ(evaluated({}), c.plain);
+        EXPECT_FLOAT_EQ(evaluated(weights), c.weighted);
+      }
+      const auto history = model.Fit(x, y, {.verbose = 0, .sample_weight = weights});
+      ASSERT_TRUE(history.ok()) << history.status();
+      EXPECT_FLOAT_EQ(*history->epochs[0].Get("loss"), c.weighted);
+    }
+  }
+}
+
+// One step from w = 1 by the gradient of each reduction.
+TEST(Reductions, ScaleTheGradient) {
+  const Array x = Numbers(4, 1), y = Array::Of<float>({4}, {0, 0, 0, 0});
+  const double sum = 2 * (1 + 4 + 9 + 16);
+  for (const auto& [reduction, gradient] :
+       {std::pair<Reduction, double>{Reduction::kSum, sum},
+        std::pair<Reduction, double>{Reduction::kMean, sum / 4}}) {
+    Model model = Still();
+    CompileOptions options = StillOptions();
+    options.optimizer = SGD({.learning_rate = 0.001});
+    options.loss = MeanSquaredError({.reduction = reduction});
+    ASSERT_TRUE(model.Compile(options).ok());
+    ASSERT_TRUE(model.Fit(x, y, {.verbose = 0}).ok());
+    const auto weights = model.GetWeights();
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_FLOAT_EQ(weights->Find("first/kernel")->values<float>()[0], 1 - 0.001 * gradient)
+        << reduction;
+  }
+}
+
+TEST(Reductions, NoneCannotBeCompiled) {
+  for (const std::string& name : nn::Loss::Names()) {
+    CompileOptions options = StillOptions();
+    options.loss = nn::Loss::FromName(name)->WithReduction(Reduction::kNone);
+    EXPECT_THAT(Message(Still().Compile(options)),
+                AllOf(HasSubstr("the loss " + name + " has the reduction 'none'"),
+                      HasSubstr("use sum_over_batch_size, mean, sum, mean_with_sample_weight")));
+  }
+}
+
+// The loss of the model that Load returns.
+nlohmann::ordered_json LoadedLoss(const std::string& file, const Model::LoadOptions& options) {
+  const auto model = Model::Load(file, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (!model.ok()) return nullptr;
+  return (*model->trainer())->objective().targets[0].loss.ToJson();
+}
+
+TEST(Save, RestoresReductionAndNameOfEveryLoss) {
+  const std::string file =
+      ::testing::TempDir() + "/loss_" + std::to_string(base::EntropySeed()) + ".safetensors";
+  const auto client = runtime::TestClient(1);
+  const nn::Loss custom =
+      nn::CustomLoss("mine", [](ir::Value y, ir::Value p) { return ir::Square(y - p); });
+  std::vector<nn::Loss> losses = {custom};
+  for (const std::string& name : nn::Loss::Names()) losses.push_back(*nn::Loss::FromName(name));
+  for (const nn::Loss& loss : losses) {
+    for (const char* reduction : {"sum", "mean_with_sample_weight"}) {
+      Model model = Still();
+      CompileOptions options = StillOptions();
+      options.loss = loss.WithReduction(reduction).Named("shown");
+      ASSERT_TRUE(model.Compile(options).ok());
+      ASSERT_TRUE(model.Save(file).ok());
+      const auto loaded = LoadedLoss(file, {.client = client, .custom_losses = {custom}});
+      EXPECT_EQ(loaded, loss.WithReduction(reduction).Named("shown").ToJson());
+      EXPECT_EQ(loaded["config"]["reduction"], reduction);
+      EXPECT_EQ(loaded["config"]["name"], "shown");
+    }
+  }
   std::remove(file.c_str());
 }
 

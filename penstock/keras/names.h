@@ -268,19 +268,26 @@ using nn::TruePositives;
 // keras.metrics.Accuracy: predictions equal to labels. The metric "accuracy", which chooses by the
 // shapes, is nn::Accuracy().
 inline Metric Accuracy() { return nn::ExactAccuracy(); }
-inline Metric CosineSimilarity(const nn::CosineSimilarityOptions& options = {}) {
+inline Metric CosineSimilarity(const nn::CorrelationOptions& options = {}) {
   return nn::CosineSimilarityMetric(options);
 }
 inline Metric MeanSquaredError() { return nn::MeanSquaredErrorMetric(); }
 inline Metric LogCoshError() { return nn::LogCoshErrorMetric(); }
-inline Metric BinaryCrossentropy(const nn::CrossentropyOptions& options = {}) {
-  return nn::MeanOfLoss(nn::BinaryCrossentropy(options));
+inline Metric BinaryCrossentropy(const nn::CrossentropyMetricOptions& options = {}) {
+  return nn::MeanOfLoss(nn::BinaryCrossentropy({.from_logits = options.from_logits,
+                                                .label_smoothing = options.label_smoothing,
+                                                .axis = options.axis}));
 }
-inline Metric CategoricalCrossentropy(const nn::CrossentropyOptions& options = {}) {
-  return nn::MeanOfLoss(nn::CategoricalCrossentropy(options));
+inline Metric CategoricalCrossentropy(const nn::CrossentropyMetricOptions& options = {}) {
+  return nn::MeanOfLoss(nn::CategoricalCrossentropy({.from_logits = options.from_logits,
+                                                     .label_smoothing = options.label_smoothing,
+                                                     .axis = options.axis}));
 }
-inline Metric SparseCategoricalCrossentropy(const nn::SparseCrossentropyOptions& options = {}) {
-  return nn::MeanOfLoss(nn::SparseCategoricalCrossentropy(options));
+inline Metric SparseCategoricalCrossentropy(
+    const nn::SparseCrossentropyMetricOptions& options = {}) {
+  return nn::MeanOfLoss(nn::SparseCategoricalCrossentropy({.from_logits = options.from_logits,
+                                                           .ignore_class = options.ignore_class,
+                                                           .axis = options.axis}));
 }
 inline Metric MeanAbsoluteError() { return nn::MeanOfLoss(nn::MeanAbsoluteError()); }
 inline Metric MeanAbsolutePercentageError() {

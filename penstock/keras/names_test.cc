@@ -331,13 +331,16 @@ void ForEachName(Use use) {
 
 TEST(TypedOptions, EveryReductionIsKnownToLosses) {
   ForEachName<Reduction>([](const Reduction& typed, const Reduction& text) {
-    const nn::Loss loss = keras::MeanSquaredError().WithReduction(typed);
+    const nn::Loss loss = keras::MeanSquaredError({.reduction = typed});
     EXPECT_TRUE(loss.Check().ok()) << loss.Check();
-    EXPECT_EQ(loss.ToJson().dump(), keras::MeanSquaredError().WithReduction(text).ToJson().dump());
+    for (const nn::Loss& same : {keras::MeanSquaredError({.reduction = text}),
+                                 keras::MeanSquaredError().WithReduction(typed)}) {
+      EXPECT_EQ(loss.ToJson().dump(), same.ToJson().dump());
+    }
     EXPECT_TRUE(nn::Loss::FromJson(loss.ToJson()).ok()) << typed;
   });
   // Files contain the name.
-  EXPECT_EQ(keras::MeanSquaredError().WithReduction(Reduction::kSum).ToJson().dump(),
+  EXPECT_EQ(keras::MeanSquaredError({.reduction = Reduction::kSum}).ToJson().dump(),
             R"({"name":"mean_squared_error","config":{"reduction":"sum"}})");
   EXPECT_EQ(keras::MeanSquaredError().ToJson().dump(),
             R"({"name":"mean_squared_error","config":{"reduction":"sum_over_batch_size"}})");
@@ -406,6 +409,16 @@ static_assert(std::is_convertible_v<absl::string_view, nn::Reduction>);
 static_assert(!std::is_convertible_v<nn::AucCurve::Value, nn::AucSummationMethod>);
 static_assert(!std::is_convertible_v<nn::Padding, nn::Reduction>);
 static_assert(!std::is_convertible_v<nn::Reduction::Value, MatmulPrecisionArg>);
+
+// A metric has no reduction, as in Keras.
+template <typename Options>
+concept HasReduction = requires(Options options) {
+  options.reduction;
+};
+static_assert(HasReduction<nn::CrossentropyOptions>);
+static_assert(!HasReduction<nn::CrossentropyMetricOptions>);
+static_assert(!HasReduction<nn::SparseCrossentropyMetricOptions>);
+static_assert(!HasReduction<nn::CorrelationOptions>);
 
 // The spelling that a Keras user tries first.
 TEST(Names, KerasModulesAreNamespaces) {

@@ -60,7 +60,9 @@ absl::StatusOr<std::vector<MetricArg>> MetricsFromJson(const Json& json,
 absl::StatusOr<nn::Loss> LossFromJson(const Json& json, const std::vector<nn::Loss>& custom) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::optional<nn::Loss> loss, CustomByName(json, custom, "loss"));
   if (!loss.has_value()) return nn::Loss::FromJson(json);
-  return loss->WithReduction(json.at("config").at("reduction").get<std::string>());
+  const Json& config = json.at("config");
+  return loss->WithReduction(config.at("reduction").get<std::string>())
+      .Named(config.value("name", ""));
 }
 
 Json TargetToJson(const train::Target& target) {

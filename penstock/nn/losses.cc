@@ -13,6 +13,7 @@
 #include "penstock/nn/config.h"
 #include "penstock/nn/labels.h"
 #include "penstock/nn/losses/loss_table.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::nn {
 namespace {
@@ -265,24 +266,31 @@ Value Loss::operator()(Value y_true, Value y_pred, Value sample_weight, Value ma
     const Value hidden = ir::Equal(weights, ir::SplatLike(weights, 0));
     each = ir::Select(hidden, ir::SplatLike(each, 0), each * weights);
   }
-  if (reduction_ == "none" || each.rank() == 0) return each;
-  if (reduction_ == "sum") return Total(each);
+  if (reduction() == "none" || each.rank() == 0) return each;
+  if (reduction() == "sum") return Total(each);
   const Value counted = values.counted.valid() ? ir::Convert(values.counted, DType::kF32) : Value();
-  if (reduction_ == "mean_with_sample_weight" && weights.valid())
+  if (reduction() == "mean_with_sample_weight" && weights.valid())
     return DivideNoNan(Total(each), Total(counted.valid() ? weights * counted : weights));
   return counted.valid() ? DivideNoNan(Total(each), Total(counted)) : Total(each) / Count(each);
 }
 
 Loss Loss::WithReduction(const Reduction& reduction) const {
   Loss loss = *this;
-  loss.reduction_ = reduction;
+  loss.options_.reduction = reduction;
+  return loss;
+}
+
+Loss Loss::Named(absl::string_view name) const {
+  Loss loss = *this;
+  loss.options_.name = std::string(name);
   return loss;
 }
 
 absl::Status Loss::Check() const {
+  PENSTOCK_RETURN_IF_ERROR(CheckName("loss", options_.name));
   const auto& known = Reduction::kNames;
-  if (std::find(std::begin(known), std::end(known), reduction_) == std::end(known)) {
-    return absl::InvalidArgumentError(absl::StrCat(name(), ": unknown reduction '", reduction_,
+  if (std::find(std::begin(known), std::end(known), reduction()) == std::end(known)) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": unknown reduction '", reduction(),
                                                    "'; available: ", absl::StrJoin(known, ", ")));
   }
   return base::WithContext(body_->Check(), name());
@@ -333,8 +341,9 @@ nlohmann::ordered_json Loss::ToJson() const {
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   Config config = Config::Writer(fields);
   body_->Fields(config);
-  fields["reduction"] = reduction_;
-  nlohmann::ordered_json json{{"name", std::string(name())}, {"config", std::move(fields)}};
+  fields["reduction"] = reduction();
+  if (name() != body_->name()) fields["name"] = options_.name;
+  nlohmann::ordered_json json{{"name", std::string(body_->name())}, {"config", std::move(fields)}};
   if (is_custom()) json["custom"] = true;
   return json;
 }
@@ -352,11 +361,14 @@ absl::StatusOr<Loss> Loss::FromJson(const nlohmann::ordered_json& json) {
                      "' is a function of the program that saved it, and is not in the file"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(Loss loss, FromName(json[key].get<std::string>()));
-  Config config = Config::Reader(json["config"]);
+  const nlohmann::ordered_json& fields = json["config"];
+  Config config = Config::Reader(fields);
   loss.body_->Fields(config);
-  config("reduction", loss.reduction_);
-  const auto reduction = json["config"].find("reduction");
-  if (reduction != json["config"].end() && reduction->is_null()) loss.reduction_ = "none";
+  config("reduction", loss.options_.reduction);
+  const auto reduction = fields.find("reduction");
+  if (reduction != fields.end() && reduction->is_null()) loss.options_.reduction = Reduction::kNone;
+  if (const auto name = fields.find("name"); name != fields.end() && name->is_string())
+    loss.options_.name = name->get<std::string>();
   if (absl::Status status = config.Finish(); !status.ok())
     return base::WithContext(status, loss.name());
   PENSTOCK_RETURN_IF_ERROR(loss.Check());

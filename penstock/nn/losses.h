@@ -3,7 +3,7 @@
 //   Loss loss = SparseCategoricalCrossentropy({.from_logits = true});
 //   Value each = loss.PerExample(labels, logits);              // f32[batch]
 //   Value mean = loss(labels, logits, sample_weight);          // as loss(...) in Keras
-//   Loss summed = MeanAbsoluteError().WithReduction(Reduction::kSum);  // or "sum"
+//   Loss summed = MeanAbsoluteError({.reduction = Reduction::kSum});  // or "sum"
 //   absl::StatusOr<Loss> same = Loss::FromName("mae");
 //
 // 16-bit predictions are converted to float32 first, labels to the predictions' type. As in Keras,
@@ -87,11 +87,31 @@ struct LossTerms {
   double values = 1;      // number of values per example
 };
 
+// Options of every loss, with Keras's names and defaults:
+//
+//   MeanSquaredError({.reduction = Reduction::kSum});
+//   Huber({.delta = 2, .reduction = Reduction::kSum, .name = "robust"});
+//
+// The options of a loss that has others repeat these two at their end, because a designated
+// initializer cannot name a member of a base class. Keras's `dtype` is left out: a loss computes in
+// float32, which is Keras's default, or in float64 if the predictions are float64.
+struct LossOptions {
+  // Every value but kNone can be compiled; training minimizes a single number, so Compile rejects
+  // "none".
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  // Name in messages and saved models, and of MeanOfLoss; empty: the name of the class, "huber".
+  std::string name = "";
+};
+
 class Loss {
  public:
-  explicit Loss(std::shared_ptr<LossBody> body) : body_(std::move(body)) {}
+  // A loss with the reduction and the name of `options`; a body has neither.
+  explicit Loss(std::shared_ptr<LossBody> body, LossOptions options = {})
+      : body_(std::move(body)), options_(std::move(options)) {}
 
-  absl::string_view name() const { return body_->name(); }
+  absl::string_view name() const {
+    return options_.name.empty() ? body_->name() : absl::string_view(options_.name);
+  }
   // Whether it was made by CustomLoss: ToJson writes only its name, and FromJson rejects that.
   bool is_custom() const { return body_->is_custom(); }
   // Mean loss of each example, f32[batch]. With a mask or an ignored class, values that do not
@@ -109,8 +129,12 @@ class Loss {
 
   // "sum_over_batch_size" (the default), "mean" (the same), "sum", "mean_with_sample_weight",
   // "none".
+  const std::string& reduction() const { return options_.reduction; }
+  // The same loss with another reduction, for losses made by CustomLoss, FromName or FromJson. The
+  // last one wins: MeanSquaredError({.reduction = Reduction::kSum}).WithReduction("mean") is a mean.
   Loss WithReduction(const Reduction& reduction) const;
-  const std::string& reduction() const { return reduction_; }
+  // The same loss with another name, which replaces an earlier one; empty: the default.
+  Loss Named(absl::string_view name) const;
 
   // The error of an invalid option, if any.
   absl::Status Check() const;
@@ -122,7 +146,8 @@ class Loss {
   std::string LogitsWarning(ir::Value y_pred) const;
 
   nlohmann::ordered_json ToJson() const;
-  // {"name" or "class_name", "config"}, with Keras's keys.
+  // {"name" or "class_name", "config"}, with Keras's keys; the config's "name" is that of
+  // LossOptions. A reduction of null (Keras's None) is "none".
   static absl::StatusOr<Loss> FromJson(const nlohmann::ordered_json& json);
   // The loss with default options, by any of Keras's names: "mean_squared_error",
   // "MeanSquaredError", "mse"; "crossentropy" is chosen by the shapes. The error for an unknown
@@ -133,7 +158,7 @@ class Loss {
 
  private:
   std::shared_ptr<LossBody> body_;
-  Reduction reduction_ = Reduction::kSumOverBatchSize;
+  LossOptions options_;
 };
 
 // Custom loss from a function that returns [batch, ...] values; any other shape, such as the mean
@@ -151,6 +176,8 @@ struct CrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0;
   int64_t axis = -1;  // class axis; for binary losses: the averaged axis
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 // y_true: 0 or 1, or between, of y_pred's shape (a last axis of 1 may be missing).
 Loss BinaryCrossentropy(const CrossentropyOptions& options = {});
@@ -161,6 +188,8 @@ struct SparseCrossentropyOptions {
   bool from_logits = false;
   std::optional<int64_t> ignore_class = {};  // class index to ignore, such as 255 in masks
   int64_t axis = -1;                         // class axis
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 // y_true: class indices [batch, ...] or [batch, ..., 1]; y_pred: [batch, ..., classes]. A class
 // index outside [0, classes) gives NaN, so that it does not go unnoticed.
@@ -174,6 +203,8 @@ struct BinaryFocalCrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0;
   int64_t axis = -1;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss BinaryFocalCrossentropy(const BinaryFocalCrossentropyOptions& options = {});
 
@@ -183,6 +214,8 @@ struct CategoricalFocalCrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0;
   int64_t axis = -1;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss CategoricalFocalCrossentropy(const CategoricalFocalCrossentropyOptions& options = {});
 
@@ -190,28 +223,34 @@ Loss CategoricalFocalCrossentropy(const CategoricalFocalCrossentropyOptions& opt
 // y_pred: probabilities; 0 < q < 1.
 struct GeneralizedCrossEntropyOptions {
   double q = 0.5;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss CategoricalGeneralizedCrossEntropy(const GeneralizedCrossEntropyOptions& options = {});
 
 // Labels of -1 and 1; if a batch contains only 0 and 1, 0 becomes -1.
-Loss Hinge();
-Loss SquaredHinge();
-Loss CategoricalHinge();  // one-hot labels
+Loss Hinge(const LossOptions& options = {});
+Loss SquaredHinge(const LossOptions& options = {});
+Loss CategoricalHinge(const LossOptions& options = {});  // one-hot labels
 
 // ---- Regression and distributions (losses/regression.cc): means over the last axis ----
-Loss MeanSquaredError();
-Loss MeanAbsoluteError();
-Loss MeanAbsolutePercentageError();
-Loss MeanSquaredLogarithmicError();
-Loss LogCosh();
+Loss MeanSquaredError(const LossOptions& options = {});
+Loss MeanAbsoluteError(const LossOptions& options = {});
+Loss MeanAbsolutePercentageError(const LossOptions& options = {});
+Loss MeanSquaredLogarithmicError(const LossOptions& options = {});
+Loss LogCosh(const LossOptions& options = {});
 struct HuberOptions {
   double delta = 1;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss Huber(const HuberOptions& options = {});
-Loss Poisson();       // predictions are rates, above 0
-Loss KLDivergence();  // the sum over the last axis
+Loss Poisson(const LossOptions& options = {});       // predictions are rates, above 0
+Loss KLDivergence(const LossOptions& options = {});  // the sum over the last axis
 struct CosineSimilarityOptions {
   int64_t axis = -1;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 // -1 for vectors of the same direction.
 Loss CosineSimilarity(const CosineSimilarityOptions& options = {});
@@ -221,12 +260,16 @@ Loss CosineSimilarity(const CosineSimilarityOptions& options = {});
 // has the loss of its own examples. {1, 2, 3} gives one loss per image.
 struct DiceOptions {
   std::optional<std::vector<int64_t>> axis = {};
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss Dice(const DiceOptions& options = {});
 struct TverskyOptions {
   double alpha = 0.5;  // weight of false negatives, as in Keras
   double beta = 0.5;   // weight of false positives
   std::optional<std::vector<int64_t>> axis = {};
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss Tversky(const TverskyOptions& options = {});
 // Sun et al., Circle loss, 2020. y_true: class indices [batch]; y_pred: embeddings [batch, size] of
@@ -235,10 +278,12 @@ struct CircleOptions {
   double gamma = 80;
   double margin = 0.4;
   bool remove_diagonal = true;
+  Reduction reduction = Reduction::kSumOverBatchSize;
+  std::string name = "";
 };
 Loss Circle(const CircleOptions& options = {});
 // Graves et al., Connectionist temporal classification, 2006. y_true: labels [batch, length], 0 is
 // padding and the blank; y_pred: logits [batch, steps, classes].
-Loss CTC();
+Loss CTC(const LossOptions& options = {});
 
 }  // namespace penstock::nn

@@ -118,15 +118,27 @@ struct SparseTopKOptions {
 };
 Metric SparseTopKCategoricalAccuracy(const SparseTopKOptions& options = {});
 
-// Mean of a loss, under the loss's name; the loss's ignored class is excluded.
+// Mean of a loss, whatever its reduction, under the loss's name; the loss's ignored class is
+// excluded.
 Metric MeanOfLoss(const Loss& loss);
+// Options of the crossentropies in keras::metrics: those of the losses, without a reduction.
+struct CrossentropyMetricOptions {
+  bool from_logits = false;
+  double label_smoothing = 0;
+  int64_t axis = -1;
+};
+struct SparseCrossentropyMetricOptions {
+  bool from_logits = false;
+  std::optional<int64_t> ignore_class = {};
+  int64_t axis = -1;
+};
 Metric MeanSquaredErrorMetric();
 Metric RootMeanSquaredError();
 Metric LogCoshErrorMetric();
-Metric CosineSimilarityMetric(const CosineSimilarityOptions& options = {});  // 1: same direction
 struct CorrelationOptions {
   int64_t axis = -1;
 };
+Metric CosineSimilarityMetric(const CorrelationOptions& options = {});  // 1: same direction
 // Correlation along `axis`, averaged over examples.
 Metric PearsonCorrelation(const CorrelationOptions& options = {});
 Metric ConcordanceCorrelation(const CorrelationOptions& options = {});

@@ -9,7 +9,7 @@
 //          .kernel_initializer = initializers::HeNormal(),
 //          .kernel_regularizer = regularizers::L2(1e-4)});
 //   Conv2D({.filters = 8, .kernel_size = 3, .padding = Padding::kSame});
-//   MeanSquaredError().WithReduction(Reduction::kSum);
+//   MeanSquaredError({.reduction = Reduction::kSum});
 //   AUC({.curve = AucCurve::kPR});
 //
 // A typed value of another kind (a regularizer as an initializer) does not compile either. Invalid
@@ -125,7 +125,8 @@ struct ElementType : NamedOption<ElementType> {
 };
 
 // Reduction of a loss to one number (losses.h): the mean over the batch (kSumOverBatchSize and
-// kMean are the same), the sum, the mean weighted by sample weights; kNone keeps all values.
+// kMean are the same), the sum, the mean weighted by sample weights; kNone keeps all values, so it
+// cannot be compiled.
 struct Reduction : NamedOption<Reduction> {
   enum Value { kSumOverBatchSize, kMean, kSum, kMeanWithSampleWeight, kNone };
   static constexpr const char* kNames[] = {"sum_over_batch_size", "mean", "sum",

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/status.h"
 
@@ -65,9 +67,12 @@ absl::Status CheckObjective(const Objective& objective) {
           absl::StrCat("the weight of a loss must be a finite number, got ", target.weight));
     }
     if (target.loss.reduction() == "none") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the loss ", target.loss.name(),
-                       " has the reduction 'none', which has no single value to minimize"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the loss ", target.loss.name(),
+          " has the reduction 'none', which has no single value to minimize; use ",
+          // Those before kNone, which is the last.
+          absl::StrJoin(absl::MakeConstSpan(nn::Reduction::kNames).first(nn::Reduction::kNone),
+                        ", ")));
     }
   }
   std::vector<std::string> names = ReportNames(objective);

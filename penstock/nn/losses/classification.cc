@@ -1,5 +1,6 @@
 // Classification losses: crossentropies and hinges.
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -65,7 +66,7 @@ Value SmoothBinary(Value y_true, double smoothing) {
 // ---- Categorical ----
 
 struct Categorical : LossBody {
-  explicit Categorical(CrossentropyOptions o = {}) : options(o) {}
+  explicit Categorical(CrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "categorical_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kDistribution; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
@@ -84,7 +85,7 @@ struct Categorical : LossBody {
 };
 
 struct CategoricalFocal : LossBody {
-  explicit CategoricalFocal(CategoricalFocalCrossentropyOptions o = {}) : options(o) {}
+  explicit CategoricalFocal(CategoricalFocalCrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "categorical_focal_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kDistribution; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
@@ -121,7 +122,7 @@ Value Chosen(Value x, Value numbers) {
 }
 
 struct Sparse : LossBody {
-  explicit Sparse(SparseCrossentropyOptions o = {}) : options(o) {}
+  explicit Sparse(SparseCrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "sparse_categorical_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kClassNumbers; }
   std::optional<int64_t> ignored_class() const override { return options.ignore_class; }
@@ -155,7 +156,7 @@ struct Sparse : LossBody {
 };
 
 struct GeneralizedCrossEntropy : LossBody {
-  explicit GeneralizedCrossEntropy(GeneralizedCrossEntropyOptions o = {}) : options(o) {}
+  explicit GeneralizedCrossEntropy(GeneralizedCrossEntropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "categorical_generalized_cross_entropy"; }
   LabelRule labels() const override { return LabelRule::kClassNumbers; }
   std::optional<bool> expects_probabilities() const override { return true; }
@@ -177,7 +178,7 @@ struct GeneralizedCrossEntropy : LossBody {
 // ---- Binary ----
 
 struct Binary : LossBody {
-  explicit Binary(CrossentropyOptions o = {}) : options(o) {}
+  explicit Binary(CrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "binary_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kZeroToOne; }
   bool matches_ranks() const override { return true; }
@@ -202,7 +203,7 @@ struct Binary : LossBody {
 };
 
 struct BinaryFocal : LossBody {
-  explicit BinaryFocal(BinaryFocalCrossentropyOptions o = {}) : options(o) {}
+  explicit BinaryFocal(BinaryFocalCrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "binary_focal_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kZeroToOne; }
   bool matches_ranks() const override { return true; }
@@ -291,25 +292,28 @@ constexpr LossRow kClassificationLosses[] = {
 absl::Span<const LossRow> ClassificationLosses() { return kClassificationLosses; }
 
 Loss SparseCategoricalCrossentropy(const SparseCrossentropyOptions& options) {
-  return Loss(std::make_shared<Sparse>(options));
+  return Loss(std::make_shared<Sparse>(options), {options.reduction, options.name});
 }
 Loss CategoricalCrossentropy(const CrossentropyOptions& options) {
-  return Loss(std::make_shared<Categorical>(options));
+  return Loss(std::make_shared<Categorical>(options), {options.reduction, options.name});
 }
 Loss BinaryCrossentropy(const CrossentropyOptions& options) {
-  return Loss(std::make_shared<Binary>(options));
+  return Loss(std::make_shared<Binary>(options), {options.reduction, options.name});
 }
 Loss BinaryFocalCrossentropy(const BinaryFocalCrossentropyOptions& options) {
-  return Loss(std::make_shared<BinaryFocal>(options));
+  return Loss(std::make_shared<BinaryFocal>(options), {options.reduction, options.name});
 }
 Loss CategoricalFocalCrossentropy(const CategoricalFocalCrossentropyOptions& options) {
-  return Loss(std::make_shared<CategoricalFocal>(options));
+  return Loss(std::make_shared<CategoricalFocal>(options), {options.reduction, options.name});
 }
 Loss CategoricalGeneralizedCrossEntropy(const GeneralizedCrossEntropyOptions& options) {
-  return Loss(std::make_shared<GeneralizedCrossEntropy>(options));
+  return Loss(std::make_shared<GeneralizedCrossEntropy>(options),
+              {options.reduction, options.name});
 }
-Loss Hinge() { return Loss(MakeHinge<false>()); }
-Loss SquaredHinge() { return Loss(MakeHinge<true>()); }
-Loss CategoricalHinge() { return Loss(std::make_shared<CategoricalHingeLoss>()); }
+Loss Hinge(const LossOptions& options) { return Loss(MakeHinge<false>(), options); }
+Loss SquaredHinge(const LossOptions& options) { return Loss(MakeHinge<true>(), options); }
+Loss CategoricalHinge(const LossOptions& options) {
+  return Loss(std::make_shared<CategoricalHingeLoss>(), options);
+}
 
 }  // namespace penstock::nn

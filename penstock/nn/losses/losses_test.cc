@@ -3,13 +3,18 @@
 #include "penstock/nn/losses.h"
 
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/testing/checks.h"
+#include "penstock/ir/testing/run.h"
 #include "penstock/nn/metrics.h"
 
 namespace penstock::nn {
@@ -363,6 +368,161 @@ TEST(Losses, OptionsRoundTripThroughJson) {
               AllOf(HasSubstr("unknown loss 'hinges'"), HasSubstr("mean_squared_error")));
   for (const char* name : {"mse", "MSE", "MeanSquaredError", "bce", "kld", "huber_loss", "ce"})
     EXPECT_TRUE(Loss::FromName(name).ok()) << name;
+}
+
+// ---- The options of every loss ----
+
+// A loss by its factory, and a batch for it. `make` sets the two options that all losses have.
+struct LossCase {
+  std::function<Loss(const LossOptions&)> make;
+  Array y_true, y_pred;
+};
+
+template <typename Options>
+std::function<Loss(const LossOptions&)> Factory(Loss (*make)(const Options&),
+                                                Options options = {}) {
+  return [make, options](const LossOptions& common) mutable {
+    options.reduction = common.reduction;
+    options.name = common.name;
+    return make(options);
+  };
+}
+
+// All losses of losses.h, each with four values per batch.
+std::vector<LossCase> AllLosses() {
+  const Array probabilities =
+      Floats({4, 3}, {0.7, 0.2, 0.1, 0.3, 0.3, 0.4, 0.1, 0.8, 0.1, 0.25, 0.25, 0.5});
+  const Array one_hot = Floats({4, 3}, {1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1});
+  const Array classes = Array::Of<int64_t>({4}, {0, 1, 1, 2});
+  std::vector<LossCase> losses = {
+      {Factory(SparseCategoricalCrossentropy), classes, probabilities},
+      {Factory(CategoricalGeneralizedCrossEntropy), classes, probabilities},
+      {Factory(Circle), Array::Of<int64_t>({4}, {0, 1, 0, 1}),
+       Floats({4, 2}, {1, 0, 0.6, 0.8, 0, 1, 0.8, -0.6})},
+      {Factory(CTC), Array::Of<int64_t>({4, 2}, {1, 2, 2, 2, 1, 0, 2, 1}),
+       RandomArray({4, 6, 3}, 1, -1, 1, DType::kF32)}};
+  for (auto make :
+       {Factory(CategoricalCrossentropy), Factory(BinaryCrossentropy),
+        Factory(BinaryFocalCrossentropy), Factory(CategoricalFocalCrossentropy), Factory(Hinge),
+        Factory(SquaredHinge), Factory(CategoricalHinge), Factory(MeanSquaredError),
+        Factory(MeanAbsoluteError), Factory(MeanAbsolutePercentageError),
+        Factory(MeanSquaredLogarithmicError), Factory(LogCosh), Factory(Huber), Factory(Poisson),
+        Factory(KLDivergence), Factory(CosineSimilarity),
+        // Without an axis the batch has one value, which no reduction changes.
+        Factory(Dice, {.axis = std::vector<int64_t>{1}}),
+        Factory(Tversky, {.axis = std::vector<int64_t>{1}})}) {
+    losses.push_back({make, one_hot, probabilities});
+  }
+  return losses;
+}
+
+TEST(LossOptions, ExistForEveryLoss) {
+  std::vector<std::string> names;
+  for (const LossCase& one : AllLosses()) {
+    const Loss loss = one.make({});
+    names.emplace_back(loss.name());
+    EXPECT_EQ(loss.reduction(), "sum_over_batch_size") << loss.name();
+  }
+  names.push_back("crossentropy");  // a name for strings only
+  EXPECT_THAT(names, ::testing::UnorderedElementsAreArray(Loss::Names()));
+}
+
+TEST(LossOptions, ReductionsOfEveryLossMatchFormulas) {
+  const std::vector<double> weights{1, 2, 0, 0.5};
+  ir::Graph graph("reductions");
+  std::vector<Array> inputs;
+  const auto input = [&](const Array& array) {
+    inputs.push_back(array);
+    return graph.Parameter({array.dtype(), array.shape()}, absl::StrCat("x", inputs.size()));
+  };
+  const Value w = input(Floats({4}, weights));
+  ir::Values results;
+  for (const LossCase& one : AllLosses()) {
+    const Value y = input(one.y_true), p = input(one.y_pred);
+    results.push_back(one.make({}).PerExample(y, p));
+    for (const char* reduction : Reduction::kNames) {
+      results.push_back(one.make({.reduction = reduction})(y, p, w));
+      results.push_back(one.make({.reduction = reduction})(y, p));
+    }
+  }
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  graph.SetResults(results);
+  const auto values = ir::testing::Run(graph, inputs);
+  ASSERT_TRUE(values.ok()) << values.status();
+  size_t next = 0;
+  for (const LossCase& one : AllLosses()) {
+    const std::string name(one.make({}).name());
+    const std::vector<double> each = Doubles((*values)[next++]);
+    ASSERT_EQ(each.size(), 4u) << name;
+    std::vector<double> weighted;
+    double sum = 0, plain_sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_NE(each[i], 0) << name;
+      weighted.push_back(each[i] * weights[i]);
+      sum += weighted[i], plain_sum += each[i];
+    }
+    const std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> want = {
+        {"sum_over_batch_size", {{sum / 4}, {plain_sum / 4}}},
+        {"mean", {{sum / 4}, {plain_sum / 4}}},
+        {"sum", {{sum}, {plain_sum}}},
+        {"mean_with_sample_weight", {{sum / 3.5}, {plain_sum / 4}}},
+        {"none", {weighted, each}}};
+    for (const char* reduction : Reduction::kNames) {
+      const auto near = [](const std::vector<double>& numbers) {
+        std::vector<::testing::Matcher<double>> matchers;
+        for (double x : numbers) matchers.push_back(::testing::DoubleNear(x, 1e-5 * std::abs(x)));
+        return ::testing::ElementsAreArray(matchers);
+      };
+      EXPECT_THAT(Doubles((*values)[next++]), near(want.at(reduction).first))
+          << name << ", " << reduction << ", with weights";
+      EXPECT_THAT(Doubles((*values)[next++]), near(want.at(reduction).second))
+          << name << ", " << reduction;
+    }
+  }
+}
+
+TEST(LossOptions, RoundTripThroughJsonForEveryLoss) {
+  for (const LossCase& one : AllLosses()) {
+    const Loss plain = one.make({});
+    const std::string default_name(plain.name());
+    EXPECT_FALSE(plain.ToJson()["config"].contains("name")) << default_name;
+    for (const char* reduction : Reduction::kNames) {
+      const Loss loss = one.make({.reduction = reduction, .name = "mine"});
+      EXPECT_TRUE(loss.Check().ok()) << loss.Check();
+      EXPECT_EQ(loss.ToJson()["name"], default_name);
+      EXPECT_EQ(loss.ToJson()["config"]["reduction"], reduction);
+      EXPECT_EQ(loss.ToJson(), plain.WithReduction(reduction).Named("mine").ToJson());
+      const auto read = Loss::FromJson(loss.ToJson());
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->reduction(), reduction);
+      EXPECT_EQ(read->name(), "mine");
+      EXPECT_EQ(read->ToJson(), loss.ToJson());
+      EXPECT_EQ(read->Named("").WithReduction("mean").ToJson(),
+                one.make({.reduction = "mean"}).ToJson());
+    }
+    EXPECT_FALSE(one.make({.reduction = "average"}).Check().ok()) << default_name;
+    EXPECT_FALSE(one.make({.name = "\xff"}).Check().ok()) << default_name;
+  }
+}
+
+TEST(LossOptions, LastReductionWins) {
+  EXPECT_EQ(Huber({.reduction = Reduction::kSum}).reduction(), "sum");
+  EXPECT_EQ(Huber({.reduction = Reduction::kSum}).WithReduction(Reduction::kNone).reduction(),
+            "none");
+  const Loss of_body(MeanSquaredError().body(), {.reduction = Reduction::kSum, .name = "mine"});
+  EXPECT_EQ(of_body.ToJson(),
+            MeanSquaredError({.reduction = Reduction::kSum, .name = "mine"}).ToJson());
+}
+
+TEST(LossOptions, NameAppearsInMessagesAndAsMetric) {
+  const Loss loss = Huber({.delta = 2, .name = "robust"});
+  EXPECT_THAT(std::string(loss.WithReduction("avg").Check().message()), HasSubstr("robust: "));
+  const Metric metric = MeanOfLoss(loss);
+  EXPECT_EQ(metric.name(), "robust");
+  const auto read = Metric::FromJson(metric.ToJson());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->name(), "robust");
+  EXPECT_EQ(read->ToJson(), metric.ToJson());
 }
 
 TEST(Losses, AcceptsCustomFunction) {

@@ -1,5 +1,6 @@
 // Losses for regression and probability distributions.
 #include <cmath>
+#include <utility>
 
 #include "penstock/nn/config.h"
 #include "penstock/nn/labels.h"
@@ -70,7 +71,7 @@ constexpr Formula kKlDivergence{"kl_divergence",
                                 LabelRule::kNotNegative};
 
 struct HuberLoss : LossBody {
-  explicit HuberLoss(HuberOptions o = {}) : options(o) {}
+  explicit HuberLoss(HuberOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "huber"; }
   bool matches_ranks() const override { return true; }
   void Fields(Config& config) override { config("delta", options.delta); }
@@ -85,7 +86,7 @@ struct HuberLoss : LossBody {
 };
 
 struct CosineSimilarityLoss : LossBody {
-  explicit CosineSimilarityLoss(CosineSimilarityOptions o = {}) : options(o) {}
+  explicit CosineSimilarityLoss(CosineSimilarityOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "cosine_similarity"; }
   bool matches_ranks() const override { return true; }
   void Fields(Config& config) override { config("axis", options.axis); }
@@ -121,16 +122,22 @@ constexpr LossRow kRegressionLosses[] = {
 
 absl::Span<const LossRow> RegressionLosses() { return kRegressionLosses; }
 
-Loss MeanSquaredError() { return Loss(Make<kSquaredError>()); }
-Loss MeanAbsoluteError() { return Loss(Make<kAbsoluteError>()); }
-Loss MeanAbsolutePercentageError() { return Loss(Make<kPercentageError>()); }
-Loss MeanSquaredLogarithmicError() { return Loss(Make<kSquaredLogarithmicError>()); }
-Loss LogCosh() { return Loss(Make<kLogCosh>()); }
-Loss Huber(const HuberOptions& options) { return Loss(std::make_shared<HuberLoss>(options)); }
-Loss Poisson() { return Loss(Make<kPoisson>()); }
-Loss KLDivergence() { return Loss(Make<kKlDivergence>()); }
+Loss MeanSquaredError(const LossOptions& options) { return Loss(Make<kSquaredError>(), options); }
+Loss MeanAbsoluteError(const LossOptions& options) { return Loss(Make<kAbsoluteError>(), options); }
+Loss MeanAbsolutePercentageError(const LossOptions& options) {
+  return Loss(Make<kPercentageError>(), options);
+}
+Loss MeanSquaredLogarithmicError(const LossOptions& options) {
+  return Loss(Make<kSquaredLogarithmicError>(), options);
+}
+Loss LogCosh(const LossOptions& options) { return Loss(Make<kLogCosh>(), options); }
+Loss Huber(const HuberOptions& options) {
+  return Loss(std::make_shared<HuberLoss>(options), {options.reduction, options.name});
+}
+Loss Poisson(const LossOptions& options) { return Loss(Make<kPoisson>(), options); }
+Loss KLDivergence(const LossOptions& options) { return Loss(Make<kKlDivergence>(), options); }
 Loss CosineSimilarity(const CosineSimilarityOptions& options) {
-  return Loss(std::make_shared<CosineSimilarityLoss>(options));
+  return Loss(std::make_shared<CosineSimilarityLoss>(options), {options.reduction, options.name});
 }
 
 }  // namespace penstock::nn

@@ -1,5 +1,6 @@
 // Losses of several predictions at a time: segmentation overlap, pairs, sequences.
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -90,7 +91,7 @@ struct TverskyLoss : LossBody {
 // ---- Pairs ----
 
 struct CircleLoss : LossBody {
-  explicit CircleLoss(CircleOptions o = {}) : options(o) {}
+  explicit CircleLoss(CircleOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "circle"; }
   void Fields(Config& config) override {
     config("gamma", options.gamma)("margin", options.margin)("remove_diagonal",
@@ -230,9 +231,15 @@ constexpr LossRow kStructuredLosses[] = {
 
 absl::Span<const LossRow> StructuredLosses() { return kStructuredLosses; }
 
-Loss Dice(const DiceOptions& options) { return Loss(std::make_shared<DiceLoss>(options)); }
-Loss Tversky(const TverskyOptions& options) { return Loss(std::make_shared<TverskyLoss>(options)); }
-Loss Circle(const CircleOptions& options) { return Loss(std::make_shared<CircleLoss>(options)); }
-Loss CTC() { return Loss(std::make_shared<CtcLoss>()); }
+Loss Dice(const DiceOptions& options) {
+  return Loss(std::make_shared<DiceLoss>(options), {options.reduction, options.name});
+}
+Loss Tversky(const TverskyOptions& options) {
+  return Loss(std::make_shared<TverskyLoss>(options), {options.reduction, options.name});
+}
+Loss Circle(const CircleOptions& options) {
+  return Loss(std::make_shared<CircleLoss>(options), {options.reduction, options.name});
+}
+Loss CTC(const LossOptions& options) { return Loss(std::make_shared<CtcLoss>(), options); }
 
 }  // namespace penstock::nn

@@ -335,9 +335,9 @@ Body MakeConcordance() {
 Body MeanOf(const Loss& loss, absl::string_view name) {
   return std::make_shared<MeanOfLossMetric>(loss.body(), name, MetricDirection::kDown);
 }
-template <Loss (*make)()>
+template <Loss (*make)(const LossOptions&)>
 Body OfLoss() {
-  const Loss loss = make();
+  const Loss loss = make({});
   return MeanOf(loss, loss.name());
 }
 Body OfBinary() { return MeanOf(BinaryCrossentropy(), "binary_crossentropy"); }
@@ -402,11 +402,13 @@ Metric MeanOfLoss(const Loss& loss) {
   // A user-defined function may be a score, so it has no direction, as in Keras.
   const MetricDirection direction =
       loss.is_custom() ? MetricDirection::kUnknown : MetricDirection::kDown;
-  return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), loss.name(), direction));
+  const absl::string_view class_name = loss.body()->name();
+  return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), class_name, direction))
+      .Named(loss.name());
 }
 Metric MeanSquaredErrorMetric() { return MeanOfLoss(MeanSquaredError()); }
 Metric RootMeanSquaredError() { return Metric(std::make_shared<RootMeanSquared>()); }
-Metric CosineSimilarityMetric(const CosineSimilarityOptions& options) {
+Metric CosineSimilarityMetric(const CorrelationOptions& options) {
   return Metric(std::make_shared<AxisMetric>("cosine_similarity", CosineOf, options.axis));
 }
 Metric PearsonCorrelation(const CorrelationOptions& options) {
