@@ -253,9 +253,15 @@ class CompletenessTest : public ::testing::Test {
   explicit CompletenessTest(const std::vector<Row>* rows) : rows_(rows) {}
   void TestBody() override {
     std::set<std::string> layers, activations, losses, metrics;
+    std::map<std::string, std::set<std::string>> losses_by_reduction;
     for (const Row& row : *rows_) {
-      if (row.kind() == "loss")
-        AddName(nn::Loss::FromName(row.spec["loss"].get<std::string>()), losses);
+      if (row.kind() == "loss") {
+        const auto loss = nn::Loss::FromName(row.spec["loss"].get<std::string>());
+        AddName(loss, losses);
+        const auto reduction = row.spec["config"].find("reduction");
+        if (reduction != row.spec["config"].end())
+          AddName(loss, losses_by_reduction[reduction->get<std::string>()]);
+      }
       if (row.kind() == "metric") AddName(nn::Metric::FromJson(row.spec["metric"]), metrics);
       if (row.kind() != "layer") continue;
       layers.insert(row.spec["class"].get<std::string>());
@@ -281,6 +287,9 @@ class CompletenessTest : public ::testing::Test {
     for (const char* alias : {"swish", "hard_swish"}) activations.erase(alias);
     EXPECT_THAT(InKeras(nn::ActivationNames()), ::testing::UnorderedElementsAreArray(activations));
     EXPECT_THAT(InKeras(nn::Loss::Names()), ::testing::UnorderedElementsAreArray(losses));
+    losses.erase("crossentropy");  // a name for strings, without options
+    for (const char* reduction : {"sum", "mean_with_sample_weight", "none"})
+      EXPECT_EQ(losses_by_reduction[reduction], losses) << reduction;
     EXPECT_THAT(InKeras(nn::Metric::Names()), ::testing::UnorderedElementsAreArray(metrics));
   }
 

@@ -28,6 +28,20 @@ BINARY = ["BinaryCrossentropy", "BinaryFocalCrossentropy"]
 ONE_HOT = ["CategoricalCrossentropy", "CategoricalFocalCrossentropy"]
 HINGES = ["Hinge", "SquaredHinge"]
 LOGITS = {"from_logits": True}
+# A batch for every class; Dice and Tversky have one value for each example, which a reduction can change.
+EVERY = [
+    *[(name, {}, (4, 3), labels, "probabilities")
+      for name, labels in (("SparseCategoricalCrossentropy", "classes"), ("CategoricalCrossentropy", "one_hot"),
+                           ("CategoricalFocalCrossentropy", "one_hot"),
+                           ("CategoricalGeneralizedCrossEntropy", "classes"), ("KLDivergence", "soft"))],
+    *[(name, {}, (4, 3), "binary", "unit") for name in BINARY],
+    *[(name, {}, (4, 3), "signs", "real") for name in HINGES],
+    ("CategoricalHinge", {}, (4, 3), "one_hot", "real"),
+    *[(name, {}, (4, 3), "positive", "positive") for name in (*REGRESSION, "Poisson", "CosineSimilarity")],
+    *[(name, {"axis": [1]}, (4, 3), "binary", "unit") for name in ("Dice", "Tversky")],
+    ("Circle", {}, (8, 5), "groups", "directions"),
+    ("CTC", {}, (3, 7, 4), "sequences", "logits"),
+]
 
 LOSSES = [
     *[loss(name, {"from_logits": logits}, shape, labels, scores)
@@ -72,6 +86,9 @@ LOSSES = [
       for reduction in ("sum", "mean_with_sample_weight", "none")
       for weights in (None, "examples")],
     loss("MeanSquaredError", {"reduction": "mean_with_sample_weight"}, (5, 3), "real", "real", weights="column"),
+    *[loss(name, {**options, "reduction": reduction}, *batch, weights="examples")
+      for name, options, *batch in EVERY
+      for reduction in ("sum", "mean_with_sample_weight", "none")],
 
     *each(BINARY, {}, (5, 1), "binary", "unit"),
     *each(BINARY, {}, (5, 1), "flat", "unit", why="labels without the last axis"),
