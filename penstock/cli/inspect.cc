@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include <unistd.h>
@@ -64,7 +63,7 @@ class Inspect : public Command {
     absl::StatusOr<save::Contents> weights = save::Inspect(*fs_, uri);
     if (weights.ok()) return Model(uri, *weights, all);
     // A file that is not a weights file may be a shard. Other errors would occur for a shard, too.
-    const bool is_model = absl::EndsWithIgnoreCase(uri, ".safetensors");
+    const bool is_model = save::HoldsMetadata(uri).ok();  // by its extension
     if (is_model || !absl::IsDataLoss(weights.status())) return weights.status();
     return Shard(uri, all);
   }

@@ -197,8 +197,8 @@ class Train : public Command {
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (!save_.empty()) {
-      PENSTOCK_RETURN_IF_ERROR(
-          base::WithContext(save::CheckWeightsDestination(fs, save_), "--save"));
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(
+          save::CheckWeightsDestination(fs, save_, /*with_metadata=*/true), "--save"));
     }
     for (const auto& [option, folder] :
          {std::pair("--checkpoints", &checkpoints_), std::pair("--tensorboard", &tensorboard_),

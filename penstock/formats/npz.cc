@@ -82,7 +82,7 @@ absl::Status WriteNpz(io::FileSystem& fs, absl::string_view uri, const NamedArra
   PENSTOCK_ASSIGN_OR_RETURN(auto out, fs.Create(uri));
   PENSTOCK_RETURN_IF_ERROR(base::WithContext(
       WriteMembers(arrays, options, [&](absl::string_view bytes) { return out->Append(bytes); }),
-      uri));
+      io::DisplayName(uri)));
   return out->Close();
 }
 

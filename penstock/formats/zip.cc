@@ -27,6 +27,11 @@ constexpr uint16_t kDeflated = 8;
 constexpr uint16_t kVersion64 = 45;  // 4.5: the 64-bit extension
 constexpr int64_t kMaxDeflateRatio = 1032;
 
+constexpr uint16_t kExtraPadding = 0x4246;  // "FB", as in the archives of PyTorch
+constexpr size_t kLocalHeaderSize = 30;
+constexpr size_t kEnd64Size = 56;
+constexpr uint64_t kMaxDirectory = 256 << 20;
+
 // Cursor over little-endian numbers; after an out-of-bounds read every value is 0 and ok() is
 // false.
 class FieldReader {
@@ -72,7 +77,8 @@ struct Directory {
   uint64_t offset = 0;
 };
 
-absl::StatusOr<Directory> FindDirectory(absl::string_view archive) {
+// `archive` is the end of an archive, whose first `base` bytes are not in it.
+absl::StatusOr<Directory> FindDirectory(absl::string_view archive, uint64_t base = 0) {
   // The end record is the last one, followed by a comment of at most 64 kB.
   if (archive.size() < kEndSize) return CorruptZip("too short");
   const size_t first = archive.size() - std::min<size_t>(archive.size(), kEndSize + UINT16_MAX);
@@ -88,7 +94,9 @@ absl::StatusOr<Directory> FindDirectory(absl::string_view archive) {
     FieldReader locator(archive, at - kEnd64LocatorSize);
     if (locator.U32() != kEnd64Locator) return directory;
     locator.Skip(4);
-    FieldReader end64(archive, locator.U64());
+    const uint64_t end64_offset = locator.U64();
+    if (end64_offset < base) return CorruptZip("the zip64 end record is missing");
+    FieldReader end64(archive, end64_offset - base);
     if (end64.U32() != kEnd64) return CorruptZip("the zip64 end record is missing");
     end64.Skip(28);  // its size, versions, disks, members on this disk
     directory.members = end64.U64();
@@ -158,6 +166,20 @@ absl::StatusOr<Entry> ReadEntry(FieldReader& directory) {
   return entry;
 }
 
+// Checks the uncompressed size against the compressed one.
+absl::Status CheckSize(Entry& entry) {
+  const uint64_t stored = entry.compressed_size;
+  const bool possible = entry.member.deflated ? entry.size / kMaxDeflateRatio <= stored &&
+                                                    stored < (uint64_t{1} << 50)
+                                              : entry.size == stored;
+  if (!possible) {
+    return CorruptZip(absl::StrCat("member '", entry.member.name, "' of ", stored,
+                                   " bytes cannot decompress to ", entry.size));
+  }
+  entry.member.size = static_cast<int64_t>(entry.size);
+  return absl::OkStatus();
+}
+
 absl::Status FindBytes(absl::string_view archive, Entry& entry) {
   ZipMember& member = entry.member;
   FieldReader header(archive, entry.header);
@@ -170,18 +192,11 @@ absl::Status FindBytes(absl::string_view archive, Entry& entry) {
   if (!header.ok() || signature != kLocalHeader) {
     return CorruptZip(absl::StrCat("member '", member.name, "' lies outside the archive"));
   }
-  const uint64_t most = member.deflated
-                            ? (member.compressed.size() + 1) * uint64_t{kMaxDeflateRatio}
-                            : member.compressed.size();
-  if (entry.size > most || (!member.deflated && entry.size != most)) {
-    return CorruptZip(absl::StrCat("member '", member.name, "' of ", member.compressed.size(),
-                                   " bytes cannot decompress to ", entry.size));
-  }
-  member.size = static_cast<int64_t>(entry.size);
-  return absl::OkStatus();
+  return CheckSize(entry);
 }
 
-absl::Status Inflate(absl::string_view in, absl::Span<char> out) {
+// Fills `out`. `prefix`: the data may go on beyond `in` and `out`.
+absl::Status Inflate(absl::string_view in, absl::Span<char> out, bool prefix = false) {
   z_stream stream = {};
   constexpr int kRaw = -15;  // no zlib header, the largest window
   if (inflateInit2(&stream, kRaw) != Z_OK) return absl::ResourceExhaustedError("zlib: no memory");
@@ -189,7 +204,7 @@ absl::Status Inflate(absl::string_view in, absl::Span<char> out) {
   constexpr size_t kPart = size_t{1} << 30;
   size_t taken = 0, made = 0;
   int result = Z_OK;
-  while (result == Z_OK) {
+  while (result == Z_OK && !(prefix && made == out.size())) {
     const size_t can_take = std::min(kPart, in.size() - taken);
     const size_t can_make = std::min(kPart, out.size() - made);
     Bytef nothing;
@@ -202,6 +217,7 @@ absl::Status Inflate(absl::string_view in, absl::Span<char> out) {
     made += can_make - stream.avail_out;
   }
   inflateEnd(&stream);
+  if (prefix && made == out.size()) return absl::OkStatus();
   if (result != Z_STREAM_END || made != out.size()) return absl::DataLossError("damaged");
   return absl::OkStatus();
 }
@@ -274,6 +290,130 @@ absl::Status UnpackZipMember(const ZipMember& member, absl::Span<char> out) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<ZipFile> ZipFile::Open(std::unique_ptr<io::RandomAccessFile> file,
+                                      int64_t window_bytes) {
+  ZipFile zip(std::move(file), window_bytes);
+  const uint64_t size = static_cast<uint64_t>(zip.file_->size());
+  constexpr uint64_t kTail = kEndSize + UINT16_MAX + kEnd64LocatorSize + kEnd64Size;
+  const uint64_t tail_offset = size - std::min(size, kTail);
+  std::string tail(size - tail_offset, '\0');
+  PENSTOCK_RETURN_IF_ERROR(zip.ReadAt(static_cast<int64_t>(tail_offset), absl::MakeSpan(tail)));
+  PENSTOCK_ASSIGN_OR_RETURN(const Directory found, FindDirectory(tail, tail_offset));
+  if (found.offset > size) return CorruptZip("the central directory lies outside the archive");
+  std::string directory;
+  if (found.offset >= tail_offset) {
+    directory = tail.substr(found.offset - tail_offset);
+  } else if (size - found.offset > kMaxDirectory) {
+    return CorruptZip(absl::StrCat("the central directory has more than ", kMaxDirectory,
+                                   " bytes, which is not supported"));
+  } else {
+    directory.resize(size - found.offset);
+    PENSTOCK_RETURN_IF_ERROR(
+        zip.ReadAt(static_cast<int64_t>(found.offset), absl::MakeSpan(directory)));
+  }
+  FieldReader entries(directory, 0);
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < found.members; ++i) {
+    PENSTOCK_ASSIGN_OR_RETURN(Entry entry, ReadEntry(entries));
+    PENSTOCK_RETURN_IF_ERROR(CheckSize(entry));
+    if (entry.header > size || entry.compressed_size > size - entry.header) {
+      return CorruptZip(absl::StrCat("member '", entry.member.name, "' lies outside the archive"));
+    }
+    total += entry.compressed_size;
+    if (total > size) return CorruptZip("members overlap");
+    zip.members_.push_back({.name = std::move(entry.member.name),
+                            .deflated = entry.member.deflated,
+                            .crc32 = entry.member.crc32,
+                            .size = entry.member.size,
+                            .compressed_size = static_cast<int64_t>(entry.compressed_size),
+                            .header = static_cast<int64_t>(entry.header)});
+  }
+  return zip;
+}
+
+absl::Status ZipFile::ReadAt(int64_t offset, absl::Span<char> out) {
+  // The part that was read ahead.
+  if (offset >= window_offset_ && offset - window_offset_ < static_cast<int64_t>(window_.size())) {
+    const size_t from = static_cast<size_t>(offset - window_offset_);
+    const size_t count = std::min(out.size(), window_.size() - from);
+    std::copy_n(window_.data() + from, count, out.data());
+    offset += static_cast<int64_t>(count);
+    out.remove_prefix(count);
+  }
+  if (out.empty()) return absl::OkStatus();
+  const auto read = [&](absl::Span<char> to) -> absl::Status {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t count, file_->Read(offset, to));
+    if (count == static_cast<int64_t>(to.size())) return absl::OkStatus();
+    return io::TruncatedFileError(file_->uri(), file_->size(), offset + count);
+  };
+  if (static_cast<int64_t>(out.size()) >= window_bytes_) return read(out);
+  if (offset > file_->size() || static_cast<int64_t>(out.size()) > file_->size() - offset) {
+    return CorruptZip(absl::StrCat("a member extends beyond the end at ", file_->size()));
+  }
+  window_.clear();
+  std::string window(static_cast<size_t>(std::min(window_bytes_, file_->size() - offset)), '\0');
+  PENSTOCK_RETURN_IF_ERROR(read(absl::MakeSpan(window)));
+  window_ = std::move(window);
+  window_offset_ = offset;
+  std::copy_n(window_.data(), out.size(), out.data());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ZipFile::DataOffset(const Member& member) {
+  const absl::Status outside =
+      CorruptZip(absl::StrCat("member '", member.name, "' lies outside the archive"));
+  if (file_->size() - member.header < static_cast<int64_t>(kLocalHeaderSize)) return outside;
+  std::string bytes(kLocalHeaderSize, '\0');
+  PENSTOCK_RETURN_IF_ERROR(ReadAt(member.header, absl::MakeSpan(bytes)));
+  FieldReader header(bytes, 0);
+  const uint32_t signature = header.U32();
+  header.Skip(22);
+  const int64_t offset = member.header + int64_t{kLocalHeaderSize} + header.U16() + header.U16();
+  if (signature != kLocalHeader || offset > file_->size() ||
+      member.compressed_size > file_->size() - offset) {
+    return outside;
+  }
+  return offset;
+}
+
+absl::StatusOr<std::string> ZipFile::ReadCompressed(const Member& member, int64_t bytes) {
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t offset, DataOffset(member));
+  std::string out(static_cast<size_t>(std::min(bytes, member.compressed_size)), '\0');
+  PENSTOCK_RETURN_IF_ERROR(ReadAt(offset, absl::MakeSpan(out)));
+  return out;
+}
+
+absl::Status ZipFile::Read(const Member& member, absl::Span<char> out) {
+  PENSTOCK_CHECK(static_cast<int64_t>(out.size()) == member.size);
+  if (member.deflated) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string compressed,
+                              ReadCompressed(member, member.compressed_size));
+    if (!Inflate(compressed, out).ok()) {
+      return CorruptZip(absl::StrCat("member '", member.name, "' is corrupt"));
+    }
+  } else {
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t offset, DataOffset(member));
+    PENSTOCK_RETURN_IF_ERROR(ReadAt(offset, out));
+  }
+  if (Crc32(0, absl::string_view(out.data(), out.size())) != member.crc32) {
+    return CorruptZip(absl::StrCat("member '", member.name, "' has a wrong checksum (CRC-32)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ZipFile::ReadPrefix(const Member& member, int64_t bytes) {
+  const int64_t size = std::min(bytes, member.size);
+  // Deflate never makes data longer by more than a few bytes per 16 KiB.
+  PENSTOCK_ASSIGN_OR_RETURN(std::string compressed,
+                            ReadCompressed(member, member.deflated ? size + 4096 : size));
+  if (!member.deflated) return compressed;
+  std::string out(static_cast<size_t>(size), '\0');
+  if (!Inflate(compressed, absl::MakeSpan(out), /*prefix=*/true).ok()) {
+    return CorruptZip(absl::StrCat("member '", member.name, "' is corrupt"));
+  }
+  return out;
+}
+
 absl::Status ZipWriter::Write(absl::string_view bytes) {
   written_ += static_cast<int64_t>(bytes.size());
   return sink_(bytes);
@@ -281,7 +421,11 @@ absl::Status ZipWriter::Write(absl::string_view bytes) {
 
 // Sizes are always written to the zip64 extra field, so that there is one way to write a member.
 absl::Status ZipWriter::Add(absl::string_view name, absl::Span<const absl::string_view> pieces,
-                            bool deflate) {
+                            bool deflate, int64_t alignment) {
+  if (name.size() > UINT16_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name of ", name.size(), " bytes: zip archives allow ", UINT16_MAX));
+  }
   uint64_t size = 0;
   uint32_t crc = 0;
   for (absl::string_view piece : pieces) {
@@ -309,12 +453,24 @@ absl::Status ZipWriter::Add(absl::string_view name, absl::Span<const absl::strin
   std::string header;
   Append(kLocalHeader, header);
   header += common;
-  Append(uint16_t{20}, header);
+  constexpr size_t kExtra64Size = 20;
+  const int64_t unpadded =
+      written_ + int64_t{kLocalHeaderSize + kExtra64Size} + static_cast<int64_t>(name.size());
+  std::string padding;
+  if (unpadded % alignment != 0) {
+    const int64_t with_field = unpadded + 4;
+    const int64_t zeros = (alignment - with_field % alignment) % alignment;
+    Append(kExtraPadding, padding);
+    Append(static_cast<uint16_t>(zeros), padding);
+    padding.append(static_cast<size_t>(zeros), '\0');
+  }
+  Append(static_cast<uint16_t>(kExtra64Size + padding.size()), header);
   absl::StrAppend(&header, name);
   Append(kExtra64, header);
   Append(uint16_t{16}, header);
   Append(size, header);
   Append(compressed_size, header);
+  header += padding;
   PENSTOCK_RETURN_IF_ERROR(Write(header));
   if (deflate) {
     PENSTOCK_RETURN_IF_ERROR(Write(deflated));

@@ -145,7 +145,8 @@ class ModelCheckpointCallback : public Callback {
     const std::string trial =
         in_name ? filled
                 : io::JoinPath(io::Dirname(path.substr(0, field) + "_"), io::Basename(filled));
-    return save::CheckWeightsDestination(*io::FileSystem::Default(), trial);
+    return save::CheckWeightsDestination(*io::FileSystem::Default(), trial,
+                                         /*with_metadata=*/!options_.save_weights_only);
   }
 
   // The path with its fields substituted.

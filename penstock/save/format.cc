@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
+#include "penstock/save/npz.h"
+#include "penstock/save/quoted.h"
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
+#include "penstock/save/safetensors_index.h"
 
 namespace penstock::save {
 namespace {
@@ -18,8 +23,8 @@ namespace {
 std::string Names() {
   std::string names;
   for (const Format& format : Formats()) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", format.name, " (", format.extensions[0],
-                    ")");
+    absl::StrAppend(&names, names.empty() ? "" : ", ", format.name);
+    if (!format.extensions.empty()) absl::StrAppend(&names, " (", format.extensions[0], ")");
   }
   return names;
 }
@@ -68,11 +73,25 @@ absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
                    ": the extension selects the format to write; the known formats are ", Names()));
 }
 
+std::string MainFile(const Format& format, absl::string_view uri) {
+  return format.main_file == nullptr ? std::string(uri) : format.main_file(uri);
+}
+
+absl::Status CheckMetadata(const Format& format, absl::string_view uri) {
+  if (format.holds_metadata) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(io::DisplayName(uri), ": the format ", format.name,
+                   " has no place for metadata such as the layers of a model; write .safetensors, "
+                   "or the weights alone"));
+}
+
 }  // namespace
 
 absl::Span<const Format> Formats() {
   static const auto* const table = new std::vector<Format>{
       SafetensorsFormat(),
+      SafetensorsIndexFormat(),
+      NpzFormat(),
   };
   return *table;
 }
@@ -82,14 +101,43 @@ absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri) {
   return format->read(fs, uri);
 }
 
-absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights) {
+absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
+                          const WriteOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
-  return format->write(fs, uri, weights);
+  if (!weights.metadata.empty()) PENSTOCK_RETURN_IF_ERROR(CheckMetadata(*format, uri));
+  return format->write(fs, uri, weights, options);
 }
 
-absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri) {
-  PENSTOCK_RETURN_IF_ERROR(FormatToWrite(uri).status());
-  return io::CheckWritableFile(fs, uri);
+absl::StatusOr<bool> HoldsMetadata(absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
+  return format->holds_metadata;
+}
+
+absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
+  return fs.Exists(MainFile(*format, uri));
+}
+
+absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri,
+                                     bool with_metadata) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
+  if (with_metadata) PENSTOCK_RETURN_IF_ERROR(CheckMetadata(*format, uri));
+  return io::CheckWritableFile(fs, MainFile(*format, uri));
+}
+
+absl::Status CheckNames(const base::NamedArrays& arrays) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const auto& [name, array] : arrays) {
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " appears twice"));
+    }
+    try {
+      nlohmann::json(name).dump();
+    } catch (const nlohmann::json::exception&) {
+      return absl::InvalidArgumentError(absl::StrCat("name ", Quoted(name), " is not UTF-8"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri) {

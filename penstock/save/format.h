@@ -32,14 +32,22 @@ inline constexpr int64_t kProbeBytes = 512;
 // One file format.
 struct Format {
   absl::string_view name;
-  std::vector<absl::string_view> extensions;  // with the dot; the first is the default
+  std::vector<absl::string_view> extensions;  // with the dot; empty: only read
 
   bool (*recognizes)(const Probe& probe);
   absl::StatusOr<Contents> (*inspect)(io::FileSystem& fs, absl::string_view uri);
   absl::StatusOr<Weights> (*read)(io::FileSystem& fs, absl::string_view uri);
   // nullptr: the format is only read.
-  absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
+  absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
+                        const WriteOptions& options);
+  bool holds_metadata = false;
+  // URI of the file that is published last and without which the weights do not exist, for formats
+  // that are addressed otherwise; nullptr: the URI itself.
+  std::string (*main_file)(absl::string_view uri) = nullptr;
 };
+
+// Checks that names are unique and UTF-8, for writers: INVALID_ARGUMENT.
+absl::Status CheckNames(const base::NamedArrays& arrays);
 
 // All formats, in the order in which `recognizes` is called.
 absl::Span<const Format> Formats();

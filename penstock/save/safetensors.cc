@@ -204,7 +204,8 @@ absl::StatusOr<Weights> ReadUri(io::FileSystem& fs, absl::string_view uri) {
   return reader.ReadAll();
 }
 
-absl::Status WriteUri(io::FileSystem& fs, absl::string_view uri, const Weights& weights) {
+absl::Status WriteUri(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
+                      const WriteOptions&) {
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> out, fs.Create(uri));
   PENSTOCK_RETURN_IF_ERROR(base::WithContext(WriteSafetensors(*out, weights), out->uri()));
   return out->Close();
@@ -288,7 +289,8 @@ Format SafetensorsFormat() {
           .recognizes = Recognises,
           .inspect = InspectUri,
           .read = ReadUri,
-          .write = WriteUri};
+          .write = WriteUri,
+          .holds_metadata = true};
 }
 
 }  // namespace penstock::save

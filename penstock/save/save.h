@@ -3,8 +3,10 @@
 //
 //   save.h         Weights, independent of the format; read, write and inspect files of weights
 //   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
-//   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
 //   format.h       the table of formats; how to add one
+//   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
+//   safetensors_index.h  safetensors in several files with an index
+//   npz.h          NumPy's .npz
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
 //                   .metadata = {{"epoch", "3"}}};
@@ -52,26 +54,45 @@ struct TensorInfo {
   base::Shape shape = {};
   int64_t offset = 0;  // offset of its first byte in the file
   int64_t num_bytes = 0;
+  // Name of the file, where the format spreads tensors over several files; otherwise empty.
+  std::string file = {};
 };
 
 // Description of a file, without its tensors' elements.
 struct Contents {
   std::string format = {};               // name of the format: "safetensors"
-  std::vector<TensorInfo> tensors = {};  // in the order of their offsets
+  std::vector<TensorInfo> tensors = {};  // in the order of their files and offsets
   std::map<std::string, std::string> metadata = {};
 };
 
 // Reads a file of weights. The format is detected by the first bytes of the file, not by its name.
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 
+struct WriteOptions {
+  // Maximum number of bytes of tensors in one file, for formats that spread them over several files
+  // (a larger tensor has a file of its own). 0: the format's default.
+  int64_t max_shard_bytes = 0;
+};
+
 // Writes a file of weights in the format of the extension of `uri`. The file is published
-// atomically and replaces an existing one.
-absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights);
+// atomically and replaces an existing one. A format without metadata (HoldsMetadata) rejects
+// weights that have some, because they would be lost: INVALID_ARGUMENT.
+absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
+                          const WriteOptions& options = {});
+
+// Whether the format of the extension of `uri` stores Weights::metadata; an error if no format that
+// can be written has that extension.
+absl::StatusOr<bool> HoldsMetadata(absl::string_view uri);
+
+// Whether WriteWeights would replace a file. Formats of several files are identified by the one that
+// is published last.
+absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri);
 
 // Checks in advance for the errors that WriteWeights would return: an unsupported extension, a
 // folder or a FIFO of that name, no permission to write (io/write_check.h). Existing files are
-// unchanged.
-absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri);
+// unchanged. `with_metadata`: the weights will have metadata.
+absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri,
+                                     bool with_metadata = false);
 
 // Reads names, types and shapes, by a few ranged reads.
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri);

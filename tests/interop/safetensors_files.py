@@ -2,10 +2,13 @@
 
 Usage: safetensors_files.py write FILE    writes a tensor of every type the library has, and metadata
        safetensors_files.py check FILE    reads such a file and compares; exits with 1 where it differs
+       safetensors_files.py index FILE    the same for the index of several files
 
 A tensor's bytes are computed from its name by a formula that safetensors_test.cc has as well.
 """
 
+import json
+import pathlib
 import sys
 
 import numpy as np
@@ -59,5 +62,19 @@ def check(path):
         assert opened.get_tensor("F32/cube").tobytes() == wanted["F32/cube"][2]
 
 
+def index(path):
+    with open(path) as file:
+        shown = json.load(file)
+    wanted = {name: (kind, shape, data) for name, _, kind, shape, data in tensors()}
+    found = {}
+    for shard in set(shown["weight_map"].values()):
+        found |= {name: (t["dtype"], list(t["shape"]), bytes(t["data"]))
+                  for name, t in safetensors.deserialize((pathlib.Path(path).parent / shard).read_bytes())
+                  if shown["weight_map"][name] == shard}
+    assert found == wanted, sorted(found.keys() ^ wanted.keys())
+    assert len(set(shown["weight_map"].values())) > 3
+    assert shown["metadata"] == METADATA | {"total_size": sum(len(w[2]) for w in wanted.values())}, shown["metadata"]
+
+
 if __name__ == "__main__":
-    {"write": write, "check": check}[sys.argv[1]](sys.argv[2])
+    {"write": write, "check": check, "index": index}[sys.argv[1]](sys.argv[2])

@@ -89,5 +89,15 @@ TEST(Safetensors, AreReadByTheirLibrary) {
   EXPECT_TRUE(checked.ok()) << checked;
 }
 
+TEST(Safetensors, InShardsAreReadByTheirLibrary) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "ours.safetensors.index.json";
+  const absl::Status written =
+      save::WriteWeights(*io::FileSystem::Default(), path, Wanted(), {.max_shard_bytes = 200});
+  ASSERT_TRUE(written.ok()) << written;
+  const absl::Status checked = RunPython("interop/safetensors_files.py", {"index", path});
+  EXPECT_TRUE(checked.ok()) << checked;
+}
+
 }  // namespace
 }  // namespace penstock::tests
