@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_dump.h"
 #include "penstock/base/status.h"
 #include "penstock/nn/layers/layer_table.h"
 #include "penstock/nn/named_call.h"
@@ -200,8 +201,7 @@ const Json* Config::Take(const char* key) {
 void Config::Wrong(const char* key, const char* wanted) {
   if (status_.ok()) {
     constexpr size_t kShown = 200;
-    std::string given =
-        in_->at(key).dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace);
+    std::string given = base::DumpJson(in_->at(key));
     if (given.size() > kShown) given = absl::StrCat(given.substr(0, kShown), "...");
     status_ = absl::InvalidArgumentError(
         absl::StrCat("option '", key, "' is ", given, "; it takes ", wanted));

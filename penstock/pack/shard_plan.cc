@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_dump.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
@@ -72,11 +73,7 @@ Json ToJson(const ShardPlan& plan) {
   return json;
 }
 
-std::string TextOf(const ShardPlan& plan) {
-  // File names need not be valid UTF-8, but JSON must be.
-  return absl::StrCat(ToJson(plan).dump(1, ' ', false, nlohmann::detail::error_handler_t::replace),
-                      "\n");
-}
+std::string TextOf(const ShardPlan& plan) { return base::DumpJson(ToJson(plan), 1) + "\n"; }
 
 std::string PlanUri(absl::string_view folder) { return io::JoinPath(folder, kShardPlanFile); }
 

@@ -4,14 +4,11 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_dump.h"
 #include "penstock/profile/trace_files.h"
 
 namespace penstock::profile {
 namespace {
-
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 // Position of a track: process and thread numbers from 1, in order of creation.
 struct Place {
@@ -39,7 +36,7 @@ std::vector<Place> PlaceTracks(const base::TraceRecording& recording,
 std::string ChromeTrace(const base::TraceRecording& recording) {
   std::vector<std::string> groups, names;
   const std::vector<Place> places = PlaceTracks(recording, groups);
-  for (const std::string& name : recording.names) names.push_back(Quoted(name));
+  for (const std::string& name : recording.names) names.push_back(base::DumpJson(name));
 
   std::string out = absl::StrFormat(
       "{\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"began_unix_seconds\": \"%.6f\", "
@@ -52,14 +49,15 @@ std::string ChromeTrace(const base::TraceRecording& recording) {
   };
   for (size_t i = 0; i < groups.size(); ++i) {
     const std::string begin = absl::StrCat("{\"ph\": \"M\", \"pid\": ", i + 1, ", \"name\": ");
-    event(absl::StrCat(begin, "\"process_name\", \"args\": {\"name\": ", Quoted(groups[i]), "}}"));
+    event(absl::StrCat(begin, "\"process_name\", \"args\": {\"name\": ", base::DumpJson(groups[i]),
+                       "}}"));
     event(absl::StrCat(begin, "\"process_sort_index\", \"args\": {\"sort_index\": ", i, "}}"));
   }
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string begin = absl::StrCat("{\"ph\": \"M\", \"pid\": ", places[i].process,
                                            ", \"tid\": ", places[i].thread, ", \"name\": ");
-    event(absl::StrCat(
-        begin, "\"thread_name\", \"args\": {\"name\": ", Quoted(recording.tracks[i].name), "}}"));
+    event(absl::StrCat(begin, "\"thread_name\", \"args\": {\"name\": ",
+                       base::DumpJson(recording.tracks[i].name), "}}"));
     event(absl::StrCat(begin, "\"thread_sort_index\", \"args\": {\"sort_index\": ", i, "}}"));
   }
   for (const auto& span : recording.spans) {

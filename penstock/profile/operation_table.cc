@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_dump.h"
 #include "penstock/profile/operation_costs.h"
 
 namespace penstock::profile {
@@ -110,7 +111,7 @@ std::string OperationsJson(const CostTable& table) {
   json["everything_else_seconds"] = table.step_seconds > 0
                                         ? Json(std::max(0.0, table.step_seconds - SumOf(table)))
                                         : Json(nullptr);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return base::DumpJson(json, 2) + "\n";
 }
 
 }  // namespace penstock::profile

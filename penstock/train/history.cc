@@ -9,7 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "nlohmann/json.hpp"
+
+#include "penstock/base/json_dump.h"
 
 namespace penstock::train {
 namespace {
@@ -114,9 +115,7 @@ constexpr char kTrainingColor[] = "#1f77b4", kValidationColor[] = "#ff7f0e";
 
 // XML has neither invalid UTF-8 nor control characters.
 std::string Escaped(const std::string& text) {
-  using Json = nlohmann::json;
-  std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-                          .get<std::string>();
+  std::string valid = base::ReplaceInvalidUtf8(text);
   for (char& c : valid) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }

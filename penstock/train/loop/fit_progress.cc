@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/json_dump.h"
 #include "penstock/base/status.h"
 #include "penstock/train/loop/model_fingerprint.h"
 
@@ -71,19 +72,13 @@ void AppendHistory(const std::vector<Logs>& epochs, NamedArrays& out) {
   }
 }
 
-// JSON is UTF-8, but names of files (in the pipeline, in a callback's name) may be any bytes. Invalid
-// bytes become U+FFFD.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
-}
-std::string AsUtf8(const std::string& text) { return Json::parse(Dump(text)).get<std::string>(); }
-
 absl::Status Unreadable(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the checkpoint's progress cannot be read: ", what));
 }
 
 absl::Status CheckPipeline(const FitArguments& fit, absl::string_view saved) {
-  const std::string own = AsUtf8(fit.dataset.ToString());
+  // As read back from JSON: names of files in a pipeline need not be UTF-8.
+  const std::string own = base::ReplaceInvalidUtf8(fit.dataset.ToString());
   if (saved == own) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the checkpoint was saved mid-epoch with a different input pipeline, and this one would "
@@ -240,7 +235,7 @@ std::string SaveProgress(const FitArguments& fit, const CallbackList& callbacks,
     std::string saved = callbacks[i].Save();
     if (!saved.empty()) json["callbacks"][keys[i]] = std::move(saved);
   }
-  return Dump(json);
+  return base::DumpJson(json);
 }
 
 absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,
