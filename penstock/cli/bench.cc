@@ -5,6 +5,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/bench_flags.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/diagnose/data_bench.h"
 
 namespace penstock::cli {
@@ -31,9 +32,7 @@ class Bench : public Command {
         const diagnose::DataBench bench,
         diagnose::BenchData(io::FileSystem::Default(), pipeline_.Value(), bench_.options));
     if (json_) {
-      std::printf("%s\n", diagnose::DataBenchJson(bench)
-                              .dump(2, ' ', false, nlohmann::detail::error_handler_t::replace)
-                              .c_str());
+      PrintJson(diagnose::DataBenchJson(bench));
     } else {
       std::printf("%s", diagnose::PrintDataBench(bench).c_str());
     }

@@ -4,6 +4,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 
 namespace penstock::cli {
@@ -27,7 +28,7 @@ class Devices : public Command {
                      {"memory_bytes", device.memory_bytes}});
     }
     if (json_) {
-      std::printf("%s\n", all.dump(2).c_str());
+      PrintJson(all);
       return absl::OkStatus();
     }
     std::printf("%s: %s\n", client->platform().c_str(), client->version().c_str());

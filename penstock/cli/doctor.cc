@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/bench_flags.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/training_setup.h"
 #include "penstock/diagnose/diagnose.h"
 
@@ -34,9 +35,7 @@ class Doctor : public Command {
         is_training ? DiagnoseTraining(std::vector<std::string>(target_.begin() + 1, target_.end()))
                     : DiagnosePipeline());
     if (json_) {
-      std::printf("%s\n", diagnose::DiagnosisJson(found)
-                              .dump(2, ' ', false, nlohmann::detail::error_handler_t::replace)
-                              .c_str());
+      PrintJson(diagnose::DiagnosisJson(found));
     } else {
       std::printf("%s", diagnose::PrintDiagnosis(found).c_str());
     }

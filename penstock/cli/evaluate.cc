@@ -4,6 +4,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/keras/keras.h"
 
@@ -35,7 +36,7 @@ class Evaluate : public Command {
     if (json_) {
       nlohmann::ordered_json json = nlohmann::ordered_json::object();
       for (const auto& [name, value] : logs) json[name] = value;
-      std::printf("%s\n", json.dump(2).c_str());
+      PrintJson(json);
       return absl::OkStatus();
     }
     for (const auto& [name, value] : logs) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/shard_report.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
@@ -46,9 +47,7 @@ class Inspect : public Command {
       for (const std::string& file : files) PENSTOCK_RETURN_IF_ERROR(File(file, all));
     }
     if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(WritePage());
-    if (json_)
-      std::printf("%s\n",
-                  all.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace).c_str());
+    if (json_) PrintJson(all);
     return absl::OkStatus();
   }
 

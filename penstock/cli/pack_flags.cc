@@ -8,19 +8,20 @@
 
 #include "penstock/base/status.h"
 #include "penstock/cli/convert_progress.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::cli {
 namespace {
 
-void PrintJson(const pack::Packed& packed) {
+nlohmann::ordered_json ToJson(const pack::Packed& packed) {
   nlohmann::ordered_json json{{packed.noun, packed.records}};
   if (!packed.classes.empty()) json["classes"] = packed.classes;
   json["shards"] = packed.shards;
   json["unreadable"] = nlohmann::ordered_json::array();
   for (const pack::UnreadableInput& u : packed.unreadable)
     json["unreadable"].push_back({{"uri", u.name}, {"why", u.why}});
-  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace).c_str());
+  return json;
 }
 
 void PrintText(const pack::Packed& packed, absl::string_view verb, const std::string& out) {
@@ -109,7 +110,7 @@ absl::Status RunPacking(
   }();
   PENSTOCK_RETURN_IF_ERROR(packed.status());
   if (flags.json) {
-    PrintJson(*packed);
+    PrintJson(ToJson(*packed));
   } else {
     PrintText(*packed, verb, flags.options.out);
   }

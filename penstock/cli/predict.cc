@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/terminal_image.h"
 #include "penstock/keras/keras.h"
@@ -150,10 +151,7 @@ class Predict : public Command {
       drawn.push_back(images.Row(i));
     }
     if (json_) {
-      // A path may be any bytes, but JSON is UTF-8.
-      std::printf(
-          "%s\n",
-          rows.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+      PrintJson(rows);
     } else if (show_) {
       std::printf("%s", DrawImages(drawn, captions).c_str());
     } else {

@@ -11,6 +11,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training_setup.h"
 #include "penstock/io/write_check.h"
@@ -250,7 +251,7 @@ class Train : public Command {
       json["epochs"].push_back(std::move(row));
     }
     json["stop_reason"] = history.stop_reason;
-    std::printf("%s\n", json.dump(2).c_str());
+    PrintJson(json);
   }
 
   ShardOptions shards_;
