@@ -59,18 +59,14 @@ absl::StatusOr<data::Dataset> TimeseriesDatasetFromArray(const Array& data, cons
   if (options.shuffle) {
     windows = windows.Shuffle((places - 1) / stride + 1, {.seed = options.seed});
   }
-  std::vector<int64_t> window{length};
-  for (const int64_t extent : data.shape().RowShape()) window.push_back(extent);
-  std::vector<data::ColumnSpec> makes{{"x", data.dtype(), base::Shape(window)}};
+  const base::Shape window = data.shape().RowShape().Prepend(length);
+  std::vector<data::ColumnSpec> makes{{"x", data.dtype(), window}};
   if (targets.valid()) makes.push_back({"y", targets.dtype(), targets.shape().RowShape()});
-  const auto gather = [data, targets, length, rate](const base::NamedArrays& in,
-                                                    base::NamedArrays* out) {
+  const auto gather = [data, targets, window, rate, bytes = RowBytes(data)](
+                          const base::NamedArrays& in, base::NamedArrays* out) {
     const int64_t first = in.Find("value")->item<int64_t>();
-    std::vector<int64_t> dims{length};
-    for (const int64_t extent : data.shape().RowShape()) dims.push_back(extent);
-    Array x = Array::Uninitialized(data.dtype(), base::Shape(dims));
-    const int64_t bytes = RowBytes(data);
-    for (int64_t i = 0; i < length && bytes > 0; ++i) {
+    Array x = Array::Uninitialized(data.dtype(), window);
+    for (int64_t i = 0; i < window.dim(0) && bytes > 0; ++i) {
       std::memcpy(static_cast<char*>(x.mutable_raw()) + i * bytes,
                   static_cast<const char*>(data.raw()) + (first + i * rate) * bytes,
                   static_cast<size_t>(bytes));
