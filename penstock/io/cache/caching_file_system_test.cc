@@ -23,6 +23,7 @@
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/file_system_conformance.h"
+#include "penstock/io/testing/random_bytes.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/io/testing/status_assertions.h"
 
@@ -50,17 +51,6 @@ INSTANTIATE_TEST_SUITE_P(Cached, FileSystemConformance,
                                WithDiskCache(MakeMemoryFileSystem(), {.folder = NewFolder()}),
                                "memory://root"};
                          }));
-
-std::string Pattern(int64_t size, uint64_t seed = 0) {
-  base::Random random(size + seed);
-  std::string bytes(size, '\0');
-  uint64_t word = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    if (i % 8 == 0) word = random.Next();
-    bytes[i] = static_cast<char>(word >> (8 * (i % 8)));
-  }
-  return bytes;
-}
 
 class CachedGcs : public testing::Test {
  protected:
@@ -104,10 +94,10 @@ class CachedGcs : public testing::Test {
 TEST_F(CachedGcs, RequestsEachByteOnce) {
   for (const int64_t size : {int64_t{1}, int64_t{36000}, kMiB - 1, kMiB, 5 * kMiB + 17}) {
     SCOPED_TRACE(size);
-    gcs_.Put("file", Pattern(size));
-    ExpectReads(Pattern(size));
+    gcs_.Put("file", RandomBytes(size));
+    ExpectReads(RandomBytes(size));
     const size_t before = gcs_.requests().size();
-    ExpectReads(Pattern(size));
+    ExpectReads(RandomBytes(size));
     ASSERT_EQ(gcs_.requests().size(), before + 1);
     EXPECT_FALSE(gcs_.requests().back().is_media);
   }
@@ -125,7 +115,7 @@ TEST_F(CachedGcs, ReadsAnEmptyFile) {
 }
 
 TEST_F(CachedGcs, CachesRandomReads) {
-  const std::string bytes = Pattern(4 * kMiB + 99);
+  const std::string bytes = RandomBytes(4 * kMiB + 99);
   gcs_.Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(gcs_.Uri("file")));
   EXPECT_EQ(file->size(), 4 * kMiB + 99);
@@ -148,9 +138,9 @@ TEST_F(CachedGcs, CachesRandomReads) {
 
 TEST_F(CachedGcs, RereadsReplacedFile) {
   for (uint64_t version = 0; version < 3; ++version) {
-    gcs_.Put("file", Pattern(2 * kMiB + 5, version));
-    ExpectReads(Pattern(2 * kMiB + 5, version));
-    ExpectReads(Pattern(2 * kMiB + 5, version));
+    gcs_.Put("file", RandomBytes(2 * kMiB + 5, version));
+    ExpectReads(RandomBytes(2 * kMiB + 5, version));
+    ExpectReads(RandomBytes(2 * kMiB + 5, version));
   }
   gcs_.Put("file", "short");
   ExpectReads("short");
@@ -159,14 +149,14 @@ TEST_F(CachedGcs, RereadsReplacedFile) {
 }
 
 TEST_F(CachedGcs, DoesNotMixVersionsIfReplacedWhileReading) {
-  const std::string bytes = Pattern(4 * kMiB);
+  const std::string bytes = RandomBytes(4 * kMiB);
   gcs_.Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const auto warm, fs_->OpenRandomAccess(gcs_.Uri("file")));
   std::string part(kMiB, '\0');
   ASSERT_OK(warm->Read(0, absl::MakeSpan(part.data(), part.size())));
   ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(gcs_.Uri("file")));
-  gcs_.Put("file", Pattern(4 * kMiB, 1));
-  ExpectReads(Pattern(4 * kMiB, 1));  // its blocks are now cached
+  gcs_.Put("file", RandomBytes(4 * kMiB, 1));
+  ExpectReads(RandomBytes(4 * kMiB, 1));  // its blocks are now cached
   std::string read(4 * kMiB, '\0');
   EXPECT_THAT(stream->Read(absl::MakeSpan(read.data(), read.size())),
               IsStatus(absl::StatusCode::kAborted, "replaced or removed"));
@@ -175,7 +165,7 @@ TEST_F(CachedGcs, DoesNotMixVersionsIfReplacedWhileReading) {
 }
 
 TEST_F(CachedGcs, RefetchesCorruptAndMissingBlocks) {
-  const std::string bytes = Pattern(20 * kMiB + 5);
+  const std::string bytes = RandomBytes(20 * kMiB + 5);
   gcs_.Put("file", bytes);
   ExpectReads(bytes);
   base::Random random(2);
@@ -202,7 +192,7 @@ TEST_F(CachedGcs, RefetchesCorruptAndMissingBlocks) {
 }
 
 TEST_F(CachedGcs, ReadsCorrectlyWithoutCacheSpace) {
-  const std::string bytes = Pattern(9 * kMiB + 5);
+  const std::string bytes = RandomBytes(9 * kMiB + 5);
   gcs_.Put("file", bytes);
   for (const int64_t max_bytes : {int64_t{1}, 3 * kMiB}) {
     const auto fs = Make(max_bytes);
@@ -216,7 +206,7 @@ TEST_F(CachedGcs, ReadsCorrectlyWithoutCacheSpace) {
 }
 
 TEST_F(CachedGcs, DoesNotCacheFailedResponses) {
-  const std::string bytes = Pattern(6 * kMiB);
+  const std::string bytes = RandomBytes(6 * kMiB);
   gcs_.Put("file", bytes);
   gcs_.SetScript(
       [](const Request& request) { return Fault{.status = request.begin >= 3 * kMiB ? 403 : 0}; });
@@ -229,25 +219,10 @@ TEST_F(CachedGcs, DoesNotCacheFailedResponses) {
 TEST_F(CachedGcs, SurvivesAllFaultsWithManyReaders) {
   std::vector<std::string> files;
   for (int i = 0; i < 4; ++i) {
-    files.push_back(Pattern(2 * kMiB + 111111 * i));
+    files.push_back(RandomBytes(2 * kMiB + 111111 * i));
     gcs_.Put(absl::StrCat(i), files.back());
   }
-  gcs_.SetScript([](const Request& request) {
-    base::Random random(base::MixSeeds(7, request.number));
-    const int64_t cut = random.Below(kMiB);
-    switch (random.Below(8)) {
-      case 0:
-        return Fault{.status = 503};
-      case 1:
-        return Fault{.cut_after = cut};
-      case 2:
-        return Fault{.cut_after = cut, .understates_length = true};
-      case 3:
-        return Fault{.cut_after = cut, .then = Fault::kHang};
-      default:
-        return Fault{};
-    }
-  });
+  gcs_.SetScript(ScriptedGcs::RandomFault);
   const auto fs = Make(5 * kMiB);
   base::ThreadPool pool(4);
   std::atomic<int> wrong = 0;
@@ -301,7 +276,7 @@ class BrokenCaches : public testing::Test {
     SCOPED_TRACE(folder);
     warnings_.clear();
     const auto memory = MakeMemoryFileSystem();
-    const std::string bytes = Pattern(2 * kMiB + 5);
+    const std::string bytes = RandomBytes(2 * kMiB + 5);
     ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
     const auto shared = std::make_shared<SharedDiskCache>(
         DiskCacheOptions{.folder = folder,
@@ -359,7 +334,7 @@ TEST_F(BrokenCaches, WithLockHeldByAnotherProcessWarn) {
   const FileDescriptor held(::open((root_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   const auto memory = MakeMemoryFileSystem();
-  const std::string bytes = Pattern(5 * kMiB);
+  const std::string bytes = RandomBytes(5 * kMiB);
   ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
   const auto fs =
       WithDiskCache(memory, {.folder = root_,
@@ -381,7 +356,7 @@ TEST_F(BrokenCaches, WithLockHeldByAnotherProcessWarn) {
 
 TEST_F(BrokenCaches, WithCorruptBlocksWarn) {
   const auto memory = MakeMemoryFileSystem();
-  const std::string bytes = Pattern(5 * kMiB);
+  const std::string bytes = RandomBytes(5 * kMiB);
   ASSERT_OK(WriteFile(*memory, "memory://x", bytes));
   const auto fs =
       WithDiskCache(memory, {.folder = root_,

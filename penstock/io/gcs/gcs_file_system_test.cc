@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -19,8 +18,10 @@
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/arrow/arrow_file_system.h"
 #include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/latency_proxy.h"
+#include "penstock/io/testing/random_bytes.h"
 #include "penstock/io/testing/scripted_gcs.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
@@ -70,38 +71,19 @@ TEST(GcsEmulator, IsSelectedByEnvironment) {
   }
 }
 
-// Random bytes; all 8-byte words differ.
-std::string Pattern(int64_t size) {
-  base::Random random(size);
-  std::string bytes(size, '\0');
-  uint64_t word = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    if (i % 8 == 0) word = random.Next();
-    bytes[i] = static_cast<char>(word >> (8 * (i % 8)));
-  }
-  return bytes;
-}
-
-// Fixture: a server that follows the test's script, and a fake clock that advances whenever only
-// time is being waited for: retry delays and stalled connections.
+// Fixture: a server that follows the test's script, and a clock that advances during retry delays
+// and while connections hang.
 class GcsReads : public testing::Test {
  protected:
   std::shared_ptr<FileSystem> Make(GcsFileSystemOptions options = {}) {
-    options.http.threads = 1;
-    options.http.clock = &clock_;
-    options.http.before_wait = [this](const HttpClientOptions::Wait& wait) {
-      const bool only_time_helps = gcs_.hung() - wait.stalled == wait.active;
-      if (only_time_helps && std::isfinite(wait.seconds) && wait.seconds > 0) {
-        clock_.Advance(wait.seconds);
-      }
-    };
+    options.http = time_.Http();
     options.seed = 1;
     return MakeGcsFileSystem(MakeArrowFileSystem(), options);
   }
 
   // Writes an object, reads it under the script, and expects its exact bytes.
   void ExpectReadsAll(int64_t size, ScriptedGcs::Script script) {
-    const std::string bytes = Pattern(size);
+    const std::string bytes = RandomBytes(size);
     gcs_.Put("file", bytes);
     gcs_.SetScript(std::move(script));
     ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs_, gcs_.Uri("file")));
@@ -115,7 +97,7 @@ class GcsReads : public testing::Test {
     return count;
   }
 
-  base::FakeClock clock_;
+  FakeTime time_{[this] { return gcs_.hung(); }};
   ScriptedGcs gcs_;
   const std::shared_ptr<FileSystem> fs_ = Make();
 };
@@ -159,7 +141,7 @@ TEST_F(GcsReads, RequestsEachByteOnceWithoutFaults) {
 
 TEST_F(GcsReads, StaysWithinReadAheadBudget) {
   const auto fs = Make({.read_ahead_bytes = 1});
-  const std::string bytes = Pattern(6 * kMiB);
+  const std::string bytes = RandomBytes(6 * kMiB);
   gcs_.Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs, gcs_.Uri("file")));
   EXPECT_TRUE(read == bytes);
@@ -167,7 +149,7 @@ TEST_F(GcsReads, StaysWithinReadAheadBudget) {
 }
 
 TEST_F(GcsReads, ReadsRangesConcurrently) {
-  const std::string bytes = Pattern(kMiB);
+  const std::string bytes = RandomBytes(kMiB);
   gcs_.Put("file", bytes);
   gcs_.HoldUntil(16);
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(gcs_.Uri("file")));
@@ -184,7 +166,7 @@ TEST_F(GcsReads, ReadsRangesConcurrently) {
 }
 
 TEST_F(GcsReads, SplitsLargeRangeIntoConcurrentRequests) {
-  const std::string bytes = Pattern(30 * kMiB);
+  const std::string bytes = RandomBytes(30 * kMiB);
   gcs_.Put("file", bytes);
   gcs_.HoldUntil(4);
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(gcs_.Uri("file")));
@@ -196,7 +178,7 @@ TEST_F(GcsReads, SplitsLargeRangeIntoConcurrentRequests) {
 }
 
 TEST_F(GcsReads, ReusesConnections) {
-  gcs_.Put("file", Pattern(1000));
+  gcs_.Put("file", RandomBytes(1000));
   for (int i = 0; i < 20; ++i) ASSERT_OK(ReadFile(*fs_, gcs_.Uri("file")));
   EXPECT_EQ(gcs_.connections(), 1);
 }
@@ -205,7 +187,7 @@ TEST_F(GcsReads, ReportsReplacedFile) {
   const std::string uri = gcs_.Uri("file");
   for (const bool removed : {false, true}) {
     SCOPED_TRACE(removed);
-    gcs_.Put("file", Pattern(5 * kMiB));
+    gcs_.Put("file", RandomBytes(5 * kMiB));
     ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(uri));
     ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(uri));
     removed ? gcs_.Remove("file") : gcs_.Put("file", std::string(5 * kMiB, 'x'));
@@ -221,9 +203,9 @@ TEST_F(GcsReads, ReportsReplacedFile) {
 
 TEST_F(GcsReads, DetectsResponseOfAnotherGeneration) {
   // For example from a cache that ignores the precondition; accepting it would mix two versions.
-  gcs_.Put("file", Pattern(3 * kMiB));
+  gcs_.Put("file", RandomBytes(3 * kMiB));
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(gcs_.Uri("file")));
-  gcs_.Put("file", Pattern(3 * kMiB));
+  gcs_.Put("file", RandomBytes(3 * kMiB));
   gcs_.IgnoreGenerations();
   char c;
   EXPECT_THAT(file->Read(0, absl::MakeSpan(&c, 1)),
@@ -263,18 +245,18 @@ TEST_F(GcsReads, SurvivesRepeated503) {
     return Fault{.status = n < 5 ? codes[n] : 0};
   });
   for (const auto& [begin, count] : CountByBegin()) EXPECT_EQ(count, 6) << begin;
-  EXPECT_GT(clock_.Seconds(), 2);  // the retries were delayed
+  EXPECT_GT(time_.Seconds(), 2);  // the retries were delayed
 }
 
 TEST_F(GcsReads, ObeysRetryAfter) {
   ExpectReadsAll(100, [](const Request& request) {
     return Fault{.status = request.number == 0 ? 429 : 0, .header = "Retry-After: 30\r\n"};
   });
-  EXPECT_GE(clock_.Seconds(), 30);
+  EXPECT_GE(time_.Seconds(), 30);
 }
 
 TEST_F(GcsReads, GivesUpAfterRetryLimit) {
-  gcs_.Put("file", Pattern(3 * kMiB));
+  gcs_.Put("file", RandomBytes(3 * kMiB));
   ASSERT_OK_AND_ASSIGN(const auto stream, fs_->OpenInput(gcs_.Uri("file")));
   gcs_.SetScript([](const Request&) { return Fault{.status = 503}; });
   std::string read(3 * kMiB, '\0');
@@ -282,8 +264,8 @@ TEST_F(GcsReads, GivesUpAfterRetryLimit) {
               IsStatus(absl::StatusCode::kUnavailable, "'gs://bucket/file'"));
   // The time of the last attempt. Each range measures from its own first attempt, which may follow
   // delays of other ranges.
-  EXPECT_GT(clock_.Seconds(), 59.999);
-  EXPECT_LT(clock_.Seconds(), 60 + 16);
+  EXPECT_GT(time_.Seconds(), 59.999);
+  EXPECT_LT(time_.Seconds(), 60 + 16);
   EXPECT_THAT(fs_->OpenInput(gcs_.Uri("file", "&retry_limit_seconds=1")),
               IsStatus(absl::StatusCode::kUnavailable, "503"));
   EXPECT_THAT(fs_->OpenRandomAccess(gcs_.Uri("file", "&retry_limit_seconds=1")),
@@ -295,7 +277,7 @@ TEST_F(GcsReads, AbortsStalledConnection) {
     return Fault{.cut_after = request.begin == kMiB ? 100000 : -1, .then = Fault::kHang};
   });
   EXPECT_EQ(gcs_.hung(), 1);
-  EXPECT_GE(clock_.Seconds(), 20);
+  EXPECT_GE(time_.Seconds(), 20);
   EXPECT_EQ(CountByBegin()[kMiB + 100000], 1);
 }
 
@@ -304,11 +286,11 @@ TEST_F(GcsReads, AbortsTricklingConnection) {
     return Fault{.cut_after = request.begin == kMiB ? 100000 : -1, .then = Fault::kTrickle};
   });
   EXPECT_EQ(gcs_.hung(), 1);
-  EXPECT_GE(clock_.Seconds(), 20);
+  EXPECT_GE(time_.Seconds(), 20);
 }
 
 TEST_F(GcsReads, GivesUpWhenAllConnectionsStall) {
-  gcs_.Put("file", Pattern(3 * kMiB));
+  gcs_.Put("file", RandomBytes(3 * kMiB));
   gcs_.SetScript([](const Request&) { return Fault{.cut_after = 0, .then = Fault::kHang}; });
   EXPECT_THAT(fs_->OpenInput(gcs_.Uri("file")),
               IsStatus(absl::StatusCode::kUnavailable, "stalled"));
@@ -320,25 +302,10 @@ TEST_F(GcsReads, GivesUpWhenAllConnectionsStall) {
 TEST_F(GcsReads, SurvivesAllFaultsAtOnce) {
   std::vector<std::string> files;
   for (int i = 0; i < 6; ++i) {
-    files.push_back(Pattern(2 * kMiB + 111111 * i));
+    files.push_back(RandomBytes(2 * kMiB + 111111 * i));
     gcs_.Put(absl::StrCat(i), files.back());
   }
-  gcs_.SetScript([](const Request& request) {
-    base::Random random(base::MixSeeds(7, request.number));
-    const int64_t cut = random.Below(kMiB);
-    switch (random.Below(8)) {
-      case 0:
-        return Fault{.status = 503};
-      case 1:
-        return Fault{.cut_after = cut};
-      case 2:
-        return Fault{.cut_after = cut, .understates_length = true};
-      case 3:
-        return Fault{.cut_after = cut, .then = Fault::kHang};
-      default:
-        return Fault{};
-    }
-  });
+  gcs_.SetScript(ScriptedGcs::RandomFault);
   base::ThreadPool pool(6);
   std::atomic<int> wrong = 0;
   base::ParallelFor(pool, 0, files.size(), [&](int64_t i) {
@@ -356,13 +323,13 @@ TEST_F(GcsReads, SurvivesAllFaultsAtOnce) {
 }
 
 TEST_F(GcsReads, ReleasesPartiallyReadStreams) {
-  gcs_.Put("file", Pattern(20 * kMiB));
+  gcs_.Put("file", RandomBytes(20 * kMiB));
   gcs_.SetScript([](const Request& request) {
     return Fault{.cut_after = request.begin % (3 * kMiB) != 0 ? 1000 : -1, .then = Fault::kHang};
   });
   // The clock does not advance here: hanging requests end because their stream is released, not
   // because they time out.
-  const auto fs = MakeGcsFileSystem(MakeArrowFileSystem(), {.http = {.clock = &clock_}});
+  const auto fs = MakeGcsFileSystem(MakeArrowFileSystem(), {.http = {.clock = &time_.clock()}});
   for (int i = 0; i < 50; ++i) {
     const auto stream = fs->OpenInput(gcs_.Uri("file"));
     if (i % 3 == 0) {
@@ -446,7 +413,7 @@ class RemoteGcs : public testing::Test {
     proxy_.emplace(LatencyProxyOptions{.upstream_port = gcs->port(),
                                        .round_trip_seconds = round_trip_seconds});
     for (int i = 0; i < kFiles; ++i) {
-      files_.push_back(Pattern(2 * kMiB + 333333 * i));
+      files_.push_back(RandomBytes(2 * kMiB + 333333 * i));
       const std::string uri = JoinPath(bucket, absl::StrCat(i));
       ASSERT_OK(WriteFile(*SharedFileSystem(), uri, files_.back()));
       uris_.push_back(absl::StrReplaceAll(
@@ -457,13 +424,7 @@ class RemoteGcs : public testing::Test {
 
   // Reads all files concurrently; retry delays take no real time.
   void ExpectReadsAll() {
-    const auto fs = MakeGcsFileSystem(
-        MakeArrowFileSystem(),
-        {.http = {.threads = 1, .clock = &clock_, .before_wait = [this](const auto& wait) {
-                    if (wait.active == 0 && std::isfinite(wait.seconds) && wait.seconds > 0) {
-                      clock_.Advance(wait.seconds);
-                    }
-                  }}});
+    const auto fs = MakeGcsFileSystem(MakeArrowFileSystem(), {.http = time_.Http()});
     base::ThreadPool pool(kFiles);
     std::atomic<int> wrong = 0;
     base::ParallelFor(pool, 0, kFiles, [&](int64_t i) {
@@ -473,7 +434,7 @@ class RemoteGcs : public testing::Test {
     EXPECT_EQ(wrong, 0);
   }
 
-  base::FakeClock clock_;
+  FakeTime time_;
   std::optional<LatencyProxy> proxy_;
   std::vector<std::string> files_;
   std::vector<std::string> uris_;

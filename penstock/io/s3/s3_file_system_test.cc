@@ -23,6 +23,7 @@
 #include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/file_system_conformance.h"
 #include "penstock/io/testing/latency_proxy.h"
+#include "penstock/io/testing/random_bytes.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
 
@@ -50,17 +51,6 @@ INSTANTIATE_TEST_SUITE_P(S3, FileSystemConformance,
                                                       /*many_files=*/1100,
                                                       /*has_modification_times=*/false};
                          }));
-
-std::string Pattern(int64_t size) {
-  base::Random random(size);
-  std::string bytes(size, '\0');
-  uint64_t word = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    if (i % 8 == 0) word = random.Next();
-    bytes[i] = static_cast<char>(word >> (8 * (i % 8)));
-  }
-  return bytes;
-}
 
 // Fixture: checks the requests that are sent to a server with canned responses.
 class S3Requests : public testing::Test {
@@ -155,7 +145,7 @@ class RemoteS3 : public testing::Test {
     ASSERT_OK_AND_ASSIGN(bucket_, s3->MakeBucket(*SharedFileSystem()));
     proxy_.emplace(LatencyProxyOptions{.upstream_port = s3->port(), .round_trip_seconds = 0.002});
     for (int i = 0; i < kFiles; ++i) {
-      files_.push_back(Pattern(2 * kMiB + 333333 * i));
+      files_.push_back(RandomBytes(2 * kMiB + 333333 * i));
       const std::string uri = JoinPath(bucket_, absl::StrCat(i));
       ASSERT_OK(WriteFile(*SharedFileSystem(), uri, files_.back()));
       uris_.push_back(absl::StrReplaceAll(

@@ -11,6 +11,7 @@
 #include "penstock/base/thread_pool.h"
 #include "penstock/io/arrow/arrow_file_system.h"
 #include "penstock/io/glob.h"
+#include "penstock/io/testing/random_bytes.h"
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
 
@@ -23,17 +24,6 @@ using testing::ElementsAreArray;
 constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
 constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
-
-// Bytes that identify their offset: all 8-byte words differ.
-std::string Pattern(size_t size) {
-  std::string bytes(size, '\0');
-  uint64_t word = 0;
-  for (size_t i = 0; i < size; ++i) {
-    if (i % 8 == 0) word = (i / 8 + 1) * 0x9E3779B97F4A7C15u;
-    bytes[i] = static_cast<char>(word >> (8 * (i % 8)));
-  }
-  return bytes;
-}
 
 std::vector<std::string> Names(const std::vector<FileInfo>& entries) {
   std::vector<std::string> names;
@@ -70,7 +60,7 @@ TEST_P(FileSystemConformance, RoundTripsContents) {
   for (const size_t size : {size_t{1}, size_t{4095}, size_t{256 << 10}, size_t{(256 << 10) + 1},
                             size_t{kUploadBuffer}, size_t{kUploadBuffer} + 3}) {
     SCOPED_TRACE(size);
-    const std::string bytes = Pattern(size);
+    const std::string bytes = RandomBytes(size);
     Put("file", bytes);
     ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs_, At("file")));
     EXPECT_TRUE(read == bytes);
@@ -80,7 +70,7 @@ TEST_P(FileSystemConformance, RoundTripsContents) {
 }
 
 TEST_P(FileSystemConformance, ConcatenatesAppends) {
-  const std::string bytes = Pattern(1000003);
+  const std::string bytes = RandomBytes(1000003);
   ASSERT_OK_AND_ASSIGN(const auto out, fs_->Create(At("file")));
   EXPECT_EQ(out->full_uri(), At("file"));
   EXPECT_EQ(out->uri(), DisplayName(At("file")));
@@ -95,7 +85,7 @@ TEST_P(FileSystemConformance, ConcatenatesAppends) {
 }
 
 TEST_P(FileSystemConformance, ReadsRanges) {
-  const std::string bytes = Pattern(100000);
+  const std::string bytes = RandomBytes(100000);
   Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(At("file")));
   EXPECT_EQ(file->full_uri(), At("file"));
@@ -124,7 +114,7 @@ TEST_P(FileSystemConformance, ReadsRanges) {
 }
 
 TEST_P(FileSystemConformance, ReadsRangesConcurrently) {
-  const std::string bytes = Pattern(1 << 20);
+  const std::string bytes = RandomBytes(1 << 20);
   Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const auto file, fs_->OpenRandomAccess(At("file")));
   base::ThreadPool pool(4);
@@ -140,7 +130,7 @@ TEST_P(FileSystemConformance, ReadsRangesConcurrently) {
 }
 
 TEST_P(FileSystemConformance, StreamsInPiecesOfAnySize) {
-  const std::string bytes = Pattern(300000);
+  const std::string bytes = RandomBytes(300000);
   Put("file", bytes);
   ASSERT_OK_AND_ASSIGN(const auto in, fs_->OpenInput(At("file")));
   EXPECT_EQ(in->full_uri(), At("file"));
@@ -219,7 +209,7 @@ TEST_P(FileSystemConformance, DiscardsUnclosedFile) {
     SCOPED_TRACE(size);
     for (const char* name : {"old", "new"}) {
       ASSERT_OK_AND_ASSIGN(const auto out, fs_->Create(At(name)));
-      ASSERT_OK(out->Append(Pattern(size)));
+      ASSERT_OK(out->Append(RandomBytes(size)));
     }
     ASSERT_OK_AND_ASSIGN(const std::string old, ReadFile(*fs_, At("old")));
     EXPECT_EQ(old, "old");

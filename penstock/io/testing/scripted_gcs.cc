@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 
 namespace penstock::io {
@@ -102,6 +103,23 @@ ScriptedGcs::~ScriptedGcs() {
   changed_.notify_all();
   ::shutdown(listening_.get(), SHUT_RDWR);  // wakes accept
   for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
+}
+
+ScriptedGcs::Fault ScriptedGcs::RandomFault(const Request& request) {
+  base::Random random(base::MixSeeds(7, request.number));
+  const auto cut = static_cast<int64_t>(random.Below(1 << 20));
+  switch (random.Below(8)) {
+    case 0:
+      return {.status = 503};
+    case 1:
+      return {.cut_after = cut};
+    case 2:
+      return {.cut_after = cut, .understates_length = true};
+    case 3:
+      return {.cut_after = cut, .then = Fault::kHang};
+    default:
+      return {};
+  }
 }
 
 void ScriptedGcs::Put(const std::string& object, std::string bytes) {

@@ -58,6 +58,10 @@ class ScriptedGcs {
     bool endless = false;   // repeat the body (`page`) until the client disconnects
   };
   using Script = std::function<Fault(const Request&)>;
+  // A script of transient faults for half of the requests, selected at random by their number:
+  // status 503, or a response that is truncated within its first MiB, after which the server closes
+  // the connection, goes on as if the response were complete, or hangs.
+  static Fault RandomFault(const Request& request);
 
   explicit ScriptedGcs(int max_connections = 80);
   ~ScriptedGcs();
