@@ -138,7 +138,7 @@ def step_mask(rng, kind, shape):
 
 def layer_arguments(spec, inputs):
     """The arguments with which Keras's layer is called."""
-    inputs, named = list(inputs), {**spec.get("call", {}), **spec.get("told", {})}
+    inputs, named = list(inputs), {**spec.get("call", {}), **spec.get("inferred", {})}
     if spec.get("attention_mask"):
         named["attention_mask"] = inputs.pop()
     if spec.get("arguments"):
@@ -249,7 +249,7 @@ def add_layer(expected, spec, training):
     for variable, value in zip(layer.trainable_variables, gradients[0]):
         tensors[f"gradient/weight/{path(variable)}"] = value
     tensors.update({f"gradient/input/{i}": value for i, value in zip(floats, gradients[1])})
-    more = {key: spec[key] for key in ("tolerance", "least") if key in spec}
+    more = {key: spec[key] for key in ("tolerance", "min_scale") if key in spec}
     expected.add("layer", name, tensors, **{"class": type(layer).__name__, "training": training,
                                             "config": {**spec["config"], **spec.get("call", {})}}, **more)
 

@@ -12,7 +12,7 @@ from expected import numbers, seeded, title
 
 
 # A variable that comes close to zero is a sum of steps of about this size, which cancel.
-LEAST = 0.1
+MIN_SCALE = 0.1
 
 
 def described(class_name, options):
@@ -157,7 +157,7 @@ def add_optimizer(expected, spec):
     tolerance = spec.get("tolerance", rows.BFLOAT16 if dtype == "bfloat16" else None)
     expected.add("optimizer", name, tensors, optimizer=described(spec["class"], config), dtype=dtype,
                  variables=[{"name": n, "constraint": constraint if n == "kernel" else None} for n in NAMES],
-                 least=LEAST, **({"tolerance": tolerance} if tolerance else {}))
+                 min_scale=MIN_SCALE, **({"tolerance": tolerance} if tolerance else {}))
 
 
 # ---- Regularizers and constraints ----

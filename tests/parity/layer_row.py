@@ -8,13 +8,13 @@ the defaults below:
   states     True: all inputs but the first are the initial state
   attention_mask  True: the last input is the attention mask
   call       arguments of Keras's call, which are options in Penstock
-  told       arguments of Keras's call that Penstock infers
+  inferred   arguments of Keras's call that Penstock infers
   high       exclusive upper bound of integers, 200 by default
   why        explanation beside the options, if they are not self-explanatory
   gradient   False if there is no gradient to compare
   reference  used instead of the layer's own call (REFERENCES of expect.py)
   tolerance  if it differs from that of float32
-  least      if differences are due to rounding of terms above 0.01 (Row::least)
+  min_scale  if differences are due to rounding of terms above 0.01 (Row::min_scale)
 
 In options, activations, regularizers, and constraints are written as in Penstock: "elu(0.5)", "l2(0.01)".
 """

@@ -181,7 +181,7 @@ class SharedRowTest : public ::testing::Test {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status;
     EXPECT_FALSE(outcome.expectations.empty());
     for (const Expectation& e : outcome.expectations) {
-      EXPECT_EQ(Difference(e.name, e.got, e.want, row_->tolerance(), row_->least()), "");
+      EXPECT_EQ(Difference(e.name, e.got, e.want, row_->tolerance(), row_->min_scale()), "");
     }
   }
 

@@ -95,7 +95,7 @@ def convolution(draw):
     if config["padding"] == "valid" and kind != "ConvTranspose":
         reach = [(k - 1) * d + 1 for k, d in zip(each(config["kernel_size"], axes),
                                                  each(config.get("dilation_rate", 1), axes))]
-        extents = [max(extent, least) for extent, least in zip(extents, reach)]
+        extents = [max(extent, minimum) for extent, minimum in zip(extents, reach)]
     name = f"Conv{axes}DTranspose" if kind == "ConvTranspose" else f"{kind}{axes}D"
     return draw.layer(name, config, [draw.number(1, 3), *extents, channels])
 
@@ -118,7 +118,7 @@ def pooling(draw):
         config = {"pool_size": draw.size(axes, 5), "padding": draw.pick("same", "valid"),
                   **draw.some(strides=draw.size(axes, 5))}
         if config["padding"] == "valid":
-            extents = [max(extent, least) for extent, least in zip(extents, each(config["pool_size"], axes))]
+            extents = [max(extent, minimum) for extent, minimum in zip(extents, each(config["pool_size"], axes))]
     masks = {"masks": [draw.pick(*MASKS[:3])]} if kind == "GlobalAveragePooling" and axes == 1 and draw.flip() else {}
     shape = [draw.number(1, 3), *extents, draw.number(1, 5)]
     if masks:  # Keras returns NaN for an example without steps
@@ -142,7 +142,7 @@ def normalization(draw):
         few = bool(masks) or math.prod(shape) // shape[axis] < 8
         epsilon = draw.pick(1e-3, 1e-2 if few else 1e-5)
         config = {"axis": axis, "momentum": draw.pick(0.99, 0.0, 1.0, 0.5), "epsilon": epsilon, **learned}
-        row = draw.layer(kind, config, shape, least=1, **masks)
+        row = draw.layer(kind, config, shape, min_scale=1, **masks)
         if few:
             row["tolerance"] = max(row.get("tolerance", 0), 8 * 2**-24 / epsilon)
         return row
@@ -151,15 +151,15 @@ def normalization(draw):
         groups = draw.pick(-1, *[n for n in range(1, shape[axis] + 1) if shape[axis] % n == 0])
         # A smaller epsilon amplifies rounding errors in groups of one element.
         config = {"groups": groups, "axis": axis, "epsilon": draw.pick(1e-3, 1e-2), **learned}
-        return draw.layer(kind, config, shape, least=1)
+        return draw.layer(kind, config, shape, min_scale=1)
     several = sorted(draw.random.sample(range(1, axes + 1), draw.number(1, axes)))
     several = [axis - axes - 1 if draw.flip() else axis for axis in several]
     if kind == "RMSNormalization":
-        return draw.layer(kind, {"axis": draw.pick(-1, several[0])}, shape, least=1)
+        return draw.layer(kind, {"axis": draw.pick(-1, several[0])}, shape, min_scale=1)
     config = {"axis": draw.pick(-1, several)}
     if kind == "LayerNormalization":
         config.update(learned, epsilon=draw.pick(1e-3, 1e-6))
-    row = draw.layer(kind, config, shape, least=1)
+    row = draw.layer(kind, config, shape, min_scale=1)
     if kind == "UnitNormalization" and row["config"].get("dtype") == "mixed_float16":
         # Keras squares in float16, and the gradient of the square root of a small square overflows: -inf instead of 0.
         row["config"]["dtype"], row["tolerance"] = "mixed_bfloat16", 2 * BFLOAT16
@@ -173,7 +173,7 @@ def merging(draw):
         a, b = ([batch, *draw.dims(draw.number(1, 2), 4)] for _ in range(2))
         i, j = draw.number(1, len(a) - 1), draw.number(1, len(b) - 1)
         b[j] = a[i]
-        return draw.layer(kind, {"axes": [i, j], "normalize": draw.flip()}, a, b, least=1)
+        return draw.layer(kind, {"axes": [i, j], "normalize": draw.flip()}, a, b, min_scale=1)
     axes = draw.number(1, 3)
     count = 2 if kind == "Subtract" else draw.number(2, 4)
     shape = [batch, *draw.dims(axes, 4)]
@@ -243,7 +243,7 @@ def recurrent(draw):
         more["states"] = True
         if "masks" in more:
             more["masks"] += [None] * states
-    return draw.layer(kind, config, *shapes, least=0.1, **more)
+    return draw.layer(kind, config, *shapes, min_scale=0.1, **more)
 
 
 def bidirectional(draw):
@@ -253,7 +253,7 @@ def bidirectional(draw):
     merge_mode = draw.pick("concat", "sum", "mul", "ave", None)
     config = {"layer": {"class_name": kind, "config": inner}, "merge_mode": merge_mode}
     shape = [draw.number(1, 4), draw.number(1, 6), draw.number(1, 4)]
-    return draw.layer("Bidirectional", config, shape, least=0.1, **draw.some(masks=[draw.pick(*MASKS)]))
+    return draw.layer("Bidirectional", config, shape, min_scale=0.1, **draw.some(masks=[draw.pick(*MASKS)]))
 
 
 def time_distributed(draw):
@@ -269,7 +269,7 @@ def time_distributed(draw):
         inside("TimeDistributed", draw.dims(2, 3), layer={"class_name": "Dense", "config": {"name": "d", "units": 2}}))
     masks = draw.some(masks=[draw.pick(*MASKS)]) if len(shape) == 1 and layer["class_name"] == "Dense" else {}
     shape = [draw.number(1, 3), draw.number(1, 4), *shape]
-    row = draw.layer("TimeDistributed", {"layer": layer}, shape, policies=False, least=1, **masks)
+    row = draw.layer("TimeDistributed", {"layer": layer}, shape, policies=False, min_scale=1, **masks)
     # docs/design/nn.md explains how training differs for layers that mix examples.
     return {**row, "training": False} if layer["class_name"] == "BatchNormalization" else row
 
@@ -284,13 +284,13 @@ def attention(draw):
         config = {"use_scale": draw.flip()}
         if kind == "Attention":
             config["score_mode"] = draw.pick("dot", "concat")
-        return draw.layer(kind, config, *shapes, least=1, **call, **draw.some(masks=draw.masks(len(shapes))))
+        return draw.layer(kind, config, *shapes, min_scale=1, **call, **draw.some(masks=draw.masks(len(shapes))))
     shapes = draw.pick([query, query], [query, value], [query, value, [batch, steps, draw.number(1, 4)]])
     kind, config = draw.pick(
         ("MultiHeadAttention", {"num_heads": draw.number(1, 3), "key_dim": draw.number(1, 4)}),
         ("GroupQueryAttention", {"head_dim": draw.number(1, 3), "num_query_heads": 4,
                                  "num_key_value_heads": draw.pick(1, 2, 4)}))
-    return draw.layer(kind, {**config, "use_bias": draw.flip()}, *shapes, least=1, arguments=True, **call,
+    return draw.layer(kind, {**config, "use_bias": draw.flip()}, *shapes, min_scale=1, arguments=True, **call,
                       **draw.some(masks=draw.masks(len(shapes))))
 
 

@@ -45,12 +45,12 @@ absl::StatusOr<std::vector<Row>> ReadRows(const std::string& folder) {
 }
 
 std::string Difference(absl::string_view name, const Array& got, const Array& want,
-                       double tolerance, double least) {
+                       double tolerance, double min_scale) {
   if (got.TypeString() != want.TypeString()) {
     return absl::StrCat(name, " is ", got.TypeString(), ", Keras has ", want.TypeString());
   }
   const Array g = *got.Cast(base::DType::kF64), w = *want.Cast(base::DType::kF64);
-  double scale = least, worst = 0;
+  double scale = min_scale, worst = 0;
   for (double v : w.values<double>()) {
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   }

@@ -24,7 +24,7 @@ struct Row {
   // Maximum relative difference; kTolerance for float32.
   double tolerance() const { return spec.value("tolerance", kTolerance); }
   // Absolute scale below which differences are rounding errors of other terms.
-  double least() const { return spec.value("least", 0.01); }
+  double min_scale() const { return spec.value("min_scale", 0.01); }
   // Returns a tensor, which must exist (contract: expect.py wrote it).
   const base::Array& Get(absl::string_view tensor) const;
   bool Has(absl::string_view tensor) const { return tensors.Find(tensor) != nullptr; }
@@ -36,10 +36,10 @@ struct Row {
 absl::StatusOr<std::vector<Row>> ReadRows(const std::string& folder);
 
 // Returns "" if `got` equals `want`, and otherwise the difference. Tensors are equal if their types
-// are equal and no element differs by more than `tolerance` times the maximum element of `want` (at
-// least `least`: smaller differences are rounding errors of other terms). NaNs and infinities must
-// be at the same positions.
+// are equal and no element differs by more than `tolerance` times the maximum element of `want`, or
+// times `min_scale` if that is larger: smaller differences are rounding errors of other terms. NaNs
+// and infinities must be at the same positions.
 std::string Difference(absl::string_view name, const base::Array& got, const base::Array& want,
-                       double tolerance, double least = 0.01);
+                       double tolerance, double min_scale = 0.01);
 
 }  // namespace penstock::tests

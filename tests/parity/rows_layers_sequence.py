@@ -20,7 +20,7 @@ def mixed_half(class_name, options, *shapes, **more):
 
 def embedding():
     ids = {"dtype": "int32", "high": 7}
-    back = {"told": {"reverse": True}}
+    back = {"inferred": {"reverse": True}}
     return [
         layer("Embedding", {"input_dim": 7, "output_dim": 3}, (4, 5), **ids),
         layer("Embedding", {"input_dim": 7, "output_dim": 3}, (4, 5), **ids, training=False),
@@ -68,7 +68,7 @@ def attention():
                                 ("Attention", {"score_mode": "concat"}),
                                 ("AdditiveAttention", {}), ("AdditiveAttention", {"use_scale": False}))],
         # The gradient of the scale is a sum of terms of about this size, which cancel.
-        layer("Attention", {"score_mode": "concat", "use_scale": True}, query, value, key, least=0.1),
+        layer("Attention", {"score_mode": "concat", "use_scale": True}, query, value, key, min_scale=0.1),
         *[row
           for kind in ("Attention", "AdditiveAttention")
           for row in (
@@ -90,7 +90,7 @@ def attention():
 def multi_head():
     query, value, key = (3, 5, 4), (3, 6, 2), (3, 6, 3)
     # The gradient of the key's bias is zero except for rounding of terms of this size.
-    common = {"arguments": True, "least": 1}
+    common = {"arguments": True, "min_scale": 1}
     mha = lambda options, *shapes, make=layer, **more: make(
         "MultiHeadAttention", {"num_heads": 2, "key_dim": 3, **options}, *shapes, **common, **more)
     gqa = lambda options, *shapes, make=layer, **more: make(
