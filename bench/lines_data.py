@@ -48,8 +48,8 @@ def tfdata(work):
     return lambda: Worker(PYTHON, TFDATA, "--data", FOLDER, "--work", work, "--on-request", "--seconds", "1", "--warm", "0.3")
 
 
-def match(work, ours, peer_name, peer, bar, *more):
-    return Match(ours, peer_name, peer, [Line(work, ITEMS, bar), *more])
+def match(work, ours, peer_name, peer, target, *more):
+    return Match(ours, peer_name, peer, [Line(work, ITEMS, target), *more])
 
 
 DECODE = "decode 331x331, shuffled, batches of 128"

@@ -106,8 +106,8 @@ FIRST_STEP = "Fit to first step, TerminateOnNan, cold, "
 START = "process start to first step, ResNet-20, "
 
 
-def match(work, reading, ours, peer_name, peer, bar):
-    return Match(ours, peer_name, peer, [Line(work, reading, bar)])
+def match(work, reading, ours, peer_name, peer, target):
+    return Match(ours, peer_name, peer, [Line(work, reading, target)])
 
 
 def first_step_matches(work, title, layers_of=None):

@@ -214,7 +214,7 @@ class BestOf:
 class Line:
     work: str
     reading: Reading
-    bar: float  # minimum ratio; a ratio above 1 means that Penstock is better
+    target: float  # minimum ratio; a ratio above 1 means that Penstock is better
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,7 +233,7 @@ def selected(match, only):
 
 def measure(matches, rounds, only=()):
     """Runs the matches, prints a row for each line, and returns the rows as dictionaries."""
-    print(f"{'work':<52} {'ours':>12} {'unit':<9} {'peer':<26} {'peer':>12}  {'ratio':>6}  {'bar':>5}  holds", flush=True)
+    print(f"{'work':<52} {'ours':>12} {'unit':<9} {'peer':<26} {'peer':>12}  {'ratio':>6}  {'target':>6}  met", flush=True)
     rows = []
     for match in matches:
         lines = selected(match, only)
@@ -268,21 +268,21 @@ def row(line, peer_name, setting, pairs):
     ratio = statistics.median(reading.ratio(ours, peer) for ours, peer in values)
     return {"work": line.work, "ours": statistics.median(ours for ours, _ in values), "unit": reading.unit,
             "digits": reading.digits, "peer": peer_name, "peer_setting": setting,
-            "peer_value": statistics.median(peer for _, peer in values), "ratio": ratio, "bar": line.bar,
-            "holds": ratio >= line.bar}
+            "peer_value": statistics.median(peer for _, peer in values), "ratio": ratio, "target": line.target,
+            "met": ratio >= line.target}
 
 
 def failed_row(line, peer_name):
     return {"work": line.work, "ours": None, "unit": line.reading.unit, "digits": 0, "peer": peer_name, "peer_setting": "",
-            "peer_value": None, "ratio": None, "bar": line.bar, "holds": False}
+            "peer_value": None, "ratio": None, "target": line.target, "met": False}
 
 
 def print_row(made):
     digits = made.pop("digits")
     number = lambda value, digits: "failed" if value is None else f"{value:,.{digits}f}"
     print(f"{made['work']:<52} {number(made['ours'], digits):>12} {made['unit']:<9} {made['peer']:<26} "
-          f"{number(made['peer_value'], digits):>12}  {number(made['ratio'], 2):>6}  {made['bar']:5.2f}  "
-          f"{'yes' if made['holds'] else 'NO'}", flush=True)
+          f"{number(made['peer_value'], digits):>12}  {number(made['ratio'], 2):>6}  {made['target']:6.2f}  "
+          f"{'yes' if made['met'] else 'NO'}", flush=True)
     return made
 
 
@@ -292,9 +292,9 @@ def markdown(rows):
         if value is None:
             return "failed"
         return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {unit}".strip()
-    lines = ["| work | ours | peer | its figure | ratio | bar | holds |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| work | ours | peer | its figure | ratio | target | met |", "| --- | --- | --- | --- | --- | --- | --- |"]
     for made in rows:
         ratio = "failed" if made["ratio"] is None else f"{made['ratio']:.2f}"
         lines.append(f"| {made['work']} | {number(made['ours'], made['unit'])} | {made['peer']} | {number(made['peer_value'])} "
-                     f"| {ratio} | {made['bar']:g} | {'yes' if made['holds'] else 'no'} |")
+                     f"| {ratio} | {made['target']:g} | {'yes' if made['met'] else 'no'} |")
     return "\n".join(lines) + "\n"

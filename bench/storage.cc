@@ -182,7 +182,7 @@ int Serve(const std::string& folder, const std::string& name) {
 struct Line {
   const char* ours;
   const char* peer;
-  double bar;  // minimum ratio; 0: none
+  double target;  // minimum ratio; 0: none
 };
 
 constexpr Line kLines[] = {
@@ -205,10 +205,10 @@ void Compare(const std::string& folder, int rounds) {
     }
     std::printf("%-10s %8.0f /s   %-10s %8.0f /s   ratio %7.3f   %s\n", line.ours, base::Median(a),
                 line.peer, base::Median(b), base::Median(ratios),
-                line.bar == 0 ? "no minimum"
-                : base::Median(ratios) >= line.bar
-                    ? absl::StrCat("at least ", line.bar, ": yes").c_str()
-                    : absl::StrCat("at least ", line.bar, ": NO").c_str());
+                line.target == 0 ? "no target"
+                : base::Median(ratios) >= line.target
+                    ? absl::StrCat("target ", line.target, ": met").c_str()
+                    : absl::StrCat("target ", line.target, ": MISSED").c_str());
     std::fflush(stdout);
   }
 }
