@@ -177,7 +177,7 @@ TEST_F(BenchTest, DiagnosesPipeline) {
   const CommandResult result = Penstock(Bounded(command));
   ASSERT_EQ(result.code, 0) << result.err;
   const Json json = Json::parse(result.out);
-  EXPECT_EQ(json["wanted"], 1e12);
+  EXPECT_EQ(json["required"], 1e12);
   EXPECT_THAT(json["verdict"], HasSubstr("an accelerator of that speed is idle 100 % of the time"));
   ASSERT_FALSE(json["findings"].empty());
   EXPECT_NE(json["findings"][0]["rule"], "consumer-bound");

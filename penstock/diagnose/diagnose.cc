@@ -88,7 +88,7 @@ std::string PrintDiagnosis(const Diagnosis& diagnosis) {
 nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis) {
   const Symptoms& s = diagnosis.symptoms;
   nlohmann::ordered_json json{{"verdict", Verdict(s)},
-                              {"wanted", s.required_rate()},
+                              {"required", s.required_rate()},
                               {"pipeline", s.whole_rate},
                               {"training", s.training_rate},
                               {"training_on_data_in_memory", s.device_rate}};
@@ -96,8 +96,8 @@ nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis) {
   for (const Finding& f : diagnosis.findings) {
     json["findings"].push_back({{"rule", f.rule},
                                 {"cost", f.cost},
-                                {"says", f.summary},
-                                {"shows", f.evidence},
+                                {"summary", f.summary},
+                                {"evidence", f.evidence},
                                 {"change", f.advice}});
   }
   json["measured"] = DataBenchJson(diagnosis.measured);
