@@ -19,11 +19,11 @@ namespace penstock::base {
 // Starts a pool while the system limits the number of threads.
 class ThreadPoolPeer {
  public:
-  static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, int most) {
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Make(int num_threads, int max_started) {
     auto pool = std::unique_ptr<ThreadPool>(new ThreadPool(ThreadPool::Unstarted()));
     int started = 0;
     const auto start = [&](std::function<void()> body) {
-      if (started == most) {
+      if (started == max_started) {
         throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
       }
       ++started;

@@ -26,9 +26,9 @@ TEST(Glob, MatchesFnmatchForEveryShortPattern) {
   const std::vector<std::string> names = AllStrings("ab-].", 3);
   for (const std::string& pattern : AllStrings("ab*?[]!-.", 4)) {
     for (const std::string& name : names) {
-      const bool wanted =
+      const bool expected =
           ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE | FNM_PERIOD | FNM_PATHNAME) == 0;
-      ASSERT_EQ(SegmentMatches(pattern, name), wanted) << "'" << pattern << "' '" << name << "'";
+      ASSERT_EQ(SegmentMatches(pattern, name), expected) << "'" << pattern << "' '" << name << "'";
     }
   }
 }

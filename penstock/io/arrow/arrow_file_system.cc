@@ -68,11 +68,11 @@ class ArrowRandomAccessFile : public RandomAccessFile {
           absl::StrCat(DisplayUri(uri_), ": negative offset ", offset));
     }
     // A service rejects a range that begins at the end, and any range of an empty object.
-    const int64_t wanted = std::min<int64_t>(out.size(), size() - std::min(offset, size()));
+    const int64_t requested = std::min<int64_t>(out.size(), size() - std::min(offset, size()));
     int64_t done = 0;
-    while (done < wanted) {
+    while (done < requested) {
       const auto wait = WaitFor("read", uri_);
-      auto n = file_->ReadAt(offset + done, wanted - done, out.data() + done);
+      auto n = file_->ReadAt(offset + done, requested - done, out.data() + done);
       PENSTOCK_RETURN_IF_ARROW_ERROR(n.status(), "read", uri_);
       if (*n == 0) {
         return absl::AbortedError(
@@ -96,10 +96,10 @@ class ArrowInputStream : public InputStream {
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     int64_t done = 0;
-    const auto wanted = static_cast<int64_t>(out.size());
-    while (done < wanted) {
+    const auto requested = static_cast<int64_t>(out.size());
+    while (done < requested) {
       const auto wait = WaitFor("read", uri_);
-      auto n = stream_->Read(wanted - done, out.data() + done);
+      auto n = stream_->Read(requested - done, out.data() + done);
       PENSTOCK_RETURN_IF_ARROW_ERROR(n.status(), "read", uri_);
       if (*n == 0) break;
       done += *n;

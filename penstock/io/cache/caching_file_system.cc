@@ -43,11 +43,11 @@ class CachedFile {
     return false;
   }
 
-  // Fetches the block and those after it, up to `most` blocks and up to the next cached one, and
-  // adds them to the cache.
-  absl::StatusOr<std::string> Fetch(int64_t block, int64_t most) {
+  // Fetches the block and those after it, up to `max_blocks` blocks and up to the next cached one,
+  // and adds them to the cache.
+  absl::StatusOr<std::string> Fetch(int64_t block, int64_t max_blocks) {
     int64_t end = block + 1;
-    while (end < block + most && end * kBlock < size() && Find(end) == nullptr) ++end;
+    while (end < block + max_blocks && end * kBlock < size() && Find(end) == nullptr) ++end;
     std::string bytes(std::min(end * kBlock, size()) - block * kBlock, '\0');
     PENSTOCK_ASSIGN_OR_RETURN(const int64_t n,
                               file_->Read(block * kBlock, absl::MakeSpan(&bytes[0], bytes.size())));

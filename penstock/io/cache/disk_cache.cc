@@ -342,12 +342,12 @@ absl::StatusOr<DiskCache::Part> DiskCache::CreatePart(const std::string& path, i
   const std::optional<int64_t> counted = lock.bytes();
   int64_t total = counted.value_or(0);
   if (!counted || total + bytes > options_.max_bytes) {
-    const int64_t most = options_.max_bytes - bytes;
-    if (most < 0) return Part{};
+    const int64_t limit = options_.max_bytes - bytes;
+    if (limit < 0) return Part{};
     PENSTOCK_ASSIGN_OR_RETURN(
-        total, Evict(std::min(most, static_cast<int64_t>(
-                                        kKeptShare * static_cast<double>(options_.max_bytes)))));
-    if (total > most) return Part{};
+        total, Evict(std::min(limit, static_cast<int64_t>(
+                                         kKeptShare * static_cast<double>(options_.max_bytes)))));
+    if (total > limit) return Part{};
   }
   // Counted before it is written: if the process is killed, the count may be too high until the
   // next scan of the folder, but never too low.
@@ -370,21 +370,21 @@ absl::StatusOr<DiskCache::Part> DiskCache::CreatePart(const std::string& path, i
   return part;
 }
 
-// Evicts blocks until at most `most_bytes` are left; returns the number of bytes left.
-absl::StatusOr<int64_t> DiskCache::Evict(int64_t most_bytes) {
+// Evicts blocks until at most `max_bytes` are left; returns the number of bytes left.
+absl::StatusOr<int64_t> DiskCache::Evict(int64_t max_bytes) {
   std::vector<Entry> entries;
   for (int i = 0; i < 256; ++i) {
     PENSTOCK_RETURN_IF_ERROR(ListFolder(absl::StrFormat("%s/%02x", options_.folder, i), entries));
   }
   int64_t total = 0;
   for (const Entry& entry : entries) total += entry.bytes;
-  if (total <= most_bytes) return total;
+  if (total <= max_bytes) return total;
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.read_at.tv_sec, a.read_at.tv_nsec) <
            std::pair(b.read_at.tv_sec, b.read_at.tv_nsec);
   });
   for (const Entry& entry : entries) {
-    if (total <= most_bytes) break;
+    if (total <= max_bytes) break;
     if (absl::EndsWith(entry.path, kPartSuffix)) continue;
     if (::unlink(entry.path.c_str()) == 0) total -= entry.bytes;
   }

@@ -87,7 +87,7 @@ class DiskCache {
   bool IsPaused(const std::atomic<double>& until) const;
   std::string PathOf(absl::string_view file, int64_t block) const;
   absl::StatusOr<Part> CreatePart(const std::string& path, int64_t size);
-  absl::StatusOr<int64_t> Evict(int64_t most_bytes);
+  absl::StatusOr<int64_t> Evict(int64_t max_bytes);
 
   const DiskCacheOptions options_;
   std::mutex mutex_;     // of this process; lock_ is held between processes

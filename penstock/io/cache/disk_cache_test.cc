@@ -147,15 +147,15 @@ TEST_F(DiskCaches, DetectsBlocksOfOtherFiles) {
 }
 
 TEST_F(DiskCaches, StaysWithinMaxBytes) {
-  const int64_t most = 20 * kBlock;
-  const auto cache = Open(most);
+  const int64_t max_bytes = 20 * kBlock;
+  const auto cache = Open(max_bytes);
   const std::string bytes = Bytes(kBlock, 1);
   for (int64_t i = 0; i < 100; ++i) {
     cache->Store("f", i, "v", bytes);
-    ASSERT_LE(BytesInFolder(), most);
+    ASSERT_LE(BytesInFolder(), max_bytes);
     ASSERT_NE(cache->Find("f", i), nullptr);
   }
-  EXPECT_GE(BytesInFolder(), most / 2);
+  EXPECT_GE(BytesInFolder(), max_bytes / 2);
   const auto tiny = DiskCache::Open({.folder = folder_ + "/tiny", .max_bytes = 1000}).value();
   tiny->Store("f", 0, "v", bytes);
   EXPECT_EQ(tiny->Find("f", 0), nullptr);
@@ -176,17 +176,17 @@ TEST_F(DiskCaches, EvictsLeastRecentlyRead) {
 }
 
 TEST_F(DiskCaches, RecountsSizeIfLost) {
-  const int64_t most = 10 * (kBlock + 4096);
+  const int64_t max_bytes = 10 * (kBlock + 4096);
   const std::string bytes = Bytes(kBlock, 1);
-  for (int64_t i = 0; i < 10; ++i) Open(most)->Store("f", i, "v", bytes);
+  for (int64_t i = 0; i < 10; ++i) Open(max_bytes)->Store("f", i, "v", bytes);
   fs::remove(fs::path(folder_) / "lock");
-  for (int64_t i = 10; i < 13; ++i) Open(most)->Store("f", i, "v", bytes);
-  EXPECT_LE(BytesInFolder(), most);
+  for (int64_t i = 10; i < 13; ++i) Open(max_bytes)->Store("f", i, "v", bytes);
+  EXPECT_LE(BytesInFolder(), max_bytes);
 }
 
 TEST_F(DiskCaches, RemovesOnlyLeftoversOfKilledProcesses) {
-  const int64_t most = 4 * (kBlock + 4096);
-  const auto cache = Open(most);
+  const int64_t max_bytes = 4 * (kBlock + 4096);
+  const auto cache = Open(max_bytes);
   const std::string bytes = Bytes(kBlock, 1);
   cache->Store("f", 0, "v", bytes);
   const std::string dead = Files()[0].string() + ".dead.part";
@@ -201,8 +201,8 @@ TEST_F(DiskCaches, RemovesOnlyLeftoversOfKilledProcesses) {
 }
 
 TEST_F(DiskCaches, KeepsFilesOfOtherPrograms) {
-  const int64_t most = 4 * (kBlock + 4096);
-  const auto cache = Open(most);
+  const int64_t max_bytes = 4 * (kBlock + 4096);
+  const auto cache = Open(max_bytes);
   const std::string bytes = Bytes(kBlock, 1);
   cache->Store("f", 0, "v", bytes);
   const fs::path folder = Files()[0].parent_path();
@@ -222,7 +222,8 @@ TEST_F(DiskCaches, KeepsFilesOfOtherPrograms) {
 // Several processes write and read the same blocks concurrently; each is killed at its own crash
 // point.
 TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
-  const int64_t most = 3 * kBlock;  // out of 7.5 blocks, so old blocks are evicted all the time
+  const int64_t max_bytes =
+      3 * kBlock;  // out of 7.5 blocks, so old blocks are evicted all the time
   const std::vector<SystemCallFault> crash_points = {
       {.call = "rename", .number = 20, .kill = true},   // after writing, before publishing
       {.call = "pwrite", .number = 50, .kill = true},   // before anything is written
@@ -233,7 +234,7 @@ TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
     const pid_t process = ::fork();
     ASSERT_GE(process, 0);
     if (process == 0) {
-      const auto cache = Open(most);
+      const auto cache = Open(max_bytes);
       base::Random random(child);
       ArmSystemCalls(crash_points[child]);
       for (int i = 0; i < 10'000; ++i) {
@@ -254,8 +255,8 @@ TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
         << "read bytes that were never written";
     EXPECT_TRUE(WIFSIGNALED(status)) << "its crash point was not reached";
   }
-  EXPECT_LE(BytesInFolder(), most);
-  const auto cache = Open(most);
+  EXPECT_LE(BytesInFolder(), max_bytes);
+  const auto cache = Open(max_bytes);
   int found = 0;
   for (int64_t block = 0; block < 30; ++block) {
     const auto kept = ReadAllOf(*cache, "f", block);
@@ -269,7 +270,7 @@ TEST_F(DiskCaches, StaysConsistentWhenProcessesAreKilled) {
     cache->Store("f", block, "w", Bytes(kBlock / 4, block));
     EXPECT_NE(cache->Find("f", block), nullptr);
   }
-  EXPECT_LE(BytesInFolder(), most);
+  EXPECT_LE(BytesInFolder(), max_bytes);
 }
 
 TEST_F(DiskCaches, IsThreadSafe) {

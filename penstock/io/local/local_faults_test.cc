@@ -209,9 +209,9 @@ absl::Status Wrong(absl::string_view what) {
   return absl::InternalError(absl::StrCat("WRONG: ", what));
 }
 
-absl::Status ExpectBytes(const absl::StatusOr<std::string>& got, const std::string& wanted) {
+absl::Status ExpectBytes(const absl::StatusOr<std::string>& got, const std::string& expected) {
   if (!got.ok()) return got.status();
-  return *got == wanted ? absl::OkStatus() : Wrong(absl::StrCat(got->size(), " bytes"));
+  return *got == expected ? absl::OkStatus() : Wrong(absl::StrCat(got->size(), " bytes"));
 }
 
 absl::StatusOr<std::string> ReadRandomly(FileSystem& fs, const std::string& uri) {
@@ -243,11 +243,11 @@ TEST_F(LocalFaults, InReadsGiveBytesOrError) {
 }
 
 TEST_F(LocalFaults, InListingsLoseNoFile) {
-  const auto expect = [](const auto& got, const std::vector<std::string>& wanted) {
+  const auto expect = [](const auto& got, const std::vector<std::string>& expected) {
     if (!got.ok()) return got.status();
     std::vector<std::string> uris;
     for (const FileInfo& info : *got) uris.push_back(info.uri);
-    return uris == wanted ? absl::OkStatus() : Wrong(absl::StrJoin(uris, " "));
+    return uris == expected ? absl::OkStatus() : Wrong(absl::StrJoin(uris, " "));
   };
   const std::vector<std::string> files = {At("a/b/y"), At("a/x"),  At("beside"),
                                           At("file"),  At("link"), At("link_target")};

@@ -274,10 +274,10 @@ TEST_F(LocalFileSystem, ListsLinkedFoldersOutsideTree) {
   stdfs::create_directory_symlink(At("all/dog"), At("subset/dog"));
   stdfs::create_directory_symlink(At("all/dog"), At("subset/hound"));  // the first name wins
   stdfs::create_directory_symlink(At("all/.hidden"), At("subset/shown"));
-  const auto wanted =
+  const auto expected =
       ElementsAre(At("subset/bird/1.jpg"), At("subset/dog/1.jpg"), At("subset/shown/1.jpg"));
-  EXPECT_THAT(Glob(*fs_, At("subset/**/*.jpg")).value(), wanted);
-  EXPECT_THAT(AllFilesBelow(At("subset")), wanted);
+  EXPECT_THAT(Glob(*fs_, At("subset/**/*.jpg")).value(), expected);
+  EXPECT_THAT(AllFilesBelow(At("subset")), expected);
   // A hidden folder, which "**" does not enter, is found under the name of a visible link.
   EXPECT_THAT(Glob(*fs_, At("**/1.jpg")).value(),
               ElementsAre(At("all/cat/1.jpg"), At("all/dog/1.jpg"), At("subset/bird/1.jpg"),
@@ -358,13 +358,13 @@ TEST_F(LocalFileSystem, RejectsSpecialFilesWithoutBlocking) {
                         {"/dev/urandom", "a character device"},
                         {"/dev/full", "a character device"}}) {
     SCOPED_TRACE(c.uri);
-    const auto wanted = IsStatus(absl::StatusCode::kFailedPrecondition, c.type);
-    EXPECT_THAT(fs_->OpenRandomAccess(c.uri), wanted);
-    EXPECT_THAT(fs_->OpenInput(c.uri), wanted);
-    EXPECT_THAT(MappedFile::Open(c.uri).status(), wanted);
+    const auto expected = IsStatus(absl::StatusCode::kFailedPrecondition, c.type);
+    EXPECT_THAT(fs_->OpenRandomAccess(c.uri), expected);
+    EXPECT_THAT(fs_->OpenInput(c.uri), expected);
+    EXPECT_THAT(MappedFile::Open(c.uri).status(), expected);
     // Creating would block, because no process reads the pipe.
     if (!absl::StartsWith(c.uri, "/dev")) {
-      EXPECT_THAT(fs_->Create(c.uri), wanted);
+      EXPECT_THAT(fs_->Create(c.uri), expected);
     }
   }
   EXPECT_EQ(ReadFile(*fs_, "/dev/null").value(), "");
@@ -410,18 +410,18 @@ TEST_F(LocalFileSystem, ReadsShellPipes) {
 
 TEST_F(LocalFileSystem, DistinguishesUnmountedDiskFromMissingFile) {
   stdfs::create_symlink(At("mount/data"), At("disk"));
-  const auto wanted = IsStatus(absl::StatusCode::kFailedPrecondition, "/disk' is dangling");
-  EXPECT_THAT(fs_->OpenInput(At("disk/x")), wanted);
-  EXPECT_THAT(fs_->OpenRandomAccess(At("disk/x")), wanted);
-  EXPECT_THAT(fs_->Stat(At("disk")), wanted);
-  EXPECT_THAT(fs_->Exists(At("disk/x")), wanted);
-  EXPECT_THAT(fs_->List(At("disk")), wanted);
-  EXPECT_THAT(fs_->ListRecursive(At("disk/x")), wanted);
-  EXPECT_THAT(Glob(*fs_, At("disk/*")), wanted);
-  EXPECT_THAT(fs_->Remove(At("disk/x")), wanted);
-  EXPECT_THAT(fs_->CreateFolder(At("disk")), wanted);
-  EXPECT_THAT(WriteFile(*fs_, At("disk/x"), "x"), wanted);
-  EXPECT_THAT(MappedFile::Open(At("disk/x")).status(), wanted);
+  const auto expected = IsStatus(absl::StatusCode::kFailedPrecondition, "/disk' is dangling");
+  EXPECT_THAT(fs_->OpenInput(At("disk/x")), expected);
+  EXPECT_THAT(fs_->OpenRandomAccess(At("disk/x")), expected);
+  EXPECT_THAT(fs_->Stat(At("disk")), expected);
+  EXPECT_THAT(fs_->Exists(At("disk/x")), expected);
+  EXPECT_THAT(fs_->List(At("disk")), expected);
+  EXPECT_THAT(fs_->ListRecursive(At("disk/x")), expected);
+  EXPECT_THAT(Glob(*fs_, At("disk/*")), expected);
+  EXPECT_THAT(fs_->Remove(At("disk/x")), expected);
+  EXPECT_THAT(fs_->CreateFolder(At("disk")), expected);
+  EXPECT_THAT(WriteFile(*fs_, At("disk/x"), "x"), expected);
+  EXPECT_THAT(MappedFile::Open(At("disk/x")).status(), expected);
   EXPECT_FALSE(stdfs::exists(At("mount")));
 }
 

@@ -66,8 +66,8 @@ class ObjectInputStream : public InputStream {
 
   absl::StatusOr<int64_t> Read(absl::Span<char> out) override {
     int64_t done = 0;
-    const auto wanted = static_cast<int64_t>(out.size());
-    while (done < wanted) {
+    const auto requested = static_cast<int64_t>(out.size());
+    while (done < requested) {
       PENSTOCK_RETURN_IF_ERROR(status_);
       AskAhead();
       if (pieces_.empty()) break;
@@ -85,7 +85,7 @@ class ObjectInputStream : public InputStream {
         return status_;
       }
       reauthorized_ = false;
-      const int64_t n = std::min(wanted - done, piece->end->bytes - taken_of_first_);
+      const int64_t n = std::min(requested - done, piece->end->bytes - taken_of_first_);
       std::memcpy(out.data() + done, piece->bytes.get() + taken_of_first_, n);
       done += n;
       taken_of_first_ += n;

@@ -30,10 +30,10 @@ void ReadWindow::OnBytesConsumed(double now, int64_t bytes) {
   const double elapsed = now - since_;
   // Shorter measurements would mistake a burst for the rate.
   if (!std::isfinite(one_range) || elapsed <= 0 || elapsed < one_range) return;
-  const double wanted = 2 * taken_ / elapsed * one_range;
+  const double target = 2 * taken_ / elapsed * one_range;
   // A pause of the reader does not shrink the window immediately.
-  const double least = std::max<double>(bytes_ / 2, kMinBytes);
-  bytes_ = std::llround(std::clamp<double>(wanted, least, max_bytes_));
+  const double minimum = std::max<double>(bytes_ / 2, kMinBytes);
+  bytes_ = std::llround(std::clamp<double>(target, minimum, max_bytes_));
   since_ = now;
   taken_ = 0;
 }

@@ -123,8 +123,9 @@ TEST_P(FileSystemConformance, ReadsRangesConcurrently) {
     const int64_t offset = (i * 7919) % 1000 * 1000;
     std::vector<char> part(20011);
     const auto n = file->Read(offset, absl::MakeSpan(part));
-    const int64_t wanted = std::min<int64_t>(part.size(), bytes.size() - offset);
-    if (!n.ok() || *n != wanted || bytes.compare(offset, wanted, part.data(), wanted) != 0) ++wrong;
+    const int64_t expected = std::min<int64_t>(part.size(), bytes.size() - offset);
+    if (!n.ok() || *n != expected || bytes.compare(offset, expected, part.data(), expected) != 0)
+      ++wrong;
   });
   EXPECT_EQ(wrong, 0);
 }
@@ -391,10 +392,10 @@ TEST_P(FileSystemConformance, ExpandsGlobPatterns) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.pattern);
-    std::vector<std::string> wanted;
-    for (const char* name : c.found) wanted.push_back(At(name));
+    std::vector<std::string> expected;
+    for (const char* name : c.found) expected.push_back(At(name));
     ASSERT_OK_AND_ASSIGN(const std::vector<std::string> found, Glob(*fs_, At(c.pattern)));
-    EXPECT_THAT(found, ElementsAreArray(wanted));
+    EXPECT_THAT(found, ElementsAreArray(expected));
   }
 }
 
