@@ -101,6 +101,7 @@ using nn::Cropping1D;
 using nn::Cropping2D;
 using nn::Cropping3D;
 using nn::CustomLayer;
+using nn::CustomScaleLayer;
 using nn::Dense;
 using nn::DepthwiseConv1D;
 using nn::DepthwiseConv2D;

@@ -57,7 +57,9 @@ constexpr ModelInfo kOthers[] = {
 
 std::vector<ModelInfo> AllModels() {
   std::vector<ModelInfo> models(std::begin(kOthers), std::end(kOthers));
-  for (const auto& family : {internal::ResNets, internal::Vggs, internal::MobileNetV2s}) {
+  for (const auto& family :
+       {internal::ResNets, internal::Vggs, internal::MobileNetV2s, internal::DenseNets,
+        internal::Xceptions, internal::Inceptions, internal::NasNets}) {
     const std::vector<ModelInfo> members = family();
     models.insert(models.end(), members.begin(), members.end());
   }

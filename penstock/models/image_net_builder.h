@@ -113,5 +113,9 @@ std::vector<ModelInfo> ModelsOf(const Row (&rows)[N]) {
 std::vector<ModelInfo> ResNets();
 std::vector<ModelInfo> Vggs();
 std::vector<ModelInfo> MobileNetV2s();
+std::vector<ModelInfo> DenseNets();
+std::vector<ModelInfo> Xceptions();
+std::vector<ModelInfo> Inceptions();
+std::vector<ModelInfo> NasNets();
 
 }  // namespace penstock::models::internal

@@ -7,9 +7,13 @@
 // use a loss with from_logits. There is a header for each family:
 //
 //   image_net.h           options of the networks for ImageNet: those of keras.applications
+//   densenet.h            DenseNet121, 169, 201
+//   inception.h           InceptionV3, InceptionResNetV2
 //   mobilenet.h           MobileNetV2
+//   nasnet.h              NASNetMobile, NASNetLarge
 //   resnet.h              ResNet50, 101, 152, and V2
 //   vgg.h                 VGG16, VGG19
+//   xception.h            Xception
 //   gpt.h                 a GPT-like decoder
 //   mlp.h                 dense layers
 //   resnet_cifar.h        ResNets for small images
@@ -18,11 +22,15 @@
 #pragma once
 
 #include "penstock/models/by_name.h"
+#include "penstock/models/densenet.h"
 #include "penstock/models/gpt.h"
 #include "penstock/models/image_net.h"
+#include "penstock/models/inception.h"
 #include "penstock/models/mlp.h"
 #include "penstock/models/mobilenet.h"
+#include "penstock/models/nasnet.h"
 #include "penstock/models/resnet.h"
 #include "penstock/models/resnet_cifar.h"
 #include "penstock/models/vgg.h"
 #include "penstock/models/vision_transformer.h"
+#include "penstock/models/xception.h"

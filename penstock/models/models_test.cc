@@ -101,9 +101,12 @@ TEST(Mlp, HasRequestedLayers) {
 // Numbers of parameters in Keras's documentation; tests/interop compares layer by layer.
 TEST(ImageNetModels, MatchParameterCountsOfKeras) {
   const std::map<std::string, int64_t> parameters = {
-      {"resnet50", 25636712},    {"resnet101", 44707176},    {"resnet152", 60419944},
-      {"resnet50_v2", 25613800}, {"resnet101_v2", 44675560}, {"resnet152_v2", 60380648},
-      {"mobilenet_v2", 3538984}, {"vgg16", 138357544},       {"vgg19", 143667240},
+      {"resnet50", 25636712},     {"resnet101", 44707176},    {"resnet152", 60419944},
+      {"resnet50_v2", 25613800},  {"resnet101_v2", 44675560}, {"resnet152_v2", 60380648},
+      {"densenet121", 8062504},   {"densenet169", 14307880},  {"densenet201", 20242984},
+      {"xception", 22910480},     {"inception_v3", 23851784}, {"inception_resnet_v2", 55873736},
+      {"nasnet_mobile", 5326716}, {"nasnet_large", 88949818}, {"mobilenet_v2", 3538984},
+      {"vgg16", 138357544},       {"vgg19", 143667240},
   };
   for (const ModelInfo& model : Models()) {
     if (model.keras_name == nullptr) continue;

@@ -22,8 +22,10 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-# Initial values are not needed, and drawing them would compile a program for each shape.
-keras.initializers.GlorotUniform.__call__ = lambda self, shape, dtype=None: np.zeros(shape, dtype)
+# Initial values are not needed: drawing them would compile a program for each shape, and the largest networks have
+# gigabytes of them. All elements of such a zero are the same four bytes.
+keras.src.backend.Variable._initialize_with_initializer = lambda self, initializer: self._initialize(
+    np.broadcast_to(np.zeros((), self.dtype), self.shape))
 
 def shape_text(shape):
     return "[" + ",".join("?" if extent is None else str(extent) for extent in shape) + "]"

@@ -47,6 +47,15 @@ std::vector<Request> Requests() {
       {"mobilenet_v2", {.input_shape = {45, 32, 3}, .classes = 5, .alpha = 0.5}, true},
       {"resnet50_v2", {.input_shape = {45, 37, 3}, .classes = 6}, true},
       {"vgg16", {.input_shape = {32, 47, 3}, .include_top = false}, true},
+      {"densenet121", {.input_shape = {33, 64, 3}, .include_top = false, .pooling = "max"}},
+      {"densenet121", {.input_shape = {39, 32, 3}, .classes = 3}, true},
+      {"xception", {.input_shape = {71, 80, 3}, .include_top = false, .pooling = "avg"}},
+      {"xception", {.input_shape = {75, 71, 3}, .classes = 4}, true},
+      {"inception_v3", {.input_shape = {75, 90, 3}, .include_top = false, .pooling = "max"}},
+      {"inception_v3", {.input_shape = {79, 75, 3}, .classes = 5}, true},
+      {"inception_resnet_v2", {.input_shape = {75, 91, 3}, .include_top = false}, true},
+      {"nasnet_mobile", {.input_shape = {37, 64, 3}, .include_top = false, .pooling = "avg"}},
+      {"nasnet_mobile", {.input_shape = {32, 41, 3}, .classes = 6}, true},
   };
   requests.insert(requests.end(), unusual.begin(), unusual.end());
   return requests;

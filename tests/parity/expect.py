@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from keras.src.applications import inception_resnet_v2
 
 import expect_optimizers
 import random_rows
@@ -98,7 +99,8 @@ class RMSNormalization(keras.layers.RMSNormalization):
 
 
 # Layers that Keras does not have, or that do not follow its documentation.
-OWN = {"PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization}
+OWN = {"PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization,
+       "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer}
 
 
 def keras_option(key, value):

@@ -25,6 +25,11 @@ ROWS = [
     layer("Subtract", {}, (1, 4), (1, 4), why="one example"),
     mixed("Subtract", {}, SEQUENCE, SEQUENCE),
 
+    layer("CustomScaleLayer", {"scale": 0.17}, (3, 5), (3, 5)),
+    layer("CustomScaleLayer", {"scale": -2}, IMAGE, IMAGE),
+    layer("CustomScaleLayer", {"scale": 1}, (3, 4, 2), (3, 1, 2), why="broadcast"),
+    mixed("CustomScaleLayer", {"scale": 0.5}, (3, 5), (3, 5)),
+
     layer("Concatenate", {}, (3, 5), (3, 2)),
     layer("Concatenate", {"axis": 1}, (3, 5, 2), (3, 1, 2), (3, 4, 2)),
     layer("Concatenate", {"axis": -2}, (3, 2, 5, 4), (3, 2, 1, 4)),

@@ -131,6 +131,16 @@ struct MergeLayer : LayerOf<MergeOptions> {
   }
 };
 
+struct ScaledSumLayer : LayerOf<CustomScaleLayerOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "CustomScaleLayer"; }
+  void Fields(Config& config) override { config("scale", options_.scale); }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    if (inputs.size() != 2) return ctx.Fail(absl::StrCat("adds two inputs, got ", inputs.size()));
+    return inputs[0] + inputs[1] * options_.scale;
+  }
+};
+
 struct ConcatenateLayer : LayerOf<ConcatenateOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Concatenate"; }
@@ -223,6 +233,9 @@ Layer Maximum(const MergeOptions& options, SourceLocation location) {
 Layer Minimum(const MergeOptions& options, SourceLocation location) {
   return MakeMerge<kMinimum>(options, location);
 }
+Layer CustomScaleLayer(const CustomScaleLayerOptions& options, SourceLocation location) {
+  return internal::MakeLayer<ScaledSumLayer>(options, location);
+}
 Layer Concatenate(const ConcatenateOptions& options, SourceLocation location) {
   return internal::MakeLayer<ConcatenateLayer>(options, location);
 }
@@ -238,6 +251,7 @@ absl::Span<const internal::LayerRow> internal::MergeLayers() {
       {"Average", MakeDefault<MergeLayer<kAverage>>},
       {"Maximum", MakeDefault<MergeLayer<kMaximum>>},
       {"Minimum", MakeDefault<MergeLayer<kMinimum>>},
+      {"CustomScaleLayer", MakeDefault<ScaledSumLayer>},
       {"Concatenate", MakeDefault<ConcatenateLayer>},
       {"Dot", MakeDefault<DotLayer>},
   };

@@ -30,6 +30,15 @@ Layer Maximum(const MergeOptions& options = {},
 Layer Minimum(const MergeOptions& options = {},
               SourceLocation location = SourceLocation::Current());
 
+// The first input plus the second times `scale`: the residual connection of InceptionResNetV2.
+struct CustomScaleLayerOptions {
+  double scale = 1;
+  std::string name = "";
+  DTypePolicy dtype = "";
+};
+Layer CustomScaleLayer(const CustomScaleLayerOptions& options = {},
+                       SourceLocation location = SourceLocation::Current());
+
 // Concatenation along `axis`; the other extents must be equal.
 struct ConcatenateOptions {
   int64_t axis = -1;
