@@ -1,6 +1,6 @@
 // Networks over images by name, for command lines.
 //
-//   absl::StatusOr<nn::Network> net = ByName("resnet50", {.input_shape = {96, 96, 3}, .classes = 5});
+//   absl::StatusOr<nn::Network> net = ByName("resnet50", {.include_top = false, .pooling = "avg"});
 //   for (const std::string& name : Names()) std::puts(name.c_str());
 #pragma once
 

@@ -2,7 +2,7 @@
 // that build the networks are declared in a header for each family (vgg.h, resnet.h, ...), and have
 // the names of keras.applications:
 //
-//   nn::Network backbone = VGG19({.input_shape = {96, 96, 3}, .include_top = false, .pooling = "avg"});
+//   nn::Network backbone = VGG19({.include_top = false, .pooling = "avg"});
 //   nn::Network narrow = MobileNetV2({.classes = 5, .alpha = 0.5});
 //
 // The layers, their names, order, weights and defaults are those of keras.applications, with one
@@ -67,8 +67,8 @@ struct ImageNetOptions {
 //   kTorch  from 0 to 1, then minus the mean, divided by the standard deviation of ImageNet
 enum class PreprocessMode { kNone, kCaffe, kTf, kTorch };
 
-// The same as numbers: channel c of the network's input is `x[c] * scale[c] + offset[c]`, where x is
-// the RGB image, or the BGR image if `reverse_channels`.
+// The same as numbers: channel c of the network's input is `x[c] * scale[c] + offset[c]`, where x
+// is the RGB image, or the BGR image if `reverse_channels`.
 struct ImagePreprocessing {
   PreprocessMode mode = PreprocessMode::kNone;
   bool reverse_channels = false;

@@ -89,7 +89,8 @@ nn::Ends<2> PadForStride2(const nn::Symbol& x, int64_t kernel);
 // Number of channels; 1 if the symbol is an error.
 int64_t Channels(const nn::Symbol& x);
 
-// The multiple of `divisor` nearest to `channels`, but at least 90 % of it (Keras's _make_divisible).
+// The multiple of `divisor` nearest to `channels`, but at least 90 % of it (Keras's
+// _make_divisible).
 int64_t Divisible(double channels, int64_t divisor = 8);
 
 // The row of a family's table whose network `make` builds.

@@ -27,6 +27,9 @@ import safetensors.numpy
 keras.src.backend.Variable._initialize_with_initializer = lambda self, initializer: self._initialize(
     np.broadcast_to(np.zeros((), self.dtype), self.shape))
 
+PIXEL = [10, 100, 200]  # red, green, blue
+
+
 def shape_text(shape):
     return "[" + ",".join("?" if extent is None else str(extent) for extent in shape) + "]"
 
@@ -41,6 +44,12 @@ def summary_of(model):
     text = io.StringIO()
     model.summary(print_fn=lambda line: text.write(line + "\n"))
     return text.getvalue()
+
+
+def preprocess(function):
+    """The pixel that preprocess_input of the network's module makes of PIXEL."""
+    pixel = np.array(PIXEL, np.float32).reshape(1, 1, 1, 3)
+    return sys.modules[function.__module__].preprocess_input(pixel).ravel().tolist()
 
 
 def weight_value(rng, variable):
@@ -64,7 +73,7 @@ def main():
         model = function(weights=None, classifier_activation=None, input_tensor=image, **arguments)
         layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
         models.append({"name": model.name, "parameters": model.count_params(), "layers": layers,
-                       "summary": summary_of(model)})
+                       "summary": summary_of(model), "preprocessed": preprocess(function)})
         if not request["run"]:
             continue
         rng = np.random.default_rng(index)

@@ -159,6 +159,21 @@ TEST_F(KerasModels, HaveTheSameLayersNamesOrderWeightsAndSummary) {
   }
 }
 
+TEST_F(KerasModels, PreprocessImagesInTheSameWay) {
+  const double pixel[] = {10, 100, 200};  // that of keras_models.py
+  const std::vector<Request> requests = Requests();
+  for (size_t k = 0; k < requests.size(); ++k) {
+    const auto preprocessing = models::Preprocessing(requests[k].name);
+    ASSERT_TRUE(preprocessing.ok()) << preprocessing.status();
+    for (int c = 0; c < 3; ++c) {
+      const double x = pixel[preprocessing->reverse_channels ? 2 - c : c];
+      EXPECT_NEAR(x * preprocessing->scale[c] + preprocessing->offset[c],
+                  (*models_)[k]["preprocessed"][c].get<double>(), 1e-5)
+          << requests[k].name;
+    }
+  }
+}
+
 TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
   const std::vector<Request> requests = Requests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -184,7 +199,7 @@ TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
     }
     EXPECT_GT(largest, 0.01);
     // Rounding errors of fifty layers accumulate.
-    EXPECT_LT(difference, 1e-4 * largest);
+    EXPECT_LT(difference, 1e-5 * largest);
     std::printf("%s: difference %.2g of %.2g\n", requests[i].name, difference, largest);
   }
 }
