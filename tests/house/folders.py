@@ -43,9 +43,9 @@ def wrong_list(root):
     order = rooms_of_cmake(root)
     for room in sorted(folders - set(order)):
         yield f"PENSTOCK_ROOMS in CMakeLists.txt lacks the room {room}"
-    wanted = [room for room in order if room in listed]
-    if [room for room in listed if room in order] != wanted:
-        yield f"{page} lists rooms in another order than PENSTOCK_ROOMS in CMakeLists.txt: {' '.join(wanted)}"
+    expected = [room for room in order if room in listed]
+    if [room for room in listed if room in order] != expected:
+        yield f"{page} lists rooms in another order than PENSTOCK_ROOMS in CMakeLists.txt: {' '.join(expected)}"
 
 
 def main():

@@ -43,11 +43,12 @@ std::string Shown(const base::Array& image) {
 int LargestDifference(const std::string& a, const std::string& b) {
   const size_t line = a.find('\n');
   if (a.size() != b.size() || a.substr(0, line) != b.substr(0, line)) return 256;
-  int most = 0;
+  int max_difference = 0;
   for (size_t i = line; i < a.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<uint8_t>(a[i]) - static_cast<uint8_t>(b[i])));
+    max_difference =
+        std::max(max_difference, std::abs(static_cast<uint8_t>(a[i]) - static_cast<uint8_t>(b[i])));
   }
-  return most;
+  return max_difference;
 }
 
 void Compare(image::Decoder& decoder, const std::string& path, bool damaged) {
@@ -57,8 +58,8 @@ void Compare(image::Decoder& decoder, const std::string& path, bool damaged) {
   for (int channels : {1, 3}) {
     SCOPED_TRACE(absl::StrCat(channels, " channels"));
     const auto got = decoder.Decode(file, {.channels = channels});
-    const std::string wanted = absl::StrCat(path, ".", channels);
-    const bool theirs = std::filesystem::exists(wanted);
+    const std::string expected = absl::StrCat(path, ".", channels);
+    const bool theirs = std::filesystem::exists(expected);
     // For a corrupt file the two decoders may differ in what they recover, or in which corruption
     // they detect. TensorFlow does not convert CMYK to gray.
     if (!damaged && !(cmyk && channels == 1)) {
@@ -67,7 +68,7 @@ void Compare(image::Decoder& decoder, const std::string& path, bool damaged) {
     if (!got.ok() || !theirs) continue;
     // libpng converts RGB to gray with 16 bits of precision.
     const int tolerance = absl::EndsWith(path, ".png") && channels == 1 ? 1 : 0;
-    EXPECT_LE(LargestDifference(Shown(*got), ReadAllOf(wanted)), tolerance);
+    EXPECT_LE(LargestDifference(Shown(*got), ReadAllOf(expected)), tolerance);
   }
 }
 

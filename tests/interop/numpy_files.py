@@ -55,8 +55,9 @@ def write(folder):
 
 
 def expect(name, got, want):
-    assert got.dtype == want.dtype and got.shape == want.shape, f"{name}: {got.dtype}{got.shape}, wanted {want.dtype}{want.shape}"
-    assert got.tobytes() == want.tobytes(), f"{name}: {got}, wanted {want}"
+    assert (got.dtype, got.shape) == (want.dtype, want.shape), (
+        f"{name}: {got.dtype}{got.shape}, expected {want.dtype}{want.shape}")
+    assert got.tobytes() == want.tobytes(), f"{name}: {got}, expected {want}"
 
 
 def check(folder):

@@ -171,11 +171,11 @@ TEST(RandomRecords, AreReadAsInTensorFlow) {
     ASSERT_TRUE(made.ok()) << made;
 
     const std::vector<std::string> examples = ReadItems(folder / "examples");
-    const std::vector<std::string> wanted =
+    const std::vector<std::string> expected =
         absl::StrSplit(ReadWhole(folder / "examples.want"), '\n', absl::SkipEmpty());
-    ASSERT_EQ(examples.size(), wanted.size());
+    ASSERT_EQ(examples.size(), expected.size());
     for (size_t i = 0; i < examples.size(); ++i) {
-      const std::vector<std::string> want = absl::StrSplit(wanted[i], '\t');
+      const std::vector<std::string> want = absl::StrSplit(expected[i], '\t');
       const bool damaged = want[2] == "damaged";
       SCOPED_TRACE(absl::StrCat(want[2], " Example ", absl::BytesToHexString(examples[i])));
       absl::Status status;

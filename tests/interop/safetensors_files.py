@@ -53,13 +53,13 @@ def check(path):
     with open(path, "rb") as file:
         found = {name: (t["dtype"], list(t["shape"]), bytes(t["data"]))
                  for name, t in safetensors.deserialize(file.read())}
-    wanted = {name: (kind, shape, data) for name, _, kind, shape, data in tensors()}
-    assert found.keys() == wanted.keys(), sorted(found.keys() ^ wanted.keys())
-    for name, want in wanted.items():
-        assert found[name] == want, f"{name}: {found[name]}, wanted {want}"
+    expected = {name: (kind, shape, data) for name, _, kind, shape, data in tensors()}
+    assert found.keys() == expected.keys(), sorted(found.keys() ^ expected.keys())
+    for name, want in expected.items():
+        assert found[name] == want, f"{name}: {found[name]}, expected {want}"
     with safetensors.safe_open(path, "numpy") as opened:
         assert opened.metadata() == METADATA, opened.metadata()
-        assert opened.get_tensor("F32/cube").tobytes() == wanted["F32/cube"][2]
+        assert opened.get_tensor("F32/cube").tobytes() == expected["F32/cube"][2]
 
 
 def index(path):

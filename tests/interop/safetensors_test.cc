@@ -42,7 +42,7 @@ constexpr Kind kKinds[] = {
 };
 
 // Tensors and metadata according to the formula of safetensors_files.py.
-save::Weights Wanted() {
+save::Weights ExpectedWeights() {
   const std::pair<const char*, base::Shape> shapes[] = {
       {"vector", {7}}, {"scalar", {}}, {"cube", {3, 1, 4}}, {"empty", {2, 0}}};
   save::Weights weights;
@@ -70,7 +70,7 @@ TEST(Safetensors, OfTheirLibraryAreRead) {
   ASSERT_TRUE(written.ok()) << written;
   const auto got = save::ReadWeights(*io::FileSystem::Default(), path);
   ASSERT_TRUE(got.ok()) << got.status();
-  const save::Weights want = Wanted();
+  const save::Weights want = ExpectedWeights();
   EXPECT_EQ(got->metadata, want.metadata);
   EXPECT_EQ(got->arrays.size(), want.arrays.size());
   for (const auto& [name, array] : want.arrays) {
@@ -83,7 +83,8 @@ TEST(Safetensors, OfTheirLibraryAreRead) {
 TEST(Safetensors, AreReadByTheirLibrary) {
   const TemporaryFolder folder;
   const std::string path = folder / "ours.safetensors";
-  const absl::Status written = save::WriteWeights(*io::FileSystem::Default(), path, Wanted());
+  const absl::Status written =
+      save::WriteWeights(*io::FileSystem::Default(), path, ExpectedWeights());
   ASSERT_TRUE(written.ok()) << written;
   const absl::Status checked = RunPython("interop/safetensors_files.py", {"check", path});
   EXPECT_TRUE(checked.ok()) << checked;
@@ -92,8 +93,8 @@ TEST(Safetensors, AreReadByTheirLibrary) {
 TEST(Safetensors, InShardsAreReadByTheirLibrary) {
   const TemporaryFolder folder;
   const std::string path = folder / "ours.safetensors.index.json";
-  const absl::Status written =
-      save::WriteWeights(*io::FileSystem::Default(), path, Wanted(), {.max_shard_bytes = 200});
+  const absl::Status written = save::WriteWeights(*io::FileSystem::Default(), path,
+                                                  ExpectedWeights(), {.max_shard_bytes = 200});
   ASSERT_TRUE(written.ok()) << written;
   const absl::Status checked = RunPython("interop/safetensors_files.py", {"index", path});
   EXPECT_TRUE(checked.ok()) << checked;

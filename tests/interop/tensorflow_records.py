@@ -57,7 +57,7 @@ def check(folder):
     }
     for name, kind in KINDS.items():
         records = list(tf.data.TFRecordDataset(f"{folder}/{name}.tfrecord", compression_type=kind))
-        assert len(records) == COUNT, f"{name}: {len(records)} records, wanted {COUNT}"
+        assert len(records) == COUNT, f"{name}: {len(records)} records, expected {COUNT}"
         for i, record in enumerate(records):
             got, want = tf.io.parse_single_example(record, schema), features(i)
             assert got["image"].numpy() == want["image"], f"{name}, record {i}: image"
@@ -82,7 +82,7 @@ def snapshot(folder):
     shards = sorted(tf.io.gfile.glob(f"{folder}/snapshot-*.tfrec"))
     assert len(shards) > 1, shards
     elements = sum(varint(record.numpy()) for record in tf.data.TFRecordDataset(shards))
-    assert elements == COUNT, f"{elements} elements in {len(shards)} shards, wanted {COUNT}"
+    assert elements == COUNT, f"{elements} elements in {len(shards)} shards, expected {COUNT}"
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ std::string Temporary(const std::string& name) {
   return path;
 }
 
-void ExpectAbove(const absl::StatusOr<double>& number, double least) {
+void ExpectAbove(const absl::StatusOr<double>& number, double minimum) {
   ASSERT_TRUE(number.ok()) << number.status();
-  EXPECT_GT(*number, least);
+  EXPECT_GT(*number, minimum);
 }
-void ExpectBelow(const absl::StatusOr<double>& number, double most) {
+void ExpectBelow(const absl::StatusOr<double>& number, double maximum) {
   ASSERT_TRUE(number.ok()) << number.status();
-  EXPECT_LT(*number, most);
+  EXPECT_LT(*number, maximum);
 }
 
 TEST(KerasIo, MnistConvnetLearns) { ExpectAbove(MnistConvnet(), 0.9); }

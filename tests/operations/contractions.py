@@ -125,11 +125,11 @@ def irfft(draw):
 class Window:
     """A spatial axis of a convolution with nonempty output: extents, stride, dilations, (also negative) padding."""
 
-    def __init__(self, draw, least_input=1):
+    def __init__(self, draw, min_input=1):
         self.kernel, self.stride = draw.number(1, 4), draw.number(1, 3)
         self.lhs_dilation, self.rhs_dilation = draw.pick(1, 1, 2, 3), draw.pick(1, 1, 2, 3)
         self.reach = (self.kernel - 1) * self.rhs_dilation + 1
-        self.input = draw.number(least_input, 8)
+        self.input = draw.number(min_input, 8)
         self.low, self.high = draw.number(-2, self.reach), draw.number(-2, self.reach)
         spread = (self.input - 1) * self.lhs_dilation + 1
         if self.low < 0 and -self.low >= spread:
@@ -249,8 +249,8 @@ def reduce_window(draw):
 
     def function(x):
         bound = jnp.finfo(x.dtype) if is_float(x.dtype) else jnp.iinfo(x.dtype)
-        least, most = (-np.inf, np.inf) if is_float(x.dtype) else (bound.min, bound.max)
-        p = patches(x, *options.values(), {"sum": 0, "max": least, "min": most}[reducer])
+        minimum, maximum = (-np.inf, np.inf) if is_float(x.dtype) else (bound.min, bound.max)
+        p = patches(x, *options.values(), {"sum": 0, "max": minimum, "min": maximum}[reducer])
         if reducer == "sum":
             return jnp.sum(p, 0, dtype=x.dtype)
         first = lax.stop_gradient((jnp.argmax if reducer == "max" else jnp.argmin)(p, 0))

@@ -53,8 +53,8 @@ def is_float(dtype):
 def edges(dtype):
     """Special values of a float type: zeros, infinities, NaN, the limits of its range, denormals."""
     info = ml_dtypes.finfo(numpy_type(dtype))
-    least, most, denormal = float(info.tiny), float(info.max), float(info.smallest_subnormal)
-    ends = [0.0, least, denormal, 37 * denormal, most, np.inf]
+    smallest, largest, denormal = float(info.tiny), float(info.max), float(info.smallest_subnormal)
+    ends = [0.0, smallest, denormal, 37 * denormal, largest, np.inf]
     inside = [1e-6, 1e-3, 0.5, 0.9999, 1, 1.0001, 1.5, 2, 3, 3.14159, 10, 30, 88, 100, 1000, 6e4]
     values = np.array([np.nan] + ends + inside, np.float64)
     return np.concatenate([values, -values[1:]]).astype(numpy_type(dtype))
@@ -94,12 +94,12 @@ class Draw:
     def extent(self, high=5):
         return 0 if self.one_in(30) else self.number(1, high)
 
-    def shape(self, least=0, most=4, high=5):
-        return [self.extent(high) for _ in range(self.number(least, most))]
+    def shape(self, min_rank=0, max_rank=4, high=5):
+        return [self.extent(high) for _ in range(self.number(min_rank, max_rank))]
 
-    def full_shape(self, least=0, most=4, high=5):
+    def full_shape(self, min_rank=0, max_rank=4, high=5):
         """Without empty axes."""
-        return [self.number(1, high) for _ in range(self.number(least, most))]
+        return [self.number(1, high) for _ in range(self.number(min_rank, max_rank))]
 
     def broadcasting(self, count):
         """Shapes that can be broadcast to a common shape."""
@@ -113,9 +113,9 @@ class Draw:
     def permutation(self, count):
         return [int(i) for i in self.random.permutation(count)]
 
-    def axes(self, rank, least=0):
+    def axes(self, rank, min_count=0):
         """A random subset of the axes in random order, some of them negative."""
-        some = self.permutation(rank)[:self.number(min(least, rank), rank)]
+        some = self.permutation(rank)[:self.number(min(min_count, rank), rank)]
         return [axis - rank if self.one_in(3) else axis for axis in some]
 
     # ---- Numbers ----

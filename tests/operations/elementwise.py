@@ -206,9 +206,9 @@ def convert(draw):
     if source in FLOATS and to in INTEGERS:
         x = in_range(draw, x, to)
         dtype = numpy_type(source)
-        most = float(np.iinfo(to).max)
+        largest = float(np.iinfo(to).max)
         x = np.asarray(x).astype(dtype)
-        x = np.where(x.astype(np.float64) >= min(most, float(jnp.finfo(dtype).max)), np.zeros_like(x), x)
+        x = np.where(x.astype(np.float64) >= min(largest, float(jnp.finfo(dtype).max)), np.zeros_like(x), x)
         x = np.where(x.astype(np.float64) < float(np.iinfo(to).min), np.zeros_like(x), x)
     both = source in FLOATS and to in FLOATS
     return Case([x], lambda a: lax.convert_element_type(a, numpy_type(to)), {"to": to}, draw.pick(0, 1) if both else 0,

@@ -178,15 +178,15 @@ def beside_double(case, same, wide, changed, incoming):
     info = ml_dtypes.finfo(same.dtype)
     want = rounded(wide, same.dtype)
     # XLA:CPU flushes denormals to zero, except those of float16, which it computes in float32.
-    least = float(info.smallest_subnormal if same.dtype == np.float16 else info.tiny)
+    smallest = float(info.smallest_subnormal if same.dtype == np.float16 else info.tiny)
     if case.compare == SELECTS and incoming == 0:
-        return want, np.full_like(want, 0 if same.dtype == np.float16 else least)
+        return want, np.full_like(want, 0 if same.dtype == np.float16 else smallest)
     with np.errstate(all="ignore"):
         effect = np.max([np.abs(x - wide) for x in changed], axis=0, initial=0) if wide.size else wide
         size = np.abs(want) + (incoming if case.saturates else 0)
         bound = ROUNDINGS * (np.where(np.isfinite(effect), effect, 0) + float(info.eps) * size)
         error_of_jax = np.abs(widened(same) - want)
-    bound = bound + 2 * np.where(np.isfinite(error_of_jax), error_of_jax, 0) + ROUNDINGS * least
+    bound = bound + 2 * np.where(np.isfinite(error_of_jax), error_of_jax, 0) + ROUNDINGS * smallest
     return want, np.where(np.isfinite(bound), bound, 0)
 
 

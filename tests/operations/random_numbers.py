@@ -84,9 +84,9 @@ def bernoulli(draw):
 def integers(draw):
     dtype = draw.pick(*INTEGERS)
     info = np.iinfo(dtype)
-    most = min(info.max, 2**62)
-    low = draw.number(max(info.min, -2**62), most - 1) if draw.flip() else draw.number(0, 5)
-    high = draw.number(low + 1, most) if draw.flip() else min(low + draw.number(1, 100), most)
+    maximum = min(info.max, 2**62)
+    low = draw.number(max(info.min, -2**62), maximum - 1) if draw.flip() else draw.number(0, 5)
+    high = draw.number(low + 1, maximum) if draw.flip() else min(low + draw.number(1, 100), maximum)
     return drawn(draw, lambda key, shape, d: jax.random.randint(key, shape, np.asarray(low, d), np.asarray(high, d), d),
                  dtype, options={"low": low, "high": high})
 

@@ -34,10 +34,10 @@ def reshape(draw):
         target[:2] = [target[0] * target[1]]
     if draw.flip():
         target.insert(draw.number(0, len(target)), 1)
-    told = list(target)
-    if told and 0 not in told and draw.flip():
-        told[draw.number(0, len(told) - 1)] = -1
-    return moved(draw, shape, lambda x: jnp.reshape(x, target), {"shape": told})
+    given = list(target)
+    if given and 0 not in given and draw.flip():
+        given[draw.number(0, len(given) - 1)] = -1
+    return moved(draw, shape, lambda x: jnp.reshape(x, target), {"shape": given})
 
 
 def transpose(draw):

@@ -218,19 +218,19 @@ def add_layer(expected, spec, training):
             results = ([REFERENCES[spec["reference"]](spec["config"], given[0])], *results[1:])
         return results
 
-    wanted = spec.get("gradient", True) and bool(trainable or floats)
+    has_gradient = spec.get("gradient", True) and bool(trainable or floats)
     cotangents = []
 
     def weighed(trainable, by):
         results = call(trainable, by)
-        if not wanted:
+        if not has_gradient:
             return 0, results
         drawn = copy.deepcopy(rng)  # the same random values on every call
         cotangents[:] = [numbers(drawn, y.shape) for y in results[0]]
         return sum(jnp.sum(y * c) for y, c in zip(results[0], cotangents)), results
 
     by = [inputs[i] for i in floats]
-    if wanted:
+    if has_gradient:
         gradients, results = yield jax.grad(weighed, (0, 1), has_aux=True), (trainable, by)
     else:
         gradients, (_, results) = ((), ()), (yield weighed, (trainable, by))
@@ -246,7 +246,7 @@ def add_layer(expected, spec, training):
     for variable, value in zip(layer.non_trainable_variables, new):
         if variable.dtype in KEPT:
             tensors[f"new/{path(variable)}"] = value
-    if wanted:
+    if has_gradient:
         tensors.update({numbered("cotangent", i): c for i, c in enumerate(cotangents)})
     for variable, value in zip(layer.trainable_variables, gradients[0]):
         tensors[f"gradient/weight/{path(variable)}"] = value

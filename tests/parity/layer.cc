@@ -113,15 +113,15 @@ absl::Status BuildLayer(const Row& row, RowBuilder& builder) {
     inputs_and_masks.push_back(builder.Input(array));
   }
   // The sets of weights must be equal; a weight missing on either side is an error.
-  const base::NamedArrays wanted = row.Under("weight/");
+  const base::NamedArrays expected = row.Under("weight/");
   ir::Values weights;
   for (const nn::VariableSpec& variable : network.variables()) {
-    PENSTOCK_ASSIGN_OR_RETURN(const base::Array value, wanted.Get(WeightName(variable)));
+    PENSTOCK_ASSIGN_OR_RETURN(const base::Array value, expected.Get(WeightName(variable)));
     weights.push_back(builder.Input(value));
   }
-  if (weights.size() != wanted.size()) {
-    return absl::FailedPreconditionError(absl::StrCat("the layer has ", weights.size(),
-                                                      " weights, Keras's has ", wanted.ToString()));
+  if (weights.size() != expected.size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the layer has ", weights.size(), " weights, Keras's has ", expected.ToString()));
   }
   const ir::Value key = builder.Input(base::Array::Of<uint32_t>({2}, {1, 2}));
   const auto result =
