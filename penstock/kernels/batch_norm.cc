@@ -186,9 +186,8 @@ absl::Status RunBackward(ffi::ThreadPool& pool, const Problem& problem, const Ba
     in.of_scale[f] = static_cast<float>(of_centered * inverse);
     // a * (d - of_offset / count - (x - mean) * inverse^2 * of_centered / count)
     const double a = in.scale[f] * inverse;
-    const double of_distance = -a * inverse * inverse * of_centered / count;
-    p[f] = static_cast<float>(of_distance);
-    q[f] = static_cast<float>(-a * of_offset / count - of_distance * in.mean[f]);
+    p[f] = static_cast<float>(-a * inverse * inverse * of_centered / count);
+    q[f] = static_cast<float>(-a * of_offset / count);
   }
   return ForEachPiece(pool, pieces, [&](int64_t i) {
     const Rows piece = RowsOf(problem.examples, pieces, i);
@@ -205,6 +204,7 @@ absl::Status RunBackward(ffi::ThreadPool& pool, const Problem& problem, const Ba
                                          in.cotangent + first,
                                          c.a.data(),
                                          c.b.data(),
+                                         in.mean,
                                          whole ? p.data() : weighed_p.data(),
                                          whole ? q.data() : weighed_q.data(),
                                          problem.relu,

@@ -155,13 +155,14 @@ struct Sums {
   }
 };
 
-// Gradient of x: of_x = d * a + x * p + q, with d as in SumsArgs; p and q are 0 for masked-out
-// examples.
+// Gradient of x: of_x = d * a + (x - mean) * p + q, with d as in SumsArgs; p and q are 0 for
+// masked-out examples. (x * p plus a constant would cancel where the mean is far larger than the
+// standard deviation.)
 template <typename T>
 struct GradientArgs {
   Block<T> block;
   const T* cotangent;
-  const float *a, *b, *p, *q;
+  const float *a, *b, *mean, *p, *q;
   bool relu;
   T* of_x;
 };
@@ -180,16 +181,17 @@ struct Gradient {
   template <typename T>
   PENSTOCK_INLINE static void Part(const GradientArgs<T>& args, int64_t row, int64_t f,
                                    int64_t lanes) {
-    Floats x, d, a, b, p, q;
+    Floats x, d, a, b, mean, p, q;
     LoadLanes(args.block.x + row + f, lanes, x);
     LoadLanes(args.cotangent + row + f, lanes, d);
     LoadLanes(args.a + f, lanes, a);
     LoadLanes(args.b + f, lanes, b);
+    LoadLanes(args.mean + f, lanes, mean);
     LoadLanes(args.p + f, lanes, p);
     LoadLanes(args.q + f, lanes, q);
     const Floats zero = {};
     if (args.relu) d = x * a + b <= zero ? zero : d;
-    const Floats of_x = d * a + (x * p + q);
+    const Floats of_x = d * a + ((x - mean) * p + q);
     if (lanes == kLanes) {
       Store(of_x, args.of_x + row + f);
     } else {

@@ -167,6 +167,36 @@ TEST(BatchNormKernels, AreFiniteForFullyMaskedBatch) {
                            {.calls = 2, .tolerance = 1e-3});
 }
 
+// A constant channel, and a masked-out example far from it: its deviation, divided by the tiny
+// variance, is multiplied by x - mean = 0 for the others, for which the gradient is that of a
+// constant channel.
+TEST(BatchNormKernels, GradientOfConstantChannelDoesNotCancel) {
+  ir::Graph graph("constant");
+  const base::Shape shape{3, 2, 2, 16};
+  const Value x = graph.Parameter({DType::kF32, shape}, "x");
+  const Value mask = graph.Parameter({DType::kF32, {3}}, "mask");
+  const Value cotangent = graph.Parameter({DType::kF32, shape}, "cotangent");
+  const double epsilon = 1e-5;
+  const Value y = ir::BatchNormTraining(x, Value(), Value(), mask, {.epsilon = epsilon}).y;
+  graph.SetResults({ir::Gradients(ir::ReduceSum(y * cotangent), {x})[0]});
+  const int64_t n = shape.num_elements(), example = n / 3;
+  std::vector<float> xs(n, 1000), cotangents(n);
+  std::fill(xs.begin() + 2 * example, xs.end(), 996.0f);
+  for (int64_t i = 0; i < n; ++i) cotangents[i] = static_cast<float>(i % 7) - 2;
+  const auto lowered = TestLowering().Print(graph);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  const auto got = RunProgram(
+      *lowered, {base::Array::Of<float>(shape, xs), base::Array::Of<float>({3}, {1, 1, 0}),
+                 base::Array::Of<float>(shape, cotangents)});
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int64_t k = i % 16; k < n; k += 16) sum += cotangents[k];
+    const double centered = i < 2 * example ? cotangents[i] - sum / 8 : cotangents[i];
+    ASSERT_NEAR((*got)[0].data<float>()[i], centered / std::sqrt(epsilon), 1e-3) << i;
+  }
+}
+
 TEST(BatchNormKernels, ConcurrentReplicasAgree) {
   ExpectSameWithAndWithout(
       *GraphOf({.shape = {7, 16, 16, 16}, .relu = true, .masked = 1, .replicas = 8}),
