@@ -15,9 +15,6 @@
 # program.
 #
 # LONG_TESTS are started first, so that no core waits for them at the end.
-#
-# SHARE_PROGRAMS: what its tests have XLA compile is kept in build/results/programs, so that the sanitized tests, which
-# are not about XLA, need not wait for it once more. ./test begins with an empty folder.
 
 include(GNUInstallDirs)
 
@@ -59,7 +56,7 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;SHARE_PROGRAMS" "NAME"
+  cmake_parse_arguments(ROOM "ALONE;TESTS_APART" "NAME"
                         "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
@@ -208,11 +205,9 @@ endfunction()
 
 # One ctest entry with the label of its room.
 function(penstock_add_test name label)
-  # Tests compile what they test, and leave no programs in the user's cache.
-  set(programs 0)
-  if(ROOM_SHARE_PROGRAMS)
-    set(programs ${PROJECT_SOURCE_DIR}/build/results/programs)
-  endif()
+  # What a test has XLA compile is kept for the tests after it, of which many compile the same program, and for the
+  # sanitized ones. ./test begins with an empty folder. (Tests that count compilations have folders of their own.)
+  set(programs ${PROJECT_SOURCE_DIR}/build/results/programs)
   # From here, a test finds its files by __FILE__ even when a compiler cache made that relative.
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600

@@ -17,6 +17,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/base/random.h"
+#include "penstock/base/testing/sanitized.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/error_report.h"
 #include "penstock/formats/npy.h"
@@ -32,16 +33,9 @@ using base::Array;
 using base::DType;
 using base::NamedArrays;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PENSTOCK_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PENSTOCK_SANITIZED
-#endif
-#endif
-
-constexpr int64_t kRounds = 1200;  // default number of rounds
-constexpr int64_t kWarm = 300;     // warm-up rounds, after which the baseline is measured
+constexpr int64_t kRounds = base::FewerIfSanitized(1200);  // default number of rounds
+// Warm-up rounds, after which the baseline is measured.
+constexpr int64_t kWarm = base::FewerIfSanitized(300);
 constexpr int64_t kRecords = 300;
 
 int64_t CountEntries(const char* folder) {
@@ -267,10 +261,9 @@ TEST_F(Soak, LeavesNothingBehind) {
               last.ToString().c_str(), static_cast<long long>(kWarm), first.ToString().c_str());
   EXPECT_LE(last.files, first.files);
   EXPECT_LE(last.threads, first.threads);
-#ifndef PENSTOCK_SANITIZED  // sanitizers delay reuse of freed memory
+  if (base::kSanitized) return;  // sanitizers delay reuse of freed memory
   // The tolerance is for the allocator; it does not depend on the number of rounds.
   EXPECT_LE(last.megabytes, first.megabytes + 48);
-#endif
 }
 
 }  // namespace soak_test

@@ -8,7 +8,8 @@
 //     if (testing::Test::HasFailure()) break;
 //   }
 //
-// By default the seeds are 0, 1, 2, ..., the same in every run of the tests. With
+// By default the seeds are 0, 1, 2, ..., the same in every run of the tests (a quarter of them under
+// sanitizers). With
 // PENSTOCK_FUZZ_SECONDS new seeds are used for that many seconds; tools/fuzz sets it for the random
 // tests in its list. With PENSTOCK_RANDOM_SEED only that case runs.
 #pragma once
@@ -23,12 +24,13 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/base/testing/sanitized.h"
 
 namespace penstock::base {
 
 class RandomCases {
  public:
-  explicit RandomCases(int64_t count) : count_(count) {
+  explicit RandomCases(int64_t count) : count_(FewerIfSanitized(count)) {
     const char* const seconds = std::getenv("PENSTOCK_FUZZ_SECONDS");
     const char* const seed = std::getenv("PENSTOCK_RANDOM_SEED");
     if (seed != nullptr) {

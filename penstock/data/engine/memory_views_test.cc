@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/base/random.h"
+#include "penstock/base/testing/sanitized.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/report.h"
 
@@ -242,7 +243,7 @@ constexpr int64_t kBetweenLooks = 400'000;
 
 TEST(MemoryViews, ChargesMatchMemoryOfRandomPipelines) {
   int refused = 0, ran = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (int64_t seed = 0; seed < base::FewerIfSanitized(150); ++seed) {
     const auto held = std::make_shared<Held>();
     const Dataset dataset = RandomPipeline(seed, held).Make();
     ASSERT_TRUE(dataset.status().ok()) << dataset.status();
@@ -267,8 +268,8 @@ TEST(MemoryViews, ChargesMatchMemoryOfRandomPipelines) {
       }
     }
   }
-  EXPECT_GT(ran, 50);
-  EXPECT_GT(refused, 5);
+  EXPECT_GT(ran, base::FewerIfSanitized(50));
+  EXPECT_GT(refused, base::FewerIfSanitized(5));
 }
 
 }  // namespace memory_views_test
