@@ -310,6 +310,17 @@ absl::StatusOr<std::vector<FileInfo>> OneFile(FileSystem& fs, absl::string_view 
 
 }  // namespace
 
+bool IsHiddenBelow(const std::string& folder, const std::string& file) {
+  std::string at = file;
+  while (at.size() > folder.size()) {
+    if (absl::StartsWith(Basename(at), ".")) return true;
+    std::string parent = Dirname(at);
+    if (parent.size() >= at.size()) break;
+    at = std::move(parent);
+  }
+  return false;
+}
+
 bool HasWildcard(absl::string_view pattern) {
   return pattern.find_first_of("*?[") != absl::string_view::npos;
 }
@@ -362,12 +373,16 @@ absl::StatusOr<std::vector<FileInfo>> GlobInfos(FileSystem& fs, absl::string_vie
   const absl::Status status = sweep       ? search.Sweep()
                               : any_depth ? search.DescendThroughLinks()
                                           : search.Descend(plan.folder, 0);
+  std::vector<FileInfo> found = search.TakeSorted();
+  // The name of an existing file may contain wildcards' characters.
+  if (found.empty() && (status.ok() || absl::IsNotFound(status))) {
+    if (auto one = OneFile(fs, pattern); one.ok()) return one;
+  }
   if (!status.ok()) {
     return base::WithContext(
         status, absl::StrCat(absl::IsNotFound(status) ? "nothing matches '" : "cannot search for '",
                              DisplayUri(uri), "'"));
   }
-  std::vector<FileInfo> found = search.TakeSorted();
   if (!found.empty()) return found;
   return absl::NotFoundError(
       absl::StrCat("nothing matches '", DisplayUri(uri), "': ", search.DescribeSearch()));

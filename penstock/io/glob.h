@@ -31,7 +31,8 @@
 namespace penstock::io {
 
 // The files that match, sorted; folders only if the pattern ends in '/'. A pattern without
-// wildcards names one file. No match is a NotFound error that says where it searched. The name of a
+// wildcards names one file, and so does one that matches nothing but is the name of a file, such as
+// "run[1]/00.tfrec". No other match is a NotFound error that says where it searched. The name of a
 // bucket cannot contain wildcards.
 absl::StatusOr<std::vector<std::string>> Glob(FileSystem& fs, absl::string_view pattern);
 
@@ -43,6 +44,10 @@ bool SegmentMatches(absl::string_view pattern, absl::string_view name);
 
 // Whether a path matches a pattern, segment by segment, with **.
 bool PathMatches(absl::string_view pattern, absl::string_view path);
+
+// Whether the name of a file, or of a folder between it and `folder`, begins with '.': names that a
+// file manager hides, such as .ipynb_checkpoints and the "._NAME" that macOS leaves in archives.
+bool IsHiddenBelow(const std::string& folder, const std::string& file);
 
 bool HasWildcard(absl::string_view pattern);
 

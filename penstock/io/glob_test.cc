@@ -4,6 +4,8 @@
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 
+#include "penstock/io/memory/memory_file_system.h"
+
 namespace penstock::io {
 namespace glob_test {
 
@@ -55,6 +57,19 @@ TEST(Glob, CountsCharactersNotBytes) {
   // A byte that is not valid UTF-8 counts as one character.
   EXPECT_TRUE(SegmentMatches("?", "\xff"));
   EXPECT_TRUE(SegmentMatches("??", "\xc3("));
+}
+
+TEST(Glob, FindsTheFileWhoseNameLooksLikeAPattern) {
+  const auto fs = MakeMemoryFileSystem();
+  const std::string name = "memory://run[1]/a?.txt";
+  ASSERT_TRUE(WriteFile(*fs, name, "x").ok());
+  const auto found = Glob(*fs, name);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, std::vector<std::string>{name});
+  // What matches as a pattern comes first.
+  ASSERT_TRUE(WriteFile(*fs, "memory://run1/ab.txt", "x").ok());
+  EXPECT_EQ(*Glob(*fs, name), std::vector<std::string>{"memory://run1/ab.txt"});
+  EXPECT_TRUE(absl::IsNotFound(Glob(*fs, "memory://run[2]/a?.txt").status()));
 }
 
 TEST(Glob, RunsInPolynomialTimeWithManyStars) {

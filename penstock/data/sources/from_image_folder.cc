@@ -18,6 +18,7 @@
 #include "penstock/data/sources/files_node.h"
 #include "penstock/data/sources/source_files.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::data {
@@ -34,21 +35,6 @@ bool HasExtension(absl::string_view name, const std::vector<std::string>& extens
   return std::any_of(extensions.begin(), extensions.end(), [&](const std::string& extension) {
     return absl::EndsWithIgnoreCase(name, extension);
   });
-}
-
-// Names that a file manager hides: .ipynb_checkpoints, the "._NAME" that macOS leaves in archives.
-bool IsHidden(absl::string_view name) { return absl::StartsWith(name, "."); }
-
-// Whether the file, or a folder between it and `folder`, is hidden.
-bool IsHiddenBelow(const std::string& folder, const std::string& file) {
-  std::string at = file;
-  while (at.size() > folder.size()) {
-    if (IsHidden(io::Basename(at))) return true;
-    std::string parent = io::Dirname(at);
-    if (parent.size() >= at.size()) break;
-    at = std::move(parent);
-  }
-  return false;
 }
 
 // These would be the folder itself, or its parent.
@@ -73,7 +59,7 @@ absl::StatusOr<std::vector<std::string>> ClassFolders(io::FileSystem& file_syste
   }
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, file_system.List(folder));
   for (const io::FileInfo& entry : entries) {
-    if (entry.is_directory && !IsHidden(io::Basename(entry.uri))) folders.push_back(entry.uri);
+    if (entry.is_directory && !io::IsHiddenBelow(folder, entry.uri)) folders.push_back(entry.uri);
   }
   std::sort(folders.begin(), folders.end(), [](const std::string& a, const std::string& b) {
     return io::Basename(a) < io::Basename(b);
@@ -161,7 +147,7 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
     const size_t before = files.size();
     for (const io::FileInfo& file : lists[c]) {
       const std::string name = io::Basename(file.uri);
-      if (!IsHiddenBelow(class_folder, file.uri) && HasExtension(name, options.extensions)) {
+      if (!io::IsHiddenBelow(class_folder, file.uri) && HasExtension(name, options.extensions)) {
         files.push_back(file.uri);
         classes.push_back(static_cast<int64_t>(c));
       }

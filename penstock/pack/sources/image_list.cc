@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,7 @@ absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool has_l
                        std::vector<Found>& found) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(folder));
   for (const io::FileInfo& entry : entries) {
+    if (io::IsHiddenBelow(folder, entry.uri)) continue;
     if (!entry.is_directory) {
       if (has_labels && IsImageName(io::Basename(entry.uri)))
         found.push_back({entry.uri, "", entry.size});
@@ -46,7 +48,7 @@ absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool has_l
     }
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.ListRecursive(entry.uri));
     for (const io::FileInfo& file : files) {
-      if (IsImageName(io::Basename(file.uri)))
+      if (IsImageName(io::Basename(file.uri)) && !io::IsHiddenBelow(entry.uri, file.uri))
         found.push_back({file.uri, io::Basename(entry.uri), file.size});
     }
   }
@@ -65,14 +67,16 @@ absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListReque
   std::vector<Found> found;
   for (const std::string& uri : request.images) {
     const size_t before = found.size();
-    if (io::IsPattern(uri)) {
+    // A folder's name may contain wildcards' characters: "photos [2024]".
+    const absl::StatusOr<io::FileInfo> info = fs.Stat(uri);
+    if (!info.ok() && io::IsPattern(uri)) {
       PENSTOCK_RETURN_IF_ERROR(AddPattern(fs, uri, found));
     } else {
-      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(uri));
-      if (info.is_directory) {
+      PENSTOCK_RETURN_IF_ERROR(info.status());
+      if (info->is_directory) {
         PENSTOCK_RETURN_IF_ERROR(AddFolder(fs, uri, request.labels != nullptr, found));
       } else {
-        found.push_back({uri, io::Basename(io::Dirname(uri)), info.size});
+        found.push_back({uri, io::Basename(io::Dirname(uri)), info->size});
       }
     }
     if (found.size() > before) continue;
@@ -113,11 +117,13 @@ absl::Status SetLabels(const ImageLabels& labels, std::vector<Found>& found) {
                    ". Paths in the file of labels are relative to its folder"));
 }
 
-// Resolves a path that is relative to the folder of `file`.
-std::string ResolvePath(const std::string& file, const std::string& path) {
+// Resolves a path that is relative to the folder of `file`. "./a.jpg", as `find .` prints it, is
+// "a.jpg".
+std::string ResolvePath(const std::string& file, absl::string_view path) {
+  while (absl::ConsumePrefix(&path, "./")) continue;
   const bool absolute = absl::StartsWith(path, "/") || absl::StrContains(path, "://");
   const bool beside = io::Dirname(file) == ".";  // "a.jpg" instead of "./a.jpg", like a pattern
-  return absolute || beside ? path : io::JoinPath(io::Dirname(file), path);
+  return absolute || beside ? std::string(path) : io::JoinPath(io::Dirname(file), path);
 }
 
 absl::Status AddLabel(const std::string& where, const std::string& uri, const std::string& label,
@@ -132,7 +138,13 @@ std::string TextOf(const formats::CsvField& field) {
   return field.has_escaped_quotes ? formats::UnescapeQuotes(field.text) : std::string(field.text);
 }
 
+std::string Excerpt(absl::string_view text) {
+  constexpr size_t kMax = 80;
+  return absl::StrCat(absl::Utf8SafeCEscape(text.substr(0, kMax)), text.size() > kMax ? "..." : "");
+}
+
 absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabels& labels) {
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // the byte order mark of spreadsheet programs
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -141,7 +153,7 @@ absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabel
     std::vector<formats::CsvField> fields;
     if (!formats::SplitCsvRow(line, {}, &fields).ok() || fields.size() != 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file, ":", number, ": expected a path and a label, got: ", line));
+          absl::StrCat(file, ":", number, ": expected a path and a label, got: ", Excerpt(line)));
     }
     if (number == 1 && absl::EqualsIgnoreCase(fields[1].text, "label")) continue;  // header line
     PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ":", number),

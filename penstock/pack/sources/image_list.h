@@ -28,6 +28,7 @@ using ImageLabels = std::map<std::string, std::string>;
 
 // Reads labels from a file; its extension determines the format:
 //   .csv    lines "path,label" (RFC 4180 quotes), with or without the header line "path,label"
+//           and a byte order mark
 //   .json   {"a.jpg": "cat", ...} or [{"path": "a.jpg", "label": "cat"}, ...]; labels may be
 //           integers
 // Relative paths are relative to the file's folder. A duplicate image is an error.
@@ -35,7 +36,8 @@ absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::strin
 
 // Input of ListImages.
 struct ImageListRequest {
-  // Folders and patterns; files that do not end in .jpg, .jpeg or .png (in any case) are ignored.
+  // Folders and patterns; files that do not end in .jpg, .jpeg or .png (in any case) are ignored,
+  // and so are files and folders below a folder whose names begin with '.'.
   //   folder    FOLDER/LABEL/anything.jpg, at any depth below LABEL
   //   pattern   photos/**/*.jpg: the label is the name of the image's folder
   // Default: all images of `labels`.

@@ -34,6 +34,19 @@ TEST_F(ImageListTest, LabelsByFolderAtAnyDepthAndIgnoresOtherFiles) {
   EXPECT_EQ(list->images[1].class_index, 1);
 }
 
+TEST_F(ImageListTest, IgnoresHiddenFilesAndFolders) {
+  Write("memory://p/cat/a.jpg");
+  Write("memory://p/cat/._a.jpg");
+  Write("memory://p/cat/.thumbnails/a.jpg");
+  Write("memory://p/cat/deep/.old/more/a.jpg");
+  Write("memory://p/.ipynb_checkpoints/a.jpg");
+  const auto list = ListImages(*fs_, {.images = {"memory://p"}});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("cat"));
+  ASSERT_EQ(list->images.size(), 1u);
+  EXPECT_EQ(list->images[0].uri, "memory://p/cat/a.jpg");
+}
+
 TEST_F(ImageListTest, LabelsByParentFolderOfPatternMatchesAndListsEachImageOnce) {
   Write("memory://p/x/dog/b.png");
   Write("memory://p/cat/a.jpg");
@@ -75,6 +88,29 @@ TEST_F(ImageListTest, ResolvesPathsRelativeToCsvAndUnquotesFields) {
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_THAT(list->classes, ElementsAre("big \"cat\"", "dog"));
   EXPECT_EQ(list->images[2].class_index, 1);
+}
+
+// Spreadsheet programs write a byte order mark, `find .` prints ./a.jpg.
+TEST_F(ImageListTest, ReadsCsvOfOtherPrograms) {
+  Write("memory://p/cat/a.jpg");
+  Write("memory://p/b.jpg");
+  Write("memory://p/labels.csv", "\xef\xbb\xbf./cat/a.jpg,cat\r\n././b.jpg,dog");
+  const auto labels = ReadImageLabels(*fs_, "memory://p/labels.csv");
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_THAT(*labels,
+              ElementsAre(Pair("memory://p/b.jpg", "dog"), Pair("memory://p/cat/a.jpg", "cat")));
+  const auto list = ListImages(*fs_, {.images = {"memory://p"}, .labels = &*labels});
+  EXPECT_TRUE(list.ok()) << list.status();
+}
+
+TEST_F(ImageListTest, ShortensLongLinesInErrors) {
+  // Line ends of old Macs: the file is one line.
+  std::string text = "a.jpg,cat";
+  for (int i = 0; i < 10000; ++i) text += "\rb.jpg,cat";
+  Write("memory://p/labels.csv", text);
+  const std::string message(ReadImageLabels(*fs_, "memory://p/labels.csv").status().message());
+  EXPECT_THAT(message, HasSubstr("labels.csv:1: expected a path and a label, got: a.jpg,cat\\rb"));
+  EXPECT_LT(message.size(), 300u);
 }
 
 TEST_F(ImageListTest, ReadsJsonObjectsAndArraysAndSortsIntegersNumerically) {
