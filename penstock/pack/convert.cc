@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -24,6 +25,7 @@ namespace penstock::pack {
 namespace {
 
 constexpr int kNetworkThreads = 32;
+constexpr char kUnreadableHeader[] = "path,why\n";
 
 class Conversion {
  public:
@@ -65,6 +67,7 @@ class Conversion {
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> earlier, ReadShardPlan(fs_, options_.out));
     if (earlier) return Resume(*std::move(earlier));
     PENSTOCK_RETURN_IF_ERROR(RejectUnknownShards());
+    PENSTOCK_RETURN_IF_ERROR(RejectUnknownFiles());
     plan_.job = FullJob();
     PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
     return SavePlan();
@@ -151,6 +154,28 @@ class Conversion {
                      ". Choose another output folder, or use the overwrite option to remove them"));
   }
 
+  // Rejects files in the folder that this conversion would replace, but no conversion wrote.
+  absl::Status RejectUnknownFiles() {
+    const auto is_ours = [&](absl::string_view name, absl::string_view text) {
+      return name == kClassesFile ? source_.classes().empty() || text == ClassesText()
+                                  : absl::StartsWith(text, kUnreadableHeader);
+    };
+    for (const char* name : {kClassesFile, kUnreadableFile}) {
+      const std::string file = io::JoinPath(options_.out, name);
+      PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadOptional(fs_, file));
+      if (!text || is_ours(name, *text)) continue;
+      return absl::AlreadyExistsError(
+          absl::StrCat(io::DisplayName(file),
+                       " already exists and would be replaced, but was not written by a conversion "
+                       "to this folder; move it, or choose another output folder"));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string ClassesText() const {
+    return absl::StrCat(absl::StrJoin(source_.classes(), "\n"), "\n");
+  }
+
   // Removes shards, their indices, and the files beside them. The plan is removed last and marks
   // the folder as incomplete until then, so that a run that is killed does not leave shards that
   // look like a complete data set.
@@ -158,6 +183,8 @@ class Conversion {
     absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs_, options_.out);
     if (!earlier.ok() && !absl::IsDataLoss(earlier.status())) return earlier.status();
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> shards, ExistingShards());
+    const bool has_plan = !earlier.ok() || earlier->has_value();
+    if (!has_plan && shards.empty()) return absl::OkStatus();  // other files are not ours
     if (!shards.empty()) {
       ShardPlan removed;
       if (earlier.ok() && earlier->has_value()) removed.job = (*earlier)->job;
@@ -300,7 +327,7 @@ class Conversion {
   absl::Status Finish() {
     PENSTOCK_RETURN_IF_ERROR(RejectUnplannedShards());
     if (!plan_.unreadable.empty()) {
-      std::string csv = "path,why\n";
+      std::string csv = kUnreadableHeader;
       for (const UnreadableInput& u : plan_.unreadable)
         absl::StrAppend(&csv, formats::JoinCsvRow({u.name, u.why}), "\n");
       PENSTOCK_RETURN_IF_ERROR(
@@ -308,8 +335,7 @@ class Conversion {
     }
     if (!source_.classes().empty()) {
       PENSTOCK_RETURN_IF_ERROR(
-          io::WriteFile(fs_, io::JoinPath(options_.out, kClassesFile),
-                        absl::StrCat(absl::StrJoin(source_.classes(), "\n"), "\n")));
+          io::WriteFile(fs_, io::JoinPath(options_.out, kClassesFile), ClassesText()));
     }
     plan_.finished = true;
     return SavePlan();
@@ -350,6 +376,7 @@ absl::Status CheckPackOptions(const PackOptions& options) {
 
 absl::Status CheckOut(io::FileSystem& fs, const PackOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::ParseUri(options.out).status(), "output folder"));
   if (!options.overwrite) {
     const absl::StatusOr<std::optional<ShardPlan>> earlier = ReadShardPlan(fs, options.out);
     if (!earlier.ok()) return base::WithContext(earlier.status(), "output folder");

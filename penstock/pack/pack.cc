@@ -27,10 +27,10 @@ std::shared_ptr<io::FileSystem> FileSystemOf(const PackOptions& options) {
   return options.file_system != nullptr ? options.file_system : io::FileSystem::Default();
 }
 
-// classes.txt has a label in each line.
+// classes.txt has a label in each line; a '\r' at the end of one is part of the line end.
 absl::Status CheckLabels(const std::vector<std::string>& labels) {
   for (const std::string& label : labels) {
-    if (label.find('\n') == std::string::npos) continue;
+    if (label.find('\n') == std::string::npos && !absl::EndsWith(label, "\r")) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the label '", absl::CHexEscape(label),
                      "' has a line break, and classes.txt has one label per line; rename it"));
@@ -38,7 +38,7 @@ absl::Status CheckLabels(const std::vector<std::string>& labels) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Packed> ConvertAny(io::FileSystem& fs, const RecordSource& source,
+absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
                                   const PackOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckLabels(source.classes()));
   PENSTOCK_ASSIGN_OR_RETURN(ShardPlan made, Convert(fs, source, options));
@@ -54,21 +54,18 @@ absl::StatusOr<Packed> ConvertAny(io::FileSystem& fs, const RecordSource& source
   return packed;
 }
 
-// A user-defined source or on_progress may throw.
-absl::StatusOr<Packed> ConvertAll(io::FileSystem& fs, const RecordSource& source,
-                                  const PackOptions& options) {
-  return base::CatchExceptions([&] { return ConvertAny(fs, source, options); });
-}
-
-// Checks the options before it lists the inputs, which may take minutes.
+// Checks the options before it lists the inputs, which may take minutes. A user-defined source, a
+// callback, or an array that does not fit into memory may throw.
 template <typename Open>
 absl::StatusOr<Packed> Pack(const RecompressOptions& recompress, const PackOptions& options,
                             const Open& open) {
-  PENSTOCK_RETURN_IF_ERROR(recompress.Check());
-  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
-  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
-  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source, open(*fs));
-  return ConvertAll(*fs, *source, options);
+  return base::CatchExceptions([&]() -> absl::StatusOr<Packed> {
+    PENSTOCK_RETURN_IF_ERROR(recompress.Check());
+    const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source, open(*fs));
+    return ConvertAll(*fs, *source, options);
+  });
 }
 
 // A duplicate name would get a class index that no image has.
@@ -80,6 +77,22 @@ absl::Status CheckClasses(const std::vector<std::string>& classes) {
   return absl::OkStatus();
 }
 
+// The *.tfrec files in a folder, sorted. The folder's name may contain wildcards' characters.
+absl::StatusOr<std::vector<std::string>> ShardsIn(io::FileSystem& fs, const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(folder));
+  std::vector<std::string> files;
+  for (const io::FileInfo& entry : entries) {
+    if (!entry.is_directory && io::SegmentMatches("*.tfrec", io::Basename(entry.uri)))
+      files.push_back(entry.uri);
+  }
+  if (files.empty()) {
+    return absl::NotFoundError(absl::StrCat("no *.tfrec files among the ", entries.size(),
+                                            " entries of ", io::DisplayName(folder)));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
                                                     const std::vector<std::string>& shards) {
   std::vector<std::string> files;
@@ -88,30 +101,41 @@ absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
     if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
     const bool folder = info.ok() && info->is_directory;
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
-                              io::Glob(fs, folder ? io::JoinPath(uri, "*.tfrec") : uri));
+                              folder ? ShardsIn(fs, uri) : io::Glob(fs, uri));
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }
 
-// The folder of a file; a local one as a path, also if it is written as file:///path.
-std::string FolderOf(const std::string& file) {
-  const std::string path = LocalPath(file);
-  return io::Dirname(path.empty() ? file : path);
+// One name for the different names of a file or folder: links of a local path are resolved;
+// credentials and options of a URI are left out, except the endpoint, which is another store.
+std::string CanonicalName(const std::string& name) {
+  if (const std::string path = LocalPath(name); !path.empty()) {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+    return error ? path : real.string();
+  }
+  absl::StatusOr<io::Uri> uri = io::ParseUri(name);
+  if (!uri.ok()) return name;
+  const std::string endpoint = io::OptionValue(*uri, "endpoint_override").value_or("");
+  uri->user.clear();
+  uri->options.clear();
+  return absl::StrCat(endpoint, " ", io::FormatUri(*uri));
 }
 
 // Input and output shards in one folder would be read as one data set, and `overwrite` would remove
-// the input before it is read.
+// the input before it is read. A local input may be a link to a file in the output folder.
 absl::Status CheckOutIsNotInput(const std::vector<std::string>& files, const std::string& to) {
-  const std::string out = FolderOf(io::JoinPath(to, "x"));  // without a trailing '/'
+  const std::string out = CanonicalName(io::Dirname(io::JoinPath(to, "x")));
   for (const std::string& file : files) {
+    const std::string folder = CanonicalName(io::Dirname(file));
     std::error_code ignored;
-    const std::string folder = FolderOf(file);
-    if (folder == out || std::filesystem::equivalent(folder, out, ignored)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the output folder ", to,
-                       " is the folder of the input shards; choose a different output folder"));
-    }
+    const bool same = folder == out || io::Dirname(CanonicalName(file)) == out ||
+                      std::filesystem::equivalent(folder, out, ignored);  // mounted twice
+    if (!same) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the output folder ", io::DisplayName(to),
+                     " is the folder of the input shards; choose a different output folder"));
   }
   return absl::OkStatus();
 }
@@ -179,22 +203,26 @@ absl::StatusOr<Packed> TfdsFolder(const TfdsOptions& input, const PackOptions& o
 }
 
 absl::StatusOr<Packed> Reshard(const ReshardOptions& input, const PackOptions& options) {
-  PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
-  PENSTOCK_RETURN_IF_ERROR(input.recompress.Check());
-  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, ShardFiles(*fs, input.shards));
-  PENSTOCK_RETURN_IF_ERROR(CheckOutIsNotInput(files, options.out));
-  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
-  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
-                            ShardRecords(*fs, files, input.image_feature, input.recompress));
-  PENSTOCK_RETURN_IF_ERROR(CheckFirstRecord(*source));
-  return ConvertAll(*fs, *source, options);
+  return base::CatchExceptions([&]() -> absl::StatusOr<Packed> {
+    PENSTOCK_RETURN_IF_ERROR(CheckPackOptions(options));
+    PENSTOCK_RETURN_IF_ERROR(input.recompress.Check());
+    const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, ShardFiles(*fs, input.shards));
+    PENSTOCK_RETURN_IF_ERROR(CheckOutIsNotInput(files, options.out));
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+    PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
+                              ShardRecords(*fs, files, input.image_feature, input.recompress));
+    PENSTOCK_RETURN_IF_ERROR(CheckFirstRecord(*source));
+    return ConvertAll(*fs, *source, options);
+  });
 }
 
 absl::StatusOr<Packed> Records(const RecordSource& source, const PackOptions& options) {
-  const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
-  PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
-  return ConvertAll(*fs, source, options);
+  return base::CatchExceptions([&]() -> absl::StatusOr<Packed> {
+    const std::shared_ptr<io::FileSystem> fs = FileSystemOf(options);
+    PENSTOCK_RETURN_IF_ERROR(CheckOut(*fs, options));
+    return ConvertAll(*fs, source, options);
+  });
 }
 
 }  // namespace penstock::pack

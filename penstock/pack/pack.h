@@ -31,7 +31,7 @@
 //   FailedPrecondition  `out` holds shards made from other inputs or options (the message lists the
 //                       differences); another conversion is writing to `out`; the input shards of
 //                       Reshard are incomplete
-//   AlreadyExists       `out` holds shards of unknown origin
+//   AlreadyExists       `out` holds shards, classes.txt or unreadable.csv of unknown origin
 //   Aborted             another process started writing to `out` during the call
 //   DataLoss            the plan beside the shards, or an archive or index of the input, is corrupt
 //
@@ -66,7 +66,7 @@ struct Packed {
 // Converts image files.
 //
 // `images`: folders (FOLDER/LABEL/anything.jpg) and patterns ('photos/**/*.jpg': the label is the
-// name of the image's folder) of .jpg, .jpeg and .png files. `labels`: a CSV file (path,label) or
+// name of the image's folder) of .jpg, .jpeg and .png files; names that begin with '.' are ignored. `labels`: a CSV file (path,label) or
 // JSON file ({"path": "label"}) that overrides the labels; if `images` is empty, all images that
 // the file lists are converted. `classes`: the label of each class index; default: the labels
 // found, sorted.

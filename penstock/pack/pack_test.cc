@@ -202,6 +202,7 @@ TEST_F(PackTest, RejectsInvalidOptions) {
   const std::string out = "memory://shards";
   const std::map<std::string, absl::Status> rejected = {
       {"out", pack({})},
+      {"names no bucket", pack({.out = "s3://"})},
       {"shards", pack({.out = out, .shards = -1})},
       {"shard_bytes", pack({.out = out, .shard_bytes = 0})},
       {"threads", pack({.out = out, .threads = -2})},
@@ -236,6 +237,12 @@ TEST_F(PackTest, RejectsLabelsWithLineBreaks) {
                                    .labels = Array::Strings({2}, {"x", "y\nz"})},
                                   To("shards"));
   EXPECT_THAT(std::string(arrays.status().message()), HasSubstr("'y\\nz' has a line break"));
+  // Readers of classes.txt take it for a line end of Windows.
+  const auto carriage_return = ImageArrays(
+      {.images = Array::Zeros(base::DType::kU8, {1, 4, 4}), .labels = Array::Strings({1}, {"x\r"})},
+      To("shards"));
+  EXPECT_THAT(std::string(carriage_return.status().message()),
+              HasSubstr("'x\\r' has a line break"));
   EXPECT_FALSE(fs_->List("memory://shards").ok()) << "nothing was written";
 }
 
@@ -283,6 +290,94 @@ TEST_F(PackTest, RejectsReshardingIntoTheSameFolderUnderAnotherName) {
   std::filesystem::remove_all(folder);
 }
 
+// An input that is a link to a shard in the output folder would be lost as well.
+TEST_F(PackTest, RejectsReshardingLinksIntoTheOutputFolder) {
+  namespace files = std::filesystem;
+  const files::path root = files::path(::testing::TempDir()) /
+                           absl::StrCat("pack_links_", getpid(), "_", base::EntropySeed());
+  const base::NamedArrays table = {{"x", Array::Of<int64_t>({3}, {1, 2, 3})}};
+  const auto packed = Table(table, {.out = root / "shards", .shards = 1});
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  files::create_directories(root / "links");
+  files::create_symlink(packed->shards[0], root / "links" / "first.tfrec");
+  const auto rewritten = Reshard({.shards = {root / "links"}},
+                                 {.out = root / "shards", .shards = 2, .overwrite = true});
+  EXPECT_TRUE(absl::IsInvalidArgument(rewritten.status())) << rewritten.status();
+  EXPECT_TRUE(files::exists(packed->shards[0])) << "the input was removed before it was read";
+  files::remove_all(root);
+}
+
+TEST_F(PackTest, RejectsReshardingOfContradictingClasses) {
+  const auto pack = [&](const std::string& out, const std::vector<std::string>& labels) {
+    return ImageArrays({.images = Array::Zeros(base::DType::kU8, {2, 4, 4}),
+                        .labels = Array::Strings({2}, labels)},
+                       To(out));
+  };
+  ASSERT_TRUE(pack("a", {"cat", "dog"}).ok());
+  ASSERT_TRUE(pack("b", {"dog", "fox"}).ok());
+  ASSERT_TRUE(pack("c", {"dog", "cat"}).ok());
+  const auto rewritten = Reshard({.shards = {"memory://a", "memory://b"}}, To("both"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(rewritten.status())) << rewritten.status();
+  EXPECT_THAT(std::string(rewritten.status().message()),
+              HasSubstr("memory://b/classes.txt differ from those in memory://a/classes.txt"));
+  const auto same = Reshard({.shards = {"memory://a", "memory://c"}}, To("same"));
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_THAT(same->classes, ElementsAre("cat", "dog"));
+  EXPECT_EQ(same->records, 4);
+}
+
+// An editor may have saved classes.txt with line ends of Windows.
+TEST_F(PackTest, ReshardsClassesWithLineEndsOfWindows) {
+  MakePhotos(1);
+  ASSERT_TRUE(ImageFolder({.images = {"memory://photos"}}, To("shards")).ok());
+  Write("shards/classes.txt", "cat\r\ndog\r\n");
+  const auto rewritten = Reshard({.shards = {"memory://shards"}}, To("more"));
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  EXPECT_THAT(rewritten->classes, ElementsAre("cat", "dog"));
+}
+
+TEST_F(PackTest, AcceptsFoldersNamedLikePatterns) {
+  Write("photos [2024]/cat/0.png",
+        *image::EncodePng(*image::ViewOf(Array::Zeros(base::DType::kU8, {4, 6, 1}))));
+  const auto packed = ImageFolder({.images = {"memory://photos [2024]"}}, To("run[1]"));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->records, 1);
+  for (const std::string& in : {std::string("memory://run[1]"), packed->shards[0]}) {
+    PackOptions options = To("more");
+    options.overwrite = true;
+    const auto rewritten = Reshard({.shards = {in}}, options);
+    ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+    EXPECT_EQ(rewritten->records, 1);
+  }
+}
+
+// Files beside the shards that the user made, perhaps by packing into a folder of their own.
+TEST_F(PackTest, KeepsFilesThatItDidNotWrite) {
+  MakePhotos(1);
+  const auto pack = [&](const std::string& out, bool overwrite) {
+    PackOptions options = To(out);
+    options.overwrite = overwrite;
+    return ImageFolder({.images = {"memory://photos"}}, options).status();
+  };
+  for (const std::string name : {"classes.txt", "unreadable.csv"}) {
+    Write("mine/" + name, "written by hand\n");
+    for (const bool overwrite : {false, true}) {
+      const absl::Status status = pack("mine", overwrite);
+      EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("memory://mine/" + name));
+      EXPECT_EQ(*io::ReadFile(*fs_, "memory://mine/" + name), "written by hand\n");
+    }
+    ASSERT_TRUE(fs_->Remove("memory://mine/" + name).ok());
+  }
+  // The same class names, and what an earlier conversion left, are no obstacle.
+  Write("mine/classes.txt", "cat\ndog\n");
+  Write("mine/unreadable.csv", "path,why\n");
+  EXPECT_TRUE(pack("mine", false).ok());
+  Write("mine/classes.txt", "renamed\n");
+  EXPECT_TRUE(pack("mine", true).ok()) << "classes.txt of an earlier conversion is replaced";
+  EXPECT_EQ(*io::ReadFile(*fs_, "memory://mine/classes.txt"), "cat\ndog\n");
+}
+
 TEST_F(PackTest, PacksUserDefinedRecords) {
   class Squares : public RecordSource {
    public:
@@ -323,6 +418,13 @@ TEST_F(PackTest, ReturnsWhatUserCodeThrows) {
   MakePhotos(1);
   EXPECT_THAT(std::string(ImageFolder({.images = {"memory://photos"}}, options).status().message()),
               HasSubstr("no progress"));
+  // The converted column would not fit into any memory.
+  const double value = 0;
+  const absl::Status large =
+      Table({{"x", Array::View(base::DType::kF64, {int64_t{1} << 58}, &value, nullptr)}},
+            To("large"))
+          .status();
+  EXPECT_TRUE(absl::IsResourceExhausted(large)) << large;
 }
 
 }  // namespace pack_test

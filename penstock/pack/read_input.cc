@@ -1,9 +1,12 @@
 #include "penstock/pack/read_input.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/pack/convert.h"
 
 namespace penstock::pack {
 namespace {
@@ -55,6 +58,19 @@ absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs,
   const absl::Status again = ConfirmMissing(fs, uri, bytes.status());
   if (absl::IsNotFound(again)) return std::nullopt;
   return again;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadClassNames(io::FileSystem& fs,
+                                                        const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                            ReadOptional(fs, io::JoinPath(folder, kClassesFile)));
+  if (!text) return std::vector<std::string>();
+  std::vector<std::string> names = absl::StrSplit(*text, '\n');
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  for (std::string& name : names) {
+    if (absl::EndsWith(name, "\r")) name.pop_back();
+  }
+  return names;
 }
 
 bool IsRemote(absl::string_view uri) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,11 @@ absl::StatusOr<std::string> ReadInput(io::FileSystem& fs, const std::string& uri
 
 // Reads an optional file (class names). Returns nullopt if two checks agree that it does not exist.
 absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs, const std::string& uri);
+
+// Reads the class names of a folder of shards from its classes.txt; empty if there is none. A line
+// may end in "\r\n", as an editor writes it.
+absl::StatusOr<std::vector<std::string>> ReadClassNames(io::FileSystem& fs,
+                                                        const std::string& folder);
 
 // Returns true if the file is in object storage.
 bool IsRemote(absl::string_view uri);

@@ -26,6 +26,7 @@
 #include "penstock/io/testing/status_assertions.h"
 #include "penstock/io/uri.h"
 #include "penstock/pack/convert.h"
+#include "penstock/pack/pack.h"
 #include "penstock/pack/sources/record_sources.h"
 
 namespace penstock::pack {
@@ -256,6 +257,24 @@ TEST(PackToGcs, ResumesInterruptedConversion) {
   ASSERT_OK(Pack(*memory, "memory://in", *gcs, out));
   EXPECT_TRUE(FilesIn(*gcs, out) == FilesIn(*memory, "memory://out"));
   EXPECT_OK(CheckShardsComplete(*gcs, {io::JoinPath(out, "00-2.tfrec")}));
+}
+
+// Credentials and options in a name do not make another folder of it: with `overwrite` the shards
+// would be removed before they are read.
+TEST(ReshardInGcs, RejectsTheSameFolderUnderAnotherName) {
+  ASSERT_OK_AND_ASSIGN(io::Emulator * emulator, io::Emulator::Gcs());
+  const std::shared_ptr<io::FileSystem> gcs = io::MakeGcsFileSystem(io::MakeArrowFileSystem());
+  ASSERT_OK_AND_ASSIGN(const std::string bucket, emulator->MakeBucket(*gcs));
+  const std::string folder = io::JoinPath(bucket, "shards");
+  ASSERT_OK_AND_ASSIGN(const Packed packed,
+                       Table({{"x", base::Array::Of<int64_t>({2}, {1, 2})}},
+                             {.out = folder, .shards = 1, .file_system = gcs}));
+  const absl::Status status =
+      Reshard({.shards = {folder}},
+              {.out = folder + "&location=EU", .overwrite = true, .file_system = gcs})
+          .status();
+  EXPECT_THAT(status, IsStatus(Code::kInvalidArgument, "is the folder of the input shards"));
+  EXPECT_OK(gcs->Stat(packed.shards[0])) << "the input was removed before it was read";
 }
 
 }  // namespace service_test

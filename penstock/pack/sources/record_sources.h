@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
 inline constexpr char kNoImageFeature[] = "no image in feature ";
 
 // Records of shards: unchanged or, if `recompress` changes images, with a new image in
-// `image_feature`. Class names come from the classes.txt beside the first shard. Shards of an
+// `image_feature`. Class names come from the classes.txt files beside the shards. Shards of an
 // unfinished conversion are an error.
 absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
                                                            const std::vector<std::string>& shards,

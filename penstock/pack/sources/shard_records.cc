@@ -1,8 +1,8 @@
 // Records of existing shards.
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
@@ -79,13 +79,28 @@ class ShardSource : public RecordSource {
   const RecompressOptions recompress_;
 };
 
+// The class names beside the shards. Folders may lack them, but must not contradict each other,
+// since class indices are copied.
 absl::StatusOr<std::vector<std::string>> ClassesBeside(io::FileSystem& fs,
-                                                       const std::string& shard) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                            ReadOptional(fs, io::JoinPath(io::Dirname(shard), kClassesFile)));
-  if (!text) return std::vector<std::string>();
-  std::vector<std::string> classes = absl::StrSplit(*text, '\n');
-  if (!classes.empty() && classes.back().empty()) classes.pop_back();
+                                                       const std::vector<std::string>& shards) {
+  std::set<std::string> folders;
+  std::vector<std::string> classes;
+  std::string first;
+  for (const std::string& shard : shards) {
+    const std::string folder = io::Dirname(shard);
+    if (!folders.insert(folder).second) continue;
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> found, ReadClassNames(fs, folder));
+    if (found.empty() || found == classes) continue;
+    if (!classes.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the classes in ", io::DisplayName(io::JoinPath(folder, kClassesFile)),
+                       " differ from those in ", io::DisplayName(io::JoinPath(first, kClassesFile)),
+                       ", so that a class number means different labels; rewrite these folders "
+                       "separately, or pack their images again with one list of classes"));
+    }
+    classes = std::move(found);
+    first = folder;
+  }
   return classes;
 }
 
@@ -98,7 +113,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> ShardRecords(io::FileSystem& fs,
   if (shards.empty()) return absl::NotFoundError("no shards found");
   PENSTOCK_RETURN_IF_ERROR(CheckShardsComplete(fs, shards));
   PENSTOCK_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Build(fs, shards));
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards[0]));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeside(fs, shards));
   return std::make_unique<ShardSource>(std::move(index), std::move(classes), image_feature,
                                        recompress);
 }
