@@ -110,6 +110,39 @@ TEST_F(CliTest, ReadsEditedClassNames) {
   EXPECT_THAT(predict(), ::testing::Not(HasSubstr("light")));
 }
 
+// A class without images moves the numbers of those behind it: accuracies would be wrong.
+TEST_F(CliTest, RejectsShardsWithOtherClassNumbers) {
+  MakeImages("images", 8);
+  std::filesystem::create_directories(folder_ / "test");
+  std::filesystem::copy(folder_ / "images/dark", folder_ / "test/dark");
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  ASSERT_EQ(Penstock({"pack", Path("test"), "--out", Path("other")}).code, 0);
+  const std::vector<std::string> train = {"train",   "--data",       Path("shards/*.tfrec"),
+                                          "--model", "mlp",          "--epochs",
+                                          "1",       "--batch-size", "16"};
+  const auto with = [&](std::vector<std::string> arguments, std::vector<std::string> more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Penstock(arguments);
+  };
+  ASSERT_EQ(with(train, {"--save", Path("m.safetensors")}).code, 0);
+  const std::vector<std::string> kData = {"--data", Path("other/*.tfrec")};
+  for (const CommandResult& result :
+       {with(train, {"--validation", Path("other/*.tfrec")}),
+        with(train, {"--data", Path("shards/*.tfrec"), Path("other/*.tfrec")}),
+        with({"evaluate", "--model", Path("m.safetensors")}, kData),
+        with({"predict", "--model", Path("m.safetensors")}, kData)}) {
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("class 'dark' has number 0 in " + Path("other/classes.txt")));
+    EXPECT_THAT(result.err, HasSubstr("--classes bright,dark"));
+  }
+  // The way out that the message names.
+  ASSERT_EQ(Penstock({"pack", Path("test"), "--out", Path("other"), "--classes", "bright,dark",
+                      "--overwrite"})
+                .code,
+            0);
+  EXPECT_EQ(with({"evaluate", "--model", Path("m.safetensors")}, kData).code, 0);
+}
+
 TEST_F(CliTest, TrainsInMixedPrecision) {
   MakeImages("images", 40);
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);

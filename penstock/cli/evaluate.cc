@@ -28,6 +28,7 @@ class Evaluate : public Command {
         keras::Model::Load(model_, {.client = client,
                                     .replicas = device_.replicas,
                                     .columns = {.inputs = {"image"}, .labels = {"class"}}}));
+    PENSTOCK_RETURN_IF_ERROR(CheckClassNumbers(model.class_names(), shards_.data));
     PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
     PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, shape));
     PENSTOCK_ASSIGN_OR_RETURN(

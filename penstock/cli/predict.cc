@@ -40,6 +40,7 @@ class Predict : public Command {
                               keras::Model::Load(model_, {.client = client,
                                                           .replicas = device_.replicas,
                                                           .columns = {.inputs = {"image"}}}));
+    if (!data_.empty()) PENSTOCK_RETURN_IF_ERROR(CheckClassNumbers(model.class_names(), data_));
     PENSTOCK_ASSIGN_OR_RETURN(const ImageShape shape, InputShape(model.network()));
     PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(count_, shape));
     PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays batch, Read(shape));

@@ -1,9 +1,11 @@
 #include "penstock/cli/shared_options.h"
 
+#include <algorithm>
+#include <set>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
@@ -13,6 +15,7 @@
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
 #include "penstock/pack/convert.h"
+#include "penstock/pack/read_input.h"
 #include "penstock/pack/shard_plan.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
@@ -96,17 +99,30 @@ absl::Status CheckShardsHaveRecords(const std::vector<std::string>& patterns) {
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::string>& patterns) {
   const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found, FindShards(patterns));
-  const absl::StatusOr<std::string> text =
-      io::ReadFile(*fs, io::JoinPath(io::Dirname(found[0]), pack::kClassesFile));
-  if (absl::IsNotFound(text.status())) return std::vector<std::string>();
-  PENSTOCK_RETURN_IF_ERROR(text.status());
-  std::vector<std::string> names = absl::StrSplit(*text, '\n');
-  if (!names.empty() && names.back().empty()) names.pop_back();
-  // An editor may have saved the file with Windows' line ends.
-  for (std::string& name : names) {
-    if (!name.empty() && name.back() == '\r') name.pop_back();
+  return pack::ReadClassNames(*fs, io::Dirname(found[0]));
+}
+
+absl::Status CheckClassNumbers(const std::vector<std::string>& names,
+                               const std::vector<std::string>& patterns) {
+  const std::shared_ptr<io::FileSystem> fs = io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindShards(patterns));
+  std::set<std::string> folders;
+  for (const std::string& file : files) folders.insert(io::Dirname(file));
+  for (const std::string& folder : folders) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                              pack::ReadClassNames(*fs, folder));
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (i < names.size() && names[i] == found[i]) continue;
+      const auto same = std::find(names.begin(), names.end(), found[i]);
+      if (same == names.end()) continue;  // renamed, or a class that the model lacks
+      return absl::FailedPreconditionError(absl::StrCat(
+          "class '", found[i], "' has number ", i, " in ",
+          io::DisplayName(io::JoinPath(folder, pack::kClassesFile)), ", but ", same - names.begin(),
+          " in the model: the labels of these shards would be wrong. Pack ",
+          "their images again with the model's classes: --classes ", absl::StrJoin(names, ",")));
+    }
   }
-  return names;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ShardFacts> ReadShardFacts(const std::vector<std::string>& patterns) {

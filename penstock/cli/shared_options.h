@@ -67,6 +67,12 @@ absl::StatusOr<ShardFacts> ReadShardFacts(const std::vector<std::string>& patter
 // Returns the class names from classes.txt beside the first shard; empty if it does not exist.
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::string>& patterns);
 
+// Checks the classes.txt files beside the shards against `names`, the class names of a model: a
+// name in both must have the same number. Otherwise the numbers in the records mean other labels;
+// shards of a folder that lacks a class are an example.
+absl::Status CheckClassNumbers(const std::vector<std::string>& names,
+                               const std::vector<std::string>& patterns);
+
 // Checks that each pattern matches a file, that the shards are complete, and that at least one of
 // the files contains a record.
 absl::Status CheckShardsHaveRecords(const std::vector<std::string>& patterns);

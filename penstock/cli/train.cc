@@ -145,6 +145,11 @@ class Train : public Command {
     keras::Model model(std::move(network));
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadClassNames(shards_.data));
     // With --classes, the model's classes may differ from those of the shards.
+    PENSTOCK_RETURN_IF_ERROR(CheckClassNumbers(names, shards_.data));
+    if (!validation_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(CheckClassNumbers(names, validation_), "--validation"));
+    }
     if (static_cast<int64_t>(names.size()) == facts.classes) {
       model.SetClassNames(std::move(names));
     } else if (!names.empty() && classes_ == 0) {
