@@ -1,3 +1,5 @@
+#include "penstock/keras/adapt.h"
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -6,22 +8,35 @@
 
 namespace penstock::keras {
 
-absl::Status Adapt(const nn::Layer& layer, const data::Dataset& dataset, absl::string_view column) {
-  nn::Adapter adapter(layer);
+absl::Status ForEachColumnValue(const data::Dataset& dataset, absl::string_view column,
+                                absl::FunctionRef<absl::Status(const base::Array&)> visit) {
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t elements, dataset.Cardinality());
+  if (elements == data::kInfiniteCardinality) {
+    return absl::InvalidArgumentError(
+        "Adapt reads the dataset to its end, but the data has no end: adapt to the dataset before "
+        "Repeat, or limit it with Take(n)");
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, dataset.MakeIterator({}));
-  base::NamedArrays batch;
+  base::NamedArrays element;
   for (;;) {
-    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
-    if (!more) return adapter.Finish();
-    if (column.empty() && batch.size() != 1) {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&element));
+    if (!more) return absl::OkStatus();
+    if (column.empty() && element.size() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "Adapt requires the name of one of the dataset's columns ", batch.ToString()));
+          "Adapt requires the name of one of the dataset's columns ", element.ToString()));
     }
     PENSTOCK_ASSIGN_OR_RETURN(
         const base::Array array,
-        batch.Get(column.empty() ? absl::string_view(batch.begin()->first) : column));
-    PENSTOCK_RETURN_IF_ERROR(adapter.Update(array));
+        element.Get(column.empty() ? absl::string_view(element.begin()->first) : column));
+    PENSTOCK_RETURN_IF_ERROR(visit(array));
   }
+}
+
+absl::Status Adapt(const nn::Layer& layer, const data::Dataset& dataset, absl::string_view column) {
+  nn::Adapter adapter(layer);
+  PENSTOCK_RETURN_IF_ERROR(ForEachColumnValue(
+      dataset, column, [&](const base::Array& array) { return adapter.Update(array); }));
+  return adapter.Finish();
 }
 
 }  // namespace penstock::keras

@@ -38,6 +38,14 @@ TEST(Adapt, NormalizationHasZeroMeanAndUnitVariance) {
   }
 }
 
+// It would be read forever.
+TEST(Adapt, RejectsDataWithoutAnEnd) {
+  const data::Dataset dataset =
+      data::Dataset::FromArrays({{"x", Array::Of<float>({2, 1}, {1, 2})}}).Repeat().Batch(2);
+  EXPECT_THAT(std::string(Adapt(Normalization(), dataset).message()),
+              HasSubstr("the data has no end"));
+}
+
 TEST(Adapt, RejectsLayerWithoutAdapt) {
   const data::Dataset dataset =
       data::Dataset::FromArrays({{"x", Array::Of<float>({1, 1}, {1})}}).Batch(1);

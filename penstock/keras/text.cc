@@ -6,12 +6,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "penstock/base/checked_size.h"
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
-#include "penstock/data/iterator.h"
+#include "penstock/keras/adapt.h"
 
 namespace penstock::keras {
 namespace {
@@ -32,25 +35,15 @@ absl::Status CheckName(absl::string_view what, const Option& option) {
 // Calls visit for every string of a column.
 absl::Status ForEachString(const data::Dataset& dataset, absl::string_view column,
                            const std::function<void(absl::string_view)>& visit) {
-  PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, dataset.MakeIterator({}));
-  base::NamedArrays element;
-  for (;;) {
-    PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&element));
-    if (!more) return absl::OkStatus();
-    if (column.empty() && element.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Adapt requires the name of one of the dataset's columns ", element.ToString()));
-    }
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const Array strings,
-        element.Get(column.empty() ? absl::string_view(element.begin()->first) : column));
+  return ForEachColumnValue(dataset, column, [&](const Array& strings) -> absl::Status {
     if (strings.dtype() != DType::kString) {
       return absl::InvalidArgumentError(
           absl::StrCat("Adapt learns a vocabulary from strings; the column is ",
                        strings.TypeString(), " (convert numbers with Dataset::Map first)"));
     }
     for (const absl::string_view string : strings.values<absl::string_view>()) visit(string);
-  }
+    return absl::OkStatus();
+  });
 }
 
 // Keras's order: by descending frequency, then by descending bytes; the first `most`.
@@ -63,11 +56,6 @@ std::vector<std::string> ByFrequency(const Counts& counts, std::optional<int64_t
   std::vector<std::string> tokens;
   for (const auto& [count, string] : sorted) tokens.emplace_back(string);
   return tokens;
-}
-
-base::Shape With(std::vector<int64_t> dims, int64_t last) {
-  dims.push_back(last);
-  return base::Shape(dims);
 }
 
 // `dataset` with `function` of the strings of `column`, whose type per element is checked.
@@ -111,6 +99,13 @@ struct StringLookup::Table {
   bool has_mask() const { return is_int() && options.mask_token.has_value(); }
   int64_t first() const { return (has_mask() ? 1 : 0) + options.num_oov_indices; }
   int64_t size() const { return first() + static_cast<int64_t>(tokens.size()); }
+  // The special strings, which come first.
+  std::vector<std::string> Special() const {
+    std::vector<std::string> special;
+    if (has_mask()) special.push_back(*options.mask_token);
+    if (options.num_oov_indices == 1) special.push_back(options.oov_token);
+    return special;
+  }
 
   // The number of a string; -1: it is ignored.
   absl::StatusOr<int64_t> NumberOf(absl::string_view string) const {
@@ -119,22 +114,29 @@ struct StringLookup::Table {
       return first() + found->second;
     if (options.num_oov_indices > 0) return has_mask() ? 1 : 0;
     constexpr size_t kShown = 80;
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", string.substr(0, kShown), string.size() > kShown ? "..." : "",
-                     "' is not in the vocabulary of ", tokens.size(),
-                     " strings; with num_oov_indices = 1 it would be '", options.oov_token, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", absl::Utf8SafeCHexEscape(string.substr(0, kShown)),
+        string.size() > kShown ? "..." : "", "' is not in the vocabulary of ", tokens.size(),
+        " strings; with num_oov_indices = 1 it would be '", options.oov_token, "'"));
   }
 
-  base::Shape ShapeOf(const base::Shape& shape) const {
+  absl::StatusOr<base::Shape> ShapeOf(const base::Shape& shape) const {
     std::vector<int64_t> dims(shape.begin(), shape.end());
     if (is_int()) return shape;
     if (options.output_mode != "one_hot" && !dims.empty()) dims.pop_back();
-    return With(std::move(dims), size());
+    dims.push_back(size());
+    if (dims.size() > base::kMaxRank) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output_mode one_hot adds an axis to strings of ", shape.ToString(),
+                       ", which have ", base::kMaxRank, " already; arrays have no more"));
+    }
+    return base::Shape(dims);
   }
 
   absl::StatusOr<Array> NumbersOf(const base::Shape& shape,
                                   absl::Span<const absl::string_view> strings) const {
-    Array out = Array::Zeros(is_int() ? DType::kI64 : DType::kF32, ShapeOf(shape));
+    PENSTOCK_ASSIGN_OR_RETURN(const base::Shape numbers, ShapeOf(shape));
+    Array out = Array::Zeros(is_int() ? DType::kI64 : DType::kF32, numbers);
     const int64_t width = shape.rank() == 0 ? 1 : shape.dim(-1);
     for (size_t i = 0; i < strings.size(); ++i) {
       PENSTOCK_ASSIGN_OR_RETURN(const int64_t number, NumberOf(strings[i]));
@@ -182,7 +184,9 @@ absl::Status StringLookup::SetTokens(std::vector<std::string> tokens) {
     const auto place = static_cast<int64_t>(table->places.size());
     if (options_.mask_token.has_value() && token == *options_.mask_token) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the mask_token '", token, "' is not at the beginning of the vocabulary"));
+          absl::StrCat("the vocabulary contains the mask_token '", token,
+                       "'; leave the special strings out, or begin with all of them: '",
+                       absl::StrJoin(table->Special(), "', '"), "'"));
     }
     if (!table->places.emplace(token, place).second) {
       return absl::InvalidArgumentError(
@@ -223,10 +227,8 @@ absl::Status StringLookup::Adapt(const data::Dataset& dataset, absl::string_view
 }
 
 std::vector<std::string> StringLookup::GetVocabulary() const {
-  std::vector<std::string> all;
-  if (table_ == nullptr) return all;
-  if (table_->has_mask()) all.push_back(*options_.mask_token);
-  if (options_.num_oov_indices == 1) all.push_back(options_.oov_token);
+  if (table_ == nullptr) return {};
+  std::vector<std::string> all = table_->Special();
   all.insert(all.end(), table_->tokens.begin(), table_->tokens.end());
   return all;
 }
@@ -239,7 +241,8 @@ absl::StatusOr<Array> StringLookup::operator()(const Array& strings) const {
     return absl::InvalidArgumentError(
         absl::StrCat("StringLookup reads strings, got ", strings.TypeString()));
   }
-  return table_->NumbersOf(strings.shape(), strings.values<absl::string_view>());
+  return base::CatchExceptions(  // of an allocation
+      [&] { return table_->NumbersOf(strings.shape(), strings.values<absl::string_view>()); });
 }
 
 absl::StatusOr<data::Dataset> StringLookup::Map(const data::Dataset& dataset,
@@ -249,8 +252,8 @@ absl::StatusOr<data::Dataset> StringLookup::Map(const data::Dataset& dataset,
   return MapStrings(
       "StringLookup", dataset, column, makes,
       [&](const base::Shape& shape) -> absl::StatusOr<data::ColumnSpec> {
-        return data::ColumnSpec{"", table_->is_int() ? DType::kI64 : DType::kF32,
-                                table_->ShapeOf(shape)};
+        PENSTOCK_ASSIGN_OR_RETURN(const base::Shape numbers, table_->ShapeOf(shape));
+        return data::ColumnSpec{"", table_->is_int() ? DType::kI64 : DType::kF32, numbers};
       },
       [table = table_](const Array& strings) {
         return table->NumbersOf(strings.shape(), strings.values<absl::string_view>());
@@ -313,9 +316,11 @@ TextVectorization::TextVectorization(TextVectorizationOptions options)
           absl::StrCat("ngrams must be at least 1, got ", options_.ngrams));
     }
     if (!options_.output_sequence_length.has_value()) return absl::OkStatus();
-    if (options_.output_mode != "int" || *options_.output_sequence_length < 1) {
+    if (options_.output_mode != "int" || *options_.output_sequence_length < 1 ||
+        !base::CheckedBytes(DType::kI64, {*options_.output_sequence_length}).has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "output_sequence_length must be at least 1, and is for output_mode int; got ",
+          "output_sequence_length must be at least 1, fit into memory, and is for output_mode int; "
+          "got ",
           *options_.output_sequence_length, " with ", options_.output_mode));
     }
     return absl::OkStatus();
@@ -370,12 +375,22 @@ absl::Status TextVectorization::Adapt(const data::Dataset& dataset, absl::string
 absl::StatusOr<Array> TextVectorization::operator()(absl::string_view text) const {
   PENSTOCK_RETURN_IF_ERROR(status_);
   PENSTOCK_RETURN_IF_ERROR(lookup_.Check());
+  return base::CatchExceptions([&] { return NumbersOf(text); });  // of an allocation
+}
+
+absl::StatusOr<Array> TextVectorization::NumbersOf(absl::string_view text) const {
   std::vector<std::string> tokens = Tokens(text);
-  // Padding is the mask token, which is 0.
-  if (options_.output_sequence_length.has_value())
-    tokens.resize(static_cast<size_t>(*options_.output_sequence_length));
+  const auto length = options_.output_sequence_length.value_or(static_cast<int64_t>(tokens.size()));
+  if (static_cast<int64_t>(tokens.size()) > length) tokens.resize(static_cast<size_t>(length));
   const std::vector<absl::string_view> views(tokens.begin(), tokens.end());
-  return lookup_.table_->NumbersOf(base::Shape({static_cast<int64_t>(views.size())}), views);
+  PENSTOCK_ASSIGN_OR_RETURN(
+      Array numbers,
+      lookup_.table_->NumbersOf(base::Shape({static_cast<int64_t>(views.size())}), views));
+  if (static_cast<int64_t>(tokens.size()) == length || options_.output_mode != "int")
+    return numbers;
+  Array padded = Array::Zeros(DType::kI64, {length});  // padding is the mask token, which is 0
+  std::copy_n(numbers.data<int64_t>(), tokens.size(), padded.mutable_data<int64_t>());
+  return padded;
 }
 
 absl::StatusOr<data::Dataset> TextVectorization::Map(const data::Dataset& dataset,

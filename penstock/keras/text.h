@@ -50,8 +50,8 @@ class StringLookup {
   explicit StringLookup(StringLookupOptions options = {});
 
   // Learns the vocabulary from `column` of all elements, batched or not; with one column there is
-  // no need to name it. Replaces an earlier one; a vocabulary in the options is an error. The
-  // dataset must end.
+  // no need to name it. Replaces an earlier one; a vocabulary in the options is an error, and
+  // so is a dataset without an end.
   absl::Status Adapt(const data::Dataset& dataset, absl::string_view column = "");
   // The special strings (mask, unknown), then the others.
   std::vector<std::string> GetVocabulary() const;
@@ -126,6 +126,8 @@ class TextVectorization {
                                     const std::string& makes = "") const;
 
  private:
+  absl::StatusOr<base::Array> NumbersOf(absl::string_view text) const;
+
   TextVectorizationOptions options_;
   absl::Status status_;  // of the options
   StringLookup lookup_;

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/data/iterator.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/keras/keras.h"
 #include "penstock/runtime/testing/test_device.h"
 
@@ -109,7 +111,11 @@ TEST(StringLookup, RejectsWhatItCannotDo) {
   EXPECT_THAT(error({.vocabulary = {"a", "b", "a"}}), HasSubstr("'a' twice"));
   EXPECT_THAT(error({.max_tokens = 2, .vocabulary = {"a", "b"}}), HasSubstr("max_tokens is 2"));
   EXPECT_THAT(error({.max_tokens = 1}), HasSubstr("max_tokens"));
+  const StringLookup known({.num_oov_indices = 0, .vocabulary = {"a"}});
+  EXPECT_THAT(Message(known(Strings({"\n\xff"})).status()), HasSubstr("'\\n\\xff' is not in"));
   EXPECT_THAT(error({.mask_token = "b", .vocabulary = {"a", "b"}}), HasSubstr("mask_token 'b'"));
+  EXPECT_THAT(error({.mask_token = "", .vocabulary = {"", "a"}}),
+              HasSubstr("begin with all of them: '', '[UNK]'"));
   EXPECT_THAT(error({.vocabulary = {"a"}, .output_mode = "tf_idf"}),
               HasSubstr("unknown output_mode 'tf_idf'"));
   EXPECT_EQ(error({.mask_token = "", .vocabulary = {"", "[UNK]", "a"}}), "")
@@ -117,8 +123,21 @@ TEST(StringLookup, RejectsWhatItCannotDo) {
   StringLookup fixed({.vocabulary = {"a"}});
   EXPECT_THAT(Message(fixed.Adapt(Texts({"b"}))), HasSubstr("would replace"));
   StringLookup lookup;
+  EXPECT_THAT(Message(lookup.Adapt(Texts({"a"}).Repeat())), HasSubstr("the data has no end"));
   EXPECT_THAT(Message(lookup.Adapt(data::Dataset::Range(0, 3))), HasSubstr("from strings"));
   EXPECT_THAT(Message(fixed(Array::Scalar(1.0f)).status()), HasSubstr("reads strings"));
+  // One-hot rows would have nine axes.
+  const StringLookup one_hot({.vocabulary = {"a"}, .output_mode = OutputMode::kOneHot});
+  const Array deep = *Strings({"a"}).Reshape({1, 1, 1, 1, 1, 1, 1, 1});
+  EXPECT_THAT(Message(one_hot(deep).status()), HasSubstr("adds an axis"));
+}
+
+// Keras accepts it as well: every string is unknown.
+TEST(StringLookup, LearnsNothingFromAnEmptyDataset) {
+  StringLookup lookup;
+  ASSERT_TRUE(lookup.Adapt(Texts({"a"}).Take(0)).ok());
+  EXPECT_THAT(lookup.GetVocabulary(), ElementsAre("[UNK]"));
+  EXPECT_THAT(Numbers<int64_t>(lookup(Strings({"a"}))), ElementsAre(0));
 }
 
 TEST(TextVectorization, StandardizesAndSplits) {
@@ -184,6 +203,9 @@ TEST(TextVectorization, RejectsWhatItCannotDo) {
   EXPECT_THAT(error({.output_mode = "count", .output_sequence_length = 3}),
               HasSubstr("with count"));
   EXPECT_THAT(error({.max_tokens = 2}), HasSubstr("max_tokens"));
+  // Neither a number of bytes that overflows nor a failed allocation is an exception.
+  EXPECT_THAT(error({.output_sequence_length = INT64_MAX}), HasSubstr("fit into memory"));
+  EXPECT_THAT(error({.output_sequence_length = int64_t{1} << 56}), HasSubstr("memory"));
   const TextVectorization vectorize({.vocabulary = {"a"}});
   EXPECT_THAT(Message(vectorize.Map(Texts({"a", "b"}).Batch(2), "text").status()),
               HasSubstr("before Batch"));
@@ -215,6 +237,67 @@ TEST(TextVectorization, FeedsAModel) {
   const auto history = model.Fit(tokens->Batch(16), {.epochs = 5, .verbose = 0});
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_EQ((*history)["binary_accuracy"].back(), 1);
+}
+
+// A run that failed within an epoch and is started again has the weights of an uninterrupted one.
+TEST(TextVectorization, ResumesWithinAnEpoch) {
+  std::vector<std::string> texts, kinds;
+  std::vector<int64_t> labels;
+  for (int i = 0; i < 40; ++i) {
+    texts.push_back(absl::StrCat("word", i % 11, " word", i % 7, " film"));
+    kinds.push_back(absl::StrCat("kind", i % 3));
+    labels.push_back(i % 2);
+  }
+  const data::Dataset reviews =
+      data::Dataset::FromArrays({{"text", Strings(texts)},
+                                 {"kind", Strings(kinds)},
+                                 {"label", Array::Of<int64_t>({40}, labels)}});
+  const auto fs = io::MakeMemoryFileSystem();
+  const auto run = [&](const std::string& to,
+                       int64_t fail_at) -> absl::StatusOr<base::NamedArrays> {
+    TextVectorization vectorize({.output_sequence_length = 3});
+    StringLookup lookup({.output_mode = OutputMode::kOneHot});
+    PENSTOCK_RETURN_IF_ERROR(vectorize.Adapt(reviews, "text"));
+    PENSTOCK_RETURN_IF_ERROR(lookup.Adapt(reviews, "kind"));
+    PENSTOCK_ASSIGN_OR_RETURN(data::Dataset rows, vectorize.Map(reviews.Shuffle(40), "text"));
+    PENSTOCK_ASSIGN_OR_RETURN(rows, lookup.Map(rows, "kind"));
+    const auto text = Input({.shape = {3}, .dtype = DType::kI64, .name = "text"});
+    const auto kind = Input({.shape = {lookup.vocabulary_size()}, .name = "kind"});
+    const auto words = GlobalAveragePooling1D()(
+        Embedding({.input_dim = vectorize.vocabulary_size(), .output_dim = 4})(text));
+    Model model({text, kind}, Dense({.units = 1})(Concatenate()({words, kind})));
+    PENSTOCK_RETURN_IF_ERROR(
+        model.Compile({.optimizer = Adam(),
+                       .loss = BinaryCrossentropy({.from_logits = true}),
+                       .columns = {.inputs = {"text", "kind"}, .labels = {"label"}},
+                       .client = runtime::TestClient(1),
+                       .seed = 3}));
+    int64_t batches = 0;
+    const auto fails =
+        LambdaCallback({.on_train_batch_end = [&](train::TrainingContext&, const train::Position&,
+                                                  const train::Logs&) {
+          return ++batches == fail_at ? absl::AbortedError("stopped") : absl::OkStatus();
+        }});
+    PENSTOCK_RETURN_IF_ERROR(
+        model
+            .Fit(rows.Batch(5),
+                 {.epochs = 3,
+                  .verbose = 0,
+                  .callbacks = {Checkpoint({.folder = to, .every_steps = 2, .file_system = fs}),
+                                fails}})
+            .status());
+    return model.GetWeights();
+  };
+  const auto whole = run("memory://whole", -1);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto failed = run("memory://parts", 11);
+  ASSERT_TRUE(absl::IsAborted(failed.status())) << failed.status();
+  const auto resumed = run("memory://parts", -1);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  ASSERT_EQ(whole->size(), resumed->size());
+  for (const auto& [name, array] : *whole) {
+    EXPECT_TRUE(base::BitwiseEqual(array, *resumed->Find(name))) << name;
+  }
 }
 
 }  // namespace text_test

@@ -17,7 +17,13 @@ absl::Status WrongOption(absl::string_view option, absl::string_view wanted, int
       absl::StrCat("TimeseriesDatasetFromArray: ", option, " must be ", wanted, ", got ", given));
 }
 
-absl::Status CheckArray(absl::string_view name, const Array& array) {
+// `added`: number of axes that windows and batches add.
+absl::Status CheckArray(absl::string_view name, const Array& array, int added) {
+  if (array.rank() + added > base::kMaxRank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TimeseriesDatasetFromArray: ", name, " has too many axes, ", array.rank(),
+                     "; its windows and batches would have more than ", base::kMaxRank));
+  }
   if (array.rank() >= 1 && base::IsNumeric(array.dtype())) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("TimeseriesDatasetFromArray: ", name,
@@ -33,11 +39,16 @@ int64_t RowBytes(const Array& array) {
 
 absl::StatusOr<data::Dataset> TimeseriesDatasetFromArray(const Array& data, const Array& targets,
                                                          const TimeseriesOptions& options) {
-  PENSTOCK_RETURN_IF_ERROR(CheckArray("data", data));
-  if (targets.valid()) PENSTOCK_RETURN_IF_ERROR(CheckArray("targets", targets));
+  const int batch_axes = options.batch_size.has_value() ? 1 : 0;
+  PENSTOCK_RETURN_IF_ERROR(CheckArray("data", data, 1 + batch_axes));
+  if (targets.valid()) PENSTOCK_RETURN_IF_ERROR(CheckArray("targets", targets, batch_axes - 1));
   const int64_t steps = data.dim(0), begin = options.start_index,
                 end = options.end_index.value_or(steps), length = options.sequence_length,
                 rate = options.sampling_rate, stride = options.sequence_stride;
+  if (steps == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TimeseriesDatasetFromArray: data has no steps, ", data.TypeString()));
+  }
   if (length < 1) return WrongOption("sequence_length", "at least 1", length);
   if (rate < 1 || rate > steps) return WrongOption("sampling_rate", "from 1 to the steps", rate);
   if (stride < 1) return WrongOption("sequence_stride", "at least 1", stride);

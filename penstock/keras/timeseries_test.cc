@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/data/iterator.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/keras/keras.h"
 #include "penstock/runtime/testing/test_device.h"
 
@@ -116,6 +117,44 @@ TEST(Timeseries, TrainsAModel) {
   EXPECT_LT((*history)["loss"].back(), 0.01);
 }
 
+// A run that failed within an epoch and is started again has the weights of an uninterrupted one.
+TEST(Timeseries, ResumesWithinAnEpoch) {
+  Array series = Array::Uninitialized(DType::kF32, {40, 1});
+  for (int64_t i = 0; i < 40; ++i) series.mutable_data<float>()[i] = static_cast<float>(i % 7);
+  const auto fs = io::MakeMemoryFileSystem();
+  const auto run = [&](const std::string& to, int64_t fail_at) -> absl::StatusOr<Array> {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const data::Dataset windows,
+        TimeseriesDatasetFromArray(series, series.Slice(4, 40),
+                                   {.sequence_length = 4, .batch_size = 5, .shuffle = true}));
+    Model model = Sequential({Input({.shape = {4, 1}}), Flatten(), Dense({.units = 1})});
+    PENSTOCK_RETURN_IF_ERROR(model.Compile(
+        {.optimizer = Adam(), .loss = "mse", .client = runtime::TestClient(1), .seed = 3}));
+    int64_t batches = 0;
+    const auto fails =
+        LambdaCallback({.on_train_batch_end = [&](train::TrainingContext&, const train::Position&,
+                                                  const train::Logs&) {
+          return ++batches == fail_at ? absl::AbortedError("stopped") : absl::OkStatus();
+        }});
+    PENSTOCK_RETURN_IF_ERROR(
+        model
+            .Fit(windows,
+                 {.epochs = 3,
+                  .verbose = 0,
+                  .callbacks = {Checkpoint({.folder = to, .every_steps = 2, .file_system = fs}),
+                                fails}})
+            .status());
+    return model.Predict(series.Slice(0, 4).Reshape({1, 4, 1}).value());
+  };
+  const auto whole = run("memory://whole", -1);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto failed = run("memory://parts", 11);
+  ASSERT_TRUE(absl::IsAborted(failed.status())) << failed.status();
+  const auto resumed = run("memory://parts", -1);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_TRUE(base::BitwiseEqual(*whole, *resumed)) << *whole << " " << *resumed;
+}
+
 TEST(Timeseries, RejectsWhatMakesNoWindow) {
   const auto error = [](const TimeseriesOptions& options, const Array& targets = {}) {
     return std::string(TimeseriesDatasetFromArray(Steps(10), targets, options).status().message());
@@ -135,6 +174,21 @@ TEST(Timeseries, RejectsWhatMakesNoWindow) {
               HasSubstr("with targets of 5 steps"));
   EXPECT_THAT(error({.sequence_length = 2}, Array::Scalar(1.0f)), HasSubstr("targets"));
   EXPECT_EQ(error({.sequence_length = 10, .sequence_stride = kHuge}), "");
+  EXPECT_THAT(
+      std::string(
+          TimeseriesDatasetFromArray(Steps(0), {}, {.sequence_length = 1}).status().message()),
+      HasSubstr("data has no steps, int64[0]"));
+  // Windows and batches add axes.
+  const auto deep_error = [](const base::Shape& shape, std::optional<int64_t> batch) {
+    const TimeseriesOptions options = {.sequence_length = 2, .batch_size = batch};
+    return std::string(TimeseriesDatasetFromArray(Array::Zeros(DType::kF32, shape), {}, options)
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(deep_error({4, 1, 1, 1, 1, 1, 1, 1}, std::nullopt),
+              HasSubstr("data has too many axes, 8"));
+  EXPECT_THAT(deep_error({4, 1, 1, 1, 1, 1, 1}, 2), HasSubstr("data has too many axes, 7"));
+  EXPECT_EQ(deep_error({4, 1, 1, 1, 1, 1, 1}, std::nullopt), "");
 }
 
 }  // namespace timeseries_test

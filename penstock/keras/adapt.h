@@ -1,0 +1,18 @@
+// The pass over a dataset that Adapt makes, of layers and of string lookups.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/base/array.h"
+#include "penstock/data/dataset.h"
+
+namespace penstock::keras {
+
+// Calls `visit` with `column` of every element, batched or not; "" is the only column. An infinite
+// dataset is an error.
+absl::Status ForEachColumnValue(const data::Dataset& dataset, absl::string_view column,
+                                absl::FunctionRef<absl::Status(const base::Array&)> visit);
+
+}  // namespace penstock::keras
