@@ -58,11 +58,11 @@ absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view ur
       io::DisplayName(uri), ": is not a weights file: its first bytes match none of ", Names()));
 }
 
-// By the extension.
+// By the extension of the name, which options may follow ("s3://b/w.safetensors?region=eu-west-1").
 absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
   for (const Format& format : Formats()) {
     for (absl::string_view extension : format.extensions) {
-      if (!absl::EndsWithIgnoreCase(uri, extension)) continue;
+      if (!absl::EndsWithIgnoreCase(io::Basename(uri), extension)) continue;
       if (format.write != nullptr) return &format;
       return absl::UnimplementedError(absl::StrCat(io::DisplayName(uri), ": ", format.name,
                                                    " files can be read but not written"));

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/io/file_system.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/safetensors_dtypes.h"
 
@@ -394,6 +395,21 @@ TEST(Formats, UnknownExtensionErrorListsKnownOnes) {
   const absl::Status status = WriteWeights(*fs, "memory://bucket/weights.xyz", {});
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr(".safetensors"));
+}
+
+TEST(Formats, FindsExtensionBeforeOptions) {
+  class Bucket : public io::ForwardingFileSystem {
+   public:
+    explicit Bucket(std::shared_ptr<io::FileSystem> to) : ForwardingFileSystem(std::move(to)) {}
+    absl::StatusOr<std::unique_ptr<io::OutputStream>> Create(absl::string_view uri) override {
+      return next().Create(absl::StrCat("memory://", io::Basename(uri)));
+    }
+  };
+  const auto memory = io::MakeMemoryFileSystem();
+  Bucket bucket(memory);
+  const absl::Status status = WriteWeights(bucket, "s3://b/w.safetensors?region=eu-west-1", {});
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(memory->Stat("memory://w.safetensors").ok());
 }
 
 TEST(Formats, RejectsFolderAsWeights) {
