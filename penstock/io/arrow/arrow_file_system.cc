@@ -38,7 +38,8 @@ std::unique_ptr<NetworkWait> WaitFor(absl::string_view doing, const Uri& uri) {
       uri.scheme == "gs" ? FindGcsEndpoint(uri).retry_limit_seconds : kLongestS3RetrySeconds;
   return std::make_unique<NetworkWait>(
       NetworkWaits::Default(), absl::StrCat(doing, " '", DisplayUri(uri), "'"),
-      absl::StrCat("each request is retried for up to ", limit, " s by the service's client"));
+      absl::StrCat("the service's client retries each request for about ", limit,
+                   " s, longer if the service does not respond"));
 }
 
 // Retries `call` while it fails with UNAVAILABLE, per http_retry.h. The services' clients retry the
