@@ -70,7 +70,7 @@ class Inspect : public Command {
   absl::Status Shard(const std::string& uri, Json& all) {
     constexpr int kSamples = 9;
     PENSTOCK_ASSIGN_OR_RETURN(ShardReport report, MakeShardReport(*fs_, uri, kSamples));
-    all.push_back({{"uri", uri},
+    all.push_back({{"uri", io::DisplayName(uri)},
                    {"kind", "tfrecord"},
                    {"records", report.records},
                    {"bytes", report.bytes},
@@ -114,13 +114,13 @@ class Inspect : public Command {
                          {"dtype", std::string(base::DTypeName(t.dtype))},
                          {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())}});
     }
-    all.push_back({{"uri", uri},
+    all.push_back({{"uri", io::DisplayName(uri)},
                    {"kind", contents.format},
                    {"tensors", tensors},
                    {"metadata", contents.metadata}});
     if (json_) return absl::OkStatus();
-    std::printf("%s: %s, %zu tensors, %lld elements\n", uri.c_str(), contents.format.c_str(),
-                contents.tensors.size(), static_cast<long long>(elements));
+    std::printf("%s: %s, %zu tensors, %lld elements\n", io::DisplayName(uri).c_str(),
+                contents.format.c_str(), contents.tensors.size(), static_cast<long long>(elements));
     for (const save::TensorInfo& t : contents.tensors) {
       std::printf("  %s %s%s\n", t.name.c_str(), std::string(base::DTypeName(t.dtype)).c_str(),
                   t.shape.ToString().c_str());
@@ -143,15 +143,18 @@ class Inspect : public Command {
     }
     Json rows = Json::array();
     for (const save::CheckpointInfo& c : list.complete) {
-      rows.push_back({{"step", c.step}, {"uri", c.uri}, {"bytes", c.num_bytes}, {"whole", true}});
+      rows.push_back({{"step", c.step},
+                      {"uri", io::DisplayName(c.uri)},
+                      {"bytes", c.num_bytes},
+                      {"whole", true}});
       if (!json_) {
         std::printf("step %lld: complete, %.1f MB, %s\n", static_cast<long long>(c.step),
-                    static_cast<double>(c.num_bytes) / 1e6, c.uri.c_str());
+                    static_cast<double>(c.num_bytes) / 1e6, io::DisplayName(c.uri).c_str());
       }
     }
     for (const save::CorruptCheckpoint& c : list.corrupt) {
       rows.push_back({{"step", c.step},
-                      {"uri", c.uri},
+                      {"uri", io::DisplayName(c.uri)},
                       {"whole", false},
                       {"why", std::string(c.why.message())}});
       if (!json_) {
@@ -159,7 +162,8 @@ class Inspect : public Command {
                     std::string(c.why.message()).c_str());
       }
     }
-    all.push_back({{"uri", folder}, {"kind", "checkpoints"}, {"checkpoints", rows}});
+    all.push_back(
+        {{"uri", io::DisplayName(folder)}, {"kind", "checkpoints"}, {"checkpoints", rows}});
     return absl::OkStatus();
   }
 

@@ -13,6 +13,7 @@
 #include "penstock/cli/terminal_image.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/example.h"
 #include "penstock/record/example_parser.h"
 #include "penstock/record/tfrecord.h"
@@ -110,8 +111,11 @@ std::string Caption(const ShardSample& sample) {
 absl::StatusOr<ShardReport> MakeShardReport(io::FileSystem& fs, const std::string& uri,
                                             int samples) {
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(fs, uri));
-  ShardReport report{
-      .uri = uri, .schema = "none: the shard is empty", .first = "", .labels = {}, .samples = {}};
+  ShardReport report{.uri = io::DisplayName(uri),
+                     .schema = "none: the shard is empty",
+                     .first = "",
+                     .labels = {},
+                     .samples = {}};
   Reservoir reservoir(samples);
   for (;;) {
     PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());

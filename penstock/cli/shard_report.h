@@ -21,7 +21,7 @@ struct ShardSample {
 };
 
 struct ShardReport {
-  std::string uri = {};
+  std::string uri = {};  // for display, without secrets and options
   int64_t records = 0;
   int64_t bytes = 0;                           // size of the records
   std::string schema = {};                     // or the reason why there is none

@@ -14,7 +14,9 @@
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/tfrecord.h"
 
 namespace penstock::cli {
@@ -45,6 +47,27 @@ class ShardReportTest : public testing::CommandFixture {
   }
   std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
 };
+
+// Reports end up in logs.
+TEST_F(ShardReportTest, NamesShardsWithoutSecrets) {
+  class Bucket : public io::ForwardingFileSystem {
+   public:
+    explicit Bucket(std::shared_ptr<io::FileSystem> to) : ForwardingFileSystem(std::move(to)) {}
+    absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
+      return next().OpenInput(absl::StrCat("memory://", io::Basename(uri)));
+    }
+    absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+        absl::string_view uri) override {
+      return next().OpenRandomAccess(absl::StrCat("memory://", io::Basename(uri)));
+    }
+  };
+  WriteShard({Example("cat", 1)});
+  Bucket bucket(fs_);
+  const auto report = MakeShardReport(bucket, "s3://key:secret@b/s?region=eu-west-1", 1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->uri, "s3://b/s");
+  EXPECT_THAT(HtmlPage({*report}), Not(HasSubstr("secret")));
+}
 
 TEST_F(ShardReportTest, CountsRecordsAndLabelsAndSamplesRecords) {
   std::vector<std::string> records;

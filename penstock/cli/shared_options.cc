@@ -91,9 +91,9 @@ absl::Status CheckShardsHaveRecords(const std::vector<std::string>& patterns) {
     PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
     if (!block.records.empty()) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no records found in ", all.empty() ? "an empty list of files" : all[0],
-                   all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no records found in ", all.empty() ? "an empty list of files" : io::DisplayName(all[0]),
+      all.size() > 1 ? absl::StrCat(" and ", all.size() - 1, " other files") : ""));
 }
 
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::vector<std::string>& patterns) {
@@ -131,7 +131,8 @@ absl::StatusOr<ShardFacts> ReadShardFacts(const std::vector<std::string>& patter
   PENSTOCK_ASSIGN_OR_RETURN(auto reader, record::TfRecordReader::Open(*fs, found[0]));
   PENSTOCK_ASSIGN_OR_RETURN(const record::RecordBlock block, reader->ReadBlock());
   if (block.records.empty())
-    return absl::InvalidArgumentError(absl::StrCat(found[0], " contains no records"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(io::DisplayName(found[0]), " contains no records"));
   const auto here = [&](const absl::Status& status) {
     return base::WithContext(status, block.Origin(0));
   };

@@ -8,6 +8,7 @@
 
 #include "penstock/base/available_memory.h"
 #include "penstock/diagnose/data_bench.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::diagnose {
 namespace {
@@ -16,9 +17,10 @@ using Json = nlohmann::ordered_json;
 
 void PrintHead(const DataBench& bench, std::string& out) {
   const DataFiles& data = bench.pipeline.data;
-  absl::StrAppendFormat(
-      &out, "%s%s: %s files, %s", data.files[0], data.files.size() > 1 ? ", ..." : "",
-      PrintRate(static_cast<double>(data.files.size())), base::PrintBytes(data.bytes));
+  absl::StrAppendFormat(&out, "%s%s: %s files, %s", io::DisplayName(data.files[0]),
+                        data.files.size() > 1 ? ", ..." : "",
+                        PrintRate(static_cast<double>(data.files.size())),
+                        base::PrintBytes(data.bytes));
   if (bench.elements() > 0) {
     absl::StrAppendFormat(&out, ", about %s %s of %s each", PrintRate(bench.elements()),
                           bench.pipeline.noun,
@@ -156,7 +158,7 @@ std::string PrintDataBench(const DataBench& bench) {
 
 Json DataBenchJson(const DataBench& bench) {
   const DataFiles& data = bench.pipeline.data;
-  Json json{{"data", data.files[0]},
+  Json json{{"data", io::DisplayName(data.files[0])},
             {"format", RowOf(data.format).name},
             {"noun", bench.pipeline.noun},
             {"files", data.files.size()},

@@ -106,7 +106,7 @@ absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, absl::stri
     absl::StrAppend(&expected, expected.empty() ? "" : ", ", row.extensions);
   }
   return absl::NotFoundError(absl::StrCat(
-      folder, " is a folder without data",
+      io::DisplayName(folder), " is a folder without data",
       inside.empty() ? ": it is empty"
                      : absl::StrCat(": none of its ", inside.size(), " files matches"),
       "; expected ", expected, ". For files with other names, use a pattern and set the format"));
@@ -120,7 +120,7 @@ absl::Status AddSizes(io::FileSystem& fs, absl::Span<const std::string> files, i
   for (size_t i = 0; i < files.size(); i += step, ++count) {
     PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(files[i]));
     if (info.is_directory) {
-      return absl::InvalidArgumentError(absl::StrCat(files[i],
+      return absl::InvalidArgumentError(absl::StrCat(io::DisplayName(files[i]),
                                                      " is a folder, but a pattern must match "
                                                      "files; pass the folder itself, or a "
                                                      "pattern of its files"));
@@ -163,15 +163,17 @@ absl::StatusOr<DataFiles> FindDataFiles(io::FileSystem& fs, const std::vector<st
       PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> files, io::Glob(fs, uri));
       files.erase(std::remove_if(files.begin(), files.end(), IsRecordIndex), files.end());
       if (files.empty())
-        return absl::NotFoundError(absl::StrCat("only indices of shards match ", uri));
+        return absl::NotFoundError(
+            absl::StrCat("only indices of shards match ", io::DisplayName(uri)));
       PENSTOCK_RETURN_IF_ERROR(AddSizes(fs, files, found.bytes));
       PENSTOCK_ASSIGN_OR_RETURN(found.format, FormatOf(fs, files[0], format));
       found.files.insert(found.files.end(), files.begin(), files.end());
     }
     if (common && *common != found.format) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "mixed formats: ", found.files[before], " (", RowOf(found.format).name, ") and ",
-          found.files[0], " (", RowOf(*common).name, "); pass files of one format"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("mixed formats: ", io::DisplayName(found.files[before]), " (",
+                       RowOf(found.format).name, ") and ", io::DisplayName(found.files[0]), " (",
+                       RowOf(*common).name, "); pass files of one format"));
     }
     common = found.format;
   }

@@ -11,6 +11,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/image/image.h"
+#include "penstock/io/uri.h"
 #include "penstock/record/example.h"
 #include "penstock/record/example_parser.h"
 #include "penstock/record/tfrecord.h"
@@ -265,9 +266,9 @@ class Builder {
 
   absl::Status AddNumpy() {
     if (pipeline_.data.files.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("found ", pipeline_.data.files.size(),
-                                                     " files of arrays (", pipeline_.data.files[0],
-                                                     ", ...); pass a single file"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("found ", pipeline_.data.files.size(), " files of arrays (",
+                       io::DisplayName(pipeline_.data.files[0]), ", ...); pass a single file"));
     }
     pipeline_.parallel_files = 1;
     // Created once, so that arrays that cannot be memory-mapped are loaded once.
