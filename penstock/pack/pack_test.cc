@@ -215,6 +215,11 @@ TEST_F(PackTest, RejectsInvalidOptions) {
       {"duplicate class name 'a'",
        ImageFolder({.images = {"memory://photos"}, .classes = {"a", "a"}}, To("shards")).status()},
       {"images is not set", ImageArrays({}, To("shards")).status()},
+      {"its images have no pixels",
+       ImageArrays({.images = Array::Zeros(base::DType::kU8, {2, 0, 4}),
+                    .labels = Array::Of<int64_t>({2}, {0, 1})},
+                   To("shards"))
+           .status()},
       {"no split", Cifar({.folder = "memory://photos", .split = "dev"}, To("shards")).status()},
   };
   for (const auto& [message, status] : rejected) {

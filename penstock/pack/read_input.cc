@@ -60,17 +60,20 @@ absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs,
   return again;
 }
 
-absl::StatusOr<std::vector<std::string>> ReadClassNames(io::FileSystem& fs,
-                                                        const std::string& folder) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                            ReadOptional(fs, io::JoinPath(folder, kClassesFile)));
-  if (!text) return std::vector<std::string>();
-  std::vector<std::string> names = absl::StrSplit(*text, '\n');
+std::vector<std::string> SplitClassNames(absl::string_view text) {
+  std::vector<std::string> names = absl::StrSplit(text, '\n');
   if (!names.empty() && names.back().empty()) names.pop_back();
   for (std::string& name : names) {
     if (absl::EndsWith(name, "\r")) name.pop_back();
   }
   return names;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadClassNames(io::FileSystem& fs,
+                                                        const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                            ReadOptional(fs, io::JoinPath(folder, kClassesFile)));
+  return text ? SplitClassNames(*text) : std::vector<std::string>();
 }
 
 bool IsRemote(absl::string_view uri) {

@@ -34,8 +34,10 @@ absl::StatusOr<std::string> ReadInput(io::FileSystem& fs, const std::string& uri
 // Reads an optional file (class names). Returns nullopt if two checks agree that it does not exist.
 absl::StatusOr<std::optional<std::string>> ReadOptional(io::FileSystem& fs, const std::string& uri);
 
-// Reads the class names of a folder of shards from its classes.txt; empty if there is none. A line
-// may end in "\r\n", as an editor writes it.
+// The lines of a file with a class name in each; a line may end in "\r\n", as an editor writes it.
+std::vector<std::string> SplitClassNames(absl::string_view text);
+
+// Reads the class names of a folder of shards from its classes.txt; empty if there is none.
 absl::StatusOr<std::vector<std::string>> ReadClassNames(io::FileSystem& fs,
                                                         const std::string& folder);
 

@@ -57,9 +57,10 @@ absl::StatusOr<std::string> ReadRecords(io::FileSystem& fs, const std::vector<st
   for (const std::string& file : files) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, io::ReadFile(fs, file));
     if (bytes.empty() || static_cast<int64_t>(bytes.size()) % record != 0) {
-      return absl::DataLossError(absl::StrCat(
-          file, ": size of ", bytes.size(), " bytes is not a multiple of the record ", "size of ",
-          record, " bytes; the file is truncated or not in CIFAR's binary format"));
+      return absl::DataLossError(
+          absl::StrCat(io::DisplayName(file), ": size of ", bytes.size(),
+                       " bytes is not a multiple of the record ", "size of ", record,
+                       " bytes; the file is truncated or not in CIFAR's binary format"));
     }
     all += bytes;
   }
@@ -102,9 +103,9 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
     PENSTOCK_ASSIGN_OR_RETURN(pixels.classes, ClassNames(fs, folder, kind));
     for (int64_t i = 0; i < static_cast<int64_t>(records->size()) / record; ++i) {
       if (label_at(i) >= kind.classes) {
-        return absl::DataLossError(absl::StrCat(folder, ": image ", i, " has label ",
-                                                int{label_at(i)}, ", but there are ", kind.classes,
-                                                " classes"));
+        return absl::DataLossError(absl::StrCat(io::DisplayName(folder), ": image ", i,
+                                                " has label ", int{label_at(i)}, ", but there are ",
+                                                kind.classes, " classes"));
       }
       pixels.class_indices.push_back(label_at(i));
     }
@@ -113,7 +114,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
     return PixelImages(std::move(pixels), content.ToString(), recompress);
   }
   return absl::NotFoundError(absl::StrCat(
-      folder, " has no files of CIFAR's binary format for split ", split, " (",
+      io::DisplayName(folder), " has no files of CIFAR's binary format for split ", split, " (",
       split == "train" ? "data_batch_1.bin ... or train.bin" : "test_batch.bin or test.bin",
       "); unpack cifar-10-binary.tar.gz and give its folder cifar-10-batches-bin"));
 }

@@ -81,7 +81,8 @@ absl::StatusOr<std::vector<Found>> Find(io::FileSystem& fs, const ImageListReque
     }
     if (found.size() > before) continue;
     return absl::NotFoundError(
-        absl::StrCat("no images found in ", uri, "; expected folders named after the labels: ", uri,
+        absl::StrCat("no images found in ", io::DisplayName(uri),
+                     "; expected folders named after the labels: ", io::DisplayName(uri),
                      "/LABEL/NAME.jpg (or .jpeg, .png). Labels can also be read from a .csv or "
                      ".json file"));
   }
@@ -112,8 +113,9 @@ absl::Status SetLabels(const ImageLabels& labels, std::vector<Found>& found) {
   }
   if (missing == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(missing, " of ", found.size(), " images have no label, for example ", first->uri,
-                   "; the first labeled image is ", labels.empty() ? "none" : labels.begin()->first,
+      absl::StrCat(missing, " of ", found.size(), " images have no label, for example ",
+                   io::DisplayName(first->uri), "; the first labeled image is ",
+                   labels.empty() ? "none" : io::DisplayName(labels.begin()->first),
                    ". Paths in the file of labels are relative to its folder"));
 }
 
@@ -126,25 +128,45 @@ std::string ResolvePath(const std::string& file, absl::string_view path) {
   return absolute || beside ? std::string(path) : io::JoinPath(io::Dirname(file), path);
 }
 
+std::string Excerpt(absl::string_view text) {
+  constexpr size_t kMax = 80;
+  return absl::StrCat(absl::Utf8SafeCEscape(text.substr(0, kMax)), text.size() > kMax ? "..." : "");
+}
+
 absl::Status AddLabel(const std::string& where, const std::string& uri, const std::string& label,
                       ImageLabels& labels) {
+  constexpr size_t kMaxName = 16384;  // longer than any file system or store allows
+  if (uri.size() > kMaxName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": a path of ", uri.size(), " bytes is too long: ", Excerpt(uri)));
+  }
   const auto [at, added] = labels.emplace(uri, label);
   if (added) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(where, ": duplicate label for ", uri, ", which has label '", at->second, "'"));
+  return absl::InvalidArgumentError(absl::StrCat(where, ": duplicate label for ",
+                                                 io::DisplayName(uri), ", which has label '",
+                                                 at->second, "'"));
 }
 
 std::string TextOf(const formats::CsvField& field) {
   return field.has_escaped_quotes ? formats::UnescapeQuotes(field.text) : std::string(field.text);
 }
 
-std::string Excerpt(absl::string_view text) {
-  constexpr size_t kMax = 80;
-  return absl::StrCat(absl::Utf8SafeCEscape(text.substr(0, kMax)), text.size() > kMax ? "..." : "");
+bool IsHeader(const std::vector<formats::CsvField>& fields) {
+  if (absl::EqualsIgnoreCase(fields[1].text, "label")) return true;
+  for (const char* name :
+       {"path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path"}) {
+    if (absl::EqualsIgnoreCase(fields[0].text, name)) return true;
+  }
+  return false;
 }
 
 absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabels& labels) {
+  const std::string shown = io::DisplayName(file);
   absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // the byte order mark of spreadsheet programs
+  if (text.find('\0') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(shown, ": contains NUL bytes; is it UTF-16? Save it as UTF-8"));
+  }
   int64_t number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -153,10 +175,10 @@ absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabel
     std::vector<formats::CsvField> fields;
     if (!formats::SplitCsvRow(line, {}, &fields).ok() || fields.size() != 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file, ":", number, ": expected a path and a label, got: ", Excerpt(line)));
+          absl::StrCat(shown, ":", number, ": expected a path and a label, got: ", Excerpt(line)));
     }
-    if (number == 1 && absl::EqualsIgnoreCase(fields[1].text, "label")) continue;  // header line
-    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ":", number),
+    if (number == 1 && IsHeader(fields)) continue;
+    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(shown, ":", number),
                                       ResolvePath(file, TextOf(fields[0])), TextOf(fields[1]),
                                       labels));
   }
@@ -167,7 +189,7 @@ absl::Status ReadJson(const std::string& file, const std::string& text, ImageLab
   const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto invalid = [&](absl::string_view problem) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, ": ", problem,
+        absl::StrCat(io::DisplayName(file), ": ", problem,
                      "; expected {\"PATH\": \"LABEL\", ...} or [{\"path\": \"PATH\", "
                      "\"label\": \"LABEL\"}, ...]"));
   };
@@ -184,9 +206,9 @@ absl::Status ReadJson(const std::string& file, const std::string& text, ImageLab
     if (!label.is_string() && !label.is_number_integer())
       return invalid(absl::StrCat(where, " has a label that is neither a string nor an integer"));
     const std::string path = listed ? value["path"].get<std::string>() : key;
-    PENSTOCK_RETURN_IF_ERROR(AddLabel(absl::StrCat(file, ": ", where), ResolvePath(file, path),
-                                      label.is_string() ? label.get<std::string>() : label.dump(),
-                                      labels));
+    PENSTOCK_RETURN_IF_ERROR(
+        AddLabel(absl::StrCat(io::DisplayName(file), ": ", where), ResolvePath(file, path),
+                 label.is_string() ? label.get<std::string>() : label.dump(), labels));
   }
   return absl::OkStatus();
 }
@@ -205,8 +227,8 @@ absl::StatusOr<ImageList> Indexed(std::vector<Found> found,
   for (Found& f : found) {
     const auto at = index.find(f.label);
     if (at == index.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(f.uri, " has label '", f.label,
-                                                     "', which is not one of the classes ",
+      return absl::InvalidArgumentError(absl::StrCat(io::DisplayName(f.uri), " has label '",
+                                                     f.label, "', which is not one of the classes ",
                                                      absl::StrJoin(list.classes, ", ")));
     }
     list.images.push_back({std::move(f.uri), at->second, f.bytes});
@@ -239,10 +261,11 @@ absl::StatusOr<ImageLabels> ReadImageLabels(io::FileSystem& fs, const std::strin
   } else if (absl::EndsWithIgnoreCase(name, ".json")) {
     PENSTOCK_RETURN_IF_ERROR(ReadJson(file, text, labels));
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": unsupported file of labels; its name must end in .csv or .json"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        io::DisplayName(file), ": unsupported file of labels; its name must end in .csv or .json"));
   }
-  if (labels.empty()) return absl::NotFoundError(absl::StrCat(file, " lists no images"));
+  if (labels.empty())
+    return absl::NotFoundError(absl::StrCat(io::DisplayName(file), " lists no images"));
   return labels;
 }
 

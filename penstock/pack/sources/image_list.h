@@ -27,8 +27,8 @@ struct ImageList {
 using ImageLabels = std::map<std::string, std::string>;
 
 // Reads labels from a file; its extension determines the format:
-//   .csv    lines "path,label" (RFC 4180 quotes), with or without the header line "path,label"
-//           and a byte order mark
+//   .csv    lines "path,label" (RFC 4180 quotes), with or without a header line ("path,label",
+//           "filename,class") and a byte order mark
 //   .json   {"a.jpg": "cat", ...} or [{"path": "a.jpg", "label": "cat"}, ...]; labels may be
 //           integers
 // Relative paths are relative to the file's folder. A duplicate image is an error.

@@ -103,6 +103,16 @@ TEST_F(ImageListTest, ReadsCsvOfOtherPrograms) {
   EXPECT_TRUE(list.ok()) << list.status();
 }
 
+// The header would become an image that is missing, and its second field a class.
+TEST_F(ImageListTest, SkipsHeaderOfOtherPrograms) {
+  for (const char* header : {"path,label", "Filename,Class", "image,breed", "file,Label"}) {
+    Write("memory://p/labels.csv", std::string(header) + "\na.jpg,cat\n");
+    const auto labels = ReadImageLabels(*fs_, "memory://p/labels.csv");
+    ASSERT_TRUE(labels.ok()) << labels.status();
+    EXPECT_THAT(*labels, ElementsAre(Pair("memory://p/a.jpg", "cat"))) << header;
+  }
+}
+
 TEST_F(ImageListTest, ShortensLongLinesInErrors) {
   // Line ends of old Macs: the file is one line.
   std::string text = "a.jpg,cat";
@@ -111,6 +121,10 @@ TEST_F(ImageListTest, ShortensLongLinesInErrors) {
   const std::string message(ReadImageLabels(*fs_, "memory://p/labels.csv").status().message());
   EXPECT_THAT(message, HasSubstr("labels.csv:1: expected a path and a label, got: a.jpg,cat\\rb"));
   EXPECT_LT(message.size(), 300u);
+  Write("memory://p/labels.csv", std::string(100000, 'a') + ".jpg,cat\n");
+  const std::string long_name(ReadImageLabels(*fs_, "memory://p/labels.csv").status().message());
+  EXPECT_THAT(long_name, HasSubstr("labels.csv:1: a path of 100015 bytes is too long: memory://p"));
+  EXPECT_LT(long_name.size(), 300u);
 }
 
 TEST_F(ImageListTest, ReadsJsonObjectsAndArraysAndSortsIntegersNumerically) {
@@ -142,11 +156,15 @@ TEST_F(ImageListTest, OverridesFolderLabelsAndRejectsUnlabeledImages) {
 }
 
 TEST_F(ImageListTest, ReportsPositionOfInvalidLabels) {
-  const std::pair<const char*, const char*> kBad[] = {
+  const std::pair<std::string, const char*> kBad[] = {
       {"a.jpg,cat\nb.jpg\n", "labels.csv:2: expected a path and a label, got: b.jpg"},
       {"a.jpg,cat\na.jpg,dog\n",
        "labels.csv:2: duplicate label for memory://p/a.jpg, which has label 'cat'"},
       {"\n", "labels.csv lists no images"},
+      {std::string("\xff\xfe"
+                   "a\0,\0c\0",
+                   8),
+       "labels.csv: contains NUL bytes; is it UTF-16?"},
   };
   for (const auto& [text, message] : kBad) {
     Write("memory://p/labels.csv", text);

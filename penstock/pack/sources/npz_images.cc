@@ -5,6 +5,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/formats/npy.h"
+#include "penstock/io/uri.h"
 #include "penstock/pack/sources/pixel_source.h"
 #include "penstock/pack/sources/record_sources.h"
 
@@ -20,6 +21,10 @@ absl::StatusOr<Array> AsImages(const std::string& name, const Array& array) {
     return absl::InvalidArgumentError(
         absl::StrCat("array '", name, "' is ", array.TypeString(),
                      "; images must be uint8, with values from 0 to 255; convert the array first"));
+  }
+  if (array.rank() >= 3 && (array.dim(1) == 0 || array.dim(2) == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("array '", name, "' is ", array.TypeString(), "; its images have no pixels"));
   }
   if (array.rank() == 3) return array.Reshape({array.dim(0), array.dim(1), array.dim(2), 1});
   if (array.rank() == 4 && (array.dim(3) == 1 || array.dim(3) == 3)) return array;
@@ -117,7 +122,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> NpzImages(io::FileSystem& fs,
                                                         const NpzOptions& input) {
   PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays, formats::ReadNpz(fs, input.file));
   const auto here = [&](const absl::Status& status) {
-    return base::WithContext(status, input.file);
+    return base::WithContext(status, io::DisplayName(input.file));
   };
   const Array* x = arrays.Find(input.images);
   const Array* y = arrays.Find(input.labels);
@@ -127,7 +132,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> NpzImages(io::FileSystem& fs,
         arrays.ToString(), ". Choose the arrays of the images and of the labels by name")));
   }
   auto source = ImagesOf(
-      input.file, input.images, input.labels,
+      io::DisplayName(input.file), input.images, input.labels,
       {.images = *x, .labels = *y, .classes = input.classes, .recompress = input.recompress});
   if (!source.ok()) return here(source.status());
   return source;

@@ -83,7 +83,7 @@ absl::Status CheckAllShards(const std::vector<std::string>& files) {
     if (of == std::string::npos || !absl::SimpleAtoi(name.substr(of + 4), &count)) continue;
     if (files.size() == count) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(io::Dirname(file), " holds ", files.size(), " of the ", count,
+        absl::StrCat(io::DisplayName(io::Dirname(file)), " holds ", files.size(), " of the ", count,
                      " files of this split; copy the others, or prepare the data set again"));
   }
   return absl::OkStatus();
@@ -103,7 +103,8 @@ absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const 
   }
   if (splits.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        folder, " has no *.tfrecord files; give the folder of a version, such as cifar10/3.0.2"));
+        io::DisplayName(folder),
+        " has no *.tfrecord files; give the folder of a version, such as cifar10/3.0.2"));
   }
   if (split.empty() && splits.size() == 1) return splits.begin()->second;
   const auto found = splits.find(split);
@@ -111,7 +112,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfSplit(io::FileSystem& fs, const 
   std::vector<std::string> names;
   for (const auto& [name, uris] : splits) names.push_back(name);
   return absl::InvalidArgumentError(
-      absl::StrCat(folder, " has the splits ", absl::StrJoin(names, ", "),
+      absl::StrCat(io::DisplayName(folder), " has the splits ", absl::StrJoin(names, ", "),
                    split.empty() ? "" : absl::StrCat(", but not '", split, "'"),
                    "; choose the split to convert"));
 }
@@ -143,13 +144,12 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(io::FileSystem& fs, const std
       folder, absl::StrCat(absl::StrJoin(absl::StrSplit(label.name, '/'), "-"), ".labels.txt"));
   PENSTOCK_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadOptional(fs, file));
   if (text) {
-    classes = absl::StrSplit(*text, '\n');
-    if (classes.back().empty()) classes.pop_back();
-    return classes;
+    return SplitClassNames(*text);
   }
   if (label.classes <= 0 || label.classes > kMaxClasses) {
     return absl::InvalidArgumentError(absl::StrCat("features.json lacks the number of classes of '",
-                                                   label.name, "', and ", file, " does not exist"));
+                                                   label.name, "', and ", io::DisplayName(file),
+                                                   " does not exist"));
   }
   for (int64_t c = 0; c < label.classes; ++c) classes.push_back(absl::StrCat(c));
   return classes;
