@@ -66,10 +66,10 @@ struct Packed {
 // Converts image files.
 //
 // `images`: folders (FOLDER/LABEL/anything.jpg) and patterns ('photos/**/*.jpg': the label is the
-// name of the image's folder) of .jpg, .jpeg and .png files; names that begin with '.' are ignored. `labels`: a CSV file (path,label) or
-// JSON file ({"path": "label"}) that overrides the labels; if `images` is empty, all images that
-// the file lists are converted. `classes`: the label of each class index; default: the labels
-// found, sorted.
+// name of the image's folder) of .jpg, .jpeg and .png files; names that begin with '.' are ignored.
+// `labels`: a CSV file (path,label) or JSON file ({"path": "label"}) that overrides the labels; if
+// `images` is empty, all images that the file lists are converted. `classes`: the label of each
+// class index; default: the labels found, sorted.
 //
 // Records hold the features image, class, label, one_hot_class and size (docs/design/pack.md).
 struct ImageFolderOptions {
