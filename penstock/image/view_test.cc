@@ -65,7 +65,7 @@ TEST(View, RandomCropsAreUniform) {
     ++seen[{box.y, box.x}];
   }
   ASSERT_EQ(seen.size(), 6u);  // 3 rows, 2 columns
-  for (const auto& [place, count] : seen) EXPECT_NEAR(count, kDraws / 6, 150);
+  for (const auto& [place, count] : seen) EXPECT_NEAR(count, kDraws / 6.0, 150);
 }
 
 TEST(View, RandomCropsAreReproducible) {

@@ -27,6 +27,7 @@ LargeBlocks::~LargeBlocks() {
 }
 
 char* LargeBlocks::At(size_t slot) const {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): begin_ is an integer for the sake of IndexOf
   return reinterpret_cast<char*>(begin_.load(std::memory_order_relaxed)) + slot * kSlotBytes;
 }
 

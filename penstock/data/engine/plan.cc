@@ -117,11 +117,11 @@ absl::StatusOr<PipelinePlan::Unfinished> PipelinePlan::Build(
     auto [now, movable] = Split(std::move(inputs[0].row_stages), *reads);
     planned->spec = now.empty() ? inputs[0].planned->spec : now.back().description->spec;
     planned->inputs.push_back(std::move(inputs[0].planned));
-    PENSTOCK_RETURN_IF_ERROR(FuseKernels(std::move(now), *planned));
+    PENSTOCK_RETURN_IF_ERROR(FuseKernels(now, *planned));
     later = std::move(movable);
   } else if (stage->runs_fused_kernels()) {
     planned->inputs.push_back(std::move(inputs[0].planned));
-    PENSTOCK_RETURN_IF_ERROR(FuseKernels(std::move(inputs[0].row_stages), *planned));
+    PENSTOCK_RETURN_IF_ERROR(FuseKernels(inputs[0].row_stages, *planned));
   } else {
     for (Unfinished& input : inputs) {
       PENSTOCK_ASSIGN_OR_RETURN(planned->inputs.emplace_back(), Finish(std::move(input)));
@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<PipelinePlan::PlannedStage>> PipelinePlan::Finish
   auto planned = std::make_unique<PlannedStage>();
   planned->spec = unfinished.row_stages.back().description->spec;
   planned->inputs.push_back(std::move(unfinished.planned));
-  PENSTOCK_RETURN_IF_ERROR(FuseKernels(std::move(unfinished.row_stages), *planned));
+  PENSTOCK_RETURN_IF_ERROR(FuseKernels(unfinished.row_stages, *planned));
   return planned;
 }
 

@@ -28,8 +28,9 @@ template <typename U>
 struct ColumnResult<absl::StatusOr<U>> {
   using Type = U;
   static absl::Status Take(absl::StatusOr<U> value, U& out) {
-    if (value.ok()) out = *std::move(value);
-    return value.status();
+    if (!value.ok()) return value.status();
+    out = *std::move(value);
+    return absl::OkStatus();
   }
 };
 

@@ -257,12 +257,13 @@ class HttpClient::Loop {
       return Report(*attempt, Outcome::kFailed);
     }
     {
-      std::lock_guard lock(mutex_);
-      if (!stopping_) {
-        added_.push_back(std::move(attempt));
+      std::unique_lock lock(mutex_);
+      if (stopping_) {
+        lock.unlock();
+        return Report(*attempt, Outcome::kCancelled);
       }
+      added_.push_back(std::move(attempt));
     }
-    if (attempt != nullptr) return Report(*attempt, Outcome::kCancelled);
     Wake();
   }
 

@@ -32,7 +32,7 @@ void ReadWindow::OnBytesConsumed(double now, int64_t bytes) {
   if (!std::isfinite(one_range) || elapsed <= 0 || elapsed < one_range) return;
   const double target = 2 * taken_ / elapsed * one_range;
   // A pause of the reader does not shrink the window immediately.
-  const double minimum = std::max<double>(bytes_ / 2, kMinBytes);
+  const auto minimum = static_cast<double>(std::max(bytes_ / 2, kMinBytes));
   bytes_ = std::llround(std::clamp<double>(target, minimum, max_bytes_));
   since_ = now;
   taken_ = 0;

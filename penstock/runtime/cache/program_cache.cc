@@ -50,8 +50,9 @@ ProgramCache::ProgramCache(Plugin plugin, std::vector<std::string> client_facts,
       return MissingFunction(plugin_.api, "serialization of executables");
     }
     absl::StatusOr<std::unique_ptr<CompileCache>> cache = CompileCache::Open(std::move(options));
-    if (cache.ok()) cache_ = *std::move(cache);
-    return cache.status();
+    if (!cache.ok()) return cache.status();
+    cache_ = *std::move(cache);
+    return absl::OkStatus();
   }();
   if (!opened.ok()) Disable(opened);
 }

@@ -53,7 +53,7 @@ void CallWhenReady(const PJRT_Api* api, PJRT_Event* event,
   args.user_arg = owned.get();
   const absl::Status registered = PENSTOCK_PJRT_CALL(api, PJRT_Event_OnReady, args);
   if (registered.ok()) {
-    owned.release();  // RunCallback frees it
+    (void)owned.release();  // RunCallback frees it
   } else {
     owned->function(registered);
   }
