@@ -31,7 +31,7 @@ struct WordsArgs {
 
 template <typename Word>
 struct WordsOf {
-  typedef Word Vector __attribute__((vector_size(64)));
+  using Vector __attribute__((vector_size(64))) = Word;
   static constexpr int64_t kLanes = 64 / sizeof(Word);
 };
 

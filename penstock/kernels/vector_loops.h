@@ -29,10 +29,10 @@ namespace penstock::kernels {
 // A vector of sixteen floats and its forms in memory. GCC's and Clang's vector extension maps it to
 // the target's registers: one, two, or four.
 inline constexpr int64_t kLanes = 16;
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint32_t Bits __attribute__((vector_size(64)));
-typedef uint16_t Halves __attribute__((vector_size(32)));
+using Floats __attribute__((vector_size(64))) = float;
+using Ints __attribute__((vector_size(64))) = int32_t;
+using Bits __attribute__((vector_size(64))) = uint32_t;
+using Halves __attribute__((vector_size(32))) = uint16_t;
 
 struct Bf16 {
   uint16_t bits;

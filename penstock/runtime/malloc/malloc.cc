@@ -33,7 +33,7 @@ constexpr size_t kLarge = 8 << 20;
 // process.
 union Blocks {
   constexpr Blocks() : blocks() {}
-  ~Blocks() {}
+  ~Blocks() {}  // NOLINT(modernize-use-equals-default): the default would be deleted
   LargeBlocks blocks;
 };
 constinit Blocks process;
