@@ -27,6 +27,9 @@ import safetensors.numpy
 keras.src.backend.Variable._initialize_with_initializer = lambda self, initializer: self._initialize(
     np.broadcast_to(np.zeros((), self.dtype), self.shape))
 
+# Options that Penstock does not have, writes in another way, or that do not change what a layer computes: axis is 3 in
+# some networks and -1 in others.
+NOT_COMPARED = {"name", "dtype", "trainable", "data_format", "axis", "renorm", "renorm_momentum", "seed"}
 PIXEL = [10, 100, 200]  # red, green, blue
 
 
@@ -38,6 +41,12 @@ def layer_text(layer):
     """One line per layer: name, class, type of the output, variables."""
     variables = [f"{v.name}{shape_text(v.shape)}" for v in layer.weights]
     return " ".join([layer.name, type(layer).__name__, "f32" + shape_text(layer.output.shape), *variables])
+
+
+def plain_config(layer):
+    """The layer's options; those that are objects (initializers) are represented by their class."""
+    config = {key: value for key, value in layer.get_config().items() if value is not None and key not in NOT_COMPARED}
+    return {key: value["class_name"] if isinstance(value, dict) else value for key, value in config.items()}
 
 
 def summary_of(model):
@@ -72,7 +81,8 @@ def main():
         function = getattr(keras.applications, request["keras"])
         model = function(weights=None, classifier_activation=None, input_tensor=image, **arguments)
         layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
-        models.append({"name": model.name, "parameters": model.count_params(), "layers": layers,
+        configs = [plain_config(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
+        models.append({"name": model.name, "parameters": model.count_params(), "layers": layers, "configs": configs,
                        "summary": summary_of(model), "preprocessed": preprocess(function)})
         if not request["run"]:
             continue

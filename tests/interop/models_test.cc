@@ -1,5 +1,5 @@
-// Compares the networks of room models with Keras: layers, names, order, and weights; and, with
-// equal weights, the outputs.
+// Compares the networks of room models with Keras: layers, names, order, weights, and options of the
+// layers; and, with equal weights, the outputs.
 #include "penstock/models/models.h"
 
 #include "absl/strings/ascii.h"
@@ -13,6 +13,8 @@
 #include "penstock/base/random.h"
 #include "penstock/io/file_system.h"
 #include "penstock/keras/keras.h"
+#include "penstock/nn/layers.h"
+#include "penstock/nn/names.h"
 #include "penstock/save/save.h"
 
 #include "tests/python.h"
@@ -53,7 +55,7 @@ std::vector<Request> Requests() {
       {"xception", {.input_shape = {75, 71, 3}, .classes = 4}, true},
       {"inception_v3", {.input_shape = {75, 90, 3}, .include_top = false, .pooling = "max"}},
       {"inception_v3", {.input_shape = {79, 75, 3}, .classes = 5}, true},
-      {"inception_resnet_v2", {.input_shape = {75, 91, 3}, .include_top = false}, true},
+      {"inception_resnet_v2", {.input_shape = {75, 91, 3}, .include_top = false}},
       {"nasnet_mobile", {.input_shape = {37, 64, 3}, .include_top = false, .pooling = "avg"}},
       {"nasnet_mobile", {.input_shape = {32, 41, 3}, .classes = 6}, true},
   };
@@ -157,6 +159,44 @@ TEST_F(KerasModels, HaveTheSameLayersNamesOrderWeightsAndSummary) {
     absl::StripTrailingAsciiWhitespace(&want_summary);
     ASSERT_EQ(got_summary, want_summary);
   }
+}
+
+// Whether an option is equal to Keras's. An initializer of Keras is represented by its class, ours
+// is a text of name and arguments.
+bool SameOption(const Json& got, const Json& want) {
+  if (got.is_number() && want.is_number()) return got.get<double>() == want.get<double>();
+  if (got.is_string() && want.is_string()) {
+    const std::string text = got;
+    return nn::SameName(text.substr(0, text.find('(')), want.get<std::string>());
+  }
+  if (!got.is_array() || !want.is_array() || got.size() != want.size()) return got == want;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!SameOption(got[i], want[i])) return false;
+  }
+  return true;
+}
+
+TEST_F(KerasModels, HaveTheSameOptionsOfLayers) {
+  const std::vector<Request> requests = Requests();
+  int64_t compared = 0;
+  for (size_t k = 0; k < requests.size(); ++k) {
+    const nn::Network network = Make(requests[k]);
+    size_t i = 0;
+    for (const nn::Network::Use& use : network.uses()) {
+      if (!use.layer.valid()) continue;
+      Json got = nn::LayerConfig(use.layer);
+      // A pooling layer without strides has those of its window.
+      if (got.contains("strides") && got["strides"].is_null()) got["strides"] = got["pool_size"];
+      for (const auto& [key, want] : (*models_)[k]["configs"].at(i++).items()) {
+        ASSERT_TRUE(got.contains(key)) << use.layer.class_name() << " " << key;
+        ASSERT_TRUE(SameOption(got[key], want))
+            << requests[k].name << " " << use.name << ": " << key << " is " << got[key]
+            << ", but Keras has " << want;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 10000);
 }
 
 TEST_F(KerasModels, PreprocessImagesInTheSameWay) {
