@@ -95,6 +95,17 @@ bool Read(const Json& json, AxisList& out) {
   out.assign(several.begin(), several.end());
   return true;
 }
+bool Read(const Json& json, PerChannel& out) {
+  std::vector<double> each;
+  double all;
+  if (Read(json, all)) {
+    each = {all};
+  } else if (!Read(json, each) || each.empty()) {
+    return false;
+  }
+  out.assign(each.begin(), each.end());
+  return true;
+}
 template <typename T>
 bool Read(const Json& json, std::optional<T>& out) {
   T number;
@@ -188,6 +199,10 @@ Json Written(const OptionalRange& field) { return field.has_value() ? Written(*f
 Json Written(const AxisList& field) {
   if (field.size() == 1) return field[0];
   return std::vector<int64_t>(field.begin(), field.end());
+}
+Json Written(const PerChannel& field) {
+  if (field.size() == 1) return field[0];
+  return std::vector<double>(field.begin(), field.end());
 }
 
 }  // namespace
@@ -284,6 +299,9 @@ Config& Config::operator()(const char* key, OptionalRange& f) {
 Config& Config::operator()(const char* key, AxisList& f) {
   return Field(key, f, "an integer or a list of them");
 }
+Config& Config::operator()(const char* key, PerChannel& f) {
+  return Field(key, f, "a number or a list of them");
+}
 Config& Config::operator()(const char* key, Range& f) {
   return Field(key, f, "a number or [low, high]");
 }
@@ -321,6 +339,11 @@ Config& Config::operator()(const char* key, Network& field) {
     }
   }
   return *this;
+}
+
+Config& Config::IfGiven(const char* key, std::optional<double>& field) {
+  if (out_ != nullptr && !field.has_value()) return *this;
+  return (*this)(key, field);
 }
 
 Config& Config::Optional(const char* key, std::vector<double>& f) {

@@ -62,6 +62,7 @@ class Config {
   Config& operator()(const char* key, Range& field);          // a number or [low, high]
   Config& operator()(const char* key, OptionalRange& field);  // null when not given
   Config& operator()(const char* key, AxisList& field);       // a number or a list
+  Config& operator()(const char* key, PerChannel& field);     // a number or a list
   Config& operator()(const char* key, Layer& field);          // {"class_name", "config"}
   Config& operator()(const char* key, Network& field);        // as Network::ToJson
 
@@ -70,6 +71,9 @@ class Config {
   Config& Optional(const char* key, std::vector<double>& field);
   Config& Optional(const char* key, std::vector<int64_t>& field);
   Config& Optional(const char* key, int64_t& field);
+
+  // A field that is written only if it is given: Keras's layers of this class do not know its key.
+  Config& IfGiven(const char* key, std::optional<double>& field);
 
   // A string that is written and read as null if it has the value `null`.
   Config& OrNull(const char* key, std::string& field, const char* null);

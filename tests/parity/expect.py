@@ -9,6 +9,7 @@ initial weights, outputs, expected gradients and new values.
 
 import contextlib
 import copy
+import functools
 import inspect
 import os
 import pathlib
@@ -25,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
-from keras.src.applications import inception_resnet_v2
+from keras.src.applications import convnext, inception_resnet_v2
 
 import expect_optimizers
 import random_rows
@@ -98,9 +99,26 @@ class RMSNormalization(keras.layers.RMSNormalization):
         return (normalized * jnp.reshape(self.scale, along)).astype(x.dtype)
 
 
-# Layers that Keras does not have, or that do not follow its documentation.
-OWN = {"PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization,
-       "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer}
+class LayerScale(convnext.LayerScale):
+    """Names its variable by the attribute; Keras numbers it ("variable_3")."""
+
+    def build(self, _):
+        self.gamma = self.add_weight(name="gamma", shape=(self.projection_dim,), initializer="ones")
+
+
+def operation(class_name, constant):
+    """A layer of this name that merges its inputs and then a constant by Keras's operation."""
+    apply = getattr(keras.ops, class_name.lower())
+
+    def call(self, x):
+        return apply(functools.reduce(apply, x) if isinstance(x, list) else x, constant)
+
+    return type(class_name, (keras.layers.Layer,), {"call": call})
+
+
+# Layers that Keras does not have, does not export, or that do not follow its documentation.
+OWN = {"CustomScaleLayer": inception_resnet_v2.CustomScaleLayer, "LayerScale": LayerScale,
+       "PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization, "StochasticDepth": convnext.StochasticDepth}
 
 
 def keras_option(key, value):
@@ -120,6 +138,8 @@ def make_layer(class_name, config):
     """Options that are layers are described by {"class_name", "config"}."""
     is_layer = lambda value: isinstance(value, dict) and "class_name" in value
     options = {k: make_layer(**v) if is_layer(v) else keras_option(k, v) for k, v in config.items()}
+    if "constant" in options:
+        return operation(class_name, options.pop("constant"))(**options)
     return (OWN.get(class_name) or getattr(keras.layers, class_name))(**options)
 
 

@@ -1,4 +1,4 @@
-from layer_row import SEQUENCE, layer, mixed
+from layer_row import IMAGE, SEQUENCE, layer, mixed
 
 ROWS = [
     layer("Dense", {"units": 5}, (4, 3)),
@@ -15,6 +15,9 @@ ROWS = [
     mixed("Dense", {"units": 33, "activation": "tanh"}, (17, 129)),
     mixed("Dense", {"units": 4, "activation": "softmax"}, (5, 3)),
     mixed("Dense", {"units": 4, "kernel_regularizer": "l2(0.1)"}, (5, 3)),
+    layer("LayerScale", {"init_values": 1e-6, "projection_dim": 4}, IMAGE),
+    layer("LayerScale", {"init_values": 0.5, "projection_dim": 5}, (3, 5)),
+    mixed("LayerScale", {"init_values": 0.5, "projection_dim": 4}, SEQUENCE),
     layer("Identity", {}, (3, 5)),
     layer("Identity", {}, SEQUENCE),
 ]

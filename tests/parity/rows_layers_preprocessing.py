@@ -4,6 +4,8 @@ ROWS = [
     layer("Rescaling", {"scale": 1 / 255, "offset": -0.5}, IMAGE),
     layer("Rescaling", {"scale": 1 / 127.5, "offset": -1.0}, IMAGE, dtype="uint8"),
     layer("Rescaling", {"scale": 2.0}, (3, 4), dtype="int32"),
+    layer("Rescaling", {"scale": [0.1, 0.2, -3.0, 4.0], "offset": 1.0}, IMAGE, dtype="uint8"),
+    layer("Rescaling", {"scale": 2.0, "offset": [0.1, 0.2, -3.0, 4.0]}, (3, 4)),
     mixed("Rescaling", {"scale": 1 / 255}, IMAGE, dtype="uint8"),
     mixed("Rescaling", {"scale": 1 / 127.5, "offset": -1.0}, IMAGE, dtype="uint8"),
 

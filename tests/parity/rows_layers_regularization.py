@@ -18,6 +18,8 @@ ROWS = [
     layer("AlphaDropout", {"rate": 0.4}, IMAGE, training=False),
     layer("AlphaDropout", {"rate": 0.4, "noise_shape": [None, 1, None, 4]}, IMAGE, training=False),
     layer("AlphaDropout", {"rate": 0.0}, (3, 5)),
+    layer("StochasticDepth", {"drop_path_rate": 0.4}, IMAGE, training=False),
+    layer("StochasticDepth", {"drop_path_rate": 0.0}, (3, 5), training=False),
     layer("ActivityRegularization", {}, (3, 5)),
     layer("ActivityRegularization", {"l1": 0.1}, (3, 5)),
     layer("ActivityRegularization", {"l1": 0.1, "l2": 0.3}, IMAGE),

@@ -49,6 +49,24 @@ struct DenseLayer : LayerOf<DenseOptions> {
   }
 };
 
+struct LayerScaleLayer : LayerOf<LayerScaleOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "LayerScale"; }
+  void Fields(Config& config) override {
+    config("init_values", options_.init_values)("projection_dim", options_.projection_dim);
+  }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    const int64_t channels = x.shape().dim(-1);
+    if (options_.projection_dim != 0 && options_.projection_dim != channels) {
+      return ctx.Fail(absl::StrCat("projection_dim is ", options_.projection_dim, ", the input is ",
+                                   x.type().ToString()));
+    }
+    return x * ctx.Variable("gamma", {channels}, initializers::Constant(options_.init_values));
+  }
+};
+
 struct IdentityLayer : LayerOf<IdentityOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Identity"; }
@@ -64,6 +82,9 @@ struct IdentityLayer : LayerOf<IdentityOptions> {
 Layer Dense(const DenseOptions& options, SourceLocation location) {
   return internal::MakeLayer<DenseLayer>(options, location);
 }
+Layer LayerScale(const LayerScaleOptions& options, SourceLocation location) {
+  return internal::MakeLayer<LayerScaleLayer>(options, location);
+}
 Layer Identity(const IdentityOptions& options, SourceLocation location) {
   return internal::MakeLayer<IdentityLayer>(options, location);
 }
@@ -71,6 +92,7 @@ Layer Identity(const IdentityOptions& options, SourceLocation location) {
 absl::Span<const internal::LayerRow> internal::CoreLayers() {
   static constexpr LayerRow kRows[] = {
       {"Dense", MakeDefault<DenseLayer>},
+      {"LayerScale", MakeDefault<LayerScaleLayer>},
       {"Identity", MakeDefault<IdentityLayer>},
   };
   return kRows;

@@ -1,4 +1,4 @@
-// Core layers: Dense and Identity (layers/core.cc). Included by layers.h.
+// Core layers: Dense, LayerScale and Identity (layers/core.cc). Included by layers.h.
 #pragma once
 
 #include <string>
@@ -26,6 +26,17 @@ struct DenseOptions {
   DTypePolicy dtype = "";
 };
 Layer Dense(const DenseOptions& options, SourceLocation location = SourceLocation::Current());
+
+// x * gamma along the last axis, with a learned gamma for each channel that begins at `init_values`
+// (Touvron et al.: Going deeper with image transformers, 2021). As in keras.applications.ConvNeXt.
+struct LayerScaleOptions {
+  double init_values = 1e-6;
+  int64_t projection_dim = 0;  // number of channels; 0: the input's
+  std::string name = "";
+  DTypePolicy dtype = "";
+};
+Layer LayerScale(const LayerScaleOptions& options = {},
+                 SourceLocation location = SourceLocation::Current());
 
 // Returns the input unchanged.
 struct IdentityOptions {

@@ -113,6 +113,24 @@ TEST(SpatialDropout, DropsWholeChannels) {
   }
 }
 
+TEST(StochasticDepth, DropsWholeExamples) {
+  Training training;
+  training.Add(StochasticDepth({.drop_path_rate = 0.25}), Ones({400, 3, 2}));
+  training.Add(StochasticDepth({.drop_path_rate = 1}), Ones({4, 3, 2}));
+  const std::vector<Array> got = training.Run();
+  ASSERT_EQ(got.size(), 2);
+  const std::vector<double> v = Doubles(got[0]);
+  int64_t kept = 0;
+  for (int64_t example = 0; example < 400; ++example) {
+    for (int64_t i = 1; i < 6; ++i) EXPECT_EQ(v[example * 6 + i], v[example * 6]);
+    if (v[example * 6] == 0) continue;
+    EXPECT_NEAR(v[example * 6], 1 / 0.75, 1e-6);
+    ++kept;
+  }
+  EXPECT_NEAR(static_cast<double>(kept), 300, 44);  // five standard deviations
+  for (double dropped : Doubles(got[1])) EXPECT_EQ(dropped, 0);
+}
+
 // 200 copies of an image [2, 3, 1] with six distinct values.
 TEST(RandomFlip, MirrorsHalfOfTheImages) {
   const int64_t n = 200;

@@ -136,6 +136,11 @@ TEST(Layers, RejectInvalidOptions) {
        "are mutually exclusive"},
       {SpatialDropout2D({.rate = -0.5})(image), "rate is a probability, got -0.5"},
       {Dropout({.rate = 0.5, .noise_shape = {2, 3, 4}})(x), "noise_shape [2, 3, 4]"},
+      {Add()(x), "adds two or more inputs, got 1"},
+      {Subtract({.constant = 1})({x, x}), "subtracts two inputs, got 2 and a constant"},
+      {LayerScale({.projection_dim = 3})(x), "projection_dim is 3, the input is f32["},
+      {Rescaling({.scale = {1, 2}})(image), "one for each channel; got 2 for"},
+      {StochasticDepth({.drop_path_rate = 2})(x), "drop_path_rate is a probability, got 2"},
       {GaussianNoise({.stddev = -1})(x), "stddev must not be below 0"},
       {LeakyReLU({.negative_slope = -1})(x), "negative_slope must not be below 0"},
       {PReLU({.shared_axes = {3}})(x), "shared_axes has 3, which is not an axis"},
@@ -189,6 +194,10 @@ TEST(Layers, ReadKerasJson) {
   EXPECT_THAT(config("LayerNormalization", R"({"axis": [1, 2]})"), HasSubstr(R"("axis":[1,2])"));
   EXPECT_THAT(config("Conv2DTranspose", R"({"filters": 1, "output_padding": null})"),
               HasSubstr(R"("output_padding":null)"));
+  EXPECT_EQ(config("Rescaling", R"({"scale": [1, 2.5, 3]})"),
+            R"({"scale":[1.0,2.5,3.0],"offset":0.0})");
+  EXPECT_EQ(config("Add", "{}"), "{}");
+  EXPECT_EQ(config("Add", R"({"constant": 3})"), R"({"constant":3.0})");
   EXPECT_THAT(config("Normalization", R"({"axis": [], "mean": [[1, 2], [3, 4]]})"),
               HasSubstr(R"("mean":[1.0,2.0,3.0,4.0])"));
   const char* const kDense =

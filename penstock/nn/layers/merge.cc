@@ -81,11 +81,14 @@ template <const Merge& kMerge>
 struct MergeLayer : LayerOf<MergeOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return kMerge.class_name; }
-  void Fields(Config&) override {}
+  void Fields(Config& config) override { config.IfGiven("constant", options_.constant); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    if (inputs.size() < 2 || inputs.size() > kMerge.at_most) {
+    const std::optional<double>& constant = options_.constant;
+    const size_t count = inputs.size() + (constant.has_value() ? 1 : 0);
+    if (inputs.empty() || count < 2 || count > kMerge.at_most) {
       return ctx.Fail(absl::StrCat(kMerge.verb, kMerge.at_most == 2 ? " two" : " two or more",
-                                   " inputs, got ", inputs.size()));
+                                   " inputs, got ", inputs.size(),
+                                   constant.has_value() ? " and a constant" : ""));
     }
     int rank = 0;
     for (const Value& x : inputs) rank = std::max(rank, x.rank());
@@ -95,10 +98,11 @@ struct MergeLayer : LayerOf<MergeOptions> {
       masks.push_back(ctx.input_mask(i));
     }
     const Value mask = MergedMask(masks);
-    const Value merged = Merged(same_rank, MasksOfValues(inputs, masks, rank));
+    Value merged = Merged(same_rank, MasksOfValues(inputs, masks, rank));
     if (!merged.valid()) return merged;
     if (mask.valid()) ctx.SetOutputMask(mask);
-    return kMerge.mean ? merged / static_cast<double>(inputs.size()) : merged;
+    if (constant.has_value()) merged = kMerge.merge(merged, ir::SplatLike(merged, *constant));
+    return kMerge.mean ? merged / static_cast<double>(count) : merged;
   }
 
  private:

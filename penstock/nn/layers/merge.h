@@ -1,6 +1,7 @@
 // Merge layers: several inputs, one output (layers/merge.cc). Included by layers.h.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "penstock/nn/layer.h"
@@ -14,6 +15,10 @@ using base::SourceLocation;
 // Elementwise, with broadcasting; an input with fewer axes gets axes of 1 right after the batch
 // axis: [B, 4] is broadcast with [B, 5, 4] as [B, 1, 4].
 struct MergeOptions {
+  // A number that is merged after the inputs, of which one is then enough: Add({.constant = 3})(x)
+  // is x + 3. In Keras such an expression is an operation, which networks number and list as they
+  // do layers of this class.
+  std::optional<double> constant = std::nullopt;
   std::string name = "";
   DTypePolicy dtype = "";
 };

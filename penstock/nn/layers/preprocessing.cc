@@ -25,7 +25,26 @@ struct RescalingLayer : LayerOf<RescalingOptions> {
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = ir::Convert(OnlyInput(ctx, inputs), DType::kF32);
-    return ir::Convert(x * options_.scale + options_.offset, ctx.compute_dtype());
+    if (!x.valid()) return x;
+    const Value scale = Along(ctx, x, options_.scale), offset = Along(ctx, x, options_.offset);
+    if (!scale.valid() || !offset.valid()) return Value();
+    return ir::Convert(x * scale + offset, ctx.compute_dtype());
+  }
+
+ private:
+  // The numbers along x's last axis.
+  static Value Along(CallContext& ctx, const Value& x, const PerChannel& numbers) {
+    if (numbers.size() == 1) return ir::SplatLike(x, numbers[0]);
+    const int64_t channels = x.rank() == 0 ? 1 : x.shape().dim(-1);
+    if (static_cast<int64_t>(numbers.size()) != channels) {
+      return ctx.Fail(absl::StrCat("scale and offset have one number or one for each channel; got ",
+                                   numbers.size(), " for ", x.type().ToString()));
+    }
+    Array array = Array::Zeros(DType::kF32, {channels});
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      array.mutable_data<float>()[i] = static_cast<float>(numbers[i]);
+    }
+    return ir::Constant(ctx.graph(), array);
   }
 };
 

@@ -17,9 +17,10 @@ namespace penstock::nn {
 using base::SourceLocation;
 
 // x * scale + offset for an x of any dtype: computes in float32, returns the layer's compute type.
+// Lists have one number for each element of the last axis.
 struct RescalingOptions {
-  double scale = 1;
-  double offset = 0;
+  PerChannel scale = 1;
+  PerChannel offset = 0;
   std::string name = "";
   DTypePolicy dtype = "";
 };

@@ -16,9 +16,9 @@ using internal::LayerOf;
 using internal::OnlyInput;
 
 // Whether the layer modifies x; an error of the layer, and false, for an invalid rate.
-bool Applies(CallContext& ctx, const Value& x, double rate) {
+bool Applies(CallContext& ctx, const Value& x, double rate, const char* option = "rate") {
   if (!(rate >= 0 && rate <= 1)) {
-    ctx.Fail(absl::StrCat("rate is a probability, got ", rate));
+    ctx.Fail(absl::StrCat(option, " is a probability, got ", rate));
     return false;
   }
   return x.valid() && ctx.training() && rate > 0;
@@ -145,6 +145,19 @@ struct AlphaDropoutLayer : LayerOf<AlphaDropoutOptions> {
   }
 };
 
+struct StochasticDepthLayer : LayerOf<StochasticDepthOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "StochasticDepth"; }
+  void Fields(Config& config) override { config("drop_path_rate", options_.drop_path_rate); }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!Applies(ctx, x, options_.drop_path_rate, "drop_path_rate")) return x;
+    Shape noise(std::vector<int64_t>(x.rank(), 1));
+    noise.set_dim(0, x.shape().dim(0));
+    return Drop(ctx, x, noise, options_.drop_path_rate);
+  }
+};
+
 struct ActivityRegularizationLayer : LayerOf<ActivityRegularizationOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "ActivityRegularization"; }
@@ -180,6 +193,9 @@ Layer GaussianNoise(const GaussianNoiseOptions& options, SourceLocation location
 Layer AlphaDropout(const AlphaDropoutOptions& options, SourceLocation location) {
   return internal::MakeLayer<AlphaDropoutLayer>(options, location);
 }
+Layer StochasticDepth(const StochasticDepthOptions& options, SourceLocation location) {
+  return internal::MakeLayer<StochasticDepthLayer>(options, location);
+}
 Layer ActivityRegularization(const ActivityRegularizationOptions& options,
                              SourceLocation location) {
   return internal::MakeLayer<ActivityRegularizationLayer>(options, location);
@@ -194,6 +210,7 @@ absl::Span<const internal::LayerRow> internal::RegularizationLayers() {
       {"GaussianDropout", MakeDefault<GaussianDropoutLayer>},
       {"GaussianNoise", MakeDefault<GaussianNoiseLayer>},
       {"AlphaDropout", MakeDefault<AlphaDropoutLayer>},
+      {"StochasticDepth", MakeDefault<StochasticDepthLayer>},
       {"ActivityRegularization", MakeDefault<ActivityRegularizationLayer>},
   };
   return kRows;

@@ -68,6 +68,17 @@ struct AlphaDropoutOptions {
 Layer AlphaDropout(const AlphaDropoutOptions& options,
                    SourceLocation location = SourceLocation::Current());
 
+// Stochastic depth (Huang et al.: Deep networks with stochastic depth, 2016): in training, each
+// example is set to zero with probability `drop_path_rate`, and otherwise divided by 1 -
+// drop_path_rate. For the residual path of a block. As in keras.applications.ConvNeXt.
+struct StochasticDepthOptions {
+  double drop_path_rate = 0;
+  std::string name = "";
+  DTypePolicy dtype = "";
+};
+Layer StochasticDepth(const StochasticDepthOptions& options,
+                      SourceLocation location = SourceLocation::Current());
+
 // Returns the input unchanged; adds l1 * sum |x| + l2 * sum x^2, divided by the batch size, to the
 // training loss.
 struct ActivityRegularizationOptions {

@@ -68,4 +68,10 @@ struct AxisList : std::vector<int64_t> {
   AxisList(std::initializer_list<int64_t> several) : std::vector<int64_t>(several) {}
 };
 
+// One number for all channels, or one for each: `.scale = 1 / 255.0`, `.scale = {1, 2, 0.5}`.
+struct PerChannel : std::vector<double> {
+  PerChannel(double all) : std::vector<double>{all} {}  // NOLINT: `.scale = 2`
+  PerChannel(std::initializer_list<double> each) : std::vector<double>(each) {}
+};
+
 }  // namespace penstock::nn
