@@ -42,12 +42,11 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-absl::Status RunPython(absl::string_view script, const std::vector<std::string>& arguments) {
-  const std::string root = PENSTOCK_SOURCE_DIR, python = root + "/venv/bin/python";
-  if (!std::filesystem::exists(root + "/venv/.installed")) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        root, "/venv is missing: run tools/venv first (it installs what tests compare with)"));
-  }
+namespace {
+
+absl::Status RunProgram(const std::string& python, absl::string_view script,
+                        const std::vector<std::string>& arguments) {
+  const std::string root = PENSTOCK_SOURCE_DIR;
   std::vector<std::string> words{python, absl::StrCat(root, "/tests/", script)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -71,6 +70,21 @@ absl::Status RunPython(absl::string_view script, const std::vector<std::string>&
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("tests/", script, " failed:\n", EndOf(output)));
+}
+
+}  // namespace
+
+absl::Status RunPython(absl::string_view script, const std::vector<std::string>& arguments) {
+  const std::string root = PENSTOCK_SOURCE_DIR;
+  if (!std::filesystem::exists(root + "/venv/.installed")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        root, "/venv is missing: run tools/venv first (it installs what tests compare with)"));
+  }
+  return RunProgram(root + "/venv/bin/python", script, arguments);
+}
+
+absl::Status RunDebianPython(absl::string_view script, const std::vector<std::string>& arguments) {
+  return RunProgram("/usr/bin/python3", script, arguments);
 }
 
 }  // namespace penstock::tests

@@ -14,6 +14,9 @@ namespace penstock::tests {
 // that venv/ is missing and how to create it.
 absl::Status RunPython(absl::string_view script, const std::vector<std::string>& arguments);
 
+// The same with Debian's python3, for the libraries that tools/setup installs there (python3-torch).
+absl::Status RunDebianPython(absl::string_view script, const std::vector<std::string>& arguments);
+
 // A temporary folder, removed with its contents on destruction.
 class TemporaryFolder {
  public:

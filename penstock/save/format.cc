@@ -12,6 +12,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/save/npz.h"
+#include "penstock/save/pytorch.h"
 #include "penstock/save/quoted.h"
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
@@ -89,9 +90,9 @@ absl::Status CheckMetadata(const Format& format, absl::string_view uri) {
 
 absl::Span<const Format> Formats() {
   static const auto* const table = new std::vector<Format>{
-      SafetensorsFormat(),
-      SafetensorsIndexFormat(),
-      NpzFormat(),
+      // A row for each format.
+      SafetensorsFormat(), SafetensorsIndexFormat(), NpzFormat(),
+      PyTorchZipFormat(),  PyTorchStreamFormat(),    XserFormat(),
   };
   return *table;
 }

@@ -7,6 +7,7 @@
 //   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
 //   safetensors_index.h  safetensors in several files with an index
 //   npz.h          NumPy's .npz
+//   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
 //                   .metadata = {{"epoch", "3"}}};
