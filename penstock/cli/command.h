@@ -3,6 +3,7 @@
 //   penstock pack photos/ --out shards/        converts images to TFRecord shards
 //   penstock reshard shards/ --out small/      changes the number of shards, image size or quality
 //   penstock inspect shards/00-512.tfrec       shows a shard, a checkpoint or a model
+//   penstock convert net.pth net.safetensors   converts weights between formats
 //   penstock bench data shards/                measures an input pipeline and each of its steps
 //   penstock doctor -- train ...               finds what starves the accelerator, and remedies
 //   penstock devices                           lists the available devices
@@ -44,6 +45,7 @@ struct CommandRow {
 std::unique_ptr<Command> PackCommand();
 std::unique_ptr<Command> ReshardCommand();
 std::unique_ptr<Command> InspectCommand();
+std::unique_ptr<Command> ConvertCommand();
 std::unique_ptr<Command> BenchCommand();
 std::unique_ptr<Command> DoctorCommand();
 std::unique_ptr<Command> DevicesCommand();
@@ -56,6 +58,7 @@ inline constexpr CommandRow kCommands[] = {
     {"reshard", "Rewrite shards with another shard count, shard size, image size or quality",
      ReshardCommand},
     {"inspect", "Show the contents of a shard, a checkpoint folder or a model", InspectCommand},
+    {"convert", "Convert a file of weights into another format", ConvertCommand},
     {"bench", "Measure an input pipeline", BenchCommand},
     {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
     {"devices", "List the available devices", DevicesCommand},

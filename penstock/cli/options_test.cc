@@ -82,8 +82,8 @@ TEST(AllOptionsOfAllCommands, AcceptValidValues) {
     }
   }
   EXPECT_THAT(commands,
-              ::testing::IsSupersetOf({"bench data", "devices", "doctor", "evaluate", "inspect",
-                                       "pack", "predict", "reshard", "train"}));
+              ::testing::IsSupersetOf({"bench data", "convert", "devices", "doctor", "evaluate",
+                                       "inspect", "pack", "predict", "reshard", "train"}));
   EXPECT_GT(options, 110);
 }
 
