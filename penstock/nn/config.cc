@@ -37,8 +37,9 @@ bool Read(const Json& json, double& out) {
 bool Read(const Json& json, std::string& out) {
   if (json.is_object()) {  // Keras's JSON of an initializer, a regularizer...
     absl::StatusOr<std::string> call = NamedCallFromJson(json);
-    if (call.ok()) out = *std::move(call);
-    return call.ok();
+    if (!call.ok()) return false;
+    out = *std::move(call);
+    return true;
   }
   if (!json.is_string()) return false;
   out = json.get<std::string>();

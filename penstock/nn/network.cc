@@ -457,7 +457,7 @@ void Network::NameUses(const LayerNames& layer_names) {
   }
   for (size_t i = 0; i < uses_.size(); ++i) {
     Use& use = uses_[i];
-    const std::string given = given_name(use);
+    const std::string& given = given_name(use);
     if (!given.empty()) {
       use.name = given;
       continue;

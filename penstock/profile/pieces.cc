@@ -128,8 +128,9 @@ double ConvolutionFlops(const Node& node, const TensorType& output, const Tensor
   const Ints& places = node.attributes.Get<Ints>("kernel");
   const int64_t filters = kernel.shape.dim(static_cast<int>(places[1]));
   if (filters == 0) return 0;
+  const int64_t elements_per_filter = kernel.shape.num_elements() / filters;
   return 2.0 * static_cast<double>(output.shape.num_elements()) *
-         static_cast<double>(kernel.shape.num_elements() / filters);
+         static_cast<double>(elements_per_filter);
 }
 
 double FlopsOf(const Node& node) {

@@ -116,7 +116,8 @@ struct NormalizationLayer : LayerOf<NormalizationOptions>, AdaptableBody {
     const std::vector<int64_t> place = FeatureOf(batch.shape(), axes);
     const double* x = numbers.data<double>();
     const int64_t features = Shape(extents).num_elements();
-    const double count = static_cast<double>(batch.num_elements() / features);
+    const int64_t positions = batch.num_elements() / features;
+    const auto count = static_cast<double>(positions);
     std::vector<double> mean(features, 0), squares(features, 0);
     for (size_t i = 0; i < place.size(); ++i) mean[place[i]] += x[i] / count;
     for (size_t i = 0; i < place.size(); ++i) {
