@@ -16,13 +16,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <jpeglib.h>
-#include <time.h>
 
 #include "penstock/base/median.h"
 #include "penstock/base/random.h"

@@ -170,10 +170,11 @@ base::NamedArrays Flowers() {
   Array x = Array::Uninitialized(DType::kF32, {150, 4}),
         y = Array::Uninitialized(DType::kI64, {150});
   for (int64_t i = 0; i < 150; ++i) {
-    y.mutable_data<int64_t>()[i] = i / 50;
+    const int64_t label = i / 50;
+    y.mutable_data<int64_t>()[i] = label;
     for (int64_t j = 0; j < 4; ++j) {
       x.mutable_data<float>()[4 * i + j] =
-          static_cast<float>(i / 50) + static_cast<float>(random.Uniform());
+          static_cast<float>(label) + static_cast<float>(random.Uniform());
     }
   }
   return {{"image", x}, {"class", y}};

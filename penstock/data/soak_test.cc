@@ -249,7 +249,7 @@ TEST_F(Soak, LeavesNothingBehind) {
     if (rounds % 200 == 199) pipelines = Pipelines();
     if (rounds == kWarm) first = HeldOnceThreadsAreGone(threads);
     if (seconds > 0 && rounds % 5000 == 4999) {
-      std::printf("%lld iterators: %s\n", static_cast<long long>(rounds + 1),
+      std::printf("%lld iterators: %s\n", static_cast<long long>(rounds) + 1,
                   Held::Now().ToString().c_str());
       std::fflush(stdout);
     }

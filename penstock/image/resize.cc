@@ -37,10 +37,10 @@ constexpr int kMaxFixedTaps = 8;
 // SIMD vectors available on every processor: four floats, and the sixteen bytes that they are
 // loaded from. (The compiler does not vectorize an equivalent loop over bytes, nor the conversion
 // of bytes to floats by interleaving with zeros.)
-typedef float Float4 __attribute__((vector_size(16)));
-typedef int32_t Int4 __attribute__((vector_size(16)));
-typedef uint16_t Short8 __attribute__((vector_size(16)));
-typedef uint8_t Byte16 __attribute__((vector_size(16)));
+using Float4 __attribute__((vector_size(16))) = float;
+using Int4 __attribute__((vector_size(16))) = int32_t;
+using Short8 __attribute__((vector_size(16))) = uint16_t;
+using Byte16 __attribute__((vector_size(16))) = uint8_t;
 constexpr int kLanes = 4;
 constexpr int kBlock = 16;
 constexpr Byte16 kNoBytes = {};
@@ -145,6 +145,7 @@ void MixTwoTapsToBytes(const uint16_t* __restrict a, const uint16_t* __restrict 
 template <int kChannels>
 void GatherPixels(const uint16_t* row, const int* offsets, int64_t count, uint16_t* to,
                   uint16_t* to_next) {
+  // NOLINTNEXTLINE(bugprone-branch-clone): the branches are equal for four channels only
   constexpr size_t kBytes = sizeof(uint16_t) * (kChannels == 3 ? 4 : kChannels);
   const auto take = [=](int64_t x) {
     const uint16_t* pixel = row + offsets[x];
@@ -303,6 +304,7 @@ void Resizer::Axis::FixedTaps(int i, uint16_t* fixed) const {
   const int last = count[i] - 1;
   int left = 65536;
   for (int k = 0; k < last; ++k) {
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): lround would change the pixels of some images
     const int rounded = std::min(static_cast<int>(exact[k] * 65536 + 0.5f), std::min(left, 65535));
     fixed[k] = static_cast<uint16_t>(rounded);
     left -= rounded;

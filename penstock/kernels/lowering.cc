@@ -375,10 +375,9 @@ Range RangeOf(Value value) {
   for (;;) {
     const Node& node = value.node();
     const absl::string_view name = OpName(node);
-    if (name == "stablehlo.reshape") {
-      value = node.operands[0];
-    } else if (name == "stablehlo.convert" && base::IsFloat(node.operands[0].dtype()) &&
-               base::ByteWidth(node.operands[0].dtype()) < base::ByteWidth(value.dtype())) {
+    const bool widens = name == "stablehlo.convert" && base::IsFloat(node.operands[0].dtype()) &&
+                        base::ByteWidth(node.operands[0].dtype()) < base::ByteWidth(value.dtype());
+    if (name == "stablehlo.reshape" || widens) {
       value = node.operands[0];
     } else if (name == "stablehlo.slice" && value.rank() == 1 &&
                node.attributes.Get<Ints>("strides") == Ints{1}) {

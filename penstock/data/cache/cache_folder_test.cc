@@ -293,11 +293,11 @@ TEST_F(CacheFolder, KeepsForeignFiles) {
   const auto fs = io::MakeLocalFileSystem();
   const std::vector<std::string> others = {"cache-of-mine.tfrec", "x.txt", ".penstock-0.part"};
   for (const std::string& name : others) {
-    PENSTOCK_CHECK_OK(io::WriteFile(*fs, folder + "/" + name, "x"));
+    PENSTOCK_CHECK_OK(io::WriteFile(*fs, absl::StrCat(folder, "/", name), "x"));
   }
   ASSERT_TRUE(ReadAll(TestSource().Cache(folder)).ok());
   for (const std::string& name : others) {
-    EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat(folder, "/", name))) << name;
   }
 }
 
