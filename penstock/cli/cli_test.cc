@@ -238,7 +238,7 @@ TEST_F(CliTest, TrainRejectsUnusableSettingsBeforeTheFirstStep) {
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
   std::ofstream(folder_ / "file") << "kept";
   std::ofstream(folder_ / "log.csv") << "last week's";
-  std::ofstream(folder_ / "empty.tfrec");
+  std::ofstream(folder_ / "empty.tfrec").close();
   ASSERT_EQ(::mkfifo(Path("fifo.safetensors").c_str(), 0600), 0);
   const auto failed = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {

@@ -75,9 +75,8 @@ TEST_F(ShardPlanTest, RejectsShardsOfDifferentSize) {
 TEST_F(ShardPlanTest, NamesCorruptPlanInError) {
   for (const char* text :
        {"", "{}", "[1", "{\"penstock_plan\": 2}", "{\"penstock_plan\": 1, \"job\": {\"a\": 3}}",
-        "{\"penstock_plan\": 1, \"job\": {}, \"shards\": [{\"file\": \"../x\", "
-        "\"records\": 1, \"bytes\": 1, \"end\": 1}], \"unreadable\": [], "
-        "\"finished\": true}"}) {
+        R"({"penstock_plan": 1, "job": {}, "shards": [{"file": "../x", "records": 1, "bytes": 1,
+            "end": 1}], "unreadable": [], "finished": true})"}) {
     ASSERT_TRUE(io::WriteFile(*fs_, "memory://out/pack-plan.json", text).ok());
     const auto plan = ReadShardPlan(*fs_, "memory://out");
     EXPECT_TRUE(absl::IsDataLoss(plan.status())) << text;

@@ -1,5 +1,6 @@
 #include "penstock/save/checkpoint.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -11,7 +12,6 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -271,7 +271,7 @@ std::vector<Hostile> HostileFiles() {
   const std::string deep(100'000, '[');
   return {
       {"no byte", "", "first bytes"},
-      {"7 bytes", "\2\0\0\0\0\0\0", "first bytes"},
+      {"7 bytes", std::string("\2\0\0\0\0\0\0", 7), "first bytes"},
       {"header of 2^63", length(1ull << 63), "first bytes"},
       {"header of 100 MB and one", length(100'000'001), "first bytes"},
       {"header beyond the file", length(9), "beyond the file"},

@@ -15,7 +15,7 @@ namespace penstock::image {
 namespace {
 
 int Between(base::Random& random, int low, int high) {
-  return low + static_cast<int>(random.Below(static_cast<uint64_t>(high - low + 1)));
+  return low + static_cast<int>(random.Below(static_cast<uint64_t>(high - low) + 1));
 }
 bool Chance(base::Random& random, double share) { return random.Uniform() < share; }
 

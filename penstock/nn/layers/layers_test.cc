@@ -222,7 +222,8 @@ TEST(Adapt, NormalizationComputesMomentsOverAllBatches) {
     ASSERT_EQ(json["mean"].size(), step);
     for (size_t first = 0; first < step; ++first) {
       double mean = 0, variance = 0;
-      const double n = static_cast<double>(x.size() / step);
+      const size_t rows = x.size() / step;
+      const auto n = static_cast<double>(rows);
       for (size_t i = first; i < x.size(); i += step) mean += x[i] / n;
       for (size_t i = first; i < x.size(); i += step) {
         variance += (x[i] - mean) * (x[i] - mean) / n;

@@ -401,7 +401,7 @@ std::vector<LossCase> AllLosses() {
        Floats({4, 2}, {1, 0, 0.6, 0.8, 0, 1, 0.8, -0.6})},
       {Factory(CTC), Array::Of<int64_t>({4, 2}, {1, 2, 2, 2, 1, 0, 2, 1}),
        RandomArray({4, 6, 3}, 1, -1, 1, DType::kF32)}};
-  for (auto make :
+  for (const auto& make :
        {Factory(CategoricalCrossentropy), Factory(BinaryCrossentropy),
         Factory(BinaryFocalCrossentropy), Factory(CategoricalFocalCrossentropy), Factory(Hinge),
         Factory(SquaredHinge), Factory(CategoricalHinge), Factory(MeanSquaredError),
