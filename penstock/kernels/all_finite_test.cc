@@ -86,7 +86,7 @@ TEST(AllFinite, ReadsSlicesAndConversionsInPlace) {
     std::vector<float> values(kSize);
     if (bad >= 0) values[bad] = std::numeric_limits<float>::infinity();
     return Answer(graph, {Array::Of<float>({kSize}, values), Array::Zeros(DType::kBF16, {40, 10})},
-                  1);
+                  true);
   };
   EXPECT_TRUE(check(-1));
   EXPECT_TRUE(check(60000));
