@@ -33,8 +33,8 @@ class Random {
   uint64_t state_;
 };
 
-// Shuffles `values` uniformly (Fisher-Yates): every permutation is equally likely. The result depends
-// only on the state of `random` and the number of values.
+// Shuffles `values` uniformly (Fisher-Yates): every permutation is equally likely. The result
+// depends only on the state of `random` and the number of values.
 template <typename T>
 void Shuffle(Random& random, std::vector<T>& values) {
   for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.Below(i)]);

@@ -5,8 +5,8 @@
 
 namespace penstock::cli {
 
-// Prints `json` to stdout, indented, and a newline. Invalid UTF-8, which names of files may contain,
-// becomes U+FFFD.
+// Prints `json` to stdout, indented, and a newline. Invalid UTF-8, which names of files may
+// contain, becomes U+FFFD.
 void PrintJson(const nlohmann::ordered_json& json);
 
 }  // namespace penstock::cli

@@ -131,7 +131,7 @@ class Loss {
   // "none".
   const std::string& reduction() const { return options_.reduction; }
   // The same loss with another reduction, for losses made by CustomLoss, FromName or FromJson. The
-  // last one wins: MeanSquaredError({.reduction = Reduction::kSum}).WithReduction("mean") is a mean.
+  // last one wins: MeanSquaredError({.reduction = "sum"}).WithReduction("mean") is a mean.
   Loss WithReduction(const Reduction& reduction) const;
   // The same loss with another name, which replaces an earlier one; empty: the default.
   Loss Named(absl::string_view name) const;

@@ -8,10 +8,9 @@
 //     if (testing::Test::HasFailure()) break;
 //   }
 //
-// By default the seeds are 0, 1, 2, ..., the same in every run of the tests (a quarter of them under
-// sanitizers). With
-// PENSTOCK_FUZZ_SECONDS new seeds are used for that many seconds; tools/fuzz sets it for the random
-// tests in its list. With PENSTOCK_RANDOM_SEED only that case runs.
+// By default the seeds are 0, 1, 2, ..., the same in every run of the tests (a quarter of them
+// under sanitizers). With PENSTOCK_FUZZ_SECONDS new seeds are used for that many seconds; tools/fuzz
+// sets it for the random tests in its list. With PENSTOCK_RANDOM_SEED only that case runs.
 #pragma once
 
 #include <cstdint>
