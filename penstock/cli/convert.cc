@@ -1,30 +1,18 @@
+#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
+#include "penstock/io/canonical_name.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
 namespace {
-
-// Whether both names are those of one file.
-absl::StatusOr<bool> AreSameFile(absl::string_view a, absl::string_view b) {
-  PENSTOCK_ASSIGN_OR_RETURN(const io::Uri first, io::ParseUri(a));
-  PENSTOCK_ASSIGN_OR_RETURN(const io::Uri second, io::ParseUri(b));
-  if (first.is_local() != second.is_local()) return false;
-  if (!first.is_local()) {
-    return first.scheme == second.scheme && first.bucket == second.bucket &&
-           first.path == second.path && first.options == second.options;
-  }
-  std::error_code error;  // a missing file is no other file
-  return first.path == second.path || std::filesystem::equivalent(first.path, second.path, error);
-}
 
 class Convert : public Command {
  public:
@@ -64,8 +52,7 @@ class Convert : public Command {
  private:
   // Before anything is read.
   absl::Status CheckDestination(io::FileSystem& fs) const {
-    PENSTOCK_ASSIGN_OR_RETURN(const bool same, AreSameFile(in_, out_));
-    if (same) {
+    if (io::CanonicalName(in_) == io::CanonicalName(out_)) {
       return absl::InvalidArgumentError(
           absl::StrCat(io::DisplayName(out_), ": is the file to read; choose another destination"));
     }
@@ -74,7 +61,26 @@ class Convert : public Command {
       return absl::AlreadyExistsError(
           absl::StrCat(io::DisplayName(out_), ": exists; --overwrite replaces it"));
     }
+    if (exists && IsInputPartOfOutput(fs)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(io::DisplayName(in_), ": is one of the files of ", io::DisplayName(out_),
+                       ", which would be removed; choose another destination"));
+    }
     return save::CheckWeightsDestination(fs, out_);
+  }
+
+  // Whether the input is a shard of the index, or a file of the xser folder, that is replaced.
+  bool IsInputPartOfOutput(io::FileSystem& fs) const {
+    const std::string in = io::CanonicalName(in_), folder = io::Dirname(in);
+    if (folder == io::CanonicalName(io::AppendToName(out_, ".tensors"))) return true;
+    if (folder != io::Dirname(io::CanonicalName(out_))) return false;
+    const absl::StatusOr<save::Contents> replaced = save::Inspect(fs, out_);
+    if (!replaced.ok()) {  // assume so: an index may name shards of which one is missing
+      return absl::EndsWithIgnoreCase(out_, ".json") && absl::EndsWith(in, ".safetensors");
+    }
+    return std::any_of(
+        replaced->tensors.begin(), replaced->tensors.end(),
+        [&](const save::TensorInfo& tensor) { return tensor.file == io::Basename(in); });
   }
 
   std::string in_, out_;

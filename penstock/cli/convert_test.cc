@@ -107,6 +107,30 @@ TEST_F(ConvertTest, RejectsSourceAsDestination) {
   EXPECT_EQ(Read("a.safetensors").arrays.size(), 2u);
 }
 
+// Replacing an index removes its old shards, and replacing an xser folder its old files.
+TEST_F(ConvertTest, KeepsSourceThatIsPartOfTheDestination) {
+  Write("net.safetensors.index.json", Small());
+  Write("net.xser", {.arrays = Small().arrays});
+  std::filesystem::create_symlink(Path("net-00001-of-00001.safetensors"), Path("link.safetensors"));
+  const std::pair<const char*, const char*> kCases[] = {
+      {"net-00001-of-00001.safetensors", "net.safetensors.index.json"},
+      {"link.safetensors", "net.safetensors.index.json"},
+      {"net.xser.tensors/tensor_0.pt", "net.xser"}};
+  for (const auto& [in, out] : kCases) {
+    ASSERT_TRUE(std::filesystem::exists(Path(in))) << in;
+    const CommandResult result = Penstock({"convert", Path(in), Path(out), "--overwrite"});
+    EXPECT_EQ(result.code, 1) << in;
+    EXPECT_THAT(result.err, HasSubstr("is one of the files of")) << in;
+    EXPECT_TRUE(std::filesystem::exists(Path(in))) << in;
+    EXPECT_EQ(Read(out).arrays.size(), 2u);
+  }
+  // A file beside the index that is none of its shards.
+  Write("other.safetensors", Small());
+  const CommandResult result = Penstock(
+      {"convert", Path("other.safetensors"), Path("net.safetensors.index.json"), "--overwrite"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST_F(ConvertTest, ChecksDestinationBeforeReading) {
   std::ofstream(folder_ / "file") << "kept";
   // The source does not exist either; the destination is checked first.

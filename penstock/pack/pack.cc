@@ -12,6 +12,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/io/canonical_name.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
@@ -107,30 +108,14 @@ absl::StatusOr<std::vector<std::string>> ShardFiles(io::FileSystem& fs,
   return files;
 }
 
-// One name for the different names of a file or folder: links of a local path are resolved;
-// credentials and options of a URI are left out, except the endpoint, which is another store.
-std::string CanonicalName(const std::string& name) {
-  if (const std::string path = LocalPath(name); !path.empty()) {
-    std::error_code error;
-    const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
-    return error ? path : real.string();
-  }
-  absl::StatusOr<io::Uri> uri = io::ParseUri(name);
-  if (!uri.ok()) return name;
-  const std::string endpoint = io::OptionValue(*uri, "endpoint_override").value_or("");
-  uri->user.clear();
-  uri->options.clear();
-  return absl::StrCat(endpoint, " ", io::FormatUri(*uri));
-}
-
 // Input and output shards in one folder would be read as one data set, and `overwrite` would remove
 // the input before it is read. A local input may be a link to a file in the output folder.
 absl::Status CheckOutIsNotInput(const std::vector<std::string>& files, const std::string& to) {
-  const std::string out = CanonicalName(io::Dirname(io::JoinPath(to, "x")));
+  const std::string out = io::CanonicalName(io::Dirname(io::JoinPath(to, "x")));
   for (const std::string& file : files) {
-    const std::string folder = CanonicalName(io::Dirname(file));
+    const std::string folder = io::CanonicalName(io::Dirname(file));
     std::error_code ignored;
-    const bool same = folder == out || io::Dirname(CanonicalName(file)) == out ||
+    const bool same = folder == out || io::Dirname(io::CanonicalName(file)) == out ||
                       std::filesystem::equivalent(folder, out, ignored);  // mounted twice
     if (!same) continue;
     return absl::InvalidArgumentError(

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -290,7 +291,9 @@ absl::StatusOr<Contents> ReadContents(io::FileSystem& fs, absl::string_view uri,
                                 .num_bytes = tensor.shape.num_elements() * width});
   }
   std::stable_sort(contents.tensors.begin(), contents.tensors.end(),
-                   [](const TensorInfo& a, const TensorInfo& b) { return a.offset < b.offset; });
+                   [](const TensorInfo& a, const TensorInfo& b) {
+                     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+                   });
   return contents;
 }
 

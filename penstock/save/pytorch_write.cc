@@ -198,7 +198,7 @@ absl::Status WriteXser(io::FileSystem& fs, absl::string_view uri, const base::Na
   pickle.OrderedDict();
   pickle.Code("(");
   std::map<Memory, int64_t> numbers;
-  const auto write_all = [&]() -> absl::Status {
+  const auto write_tensors = [&]() -> absl::Status {
     for (const auto& [name, array] : arrays) {
       const auto [place, added] =
           numbers.try_emplace(MemoryOf(array), first + static_cast<int64_t>(numbers.size()));
@@ -216,13 +216,16 @@ absl::Status WriteXser(io::FileSystem& fs, absl::string_view uri, const base::Na
       pickle.Int(place->second);
       pickle.Code("sb");
     }
-    pickle.Code("u.");
-    return WriteArchive(fs, uri, pickle, {});
+    return absl::OkStatus();
   };
-  if (absl::Status status = write_all(); !status.ok()) {
+  if (absl::Status status = write_tensors(); !status.ok()) {
     for (const auto& [memory, number] : numbers) fs.Remove(file(number)).IgnoreError();
     return status;
   }
+  pickle.Code("u.");
+  // A store may have published the main file although the write reports an error, so the files that
+  // it refers to stay.
+  PENSTOCK_RETURN_IF_ERROR(WriteArchive(fs, uri, pickle, {}));
   // A file that cannot be removed takes space, but the new weights are complete.
   for (const int64_t number : old) fs.Remove(file(number)).IgnoreError();
   return absl::OkStatus();

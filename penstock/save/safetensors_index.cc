@@ -238,7 +238,8 @@ absl::Status WriteShards(io::FileSystem& fs, absl::string_view uri, const Weight
   PENSTOCK_ASSIGN_OR_RETURN(const std::string prefix, ShardPrefix(fs, uri));
   const std::set<std::string> old = OldShards(fs, uri);
   std::vector<std::string> written;
-  const auto write_all = [&]() -> absl::Status {
+  std::string json;
+  const auto write_shards = [&]() -> absl::Status {
     for (size_t i = 0; i < shards.size(); ++i) {
       const std::string name = absl::StrFormat("%s%05d-of-%05d%s", prefix, i + 1, shards.size(),
                                                std::string(kShardExtension));
@@ -251,18 +252,20 @@ absl::Status WriteShards(io::FileSystem& fs, absl::string_view uri, const Weight
       PENSTOCK_RETURN_IF_ERROR(out->Close());
       written.push_back(name);
     }
-    std::string json;
     try {
       json = Json({{"metadata", metadata}, {"weight_map", weight_map}}).dump(2);
     } catch (const Json::exception&) {
       return absl::InvalidArgumentError("a key or a value of the metadata is not UTF-8");
     }
-    return io::WriteFile(fs, uri, json + "\n");
+    return absl::OkStatus();
   };
-  if (absl::Status status = write_all(); !status.ok()) {
+  if (absl::Status status = write_shards(); !status.ok()) {
     for (const std::string& name : written) fs.Remove(ShardUri(uri, name)).IgnoreError();
     return status;
   }
+  // A store may have published the index although the write reports an error, so the shards that it
+  // names stay.
+  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(fs, uri, json + "\n"));
   for (const std::string& name : old) {
     if (std::find(written.begin(), written.end(), name) != written.end()) continue;
     // A shard that cannot be removed takes space, but the new weights are complete.

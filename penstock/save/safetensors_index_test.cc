@@ -9,6 +9,7 @@
 
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/save.h"
+#include "penstock/save/testing/faulty_file_system.h"
 
 namespace penstock::save {
 namespace safetensors_index_test {
@@ -99,6 +100,31 @@ TEST(SafetensorsIndex, FailedWriteKeepsOldWeightsAndLeavesNoShards) {
   EXPECT_TRUE(absl::IsInvalidArgument(WriteWeights(*fs, kUri, bad, {.max_shard_bytes = 8})));
   EXPECT_EQ(FilesIn(*fs, kFolder).size(), 2u);
   ExpectSame(*ReadWeights(*fs, kUri), Layers(2, 1));
+}
+
+// Of formats of several files: whichever change fails, before or after it took effect, the old or the
+// new weights can be read.
+TEST(SafetensorsIndex, EveryFaultLeavesOldOrNewWeights) {
+  for (const char* uri : {kUri, "memory://bucket/net/net.xser"}) {
+    bool failed = true;
+    for (int64_t at = 0; failed; ++at) {
+      SCOPED_TRACE(absl::StrCat(uri, ", change ", at));
+      const auto inner = io::MakeMemoryFileSystem();
+      ASSERT_TRUE(WriteWeights(*inner, uri, Layers(2, 1), {.max_shard_bytes = 8}).ok());
+      failed = false;
+      FaultyFileSystem fs(inner, [&](int64_t change) {
+        if (change != at) return absl::OkStatus();
+        failed = true;
+        return absl::UnavailableError("odd answer");
+      });
+      const absl::Status status = WriteWeights(fs, uri, Layers(2, 2), {.max_shard_bytes = 8});
+      const absl::StatusOr<Weights> got = ReadWeights(*inner, uri);
+      ASSERT_TRUE(got.ok()) << got.status();
+      const float value = got->arrays.Find("layer0")->data<float>()[0];
+      EXPECT_TRUE(value == 2 || (value == 1 && !status.ok())) << value << " " << status;
+      ExpectSame(*got, Layers(2, value));
+    }
+  }
 }
 
 TEST(SafetensorsIndex, RejectsHostileIndexes) {
