@@ -427,6 +427,14 @@ const PyTorchDType* FindPyTorchDType(base::DType dtype) {
 
 absl::Span<const absl::string_view> PyTorchNames() {
   using namespace pytorch_state;
+  static const auto* const texts = [] {
+    auto* list = new std::vector<std::string>();
+    for (const PyTorchDType& row : kDTypes) {
+      if (!row.storage.empty()) list->push_back(absl::StrCat("torch.", row.storage));
+      list->push_back(absl::StrCat("torch.", row.name));
+    }
+    return list;
+  }();
   static const auto* const names = [] {
     auto* list = new std::vector<absl::string_view>{"collections.OrderedDict",
                                                     kTensorV1,
@@ -441,11 +449,7 @@ absl::Span<const absl::string_view> PyTorchNames() {
                                                     kReference,
                                                     "torch.nn.parameter.Parameter",
                                                     "torch.Tensor"};
-    for (const PyTorchDType& row : kDTypes) {
-      if (!row.storage.empty())
-        list->push_back(*new std::string(absl::StrCat("torch.", row.storage)));
-      list->push_back(*new std::string(absl::StrCat("torch.", row.name)));
-    }
+    list->insert(list->end(), texts->begin(), texts->end());
     return list;
   }();
   return *names;
