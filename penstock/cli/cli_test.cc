@@ -110,7 +110,7 @@ TEST_F(CliTest, ReadsEditedClassNames) {
   EXPECT_THAT(predict(), ::testing::Not(HasSubstr("light")));
 }
 
-// A class without images moves the numbers of those behind it: accuracies would be wrong.
+// A class without images shifts the numbers of the classes after it: accuracies would be wrong.
 TEST_F(CliTest, RejectsShardsWithOtherClassNumbers) {
   MakeImages("images", 8);
   std::filesystem::create_directories(folder_ / "test");

@@ -12,6 +12,7 @@
 #include "penstock/formats/zip.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/save.h"
+#include "penstock/save/testing/read_bytes.h"
 
 namespace penstock::save {
 namespace npz_test {
@@ -21,12 +22,6 @@ using base::DType;
 using ::testing::HasSubstr;
 
 constexpr char kUri[] = "memory://bucket/weights.npz";
-
-absl::StatusOr<Weights> ReadBytes(absl::string_view bytes) {
-  const auto fs = io::MakeMemoryFileSystem();
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(*fs, kUri, bytes));
-  return ReadWeights(*fs, kUri);
-}
 
 Weights EveryType() {
   Weights weights;
@@ -80,7 +75,7 @@ TEST(NpzWeights, ReadsCompressedAndEmptyArchives) {
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_TRUE(BitwiseEqual(*weights->arrays.Find("zeros"), zeros));
   EXPECT_EQ(Inspect(*fs, kUri)->tensors.at(0).shape, (base::Shape{300, 300}));
-  EXPECT_TRUE(ReadBytes(*formats::SerializeNpz({})).ok());
+  EXPECT_TRUE(ReadBytes(kUri, *formats::SerializeNpz({})).ok());
 }
 
 // Files that NumPy wrote (penstock/formats/testdata/make.py).
@@ -141,7 +136,7 @@ TEST(NpzWeights, RejectHostileFilesAndNameTensorAndOffset) {
        "wrong checksum"},
   };
   for (const auto& c : kCases) {
-    const absl::Status status = ReadBytes(c.bytes).status();
+    const absl::Status status = ReadBytes(kUri, c.bytes).status();
     ASSERT_FALSE(status.ok()) << c.what;
     EXPECT_TRUE(absl::IsDataLoss(status) || absl::IsUnimplemented(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(kUri)) << c.what;
@@ -157,7 +152,7 @@ TEST(NpzWeights, RejectHostileFilesAndNameTensorAndOffset) {
 TEST(NpzWeights, RejectEveryTruncation) {
   const std::string whole = *formats::SerializeNpz({{"a", Array::Of<float>({2}, {1, 2})}});
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(ReadBytes(absl::string_view(whole).substr(0, size)).ok()) << size;
+    EXPECT_FALSE(ReadBytes(kUri, absl::string_view(whole).substr(0, size)).ok()) << size;
   }
 }
 

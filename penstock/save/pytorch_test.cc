@@ -13,6 +13,7 @@
 #include "penstock/save/pickle.h"
 #include "penstock/save/pytorch_state.h"
 #include "penstock/save/save.h"
+#include "penstock/save/testing/read_bytes.h"
 
 namespace penstock::save {
 namespace pytorch_test {
@@ -22,12 +23,6 @@ using base::DType;
 using ::testing::HasSubstr;
 
 constexpr char kUri[] = "memory://bucket/weights.pt";
-
-absl::StatusOr<Weights> ReadBytes(absl::string_view bytes) {
-  const auto fs = io::MakeMemoryFileSystem();
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(*fs, kUri, bytes));
-  return ReadWeights(*fs, kUri);
-}
 
 TEST(PyTorchWeights, RoundTripEveryType) {
   Weights weights;
@@ -90,7 +85,7 @@ std::string Archive(absl::string_view pickle, absl::string_view storage,
   return out;
 }
 
-// Instructions that push the persistent id of float storage 0 with so many elements.
+// Instructions that push the persistent id of float storage 0, which has `elements` elements.
 std::string Storage(int elements) {
   return absl::StrCat("((X", absl::string_view("\7\0\0\0", 4), "storagectorch\nFloatStorage\nX",
                       absl::string_view("\1\0\0\0", 4), "0X", absl::string_view("\3\0\0\0", 4),
@@ -111,7 +106,7 @@ struct Hostile {
 
 TEST(PyTorchWeights, ReadsHandwrittenPickle) {
   const std::string two("\0\0\x80\x3f\0\0\0\x40", 8);
-  const auto weights = ReadBytes(Archive(TensorPickle("I0\n(I2\nt(I1\nt"), two));
+  const auto weights = ReadBytes(kUri, Archive(TensorPickle("I0\n(I2\nt(I1\nt"), two));
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_TRUE(BitwiseEqual(*weights->arrays.Find("x"), Array::Of<float>({2}, {1, 2})));
 }
@@ -183,7 +178,7 @@ TEST(PyTorchWeights, RejectHostileFiles) {
        "wrong checksum"},
   };
   for (const Hostile& hostile : kCases) {
-    const absl::Status status = ReadBytes(hostile.bytes).status();
+    const absl::Status status = ReadBytes(kUri, hostile.bytes).status();
     ASSERT_FALSE(status.ok()) << hostile.what;
     EXPECT_TRUE(absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
                 absl::IsResourceExhausted(status))
@@ -244,15 +239,15 @@ TEST(PyTorchWeights, RejectEveryTruncation) {
   ASSERT_TRUE(WriteWeights(*fs, kUri, {.arrays = {{"a", Array::Of<float>({2}, {1, 2})}}}).ok());
   const std::string zip = *io::ReadFile(*fs, kUri);
   for (size_t size = 0; size < zip.size(); size += 7) {
-    EXPECT_FALSE(ReadBytes(absl::string_view(zip).substr(0, size)).ok()) << size;
+    EXPECT_FALSE(ReadBytes(kUri, absl::string_view(zip).substr(0, size)).ok()) << size;
   }
   // The stream format, written by PyTorch (tests/interop/pytorch_files.py).
   const std::string stream =
       *io::ReadFile(*io::FileSystem::Default(),
                     PENSTOCK_SOURCE_DIR "/penstock/save/testdata/pytorch_corpus/views_stream.pt");
-  ASSERT_TRUE(ReadBytes(stream).ok());
+  ASSERT_TRUE(ReadBytes(kUri, stream).ok());
   for (size_t size = 0; size < stream.size(); ++size) {
-    EXPECT_FALSE(ReadBytes(absl::string_view(stream).substr(0, size)).ok()) << size;
+    EXPECT_FALSE(ReadBytes(kUri, absl::string_view(stream).substr(0, size)).ok()) << size;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/safetensors_dtypes.h"
+#include "penstock/save/testing/read_bytes.h"
 
 namespace penstock::save {
 namespace safetensors_test {
@@ -31,12 +32,6 @@ std::string FileOf(absl::string_view header, absl::string_view data) {
   const uint64_t length = header.size();
   std::memcpy(file.data(), &length, sizeof(length));
   return absl::StrCat(file, header, data);
-}
-
-absl::StatusOr<Weights> ReadBytes(absl::string_view bytes) {
-  const auto fs = io::MakeMemoryFileSystem();
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(*fs, kUri, bytes));
-  return ReadWeights(*fs, kUri);
 }
 
 absl::StatusOr<std::string> BytesOf(const Weights& weights) {
@@ -107,7 +102,7 @@ Weights LibraryWeights() {
 }
 
 TEST(Safetensors, ReadsFilesOfSafetensorsLibrary) {
-  absl::StatusOr<Weights> weights = ReadBytes(ReadTestData("library.safetensors"));
+  absl::StatusOr<Weights> weights = ReadBytes(kUri, ReadTestData("library.safetensors"));
   ASSERT_TRUE(weights.ok()) << weights.status();
   ExpectSame(LibraryWeights(), *weights);
 }
@@ -142,7 +137,7 @@ TEST(Safetensors, RoundTripsEveryType) {
                             Pattern(row.dtype, shape, seed++));
     }
   }
-  absl::StatusOr<Weights> again = ReadBytes(*BytesOf(weights));
+  absl::StatusOr<Weights> again = ReadBytes(kUri, *BytesOf(weights));
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(weights, *again);
 }
@@ -156,28 +151,29 @@ TEST(Safetensors, EveryTypeOfArraysButStringIsInTheTable) {
 }
 
 TEST(Safetensors, RoundTripsEmptyWeights) {
-  absl::StatusOr<Weights> again = ReadBytes(*BytesOf({}));
+  absl::StatusOr<Weights> again = ReadBytes(kUri, *BytesOf({}));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->arrays.empty());
-  again = ReadBytes(*BytesOf({.metadata = {{"a", "b"}, {"c", ""}}}));
+  again = ReadBytes(kUri, *BytesOf({.metadata = {{"a", "b"}, {"c", ""}}}));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->metadata.size(), 2u);
 }
 
 TEST(Safetensors, ArraysAreAlignedAtAnyFileOffset) {
   absl::StatusOr<Weights> weights =
-      ReadBytes(FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                       R"("b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}})",
-                       std::string(9, '\1')));
+      ReadBytes(kUri, FileOf(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                             R"("b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}})",
+                             std::string(9, '\1')));
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(weights->arrays.Find("b")->raw()) % 64, 0u);
 }
 
 TEST(Safetensors, ReadsHeadersInAnyOrderAndWithSpaces) {
-  absl::StatusOr<Weights> weights = ReadBytes(FileOf(
-      "{ \"b\" : {\"shape\":[ ], \"data_offsets\":[4, 8],\n \"dtype\":\"I32\"},"
-      "\"a\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}, \"__metadata__\":{} }   ",
-      std::string("\1\0\0\0\2\0\0\0", 8)));
+  absl::StatusOr<Weights> weights = ReadBytes(
+      kUri, FileOf("{ \"b\" : {\"shape\":[ ], \"data_offsets\":[4, 8],\n \"dtype\":\"I32\"},"
+                   "\"a\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}, "
+                   "\"__metadata__\":{} }   ",
+                   std::string("\1\0\0\0\2\0\0\0", 8)));
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(weights->arrays.Find("a")->item<int32_t>(), 1);
   EXPECT_EQ(weights->arrays.Find("b")->item<int32_t>(), 2);
@@ -189,7 +185,7 @@ TEST(Safetensors, ReadsLongHeadersAndLargeTensors) {
     weights.arrays.Append(absl::StrCat("block", i, "/kernel"), Pattern(DType::kU16, {3}, i));
   }
   weights.arrays.Append("large", Pattern(DType::kF32, {5, 1 << 20}, 1));
-  absl::StatusOr<Weights> again = ReadBytes(*BytesOf(weights));
+  absl::StatusOr<Weights> again = ReadBytes(kUri, *BytesOf(weights));
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(weights, *again);
 }
@@ -343,7 +339,7 @@ std::vector<Hostile> HostileFiles() {
 
 TEST(Safetensors, RejectsHostileBytesAndNamesOffset) {
   for (const Hostile& hostile : HostileFiles()) {
-    const absl::Status status = ReadBytes(hostile.bytes).status();
+    const absl::Status status = ReadBytes(kUri, hostile.bytes).status();
     ASSERT_FALSE(status.ok()) << hostile.what;
     EXPECT_TRUE(absl::IsDataLoss(status) || absl::IsUnimplemented(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(kUri)) << hostile.what;
@@ -363,7 +359,7 @@ TEST(Safetensors, ReaderRejectsUnknownFormats) {
 TEST(Safetensors, RejectsEveryTruncation) {
   const std::string whole = *BytesOf(LibraryWeights());
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(ReadBytes(absl::string_view(whole).substr(0, size)).ok()) << size;
+    EXPECT_FALSE(ReadBytes(kUri, absl::string_view(whole).substr(0, size)).ok()) << size;
   }
 }
 
