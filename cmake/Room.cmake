@@ -14,7 +14,8 @@
 # in anonymous namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a
 # program.
 #
-# LONG_TESTS are started first, so that no core waits for them at the end.
+# LONG_TESTS are started first, so that no core waits for them at the end. TESTS_COMPILE_FAST: the room's tests run each
+# program of the CPU plugin a few times, and spend half of their time compiling it otherwise.
 
 include(GNUInstallDirs)
 
@@ -56,7 +57,7 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_APART" "NAME"
+  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;TESTS_COMPILE_FAST" "NAME"
                         "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
@@ -135,9 +136,13 @@ function(penstock_room)
     penstock_test_program(${ROOM_NAME}_tests ${tests} ${PROJECT_SOURCE_DIR}/tests/room_tests_main.cc)
     target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} GTest::gtest)
     penstock_unity(${ROOM_NAME}_tests)
+    set(arguments)
+    if(ROOM_TESTS_COMPILE_FAST)
+      set(arguments --compile-fast)
+    endif()
     foreach(source IN LISTS tests)
       get_filename_component(name ${source} NAME_WE)
-      penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name})
+      penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name} ${arguments})
     endforeach()
   endif()
   foreach(test IN LISTS ROOM_LONG_TESTS)

@@ -1,6 +1,9 @@
 // The tests of a room are one program: `data_tests --file map_test` runs only those of map_test.cc,
-// as ctest's data_map_test does.
+// as ctest's data_map_test does. With --compile-fast, XLA optimizes less on the CPU, unless XLA_FLAGS
+// says otherwise.
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -9,6 +12,7 @@
 namespace {
 
 constexpr char kFile[] = "--file";
+constexpr char kCompileFast[] = "--compile-fast";
 
 // GoogleTest filter for the tests of `file`, identified by their source location: a test of another
 // file that is instantiated in this one does not count.
@@ -31,6 +35,10 @@ std::string FilterOf(const std::string& file) {
 int main(int argc, char** argv) {
   std::string file;
   if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
+  if (std::find(argv, argv + argc, std::string(kCompileFast)) != argv + argc &&
+      std::getenv("PENSTOCK_TEST_DEVICE") == nullptr) {
+    ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
+  }
   // Several processes of one program may write reports to the same folder: each gets its own file
   // name. GoogleTest has read the environment before main.
   const std::string output = GTEST_FLAG_GET(output);

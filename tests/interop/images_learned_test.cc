@@ -84,23 +84,6 @@ nn::Network OverDigits(const nn::Network& network) {
   return nn::Network({image}, {x});
 }
 
-TEST(Digits, AVgg16) {
-  ExpectLearned(
-      OverDigits(models::VGG16({.input_shape = {32, 32, 1}, .include_top = false})), Digits(),
-      {.optimizer = keras::Adam({.learning_rate = 3e-4}), .batch_size = 64, .epochs = 3}, 0.5);
-}
-
-TEST(Digits, AResNetWithNormsInFront) {
-  ExpectLearned(
-      OverDigits(
-          models::ResNet50V2({.input_shape = {32, 32, 1}, .include_top = false, .momentum = 0.9})),
-      Digits(),
-      {.optimizer = keras::Adam({.learning_rate = keras::CosineDecay(
-                                     {.initial_learning_rate = 1e-3, .decay_steps = 90})}),
-       .epochs = 2},
-      0.9);
-}
-
 TEST(Digits, AMobileNet) {
   ExpectLearned(
       OverDigits(models::MobileNetV2(
