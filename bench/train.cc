@@ -40,7 +40,7 @@
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/runtime/client.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock {

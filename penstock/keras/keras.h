@@ -45,7 +45,6 @@
 #include "penstock/nn/optimizers.h"
 #include "penstock/nn/plot.h"
 #include "penstock/runtime/client.h"
-#include "penstock/train/callbacks.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::keras {

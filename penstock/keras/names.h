@@ -26,7 +26,13 @@
 #include "penstock/nn/optimizers.h"
 #include "penstock/nn/schedules.h"
 #include "penstock/nn/typed_options.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/csv_logger.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/lambda_callback.h"
+#include "penstock/train/callbacks/learning_rate.h"
+#include "penstock/train/callbacks/tensorboard.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::keras {

@@ -69,8 +69,12 @@ class Logs {
   std::vector<std::pair<std::string, double>> entries_;
 };
 
-// Which direction of a number is better.
-enum class Mode { kAuto, kMin, kMax };  // kAuto: the direction of the metric of that name
+// Which direction of a monitored value is better. The value has the name of a log. With kAuto the
+// metric of that name determines the direction (nn/metrics.h), losses are minimized, and a value
+// without a direction (counts, means, functions) requires an explicit mode. A name that is never
+// measured is an error before the first step. With validation_freq > 1, epochs without validation
+// are skipped: they count neither as better nor as worse, and training begins with a warning.
+enum class Mode { kAuto, kMin, kMax };
 
 // A number that a training measures.
 struct MonitorInfo {

@@ -6,7 +6,7 @@
 
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {

@@ -16,13 +16,14 @@
 //   options.h        options of Trainer, Fit, Evaluate, Predict; arrays.h: arrays as data
 //   trainer.h        Trainer: Fit, Evaluate, Predict
 //   history.h        History, the result of Fit; fit_stats.h: where the time went
-//   callback.h       Callback and its hooks; callbacks.h: built-in callbacks; progress.h: the
-//                    progress line
+//   callback.h       Callback and its hooks; progress.h: the progress line
+//   callbacks/       built-in callbacks, which check before the first step their options and whether
+//                    files can be written
 // Internal:
 //   loop/            training_loop.h: one Fit; evaluation_loop.h, prediction_loop.h: one Evaluate,
 //                    one Predict; their parts: progress, iterators, executions in flight, idle
 //                    time, profile
-//   callbacks/       the built-in callbacks; callback_list.h: the callbacks of one call
+//   callbacks/       callback_list.h: the callbacks of one call; parts of built-in ones
 //   feed.h           transfers batches to the devices
 //   program_cache.h  compiled programs; step_program.h: their graphs; forward.h: the forward pass
 //   device_model.h   the state on the devices (state.h) and the programs

@@ -1,5 +1,3 @@
-#include "penstock/train/callbacks.h"
-
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -9,6 +7,11 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/lambda_callback.h"
+#include "penstock/train/callbacks/learning_rate.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/testing/fake_context.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"

@@ -1,4 +1,4 @@
-#include "penstock/save/checkpoint.h"
+#include "penstock/train/callbacks/checkpoint.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/save/checkpoint.h"
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
 

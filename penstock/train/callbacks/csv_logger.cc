@@ -1,3 +1,5 @@
+#include "penstock/train/callbacks/csv_logger.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,7 +21,6 @@
 #include "penstock/io/local/file_descriptor.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
-#include "penstock/train/callbacks.h"
 #include "penstock/train/callbacks/option_checks.h"
 
 namespace penstock::train {
@@ -193,17 +194,10 @@ class CsvCallback : public Callback {
   std::optional<int64_t> restored_;  // end_ in the resumed checkpoint
 };
 
-class TerminateOnNanCallback : public Callback {
- public:
-  bool StopsOnNan() const override { return true; }
-};
-
 }  // namespace
 
 std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options) {
   return std::make_shared<CsvCallback>(options);
 }
-
-std::shared_ptr<Callback> TerminateOnNan() { return std::make_shared<TerminateOnNanCallback>(); }
 
 }  // namespace penstock::train

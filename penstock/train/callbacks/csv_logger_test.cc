@@ -1,10 +1,11 @@
+#include "penstock/train/callbacks/csv_logger.h"
+
 #include <filesystem>
 #include <fstream>
 
 #include "gtest/gtest.h"
 #include <unistd.h>
 
-#include "penstock/train/callbacks.h"
 #include "penstock/train/testing/fake_context.h"
 #include "penstock/train/testing/files.h"
 

@@ -1,8 +1,9 @@
+#include "penstock/train/callbacks/early_stopping.h"
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
-#include "penstock/train/callbacks.h"
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
 

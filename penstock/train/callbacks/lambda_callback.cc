@@ -1,4 +1,4 @@
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/lambda_callback.h"
 
 namespace penstock::train {
 namespace {

@@ -1,4 +1,5 @@
-// Callbacks that set the learning rate.
+#include "penstock/train/callbacks/learning_rate.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +8,6 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
-#include "penstock/train/callbacks.h"
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
 

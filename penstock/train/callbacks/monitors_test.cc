@@ -7,7 +7,10 @@
 
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/lambda_callback.h"
+#include "penstock/train/callbacks/learning_rate.h"
 #include "penstock/train/testing/fake_context.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"

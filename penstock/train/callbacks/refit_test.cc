@@ -7,7 +7,8 @@
 
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::train {

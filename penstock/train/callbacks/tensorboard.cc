@@ -2,6 +2,8 @@
 // are written (tensorflow/core/util/event.proto, framework/summary.proto):
 //   Event   { 1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary summary }
 //   Summary { 1: repeated Value { 1: string tag, 2: float simple_value } }
+#include "penstock/train/callbacks/tensorboard.h"
+
 #include <cstring>
 #include <memory>
 #include <tuple>
@@ -18,7 +20,6 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/record/tfrecord.h"
-#include "penstock/train/callbacks.h"
 #include "penstock/train/callbacks/option_checks.h"
 #include "penstock/train/profile_options.h"
 

@@ -1,3 +1,5 @@
+#include "penstock/train/callbacks/tensorboard.h"
+
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -5,7 +7,6 @@
 
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
-#include "penstock/train/callbacks.h"
 #include "penstock/train/testing/fake_context.h"
 #include "penstock/train/testing/files.h"
 

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/lambda_callback.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {

@@ -7,7 +7,12 @@
 #include "gtest/gtest.h"
 
 #include "penstock/runtime/testing/test_device.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/csv_logger.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/lambda_callback.h"
+#include "penstock/train/callbacks/learning_rate.h"
+#include "penstock/train/callbacks/tensorboard.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 

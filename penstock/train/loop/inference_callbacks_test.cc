@@ -8,7 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/lambda_callback.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 

@@ -9,7 +9,7 @@
 #include "penstock/base/testing/ticking_clock.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/checkpoint.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::train {

@@ -9,7 +9,9 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/io/memory/memory_file_system.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/early_stopping.h"
+#include "penstock/train/callbacks/tensorboard.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 #include "penstock/train/trainer.h"

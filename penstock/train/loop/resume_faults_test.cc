@@ -11,7 +11,8 @@
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/checkpoint.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/early_stopping.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 

@@ -12,7 +12,7 @@
 #include "penstock/record/tfrecord.h"
 #include "penstock/save/save.h"
 #include "penstock/save/testing/faulty_file_system.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 

@@ -9,7 +9,8 @@
 #include "penstock/base/testing/ticking_clock.h"
 #include "penstock/nn/layers.h"
 #include "penstock/runtime/testing/test_device.h"
-#include "penstock/train/callbacks.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 

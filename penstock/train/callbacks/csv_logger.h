@@ -1,0 +1,23 @@
+// The callback that writes each epoch's logs to a CSV file.
+//
+//   keras::CsvLogger({.path = "log.csv", .append = true});
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "penstock/train/callback.h"
+
+namespace penstock::train {
+
+// Writes a row for each epoch: "epoch,loss,accuracy,...". `append` continues a file with the same
+// columns. The file is first written when the first epoch begins. A resumed run keeps the rows of
+// earlier epochs and replaces later ones. A row that cannot be written (a full disk) is a warning
+// on stderr, and is written with the next one.
+struct CsvLoggerOptions {
+  std::string path;  // local
+  bool append = false;
+};
+std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options);
+
+}  // namespace penstock::train

@@ -1,0 +1,15 @@
+#include "penstock/train/callbacks/terminate_on_nan.h"
+
+namespace penstock::train {
+namespace {
+
+class TerminateOnNanCallback : public Callback {
+ public:
+  bool StopsOnNan() const override { return true; }
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> TerminateOnNan() { return std::make_shared<TerminateOnNanCallback>(); }
+
+}  // namespace penstock::train
