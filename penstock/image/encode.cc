@@ -22,10 +22,10 @@ absl::Status CheckEncodable(ImageView image) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRange(absl::string_view name, int value, int least, int most) {
-  if (value >= least && value <= most) return absl::OkStatus();
+absl::Status CheckRange(absl::string_view name, int value, int min, int max) {
+  if (value >= min && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be from ", least, " to ", most, ", not ", value));
+      absl::StrCat(name, " must be from ", min, " to ", max, ", not ", value));
 }
 
 // A compressor for one image.

@@ -225,10 +225,10 @@ TEST(Image, CenterCropsWithinCrop) {
   const auto got = Decode(bytes, {.crop = Box{2, 3, 20, 30}, .resize = resize});
   ASSERT_TRUE(got.ok()) << got.status();
   const base::Array whole = *Decode(bytes);
-  base::Array wanted = base::Array::Uninitialized(base::DType::kU8, {10, 10, 3});
+  base::Array expected = base::Array::Uninitialized(base::DType::kU8, {10, 10, 3});
   Resizer().ResizeInto(Pixels(whole).Crop({2, 8, 20, 20}), {.filter = Filter::kArea},
-                       *MutableViewOf(wanted));
-  EXPECT_TRUE(base::BitwiseEqual(*got, wanted));
+                       *MutableViewOf(expected));
+  EXPECT_TRUE(base::BitwiseEqual(*got, expected));
 }
 
 TEST(Image, AppliesOrientationBeforeResize) {
@@ -236,11 +236,11 @@ TEST(Image, AppliesOrientationBeforeResize) {
   for (int way = 1; way <= 8; ++way) {
     const std::string bytes = ReadTestdata(absl::StrCat("exif", way, ".jpg"));
     const base::Array turned = *Decode(bytes, {.apply_orientation = true});
-    base::Array wanted = base::Array::Uninitialized(base::DType::kU8, {8, 12, 3});
-    Resizer().ResizeInto(Pixels(turned), {.filter = Filter::kArea}, *MutableViewOf(wanted));
+    base::Array expected = base::Array::Uninitialized(base::DType::kU8, {8, 12, 3});
+    Resizer().ResizeInto(Pixels(turned), {.filter = Filter::kArea}, *MutableViewOf(expected));
     const auto got = Decode(bytes, {.apply_orientation = true, .resize = resize});
     ASSERT_TRUE(got.ok()) << got.status();
-    EXPECT_TRUE(base::BitwiseEqual(*got, wanted)) << way;
+    EXPECT_TRUE(base::BitwiseEqual(*got, expected)) << way;
   }
 }
 
@@ -450,7 +450,7 @@ TEST(Image, DctScalingByHalfEqualsLibjpeg) {
         jpeg, {.resize = Resize{.height = 64 / by, .width = 96 / by, .filter = Filter::kArea},
                .dct_scaling = DctScaling::kAuto});
     ASSERT_TRUE(got.ok()) << got.status();
-    base::Array wanted = base::Array::Uninitialized(base::DType::kU8, {64 / by, 96 / by, 3});
+    base::Array expected = base::Array::Uninitialized(base::DType::kU8, {64 / by, 96 / by, 3});
     CodecScratch scratch;
     ASSERT_TRUE(kJpegCodec
                     .decode({.bytes = jpeg,
@@ -459,9 +459,9 @@ TEST(Image, DctScalingByHalfEqualsLibjpeg) {
                              .reduction = by,
                              .row_padding = 0,
                              .scratch = &scratch},
-                            *MutableViewOf(wanted))
+                            *MutableViewOf(expected))
                     .ok());
-    EXPECT_TRUE(base::BitwiseEqual(*got, wanted)) << by;
+    EXPECT_TRUE(base::BitwiseEqual(*got, expected)) << by;
   }
 }
 
@@ -496,9 +496,9 @@ TEST(Image, FlipsAndNormalizesInSameCall) {
         const int i = (y * 37 + x) * 3 + c;
         const uint8_t pixel = plain.data<uint8_t>()[(y * 37 + 36 - x) * 3 + c];
         ASSERT_EQ(flipped.data<uint8_t>()[i], pixel);
-        const float wanted = (pixel * 0.5f - normalize.mean[c]) / normalize.std[c];
-        ASSERT_EQ(floats->data<float>()[i], wanted);
-        ASSERT_EQ(halves->data<base::bfloat16>()[i].bits, base::bfloat16(wanted).bits);
+        const float expected = (pixel * 0.5f - normalize.mean[c]) / normalize.std[c];
+        ASSERT_EQ(floats->data<float>()[i], expected);
+        ASSERT_EQ(halves->data<base::bfloat16>()[i].bits, base::bfloat16(expected).bits);
       }
     }
   }

@@ -43,7 +43,7 @@ std::vector<double> Weights(const ResizeOptions& options, int in, int out, int i
 
 // Maximum distance of a sample from the exact value, minus the 0.5 that rounding explains.
 double MaxError(ImageView in, const ResizeOptions& options, ImageView out) {
-  double most = 0;
+  double max_difference = 0;
   for (int y = 0; y < out.height; ++y) {
     const std::vector<double> down = Weights(options, in.height, out.height, y);
     for (int x = 0; x < out.width; ++x) {
@@ -57,11 +57,12 @@ double MaxError(ImageView in, const ResizeOptions& options, ImageView out) {
           }
         }
         exact = std::clamp(exact, 0.0, 255.0);
-        most = std::max(most, std::abs(exact - out.row(y)[x * in.channels + c]) - 0.5);
+        max_difference =
+            std::max(max_difference, std::abs(exact - out.row(y)[x * in.channels + c]) - 0.5);
       }
     }
   }
-  return most;
+  return max_difference;
 }
 
 // Maximum error of a pixel before it is rounded (see resize.h).
@@ -109,14 +110,14 @@ TEST(Resize, MatchesTensorFlow) {
       const base::Array out = Resized(*ViewOf(photo), options, size);
       ASSERT_EQ(golden.size(), static_cast<size_t>(out.num_bytes())) << name;
       int different = 0;
-      int most = 0;
+      int max_difference = 0;
       for (size_t i = 0; i < golden.size(); ++i) {
         const int difference = std::abs(static_cast<uint8_t>(golden[i]) - out.data<uint8_t>()[i]);
         different += difference != 0;
-        most = std::max(most, difference);
+        max_difference = std::max(max_difference, difference);
       }
       // Ties may round to either side, and TensorFlow tabulates the bicubic weights.
-      EXPECT_LE(most, 1) << name;
+      EXPECT_LE(max_difference, 1) << name;
       const double allowed = options.filter == Filter::kBicubic && !options.antialias ? 0.1 : 0.01;
       EXPECT_LE(different, allowed * static_cast<double>(golden.size())) << name;
     }
@@ -171,8 +172,8 @@ TEST(Resize, StaysWithinViews) {
   base::Array canvas = base::Array::Zeros(base::DType::kU8, {20, 20, 3});
   const Box box{5, 6, 8, 9};
   Resizer().ResizeInto(crop, {.filter = Filter::kBicubic}, MutableViewOf(canvas)->Crop(box));
-  const base::Array wanted = Resized(*ViewOf(copy), {.filter = Filter::kBicubic}, {8, 9});
-  EXPECT_EQ(MaxDifference(ViewOf(canvas)->Crop(box), *ViewOf(wanted)), 0);
+  const base::Array expected = Resized(*ViewOf(copy), {.filter = Filter::kBicubic}, {8, 9});
+  EXPECT_EQ(MaxDifference(ViewOf(canvas)->Crop(box), *ViewOf(expected)), 0);
   for (int y = 0; y < 20; ++y) {
     for (int x = 0; x < 20; ++x) {
       if (y >= 5 && y < 13 && x >= 6 && x < 15) continue;
@@ -217,8 +218,8 @@ TEST(Resize, NormalizesFloats) {
                 }
               }
               exact = std::clamp(exact, 0.0, 255.0);
-              const double wanted = (exact / 255 - kImageNet.mean[c]) / kImageNet.std[c];
-              ASSERT_NEAR(out[(y * size.width + x) * channels + c], wanted,
+              const double expected = (exact / 255 - kImageNet.mean[c]) / kImageNet.std[c];
+              ASSERT_NEAR(out[(y * size.width + x) * channels + c], expected,
                           kTolerance / 255 / kImageNet.std[c])
                   << size.ToString() << " at " << y << ", " << x << ", channel " << c;
             }

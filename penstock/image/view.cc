@@ -105,14 +105,14 @@ Box RandomResizedCropBox(Size image, const RandomResizedCrop& crop, base::Random
   base::Require(image.height > 0 && image.width > 0, "an image to crop must not be empty");
   constexpr int kAttempts = 10;
   const double area = static_cast<double>(image.height) * image.width;
-  const double least_log = std::log(crop.ratio[0]);
-  const double most_log = std::log(crop.ratio[1]);
+  const double min_log = std::log(crop.ratio[0]);
+  const double max_log = std::log(crop.ratio[1]);
   // Rounds halves to even, like Python's round.
   const auto rounded = [](double x) { return std::nearbyint(x); };
   for (int i = 0; i < kAttempts; ++i) {
     const double box_area =
         area * (crop.scale[0] + (crop.scale[1] - crop.scale[0]) * random.Uniform());
-    const double ratio = std::exp(least_log + (most_log - least_log) * random.Uniform());
+    const double ratio = std::exp(min_log + (max_log - min_log) * random.Uniform());
     const double width = rounded(std::sqrt(box_area * ratio));
     const double height = rounded(std::sqrt(box_area / ratio));
     if (width < 1 || width > image.width || height < 1 || height > image.height) continue;

@@ -89,13 +89,13 @@ TEST(View, CoverBoxHasTargetAspectRatio) {
 // square root of their number: above 2 with probability 1/1500.
 double DistanceFromUniform(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  double most = 0;
+  double max_deviation = 0;
   const auto n = static_cast<double>(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    most = std::max({most, std::abs(values[i] - static_cast<double>(i) / n),
-                     std::abs(values[i] - static_cast<double>(i + 1) / n)});
+    max_deviation = std::max({max_deviation, std::abs(values[i] - static_cast<double>(i) / n),
+                              std::abs(values[i] - static_cast<double>(i + 1) / n)});
   }
-  return most * std::sqrt(n);
+  return max_deviation * std::sqrt(n);
 }
 
 TEST(View, RandomResizedCropsHaveUniformAreasAspectRatiosAndPositions) {
@@ -125,11 +125,11 @@ TEST(View, RandomResizedCropRedrawsIfItDoesNotFit) {
   // redraws until it fits, A and log r are uniform over the boxes that fit, so the mean area is:
   double weight = 0;
   double sum = 0;
-  const double most_log = std::log(4.0 / 3);
+  const double max_log = std::log(4.0 / 3);
   for (int i = 0; i < 1000; ++i) {
-    const double most_area = std::exp(-most_log * (i + 0.5) / 1000);
-    weight += most_area - 0.08;
-    sum += (most_area * most_area - 0.08 * 0.08) / 2;
+    const double max_area = std::exp(-max_log * (i + 0.5) / 1000);
+    weight += max_area - 0.08;
+    sum += (max_area * max_area - 0.08 * 0.08) / 2;
   }
   base::Random random(5);
   double mean = 0;

@@ -17,13 +17,13 @@ std::string ReadTestdata(const std::string& name) {
 
 int MaxDifference(ImageView a, ImageView b) {
   PENSTOCK_CHECK(a.size() == b.size() && a.channels == b.channels);
-  int most = 0;
+  int max_difference = 0;
   for (int y = 0; y < a.height; ++y) {
     for (int64_t x = 0; x < a.row_elements(); ++x) {
-      most = std::max(most, std::abs(a.row(y)[x] - b.row(y)[x]));
+      max_difference = std::max(max_difference, std::abs(a.row(y)[x] - b.row(y)[x]));
     }
   }
-  return most;
+  return max_difference;
 }
 
 base::Array NoisyPicture(Size size, int channels) {
