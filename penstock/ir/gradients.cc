@@ -76,11 +76,11 @@ class Backward {
     if (!graph_.status().ok()) return;
     PENSTOCK_CHECK(of_operands.size() == node.operands.size());
     for (size_t i = 0; i < of_operands.size(); ++i) {
-      const TensorType& wanted = node.operands[i].type();
-      if (of_operands[i].valid() && !(of_operands[i].type() == wanted)) {
+      const TensorType& expected = node.operands[i].type();
+      if (of_operands[i].valid() && !(of_operands[i].type() == expected)) {
         graph_.Fail(absl::InternalError(absl::StrCat(
             "the gradient of ", node.op->name, " returns ", of_operands[i].type().ToString(),
-            " for operand ", i, ", which is ", wanted.ToString(), " (a bug in Penstock)")));
+            " for operand ", i, ", which is ", expected.ToString(), " (a bug in Penstock)")));
         return;
       }
       Add(node.operands[i], of_operands[i]);
@@ -111,7 +111,7 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
     if (y.rank() != 0 || !IsDifferentiable(y.type())) {
       y.graph()->Fail(absl::InvalidArgumentError(
           absl::StrCat("the gradient of ", y.type().ToString(),
-                       " needs a cotangent; without one, a float scalar is wanted")));
+                       " needs a cotangent, because it is not a float scalar")));
       return Values(xs.size());
     }
     cotangent = SplatLike(y, 1);

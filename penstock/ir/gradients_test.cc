@@ -103,7 +103,7 @@ TEST(Gradients, ReportExpectedTypes) {
   EXPECT_FALSE(Gradients(x, {x})[0].valid());
   EXPECT_THAT(
       ErrorOf(graph),
-      HasSubstr("the gradient of f32[2] needs a cotangent; without one, a float scalar is wanted"));
+      HasSubstr("the gradient of f32[2] needs a cotangent, because it is not a float scalar"));
   Graph other("cotangent");
   const Value y = other.Parameter({DType::kF32, {2}}, "y");
   Gradients(y, {y}, ReduceSum(y));

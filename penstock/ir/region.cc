@@ -38,11 +38,11 @@ Region BuildRegion(const Graph& outer, const char* name, absl::Span<const Tensor
 }
 
 absl::Status CheckResults(const Node& node, const Graph& region,
-                          absl::Span<const TensorType> wanted, const char* what) {
+                          absl::Span<const TensorType> expected, const char* what) {
   const std::vector<TensorType> got = TypesOfValues(region.results());
-  if (absl::MakeConstSpan(got) == wanted) return absl::OkStatus();
-  return OpError(node,
-                 absl::StrCat(what, " must return ", Listed(wanted), ", it returns ", Listed(got)));
+  if (absl::MakeConstSpan(got) == expected) return absl::OkStatus();
+  return OpError(
+      node, absl::StrCat(what, " must return ", Listed(expected), ", it returns ", Listed(got)));
 }
 
 LoopHeader HeaderOf(Printer& printer, const std::vector<std::string>& values,

@@ -27,10 +27,10 @@ bool AllValid(const Values& values);
 Region BuildRegion(const Graph& outer, const char* name, absl::Span<const TensorType> types,
                    const std::function<Values(Graph&, const Values&)>& build);
 
-// An error unless the results of the region have the types `wanted`; `what` names the region in the
-// message: "the body".
+// An error unless the results of the region have the types `expected`; `what` names the region in
+// the message: "the body".
 absl::Status CheckResults(const Node& node, const Graph& region,
-                          absl::Span<const TensorType> wanted, const char* what);
+                          absl::Span<const TensorType> expected, const char* what);
 
 // First line of a loop, "stablehlo.while(%2 = %0, %3 = %1) : types", and the names that its regions
 // use. `values` are the names of the initial values.

@@ -19,7 +19,7 @@ bool IsSignedOrFloat(DType d) { return base::IsSigned(d); }
 bool IsArithmetic(DType d) { return base::IsInteger(d) || base::IsFloat(d); }
 bool IsComputable(DType d) { return base::IsNumeric(d); }
 
-const char* Wanted(Predicate accepts) {
+const char* ExpectedTypes(Predicate accepts) {
   if (accepts == base::IsFloat) return "floats";
   if (accepts == base::IsInteger) return "integers";
   if (accepts == IsBoolOrInteger) return "booleans or integers";
@@ -37,7 +37,8 @@ InferResult SameType(const Node& node) {
       return OpError(node, absl::StrCat("expects operands of one type, got ", TypesOf(node)));
   }
   if (!kAccepts(type.dtype))
-    return OpError(node, absl::StrCat("expects ", Wanted(kAccepts), ", got ", TypesOf(node)));
+    return OpError(node,
+                   absl::StrCat("expects ", ExpectedTypes(kAccepts), ", got ", TypesOf(node)));
   return std::vector<TensorType>{type};
 }
 

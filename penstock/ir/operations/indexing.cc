@@ -450,13 +450,13 @@ Value TakeAlongAxis(Value x, Value indices, int64_t axis) {
       !AxisHasElements(x, indices, axis, "take_along_axis")) {
     return Value();
   }
-  Shape wanted = indices.shape(), x_shape = x.shape();
-  bool fits = wanted.rank() == x.rank();
+  Shape result_shape = indices.shape(), x_shape = x.shape();
+  bool fits = result_shape.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) {
     if (i == axis) continue;
-    if (wanted.dim(i) == 1) wanted.set_dim(i, x.shape().dim(i));
-    if (x.shape().dim(i) == 1) x_shape.set_dim(i, wanted.dim(i));
-    fits = wanted.dim(i) == x_shape.dim(i);
+    if (result_shape.dim(i) == 1) result_shape.set_dim(i, x.shape().dim(i));
+    if (x.shape().dim(i) == 1) x_shape.set_dim(i, result_shape.dim(i));
+    fits = result_shape.dim(i) == x_shape.dim(i);
   }
   if (!fits) {
     x.graph()->Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -465,10 +465,10 @@ Value TakeAlongAxis(Value x, Value indices, int64_t axis) {
     return Value();
   }
   x = BroadcastTo(x, x_shape);
-  const AlongAxis along(x, BroadcastTo(indices, wanted), axis);
+  const AlongAxis along(x, BroadcastTo(indices, result_shape), axis);
   const Value taken =
       EmitGather(Reshape(x, along.x_shape), along.index, AlongAxis::Elements(), Ints(3, 1));
-  return Reshape(taken, wanted);
+  return Reshape(taken, result_shape);
 }
 
 Value AddToSlice(Value x, Value update, const Values& begin) {

@@ -200,9 +200,10 @@ Value RandomInt(Value key, const TensorType& type, int64_t low, int64_t high) {
   const int width = std::max(32, base::BitWidth(type.dtype));
   const bool is_signed = base::IsSigned(type.dtype);
   const int bits = base::BitWidth(type.dtype) - (is_signed ? 1 : 0);
-  const int64_t most = bits >= 63 ? std::numeric_limits<int64_t>::max() : int64_t{1} << bits;
-  const int64_t least = is_signed ? (bits == 63 ? std::numeric_limits<int64_t>::min() : -most) : 0;
-  if (!base::IsInteger(type.dtype) || high <= low || low < least || high > most) {
+  const int64_t max_high = bits >= 63 ? std::numeric_limits<int64_t>::max() : int64_t{1} << bits;
+  const int64_t min_low =
+      is_signed ? (bits == 63 ? std::numeric_limits<int64_t>::min() : -max_high) : 0;
+  if (!base::IsInteger(type.dtype) || high <= low || low < min_low || high > max_high) {
     graph.Fail(absl::InvalidArgumentError(
         absl::StrCat("random_int: expects a range of numbers that the type holds, got ",
                      type.ToString(), " in [", low, ", ", high, ")")));

@@ -142,7 +142,7 @@ TEST(Random, DistributionsHaveTheirMoments) {
   // Kotz: Continuous Univariate Distributions, 13.10).
   const double phi2 = std::exp(-2.0) / std::sqrt(2 * M_PI);
   struct Moments {
-    double mean, variance, least, most;
+    double mean, variance, min, max;
   };
   const Moments wants[] = {{1, 16.0 / 12, -1, 3},
                            {2, 0.25, -1, 5},
@@ -153,8 +153,8 @@ TEST(Random, DistributionsHaveTheirMoments) {
     const auto value = [&](int k) { return (*got)[4 * i + k].item<double>(); };
     EXPECT_NEAR(value(0), wants[i].mean, 5 * std::sqrt(wants[i].variance / kCount)) << i;
     EXPECT_NEAR(value(1), wants[i].variance, 5 * wants[i].variance * std::sqrt(2.0 / kCount)) << i;
-    EXPECT_GE(value(2), wants[i].least) << i;
-    EXPECT_LE(value(3), wants[i].most) << i;
+    EXPECT_GE(value(2), wants[i].min) << i;
+    EXPECT_LE(value(3), wants[i].max) << i;
   }
 }
 

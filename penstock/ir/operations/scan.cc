@@ -213,11 +213,11 @@ Graph* GraphOf(const Values& a, const Values& b, const Values& c) {
 }
 
 // Checks that the body's states have init's types; otherwise an error of the graph.
-bool CheckStates(Graph& graph, absl::string_view name, absl::Span<const TensorType> wanted,
+bool CheckStates(Graph& graph, absl::string_view name, absl::Span<const TensorType> expected,
                  absl::Span<const TensorType> got) {
-  if (wanted == got) return true;
-  graph.Fail(absl::InvalidArgumentError(
-      absl::StrCat(name, ": the body must return ", Listed(wanted), ", it returns ", Listed(got))));
+  if (expected == got) return true;
+  graph.Fail(absl::InvalidArgumentError(absl::StrCat(
+      name, ": the body must return ", Listed(expected), ", it returns ", Listed(got))));
   return false;
 }
 

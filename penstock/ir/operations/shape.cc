@@ -133,9 +133,9 @@ const OpDef kTranspose = {
       const Ints& permutation = IntsOf(node, "permutation");
       Ints sorted = permutation;
       std::sort(sorted.begin(), sorted.end());
-      Ints wanted(from.shape.rank());
-      std::iota(wanted.begin(), wanted.end(), 0);
-      if (sorted != wanted) {
+      Ints all_axes(from.shape.rank());
+      std::iota(all_axes.begin(), all_axes.end(), 0);
+      if (sorted != all_axes) {
         return OpError(node, absl::StrCat(MlirList(permutation), " does not name each axis of ",
                                           from.ToString(), " once"));
       }

@@ -44,8 +44,8 @@ Value Checks::Input(const Array& value) {
 
 void Checks::Expect(absl::string_view name, Value got, const Array& want, double tolerance) {
   ASSERT_TRUE(got.valid()) << name << ": " << graph_.status();
-  const TensorType wanted{want.dtype(), want.shape()};
-  ASSERT_EQ(got.type().ToString(), wanted.ToString()) << name;
+  const TensorType expected{want.dtype(), want.shape()};
+  ASSERT_EQ(got.type().ToString(), expected.ToString()) << name;
   got_.push_back(got);
   expectations_.push_back({std::string(name), want, tolerance});
 }
@@ -149,16 +149,16 @@ void GradientChecks::Run(double tolerance) {
   ASSERT_TRUE(analytic.ok()) << analytic.status();
 
   // Cases are independent: element k of input j is perturbed in all of them at once.
-  size_t most_inputs = 0;
-  for (const Case& c : cases_) most_inputs = std::max(most_inputs, c.parameters.size());
-  for (size_t j = 0; j < most_inputs; ++j) {
-    int64_t most_elements = 0;
+  size_t max_inputs = 0;
+  for (const Case& c : cases_) max_inputs = std::max(max_inputs, c.parameters.size());
+  for (size_t j = 0; j < max_inputs; ++j) {
+    int64_t max_elements = 0;
     for (const Case& c : cases_) {
       if (j < c.parameters.size()) {
-        most_elements = std::max(most_elements, inputs_[place[c.parameters[j]]].num_elements());
+        max_elements = std::max(max_elements, inputs_[place[c.parameters[j]]].num_elements());
       }
     }
-    for (int64_t k = 0; k < most_elements; ++k) {
+    for (int64_t k = 0; k < max_elements; ++k) {
       std::vector<std::vector<Array>> moved;
       for (double step : {kStep, -kStep}) {
         std::vector<Array> arguments = inputs_;
