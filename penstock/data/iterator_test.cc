@@ -228,10 +228,10 @@ TEST(Iterator, NonDeterministicStateLosesAtMostReorderWindow) {
   const Dataset dataset = Dataset::Range(0, kRows).Map(Same).Batch(kSize);
   for (int64_t count : {1, 300, 999}) {
     std::vector<int> times(kRows, 0);
-    const auto read = [&](const IteratorOptions& options, int64_t most) {
+    const auto read = [&](const IteratorOptions& options, int64_t max_batches) {
       auto iterator = *dataset.MakeIterator(options);
       NamedArrays batch;
-      for (int64_t i = 0; i < most && *iterator->Next(&batch); ++i) {
+      for (int64_t i = 0; i < max_batches && *iterator->Next(&batch); ++i) {
         for (int64_t x : batch[0].second.values<int64_t>()) ++times[x];
       }
       return iterator->State();

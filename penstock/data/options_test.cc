@@ -32,8 +32,8 @@ constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 
 struct Option {
   std::string name;
-  int64_t least;  // values below the minimum are rejected
-  int64_t most;   // values above it as well; kMax and kMaxInt are the maximum of the type
+  int64_t min;  // values below the minimum are rejected
+  int64_t max;  // values above it as well; kMax and kMaxInt are the maximum of the type
   std::function<Dataset(int64_t)> make;
 };
 
@@ -176,10 +176,10 @@ TEST(Options, RejectsValuesOutOfRangeAndRunsOthers) {
   for (const Option& option : Options(fs)) {
     for (int64_t value : {INT64_MIN, int64_t{-2}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2},
                           kMaxInt, kMaxInt + 1, kMaxInt + 2, kMax - 1, kMax}) {
-      if (option.most == kMaxInt && (value > kMaxInt || value < -kMaxInt)) continue;
+      if (option.max == kMaxInt && (value > kMaxInt || value < -kMaxInt)) continue;
       SCOPED_TRACE(absl::StrCat(option.name, " ", value));
       const Dataset dataset = option.make(value);
-      if (value < option.least || value > option.most) {
+      if (value < option.min || value > option.max) {
         EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
         continue;
       }

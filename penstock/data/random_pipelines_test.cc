@@ -86,14 +86,14 @@ struct Got {
   absl::Status status;
 };
 
-Got Read(const Dataset& dataset, const IteratorOptions& options, size_t most) {
+Got Read(const Dataset& dataset, const IteratorOptions& options, size_t max_elements) {
   Got got;
   auto iterator = dataset.MakeIterator(options);
   got.status = iterator.status();
   if (!iterator.ok()) return got;
   got.states.push_back((*iterator)->State());
   NamedArrays element;
-  while (got.elements.size() < most) {
+  while (got.elements.size() < max_elements) {
     const auto more = (*iterator)->Next(&element);
     got.status = more.status();
     if (!more.ok() || !*more) break;
@@ -176,14 +176,14 @@ class Case {
     return options;
   }
 
-  Got Read(const std::string& what, const IteratorOptions& options, size_t most) {
+  Got Read(const std::string& what, const IteratorOptions& options, size_t max_elements) {
     watchdog_.Say(absl::StrCat(name_, ", ", what, "\n", Description()));
-    return random_pipelines_test::Read(pipeline_.dataset, options, most);
+    return random_pipelines_test::Read(pipeline_.dataset, options, max_elements);
   }
 
   std::string Compare(const std::string& what, const IteratorOptions& options, const Elements& want,
-                      size_t most) {
-    const Got got = Read(what, options, most);
+                      size_t max_elements) {
+    const Got got = Read(what, options, max_elements);
     if (!got.status.ok()) return absl::StrCat(what, ": ", got.status.ToString());
     return got.elements == want ? "" : absl::StrCat(what, ": ", Difference(want, got.elements));
   }

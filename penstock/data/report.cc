@@ -79,14 +79,14 @@ double Utilization(absl::Span<const StageStats> stages, size_t stage, double sec
 std::optional<size_t> Bottleneck(absl::Span<const StageStats> stages, double seconds,
                                  double reader_wait_seconds) {
   if (Share(reader_wait_seconds, seconds) < kInputBoundShare) return std::nullopt;
-  std::optional<size_t> most;
+  std::optional<size_t> busiest;
   for (size_t i = 0; i < stages.size(); ++i) {
-    if (!most.has_value() ||
-        Utilization(stages, i, seconds) > Utilization(stages, *most, seconds)) {
-      most = i;
+    if (!busiest.has_value() ||
+        Utilization(stages, i, seconds) > Utilization(stages, *busiest, seconds)) {
+      busiest = i;
     }
   }
-  return most;
+  return busiest;
 }
 
 std::vector<int> Depths(absl::Span<const StageStats> stages) {

@@ -201,9 +201,9 @@ class Soak : public ::testing::Test {
     ASSERT_TRUE(iterator.ok()) << iterator.status();
     // Reads no, some, or (rarely) all elements.
     const uint64_t kind = random.Below(20);
-    const uint64_t most = kind < 4 ? 0 : kind < 19 ? random.Below(30) : 1000;
+    const uint64_t max_elements = kind < 4 ? 0 : kind < 19 ? random.Below(30) : 1000;
     NamedArrays element;
-    for (uint64_t i = 0; i < most; ++i) {
+    for (uint64_t i = 0; i < max_elements; ++i) {
       const auto more = (*iterator)->Next(&element);
       ASSERT_TRUE(more.ok()) << more.status();
       if (!*more) break;
@@ -224,8 +224,8 @@ class Soak : public ::testing::Test {
 
 TEST_F(Soak, LeavesNothingBehind) {
   double seconds = 0;
-  if (const char* wanted = std::getenv("PENSTOCK_SOAK_SECONDS")) {
-    ASSERT_TRUE(absl::SimpleAtod(wanted, &seconds)) << wanted;
+  if (const char* setting = std::getenv("PENSTOCK_SOAK_SECONDS")) {
+    ASSERT_TRUE(absl::SimpleAtod(setting, &seconds)) << setting;
   }
   const uint64_t seed = base::EntropySeed();
   SCOPED_TRACE(absl::StrCat("seed ", seed));

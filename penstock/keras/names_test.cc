@@ -67,9 +67,9 @@ std::map<std::string, NameSet> NamesByNamespace() {
   return names;
 }
 
-NameSet MissingIn(const NameSet& names, const NameSet& wanted) {
+NameSet MissingIn(const NameSet& names, const NameSet& expected) {
   NameSet missing;
-  for (const std::string& name : wanted) {
+  for (const std::string& name : expected) {
     if (names.count(name) == 0) missing.insert(name);
   }
   return missing;
@@ -98,24 +98,24 @@ NameSet ClassesInTables(const std::string& folder) {
 TEST(Names, HasEveryLayer) {
   const NameSet layers = NamesByNamespace()["layers"];
   const std::vector<std::string> classes = nn::LayerClassNames();
-  NameSet wanted(classes.begin(), classes.end());
-  wanted.merge(Declared("Layer"));
+  NameSet expected(classes.begin(), classes.end());
+  expected.merge(Declared("Layer"));
   // A network used as a layer is Nested; MakeLayer is internal to nn.
-  wanted.erase("Functional"), wanted.erase("Sequential"), wanted.erase("MakeLayer");
+  expected.erase("Functional"), expected.erase("Sequential"), expected.erase("MakeLayer");
   // Keras exports this class as keras.layers.GroupQueryAttention.
-  ASSERT_EQ(wanted.erase("GroupedQueryAttention"), 1u);
-  EXPECT_GT(wanted.size(), 90u);
-  EXPECT_THAT(MissingIn(layers, wanted), IsEmpty()) << "add them to penstock/keras/names.h";
+  ASSERT_EQ(expected.erase("GroupedQueryAttention"), 1u);
+  EXPECT_GT(expected.size(), 90u);
+  EXPECT_THAT(MissingIn(layers, expected), IsEmpty()) << "add them to penstock/keras/names.h";
 }
 
 TEST(Names, HasEveryOptimizerAndSchedule) {
   auto names = NamesByNamespace();
   const std::vector<std::string> optimizers = nn::OptimizerNames(), schedules = nn::ScheduleNames();
-  NameSet wanted(optimizers.begin(), optimizers.end());
-  wanted.merge(Declared("Optimizer"));
-  wanted.erase("MakeOptimizer");  // internal to nn
-  EXPECT_GT(wanted.size(), 14u);
-  EXPECT_THAT(MissingIn(names["optimizers"], wanted), IsEmpty());
+  NameSet expected(optimizers.begin(), optimizers.end());
+  expected.merge(Declared("Optimizer"));
+  expected.erase("MakeOptimizer");  // internal to nn
+  EXPECT_GT(expected.size(), 14u);
+  EXPECT_THAT(MissingIn(names["optimizers"], expected), IsEmpty());
   NameSet rates(schedules.begin(), schedules.end());
   rates.merge(Declared("Schedule"));
   EXPECT_GT(rates.size(), 7u);
@@ -123,23 +123,23 @@ TEST(Names, HasEveryOptimizerAndSchedule) {
 }
 
 TEST(Names, HasEveryLoss) {
-  NameSet wanted = ClassesInTables("losses");
-  EXPECT_EQ(wanted.size(), nn::Loss::Names().size() - 1);  // "crossentropy" is not a Keras class
-  wanted.merge(Declared("Loss"));
-  EXPECT_THAT(MissingIn(NamesByNamespace()["losses"], wanted), IsEmpty());
+  NameSet expected = ClassesInTables("losses");
+  EXPECT_EQ(expected.size(), nn::Loss::Names().size() - 1);  // "crossentropy" is not a Keras class
+  expected.merge(Declared("Loss"));
+  EXPECT_THAT(MissingIn(NamesByNamespace()["losses"], expected), IsEmpty());
 }
 
 TEST(Names, HasEveryMetricUnderKerasName) {
-  NameSet wanted = ClassesInTables("metrics");
-  EXPECT_EQ(wanted.size(), nn::Metric::Names().size() - 1);  // "accuracy" is not a Keras class
-  wanted.merge(Declared("Metric"));
+  NameSet expected = ClassesInTables("metrics");
+  EXPECT_EQ(expected.size(), nn::Metric::Names().size() - 1);  // "accuracy" is not a Keras class
+  expected.merge(Declared("Metric"));
   // In nn, losses and metrics share a namespace. nn's Accuracy is "accuracy".
   for (const char* name : {"CosineSimilarity", "MeanSquaredError", "LogCoshError"}) {
-    ASSERT_EQ(wanted.erase(std::string(name) + "Metric"), 1u) << name;
-    wanted.insert(name);
+    ASSERT_EQ(expected.erase(std::string(name) + "Metric"), 1u) << name;
+    expected.insert(name);
   }
-  ASSERT_EQ(wanted.erase("ExactAccuracy"), 1u);
-  EXPECT_THAT(MissingIn(NamesByNamespace()["metrics"], wanted), IsEmpty());
+  ASSERT_EQ(expected.erase("ExactAccuracy"), 1u);
+  EXPECT_THAT(MissingIn(NamesByNamespace()["metrics"], expected), IsEmpty());
 }
 
 // The names of typed values, spelled as in nn's table.
@@ -164,11 +164,11 @@ TEST(Names, HasTypedValueForEveryNamedOption) {
   ExpectTyped(nn::ConstraintNames(), "Constraint");
   ExpectTyped(nn::ActivationNames(), "ActivationFunction");
   const NameSet flat = NamesByNamespace()[""];
-  NameSet wanted = TypedValues("Initializer");
-  wanted.merge(TypedValues("Regularizer"));
-  wanted.merge(TypedValues("Constraint"));
-  wanted.erase("Identity");  // keras::Identity is the layer
-  EXPECT_THAT(MissingIn(flat, wanted), IsEmpty());
+  NameSet expected = TypedValues("Initializer");
+  expected.merge(TypedValues("Regularizer"));
+  expected.merge(TypedValues("Constraint"));
+  expected.erase("Identity");  // keras::Identity is the layer
+  EXPECT_THAT(MissingIn(flat, expected), IsEmpty());
 }
 
 TEST(Names, HasEveryCallback) {

@@ -46,13 +46,13 @@ absl::Status ForEachString(const data::Dataset& dataset, absl::string_view colum
   });
 }
 
-// Keras's order: by descending frequency, then by descending bytes; the first `most`.
-std::vector<std::string> ByFrequency(const Counts& counts, std::optional<int64_t> most) {
+// Keras's order: by descending frequency, then by descending bytes; the first `max_count`.
+std::vector<std::string> ByFrequency(const Counts& counts, std::optional<int64_t> max_count) {
   std::vector<std::pair<int64_t, absl::string_view>> sorted;
   for (const auto& [string, count] : counts) sorted.emplace_back(count, string);
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  if (most.has_value() && static_cast<int64_t>(sorted.size()) > *most)
-    sorted.resize(static_cast<size_t>(std::max<int64_t>(*most, 0)));
+  if (max_count.has_value() && static_cast<int64_t>(sorted.size()) > *max_count)
+    sorted.resize(static_cast<size_t>(std::max<int64_t>(*max_count, 0)));
   std::vector<std::string> tokens;
   for (const auto& [count, string] : sorted) tokens.emplace_back(string);
   return tokens;
@@ -221,9 +221,9 @@ absl::Status StringLookup::Adapt(const data::Dataset& dataset, absl::string_view
   counts.erase(options_.oov_token);
   const int64_t special =
       options_.num_oov_indices + (options_.mask_token.has_value() && options_.output_mode == "int");
-  std::optional<int64_t> most;
-  if (options_.max_tokens.has_value()) most = *options_.max_tokens - special;
-  return SetTokens(ByFrequency(counts, most));
+  std::optional<int64_t> max_count;
+  if (options_.max_tokens.has_value()) max_count = *options_.max_tokens - special;
+  return SetTokens(ByFrequency(counts, max_count));
 }
 
 std::vector<std::string> StringLookup::GetVocabulary() const {
@@ -366,10 +366,10 @@ absl::Status TextVectorization::Adapt(const data::Dataset& dataset, absl::string
   }));
   counts.erase("");
   counts.erase(lookup_.options_.oov_token);
-  std::optional<int64_t> most;
+  std::optional<int64_t> max_count;
   if (options_.max_tokens.has_value())
-    most = *options_.max_tokens - (options_.output_mode == "int" ? 2 : 1);
-  return lookup_.SetTokens(ByFrequency(counts, most));
+    max_count = *options_.max_tokens - (options_.output_mode == "int" ? 2 : 1);
+  return lookup_.SetTokens(ByFrequency(counts, max_count));
 }
 
 absl::StatusOr<Array> TextVectorization::operator()(absl::string_view text) const {

@@ -12,9 +12,9 @@ namespace {
 
 using base::Array;
 
-absl::Status WrongOption(absl::string_view option, absl::string_view wanted, int64_t given) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("TimeseriesDatasetFromArray: ", option, " must be ", wanted, ", got ", given));
+absl::Status WrongOption(absl::string_view option, absl::string_view requirement, int64_t given) {
+  return absl::InvalidArgumentError(absl::StrCat("TimeseriesDatasetFromArray: ", option,
+                                                 " must be ", requirement, ", got ", given));
 }
 
 // `added`: number of axes that windows and batches add.

@@ -54,19 +54,19 @@ int Calls(const ir::Graph& graph) {
 // on through elementwise operations alone, which XLA may fuse into one kernel.
 size_t MostReads(const ir::Graph& graph) {
   std::vector<std::set<int>> reads(graph.num_nodes());
-  size_t most = 0;
+  size_t max_reads = 0;
   for (int id = 0; id < graph.num_nodes(); ++id) {
     const ir::Node& node = graph.node(id);
     if (ir::IsElementwise(node) || ir::OpName(node) == "stablehlo.broadcast_in_dim") {
       for (const Value& operand : node.operands) {
         reads[id].insert(reads[operand.node_id()].begin(), reads[operand.node_id()].end());
       }
-      most = std::max(most, reads[id].size());
+      max_reads = std::max(max_reads, reads[id].size());
     } else if (node.results[0].shape.rank() > 0) {
       reads[id] = {id};
     }
   }
-  return most;
+  return max_reads;
 }
 
 TEST(FusionLimit, BoundsReadsAlongAResidualStream) {

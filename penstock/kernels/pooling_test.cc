@@ -80,8 +80,8 @@ TEST(PoolingKernels, InBf16OnlyTheResultIsRounded) {
 }
 
 TEST(PoolingKernels, PropagateNaNWithoutGradient) {
-  ir::Graph graph("nan"), wanted("nan");
-  for (ir::Graph* g : {&graph, &wanted}) g->Parameter({DType::kF32, {1, 4, 4, 16}}, "x");
+  ir::Graph graph("nan"), expected("nan");
+  for (ir::Graph* g : {&graph, &expected}) g->Parameter({DType::kF32, {1, 4, 4, 16}}, "x");
   const Value x = graph.parameters()[0];
   const Value place = ir::Iota(graph, x.type(), 2);
   const Value spoilt =
@@ -94,10 +94,10 @@ TEST(PoolingKernels, PropagateNaNWithoutGradient) {
   graph.SetResults({ir::ReduceSum(ir::Convert(ir::IsFinite(y), DType::kF32), {0, 1, 3}),
                     ir::SliceAxis(passed, 0, 0, 2), ir::ReduceSum(passed)});
   const auto constant = [&](const Shape& shape, const std::vector<float>& values) {
-    return ir::Constant(wanted, base::Array::Of<float>(shape, values));
+    return ir::Constant(expected, base::Array::Of<float>(shape, values));
   };
-  wanted.SetResults({constant({2}, {0, 32}), constant({2}, {0, 0}), constant({}, {32})});
-  ExpectSame(graph, wanted, {.calls = 2, .tolerance = 0});
+  expected.SetResults({constant({2}, {0, 32}), constant({2}, {0, 0}), constant({}, {32})});
+  ExpectSame(graph, expected, {.calls = 2, .tolerance = 0});
 }
 
 TEST(PoolingKernels, LeaveNonImagesToXla) {

@@ -214,13 +214,13 @@ const Json* Config::Take(const char* key) {
   return found == in_->end() || found->is_null() ? nullptr : &*found;
 }
 
-void Config::Wrong(const char* key, const char* wanted) {
+void Config::Wrong(const char* key, const char* expected) {
   if (status_.ok()) {
     constexpr size_t kShown = 200;
     std::string given = base::DumpJson(in_->at(key));
     if (given.size() > kShown) given = absl::StrCat(given.substr(0, kShown), "...");
     status_ = absl::InvalidArgumentError(
-        absl::StrCat("option '", key, "' is ", given, "; it takes ", wanted));
+        absl::StrCat("option '", key, "' is ", given, "; it takes ", expected));
   }
 }
 
@@ -229,13 +229,13 @@ void Config::Wrong(const char* key, const absl::Status& status) {
 }
 
 template <typename T>
-Config& Config::Field(const char* key, T& field, const char* wanted) {
+Config& Config::Field(const char* key, T& field, const char* expected) {
   if (out_ != nullptr) {
     (*out_)[key] = Written(field);
   } else if (const Json* json = Take(key); json == nullptr) {
     if (in_->contains(key)) Clear(field);
   } else if (!Read(*json, field)) {
-    Wrong(key, wanted);
+    Wrong(key, expected);
   }
   return *this;
 }

@@ -85,10 +85,10 @@ class Config {
  private:
   Config(nlohmann::ordered_json* out, const nlohmann::ordered_json* in) : out_(out), in_(in) {}
   template <typename T>
-  Config& Field(const char* key, T& field, const char* wanted);
+  Config& Field(const char* key, T& field, const char* expected);
   // The value to read, or nullptr if there is none.
   const nlohmann::ordered_json* Take(const char* key);
-  void Wrong(const char* key, const char* wanted);
+  void Wrong(const char* key, const char* expected);
   void Wrong(const char* key, const absl::Status& status);
 
   nlohmann::ordered_json* out_;

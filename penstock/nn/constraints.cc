@@ -49,8 +49,8 @@ absl::StatusOr<Value> MinMaxNorm(const NamedCall& call, Value w) {
                                .Finish());
   const Value norms = Norms(w, axes);
   if (!norms.valid()) return Value();
-  const Value wanted = Clipped(norms, min_value, max_value) * rate + norms * (1 - rate);
-  return w * (wanted / (norms + kEpsilon));
+  const Value desired = Clipped(norms, min_value, max_value) * rate + norms * (1 - rate);
+  return w * (desired / (norms + kEpsilon));
 }
 
 struct ConstraintRow {

@@ -39,9 +39,9 @@ std::string LikelyMistake(const Shape& labels, const Shape& predictions) {
 
 }  // namespace
 
-Value Mismatch(absl::string_view who, Value y_true, Value y_pred, absl::string_view wanted) {
+Value Mismatch(absl::string_view who, Value y_true, Value y_pred, absl::string_view expected) {
   y_pred.graph()->Fail(absl::InvalidArgumentError(
-      absl::StrCat(who, " expects ", wanted, "; got labels ", y_true.type().ToString(),
+      absl::StrCat(who, " expects ", expected, "; got labels ", y_true.type().ToString(),
                    " and predictions ", y_pred.type().ToString())));
   return Value();
 }

@@ -10,10 +10,10 @@ namespace penstock::nn {
 
 inline constexpr double kEpsilon = 1e-7;  // Keras's backend epsilon
 
-// Fails the graph with "<who> expects <wanted>; got labels ... and predictions ..."; returns an
+// Fails the graph with "<who> expects <expected>; got labels ... and predictions ..."; returns an
 // invalid value.
 ir::Value Mismatch(absl::string_view who, ir::Value y_true, ir::Value y_pred,
-                   absl::string_view wanted);
+                   absl::string_view expected);
 
 // Converts labels to the predictions' element type and both to one shape of at least two axes: adds
 // a last axis of 1 to the one that lacks it. Other differences fail the graph with the likely

@@ -137,14 +137,14 @@ Producer ProducerOf(Value x) {
 // ---- Labels on the host ----
 
 absl::Status WrongLabel(absl::string_view loss, int64_t index, double label,
-                        absl::string_view wanted) {
+                        absl::string_view expected) {
   // StrCat alone rounds to six digits: class 1000003 would be "1e+06".
   constexpr double kExact = int64_t{1} << 53;
   const std::string given = label == std::trunc(label) && std::abs(label) <= kExact
                                 ? absl::StrCat(static_cast<int64_t>(label))
                                 : absl::StrCat(label);
   return absl::InvalidArgumentError(
-      absl::StrCat(loss, " expects ", wanted, "; label ", index, " of the batch is ", given));
+      absl::StrCat(loss, " expects ", expected, "; label ", index, " of the batch is ", given));
 }
 
 absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> labels,
@@ -170,9 +170,9 @@ absl::Status CheckClassNumbers(absl::string_view loss, absl::Span<const double> 
 }
 
 absl::Status CheckRange(absl::string_view loss, absl::Span<const double> labels, double high,
-                        absl::string_view wanted) {
+                        absl::string_view expected) {
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (!(labels[i] >= 0 && labels[i] <= high)) return WrongLabel(loss, i, labels[i], wanted);
+    if (!(labels[i] >= 0 && labels[i] <= high)) return WrongLabel(loss, i, labels[i], expected);
   }
   return absl::OkStatus();
 }
@@ -320,15 +320,15 @@ absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& 
 }
 
 std::string Loss::LogitsWarning(Value y_pred) const {
-  const std::optional<bool> wanted = body_->expects_probabilities();
-  if (!wanted.has_value() || !y_pred.valid()) return "";
+  const std::optional<bool> takes_probabilities = body_->expects_probabilities();
+  if (!takes_probabilities.has_value() || !y_pred.valid()) return "";
   const Producer producer = ProducerOf(y_pred);
-  if (*wanted && producer == Producer::kLinear) {
+  if (*takes_probabilities && producer == Producer::kLinear) {
     return absl::StrCat(name(),
                         " expects probabilities, but the last layer has no activation: set "
                         "from_logits, or end with a softmax (several classes) or a sigmoid (one)");
   }
-  if (!*wanted && producer == Producer::kProbabilities) {
+  if (!*takes_probabilities && producer == Producer::kProbabilities) {
     return absl::StrCat(
         name(),
         " with from_logits expects numbers before a softmax or sigmoid, but the last "

@@ -145,10 +145,10 @@ const std::string* CallArguments::Take(const char* key) {
   return nullptr;
 }
 
-void CallArguments::Wrong(const char* key, absl::string_view value, const char* wanted) {
+void CallArguments::Wrong(const char* key, absl::string_view value, const char* expected) {
   if (!status_.ok()) return;
   status_ = absl::InvalidArgumentError(
-      absl::StrCat(call_.name, "'s ", key, " is '", value, "'; it takes ", wanted));
+      absl::StrCat(call_.name, "'s ", key, " is '", value, "'; it takes ", expected));
 }
 
 CallArguments& CallArguments::operator()(const char* key, double& field) {

@@ -53,7 +53,7 @@ class CallArguments {
  private:
   // The next positional argument or the one with this key; nullptr if there is none.
   const std::string* Take(const char* key);
-  void Wrong(const char* key, absl::string_view value, const char* wanted);
+  void Wrong(const char* key, absl::string_view value, const char* expected);
 
   const NamedCall& call_;
   std::vector<std::string> keys_;

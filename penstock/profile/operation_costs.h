@@ -57,9 +57,9 @@ struct CostTable {
   std::vector<OperationCost> rows;
   double step_seconds = 0;  // measured; 0: unknown
 };
-// The table as text: one line per operation, at most `most_rows`, and a last line for everything
+// The table as text: one line per operation, at most `max_rows`, and a last line for everything
 // else.
-std::string OperationTable(const CostTable& table, size_t most_rows = SIZE_MAX);
+std::string OperationTable(const CostTable& table, size_t max_rows = SIZE_MAX);
 // {"step_seconds": s, "operations": [{...}], "everything_else_seconds": s}
 std::string OperationsJson(const CostTable& table);
 

@@ -47,7 +47,7 @@ std::string Describe(const OperationCost& row) {
 
 }  // namespace
 
-std::string OperationTable(const CostTable& table, size_t most_rows) {
+std::string OperationTable(const CostTable& table, size_t max_rows) {
   std::string out;
   constexpr char kLine[] = "%10s %7s %6s %9s %8s  %s\n";
   absl::StrAppendFormat(&out, kLine, "ms/step", "% step", "count", "ms each", "GFLOP/s",
@@ -56,7 +56,7 @@ std::string OperationTable(const CostTable& table, size_t most_rows) {
   size_t left_out = 0;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const OperationCost& row = table.rows[i];
-    if (i >= most_rows) {
+    if (i >= max_rows) {
       ++left_out;
     } else if (row.seconds < 0) {
       absl::StrAppendFormat(&out, kLine, "not timed", "-", absl::StrCat(row.count), "-", "-",

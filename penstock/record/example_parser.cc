@@ -280,33 +280,33 @@ absl::Status ExampleParser::ParseRecord(absl::string_view record, const Destinat
 
 absl::Status ExampleParser::ParseFeature(size_t f, absl::string_view feature,
                                          absl::string_view record, const Destination& to) const {
-  const ExampleFeature& wanted = schema_->features[f];
-  const ListKind kind = internal::ListOfDType(wanted.dtype);
+  const ExampleFeature& declared = schema_->features[f];
+  const ListKind kind = internal::ListOfDType(declared.dtype);
   FeatureList list;
   WireError error;
   if (feature.data() != nullptr && !internal::ReadFeature(feature, &list, &error)) {
     return Damaged(error, record);
   }
   const bool missing = list.kind == ListKind::kNone;
-  if (missing && !wanted.variable_length && !wanted.default_value.has_value()) {
-    return Unfit(wanted, feature.data() == nullptr ? "is missing" : "is empty", record);
+  if (missing && !declared.variable_length && !declared.default_value.has_value()) {
+    return Unfit(declared, feature.data() == nullptr ? "is missing" : "is empty", record);
   }
   if (!missing && list.kind != kind) {
     const DType dtype = internal::DTypeOfList(list.kind);
-    return Unfit(wanted, absl::StrCat("is ", base::DTypeName(dtype)), record);
+    return Unfit(declared, absl::StrCat("is ", base::DTypeName(dtype)), record);
   }
 
   const int64_t step = value_counts_[f];
   int64_t count = 0;
   const bool whole = internal::VisitList(kind, [&](auto type) {
     using T = decltype(type);
-    if (wanted.variable_length) {
+    if (declared.variable_length) {
       RaggedRows::Column& column = to.ragged->columns[f];
       std::vector<T>& values = std::get<std::vector<T>>(column.values);
       const size_t before = values.size();
       internal::VectorSink<T> sink{&values};
       if (missing) {
-        if (wanted.default_value.has_value()) AppendDefault(*wanted.default_value, &values);
+        if (declared.default_value.has_value()) AppendDefault(*declared.default_value, &values);
       } else if (!internal::ReadValues(list, type, sink, &error)) {
         return false;
       }
@@ -317,7 +317,7 @@ absl::Status ExampleParser::ParseFeature(size_t f, absl::string_view feature,
     T* row = to.columns[f].mutable_data<T>() + to.row * step;
     internal::FixedSink<T> sink{row, step};
     if (missing) {
-      std::copy_n(wanted.default_value->data<T>(), step, row);
+      std::copy_n(declared.default_value->data<T>(), step, row);
       sink.count = step;
     } else if (!internal::ReadValues(list, type, sink, &error)) {
       return false;
@@ -326,8 +326,8 @@ absl::Status ExampleParser::ParseFeature(size_t f, absl::string_view feature,
     return true;
   });
   if (!whole) return Damaged(error, record);
-  if (wanted.variable_length ? count % step != 0 : count != step) {
-    return Unfit(wanted, absl::StrCat("has ", count, count == 1 ? " value" : " values"), record);
+  if (declared.variable_length ? count % step != 0 : count != step) {
+    return Unfit(declared, absl::StrCat("has ", count, count == 1 ? " value" : " values"), record);
   }
   return absl::OkStatus();
 }

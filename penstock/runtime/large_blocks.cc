@@ -72,11 +72,11 @@ void* LargeBlocks::Allocate(size_t bytes) {
   const size_t index = Choose(bytes);
   if (index == kSlots) return nullptr;
   Slot& slot = slots_[index];
-  const size_t wanted = RoundUp(bytes);
-  if (wanted > slot.committed) {
+  const size_t needed = RoundUp(bytes);
+  if (needed > slot.committed) {
     char* const more = At(index) + slot.committed;
-    if (::mprotect(more, wanted - slot.committed, PROT_READ | PROT_WRITE) != 0) return nullptr;
-    slot.committed = wanted;
+    if (::mprotect(more, needed - slot.committed, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    slot.committed = needed;
   }
   slot.bytes = bytes;
   return At(index);

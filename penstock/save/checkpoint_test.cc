@@ -508,8 +508,8 @@ TEST_P(CheckpointOn, ErrorAtAnyChangeIsReportedAndLosesNothing) {
     CheckpointManager manager(fs, place.folder, {.keep = 2});
     absl::StatusOr<Saved> saved = manager.Save(MakeCheckpoint(300));
     const std::string what = absl::StrCat("error at change ", at);
-    const absl::Status told = saved.ok() ? saved->cleanup : saved.status();
-    EXPECT_EQ(absl::IsResourceExhausted(told), failed) << what << ": " << told;
+    const absl::Status reported = saved.ok() ? saved->cleanup : saved.status();
+    EXPECT_EQ(absl::IsResourceExhausted(reported), failed) << what << ": " << reported;
     ExpectTheOldOrTheNewOne(place, what);
     ExpectTheNextSaveCleansUp(place, what);
   }

@@ -211,10 +211,10 @@ class CacheFolderNode : public Node {
 
   // Passes rows to the writer, as many as are requested.
   void Fill(int64_t max_rows) {
-    const int64_t most_rows = std::min(max_rows, kMaxRowsInside);
-    while (!input_ended_ && input_status_.ok() && rows_inside_ < most_rows) {
+    const int64_t row_limit = std::min(max_rows, kMaxRowsInside);
+    while (!input_ended_ && input_status_.ok() && rows_inside_ < row_limit) {
       RowRefs rows;
-      const absl::StatusOr<Poll> poll = input_->Next(most_rows - rows_inside_, &rows);
+      const absl::StatusOr<Poll> poll = input_->Next(row_limit - rows_inside_, &rows);
       if (!poll.ok() && IsRecoverable(poll.status())) {
         ++rows_inside_;
         filling_->Write({.rows = {}, .error = poll.status()});
@@ -229,10 +229,10 @@ class CacheFolderNode : public Node {
       }
       rows_inside_ += rows.size();
       const int64_t row_bytes = rows.empty() ? 1 : std::max<int64_t>(rows.Bytes() / rows.size(), 1);
-      const int64_t most = std::max<int64_t>(kChunkBytes / row_bytes, 1);
+      const int64_t chunk_rows = std::max<int64_t>(kChunkBytes / row_bytes, 1);
       while (!rows.empty()) {
         RowRefs chunk;
-        rows.MoveFront(std::min(rows.size(), most), &chunk);
+        rows.MoveFront(std::min(rows.size(), chunk_rows), &chunk);
         filling_->Write({.rows = std::move(chunk), .error = absl::OkStatus()});
       }
     }

@@ -12,9 +12,9 @@
 namespace penstock::data {
 namespace {
 
-void RaiseTo(std::atomic<int64_t>& most, int64_t value) {
-  int64_t seen = most.load(std::memory_order_relaxed);
-  while (seen < value && !most.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+void RaiseTo(std::atomic<int64_t>& maximum, int64_t value) {
+  int64_t seen = maximum.load(std::memory_order_relaxed);
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
 }
 

@@ -98,9 +98,9 @@ class RowNode : public Node {
 int64_t RowNode::GroupRows() const {
   if (stack()) return options_.batch;
   if (seconds_per_row_ < 0) return 1;
-  const int64_t most =
+  const int64_t max_rows =
       std::clamp<int64_t>(kMaxBytes / std::max<int64_t>(bytes_per_row_, 1), 1, kMaxRows);
-  return std::clamp<int64_t>(kJobSeconds / (seconds_per_row_ + 1e-9), 1, most);
+  return std::clamp<int64_t>(kJobSeconds / (seconds_per_row_ + 1e-9), 1, max_rows);
 }
 
 // Number of jobs that a group of this size is split into; 0: the driving thread computes it.
@@ -119,8 +119,8 @@ size_t RowNode::MaxGroupsInFlight() const {
   if (options_.in_order && NumRunning() > 0) return 0;
   const int64_t chunks = Chunks(OwnRows(GroupRows()));
   if (chunks == 0) return 1 + NumRunning();
-  const int64_t wanted = 2 * engine_.compute_threads();
-  return static_cast<size_t>(1 + (wanted + chunks - 1) / chunks);
+  const int64_t min_jobs = 2 * engine_.compute_threads();
+  return static_cast<size_t>(1 + (min_jobs + chunks - 1) / chunks);
 }
 
 // Known size of a row, over stacked columns of known shape.
@@ -156,8 +156,8 @@ void RowNode::Charge(const RowRefs& rows) {
 }
 
 bool RowNode::FormGroup() {
-  const int64_t wanted = GroupRows();
-  const auto missing = [&] { return wanted - forming_.size() - dropped_rows_; };
+  const int64_t group_rows = GroupRows();
+  const auto missing = [&] { return group_rows - forming_.size() - dropped_rows_; };
   input_waits_ = false;
   while (missing() > 0 && !input_ended_ && !input_waits_ && input_status_.ok()) {
     const absl::StatusOr<Poll> poll = input_->Next(missing(), &forming_);
@@ -322,11 +322,11 @@ absl::StatusOr<Poll> RowNode::DoSkip(int64_t* rows) {
   while (*rows > 0) {
     // The maximum number of batches whose rows can be counted.
     const int64_t part = std::min(*rows, INT64_MAX / size);
-    const int64_t wanted = part * size - skipped_in_batch_;
-    int64_t left = wanted;
+    const int64_t requested = part * size - skipped_in_batch_;
+    int64_t left = requested;
     PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&left));
-    first_ += wanted - left;
-    skipped_in_batch_ += wanted - left;
+    first_ += requested - left;
+    skipped_in_batch_ += requested - left;
     *rows -= skipped_in_batch_ / size;
     skipped_in_batch_ %= size;
     if (poll == Poll::kPending) return poll;

@@ -87,18 +87,19 @@ void Tuner::Decide(const Interval& interval) {
 }
 
 bool Tuner::Shrink() {
-  TunedKnob* most = nullptr;
+  TunedKnob* largest = nullptr;
   for (TunedKnob& tuned : knobs_) {
     if (tuned.knob->value() == tuned.knob->options().min) continue;
     if (tuned.memory->charged() == 0) continue;
-    if (most == nullptr || tuned.memory->charged() > most->memory->charged()) most = &tuned;
+    if (largest == nullptr || tuned.memory->charged() > largest->memory->charged())
+      largest = &tuned;
   }
-  if (most == nullptr) return false;
+  if (largest == nullptr) return false;
   trial_.reset();
-  most->cooldown = int64_t{1} << kMaxRejectedTrials;
-  Set(*most, std::max(most->knob->value() / 2, most->knob->options().min),
+  largest->cooldown = int64_t{1} << kMaxRejectedTrials;
+  Set(*largest, std::max(largest->knob->value() / 2, largest->knob->options().min),
       absl::StrCat(base::PrintBytes(budget_->charged()), " of ", base::PrintBytes(budget_->bytes()),
-                   " are used, ", base::PrintBytes(most->memory->charged()), " of it here"));
+                   " are used, ", base::PrintBytes(largest->memory->charged()), " of it here"));
   return true;
 }
 

@@ -90,12 +90,12 @@ TEST_F(TunerTest, RevertsKnobWithoutGainAndCoolsDown) {
               HasSubstr("16 -> 8 files, because more did not help (100 elements/s, 100 before)"));
   Run(same);
   EXPECT_EQ(reads->value(), 8);
-  int64_t most = 0;
+  int64_t max_reads = 0;
   for (int i = 0; i < 10; ++i) {
     Run(same);
-    most = std::max(most, reads->value());
+    max_reads = std::max(max_reads, reads->value());
   }
-  EXPECT_EQ(most, 16);  // retried later, because conditions of the storage may have changed
+  EXPECT_EQ(max_reads, 16);  // retried later, because conditions of the storage may have changed
   EXPECT_LT(tuner_.Decisions().size(), 7u);
 }
 

@@ -253,10 +253,10 @@ class FileInterleaveNode : public Node {
       slots_.push_back({.file = Open(true), .left = block_length_});
     }
     opened_first_ = true;
-    const auto wanted =
+    const auto max_upcoming =
         files_ahead_->value() + std::count_if(slots_.begin(), slots_.end(),
                                               [](const Slot& slot) { return slot.file->IsRead(); });
-    while (static_cast<int64_t>(upcoming_.size()) < wanted && next_file_ < files_.size()) {
+    while (static_cast<int64_t>(upcoming_.size()) < max_upcoming && next_file_ < files_.size()) {
       upcoming_.push_back(Open(false));
     }
   }

@@ -188,8 +188,8 @@ TEST(DecodeImage, DrawsBoxAndFlipFromSeedEpochAndRow) {
         .resize = image::Resize{.height = 6, .width = 5, .filter = image::Filter::kArea}};
     decode.flip = random.Below(2) == 1;
     flips += decode.flip;
-    const Array wanted = *image::Decode(file, decode);
-    EXPECT_EQ(rows[i], std::string(static_cast<const char*>(wanted.raw()), wanted.num_bytes()))
+    const Array expected = *image::Decode(file, decode);
+    EXPECT_EQ(rows[i], std::string(static_cast<const char*>(expected.raw()), expected.num_bytes()))
         << i;
   }
   EXPECT_GT(flips, 5);
@@ -198,15 +198,15 @@ TEST(DecodeImage, DrawsBoxAndFlipFromSeedEpochAndRow) {
 
 TEST(DecodeImage, AugmentationIsIndependentOfThreads) {
   const Dataset decoded = OneImage(60).DecodeImage(kTraining);
-  const auto wanted = RowPixels(decoded.Batch(8), {.seed = 5});
+  const auto expected = RowPixels(decoded.Batch(8), {.seed = 5});
   for (int threads : {1, 2, 5}) {
     base::ThreadPool pool(threads);
-    EXPECT_EQ(RowPixels(decoded.Batch(8), {.pool = &pool, .seed = 5}), wanted);
+    EXPECT_EQ(RowPixels(decoded.Batch(8), {.pool = &pool, .seed = 5}), expected);
     // The batch size does not matter, nor whether rows are batched at all.
-    EXPECT_EQ(RowPixels(decoded.Batch(60), {.pool = &pool, .seed = 5}), wanted);
-    EXPECT_EQ(RowPixels(decoded, {.pool = &pool, .seed = 5}), wanted);
+    EXPECT_EQ(RowPixels(decoded.Batch(60), {.pool = &pool, .seed = 5}), expected);
+    EXPECT_EQ(RowPixels(decoded, {.pool = &pool, .seed = 5}), expected);
   }
-  EXPECT_NE(RowPixels(decoded.Batch(8), {.seed = 6}), wanted);
+  EXPECT_NE(RowPixels(decoded.Batch(8), {.seed = 6}), expected);
 }
 
 TEST(DecodeImage, AugmentsDifferentlyInEachEpoch) {

@@ -115,9 +115,9 @@ absl::Status Dataset::CheckSameBatches(const IteratorOptions& options) const {
   };
   // A last batch that one number of machines drops and the other shares, if any.
   const int64_t fewest = std::min(then, now);
-  PENSTOCK_ASSIGN_OR_RETURN(const int64_t most_dropped, batches(std::max(then, now), fewest));
-  PENSTOCK_ASSIGN_OR_RETURN(const int64_t least_dropped, batches(fewest, fewest));
-  if (most_dropped == least_dropped) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t max_dropped, batches(std::max(then, now), fewest));
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t min_dropped, batches(fewest, fewest));
+  if (max_dropped == min_dropped) return absl::OkStatus();
   Dataset input;
   input.description_ = shared.inputs[0];
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t rows,

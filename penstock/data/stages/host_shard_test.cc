@@ -43,10 +43,10 @@ Batch RowsOf(const NamedArrays& batch) {
   return rows;
 }
 
-// Reads up to `most` batches on each of `count` machines, starting from `options` (-1: all), and
-// concatenates the machines' parts of each batch. `state` receives their position, which is equal
-// on all machines.
-std::vector<Batch> ReadOn(const Dataset& dataset, int64_t count, int64_t most,
+// Reads up to `max_batches` batches (-1: all) on each of `count` machines, starting from `options`,
+// and concatenates the machines' parts of each batch. `state` receives their position, which is
+// equal on all machines.
+std::vector<Batch> ReadOn(const Dataset& dataset, int64_t count, int64_t max_batches,
                           IteratorOptions options, IteratorState* state = nullptr) {
   std::vector<Batch> batches;
   std::vector<IteratorState> states;
@@ -56,7 +56,7 @@ std::vector<Batch> ReadOn(const Dataset& dataset, int64_t count, int64_t most,
     EXPECT_TRUE(iterator.ok()) << iterator.status();
     size_t at = 0;
     NamedArrays batch;
-    for (; most < 0 || static_cast<int64_t>(at) < most; ++at) {
+    for (; max_batches < 0 || static_cast<int64_t>(at) < max_batches; ++at) {
       const auto more = (*iterator)->Next(&batch);
       EXPECT_TRUE(more.ok()) << more.status();
       if (!more.ok() || !*more) break;
@@ -230,19 +230,19 @@ TEST(HostShard, ComputesItsOwnRowsOnly) {
 TEST(HostShard, ReadsOnlyItsOwnRecordsOfGlobalShuffle) {
   const Shards shards(9000);
   const Dataset dataset = shards.Read({.global_shuffle = true}).Batch(100);
-  int64_t all = 0, most = 0;
+  int64_t all = 0, max_bytes = 0;
   for (int64_t index = 0; index < 8; ++index) {
     auto iterator = dataset.MakeIterator({.file_system = shards.fs, .seed = 1, .host = {8, index}});
     for (NamedArrays batch; *(*iterator)->Next(&batch);) {
     }
     const int64_t bytes = (*iterator)->Stats()[0].bytes;
     all += bytes;
-    most = std::max(most, bytes);
+    max_bytes = std::max(max_bytes, bytes);
   }
   int64_t expected = 0;
   for (int64_t i = 0; i < 9000; ++i) expected += static_cast<int64_t>(absl::StrCat(i).size());
   EXPECT_EQ(all, expected);
-  EXPECT_LT(most, expected / 8 * 11 / 10);
+  EXPECT_LT(max_bytes, expected / 8 * 11 / 10);
 }
 
 TEST(HostShard, RejectsPipelinesThatHostsCannotShare) {

@@ -77,11 +77,11 @@ class InnerMaker {
     return std::shared_ptr<PipelinePlan>(std::move(plan));
   }
 
-  static absl::Status CheckSpec(const ElementSpec& made, const ElementSpec& wanted) {
-    const auto common = CommonSpec({made, wanted});
-    if (common.ok() && *common == wanted) return absl::OkStatus();
+  static absl::Status CheckSpec(const ElementSpec& made, const ElementSpec& expected) {
+    const auto common = CommonSpec({made, expected});
+    if (common.ok() && *common == expected) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("the function should make datasets of ", wanted.ToString(),
+        absl::StrCat("the function should make datasets of ", expected.ToString(),
                      " (options.makes), but made one of ", made.ToString()));
   }
 
@@ -266,17 +266,19 @@ class InterleaveNode : public Node {
     return absl::OkStatus();
   }
 
-  // One step of the slot whose turn it is: appends at most `most` of its elements to `*rows` (skips
-  // them if `out` is null), or replaces its dataset, or moves to the next slot.
-  absl::StatusOr<Poll> Step(int64_t most, RowRefs* out, int64_t* rows) {
+  // One step of the slot whose turn it is: appends at most `max_rows` of its elements to `out`
+  // (skips them if it is null) and adds their number to `*rows`, or replaces the slot's dataset, or
+  // moves to the next slot.
+  absl::StatusOr<Poll> Step(int64_t max_rows, RowRefs* out, int64_t* rows) {
     if (slots_.empty()) return Poll::kEnd;
     Slot& slot = slots_[turn_];
     if (slot.inner == nullptr) return FillSlot();
-    absl::StatusOr<Poll> poll = Take(*slot.inner, std::min(most, slot.left), out, [&](int64_t n) {
-      *rows += n;
-      slot.left -= n;
-      if (n > 0) slot.overtaken = slot.passed = 0;
-    });
+    absl::StatusOr<Poll> poll =
+        Take(*slot.inner, std::min(max_rows, slot.left), out, [&](int64_t n) {
+          *rows += n;
+          slot.left -= n;
+          if (n > 0) slot.overtaken = slot.passed = 0;
+        });
     if (!poll.ok()) {
       // A failed element counts toward block_length.
       if (IsRecoverable(poll.status()) && --slot.left == 0) NextTurn();
@@ -295,16 +297,16 @@ class InterleaveNode : public Node {
   }
 
   template <typename Count>
-  absl::StatusOr<Poll> Take(Inner& inner, int64_t most, RowRefs* out, Count count) {
+  absl::StatusOr<Poll> Take(Inner& inner, int64_t max_rows, RowRefs* out, Count count) {
     const Engine::JobOwnerScope keep(engine_, inner.plan);
     if (out == nullptr) {
-      int64_t left = most;
+      int64_t left = max_rows;
       absl::StatusOr<Poll> poll = inner.node->Skip(&left);
-      count(most - left);
+      count(max_rows - left);
       return poll;
     }
     const int64_t before = out->size();
-    absl::StatusOr<Poll> poll = inner.node->Next(most, out);
+    absl::StatusOr<Poll> poll = inner.node->Next(max_rows, out);
     count(out->size() - before);
     return poll;
   }

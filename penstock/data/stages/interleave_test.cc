@@ -226,13 +226,13 @@ TEST(Interleave, ReleasesFinishedDatasets) {
                       .Interleave(function, {.cycle_length = 2})
                       .MakeIterator({.pool = &pool});
   NamedArrays element;
-  int most = 0;
+  int max_alive = 0;
   for (int i = 0; i < 3000; ++i) {
     ASSERT_TRUE(*(*iterator)->Next(&element));
-    most = std::max(most, alive->load());
+    max_alive = std::max(max_alive, alive->load());
   }
   // Three datasets are read or prefetched; others may have a job that is just ending.
-  EXPECT_LE(most, 10);
+  EXPECT_LE(max_alive, 10);
   ASSERT_FALSE(*(*iterator)->Next(&element));
   iterator->reset();
   EXPECT_EQ(*alive, 0);

@@ -147,8 +147,8 @@ TEST(Repeat, OpensFilesOfNextRoundAhead) {
     for (int round = 1; round <= 3; ++round) {
       // The first element of a round is read; most of the round remains.
       ASSERT_TRUE(HasNext(**iterator));
-      const int wanted = kShards * std::min(round + 1, 3);
-      ASSERT_TRUE(fs->WaitFor(wanted)) << "in round " << round << " of 3: " << fs->opens();
+      const int expected_opens = kShards * std::min(round + 1, 3);
+      ASSERT_TRUE(fs->WaitFor(expected_opens)) << "in round " << round << " of 3: " << fs->opens();
       if (round == 3) break;
       for (int r = 1; r < kShards * kRecords; ++r) ASSERT_TRUE(HasNext(**iterator));
     }

@@ -29,13 +29,13 @@ using testing::TestSource;
 // Dataset k: the numbers 1000000 * k + 0, 1, 2, ... (`rows` of them).
 Dataset Numbers(int64_t k, int64_t rows) { return Dataset::Range(1000000 * k, 1000000 * k + rows); }
 
-// Returns up to `most` values.
+// Returns up to `max_values` values.
 std::vector<int64_t> Values(const Dataset& dataset, const IteratorOptions& options = {},
-                            size_t most = SIZE_MAX) {
+                            size_t max_values = SIZE_MAX) {
   std::vector<int64_t> values;
   auto iterator = dataset.MakeIterator(options);
   EXPECT_TRUE(iterator.ok()) << iterator.status();
-  for (base::NamedArrays element; values.size() < most;) {
+  for (base::NamedArrays element; values.size() < max_values;) {
     const auto more = (*iterator)->Next(&element);
     EXPECT_TRUE(more.ok()) << more.status();
     if (!more.ok() || !*more) break;

@@ -27,10 +27,10 @@ class ShardNode : public Node {
       // As many as can be counted in elements of the input.
       const int64_t part =
           std::min(*rows, (std::numeric_limits<int64_t>::max() - others_ - 1) / count_ + 1);
-      const int64_t wanted = others_ + (part - 1) * count_ + 1;
-      int64_t left = wanted;
+      const int64_t requested = others_ + (part - 1) * count_ + 1;
+      int64_t left = requested;
       PENSTOCK_ASSIGN_OR_RETURN(const Poll poll, input_->Skip(&left));
-      *rows -= Pass(wanted - left);
+      *rows -= Pass(requested - left);
       if (poll != Poll::kReady) return poll;
     }
     return Poll::kReady;

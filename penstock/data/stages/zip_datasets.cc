@@ -139,10 +139,10 @@ class ZipNode : public Node {
 
   static absl::StatusOr<Poll> SkipTo(int64_t ahead, Input& input) {
     if (input.ahead >= ahead) return Poll::kReady;
-    const int64_t wanted = ahead - input.ahead;
-    int64_t left = wanted;
+    const int64_t requested = ahead - input.ahead;
+    int64_t left = requested;
     absl::StatusOr<Poll> poll = input.queue.Skip(&left);
-    input.ahead += wanted - left;
+    input.ahead += requested - left;
     return poll;
   }
 
@@ -153,9 +153,9 @@ class ZipNode : public Node {
       rows = std::min(rows, input.queue.rows().size());
       together = std::min<int64_t>(together, input.queue.rows().ranges()[0].count);
     }
-    const int64_t most_in_lists =
+    const int64_t max_in_lists =
         std::clamp<int64_t>(kMaxBytesInLists / std::max<int64_t>(row_bytes_, 1), 1, kMaxInLists);
-    rows = together >= kEnoughForViews ? together : std::min(rows, most_in_lists);
+    rows = together >= kEnoughForViews ? together : std::min(rows, max_in_lists);
     auto block = std::make_shared<Block>();
     block->rows = rows;
     std::vector<Origins> origins;

@@ -665,9 +665,9 @@ const std::vector<RandomPipelines::Apply>& RandomPipelines::Stages() {
   return *kStages;
 }
 
-RandomPipeline RandomPipelines::Tree(int64_t most_stages) {
+RandomPipeline RandomPipelines::Tree(int64_t max_stages) {
   RandomPipeline pipeline = Source();
-  for (int64_t stages = 1 + Below(most_stages); stages > 0;) {
+  for (int64_t stages = 1 + Below(max_stages); stages > 0;) {
     const Apply apply = Stages()[static_cast<size_t>(Below(static_cast<int64_t>(Stages().size())))];
     const Result next = (this->*apply)(pipeline);
     if (!next.has_value()) continue;

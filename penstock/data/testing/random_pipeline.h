@@ -66,7 +66,7 @@ class RandomPipelines {
   using Apply = Result (RandomPipelines::*)(const RandomPipeline& input);
   static const std::vector<Apply>& Stages();
 
-  RandomPipeline Tree(int64_t most_stages);
+  RandomPipeline Tree(int64_t max_stages);
   RandomPipeline Source();
   RandomPipeline FromRange();
   RandomPipeline FromArrays();

@@ -66,9 +66,9 @@ struct RandomCropLayer : LayerOf<RandomCropOptions> {
   static Value SelectionMatrix(Value key, int64_t batch, int64_t in, int64_t out) {
     ir::Graph& graph = *key.graph();
     const Value offset = ir::RandomInt(key, {DType::kI32, {batch, 1, 1}}, 0, in - out + 1);
-    const Value wanted = ir::Iota(graph, {DType::kI32, {1, out, 1}}, 1) + offset;
+    const Value source = ir::Iota(graph, {DType::kI32, {1, out, 1}}, 1) + offset;
     const Value there = ir::Iota(graph, {DType::kI32, {1, 1, in}}, 2);
-    return ir::Convert(ir::Equal(wanted, there), DType::kF32);
+    return ir::Convert(ir::Equal(source, there), DType::kF32);
   }
 
   Value Crop(CallContext& ctx, Value x) const {

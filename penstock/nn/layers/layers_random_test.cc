@@ -200,16 +200,16 @@ TEST(RandomBrightness, AddsOneValuePerImageAndKeepsBytes) {
   ASSERT_EQ(got.size(), 2);
   ASSERT_EQ(got[0].dtype(), DType::kU8);
   const std::vector<double> v = Doubles(got[0]);
-  double least = 255, most = 0;
+  double min_value = 255, max_value = 0;
   for (int64_t i = 0; i < n; ++i) {
-    least = std::min(least, v[2 * i]);
-    most = std::max(most, v[2 * i]);
+    min_value = std::min(min_value, v[2 * i]);
+    max_value = std::max(max_value, v[2 * i]);
     EXPECT_EQ(v[2 * i + 1], std::min(255.0, v[2 * i] + 150));
   }
-  EXPECT_GE(least, 49);
-  EXPECT_LT(least, 60);
-  EXPECT_LE(most, 151);
-  EXPECT_GT(most, 140);
+  EXPECT_GE(min_value, 49);
+  EXPECT_LT(min_value, 60);
+  EXPECT_LE(max_value, 151);
+  EXPECT_GT(max_value, 140);
   for (double one : Doubles(got[1])) EXPECT_EQ(one, 1);  // clipped to the maximum value
 }
 

@@ -75,26 +75,27 @@ TEST(Lstm, ForgetGateBiasIsInitializedToOnes) {
 TEST(MultiHeadAttention, KernelInitializersUseFans) {
   const std::vector<InputOptions> x{{.shape = {2, 6}}, {.shape = {2, 6}}};
   const auto largest = [&](const MultiHeadAttentionOptions& options, const std::string& name) {
-    float most = 0;
+    float max_value = 0;
     for (float v : FirstValue(MultiHeadAttention(options), x, "multi_head_attention/" + name)) {
-      most = std::max(most, std::abs(v));
+      max_value = std::max(max_value, std::abs(v));
     }
-    return most;
+    return max_value;
   };
   // sqrt(6 / (6 + 4 * 16)) for a kernel [6, 4, 16], and the same for [4, 16, 6].
   const float limit = std::sqrt(6.0f / 70);
   for (const char* name : {"query/kernel", "attention_output/kernel"}) {
-    const float most = largest({.num_heads = 4, .key_dim = 16}, name);
-    EXPECT_GT(most, 0.95 * limit) << name;
-    EXPECT_LE(most, limit) << name;
+    const float max_value = largest({.num_heads = 4, .key_dim = 16}, name);
+    EXPECT_GT(max_value, 0.95 * limit) << name;
+    EXPECT_LE(max_value, limit) << name;
   }
   // Other initializers are used as given: sqrt(3 * 2 / 6).
-  const float most = largest({.num_heads = 4,
-                              .key_dim = 16,
-                              .kernel_initializer = "variance_scaling(2, distribution=uniform)"},
-                             "query/kernel");
-  EXPECT_GT(most, 0.95);
-  EXPECT_LE(most, 1);
+  const float max_value =
+      largest({.num_heads = 4,
+               .key_dim = 16,
+               .kernel_initializer = "variance_scaling(2, distribution=uniform)"},
+              "query/kernel");
+  EXPECT_GT(max_value, 0.95);
+  EXPECT_LE(max_value, 1);
 }
 
 // With all weights 1 and inputs 1, h[t] = drop(x) + drop(h[t - 1]).

@@ -23,11 +23,11 @@ using OptionalAxes = std::optional<std::vector<int64_t>>;
 // Prepares labels, predictions and axes of an overlap loss; false after an error. Zeros padding if
 // the batch is summed.
 bool PrepareOverlap(absl::string_view who, Value& y_true, Value& y_pred, Value examples,
-                    const OptionalAxes& wanted, ir::Axes& axes) {
+                    const OptionalAxes& requested, ir::Axes& axes) {
   if (!AlignLabels(who, y_true, y_pred)) return false;
   axes.clear();
-  if (wanted.has_value()) {
-    for (int64_t axis : *wanted) {
+  if (requested.has_value()) {
+    for (int64_t axis : *requested) {
       axes.push_back(axis < 0 ? axis + y_pred.rank() : axis);
       if (axes.back() < 0 || axes.back() >= y_pred.rank()) {
         y_pred.graph()->Fail(absl::InvalidArgumentError(

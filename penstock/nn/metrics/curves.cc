@@ -177,12 +177,12 @@ struct AucMetric : MetricBody {
     Decisions d = MakeDecisions(name(), y_true, y_pred, weights);
     if (!d.truth.valid()) return {};
     const int64_t labels = d.score.shape().dim(-1);
-    const int64_t wanted = options.num_labels.value_or(
+    const int64_t expected = options.num_labels.value_or(
         options.label_weights.empty() ? labels
                                       : static_cast<int64_t>(options.label_weights.size()));
-    if (wanted != labels || (options.multi_label && d.score.rank() != 2)) {
+    if (expected != labels || (options.multi_label && d.score.rank() != 2)) {
       Mismatch(name(), y_true, y_pred,
-               absl::StrCat("labels and predictions [batch, ", wanted, "]"));
+               absl::StrCat("labels and predictions [batch, ", expected, "]"));
       return {};
     }
     if (!options.multi_label && !options.label_weights.empty())

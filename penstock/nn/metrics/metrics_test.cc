@@ -109,10 +109,10 @@ TEST(Metrics, DirectionsMatchKeras) {
   EXPECT_EQ(falls.size() + rises.size() + unknown.size(), Metric::Names().size());
   for (const std::string& name : Metric::Names()) {
     ASSERT_EQ(falls.count(name) + rises.count(name) + unknown.count(name), 1u) << name;
-    const MetricDirection wanted = falls.count(name) > 0   ? MetricDirection::kDown
-                                   : rises.count(name) > 0 ? MetricDirection::kUp
-                                                           : MetricDirection::kUnknown;
-    EXPECT_EQ(Metric::FromName(name)->Named("loss_of_accuracy").direction(), wanted) << name;
+    const MetricDirection expected = falls.count(name) > 0   ? MetricDirection::kDown
+                                     : rises.count(name) > 0 ? MetricDirection::kUp
+                                                             : MetricDirection::kUnknown;
+    EXPECT_EQ(Metric::FromName(name)->Named("loss_of_accuracy").direction(), expected) << name;
   }
 }
 

@@ -100,8 +100,8 @@ std::string DescribeDevices(absl::Span<const Device> devices) {
 }
 
 bool KernelsEnabled() {
-  const char* wanted = std::getenv("PENSTOCK_KERNELS");
-  return wanted == nullptr || absl::string_view(wanted) != "0";
+  const char* setting = std::getenv("PENSTOCK_KERNELS");
+  return setting == nullptr || absl::string_view(setting) != "0";
 }
 
 }  // namespace

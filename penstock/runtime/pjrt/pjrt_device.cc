@@ -29,8 +29,8 @@ absl::StatusOr<Device> ReadDescription(const PJRT_Api* api, PJRT_DeviceDescripti
 
   PENSTOCK_PJRT_ARGS(PJRT_DeviceDescription_Attributes_Args, all);
   all.device_description = description;
-  const bool told = PENSTOCK_PJRT_CALL(api, PJRT_DeviceDescription_Attributes, all).ok();
-  for (size_t i = 0; told && i < all.num_attributes; ++i) {
+  const bool has_attributes = PENSTOCK_PJRT_CALL(api, PJRT_DeviceDescription_Attributes, all).ok();
+  for (size_t i = 0; has_attributes && i < all.num_attributes; ++i) {
     const PJRT_NamedValue& attribute = all.attributes[i];
     if (absl::string_view(attribute.name, attribute.name_size) == "device_memory_bytes_limit" &&
         attribute.type == PJRT_NamedValue_kInt64) {

@@ -96,12 +96,12 @@ TEST(TensorBoard, WritesTrainingAndValidationEventsToSeparateFolders) {
     ASSERT_EQ(block->records.size(), 2u);
     EXPECT_THAT(std::string(block->records[0]), HasSubstr("brain.Event:2"));
     // Value { 1: "epoch_loss", 2: float }, step 3.
-    std::string wanted(
+    std::string expected(
         "\x0a\x0a"
         "epoch_loss\x15",
         13);
-    wanted.append(reinterpret_cast<const char*>(&value), 4);
-    EXPECT_THAT(std::string(block->records[1]), HasSubstr(wanted));
+    expected.append(reinterpret_cast<const char*>(&value), 4);
+    EXPECT_THAT(std::string(block->records[1]), HasSubstr(expected));
     EXPECT_THAT(std::string(block->records[1]), HasSubstr("\x10\x03"));
   }
   std::filesystem::remove_all(folder);

@@ -14,18 +14,18 @@ constexpr double kOverhead = 0.01;
 // loop, by the time to start an execution.
 constexpr double kMargin = 4;
 
-// Number of steps of `step` seconds that hide `host` seconds of host work, at most `most`.
-int64_t StepsThatHide(double host, double step, double margin, int64_t most) {
-  if (step <= 0) return most;
+// Number of steps of `step` seconds that hide `host` seconds of host work, at most `max_steps`.
+int64_t StepsThatHide(double host, double step, double margin, int64_t max_steps) {
+  if (step <= 0) return max_steps;
   const double steps = std::ceil(margin * host / (kOverhead * step));
-  return steps < static_cast<double>(most) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
-                                           : most;
+  return steps < static_cast<double>(max_steps) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
+                                                : max_steps;
 }
 
-// The next power of two, or the greatest one that is at most `most`.
-int64_t PowerOfTwo(int64_t depth, int64_t most) {
+// The next power of two, or the greatest one that is at most `max_steps`.
+int64_t PowerOfTwo(int64_t depth, int64_t max_steps) {
   return static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(depth)),
-                                       std::bit_floor(static_cast<uint64_t>(most))));
+                                       std::bit_floor(static_cast<uint64_t>(max_steps))));
 }
 
 }  // namespace
@@ -69,11 +69,12 @@ void StepsTuner::Measured(const Measurement& execution) {
     stage_ = Stage::kSettled;
     return;
   }
-  int64_t most =
+  int64_t max_steps =
       std::clamp<int64_t>(kMaxBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMaxDepth);
-  if (execution.steps_per_epoch > 0) most = std::min(most, execution.steps_per_epoch);
-  const bool enough = StepsThatHide(host, step, 1, most) == 1;
-  depth_ = steps_ = enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kMargin, most), most);
+  if (execution.steps_per_epoch > 0) max_steps = std::min(max_steps, execution.steps_per_epoch);
+  const bool enough = StepsThatHide(host, step, 1, max_steps) == 1;
+  depth_ = steps_ =
+      enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kMargin, max_steps), max_steps);
   stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
   attempts_ = depth_ == 1 ? 0 : 1;
 }

@@ -194,8 +194,8 @@ absl::StatusOr<bool> TrainingLoop::RunEpoch() {
     }
     PENSTOCK_RETURN_IF_ERROR(Dispatch(*std::move(batch)));
     MaybeOpenNextEpoch();
-    const bool wanted = callbacks_.WantsState(at);
-    while (!stopping_ && (in_flight_.full() || (wanted && !in_flight_.empty()))) {
+    const bool wants_state = callbacks_.WantsState(at);
+    while (!stopping_ && (in_flight_.full() || (wants_state && !in_flight_.empty()))) {
       PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
     }
   }
