@@ -8,7 +8,8 @@ using namespace penstock;
 absl::Status Run() {
   std::vector<float> pairs, sums;
   for (int i = 0; i < 256; ++i) {
-    const float a = static_cast<float>(i % 16) / 16, b = static_cast<float>(i / 16) / 16;
+    const int row = i / 16, column = i % 16;
+    const float a = static_cast<float>(column) / 16, b = static_cast<float>(row) / 16;
     pairs.insert(pairs.end(), {a, b});
     sums.push_back(a + b);
   }
