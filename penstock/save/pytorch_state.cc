@@ -136,7 +136,6 @@ absl::Status Interpreter::Visit(const Value& value, const std::string& name, int
     case Kind::kFloat:
       return AddMetadata(name, absl::StrFormat("%.17g", value.real));
     case Kind::kText:
-      return AddMetadata(name, std::string(value.text));
     case Kind::kGlobal:
       return AddMetadata(name, std::string(value.text));
     case Kind::kTuple:
