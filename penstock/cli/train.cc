@@ -133,13 +133,16 @@ class Train : public Command {
       facts.image.width = image_size_[1];
     }
     PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, facts.image));
+    PENSTOCK_ASSIGN_OR_RETURN(const models::ImagePreprocessing preprocessing,
+                              models::Preprocessing(model_));
+    const bool inside = preprocessing.mode == models::PreprocessMode::kInside;
     PENSTOCK_ASSIGN_OR_RETURN(
         nn::Network network,
         models::ByName(
             model_, {.input_shape = {facts.image.height, facts.image.width, facts.image.channels},
                      .classes = facts.classes,
                      .input_dtype = base::DType::kU8,
-                     .rescale = 1 / 255.0,
+                     .rescale = inside ? 1 : 1 / 255.0,
                      .height_shift = shift_,
                      .width_shift = shift_}));
     keras::Model model(std::move(network));

@@ -58,8 +58,10 @@ constexpr ModelInfo kOthers[] = {
 std::vector<ModelInfo> AllModels() {
   std::vector<ModelInfo> models(std::begin(kOthers), std::end(kOthers));
   for (const auto& family :
-       {internal::ResNets, internal::Vggs, internal::MobileNetV2s, internal::DenseNets,
-        internal::Xceptions, internal::Inceptions, internal::NasNets}) {
+       {internal::ResNets, internal::Vggs, internal::DenseNets, internal::Xceptions,
+        internal::Inceptions, internal::NasNets, internal::MobileNetV1s, internal::MobileNetV2s,
+        internal::MobileNetV3s, internal::EfficientNets, internal::EfficientNetV2s,
+        internal::ConvNeXts}) {
     const std::vector<ModelInfo> members = family();
     models.insert(models.end(), members.begin(), members.end());
   }

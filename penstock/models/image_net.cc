@@ -19,6 +19,7 @@ ImagePreprocessing PreprocessingOf(PreprocessMode mode) {
   };
   switch (mode) {
     case PreprocessMode::kNone:
+    case PreprocessMode::kInside:
       break;
     case PreprocessMode::kCaffe: {
       constexpr double kMean[] = {103.939, 116.779, 123.68};  // blue, green, red
@@ -71,6 +72,8 @@ absl::Status CheckOptions(const ModelInfo& model, const ImageNetOptions& options
       {options.dropout.has_value(), kDropout, "dropout"},
       {options.minimalistic.has_value(), kMinimalistic, "minimalistic"},
       {options.include_preprocessing.has_value(), kIncludePreprocessing, "include_preprocessing"},
+      {options.drop_connect.has_value(), kDropConnect, "drop_connect"},
+      {options.imagenet_rescaling.has_value(), kImageNetRescaling, "imagenet_rescaling"},
   };
   for (const auto& row : rows) {
     if (row.given && (model.options & row.option) == 0) {

@@ -56,16 +56,19 @@ struct ImageNetOptions {
   std::optional<double> alpha = std::nullopt;                // width multiplier: MobileNet, V2, V3
   std::optional<int64_t> depth_multiplier = std::nullopt;    // MobileNet
   std::optional<double> dropout = std::nullopt;              // rate before the classifier
+  std::optional<double> drop_connect = std::nullopt;         // EfficientNet, ConvNeXt
   std::optional<bool> minimalistic = std::nullopt;           // MobileNetV3
   std::optional<bool> include_preprocessing = std::nullopt;  // within the network
+  std::optional<bool> imagenet_rescaling = std::nullopt;     // EfficientNetB0 to B7
 };
 
 // Keras's preprocess_input, for images with values from 0 to 255:
-//   kNone   the network takes them as they are, or preprocesses them itself
+//   kNone   the network takes them as they are
+//   kInside the network preprocesses them itself, unless include_preprocessing is false
 //   kCaffe  channels blue, green, red; minus the mean of ImageNet
 //   kTf     from -1 to 1
 //   kTorch  from 0 to 1, then minus the mean, divided by the standard deviation of ImageNet
-enum class PreprocessMode { kNone, kCaffe, kTf, kTorch };
+enum class PreprocessMode { kNone, kInside, kCaffe, kTf, kTorch };
 
 // The same as numbers: channel c of the network's input is `x[c] * scale[c] + offset[c]`, where x
 // is the RGB image, or the BGR image if `reverse_channels`.
@@ -91,6 +94,8 @@ enum ImageNetOption : unsigned {
   kDropout = 1 << 9,
   kMinimalistic = 1 << 10,
   kIncludePreprocessing = 1 << 11,
+  kDropConnect = 1 << 12,
+  kImageNetRescaling = 1 << 13,
   // Those that every network of keras.applications has.
   kImageNet = kIncludeTop | kPooling | kClassifierActivation | kName | kOffset | kShift,
 };

@@ -113,7 +113,12 @@ std::vector<ModelInfo> ModelsOf(const Row (&rows)[N]) {
 // The families; by_name.cc lists them.
 std::vector<ModelInfo> ResNets();
 std::vector<ModelInfo> Vggs();
+std::vector<ModelInfo> MobileNetV1s();
 std::vector<ModelInfo> MobileNetV2s();
+std::vector<ModelInfo> MobileNetV3s();
+std::vector<ModelInfo> EfficientNets();
+std::vector<ModelInfo> EfficientNetV2s();
+std::vector<ModelInfo> ConvNeXts();
 std::vector<ModelInfo> DenseNets();
 std::vector<ModelInfo> Xceptions();
 std::vector<ModelInfo> Inceptions();

@@ -7,9 +7,11 @@
 // use a loss with from_logits. There is a header for each family:
 //
 //   image_net.h           options of the networks for ImageNet: those of keras.applications
+//   convnext.h            ConvNeXtTiny, Small, Base, Large, XLarge
 //   densenet.h            DenseNet121, 169, 201
+//   efficientnet.h        EfficientNetB0 to B7, V2B0 to B3, V2S, V2M, V2L, Lite0 to 4
 //   inception.h           InceptionV3, InceptionResNetV2
-//   mobilenet.h           MobileNetV2
+//   mobilenet.h           MobileNet, MobileNetV2, MobileNetV3Small and Large
 //   nasnet.h              NASNetMobile, NASNetLarge
 //   resnet.h              ResNet50, 101, 152, and V2
 //   vgg.h                 VGG16, VGG19
@@ -22,7 +24,9 @@
 #pragma once
 
 #include "penstock/models/by_name.h"
+#include "penstock/models/convnext.h"
 #include "penstock/models/densenet.h"
+#include "penstock/models/efficientnet.h"
 #include "penstock/models/gpt.h"
 #include "penstock/models/image_net.h"
 #include "penstock/models/inception.h"

@@ -101,12 +101,51 @@ TEST(Mlp, HasRequestedLayers) {
 // Numbers of parameters in Keras's documentation; tests/interop compares layer by layer.
 TEST(ImageNetModels, MatchParameterCountsOfKeras) {
   const std::map<std::string, int64_t> parameters = {
-      {"resnet50", 25636712},     {"resnet101", 44707176},    {"resnet152", 60419944},
-      {"resnet50_v2", 25613800},  {"resnet101_v2", 44675560}, {"resnet152_v2", 60380648},
-      {"densenet121", 8062504},   {"densenet169", 14307880},  {"densenet201", 20242984},
-      {"xception", 22910480},     {"inception_v3", 23851784}, {"inception_resnet_v2", 55873736},
-      {"nasnet_mobile", 5326716}, {"nasnet_large", 88949818}, {"mobilenet_v2", 3538984},
-      {"vgg16", 138357544},       {"vgg19", 143667240},
+      {"resnet50", 25636712},
+      {"resnet101", 44707176},
+      {"resnet152", 60419944},
+      {"resnet50_v2", 25613800},
+      {"resnet101_v2", 44675560},
+      {"resnet152_v2", 60380648},
+      {"vgg16", 138357544},
+      {"vgg19", 143667240},
+
+      {"mobilenet", 4253864},
+      {"mobilenet_v2", 3538984},
+      {"mobilenet_v3_small", 2554968},
+      {"mobilenet_v3_large", 5507432},
+
+      {"efficientnet_b0", 5330571},
+      {"efficientnet_b1", 7856239},
+      {"efficientnet_b2", 9177569},
+      {"efficientnet_b3", 12320535},
+      {"efficientnet_b4", 19466823},
+      {"efficientnet_b5", 30562527},
+      {"efficientnet_b6", 43265143},
+      {"efficientnet_b7", 66658687},
+
+      {"efficientnet_v2_b0", 7200312},
+      {"efficientnet_v2_b1", 8212124},
+      {"efficientnet_v2_b2", 10178374},
+      {"efficientnet_v2_b3", 14467622},
+      {"efficientnet_v2_s", 21612360},
+      {"efficientnet_v2_m", 54431388},
+      {"efficientnet_v2_l", 119027848},
+
+      {"convnext_tiny", 28589128},
+      {"convnext_small", 50223688},
+      {"convnext_base", 88591464},
+      {"convnext_large", 197767336},
+      {"convnext_xlarge", 350196968},
+
+      {"densenet121", 8062504},
+      {"densenet169", 14307880},
+      {"densenet201", 20242984},
+      {"xception", 22910480},
+      {"inception_v3", 23851784},
+      {"inception_resnet_v2", 55873736},
+      {"nasnet_mobile", 5326716},
+      {"nasnet_large", 88949818},
   };
   for (const ModelInfo& model : Models()) {
     if (model.keras_name == nullptr) continue;
@@ -121,6 +160,55 @@ TEST(ImageNetModels, MatchParameterCountsOfKeras) {
   EXPECT_EQ(VGG16({.include_top = false}).CountParameters(), 14714688);
   EXPECT_EQ(MobileNetV2({.alpha = 1.4}).CountParameters(), 6156712);
   EXPECT_EQ(MobileNetV2({.alpha = 0.35}).CountParameters(), 1691208);
+}
+
+// Numbers in tensorflow/tpu's test, models/official/efficientnet/lite/
+// efficientnet_lite_builder_test.py.
+TEST(EfficientNetLite, MatchesParameterCountsOfItsSource) {
+  const std::map<std::string, int64_t> parameters = {
+      {"efficientnet_lite0", 4652008},  {"efficientnet_lite1", 5416680},
+      {"efficientnet_lite2", 6092072},  {"efficientnet_lite3", 8197096},
+      {"efficientnet_lite4", 13006568},
+  };
+  const std::map<std::string, int64_t> sizes = {
+      {"efficientnet_lite0", 224}, {"efficientnet_lite1", 240}, {"efficientnet_lite2", 260},
+      {"efficientnet_lite3", 280}, {"efficientnet_lite4", 300},
+  };
+  for (const auto& [name, trainable] : parameters) {
+    const auto network = ByName(name);
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_EQ(network->CountParameters(/*trainable_only=*/true), trainable) << name;
+    EXPECT_EQ(network->inputs()[0].type.shape.dim(1), sizes.at(name));
+  }
+  const nn::Network network = EfficientNetLite0();
+  EXPECT_EQ(network.name(), "efficientnet-lite0");
+  const auto rescaling = nn::LayerConfig(network.uses()[1].layer);
+  EXPECT_NEAR(127 * rescaling["scale"].get<double>() + rescaling["offset"].get<double>(), 0, 1e-12);
+  EXPECT_EQ(EfficientNetLite0({.include_preprocessing = false}).uses()[1].name, "stem_conv");
+}
+
+// The probability that training drops a residual path grows from block to block.
+TEST(ImageNetModels, DropResidualPathsAsRequested) {
+  const auto rates = [](const nn::Network& network, const char* class_name, const char* option) {
+    std::vector<double> rates;
+    for (const auto& use : network.uses()) {
+      if (!use.layer.valid() || use.layer.class_name() != class_name) continue;
+      if (use.name == "top_dropout") continue;
+      rates.push_back(nn::LayerConfig(use.layer)[option].get<double>());
+    }
+    return rates;
+  };
+  const auto blocks = rates(EfficientNetB0({.drop_connect = 0.32}), "Dropout", "rate");
+  ASSERT_EQ(blocks.size(), 9);  // of 16 blocks, those with a shortcut
+  EXPECT_NEAR(blocks.front(), 0.32 * 2 / 16, 1e-12);
+  EXPECT_NEAR(blocks.back(), 0.32 * 14 / 16, 1e-12);
+  EXPECT_TRUE(rates(EfficientNetB0({.drop_connect = 0}), "Dropout", "rate").empty());
+  const auto paths =
+      rates(ConvNeXtTiny({.drop_connect = 0.17}), "StochasticDepth", "drop_path_rate");
+  ASSERT_EQ(paths.size(), 17);  // of 18 blocks, all but the first
+  EXPECT_NEAR(paths.front(), 0.01, 1e-12);
+  EXPECT_NEAR(paths.back(), 0.17, 1e-12);
+  EXPECT_TRUE(rates(ConvNeXtTiny(), "StochasticDepth", "drop_path_rate").empty());
 }
 
 TEST(ImageNetModels, EndAsRequested) {
@@ -147,6 +235,9 @@ TEST(ImageNetModels, DescribeTheirPreprocessing) {
   EXPECT_TRUE(Preprocessing("vgg19")->reverse_channels);
   EXPECT_EQ(Preprocessing("vgg19")->offset[2], -123.68);
   EXPECT_EQ(Preprocessing("mlp")->scale[0], 1);
+  EXPECT_EQ(Preprocessing("mobilenet")->mode, PreprocessMode::kTf);
+  EXPECT_EQ(Preprocessing("convnext_base")->mode, PreprocessMode::kInside);
+  EXPECT_EQ(Preprocessing("convnext_base")->scale[0], 1);
   // Means and standard deviations of ImageNet, as in torchvision.
   const ImagePreprocessing torch = PreprocessingOf(PreprocessMode::kTorch);
   EXPECT_NEAR(255 * 0.456 * torch.scale[1] + torch.offset[1], 0, 1e-12);
@@ -158,7 +249,8 @@ TEST(ImageNetModels, DescribeTheirPreprocessing) {
 TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
   const ImageNetOptions options{
       .input_shape = {64, 48, 3}, .classes = 4, .input_dtype = DType::kU8, .rescale = 1 / 255.0};
-  for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2"}) {
+  for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2", "mobilenet_v3_small",
+                           "efficientnet_b0", "efficientnet_v2_b0", "convnext_tiny"}) {
     const auto network = ByName(name, options);
     ASSERT_TRUE(network.ok()) << network.status();
     EXPECT_EQ(network->inputs()[0].type.ToString(), "ui8[?,64,48,3]");
@@ -180,6 +272,10 @@ TEST(ImageNetModels, RejectInvalidOptions) {
               HasSubstr("at least 32 pixels in height and width, got [31, 224, 3]"));
   EXPECT_THAT(message(ResNet50V2({.alpha = 0.5})), HasSubstr("resnet50_v2 has no option alpha"));
   EXPECT_THAT(message(VGG16({.momentum = 0.5})), HasSubstr("vgg16 has no option momentum"));
+  EXPECT_THAT(message(EfficientNetV2S({.imagenet_rescaling = true})),
+              HasSubstr("efficientnet_v2_s has no option imagenet_rescaling"));
+  EXPECT_THAT(message(MobileNet({.drop_connect = 0.1})), HasSubstr("no option drop_connect"));
+  EXPECT_THAT(message(ConvNeXtTiny({.drop_connect = 2})), HasSubstr("is a probability"));
   EXPECT_THAT(message(VGG16({.include_top = false, .pooling = "min"})),
               HasSubstr("unknown pooling 'min'; available: avg, max"));
   EXPECT_THAT(message(VGG19({.classes = 0})), HasSubstr("classes must be above 0, got 0"));

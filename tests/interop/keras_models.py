@@ -21,16 +21,28 @@ os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable
 import keras
 import numpy as np
 import safetensors.numpy
+from keras.src.utils import file_utils
 
 # Initial values are not needed: drawing them would compile a program for each shape, and the largest networks have
 # gigabytes of them. All elements of such a zero are the same four bytes.
 keras.src.backend.Variable._initialize_with_initializer = lambda self, initializer: self._initialize(
     np.broadcast_to(np.zeros((), self.dtype), self.shape))
 
+# With weights="imagenet" networks have other layers; the weights are not needed.
+file_utils.get_file = lambda name, *arguments, **options: name
+keras.Model.load_weights = lambda self, *arguments, **options: None
+
 # Options that Penstock does not have, writes in another way, or that do not change what a layer computes: axis is 3 in
 # some networks and -1 in others.
-NOT_COMPARED = {"name", "dtype", "trainable", "data_format", "axis", "renorm", "renorm_momentum", "seed"}
+NOT_COMPARED = {"name", "dtype", "trainable", "data_format", "axis", "renorm", "renorm_momentum",
+                "rms_scaling", "seed"}
 PIXEL = [10, 100, 200]  # red, green, blue
+
+
+def variable_path(layer, variable):
+    """The variable's name within its layer. Keras numbers the one of LayerScale, which has no name."""
+    path = f"/{variable.path}".rsplit(f"/{layer.name}/", 1)[-1]
+    return "gamma" if type(layer).__name__ == "LayerScale" else path
 
 
 def shape_text(shape):
@@ -38,13 +50,16 @@ def shape_text(shape):
 
 
 def layer_text(layer):
-    """One line per layer: name, class, type of the output, variables."""
-    variables = [f"{v.name}{shape_text(v.shape)}" for v in layer.weights]
+    """One line per layer or operation: name, class, type of the output, variables."""
+    variables = [f"{variable_path(layer, v)}{shape_text(v.shape)}" for v in getattr(layer, "weights", [])]
     return " ".join([layer.name, type(layer).__name__, "f32" + shape_text(layer.output.shape), *variables])
 
 
 def plain_config(layer):
-    """The layer's options; those that are objects (initializers) are represented by their class."""
+    """The layer's options; those that are objects (initializers) are represented by their class. Operations and
+    networks within networks have none."""
+    if isinstance(layer, keras.Model) or not isinstance(layer, keras.layers.Layer):
+        return {}
     config = {key: value for key, value in layer.get_config().items() if value is not None and key not in NOT_COMPARED}
     return {key: value["class_name"] if isinstance(value, dict) else value for key, value in config.items()}
 
@@ -71,28 +86,34 @@ def weight_value(rng, variable):
     return (value + ("gamma" in variable.name)).astype(np.float32)
 
 
+def input_range(model):
+    """The least and largest number of the images: bytes, if the network preprocesses them itself."""
+    inside = isinstance(model.layers[1], (keras.layers.Rescaling, keras.layers.Normalization))
+    return (0, 255) if inside else (-1, 1)
+
+
 def main():
     folder, models, tensors = pathlib.Path(sys.argv[1]), [], {}
     for index, request in enumerate(json.loads((folder / "requests.json").read_text())):
         keras.backend.clear_session()  # automatic names restart at 0 in each network
-        arguments = request["arguments"]
+        arguments = {"weights": None, **request["arguments"]}
         arguments["input_shape"] = tuple(arguments["input_shape"])
         image = keras.Input(arguments["input_shape"], name="image")
         function = getattr(keras.applications, request["keras"])
-        model = function(weights=None, classifier_activation=None, input_tensor=image, **arguments)
-        layers = [layer_text(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
-        configs = [plain_config(layer) for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
-        models.append({"name": model.name, "parameters": model.count_params(), "layers": layers, "configs": configs,
+        model = function(classifier_activation=None, input_tensor=image, **arguments)
+        operations = [o for o in model.operations if not isinstance(o, keras.layers.InputLayer)]
+        models.append({"name": model.name, "parameters": model.count_params(),
+                       "layers": [layer_text(o) for o in operations], "configs": [plain_config(o) for o in operations],
                        "summary": summary_of(model), "preprocessed": preprocess(function)})
         if not request["run"]:
             continue
         rng = np.random.default_rng(index)
         for layer in model.layers:
             for variable in layer.weights:
-                value = weight_value(rng, variable)
+                value = np.asarray(weight_value(rng, variable), variable.dtype)
                 variable.assign(value)
-                tensors[f"{index}/weight/{layer.name}/{variable.name}"] = value
-        x = rng.uniform(-1, 1, size=(2, *model.inputs[0].shape[1:])).astype(np.float32)
+                tensors[f"{index}/weight/{layer.name}/{variable_path(layer, variable)}"] = value
+        x = rng.uniform(*input_range(model), size=(2, *model.inputs[0].shape[1:])).astype(np.float32)
         tensors[f"{index}/x"] = x
         tensors[f"{index}/y"] = np.asarray(model.predict(x, verbose=0))
     (folder / "models.json").write_text(json.dumps(models, indent=1))

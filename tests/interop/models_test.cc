@@ -58,6 +58,20 @@ std::vector<Request> Requests() {
       {"inception_resnet_v2", {.input_shape = {75, 91, 3}, .include_top = false}},
       {"nasnet_mobile", {.input_shape = {37, 64, 3}, .include_top = false, .pooling = "avg"}},
       {"nasnet_mobile", {.input_shape = {32, 41, 3}, .classes = 6}, true},
+      {"mobilenet", {.input_shape = {45, 32, 3}, .alpha = 0.3, .depth_multiplier = 2}, true},
+      {"mobilenet", {.input_shape = {33, 64, 1}, .include_top = false, .pooling = "max"}},
+      {"mobilenet_v3_small", {.input_shape = {45, 32, 3}, .classes = 5, .alpha = 1.3}, true},
+      {"mobilenet_v3_large", {.include_top = false, .pooling = "avg", .minimalistic = true}},
+      {"mobilenet_v3_large", {.alpha = 0.4, .include_preprocessing = false}},
+      {"efficientnet_b0", {.imagenet_rescaling = true}},
+      {"efficientnet_b1", {.input_shape = {45, 32, 3}, .classes = 5}, true},
+      {"efficientnet_b2", {.input_shape = {71, 54, 3}, .include_top = false, .pooling = "max"}},
+      {"efficientnet_v2_b2", {.input_shape = {45, 32, 3}, .classes = 5}, true},
+      {"efficientnet_v2_b3", {.input_shape = {71, 54, 1}, .include_top = false, .pooling = "avg"}},
+      {"efficientnet_v2_s", {.classes = 3, .include_preprocessing = false}},
+      {"convnext_tiny", {.input_shape = {45, 37, 3}, .classes = 5}, true},
+      {"convnext_small", {.input_shape = {64, 48, 3}, .include_top = false, .pooling = "max"}},
+      {"convnext_tiny", {.input_shape = {33, 64, 1}, .include_top = false}},
   };
   requests.insert(requests.end(), unusual.begin(), unusual.end());
   return requests;
@@ -79,6 +93,7 @@ Json KerasArguments(const Request& request) {
   if (!options.pooling.empty()) json["pooling"] = std::string(options.pooling);
   json["classes"] = options.classes;
   if (options.alpha) json["alpha"] = *options.alpha;
+  if (options.imagenet_rescaling) json["weights"] = "imagenet";
   if (options.depth_multiplier) json["depth_multiplier"] = *options.depth_multiplier;
   if (options.minimalistic) json["minimalistic"] = *options.minimalistic;
   if (options.include_preprocessing) {
