@@ -113,6 +113,8 @@ def main():
                 value = np.asarray(weight_value(rng, variable), variable.dtype)
                 variable.assign(value)
                 tensors[f"{index}/weight/{layer.name}/{variable_path(layer, variable)}"] = value
+            if isinstance(layer, keras.layers.Normalization):
+                layer.finalize_state()  # it computes with copies of its weights, made when they are loaded
         x = rng.uniform(*input_range(model), size=(2, *model.inputs[0].shape[1:])).astype(np.float32)
         tensors[f"{index}/x"] = x
         tensors[f"{index}/y"] = np.asarray(model.predict(x, verbose=0))
