@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/ir/flops.h"
 #include "penstock/ir/op_def.h"  // for the families of operations; else it is internal to ir
 
 namespace penstock::profile {
@@ -122,40 +123,6 @@ std::string AttributesOf(const Node& node) {
   return absl::StrJoin(out, ", ");
 }
 
-// Number of multiplications and additions: for each position of the output and of the kernel, over
-// all channels. For a gradient, `kernel` is the operand or result in the kernel's role.
-double ConvolutionFlops(const Node& node, const TensorType& output, const TensorType& kernel) {
-  const Ints& places = node.attributes.Get<Ints>("kernel");
-  const int64_t filters = kernel.shape.dim(static_cast<int>(places[1]));
-  if (filters == 0) return 0;
-  const int64_t elements_per_filter = kernel.shape.num_elements() / filters;
-  return 2.0 * static_cast<double>(output.shape.num_elements()) *
-         static_cast<double>(elements_per_filter);
-}
-
-double FlopsOf(const Node& node) {
-  const absl::string_view name = node.op->name;
-  const auto operand = [&](int i) -> const TensorType& { return node.operands[i].type(); };
-  if (name == "stablehlo.convolution") {
-    return ConvolutionFlops(node, node.results[0], operand(1));
-  }
-  // FLOPs of the forward convolution, whose output has the shape of the cotangent.
-  if (name == "penstock.convolution_input_gradient") {
-    return ConvolutionFlops(node, operand(0), operand(1));
-  }
-  if (name == "penstock.convolution_kernel_gradient") {
-    return ConvolutionFlops(node, operand(1), node.results[0]);
-  }
-  if (name == "stablehlo.dot_general") {
-    double flops = 2.0 * static_cast<double>(node.results[0].shape.num_elements());
-    for (int64_t axis : node.attributes.Get<Ints>("lhs_contracting")) {
-      flops *= static_cast<double>(operand(0).shape.dim(static_cast<int>(axis)));
-    }
-    return flops;
-  }
-  return 0;
-}
-
 // Rough estimate that is independent of the machine; only determines the order of timing.
 double ExpectedSeconds(const Node& node, double flops) {
   constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 5e9;
@@ -197,7 +164,7 @@ std::vector<Piece> FindPieces(const ir::Graph& program, const PrintFunction& pri
                     .attributes = AttributesOf(node),
                     .layers = {},
                     .count = 0,
-                    .flops = FlopsOf(node)};
+                    .flops = ir::Flops(node)};
       if (alone.ok()) {
         piece.program = *std::move(alone);
       } else {
