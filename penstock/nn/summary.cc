@@ -6,21 +6,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/with_commas.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/text_table.h"
 
 namespace penstock::nn {
 namespace {
 
+using base::WithCommas;
 using internal::ShapeText;
 using internal::TextTable;
-
-std::string WithCommas(int64_t n) {
-  std::string digits = absl::StrCat(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)
-    digits.insert(digits.begin() + i, ',');
-  return digits;
-}
 
 // A layer with several outputs has a list of shapes, as in Keras.
 std::string ShapesText(const std::vector<TensorType>& types) {
