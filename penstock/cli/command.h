@@ -7,6 +7,7 @@
 //   penstock bench data shards/                measures an input pipeline and each of its steps
 //   penstock doctor -- train ...               finds what starves the accelerator, and remedies
 //   penstock devices                           lists the available devices
+//   penstock models                            lists the networks that train knows
 //   penstock train | evaluate | predict        trains, evaluates or applies a model
 //
 // Each command is one file with its options, help and work, and a row in the table below.
@@ -49,6 +50,7 @@ std::unique_ptr<Command> ConvertCommand();
 std::unique_ptr<Command> BenchCommand();
 std::unique_ptr<Command> DoctorCommand();
 std::unique_ptr<Command> DevicesCommand();
+std::unique_ptr<Command> ModelsCommand();
 std::unique_ptr<Command> TrainCommand();
 std::unique_ptr<Command> EvaluateCommand();
 std::unique_ptr<Command> PredictCommand();
@@ -62,6 +64,7 @@ inline constexpr CommandRow kCommands[] = {
     {"bench", "Measure an input pipeline", BenchCommand},
     {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
     {"devices", "List the available devices", DevicesCommand},
+    {"models", "List the networks by name, with their size and cost", ModelsCommand},
     {"train", "Train a model from shards", TrainCommand},
     {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
     {"predict", "Predict the classes of images with a trained model", PredictCommand},

@@ -81,9 +81,9 @@ TEST(AllOptionsOfAllCommands, AcceptValidValues) {
       EXPECT_EQ(Error(option, "100MB"), "") << option.command << " " << option.name;
     }
   }
-  EXPECT_THAT(commands,
-              ::testing::IsSupersetOf({"bench data", "convert", "devices", "doctor", "evaluate",
-                                       "inspect", "pack", "predict", "reshard", "train"}));
+  EXPECT_THAT(commands, ::testing::IsSupersetOf({"bench data", "convert", "devices", "doctor",
+                                                 "evaluate", "inspect", "models", "pack", "predict",
+                                                 "reshard", "train"}));
   EXPECT_GT(options, 110);
 }
 

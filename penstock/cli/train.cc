@@ -27,9 +27,7 @@ class Train : public Command {
   void Describe(Options& options) override {
     shards_.Describe(options);
     device_.Describe(options);
-    options
-        .Add("--model", model_,
-             absl::StrCat("Network architecture: ", absl::StrJoin(models::Names(), ", ")))
+    options.Add("--model", model_, "Network architecture; `penstock models` lists them")
         .ShowDefault();
     options.Add("--classes", classes_, "Number of classes; default: taken from the shards")
         .Range(1, 1 << 30);

@@ -105,6 +105,16 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this] {
            EXPECT_THAT(Error({"--model", "abacus"}), AllOf(HasSubstr("abacus"), HasSubstr("mlp")));
            EXPECT_EQ(Saved({}).network().name(), "mlp");
+           // A network that preprocesses images itself gets the pixels from 0 to 255.
+           const nn::Network inside =
+               Saved({"--model", "mobilenet_v3_small", "--image-size", "32", "32", "--epochs", "1"})
+                   .network();
+           std::vector<double> scales;
+           for (const auto& use : inside.uses()) {
+             if (!use.layer.valid() || use.layer.class_name() != "Rescaling") continue;
+             scales.push_back(nn::LayerConfig(use.layer)["scale"].get<double>());
+           }
+           EXPECT_THAT(scales, ElementsAre(1 / 127.5));
          }},
         {"--classes",
          [this] {

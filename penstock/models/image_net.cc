@@ -11,6 +11,11 @@ namespace penstock::models {
 
 using nn::Symbol;
 
+const char* ModeName(PreprocessMode mode) {
+  constexpr const char* kNames[] = {"none", "inside", "caffe", "tf", "torch"};
+  return kNames[static_cast<int>(mode)];
+}
+
 ImagePreprocessing PreprocessingOf(PreprocessMode mode) {
   ImagePreprocessing out{.mode = mode};
   const auto set = [&](int channel, double scale, double offset) {

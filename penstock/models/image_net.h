@@ -69,6 +69,7 @@ struct ImageNetOptions {
 //   kTf     from -1 to 1
 //   kTorch  from 0 to 1, then minus the mean, divided by the standard deviation of ImageNet
 enum class PreprocessMode { kNone, kInside, kCaffe, kTf, kTorch };
+const char* ModeName(PreprocessMode mode);  // "none", "inside", "caffe", "tf", "torch"
 
 // The same as numbers: channel c of the network's input is `x[c] * scale[c] + offset[c]`, where x
 // is the RGB image, or the BGR image if `reverse_channels`.

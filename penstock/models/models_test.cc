@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/nn/layers.h"
+#include "penstock/nn/network_size.h"
 
 namespace penstock::models {
 namespace models_test {
@@ -211,6 +212,43 @@ TEST(ImageNetModels, DropResidualPathsAsRequested) {
   EXPECT_TRUE(rates(ConvNeXtTiny(), "StochasticDepth", "drop_path_rate").empty());
 }
 
+// Billions of multiply-adds that torchvision publishes for networks with the same layers (as
+// "GFLOPS"); the exact numbers are sums over the layers.
+TEST(ImageNetModels, HaveThePublishedNumbersOfMultiplyAdds) {
+  const std::map<std::string, double> billions = {
+      {"vgg16", 15.470},
+      {"vgg19", 19.632},
+      {"densenet121", 2.834},
+      {"densenet169", 3.360},
+      {"densenet201", 4.291},
+      {"inception_v3", 5.713},
+      {"mobilenet_v2", 0.301},
+      {"mobilenet_v3_small", 0.057},
+      {"efficientnet_b0", 0.386},
+      {"efficientnet_b1", 0.687},
+      {"efficientnet_v2_s", 8.366},
+      {"efficientnet_v2_m", 24.582},
+      {"efficientnet_v2_l", 56.080},
+      {"convnext_tiny", 4.456},
+      {"convnext_small", 8.684},
+      {"convnext_base", 15.355},
+      {"convnext_large", 34.361},
+      {"mobilenet_v3_large", 0.217},
+  };
+  const auto multiply_adds = [](const nn::Network& network) {
+    return nn::SizeOf(network).value_or(nn::NetworkSize()).multiply_adds;
+  };
+  for (const auto& [name, published] : billions) {
+    const auto network = ByName(name);
+    ASSERT_TRUE(network.ok()) << network.status();
+    EXPECT_NEAR(static_cast<double>(multiply_adds(*network)) / 1e9, published, 0.0006) << name;
+  }
+  EXPECT_EQ(multiply_adds(VGG16()), 15470264320);
+  EXPECT_EQ(multiply_adds(ResNet50()), 3857973248);
+  EXPECT_EQ(multiply_adds(MobileNet()), 568740352);
+  EXPECT_EQ(multiply_adds(MobileNetV2()), 300774272);
+}
+
 TEST(ImageNetModels, EndAsRequested) {
   const auto output = [](const ImageNetOptions& options) {
     return ResNet50(options).outputs()[0].type.ToString();
@@ -244,6 +282,11 @@ TEST(ImageNetModels, DescribeTheirPreprocessing) {
   EXPECT_NEAR(255 * (0.485 + 0.229) * torch.scale[0] + torch.offset[0], 1, 1e-12);
   EXPECT_FALSE(torch.reverse_channels);
   EXPECT_FALSE(Preprocessing("vgg20").ok());
+  EXPECT_STREQ(ModeName(Preprocessing("mlp")->mode), "none");
+  EXPECT_STREQ(ModeName(Preprocessing("convnext_tiny")->mode), "inside");
+  EXPECT_STREQ(ModeName(Preprocessing("vgg19")->mode), "caffe");
+  EXPECT_STREQ(ModeName(Preprocessing("xception")->mode), "tf");
+  EXPECT_STREQ(ModeName(Preprocessing("densenet121")->mode), "torch");
 }
 
 TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
