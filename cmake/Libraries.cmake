@@ -9,6 +9,8 @@ penstock_find_library(JPEG)
 penstock_find_library(CURL 7.68)  # curl_multi_poll and curl_multi_wakeup
 penstock_find_library(OpenSSL 3)
 penstock_find_library(nlohmann_json 3)
+penstock_find_library(Protobuf)
+penstock_find_library(Snappy)
 penstock_find_library(PkgConfig)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 

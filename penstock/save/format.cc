@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 #include "penstock/save/safetensors_index.h"
+#include "penstock/save/tensor_bundle.h"
 
 namespace penstock::save {
 namespace {
@@ -31,7 +33,12 @@ std::string Names() {
 }
 
 absl::StatusOr<Probe> LookAt(io::FileSystem& fs, absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, fs.Stat(uri));
+  const absl::StatusOr<io::FileInfo> found = fs.Stat(uri);
+  if (absl::IsNotFound(found.status()) || (found.ok() && found->is_directory)) {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool is_prefix, IsTensorBundlePrefix(fs, uri));
+    if (is_prefix) return LookAt(fs, io::AppendToName(uri, ".index"));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, found);
   Probe probe{.uri = std::string(uri), .is_directory = info.is_directory};
   if (info.is_directory) {
     PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> entries, fs.List(uri));
@@ -91,8 +98,9 @@ absl::Status CheckMetadata(const Format& format, absl::string_view uri) {
 absl::Span<const Format> Formats() {
   static const auto* const table = new std::vector<Format>{
       // A row for each format.
-      SafetensorsFormat(), SafetensorsIndexFormat(), NpzFormat(),
-      PyTorchZipFormat(),  PyTorchStreamFormat(),    XserFormat(),
+      SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
+      PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
+      TensorBundleFormat(),
   };
   return *table;
 }
@@ -123,6 +131,9 @@ absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri,
                                      bool with_metadata) {
   PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
   if (with_metadata) PENSTOCK_RETURN_IF_ERROR(CheckMetadata(*format, uri));
+  if (format->check_destination != nullptr) {
+    PENSTOCK_RETURN_IF_ERROR(format->check_destination(fs, uri));
+  }
   return io::CheckWritableFile(fs, MainFile(*format, uri));
 }
 
@@ -139,6 +150,29 @@ absl::Status CheckNames(const base::NamedArrays& arrays) {
     }
   }
   return absl::OkStatus();
+}
+
+int64_t UseVariableNames(Weights& weights) {
+  absl::flat_hash_map<std::string, int> uses;
+  const auto name_of = [&](const std::string& name) -> const std::string& {
+    const auto found = weights.variables.find(name);
+    return found == weights.variables.end() ? name : found->second;
+  };
+  for (const auto& [name, array] : weights.arrays) {
+    ++uses[name];
+    if (name_of(name) != name) ++uses[name_of(name)];
+  }
+  int64_t renamed = 0;
+  base::NamedArrays arrays;
+  for (const auto& [name, array] : weights.arrays) {
+    const std::string& other = name_of(name);
+    const bool rename = other != name && uses[other] == 1;
+    renamed += rename;
+    arrays.Append(rename ? other : name, array);
+  }
+  weights.arrays = std::move(arrays);
+  weights.variables.clear();
+  return renamed;
 }
 
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri) {

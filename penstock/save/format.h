@@ -44,6 +44,8 @@ struct Format {
   // URI of the file that is published last and without which the weights do not exist, for formats
   // that are addressed otherwise; nullptr: the URI itself.
   std::string (*main_file)(absl::string_view uri) = nullptr;
+  // Checks what `write` requires beside a main file that can be written; nullptr: nothing.
+  absl::Status (*check_destination)(io::FileSystem& fs, absl::string_view uri) = nullptr;
 };
 
 // Checks that names are unique and UTF-8, for writers: INVALID_ARGUMENT.

@@ -8,6 +8,7 @@
 //   safetensors_index.h  safetensors in several files with an index
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
+//   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
 //                   .metadata = {{"epoch", "3"}}};
@@ -46,7 +47,17 @@ namespace penstock::save {
 struct Weights {
   base::NamedArrays arrays = {};
   std::map<std::string, std::string> metadata = {};
+  // Names of variables in the program that wrote the file, by the name of the array, where the
+  // format has both (TensorFlow checkpoints); UseVariableNames takes them.
+  std::map<std::string, std::string> variables = {};
+  // What the file holds beside arrays and metadata, with the reason for which it is left out:
+  // "tensor 'words': strings". WriteWeights ignores it.
+  std::vector<std::string> skipped = {};
 };
+
+// Renames each array that has a name in `variables` to it, unless another array has that name then.
+// Returns the number of arrays that were renamed.
+int64_t UseVariableNames(Weights& weights);
 
 // One tensor of a file, without its elements.
 struct TensorInfo {
@@ -57,6 +68,7 @@ struct TensorInfo {
   int64_t num_bytes = 0;
   // Name of the file, where the format spreads tensors over several files; otherwise empty.
   std::string file = {};
+  std::string variable = {};  // Weights::variables; otherwise empty
 };
 
 // Description of a file, without its tensors' elements.
@@ -64,9 +76,11 @@ struct Contents {
   std::string format = {};               // name of the format: "safetensors"
   std::vector<TensorInfo> tensors = {};  // in the order of their files and offsets
   std::map<std::string, std::string> metadata = {};
+  std::vector<std::string> skipped = {};  // Weights::skipped
 };
 
-// Reads a file of weights. The format is detected by the first bytes of the file, not by its name.
+// Reads a file of weights. The format is detected by the first bytes of the file, not by its name;
+// a TensorFlow checkpoint is addressed by its prefix, its index or one of its data files.
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 
 struct WriteOptions {
