@@ -20,19 +20,26 @@ class Convert : public Command {
     options.Add("in", in_, "Weights file to read; its format is detected").Required();
     options.Add("out", out_, "Weights file to write; the extension selects the format").Required();
     options.AddFlag("--overwrite", overwrite_, "Replace an existing file");
+    options.AddFlag("--variable-names", variable_names_,
+                    "Name tensors of a TensorFlow checkpoint as the variables of its program "
+                    "(conv1/kernel), not by their places (model/layer-1/kernel)");
     options
-        .Add(
-            "--max-shard-size", max_shard_bytes_,
-            "Maximum size of the tensors in one file, for safetensors in several files: 2GB, 500MB")
+        .Add("--max-shard-size", max_shard_bytes_,
+             "Maximum size of the tensors in one file, for safetensors in several files (default: "
+             "5GB) and TensorFlow checkpoints (default: one file): 2GB, 500MB")
         .Bytes()
-        .Range(1, uint64_t{1} << 50)
-        .ShowDefault("5GB");
+        .Range(1, uint64_t{1} << 50);
   }
 
   absl::Status Run() override {
     io::FileSystem& fs = *io::FileSystem::Default();
     PENSTOCK_RETURN_IF_ERROR(CheckDestination(fs));
     PENSTOCK_ASSIGN_OR_RETURN(save::Weights weights, save::ReadWeights(fs, in_));
+    if (variable_names_ && save::UseVariableNames(weights) == 0) {
+      std::fprintf(stderr, "convert: %s has no other names of variables\n",
+                   io::DisplayName(in_).c_str());
+    }
+    ReportSkipped(weights.skipped);
     PENSTOCK_ASSIGN_OR_RETURN(const bool holds_metadata, save::HoldsMetadata(out_));
     if (!holds_metadata && !weights.metadata.empty()) {
       std::fprintf(stderr,
@@ -50,9 +57,23 @@ class Convert : public Command {
   }
 
  private:
+  static void ReportSkipped(const std::vector<std::string>& skipped) {
+    constexpr size_t kShown = 20;
+    for (size_t i = 0; i < std::min(kShown, skipped.size()); ++i) {
+      std::fprintf(stderr, "convert: left out: %s\n", skipped[i].c_str());
+    }
+    if (skipped.size() > kShown) {
+      std::fprintf(stderr, "convert: left out: %zu more\n", skipped.size() - kShown);
+    }
+  }
+
   // Before anything is read.
   absl::Status CheckDestination(io::FileSystem& fs) const {
-    if (io::CanonicalName(in_) == io::CanonicalName(out_)) {
+    // A TensorFlow checkpoint has two names: its prefix, and that with ".index".
+    const auto index_of = [](absl::string_view uri) { return io::AppendToName(uri, ".index"); };
+    if (io::CanonicalName(in_) == io::CanonicalName(out_) ||
+        io::CanonicalName(index_of(in_)) == io::CanonicalName(out_) ||
+        io::CanonicalName(in_) == io::CanonicalName(index_of(out_))) {
       return absl::InvalidArgumentError(
           absl::StrCat(io::DisplayName(out_), ": is the file to read; choose another destination"));
     }
@@ -84,7 +105,7 @@ class Convert : public Command {
   }
 
   std::string in_, out_;
-  bool overwrite_ = false;
+  bool overwrite_ = false, variable_names_ = false;
   int64_t max_shard_bytes_ = 0;
 };
 

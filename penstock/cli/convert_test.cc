@@ -42,7 +42,8 @@ TEST_F(ConvertTest, KeepsEveryTensorThroughAllFormats) {
   Write("a.safetensors", Small());
   std::string from = "a.safetensors";
   for (const std::string to :
-       {"b.npz", "c.pt", "d.pth", "e.bin", "f.xser", "g.safetensors.index.json", "h.safetensors"}) {
+       {"b.npz", "c.pt", "d.pth", "e.bin", "f.xser", "g.safetensors.index.json", "h.safetensors",
+        "i.ckpt", "j.index", "k.npz"}) {
     const CommandResult result = Penstock({"convert", Path(from), Path(to)});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("wrote 2 tensors"));
@@ -80,6 +81,79 @@ TEST_F(ConvertTest, SplitsAtMaximumShardSize) {
                                          "1MB", Path("net/b.safetensors.index.json")});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(Folder("net").size(), 4u);  // three shards and the index
+}
+
+TEST_F(ConvertTest, ReadsAndWritesPrefixesOfCheckpoints) {
+  Write("run/net.ckpt", {.arrays = Small().arrays});
+  ASSERT_EQ(Folder("run").size(), 2u);
+  const CommandResult read = Penstock({"convert", Path("run/net.ckpt"), Path("a.npz")});
+  EXPECT_EQ(read.code, 0) << read.err;
+  EXPECT_THAT(read.err, Not(HasSubstr("left out")));
+  // The index names any prefix.
+  for (const char* out : {"variables.index", "model.ckpt-1000.index"}) {
+    const CommandResult written = Penstock({"convert", Path("a.npz"), Path(out)});
+    ASSERT_EQ(written.code, 0) << written.err;
+  }
+  EXPECT_EQ(Read("variables").arrays.size(), 2u);
+  EXPECT_EQ(Read("model.ckpt-1000").arrays.size(), 2u);
+  const CommandResult split = Penstock(
+      {"convert", Path("a.npz"), Path("run/net.ckpt"), "--overwrite", "--max-shard-size", "16"});
+  EXPECT_EQ(split.code, 0) << split.err;
+  EXPECT_GT(Folder("run").size(), 3u);
+  EXPECT_EQ(Read("run/net.ckpt").arrays.size(), 2u);
+  // Both names of one checkpoint, and its data file.
+  const std::pair<const char*, const char*> kSame[] = {{"run/net.ckpt", "run/net.ckpt"},
+                                                       {"run/net.ckpt", "run/net.ckpt.index"},
+                                                       {"run/net.ckpt.index", "run/net.ckpt"}};
+  for (const auto& [in, out] : kSame) {
+    const CommandResult same = Penstock({"convert", Path(in), Path(out), "--overwrite"});
+    EXPECT_EQ(same.code, 1) << in;
+    EXPECT_THAT(same.err, HasSubstr("is the file to read")) << in;
+  }
+  std::string data;
+  for (const save::TensorInfo& tensor : save::Inspect(fs(), Path("run/net.ckpt"))->tensors) {
+    data = "run/" + tensor.file;
+  }
+  const CommandResult part = Penstock({"convert", Path(data), Path("run/net.ckpt"), "--overwrite"});
+  EXPECT_EQ(part.code, 1);
+  EXPECT_THAT(part.err, HasSubstr("is one of the files of"));
+}
+
+TEST_F(ConvertTest, InspectsPrefixesOfCheckpoints) {
+  Write("run/net.ckpt", {.arrays = Small().arrays});
+  for (const char* what : {"run/net.ckpt", "run/net.ckpt.index", "run/*.index"}) {
+    const CommandResult shown = Penstock({"inspect", Path(what)});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.out, HasSubstr("TensorFlow checkpoint, 2 tensors, 5 elements")) << what;
+    EXPECT_THAT(shown.out, HasSubstr("conv.weight float32[2,2]\n")) << what;
+  }
+  const CommandResult json = Penstock({"inspect", "--json", Path("run/net.ckpt")});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed[0]["tensors"][0]["variable"], parsed[0]["tensors"][0]["name"]);
+  EXPECT_TRUE(parsed[0]["skipped"].empty());
+  EXPECT_EQ(Penstock({"inspect", Path("run/other.ckpt")}).code, 1);
+}
+
+// A checkpoint with a string and an object graph, as TensorFlow writes it: checkpoint.py beside it.
+TEST_F(ConvertTest, TakesVariableNamesAndReportsWhatIsLeftOut) {
+  const std::string prefix =
+      std::string(PENSTOCK_SOURCE_DIR) + "/penstock/save/testdata/tensor_bundle/keras.ckpt";
+  const CommandResult shown = Penstock({"inspect", prefix});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("variable conv/kernel\n"));
+  EXPECT_THAT(shown.out, HasSubstr("left out: tensor 'words"));
+  const CommandResult places = Penstock({"convert", prefix, Path("places.npz")});
+  EXPECT_EQ(places.code, 0) << places.err;
+  EXPECT_THAT(places.err, HasSubstr("convert: left out: tensor 'words"));
+  EXPECT_EQ(Read("places.npz").arrays.Find("conv/kernel"), nullptr);
+  const CommandResult names = Penstock({"convert", prefix, Path("names.npz"), "--variable-names"});
+  EXPECT_EQ(names.code, 0) << names.err;
+  EXPECT_NE(Read("names.npz").arrays.Find("conv/kernel"), nullptr);
+  const CommandResult none =
+      Penstock({"convert", Path("names.npz"), Path("c.safetensors"), "--variable-names"});
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("has no other names of variables"));
 }
 
 TEST_F(ConvertTest, ReplacesFilesOnlyWithOverwrite) {

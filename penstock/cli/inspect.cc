@@ -15,6 +15,7 @@
 #include "penstock/io/write_check.h"
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/save.h"
+#include "penstock/save/tensor_bundle.h"
 
 namespace penstock::cli {
 namespace {
@@ -38,6 +39,11 @@ class Inspect : public Command {
     for (const std::string& uri : uris_) {
       const absl::StatusOr<io::FileInfo> info = fs_->Stat(uri);
       if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+      PENSTOCK_ASSIGN_OR_RETURN(const bool is_prefix, IsPrefix(uri, info));
+      if (is_prefix) {
+        PENSTOCK_RETURN_IF_ERROR(File(uri, all));
+        continue;
+      }
       if (info.ok() && info->is_directory) {
         PENSTOCK_RETURN_IF_ERROR(Checkpoints(uri, all));
         continue;
@@ -52,6 +58,13 @@ class Inspect : public Command {
   }
 
  private:
+  // Whether `uri` is the prefix of a TensorFlow checkpoint, which is no file.
+  absl::StatusOr<bool> IsPrefix(const std::string& uri,
+                                const absl::StatusOr<io::FileInfo>& info) const {
+    if (info.ok() && !info->is_directory) return false;
+    return save::IsTensorBundlePrefix(*fs_, uri);
+  }
+
   absl::Status WritePage() const {
     if (reports_.empty())
       return absl::InvalidArgumentError("--html requires shards, but none were given");
@@ -113,17 +126,24 @@ class Inspect : public Command {
       tensors.push_back({{"name", t.name},
                          {"dtype", std::string(base::DTypeName(t.dtype))},
                          {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())}});
+      if (!t.variable.empty()) tensors.back()["variable"] = t.variable;
     }
     all.push_back({{"uri", io::DisplayName(uri)},
                    {"kind", contents.format},
                    {"tensors", tensors},
-                   {"metadata", contents.metadata}});
+                   {"metadata", contents.metadata},
+                   {"skipped", contents.skipped}});
     if (json_) return absl::OkStatus();
     std::printf("%s: %s, %zu tensors, %lld elements\n", io::DisplayName(uri).c_str(),
                 contents.format.c_str(), contents.tensors.size(), static_cast<long long>(elements));
     for (const save::TensorInfo& t : contents.tensors) {
-      std::printf("  %s %s%s\n", t.name.c_str(), std::string(base::DTypeName(t.dtype)).c_str(),
-                  t.shape.ToString().c_str());
+      const bool renamed = !t.variable.empty() && t.variable != t.name;
+      std::printf("  %s %s%s%s%s\n", t.name.c_str(), std::string(base::DTypeName(t.dtype)).c_str(),
+                  t.shape.ToString().c_str(), renamed ? ", variable " : "",
+                  renamed ? absl::CHexEscape(t.variable).c_str() : "");
+    }
+    for (const std::string& what : contents.skipped) {
+      std::printf("  left out: %s\n", what.c_str());
     }
     for (const auto& [key, value] : contents.metadata) {
       const std::string shown =
