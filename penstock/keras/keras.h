@@ -232,7 +232,10 @@ class Model {
   // Saves and loads the weights alone, by name; the models' variables must be the same.
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
-  // Loads the weights that match and reports the others. The model is unchanged after an error.
+  // Loads the weights that match and reports the others. The model is unchanged after an error. If
+  // none of a TensorFlow checkpoint's arrays has the name of a variable by its place in the
+  // program's objects ("layer_with_weights-0/kernel"), the variables' own names count
+  // ("conv/kernel").
   absl::StatusOr<WeightsReport> LoadWeights(absl::string_view uri,
                                             const PartialWeightsOptions& options);
   absl::StatusOr<WeightsReport> SetWeights(const base::NamedArrays& weights,

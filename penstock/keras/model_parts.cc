@@ -26,6 +26,17 @@ bool SameKind(base::DType variable, base::DType array) {
   return variable == array || (base::IsFloat(variable) && base::IsFloat(array));
 }
 
+// A TensorFlow checkpoint has two names of a variable: the second one if no array has the first one
+// of a variable of the network.
+void UseNamesOf(const nn::Network& network, save::Weights& weights) {
+  std::set<std::string> names;
+  for (const nn::VariableSpec& variable : network.variables()) names.insert(variable.name);
+  for (const auto& [name, array] : weights.arrays) {
+    if (names.contains(network.VariableName(name))) return;
+  }
+  save::UseVariableNames(weights);
+}
+
 }  // namespace
 
 ModelLayer::ModelLayer(absl::Status error) : status_(std::move(error)) {
@@ -128,8 +139,8 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
 
 absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
                                                  const PartialWeightsOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
-                            save::ReadWeights(*io::FileSystem::Default(), uri));
+  PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
+  UseNamesOf(network_, file);
   absl::StatusOr<WeightsReport> report = SetWeights(file.arrays, options);
   if (!report.ok()) return base::WithContext(report.status(), uri);
   return report;

@@ -175,6 +175,25 @@ TEST(ClassNames, AreSavedWithModel) {
   EXPECT_FALSE(model.Save(file).ok()) << "a description is UTF-8";
 }
 
+// A checkpoint that Keras 2 wrote, with its optimizer (save/testdata/make_tensor_bundle.py).
+TEST(PartialWeights, OfTensorFlowCheckpointAreFoundByTheirOwnNames) {
+  Model model = Sequential({Input({.shape = {4, 4, 1}}),
+                            Conv2D({.filters = 2, .kernel_size = 3, .name = "conv"}),
+                            BatchNormalization({.name = "norm"})});
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  const auto report = model.LoadWeights(
+      absl::StrCat(PENSTOCK_SOURCE_DIR, "/penstock/save/testdata/tensor_bundle/keras.ckpt"),
+      {.by_name = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->loaded,
+              UnorderedElementsAre("conv/kernel", "conv/bias", "norm/gamma", "norm/beta",
+                                   "norm/moving_mean", "norm/moving_variance"));
+  const NamedArrays weights = *model.GetWeights();
+  for (int i = 0; i < 18; ++i) {
+    EXPECT_EQ(weights.Find("conv/kernel")->data<float>()[i], static_cast<float>(i));
+  }
+}
+
 TEST(PartialWeights, SkipsMissingAndMismatchedWeights) {
   Model model = Sequential({Input({.shape = {6}}), Dense({.units = 5, .name = "a"}),
                             Dense({.units = 2, .name = "head"})});
