@@ -114,7 +114,7 @@ class TrainOptionsTest : public testing::CommandFixture {
              if (!use.layer.valid() || use.layer.class_name() != "Rescaling") continue;
              scales.push_back(nn::LayerConfig(use.layer)["scale"].get<double>());
            }
-           EXPECT_THAT(scales, ElementsAre(1 / 127.5));
+           EXPECT_THAT(scales, ElementsAre(1, 1 / 127.5));
          }},
         {"--classes",
          [this] {
