@@ -21,8 +21,8 @@
 // "dense/kernel" in layer.kernel, and tf.train.load_checkpoint under
 // "dense/kernel/.ATTRIBUTES/VARIABLE_VALUE". The data files are published first and have names that
 // are not in use (another number of shards), then the index, which replaces the old one; then the
-// old data files are removed. A writer that is killed leaves the old checkpoint, and data files that
-// the next one removes.
+// data files of the replaced checkpoint are removed. A writer that is killed leaves the old
+// checkpoint, and data files that no index names.
 #pragma once
 
 #include "penstock/save/format.h"

@@ -149,10 +149,11 @@ TEST(TensorBundle, ReplacesCheckpointAndRemovesOldDataFiles) {
               ElementsAre("net.ckpt-7.data-00000-of-00002", "net.ckpt.data-00000-of-00002",
                           "net.ckpt.data-00001-of-00002", "net.ckpt.index"));
   ExpectSame(next, *ReadWeights(*fs, kPrefix));
-  // Files that a killed writer left.
+  // A data file that the replaced index does not name may be all that is left of a checkpoint.
   ASSERT_TRUE(io::WriteFile(*fs, kData, "left over").ok());
   ASSERT_TRUE(WriteWeights(*fs, kPrefix, Small()).ok());
-  EXPECT_EQ(FilesIn(*fs, kFolder).size(), 5u);
+  EXPECT_EQ(FilesIn(*fs, kFolder).size(), 6u);
+  EXPECT_EQ(*io::ReadFile(*fs, kData), "left over");
   ExpectSame(Small(), *ReadWeights(*fs, kPrefix));
 }
 

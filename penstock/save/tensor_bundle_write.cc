@@ -109,6 +109,19 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> DataFilesAt(io::FileSyst
   return found;
 }
 
+// The number of data files of the checkpoint at `prefix`; 0: there is none, or it is not one.
+absl::StatusOr<int> ShardsOfCheckpoint(io::FileSystem& fs, absl::string_view prefix) {
+  const absl::StatusOr<std::string> index = io::ReadFile(fs, IndexFile(prefix));
+  if (absl::IsNotFound(index.status())) return 0;
+  if (!index.ok()) return index.status();
+  const auto table = ReadTable(*index);
+  if (!table.ok()) return 0;
+  const auto first = table->find("");
+  bundle::BundleHeaderProto header;
+  if (first == table->end() || !header.ParseFromString(first->second)) return 0;
+  return header.num_shards();
+}
+
 }  // namespace
 
 absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix) {
@@ -167,6 +180,7 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
   // The data files of an existing checkpoint are not replaced: another number of shards gives other
   // names, at the price of empty files.
   PENSTOCK_ASSIGN_OR_RETURN(const auto old_files, DataFilesAt(fs, prefix));
+  PENSTOCK_ASSIGN_OR_RETURN(const int replaced, ShardsOfCheckpoint(fs, prefix));
   while (old_files.contains(shards)) ++shards;
 
   std::vector<std::string> written;
@@ -198,9 +212,10 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
   // A store may have published the index although the write reports an error, so the files that it
   // refers to stay.
   PENSTOCK_RETURN_IF_ERROR(io::WriteFile(fs, IndexFile(prefix), WriteTable(table)));
-  // A file that cannot be removed takes space, but the new checkpoint is complete.
-  for (const auto& [count, files] : old_files) {
-    for (const std::string& uri : files) fs.Remove(uri).IgnoreError();
+  // Only the files of the checkpoint that was replaced: others may be all that is left of another
+  // one. A file that cannot be removed takes space, but the new checkpoint is complete.
+  if (const auto files = old_files.find(replaced); files != old_files.end()) {
+    for (const std::string& uri : files->second) fs.Remove(uri).IgnoreError();
   }
   return absl::OkStatus();
 }

@@ -39,7 +39,7 @@ def save(prefix, names, values, slices=None):
 
 
 def network():
-    """Objects with values, and an optimizer with slots, which are all 0."""
+    """Objects with values, and an optimizer that has made its slots."""
     net = tf.Module()
     net.kernel = tf.Variable(arange(np.float32, 2, 3), name="conv/kernel")
     net.sub = tf.Module()
@@ -47,6 +47,9 @@ def network():
     optimizer = tf.compat.v1.train.MomentumOptimizer(0.0, 0.9)
     optimizer.minimize(lambda: tf.reduce_sum(net.kernel**2))
     return net, optimizer
+
+
+MOMENTUM = arange(np.float32, 2, 3) + 10
 
 
 def slots(net, optimizer):
@@ -59,6 +62,7 @@ def write(folder):
     save(folder / "types", [*names, "words"], [*(tf.constant(v) for v in values), words])
 
     net, optimizer = network()
+    slots(net, optimizer).assign(MOMENTUM)
     net.by_name = {"a/b": tf.Variable(8.0)}
     iterator = iter(tf.data.Dataset.range(3))
     tf.train.Checkpoint(net=net, optimizer=optimizer, step=tf.Variable(5, dtype=tf.int64), iterator=iterator).write(
@@ -98,7 +102,9 @@ def check(folder):
         for variable in [net.kernel, getattr(net.sub, "bias.x"), slots(net, optimizer)]:
             variable.assign(tf.zeros_like(variable) + 99)
         checkpoint = tf.train.Checkpoint(net=net, optimizer=optimizer, step=step)
-        getattr(checkpoint, method)(str(folder / prefix)).assert_existing_objects_matched()
+        status = getattr(checkpoint, method)(str(folder / prefix))
+        # restore looks for a counter of saves, too, which checkpoints by Checkpoint.write do not have either.
+        status.assert_existing_objects_matched() if method == "read" else status.assert_nontrivial_match()
         assert net.kernel.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
         assert getattr(net.sub, "bias.x").numpy().tolist() == [1, 2]
         assert step.numpy() == 5
@@ -106,7 +112,7 @@ def check(folder):
 
     for method in ["read", "restore"]:
         net, optimizer = restored(method, "objects.ckpt")
-        assert slots(net, optimizer).numpy().tolist() == arange(np.float32, 2, 3).tolist()
+        assert slots(net, optimizer).numpy().tolist() == MOMENTUM.tolist()
     reader = tf.train.load_checkpoint(folder / "slices.ckpt")
     assert np.array_equal(reader.get_tensor("columns" + SUFFIX), arange(np.float32, 2, 300, 2))
 
