@@ -132,6 +132,11 @@ TEST_F(ConvertTest, InspectsPrefixesOfCheckpoints) {
   EXPECT_EQ(parsed[0]["tensors"][0]["variable"], parsed[0]["tensors"][0]["name"]);
   EXPECT_TRUE(parsed[0]["skipped"].empty());
   EXPECT_EQ(Penstock({"inspect", Path("run/other.ckpt")}).code, 1);
+  // A damaged index is named, not looked for as shards.
+  ASSERT_TRUE(io::WriteFile(fs(), Path("bad.index"), "not a table").ok());
+  const CommandResult bad = Penstock({"inspect", Path("bad")});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("bad.index: offset 0: is not a table"));
 }
 
 // A checkpoint with a string and an object graph, as TensorFlow writes it: checkpoint.py beside it.

@@ -41,7 +41,8 @@ class Inspect : public Command {
       if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
       PENSTOCK_ASSIGN_OR_RETURN(const bool is_prefix, IsPrefix(uri, info));
       if (is_prefix) {
-        PENSTOCK_RETURN_IF_ERROR(File(uri, all));
+        PENSTOCK_ASSIGN_OR_RETURN(const save::Contents weights, save::Inspect(*fs_, uri));
+        PENSTOCK_RETURN_IF_ERROR(Model(uri, weights, all));
         continue;
       }
       if (info.ok() && info->is_directory) {
