@@ -37,8 +37,9 @@ nn::Network EfficientNetV2L(const ImageNetOptions& options = {});
 // EfficientNet-Lite, for devices that compute with integers: relu6, no squeeze and excitation, and
 // the same number of channels in the first and in the last convolution of all members. They are not
 // in keras.applications: the tables are those of https://github.com/tensorflow/tpu, folder
-// models/official/efficientnet/lite, the names of layers those of EfficientNetB0. They take images with values from 0 to 255, which the
-// layer "rescaling" maps to (x - 127) / 128; without `include_preprocessing` the caller does.
+// models/official/efficientnet/lite, the names of layers those of EfficientNetB0. They take images
+// with values from 0 to 255, which the layer "rescaling" maps to (x - 127) / 128; without
+// `include_preprocessing` the caller does.
 nn::Network EfficientNetLite0(const ImageNetOptions& options = {});
 nn::Network EfficientNetLite1(const ImageNetOptions& options = {});
 nn::Network EfficientNetLite2(const ImageNetOptions& options = {});
