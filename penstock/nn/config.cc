@@ -208,6 +208,14 @@ Json Written(const PerChannel& field) {
 
 }  // namespace
 
+Config Config::Lister(std::vector<Layer>& layers) {
+  // Reading an empty object keeps every field.
+  static const auto* const kNothing = new Json(Json::object());
+  Config config = Reader(*kNothing);
+  config.layers_ = &layers;
+  return config;
+}
+
 const Json* Config::Take(const char* key) {
   known_.push_back(key);
   const auto found = in_->find(key);
@@ -316,7 +324,9 @@ Config& Config::OrNull(const char* key, std::string& field, const char* null) {
   return (*this)(key, field);
 }
 Config& Config::operator()(const char* key, Layer& field) {
-  if (out_ != nullptr) {
+  if (layers_ != nullptr) {
+    layers_->push_back(field);
+  } else if (out_ != nullptr) {
     if (field.valid()) (*out_)[key] = internal::LayerToJson(field, shared_writer_);
   } else if (const Json* json = Take(key); json != nullptr) {
     absl::StatusOr<Layer> layer = internal::LayerFromJson(*json, custom_, shared_reader_);
@@ -329,7 +339,9 @@ Config& Config::operator()(const char* key, Layer& field) {
   return *this;
 }
 Config& Config::operator()(const char* key, Network& field) {
-  if (out_ != nullptr) {
+  if (layers_ != nullptr) {
+    for (const Network::Use& use : field.uses()) layers_->push_back(use.layer);
+  } else if (out_ != nullptr) {
     if (field.status().ok()) (*out_)[key] = field.ToJson(shared_writer_);
   } else if (const Json* json = Take(key); json != nullptr) {
     absl::StatusOr<Network> network = Network::FromJson(*json, custom_, shared_reader_);

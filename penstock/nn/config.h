@@ -42,6 +42,9 @@ class Config {
     config.shared_reader_ = shared;
     return config;
   }
+  // A config that changes no field and appends the layers among them to `layers`: those of a
+  // network, or of an option.
+  static Config Lister(std::vector<Layer>& layers);
 
   Config& operator()(const char* key, bool& field);
   Config& operator()(const char* key, int64_t& field);
@@ -97,6 +100,7 @@ class Config {
   const CustomLayers* custom_ = nullptr;
   internal::SharedLayerWriter* shared_writer_ = nullptr;
   internal::SharedLayerReader* shared_reader_ = nullptr;
+  std::vector<Layer>* layers_ = nullptr;  // of Lister
   std::vector<std::string> known_;
   absl::Status status_;
 };

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/checked_size.h"
+#include "penstock/nn/config.h"
 #include "penstock/nn/names.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/regularizers.h"
@@ -211,8 +213,8 @@ internal::CallResult internal::CallLayer(const Layer& layer, const ApplyOptions&
                                          VariableScope& variables, CallContext::CallSite site,
                                          Values inputs) {
   site.policy = PolicyOf(layer, site.policy, *options.graph);
-  VariableScope::LayerPath resolved =
-      variables.Resolve(layer, std::move(site.layer_name), site.trainable && layer.trainable());
+  VariableScope::LayerPath resolved = variables.Resolve(
+      layer, std::move(site.layer_name), layer.given_trainable().value_or(site.trainable));
   site.layer_name = std::move(resolved.path);
   site.trainable = resolved.trainable;
   for (Value& input : inputs) {
@@ -244,8 +246,9 @@ struct Layer::State {
   std::shared_ptr<LayerBody> body;
   std::string name, dtype;
   base::SourceLocation location;
-  bool trainable = true;
+  std::optional<bool> trainable = std::nullopt;
   Remat remat = Remat::kNone;
+  std::shared_ptr<const base::NamedArrays> initial_weights = nullptr;
 };
 
 Layer::Layer(std::shared_ptr<LayerBody> body, std::string name, std::string dtype,
@@ -304,12 +307,33 @@ std::vector<Symbol> Layer::Outputs(const std::vector<Symbol>& inputs) const {
   return outputs;
 }
 
+std::vector<Layer> Layer::WithInnerLayers() const {
+  std::vector<Layer> found = {*this};
+  absl::flat_hash_set<const void*> seen = {id()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    std::vector<Layer> inside;
+    Config config = Config::Lister(inside);
+    found[i].body().Fields(config);
+    for (Layer& inner : inside) {
+      if (inner.valid() && seen.insert(inner.id()).second) found.push_back(std::move(inner));
+    }
+  }
+  return found;
+}
+
 const Layer& Layer::SetTrainable(bool trainable) const {
   PENSTOCK_CHECK(valid());
-  state_->trainable = trainable;
+  for (const Layer& layer : WithInnerLayers()) layer.state_->trainable = trainable;
   return *this;
 }
-bool Layer::trainable() const { return state_->trainable; }
+const std::optional<bool>& Layer::given_trainable() const { return state_->trainable; }
+
+const Layer& Layer::SetInitialWeights(base::NamedArrays weights) const {
+  PENSTOCK_CHECK(valid());
+  state_->initial_weights = std::make_shared<const base::NamedArrays>(std::move(weights));
+  return *this;
+}
+const base::NamedArrays* Layer::initial_weights() const { return state_->initial_weights.get(); }
 
 const Layer& Layer::SetRemat(Remat remat) const {
   PENSTOCK_CHECK(valid());

@@ -95,7 +95,8 @@ class VariableScope {
 
   // Path and trainability of a layer's variables. Variables belong to the layer, not to a call
   // site: their names are "<path>/<name>" with the path on which the network reaches the layer
-  // first, and they are trainable only if no path to the layer is frozen.
+  // first. Without a flag of its own (Layer::given_trainable), the layer is trainable only if no
+  // path to it is frozen.
   struct LayerPath {
     std::string path;
     bool trainable;
@@ -155,7 +156,8 @@ class CallContext {
 
   ir::Graph& graph() const { return *options_.graph; }
   bool training() const { return options_.training; }
-  // False if the layer is frozen (Layer::SetTrainable).
+  // False if the layer is frozen (Layer::SetTrainable), or if it has no flag of its own and the
+  // layer that calls it is frozen.
   bool trainable() const { return site_.trainable; }
   const Value& sample_mask() const { return options_.sample_mask; }
   // Mask of input i: which steps of a sequence are real, bool [batch, steps]; invalid: all are, or
@@ -306,12 +308,27 @@ class Layer {
   // All outputs. After an error, a single output that carries the error.
   std::vector<Symbol> Outputs(const std::vector<Symbol>& inputs) const;
 
-  // Freezes (false) or unfreezes the layer. Training does not change the variables of a frozen
-  // layer, and batch normalization uses its moving averages. Networks read the flag when they are
-  // made and when a model is compiled, and use that value until then: a model compiled before its
-  // layer is frozen for another model still trains the layer.
+  // Freezes (false) or unfreezes the layer and the layers in it (those of a nested network, the
+  // wrapped layer of a wrapper), as Keras's `trainable`: the last call for a layer decides, so that
+  // a part of a frozen network can be unfrozen again. Training does not change the variables of a
+  // frozen layer and computes no gradients for them, and a frozen BatchNormalization normalizes by
+  // its moving averages and leaves them as they are. Networks read the flag when they are made and
+  // when a model is compiled, and use that value until then: a model compiled before its layer is
+  // frozen for another model still trains the layer. Network::SetTrainable selects layers by name.
   const Layer& SetTrainable(bool trainable) const;
-  bool trainable() const;
+  bool trainable() const { return given_trainable().value_or(true); }
+  // The flag of the last SetTrainable that reached the layer. Nullopt: none did; the layer is
+  // trainable unless the layer that calls it is frozen.
+  const std::optional<bool>& given_trainable() const;
+
+  // Gives a pretrained layer initial values of its variables, by their names below the layer
+  // ("block1/conv/kernel"). Network::Initialize takes them instead of the initializers' values, in
+  // every network that contains the layer, at any depth; where two layers have values of a
+  // variable, the outer one's are taken. Floats may be of another type; a name without a variable
+  // and another shape are errors of Initialize. The values are not part of the JSON.
+  const Layer& SetInitialWeights(base::NamedArrays weights) const;
+  // Nullptr: the initializers' values.
+  const base::NamedArrays* initial_weights() const;
 
   // Rematerializes the layer in training: fully (true), or its activations only. It is worth it for
   // layers of layers (Nested), whose inside is large and whose outputs are small. Gradients are the
@@ -332,6 +349,8 @@ class Layer {
   const void* id() const { return state_.get(); }
 
  private:
+  // This layer, then the layers that its options contain, at any depth.
+  std::vector<Layer> WithInnerLayers() const;
   struct State;
   std::shared_ptr<State> state_;
 };

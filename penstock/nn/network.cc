@@ -265,8 +265,12 @@ absl::StatusOr<std::vector<Symbol>> Network::SymbolsOf(absl::string_view layer_n
     if (uses_[i].name == layer_name) return SymbolsOfUse(static_cast<int>(i));
     names.push_back(uses_[i].name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("network '", name_, "' has no layer '", layer_name,
-                                                 "'; its layers are ", absl::StrJoin(names, ", ")));
+  constexpr size_t kMaxListed = 20;
+  const bool few = names.size() <= kMaxListed;
+  return absl::InvalidArgumentError(
+      absl::StrCat("network '", name_, "' has no layer '", layer_name,
+                   few ? "'; its layers are " : "'; the most similar of its layers are ",
+                   few ? absl::StrJoin(names, ", ") : SimilarNames(layer_name, names)));
 }
 
 Network Network::WithRemat(const RematOptions& options) const {
@@ -306,6 +310,59 @@ Network Network::Refreshed() const {
   Network out = *this;
   if (out.status_.ok()) out.status_ = out.Declare();
   return out;
+}
+
+bool Network::Trains(const Layer& layer) const {
+  const auto found = layers_.find(layer.id());
+  if (found != layers_.end()) return found->second.resolved.trainable;
+  return layer.valid() && layer.trainable();
+}
+
+std::map<std::string, Layer> Network::LayersByPath() const {
+  std::map<std::string, Layer> by_path;
+  for (const auto& [id, entry] : layers_) by_path.emplace(entry.resolved.path, entry.layer);
+  for (const auto& [other, first] : other_paths_) {
+    if (const auto found = by_path.find(first); found != by_path.end()) {
+      by_path.emplace(other, found->second);
+    }
+  }
+  return by_path;
+}
+
+absl::Status Network::SetTrainable(bool trainable, const std::vector<std::string>& patterns) const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  const Network again = Refreshed();
+  PENSTOCK_RETURN_IF_ERROR(again.status_);
+  const std::map<std::string, Layer> layers = LayersByPath(), layers_again = again.LayersByPath();
+  std::vector<Layer> chosen;
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string> paths;
+    std::string made_anew;
+    size_t matches = 0;
+    for (const auto& [path, layer] : layers) {
+      paths.push_back(path);
+      if (!MatchesPattern(pattern, path)) continue;
+      // Some layers make their parts anew in each call: a flag of such a part has no effect.
+      const auto found = layers_again.find(path);
+      if (found == layers_again.end() || !(found->second == layer)) {
+        made_anew = path;
+        continue;
+      }
+      chosen.push_back(layer);
+      ++matches;
+    }
+    if (matches > 0) continue;
+    if (!made_anew.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", made_anew, "' in network '", name_, "' is a part of a layer that makes it anew in ",
+          "each call; select the layer that contains it"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("network '", name_, "' has no layer '", pattern,
+                                                   "'; the most similar are ",
+                                                   SimilarNames(pattern, paths)));
+  }
+  for (const Layer& layer : chosen) layer.SetTrainable(trainable);
+  return absl::OkStatus();
 }
 
 absl::Status Network::CheckSerializable() const {
@@ -637,10 +694,50 @@ Network::Result Network::Apply(const ApplyOptions& options, const Values& values
   return result;
 }
 
+absl::StatusOr<absl::flat_hash_map<int, Array>> Network::GivenInitialValues() const {
+  // Longer paths first: values of an outer layer replace those of the layers in it.
+  std::vector<const internal::LayerEntry*> entries;
+  for (const auto& [id, entry] : layers_) {
+    if (entry.layer.initial_weights() != nullptr) entries.push_back(&entry);
+  }
+  std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+    const std::string &x = a->resolved.path, &y = b->resolved.path;
+    return x.size() != y.size() ? x.size() > y.size() : x < y;
+  });
+  absl::flat_hash_map<int, Array> values;
+  for (const internal::LayerEntry* entry : entries) {
+    for (const auto& [name, array] : *entry->layer.initial_weights()) {
+      const auto found =
+          variable_index_.find(VariableName(absl::StrCat(entry->resolved.path, "/", name)));
+      if (found == variable_index_.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("layer '", entry->resolved.path,
+                                                       "' has initial weights for '", name,
+                                                       "', but no variable of that name"));
+      }
+      const VariableSpec& spec = variables_[found->second];
+      const bool same_kind = spec.type.dtype == array.dtype() ||
+                             (base::IsFloat(spec.type.dtype) && base::IsFloat(array.dtype()));
+      if (!same_kind || !(spec.type.shape == array.shape())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("variable ", spec.name, " is ", spec.type.ToString(),
+                         "; its initial weights are ", array.TypeString()));
+      }
+      PENSTOCK_ASSIGN_OR_RETURN(values[found->second], array.Cast(spec.type.dtype));
+    }
+  }
+  return values;
+}
+
 absl::StatusOr<base::NamedArrays> Network::Initialize(uint64_t seed) const {
   PENSTOCK_RETURN_IF_ERROR(status_);
+  PENSTOCK_ASSIGN_OR_RETURN(const auto given, GivenInitialValues());
   base::NamedArrays out;
-  for (const VariableSpec& spec : variables_) {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const VariableSpec& spec = variables_[i];
+    if (const auto value = given.find(static_cast<int>(i)); value != given.end()) {
+      out.Set(spec.name, value->second);
+      continue;
+    }
     // Seeded by name, so that adding a layer does not change the initial values of the others.
     uint64_t name_seed = seed;
     for (char c : spec.name) name_seed = base::MixSeeds(name_seed, static_cast<uint8_t>(c));

@@ -111,7 +111,7 @@ class Network {
   //   Network features(net.InputSymbols(), *net.SymbolsOf("pool"));
   //
   // Their layers are this network's, under the same names, so weights fit by name. The error of an
-  // unknown name lists the layers.
+  // unknown name lists the layers, or those with similar names.
   std::vector<Symbol> InputSymbols() const;
   std::vector<Symbol> OutputSymbols() const;
   absl::StatusOr<std::vector<Symbol>> SymbolsOf(absl::string_view layer_name) const;
@@ -132,13 +132,24 @@ class Network {
   // the graph.
   Result Apply(const ApplyOptions& options, const Values& values, const Values& inputs) const;
 
+  // Freezes (false) or unfreezes the layers whose paths match one of the patterns ('*' stands for
+  // any characters, '/' included, '?' for one), each with the layers in it, as Layer::SetTrainable:
+  // networks made or compiled from then on read the flags (this one: Refreshed). A pattern that
+  // matches no layer is an error that lists similar names; then nothing changes.
+  //
+  //   PENSTOCK_RETURN_IF_ERROR(net.SetTrainable(false, {"backbone"}));
+  //   PENSTOCK_RETURN_IF_ERROR(net.SetTrainable(true, {"backbone/block5_*"}));
+  absl::Status SetTrainable(bool trainable, const std::vector<std::string>& patterns = {"*"}) const;
+  // Whether this network trains the layer, which may be at any depth: the flag that it has read.
+  bool Trains(const Layer& layer) const;
   // The same network with the current SetTrainable flags of its layers.
   Network Refreshed() const;
   // An error if the network cannot be saved as JSON: it has a layer made of a function of this
   // program.
   absl::Status CheckSerializable() const;
 
-  // Initial values of all variables; the same seed gives the same values on every platform.
+  // Initial values of all variables: those of Layer::SetInitialWeights, and of the initializers,
+  // for which the same seed gives the same values on every platform.
   absl::StatusOr<base::NamedArrays> Initialize(uint64_t seed) const;
 
   // Table of layers, as Keras prints it.
@@ -165,6 +176,10 @@ class Network {
   void OrderUses(const std::vector<int>& visited);
   absl::Status Declare();
   std::vector<Symbol> SymbolsOfUse(int use) const;
+  // Every layer by each of its paths.
+  std::map<std::string, Layer> LayersByPath() const;
+  // The values of Layer::SetInitialWeights, by index in variables().
+  absl::StatusOr<absl::flat_hash_map<int, Array>> GivenInitialValues() const;
   friend class CallContext;
   friend class Config;
   // For a network inside a larger description; `shared` is null otherwise.

@@ -1,12 +1,14 @@
 #include "penstock/nn/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/rewrite.h"
 #include "penstock/nn/constraints.h"
+#include "penstock/nn/names.h"
 #include "penstock/nn/optimizers/optimizer_body.h"
 
 namespace penstock::nn {
@@ -159,6 +161,26 @@ bool Optimizer::Decays(absl::string_view name) const {
                       [&](const std::string& part) { return absl::StrContains(name, part); });
 }
 
+double Optimizer::RateFactor(absl::string_view name) const {
+  for (const LearningRateMultiplier& group : options_.learning_rate_multipliers) {
+    if (MatchesPathOrParent(group.pattern, name)) return group.factor;
+  }
+  return 1;
+}
+
+absl::Status Optimizer::CheckPatterns(const std::vector<std::string>& variables) const {
+  for (const LearningRateMultiplier& group : options_.learning_rate_multipliers) {
+    const bool matches = std::any_of(
+        variables.begin(), variables.end(),
+        [&](const std::string& name) { return MatchesPathOrParent(group.pattern, name); });
+    if (matches) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        class_name(), "'s learning_rate_multipliers: no variable matches '", group.pattern,
+        "'; the most similar are ", SimilarNames(group.pattern, variables)));
+  }
+  return absl::OkStatus();
+}
+
 OptimizerResult Optimizer::Apply(const OptimizerStep& in) const {
   if (loss_scaling_.has_value()) return ApplyWithLossScaling(in);
   if (!options_.loss_scale_factor.has_value()) return ApplyUnscaled(in);
@@ -239,7 +261,8 @@ OptimizerResult Optimizer::ApplyUnscaled(const OptimizerStep& in) const {
   for (size_t i = 0; i < courses.size(); ++i) {
     Course& c = courses[i];
     const std::string& name = in.variables[i].name;
-    const Value own_rate = ir::Convert(rate, c.variable.dtype());
+    Value own_rate = ir::Convert(rate, c.variable.dtype());
+    if (const double factor = RateFactor(name); factor != 1) own_rate = own_rate * factor;
     const bool decays = Decays(name);
     const auto decay = body_->WeightDecay(name, c.variable.type(), options_.weight_decay);
     if (decays && decay.has_value()) c.variable = c.variable - c.variable * *decay * own_rate;
@@ -288,6 +311,11 @@ absl::Status Optimizer::Check() const {
   }
   if (!(o.loss_scale_factor.value_or(1) > 0)) {
     return wrong("loss_scale_factor must be above 0, got ", *o.loss_scale_factor);
+  }
+  for (const LearningRateMultiplier& group : o.learning_rate_multipliers) {
+    if (group.factor > 0 && std::isfinite(group.factor)) continue;
+    return wrong("learning_rate_multipliers must be finite and above 0, got ", group.factor,
+                 " for '", group.pattern, "'; SetTrainable(false) freezes layers");
   }
   if (loss_scaling_.has_value() &&
       (!(loss_scaling_->initial_scale > 0) || loss_scaling_->dynamic_growth_steps < 1)) {

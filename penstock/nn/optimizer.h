@@ -24,8 +24,22 @@ namespace penstock::nn {
 
 class OptimizerBody;  // optimizer_body.h
 
-// Options that every optimizer has; names and meaning are Keras's. The options struct of each class
-// (optimizers.h) has these fields too.
+// A group of variables with a learning rate of its own: `factor` (above 0) times the optimizer's
+// rate, whatever schedule or callback determines it. The group is updated as by an optimizer with
+// that rate, decoupled weight decay included, like a parameter group with its own `lr` in PyTorch
+// (torch.optim.AdamW: theta <- theta - lr * weight_decay * theta). Clipping by the global norm is
+// still over all variables.
+struct LearningRateMultiplier {
+  // Matches variables by name, or by the path of a layer that contains them: "backbone",
+  // "backbone/block1_*", "*/bias" ('*' stands for any characters, '/' included; '?' for one).
+  std::string pattern;
+  double factor;
+  friend bool operator==(const LearningRateMultiplier&, const LearningRateMultiplier&) = default;
+};
+
+// Options that every optimizer has; names and meaning are Keras's, except for
+// learning_rate_multipliers, which Keras lacks. The options struct of each class (optimizers.h) has
+// these fields too.
 struct OptimizerOptions {
   // Decoupled weight decay (Loshchilov and Hutter 2017): variable -= learning rate * weight_decay *
   // variable, before the update.
@@ -49,6 +63,9 @@ struct OptimizerOptions {
   // Gradient accumulation: variables are updated by the mean gradient of this many steps (2 or
   // more).
   std::optional<int64_t> gradient_accumulation_steps = {};
+  // Learning rates of groups of variables, for fine-tuning: {{"backbone", 0.1}}. The first pattern
+  // that matches a variable applies to it; the others have the optimizer's rate.
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
@@ -121,6 +138,8 @@ class Optimizer {
   OptimizerResult Apply(const OptimizerStep& in) const;
   // The error of an invalid option, if any.
   absl::Status Check() const;
+  // An error if a pattern in learning_rate_multipliers matches none of these variables.
+  absl::Status CheckPatterns(const std::vector<std::string>& variables) const;
 
   // This optimizer with a dynamic loss scale (LossScaleOptimizer).
   Optimizer WithLossScaling(const LossScaleOptions& options) const;
@@ -135,6 +154,8 @@ class Optimizer {
   OptimizerResult ApplyUnscaled(const OptimizerStep& in) const;
   OptimizerResult ApplyWithLossScaling(const OptimizerStep& in) const;
   bool Decays(absl::string_view name) const;
+  // Factor of the learning rate of a variable.
+  double RateFactor(absl::string_view name) const;
   void OptionFields(class Config& config);
 
   std::shared_ptr<OptimizerBody> body_;

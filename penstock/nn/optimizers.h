@@ -36,6 +36,7 @@ struct SGDOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer SGD(const SGDOptions& options = {});
 
@@ -54,6 +55,7 @@ struct LionOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Lion(const LionOptions& options = {});
 
@@ -81,6 +83,7 @@ struct LARSOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer LARS(const LARSOptions& options = {});
 
@@ -102,6 +105,7 @@ struct AdamOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Adam(const AdamOptions& options = {});
 
@@ -122,6 +126,7 @@ struct AdamWOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer AdamW(const AdamWOptions& options = {});
 
@@ -142,6 +147,7 @@ struct AdamaxOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Adamax(const AdamaxOptions& options = {});
 
@@ -161,6 +167,7 @@ struct NadamOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Nadam(const NadamOptions& options = {});
 
@@ -180,6 +187,7 @@ struct LambOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Lamb(const LambOptions& options = {});
 
@@ -212,6 +220,7 @@ struct MuonOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Muon(const MuonOptions& options = {});
 
@@ -233,6 +242,7 @@ struct RMSpropOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer RMSprop(const RMSpropOptions& options = {});
 
@@ -251,6 +261,7 @@ struct AdagradOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Adagrad(const AdagradOptions& options = {});
 
@@ -269,6 +280,7 @@ struct AdadeltaOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Adadelta(const AdadeltaOptions& options = {});
 
@@ -291,6 +303,7 @@ struct AdafactorOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Adafactor(const AdafactorOptions& options = {});
 
@@ -313,6 +326,7 @@ struct FtrlOptions {
   std::optional<int64_t> ema_overwrite_frequency = {};
   std::optional<double> loss_scale_factor = {};
   std::optional<int64_t> gradient_accumulation_steps = {};
+  std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
 };
 Optimizer Ftrl(const FtrlOptions& options = {});
 

@@ -18,7 +18,8 @@ std::string Escaped(absl::string_view text) {
 }
 
 // Lines of text in a layer's box. A layer with two uses has a box for each.
-std::vector<std::string> Lines(const Network::Use& use, const PlotOptions& options) {
+std::vector<std::string> Lines(const Network& network, const Network::Use& use,
+                               const PlotOptions& options) {
   const std::string class_name =
       use.layer.valid() ? std::string(use.layer.class_name()) : "InputLayer";
   std::vector<std::string> lines = {
@@ -32,7 +33,7 @@ std::vector<std::string> Lines(const Network::Use& use, const PlotOptions& optio
     if (!line.empty()) lines.push_back(std::move(line));
   }
   if (options.show_trainable && use.layer.valid()) {
-    lines.push_back(use.layer.trainable() ? "trainable" : "not trainable");
+    lines.push_back(network.Trains(use.layer) ? "trainable" : "not trainable");
   }
   return lines;
 }
@@ -52,7 +53,7 @@ std::vector<Box> Layout(const Network& network, const PlotOptions& options, int*
   std::map<int, std::vector<size_t>> rows;
   for (size_t i = 0; i < uses.size(); ++i) {
     Box& box = boxes[i];
-    box.lines = Lines(uses[i], options);
+    box.lines = Lines(network, uses[i], options);
     size_t longest = 0;
     for (const std::string& line : box.lines) longest = std::max(longest, line.size());
     box.width = static_cast<int>(longest) * kCharacter + 2 * kMargin;
@@ -92,7 +93,7 @@ std::string ToDot(const Network& network, const PlotOptions& options) {
   const auto& uses = network.uses();
   for (size_t i = 0; i < uses.size(); ++i) {
     std::vector<std::string> lines;
-    for (const std::string& line : Lines(uses[i], options)) lines.push_back(Escaped(line));
+    for (const std::string& line : Lines(network, uses[i], options)) lines.push_back(Escaped(line));
     absl::StrAppend(&dot, "  n", i, " [label=<", absl::StrJoin(lines, "<BR/>"), ">];\n");
   }
   for (size_t i = 0; i < uses.size(); ++i) {

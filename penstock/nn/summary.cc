@@ -139,7 +139,7 @@ struct Lister {
                                       ShapesText(last->types), WithCommas(parameters)};
       if (!chain) row.push_back(depth == 0 ? Connections(network, use.layer) : "-");
       if (options.show_trainable) {
-        row.push_back(parameters == 0 ? "-" : use.layer.trainable() ? "Y" : "N");
+        row.push_back(parameters == 0 ? "-" : outermost.Trains(use.layer) ? "Y" : "N");
       }
       table.rows.push_back(std::move(row));
       const Network* inside = use.layer.valid() ? use.layer.body().network() : nullptr;

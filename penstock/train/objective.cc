@@ -51,6 +51,9 @@ std::vector<std::string> ReportNames(const Objective& objective) {
 absl::Status CheckObjective(const Objective& objective) {
   PENSTOCK_RETURN_IF_ERROR(objective.network.status());
   PENSTOCK_RETURN_IF_ERROR(objective.optimizer.Check());
+  std::vector<std::string> variables;
+  for (const nn::VariableSpec& v : objective.network.variables()) variables.push_back(v.name);
+  PENSTOCK_RETURN_IF_ERROR(objective.optimizer.CheckPatterns(variables));
   const size_t outputs = objective.network.outputs().size(), targets = objective.targets.size();
   if (outputs != targets) {
     return absl::InvalidArgumentError(absl::StrCat("network '", objective.network.name(), "' has ",

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 #include "penstock/nn/layers.h"
@@ -123,6 +124,52 @@ TEST(TrainStep, DoesNotReturnLoopInvariantState) {
       }
       EXPECT_EQ(program->results.size(), static_cast<size_t>(results + 1));  // plus the report
     }
+  }
+}
+
+int64_t Occurrences(absl::string_view text, absl::string_view part) {
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != absl::string_view::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// A trained layer has three products: forward, gradient of its kernel, gradient of its input. The
+// step of a frozen layer below all trained ones has only the first.
+TEST(TrainStep, FrozenLayersHaveNeitherGradientsNorSlots) {
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  const nn::Layer a = nn::Dense({.units = 4, .activation = "tanh", .name = "a"}),
+                  b = nn::Dense({.units = 4, .activation = "tanh", .name = "b"}),
+                  head = nn::Dense({.units = 3, .name = "head"});
+  const nn::Network network({x}, {head(b(a(x)))});
+  struct Case {
+    std::vector<std::string> frozen;
+    int64_t products, slots;
+  };
+  const std::vector<Case> cases = {{{}, 3 + 3 + 2, 12},
+                                   {{"a"}, 3 + 2 + 1, 8},
+                                   {{"a", "b"}, 3 + 1, 4},
+                                   // The gradient passes through a frozen layer to those below.
+                                   {{"b"}, 3 + 2 + 2, 8},
+                                   {{"head"}, 3 + 2 + 2, 8},
+                                   {{"*"}, 3, 0}};
+  for (const Case& one : cases) {
+    ASSERT_TRUE(network.SetTrainable(true).ok());
+    ASSERT_TRUE(network.SetTrainable(false, one.frozen).ok());
+    const Objective objective{
+        .network = network.Refreshed(),
+        .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true})}},
+        .optimizer = nn::Adam()};
+    const StateLayout layout = StateLayout::Make(objective);
+    const auto program =
+        TrainStep(objective, layout,
+                  {.inputs = {{DType::kF32, {8, 4}}}, .labels = {{DType::kI64, {8}}}, .depth = 1},
+                  /*num_replicas=*/1, /*halt_on_nan=*/false);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const std::string frozen = absl::StrJoin(one.frozen, ", ");
+    EXPECT_EQ(Occurrences(program->text, "stablehlo.dot_general"), one.products) << frozen;
+    EXPECT_EQ(layout.first_shared - layout.num_variables, one.slots) << frozen;
   }
 }
 

@@ -53,7 +53,7 @@ nlohmann::ordered_json internal::LayerConfig(const Layer& layer, SharedLayerWrit
     // An unknown name becomes an error at the layer's first call.
     json["dtype"] = policy.ok() ? policy->ToJson() : nlohmann::ordered_json(dtype);
   }
-  if (!layer.trainable()) json["trainable"] = false;
+  if (layer.given_trainable().has_value()) json["trainable"] = *layer.given_trainable();
   if (layer.remat().mode() == Remat::kFull) json["remat"] = true;
   if (layer.remat().mode() == Remat::kActivations) json["remat"] = kRematActivations;
   return json;
@@ -154,11 +154,6 @@ absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
   if (absl::Status status = CheckNumbers(json); !status.ok()) {
     return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
   }
-  Config config = Config::Reader(json, custom, shared);
-  body->Fields(config);
-  if (absl::Status status = config.Finish(); !status.ok()) {
-    return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
-  }
   std::string dtype;
   if (const auto given = json.find("dtype"); given != json.end() && !given->is_null()) {
     const absl::StatusOr<Policy> policy = Policy::FromJson(*given);
@@ -169,8 +164,14 @@ absl::StatusOr<Layer> internal::LayerFromConfig(absl::string_view class_name,
   }
   // A layer read from a file has no source line.
   Layer layer(std::move(body), name, std::move(dtype), base::SourceLocation());
+  // Before the layers in it are read, which have flags of their own.
   if (const auto given = json.find("trainable"); given != json.end() && given->is_boolean()) {
     layer.SetTrainable(given->get<bool>());
+  }
+  Config config = Config::Reader(json, custom, shared);
+  layer.body().Fields(config);
+  if (absl::Status status = config.Finish(); !status.ok()) {
+    return base::WithContext(status, absl::StrCat(class_name, " \"", name, "\""));
   }
   if (const auto given = json.find("remat"); given != json.end() && given->is_boolean()) {
     layer.SetRemat(given->get<bool>());

@@ -74,7 +74,8 @@ OptimizerOptions SharedOptions(const Options& o) {
           .ema_momentum = o.ema_momentum,
           .ema_overwrite_frequency = o.ema_overwrite_frequency,
           .loss_scale_factor = o.loss_scale_factor,
-          .gradient_accumulation_steps = o.gradient_accumulation_steps};
+          .gradient_accumulation_steps = o.gradient_accumulation_steps,
+          .learning_rate_multipliers = o.learning_rate_multipliers};
 }
 
 // Makes an optimizer. The body uses only the optimizer's own options; the learning rate and the

@@ -24,6 +24,7 @@ constexpr DefaultOptimizer kOptimizers[] = {
 };
 
 constexpr char kLossScaleOptimizer[] = "LossScaleOptimizer";
+constexpr char kMultipliers[] = "learning_rate_multipliers";
 
 absl::Status CheckForm(const Json& json) {
   if (json.is_object() && json.contains("class_name") && json["class_name"].is_string() &&
@@ -31,6 +32,19 @@ absl::Status CheckForm(const Json& json) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError("an optimizer is {\"class_name\", \"config\"}");
+}
+
+// {pattern: factor, ...}, in the order in which patterns are tried.
+absl::StatusOr<std::vector<LearningRateMultiplier>> MultipliersFromJson(const Json& json) {
+  std::vector<LearningRateMultiplier> groups;
+  bool good = json.is_object();
+  for (const auto& [pattern, factor] : json.items()) {
+    good = good && factor.is_number();
+    if (good) groups.push_back({pattern, factor.get<double>()});
+  }
+  if (good) return groups;
+  return absl::InvalidArgumentError(
+      absl::StrCat("option '", kMultipliers, "' is an object of numbers by name pattern"));
 }
 
 void ScaleFields(Config& config, LossScaleOptions& options) {
@@ -73,6 +87,11 @@ Json Optimizer::ToJson() const {
   body_->Fields(config);
   // Not an option of Keras's JSON, where a method sets it.
   if (options_.exclude_from_weight_decay.empty()) fields.erase("exclude_from_weight_decay");
+  // Keras has no such option.
+  for (const LearningRateMultiplier& group : options_.learning_rate_multipliers) {
+    Json& groups = fields[kMultipliers];
+    if (!groups.contains(group.pattern)) groups[group.pattern] = group.factor;
+  }
   Json json = {{"class_name", std::string(class_name())}, {"config", std::move(fields)}};
   if (!loss_scaling_.has_value()) return json;
   fields = {{"inner_optimizer", std::move(json)}};
@@ -92,6 +111,11 @@ absl::StatusOr<Optimizer> Optimizer::FromJson(const Json& json) {
     PENSTOCK_ASSIGN_OR_RETURN(optimizer.learning_rate_,
                               Schedule::FromJson(fields["learning_rate"]));
     fields.erase("learning_rate");
+  }
+  if (fields.contains(kMultipliers) && !fields[kMultipliers].is_null()) {
+    PENSTOCK_ASSIGN_OR_RETURN(optimizer.options_.learning_rate_multipliers,
+                              MultipliersFromJson(fields[kMultipliers]));
+    fields.erase(kMultipliers);
   }
   Config config = Config::Reader(fields);
   optimizer.OptionFields(config);

@@ -304,7 +304,8 @@ Optimizer WithEveryOption(Optimizer (*make)(const Options&)) {
                .ema_momentum = 0.5,
                .ema_overwrite_frequency = 4,
                .loss_scale_factor = 8,
-               .gradient_accumulation_steps = 16});
+               .gradient_accumulation_steps = 16,
+               .learning_rate_multipliers = {{"backbone", 0.5}}});
 }
 
 TEST(Optimizer, EveryOptimizerHasSharedOptions) {
@@ -317,16 +318,18 @@ TEST(Optimizer, EveryOptimizerHasSharedOptions) {
       WithEveryOption(LARS),    WithEveryOption(Muon)};
   EXPECT_EQ(std::size(optimizers), OptimizerNames().size());
   for (const Optimizer& optimizer : optimizers) {
-    EXPECT_EQ(optimizer.options(), (OptimizerOptions{.weight_decay = 0.25,
-                                                     .exclude_from_weight_decay = {"bias"},
-                                                     .clipnorm = 1,
-                                                     .clipvalue = 2,
-                                                     .global_clipnorm = 3,
-                                                     .use_ema = true,
-                                                     .ema_momentum = 0.5,
-                                                     .ema_overwrite_frequency = 4,
-                                                     .loss_scale_factor = 8,
-                                                     .gradient_accumulation_steps = 16}))
+    EXPECT_EQ(optimizer.options(),
+              (OptimizerOptions{.weight_decay = 0.25,
+                                .exclude_from_weight_decay = {"bias"},
+                                .clipnorm = 1,
+                                .clipvalue = 2,
+                                .global_clipnorm = 3,
+                                .use_ema = true,
+                                .ema_momentum = 0.5,
+                                .ema_overwrite_frequency = 4,
+                                .loss_scale_factor = 8,
+                                .gradient_accumulation_steps = 16,
+                                .learning_rate_multipliers = {{"backbone", 0.5}}}))
         << optimizer.class_name();
   }
 }
@@ -374,6 +377,8 @@ TEST(Optimizer, RejectsInvalidOptions) {
         SGD({.ema_momentum = 1.5}),
         SGD({.ema_overwrite_frequency = 0}),
         SGD({.loss_scale_factor = 0}),
+        SGD({.learning_rate_multipliers = {{"a", 1}, {"b", 0}}}),
+        SGD({.learning_rate_multipliers = {{"a", HUGE_VAL}}}),
         LossScaleOptimizer(SGD(), {.initial_scale = 0})}) {
     EXPECT_EQ(wrong.Check().code(), absl::StatusCode::kInvalidArgument) << wrong.ToJson().dump();
   }
@@ -391,6 +396,7 @@ TEST(Optimizer, OptionsAndSchedulesRoundTripThroughJson) {
       AdamW({.weight_decay = 0.5, .exclude_from_weight_decay = {"bias", "gamma"}}),
       Adagrad({.global_clipnorm = 2, .use_ema = true, .ema_overwrite_frequency = 5}),
       LARS({.exclude_from_layer_adaptation = {"bias"}, .gradient_accumulation_steps = 4}),
+      SGD({.learning_rate_multipliers = {{"z*", 0.5}, {"a/*", 2}}}),
       LossScaleOptimizer(Lamb({.learning_rate = schedule}), {.initial_scale = 4})};
   for (const std::string& name : OptimizerNames())
     optimizers.push_back(*Optimizer::FromName(absl::AsciiStrToLower(name)));
@@ -399,6 +405,7 @@ TEST(Optimizer, OptionsAndSchedulesRoundTripThroughJson) {
     const auto again = Optimizer::FromJson(optimizer.ToJson());
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->ToJson(), optimizer.ToJson());
+    EXPECT_EQ(again->options(), optimizer.options());
     EXPECT_EQ(again->has_loss_scaling(), optimizer.has_loss_scaling());
     EXPECT_EQ(again->learning_rate().is_constant(), optimizer.learning_rate().is_constant());
   }
@@ -406,6 +413,103 @@ TEST(Optimizer, OptionsAndSchedulesRoundTripThroughJson) {
   json["config"]["moment"] = 1;
   EXPECT_THAT(std::string(Optimizer::FromJson(json).status().message()),
               HasSubstr("unknown option 'moment'"));
+  for (const char* wrong : {"[0.5]", R"({"a": "b"})", "0.5"}) {
+    json = SGD().ToJson();
+    json["config"]["learning_rate_multipliers"] = nlohmann::ordered_json::parse(wrong);
+    EXPECT_THAT(std::string(Optimizer::FromJson(json).status().message()),
+                HasSubstr("'learning_rate_multipliers' is an object of numbers"))
+        << wrong;
+  }
+}
+
+// Two steps of `optimizer` for matrices of these names.
+ir::Values Matrices(Checks& checks, const Optimizer& optimizer,
+                    const std::vector<std::string>& names) {
+  std::vector<std::pair<std::string, Array>> start;
+  for (const std::string& name : names) {
+    start.emplace_back(name, Make(DType::kF32, {2, 2}, {1, 2, 3, 4}));
+  }
+  OptimizerStep step = FirstStep(checks, optimizer, start);
+  for (int t = 0; t < 2; ++t) {
+    for (auto& variable : step.variables) {
+      variable.gradient = checks.Input(Make(DType::kF32, {2, 2}, {0.5, -1, 2.0 - t, 0.25}));
+    }
+    Advance(step, optimizer.Apply(step));
+  }
+  ir::Values values;
+  for (const auto& variable : step.variables) values.push_back(variable.value);
+  return values;
+}
+
+// Weight decay, and everything else that depends on the learning rate, uses the group's.
+TEST(LearningRateMultipliers, GroupIsUpdatedAsByAnOptimizerWithItsRate) {
+  Checks checks;
+  for (const std::string& name : OptimizerNames()) {
+    nlohmann::ordered_json json = Optimizer::FromName(name)->ToJson();
+    const auto with = [&](double rate, const std::vector<std::pair<std::string, double>>& groups) {
+      json["config"]["learning_rate"] = rate;
+      json["config"]["weight_decay"] = 0.25;
+      json["config"].erase("learning_rate_multipliers");
+      for (const auto& [pattern, factor] : groups) {
+        json["config"]["learning_rate_multipliers"][pattern] = factor;
+      }
+      const auto optimizer = Optimizer::FromJson(json);
+      PENSTOCK_CHECK_OK(optimizer);
+      return *optimizer;
+    };
+    const ir::Values grouped =
+        Matrices(checks, with(0.08, {{"body/b*", 0.25}, {"body", 0.5}, {"*/bias", 2}}),
+                 {"body/a", "body/b", "head/bias", "bodyguard/kernel"});
+    const double factors[] = {0.5, 0.25, 2, 1};
+    for (size_t i = 0; i < grouped.size(); ++i) {
+      const Value alone = Matrices(checks, with(0.08 * factors[i], {}), {"head/kernel"})[0];
+      checks.Expect(absl::StrCat(name, ", variable ", i),
+                    ir::ReduceMax(ir::Abs(grouped[i] - alone)), Make(DType::kF32, {}, {0}), 2e-6);
+    }
+  }
+  checks.Run();
+}
+
+// Decoupled weight decay is multiplied by the group's rate, as in PyTorch's parameter groups.
+TEST(LearningRateMultipliers, TenStepsOfAdamWFollowTheFormula) {
+  std::vector<double> want;
+  double x = 0.5, m = 0, v = 0;
+  for (int t = 1; t <= kSteps; ++t) {
+    const double g = Gradient(t - 1), rate = 0.1 * 0.05;
+    x -= rate * 0.25 * x;
+    m = 0.8 * m + 0.2 * g;
+    v = 0.99 * v + 0.01 * g * g;
+    x -= rate * (m / (1 - std::pow(0.8, t))) /
+         (std::sqrt(v) / std::sqrt(1 - std::pow(0.99, t)) + 1e-9);
+    want.push_back(x);
+  }
+  ExpectSteps(AdamW({.learning_rate = 0.05,
+                     .weight_decay = 0.25,
+                     .beta_1 = 0.8,
+                     .beta_2 = 0.99,
+                     .epsilon = 1e-9,
+                     .learning_rate_multipliers = {{"x", 0.1}}}),
+              want);
+}
+
+TEST(LearningRateMultipliers, MultiplyTheRateOfASchedule) {
+  std::vector<double> want;
+  double x = 0.5;
+  for (int t = 0; t < kSteps; ++t) {
+    x -= 0.5 * (t <= 4 ? 0.01 : 0.001) * Gradient(t);
+    want.push_back(x);
+  }
+  ExpectSteps(
+      SGD({.learning_rate = PiecewiseConstantDecay({.boundaries = {4}, .values = {0.01, 0.001}}),
+           .learning_rate_multipliers = {{"x", 0.5}}}),
+      want);
+}
+
+TEST(LearningRateMultipliers, RejectPatternsThatMatchNoVariable) {
+  const Optimizer sgd = SGD({.learning_rate_multipliers = {{"head", 2}, {"bakbone/*", 0.1}}});
+  EXPECT_THAT(std::string(sgd.CheckPatterns({"backbone/conv/kernel", "head/bias"}).message()),
+              AllOf(HasSubstr("no variable matches 'bakbone/*'"), HasSubstr("'head/bias'")));
+  EXPECT_TRUE(sgd.CheckPatterns({"bakbone/a", "head/bias"}).ok());
 }
 
 }  // namespace optimizers_test
