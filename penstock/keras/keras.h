@@ -36,6 +36,7 @@
 #include "penstock/keras/arguments.h"
 #include "penstock/keras/categorical.h"
 #include "penstock/keras/names.h"
+#include "penstock/keras/pretrained.h"
 #include "penstock/keras/text.h"
 #include "penstock/keras/timeseries.h"
 #include "penstock/nn/layers.h"
@@ -167,8 +168,16 @@ class Model {
   std::vector<nn::Symbol> outputs() const { return network_.OutputSymbols(); }
   // A layer by its name in Summary: keras.Model.get_layer.
   ModelLayer GetLayer(absl::string_view name) const { return ModelLayer(network_, name); }
+  // Freezes (false) or unfreezes layers: all, or those whose paths match a pattern
+  // (nn::Network::SetTrainable). Takes effect when the model is compiled; Summary shows it at once.
+  //
+  //   PENSTOCK_RETURN_IF_ERROR(model.SetTrainable(false, {"backbone"}));
+  absl::Status SetTrainable(bool trainable,
+                            const std::vector<std::string>& patterns = {"*"}) const {
+    return network_.SetTrainable(trainable, patterns);
+  }
   std::string Summary(const nn::SummaryOptions& options = {}) const {
-    return network_.Summary(options);
+    return network_.Refreshed().Summary(options);
   }
 
   // Configures the model for training and initializes the weights (unless keep_weights). Errors:
@@ -207,8 +216,8 @@ class Model {
   // The model as a layer of another model, where its variables are named "<name>/<layer>/...". The
   // other model initializes new weights; SetWeights copies these into it. A layer that both models
   // call is one layer of the other model, with one set of variables (nn/network.h).
-  // SetTrainable(false) on the result freezes the layers only in models that are compiled with it
-  // afterward.
+  // SetTrainable(false) on the result freezes this model's layers, in models that are compiled
+  // afterward; a model that is compiled already, such as this one, still trains them.
   nn::Layer AsLayer() const { return nn::Nested(network_); }
   // A model of the same layers without weights (keras.models.clone_model).
   absl::StatusOr<Model> Clone() const;

@@ -133,16 +133,21 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
-// Throws the JSON library's exceptions where a value is missing or of another type.
-absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedArrays& weights,
-                                           const Model::LoadOptions& options) {
+// This and FromDescription throw the JSON library's exceptions where a value is missing or of
+// another type.
+absl::StatusOr<nn::Network> NetworkFrom(const Json& description,
+                                        const nn::CustomLayers& custom_layers) {
   if (const Json& version = description.at("version"); version != kFormatVersion) {
     return absl::InvalidArgumentError(absl::StrCat("the file is of version ", version.dump(),
                                                    " of the format; this program reads ",
                                                    kFormatVersion));
   }
-  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, nn::Network::FromJson(description.at("network"),
-                                                                       &options.custom_layers));
+  return nn::Network::FromJson(description.at("network"), &custom_layers);
+}
+
+absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedArrays& weights,
+                                           const Model::LoadOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFrom(description, options.custom_layers));
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
                             nn::Optimizer::FromJson(description.at("optimizer")));
   CompileOptions compile{.optimizer = std::move(optimizer),
@@ -165,8 +170,12 @@ absl::StatusOr<std::string> DescribeModel(const train::Objective& objective,
   return base::CatchExceptions([&] { return DescriptionOf(objective, class_names); });
 }
 
-absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
-                                          const Model::LoadOptions& options) {
+namespace {
+
+// Parses the description of a file, and returns the result of `read` for it.
+template <typename Read>
+auto WithDescription(const save::Weights& file, Read read)
+    -> decltype(read(std::declval<const Json&>())) {
   const auto found = file.metadata.find(kModelMetadata);
   if (found == file.metadata.end()) {
     return absl::InvalidArgumentError(
@@ -175,11 +184,29 @@ absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
   }
   try {
     PENSTOCK_ASSIGN_OR_RETURN(const Json description, nn::ParseModelJson(found->second));
-    return FromDescription(description, file.arrays, options);
+    return read(description);
   } catch (const Json::exception& e) {
     return absl::InvalidArgumentError(
         absl::StrCat("the description of the model cannot be read: ", e.what()));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
+                                          const Model::LoadOptions& options) {
+  return WithDescription(file, [&](const Json& description) {
+    return FromDescription(description, file.arrays, options);
+  });
+}
+
+absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,
+                                             const nn::CustomLayers& custom_layers) {
+  return WithDescription(file, [&](const Json& description) -> absl::StatusOr<nn::Network> {
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFrom(description, custom_layers));
+    PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
+    return network;
+  });
 }
 
 }  // namespace penstock::keras

@@ -32,4 +32,8 @@ struct SavedModel {
 absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
                                           const Model::LoadOptions& options);
 
+// The network of the description alone, with the same checks.
+absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,
+                                             const nn::CustomLayers& custom_layers);
+
 }  // namespace penstock::keras
