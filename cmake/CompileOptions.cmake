@@ -3,12 +3,12 @@
 
 # Line tables cost little and give a usable stack in a core dump or a profile.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
-# Optimised lightly: sanitized tests at -O0 take three times as long.
+# Optimized lightly: sanitized tests at -O0 take three times as long.
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
 
 add_compile_options(-Wall -Wextra -Werror)
 
-# Tests are compiled more often than run. (What they test is optimised.)
+# Tests are compiled more often than run. (What they test is optimized.)
 add_library(penstock_test_options INTERFACE)
 target_compile_options(penstock_test_options INTERFACE -O0 $<$<CONFIG:Release>:-g0>)
 

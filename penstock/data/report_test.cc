@@ -102,10 +102,10 @@ TEST(ReportTest, DotColorsBottleneckAndFollowsDataFlow) {
   stages[0].wait_input_seconds = 9;
   const std::string dot = Dot({.stages = stages, .seconds = 10, .reader_wait_seconds = 8});
   EXPECT_THAT(dot, AllOf(HasSubstr("digraph"), HasSubstr("s0 -> s1;"), HasSubstr("s2 -> s3;")));
-  const size_t coloured = dot.find("fillcolor");
-  ASSERT_NE(coloured, std::string::npos);
-  EXPECT_LT(coloured, dot.find("s1 ["));
-  EXPECT_EQ(dot.find("fillcolor", coloured + 1), std::string::npos);
+  const size_t colored = dot.find("fillcolor");
+  ASSERT_NE(colored, std::string::npos);
+  EXPECT_LT(colored, dot.find("s1 ["));
+  EXPECT_EQ(dot.find("fillcolor", colored + 1), std::string::npos);
 }
 
 TEST(ReportTest, EscapesLabels) { EXPECT_EQ(DotQuoted("a \"b\" c\\d\n"), "a \\\"b\\\" c\\\\d\\n"); }

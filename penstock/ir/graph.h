@@ -10,7 +10,7 @@
 //   absl::StatusOr<Program> program = PrintStableHlo(graph);   // stablehlo.h
 //
 //   graph.h      Value, Node, Graph: the parts of a program
-//   ops.h        catalogue of operations: one function for each
+//   ops.h        catalog of operations: one function for each
 //   op_def.h     definition of an operation: name, type inference, gradient, printing, in one entry
 //   gradients.h  reverse-mode differentiation; the gradient graph can be differentiated again
 //   stablehlo.h  the StableHLO printer

@@ -1,4 +1,4 @@
-// Catalogue of operations: one function for each operation of a program. Names are StableHLO's
+// Catalog of operations: one function for each operation of a program. Names are StableHLO's
 // where it has one; https://openxla.org/stablehlo/spec specifies the operation of that name.
 //
 // Elementwise functions of two values use NumPy broadcasting (extents are aligned from the right; 1

@@ -10,7 +10,7 @@
 //   Values out = net.Apply({.graph = &graph, .training = true}, values, inputs).outputs;
 //
 //   layer.h         Layer, Symbol, CallContext: what a layer is and how it is called
-//   layers.h        catalogue of layers
+//   layers.h        catalog of layers
 //   network.h       Network: connected layers; its variables, summary, conversion to and from JSON
 //   initializers.h, activations.h, losses.h, metrics.h, optimizers.h, schedules.h
 //   typed_options.h typed values for options that have names

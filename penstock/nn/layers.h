@@ -1,4 +1,4 @@
-// Catalogue of layers. Names, defaults and formulas are Keras 3's; a layer that differs says so in
+// Catalog of layers. Names, defaults and formulas are Keras 3's; a layer that differs says so in
 // its comment. Channels come last: [batch, steps, channels], [batch, height, width, channels],
 // [batch, depth, height, width, channels]. Every options struct ends with `name` (default: numbered
 // by the network as in Keras) and `dtype`, a policy (policy.h; default: the network's).

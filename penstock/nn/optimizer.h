@@ -1,4 +1,4 @@
-// Optimizer: options and operations that all optimizers share; the catalogue of optimizers is
+// Optimizer: options and operations that all optimizers share; the catalog of optimizers is
 // optimizers.h.
 //
 //   Optimizer optimizer = Adam({.learning_rate = 1e-3, .weight_decay = 0.01, .clipnorm = 1});

@@ -1,4 +1,4 @@
-// Catalogue of optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers); LARS is
+// Catalog of optimizers. Names, defaults and formulas are Keras 3's (keras.optimizers); LARS is
 // not in Keras.
 //
 //   Optimizer optimizer = SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true});

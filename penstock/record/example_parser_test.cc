@@ -267,7 +267,7 @@ TEST(ExampleParser, FindsEachOfManyFeatures) {
   ExampleBuilder example;
   std::vector<ExampleFeature> features;
   for (int i = 0; i < 1000; ++i) {
-    const std::string name = absl::StrCat("embedding_", 1000 + i, "_normalised");
+    const std::string name = absl::StrCat("embedding_", 1000 + i, "_normalized");
     features.push_back({.name = name, .dtype = DType::kI64});
     example.SetInt64(name, i);
     example.SetInt64(absl::StrCat(name, "_other"), -1);

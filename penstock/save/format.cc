@@ -52,7 +52,7 @@ absl::StatusOr<Probe> LookAt(io::FileSystem& fs, absl::string_view uri) {
   return probe;
 }
 
-absl::StatusOr<const Format*> Recognise(io::FileSystem& fs, absl::string_view uri) {
+absl::StatusOr<const Format*> FindFormat(io::FileSystem& fs, absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const Probe probe, LookAt(fs, uri));
   for (const Format& format : Formats()) {
     if (format.recognizes(probe)) return &format;
@@ -106,7 +106,7 @@ absl::Span<const Format> Formats() {
 }
 
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, Recognise(fs, uri));
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FindFormat(fs, uri));
   return format->read(fs, uri);
 }
 
@@ -176,7 +176,7 @@ int64_t UseVariableNames(Weights& weights) {
 }
 
 absl::StatusOr<Contents> Inspect(io::FileSystem& fs, absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, Recognise(fs, uri));
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FindFormat(fs, uri));
   return format->inspect(fs, uri);
 }
 

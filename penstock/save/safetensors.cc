@@ -182,7 +182,7 @@ absl::StatusOr<std::string> Header(absl::Span<const Outgoing> order,
   return header;
 }
 
-bool Recognises(const Probe& probe) {
+bool Recognizes(const Probe& probe) {
   if (probe.head.size() < 9 || probe.head[8] != '{') return false;
   uint64_t length;
   std::memcpy(&length, probe.head.data(), sizeof(length));
@@ -286,7 +286,7 @@ absl::Status WriteSafetensors(io::OutputStream& out, const Weights& weights) {
 Format SafetensorsFormat() {
   return {.name = "safetensors",
           .extensions = {".safetensors"},
-          .recognizes = Recognises,
+          .recognizes = Recognizes,
           .inspect = InspectUri,
           .read = ReadUri,
           .write = WriteUri,

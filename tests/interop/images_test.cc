@@ -78,26 +78,26 @@ TEST(Images, AreTensorFlows) {
     const auto floats = decoder.Decode(jpeg, options, DType::kF32);
     options.normalize = {
         .scale = 1 / 255.0f, .mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};
-    const auto normalised = decoder.Decode(jpeg, options, DType::kF32);
+    const auto normalized = decoder.Decode(jpeg, options, DType::kF32);
     const auto halves = decoder.Decode(jpeg, options, DType::kBF16);
-    ASSERT_TRUE(bytes.ok() && floats.ok() && normalised.ok() && halves.ok()) << bytes.status();
+    ASSERT_TRUE(bytes.ok() && floats.ok() && normalized.ok() && halves.ok()) << bytes.status();
     const auto want = ReadValues<float>(folder / absl::StrCat(i, ".f32"));
-    const auto want_normalised = ReadValues<float>(folder / absl::StrCat(i, ".normalised.f32"));
+    const auto want_normalized = ReadValues<float>(folder / absl::StrCat(i, ".normalized.f32"));
     const auto want_halves =
-        ReadValues<base::bfloat16>(folder / absl::StrCat(i, ".normalised.bf16"));
+        ReadValues<base::bfloat16>(folder / absl::StrCat(i, ".normalized.bf16"));
     ASSERT_EQ(want.size(), static_cast<size_t>(bytes->num_elements()));
     ASSERT_EQ(want_halves.size(), want.size());
-    constexpr double kNormalisedTolerance = kTolerance / 255 / 0.224 + 1e-6;
+    constexpr double kNormalizedTolerance = kTolerance / 255 / 0.224 + 1e-6;
     for (size_t k = 0; k < want.size(); ++k) {
       ASSERT_NEAR(floats->data<float>()[k], want[k], kTolerance);
       ASSERT_NEAR(bytes->data<uint8_t>()[k], want[k], 0.5 + kTolerance);
-      ASSERT_NEAR(normalised->data<float>()[k], want_normalised[k], kNormalisedTolerance);
+      ASSERT_NEAR(normalized->data<float>()[k], want_normalized[k], kNormalizedTolerance);
       // Equal floats round to equal bfloat16 values. Our floats differ within the tolerance, so
       // their bfloat16 values may differ by half a step, at most 1/256 of the value.
-      ASSERT_EQ(base::bfloat16(want_normalised[k]).bits, want_halves[k].bits);
+      ASSERT_EQ(base::bfloat16(want_normalized[k]).bits, want_halves[k].bits);
       ASSERT_NEAR(
-          halves->data<base::bfloat16>()[k], want_normalised[k],
-          (std::abs(want_normalised[k]) + kNormalisedTolerance) / 256 + kNormalisedTolerance);
+          halves->data<base::bfloat16>()[k], want_normalized[k],
+          (std::abs(want_normalized[k]) + kNormalizedTolerance) / 256 + kNormalizedTolerance);
     }
   }
 }

@@ -2,8 +2,8 @@
 
 Usage: tensorflow_images.py FOLDER    writes FOLDER/*.jpg, and FOLDER/cases: a line for each case,
                                       FILE Y X HEIGHT WIDTH OUT_HEIGHT OUT_WIDTH FILTER ANTIALIAS FLIP
-                                      and the result of line i as floats of FOLDER/i.f32 (unnormalised,
-                                      0..255), FOLDER/i.normalised.f32 and FOLDER/i.normalised.bf16
+                                      and the result of line i as floats of FOLDER/i.f32 (unnormalized,
+                                      0..255), FOLDER/i.normalized.f32 and FOLDER/i.normalized.bf16
 """
 
 import os
@@ -47,11 +47,11 @@ def main(folder):
                     out = tf.clip_by_value(out, 0, 255)
                     if flip:
                         out = tf.image.flip_left_right(out)
-                    normalised = (out / 255 - MEAN) / STD
+                    normalized = (out / 255 - MEAN) / STD
                     stem = os.path.join(folder, str(len(lines)))
                     out.numpy().tofile(stem + ".f32")
-                    normalised.numpy().tofile(stem + ".normalised.f32")
-                    tf.cast(normalised, tf.bfloat16).numpy().tofile(stem + ".normalised.bf16")
+                    normalized.numpy().tofile(stem + ".normalized.f32")
+                    tf.cast(normalized, tf.bfloat16).numpy().tofile(stem + ".normalized.bf16")
                     lines.append(" ".join(map(str, (name + ".jpg", *box, *size, method, antialias, flip))))
     with open(os.path.join(folder, "cases"), "w") as f:
         f.write("\n".join(lines) + "\n")

@@ -316,7 +316,7 @@ def labels_and_scores(rng, shape, labels, scores, axis=-1):
         "logits": lambda: logits,
         "huge": lambda: logits * 1e4,
         "probabilities": lambda: probabilities,
-        "unnormalised": lambda: probabilities * 1.3,
+        "unnormalized": lambda: probabilities * 1.3,
         "certain": lambda: np.eye(shape[-1])[logits.argmax(-1)],
         "real": lambda: rng.normal(size=shape),
         "positive": lambda: rng.uniform(0.1, 3, size=shape),

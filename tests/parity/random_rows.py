@@ -329,7 +329,7 @@ def loss(draw):
     logits = draw.flip()
     smooth = {"label_smoothing": draw.pick(0.0, 0.0, 0.1, 1.0)}
     real = (["real", "positive", "zeros"], ["real", "positive", "zeros", "huge"])
-    probabilities = ["probabilities", "unnormalised", "certain"]
+    probabilities = ["probabilities", "unnormalized", "certain"]
     kinds = {
         "SparseCategoricalCrossentropy": (["classes", "column"], ["logits", "huge"] if logits else
                                           [*probabilities, "saturated"], {"from_logits": logits}),

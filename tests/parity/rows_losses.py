@@ -4,7 +4,7 @@ loss(class, options, shape of the predictions, kind of labels, kind of predictio
   labels   classes: class numbers [batch...]; column: [batch..., 1]; one_hot; soft (probabilities); real; binary; flat
            (binary, without the last axis of 1); signs (-1 and 1); positive; counts; zeros; ignored (classes, some of
            them 255); groups (class numbers [batch], few); sequences ([batch, 3], 0 is padding)
-  scores   logits, probabilities (sum to 1), unnormalised (sum to more), certain (zeros and ones), real, unit (0 to 1),
+  scores   logits, probabilities (sum to 1), unnormalized (sum to more), certain (zeros and ones), real, unit (0 to 1),
            saturated (0, 1, and nearby values), huge (logits of 1e4), positive, zeros, directions (of norm 1)
   weights  sample weights, some of them 0: "examples" [batch], "column" [batch, 1], "steps" (all axes but the last)
   mask     True: a mask over all axes of the loss, as set by Masking
@@ -49,7 +49,7 @@ LOSSES = [
                           ("CategoricalCrossentropy", ("one_hot", "soft")))
       for labels in kinds
       for shape in ((5, 4), (1, 2), (3, 6, 5))
-      for logits, scores in ((True, "logits"), (False, "probabilities"), (False, "unnormalised"))],
+      for logits, scores in ((True, "logits"), (False, "probabilities"), (False, "unnormalized"))],
     loss("CategoricalCrossentropy", {**LOGITS, "label_smoothing": 0.1}, (5, 4), "one_hot", "logits"),
     loss("CategoricalCrossentropy", {"label_smoothing": 0.3}, (5, 4), "one_hot", "probabilities"),
     loss("CategoricalCrossentropy", {"label_smoothing": 0.1}, (2, 3, 4), "soft", "probabilities"),
@@ -106,7 +106,7 @@ LOSSES = [
     loss("BinaryFocalCrossentropy", {"gamma": 0.0}, (5, 4), "binary", "unit", why="the crossentropy"),
     loss("CategoricalFocalCrossentropy", {}, (5, 4), "one_hot", "probabilities"),
     loss("CategoricalFocalCrossentropy", {**LOGITS, "alpha": 0.5, "gamma": 1.0}, (2, 3, 4), "soft", "logits"),
-    loss("CategoricalFocalCrossentropy", {"label_smoothing": 0.1}, (5, 4), "one_hot", "unnormalised"),
+    loss("CategoricalFocalCrossentropy", {"label_smoothing": 0.1}, (5, 4), "one_hot", "unnormalized"),
     loss("CategoricalFocalCrossentropy", {}, (5, 4), "one_hot", "certain"),
     loss("CategoricalFocalCrossentropy", {"axis": 1}, (3, 4, 5), "soft", "positive"),
     loss("CategoricalGeneralizedCrossEntropy", {}, (5, 4), "classes", "probabilities"),
