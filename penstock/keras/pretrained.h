@@ -24,7 +24,7 @@ struct FromFileOptions {
   // Whether training changes the layer (nn::Layer::SetTrainable, which can be called later, too).
   // Frozen and trainable layers of the file are not distinguished.
   bool trainable = false;
-  // Name of the network's layer whose output is the output; the layers behind it are left out, with
+  // Name of the network's layer whose output is the output; downstream layers are left out, with
   // their weights. Empty: the whole network.
   std::string until = "";
   // Name of the layer; default: the network's. Its variables are "<name>/<layer>/...".

@@ -337,25 +337,25 @@ absl::Status Network::SetTrainable(bool trainable, const std::vector<std::string
   std::vector<Layer> chosen;
   for (const std::string& pattern : patterns) {
     std::vector<std::string> paths;
-    std::string made_anew;
+    std::string created_by_call;
     size_t matches = 0;
     for (const auto& [path, layer] : layers) {
       paths.push_back(path);
       if (!MatchesPattern(pattern, path)) continue;
-      // Some layers make their parts anew in each call: a flag of such a part has no effect.
+      // Some layers create their inner layers at each call: a flag of such a layer has no effect.
       const auto found = layers_again.find(path);
       if (found == layers_again.end() || !(found->second == layer)) {
-        made_anew = path;
+        created_by_call = path;
         continue;
       }
       chosen.push_back(layer);
       ++matches;
     }
     if (matches > 0) continue;
-    if (!made_anew.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", made_anew, "' in network '", name_, "' is a part of a layer that makes it anew in ",
-          "each call; select the layer that contains it"));
+    if (!created_by_call.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", created_by_call, "' in network '", name_,
+                                                     "' is created at each call of ",
+                                                     "a layer; select the layer that contains it"));
     }
     return absl::InvalidArgumentError(absl::StrCat("network '", name_, "' has no layer '", pattern,
                                                    "'; the most similar are ",

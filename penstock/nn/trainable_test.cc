@@ -208,8 +208,8 @@ TEST(Trainable, RejectsPatternsThatMatchNoLayer) {
   EXPECT_EQ(failed.SetTrainable(false).message(), "not built");
 }
 
-// Bidirectional makes its two layers anew in each call.
-TEST(Trainable, RejectsPartsThatAreMadeInEachCall) {
+// Bidirectional creates its two layers at each call.
+TEST(Trainable, RejectsInnerLayersCreatedAtEachCall) {
   const Symbol x = Input({.shape = {3, 2}});
   const Network network({x},
                         {Bidirectional(LSTM({.units = 2, .name = "lstm"}), {.name = "both"})(x)});

@@ -12,6 +12,7 @@
 #include "penstock/save/leveldb_table.h"
 #include "penstock/save/save.h"
 
+#include "tests/interop/tensors_of_types.h"
 #include "tests/python.h"
 
 namespace penstock::tests {
@@ -28,25 +29,7 @@ constexpr DType kTypes[] = {DType::kF64,  DType::kF32, DType::kF16,    DType::kB
                             DType::kBool, DType::kC64, DType::kF8E4M3, DType::kF8E5M2};
 
 // The tensors of tensor_bundle_files.py.
-base::NamedArrays Wanted() {
-  const std::pair<const char*, base::Shape> shapes[] = {
-      {"vector", {7}}, {"scalar", {}}, {"cube", {3, 1, 4}}, {"empty", {2, 0}}};
-  base::NamedArrays arrays;
-  for (const DType dtype : kTypes) {
-    for (const auto& [shape_name, shape] : shapes) {
-      const std::string name = absl::StrCat(base::DTypeName(dtype), "/", shape_name);
-      Array array = Array::Uninitialized(dtype, shape);
-      auto* bytes = static_cast<unsigned char*>(array.mutable_raw());
-      for (int64_t k = 0; k < array.num_bytes(); ++k) {
-        const auto value =
-            static_cast<unsigned char>((static_cast<int64_t>(name.size()) * 31 + k * 7) % 256);
-        bytes[k] = dtype == DType::kBool ? value % 2 : value;
-      }
-      arrays.Append(name, array);
-    }
-  }
-  return arrays;
-}
+base::NamedArrays Wanted() { return TensorsOfTypes(kTypes, "/"); }
 
 Array Range(DType dtype, const base::Shape& shape) {
   Array array = Array::Uninitialized(DType::kI32, shape);
@@ -57,12 +40,6 @@ Array Range(DType dtype, const base::Shape& shape) {
 }
 
 io::FileSystem& Files() { return *io::FileSystem::Default(); }
-
-void ExpectArray(const save::Weights& weights, absl::string_view name, const Array& want) {
-  const Array* found = weights.arrays.Find(name);
-  ASSERT_NE(found, nullptr) << name;
-  EXPECT_TRUE(base::BitwiseEqual(*found, want)) << name << ": " << found->ToString();
-}
 
 save::Weights Read(const std::string& prefix) {
   const absl::StatusOr<save::Weights> weights = save::ReadWeights(Files(), prefix);
