@@ -1,4 +1,4 @@
-// The pass over a dataset that Adapt makes, of layers and of string lookups.
+// The pass over a dataset that Adapt makes, of layers and of string lookups, and that counts classes.
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -11,8 +11,9 @@
 namespace penstock::keras {
 
 // Calls `visit` with `column` of every element, batched or not; "" is the only column. An infinite
-// dataset is an error.
+// dataset is an error. `who` names the caller in errors.
 absl::Status ForEachColumnValue(const data::Dataset& dataset, absl::string_view column,
-                                absl::FunctionRef<absl::Status(const base::Array&)> visit);
+                                absl::FunctionRef<absl::Status(const base::Array&)> visit,
+                                absl::string_view who = "Adapt");
 
 }  // namespace penstock::keras

@@ -46,6 +46,21 @@ TEST(Adapt, RejectsDataWithoutAnEnd) {
               HasSubstr("the data has no end"));
 }
 
+TEST(BalancedClassWeights, CountTheClassesOfADataset) {
+  const data::Dataset dataset = data::Dataset::FromArrays(
+      {{"x", Array::Of<float>({4}, {1, 2, 3, 4})}, {"y", Array::Of<int64_t>({4}, {1, 1, 0, 1})}});
+  for (const data::Dataset& each : {dataset, dataset.Batch(3)}) {
+    const auto weights = BalancedClassWeights(each, "y");
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_THAT(*weights,
+                ::testing::ElementsAre(::testing::Pair(0, 2), ::testing::Pair(1, 4.0 / 6)));
+  }
+  EXPECT_THAT(std::string(BalancedClassWeights(dataset).status().message()),
+              HasSubstr("BalancedClassWeights requires the name of one"));
+  EXPECT_THAT(std::string(BalancedClassWeights(dataset.Repeat(), "y").status().message()),
+              HasSubstr("BalancedClassWeights reads the dataset to its end"));
+}
+
 TEST(Adapt, RejectsLayerWithoutAdapt) {
   const data::Dataset dataset =
       data::Dataset::FromArrays({{"x", Array::Of<float>({1, 1}, {1})}}).Batch(1);

@@ -150,6 +150,7 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
                                               .targets = std::move(targets),
                                               .optimizer = std::move(optimizer),
                                               .custom = options.train_step,
+                                              .batch_augmentation = options.batch_augmentation,
                                               .matmul_precision = precision},
                                 .strategy = std::move(strategy),
                                 .columns = options.columns,

@@ -46,6 +46,7 @@
 #include "penstock/nn/optimizers.h"
 #include "penstock/nn/plot.h"
 #include "penstock/runtime/client.h"
+#include "penstock/train/class_weights.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::keras {
@@ -58,6 +59,15 @@ namespace penstock::keras {
 //   PENSTOCK_RETURN_IF_ERROR(keras::Adapt(normalize, train_set, "image"));
 absl::Status Adapt(const nn::Layer& layer, const data::Dataset& dataset,
                    absl::string_view column = "");
+
+// Weights of the classes for FitOptions::class_weight with which every class counts the same:
+// n / (k * count) for n examples of k classes, as scikit-learn's "balanced". Reads `column`, class
+// indices or one-hot labels, of every element; the name can be omitted if there is only one column.
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(const auto weights, keras::BalancedClassWeights(train_set, "label"));
+absl::StatusOr<std::map<int64_t, double>> BalancedClassWeights(const data::Dataset& dataset,
+                                                               absl::string_view column = "");
+using train::BalancedClassWeights;
 
 struct CompileOptions {
   OptimizerArg optimizer = "adam";
@@ -75,6 +85,13 @@ struct CompileOptions {
   // A custom training step instead of the losses (train/objective.h). It is not saved with the
   // model.
   std::optional<train::CustomStep> train_step = {};
+  // Mixes the examples of each training batch and their labels, on the device: one of these is drawn
+  // for each batch (nn/batch_augmentation.h). The loss must have labels that are classes. Metrics of
+  // training count the label with the larger share, so an accuracy of training is lower than usual;
+  // validation is not mixed.
+  //
+  //   .batch_augmentation = {keras::MixUp({.alpha = 0.2}), keras::CutMix()}
+  std::vector<nn::BatchAugmentation> batch_augmentation = {};
   train::Columns columns = {};
   // The devices to run on. Default: those that PENSTOCK_DEVICE names, or else the CPU.
   std::shared_ptr<runtime::Client> client = nullptr;

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
 #include "penstock/io/file_system.h"
@@ -59,6 +60,35 @@ TEST_F(LoadedModel, TransfersEachArrayOnce) {
           << name;
     }
   }
+}
+
+// The list is part of the description; a damaged one is an error that names the option.
+TEST_F(LoadedModel, RestoresBatchAugmentation) {
+  Model model = Classifier();
+  ASSERT_TRUE(model
+                  .Compile({.loss = SparseCategoricalCrossentropy(
+                                {.from_logits = true, .label_smoothing = 0.1}),
+                            .batch_augmentation = {MixUp({.alpha = 0.4}), MixUp()},
+                            .client = runtime::TestClient(1)})
+                  .ok());
+  ASSERT_TRUE(model.Save(file_).ok());
+  const auto loaded = Model::Load(file_, {.client = runtime::TestClient(1)});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto& objective = (*loaded->trainer())->objective();
+  ASSERT_EQ(objective.batch_augmentation.size(), 2u);
+  EXPECT_EQ(objective.batch_augmentation[0].ToJson(), MixUp({.alpha = 0.4}).ToJson());
+  EXPECT_EQ(objective.targets[0].loss.ToJson()["config"]["label_smoothing"], 0.1);
+
+  auto file = save::ReadWeights(*io::FileSystem::Default(), file_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string& description = file->metadata.at("penstock_model");
+  const size_t at = description.find("\"alpha\":0.4");
+  ASSERT_NE(at, std::string::npos) << description;
+  description.replace(at, 11, "\"alpha\":-1");
+  ASSERT_TRUE(save::WriteWeights(*io::FileSystem::Default(), file_, *file).ok());
+  EXPECT_THAT(
+      std::string(Model::Load(file_, {.client = runtime::TestClient(1)}).status().message()),
+      HasSubstr("MixUp's alpha must be above 0, got -1"));
 }
 
 // An initializer that requires a matrix, in a file whose kernel is not one: it would fail if it

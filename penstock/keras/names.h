@@ -31,6 +31,7 @@
 #include "penstock/train/callbacks/early_stopping.h"
 #include "penstock/train/callbacks/lambda_callback.h"
 #include "penstock/train/callbacks/learning_rate.h"
+#include "penstock/train/callbacks/swap_ema_weights.h"
 #include "penstock/train/callbacks/tensorboard.h"
 #include "penstock/train/callbacks/terminate_on_nan.h"
 #include "penstock/train/trainer.h"
@@ -88,6 +89,7 @@ using nn::Add;
 using nn::AdditiveAttention;
 using nn::AlphaDropout;
 using nn::Attention;
+using nn::AutoContrast;
 using nn::Average;
 using nn::AveragePooling1D;
 using nn::AveragePooling2D;
@@ -148,10 +150,21 @@ using nn::Permute;
 using nn::PositionEmbedding;
 using nn::PReLU;
 using nn::RandomBrightness;
+using nn::RandomColorDegeneration;
+using nn::RandomColorJitter;
 using nn::RandomContrast;
 using nn::RandomCrop;
+using nn::RandomErasing;
 using nn::RandomFlip;
+using nn::RandomGaussianBlur;
+using nn::RandomGrayscale;
+using nn::RandomHue;
+using nn::RandomInvert;
+using nn::RandomPosterization;
 using nn::RandomRotation;
+using nn::RandomSaturation;
+using nn::RandomSharpness;
+using nn::RandomShear;
 using nn::RandomTranslation;
 using nn::RandomZoom;
 using nn::ReLU;
@@ -165,6 +178,7 @@ using nn::SeparableConv1D;
 using nn::SeparableConv2D;
 using nn::SimpleRNN;
 using nn::Softmax;
+using nn::Solarization;
 using nn::SpatialDropout1D;
 using nn::SpatialDropout2D;
 using nn::SpatialDropout3D;
@@ -178,6 +192,9 @@ using nn::UpSampling3D;
 using nn::ZeroPadding1D;
 using nn::ZeroPadding2D;
 using nn::ZeroPadding3D;
+// Keras's layers of these names act on {"images", "labels"}; here they are arguments of Compile.
+using nn::CutMix;
+using nn::MixUp;
 }  // namespace layers
 
 inline namespace optimizers {
@@ -294,9 +311,11 @@ inline Metric CategoricalCrossentropy(const nn::CrossentropyMetricOptions& optio
 }
 inline Metric SparseCategoricalCrossentropy(
     const nn::SparseCrossentropyMetricOptions& options = {}) {
-  return nn::MeanOfLoss(nn::SparseCategoricalCrossentropy({.from_logits = options.from_logits,
-                                                           .ignore_class = options.ignore_class,
-                                                           .axis = options.axis}));
+  return nn::MeanOfLoss(
+      nn::SparseCategoricalCrossentropy({.from_logits = options.from_logits,
+                                         .ignore_class = options.ignore_class,
+                                         .axis = options.axis,
+                                         .label_smoothing = options.label_smoothing}));
 }
 inline Metric MeanAbsoluteError() { return nn::MeanOfLoss(nn::MeanAbsoluteError()); }
 inline Metric MeanAbsolutePercentageError() {
@@ -323,6 +342,7 @@ using train::LambdaCallback;
 using train::LearningRateScheduler;
 using train::Position;
 using train::ReduceLROnPlateau;
+using train::SwapEMAWeights;
 using train::TensorBoard;
 using train::TerminateOnNan;
 using train::TrainingContext;

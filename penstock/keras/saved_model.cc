@@ -114,6 +114,9 @@ absl::StatusOr<std::string> DescriptionOf(const train::Objective& objective,
     description["targets"].push_back(TargetToJson(target));
   }
   description["optimizer"] = objective.optimizer.ToJson();
+  for (const nn::BatchAugmentation& augmentation : objective.batch_augmentation) {
+    description["batch_augmentation"].push_back(augmentation.ToJson());
+  }
   for (const std::string& name : class_names) {
     PENSTOCK_RETURN_IF_ERROR(nn::CheckName("class", name));
     description["class_names"].push_back(name);
@@ -155,6 +158,11 @@ absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedA
                          .client = options.client,
                          .replicas = options.replicas};
   PENSTOCK_RETURN_IF_ERROR(TargetsFromJson(description, network, options, compile));
+  for (const Json& json : description.value("batch_augmentation", Json::array())) {
+    PENSTOCK_ASSIGN_OR_RETURN(nn::BatchAugmentation augmentation,
+                              nn::BatchAugmentation::FromJson(json));
+    compile.batch_augmentation.push_back(std::move(augmentation));
+  }
   PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, weights));
   std::vector<std::string> class_names;
   if (const auto names = description.find("class_names"); names != description.end()) {

@@ -150,6 +150,20 @@ bool Read(const Json& json, OptionalRange& out) {
   out = OptionalRange(range.low, range.high);
   return true;
 }
+bool Read(const Json& json, UnitRange& out) {
+  double one;
+  if (Read(json, one)) {
+    out = UnitRange(one);
+    return true;
+  }
+  return Read(json, static_cast<Range&>(out));
+}
+bool Read(const Json& json, OptionalUnitRange& out) {
+  UnitRange range;
+  if (!Read(json, range)) return false;
+  out = OptionalUnitRange(range.low, range.high);
+  return true;
+}
 // Reads numbers from nested lists.
 bool ReadFlat(const Json& json, std::vector<double>& out) {
   if (json.is_array()) {
@@ -197,6 +211,10 @@ Json Written(const OptionalSize<N>& field) {
 }
 Json Written(const Range& field) { return {field.low, field.high}; }
 Json Written(const OptionalRange& field) { return field.has_value() ? Written(*field) : Json(); }
+Json Written(const UnitRange& field) { return {field.low, field.high}; }
+Json Written(const OptionalUnitRange& field) {
+  return field.has_value() ? Written(*field) : Json();
+}
 Json Written(const AxisList& field) {
   if (field.size() == 1) return field[0];
   return std::vector<int64_t>(field.begin(), field.end());
@@ -305,6 +323,12 @@ template Config& Config::operator()(const char* key, Ends<3>& f);
 Config& Config::operator()(const char* key, OptionalRange& f) {
   return Field(key, f, "a number or [low, high]");
 }
+Config& Config::operator()(const char* key, UnitRange& f) {
+  return Field(key, f, "a number or [low, high]");
+}
+Config& Config::operator()(const char* key, OptionalUnitRange& f) {
+  return Field(key, f, "a number or [low, high]");
+}
 Config& Config::operator()(const char* key, AxisList& f) {
   return Field(key, f, "an integer or a list of them");
 }
@@ -389,6 +413,11 @@ Config& Config::Optional(const char* key, std::vector<int64_t>& f) {
       Wrong(key, "a list of integers or null");
     }
   }
+  return *this;
+}
+Config& Config::Optional(const char* key, PerChannel& f) {
+  if (out_ == nullptr || !f.empty()) return (*this)(key, f);
+  (*out_)[key] = Json();
   return *this;
 }
 Config& Config::Optional(const char* key, int64_t& f) {

@@ -61,19 +61,22 @@ class Config {
   template <int N>
   Config& operator()(const char* key, OptionalSize<N>& field);  // null when not given
   template <int N>
-  Config& operator()(const char* key, Ends<N>& field);        // [[low, high], ...], or less
-  Config& operator()(const char* key, Range& field);          // a number or [low, high]
-  Config& operator()(const char* key, OptionalRange& field);  // null when not given
-  Config& operator()(const char* key, AxisList& field);       // a number or a list
-  Config& operator()(const char* key, PerChannel& field);     // a number or a list
-  Config& operator()(const char* key, Layer& field);          // {"class_name", "config"}
-  Config& operator()(const char* key, Network& field);        // as Network::ToJson
+  Config& operator()(const char* key, Ends<N>& field);            // [[low, high], ...], or less
+  Config& operator()(const char* key, Range& field);              // a number or [low, high]
+  Config& operator()(const char* key, OptionalRange& field);      // null when not given
+  Config& operator()(const char* key, UnitRange& field);          // a number or [low, high]
+  Config& operator()(const char* key, OptionalUnitRange& field);  // null when not given
+  Config& operator()(const char* key, AxisList& field);           // a number or a list
+  Config& operator()(const char* key, PerChannel& field);         // a number or a list
+  Config& operator()(const char* key, Layer& field);              // {"class_name", "config"}
+  Config& operator()(const char* key, Network& field);            // as Network::ToJson
 
   // Fields for which null means empty, or 0. A list of numbers may be given as a single number, or
   // as nested lists in row-major order; in a shape, null means any extent, which is -1.
   Config& Optional(const char* key, std::vector<double>& field);
   Config& Optional(const char* key, std::vector<int64_t>& field);
   Config& Optional(const char* key, int64_t& field);
+  Config& Optional(const char* key, PerChannel& field);
 
   // A field that is written only if it is given: Keras's layers of this class do not know its key.
   Config& IfGiven(const char* key, std::optional<double>& field);

@@ -27,6 +27,7 @@
 #include "penstock/nn/layer.h"
 #include "penstock/nn/layers/activation.h"
 #include "penstock/nn/layers/augmentation.h"
+#include "penstock/nn/layers/color_augmentation.h"
 #include "penstock/nn/layers/convolution.h"
 #include "penstock/nn/layers/core.h"
 #include "penstock/nn/layers/merge.h"

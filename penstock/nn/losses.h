@@ -52,6 +52,13 @@ class LossBody {
   virtual void Fields(Config&) {}
   virtual absl::Status Check() const { return absl::OkStatus(); }  // the options
   virtual LabelRule labels() const { return LabelRule::kAny; }
+  // Whether the loss of an example depends on its own label only, which is a class, or
+  // probabilities of classes: then MixUp and CutMix can mix the losses of two labels
+  // (batch_augmentation.h).
+  virtual bool has_class_labels() const {
+    return labels() == LabelRule::kClassNumbers || labels() == LabelRule::kZeroToOne ||
+           labels() == LabelRule::kDistribution;
+  }
   // Expected predictions: true for probabilities, false for logits, nullopt if both are possible.
   virtual std::optional<bool> expects_probabilities() const { return std::nullopt; }
   // Class index that is not counted (and not an error).
@@ -188,6 +195,8 @@ struct SparseCrossentropyOptions {
   bool from_logits = false;
   std::optional<int64_t> ignore_class = {};  // class index to ignore, such as 255 in masks
   int64_t axis = -1;                         // class axis
+  // As of CategoricalCrossentropy; Keras's loss for class indices has no such option.
+  double label_smoothing = 0;
   Reduction reduction = Reduction::kSumOverBatchSize;
   std::string name = "";
 };

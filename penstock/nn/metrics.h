@@ -116,6 +116,7 @@ struct SparseTopKOptions {
   int64_t k = 5;
   bool from_sorted_ids = false;  // predictions are class indices, best first
 };
+// "sparse_top_k_categorical_accuracy", or "top5".
 Metric SparseTopKCategoricalAccuracy(const SparseTopKOptions& options = {});
 
 // Mean of a loss, whatever its reduction, under the loss's name; the loss's ignored class is
@@ -131,6 +132,7 @@ struct SparseCrossentropyMetricOptions {
   bool from_logits = false;
   std::optional<int64_t> ignore_class = {};
   int64_t axis = -1;
+  double label_smoothing = 0;
 };
 Metric MeanSquaredErrorMetric();
 Metric RootMeanSquaredError();
@@ -183,12 +185,14 @@ struct FBetaOptions {
   double beta = 1;
   std::optional<double> threshold = {};  // nullopt: the maximum of each row is positive
 };
-// Predictions [batch, classes].
+// Predictions [batch, classes]; labels of the same shape, one-hot or several of 0 and 1, or class
+// indices [batch] or [batch, 1], which Keras's does not take.
 Metric FBetaScore(const FBetaOptions& options = {});
 struct F1Options {
   ClassAverage average = "macro";
   std::optional<double> threshold = {};
 };
+// "f1_score", or "f1".
 Metric F1Score(const F1Options& options = {});
 
 // ---- Curves over many thresholds (metrics/curves.cc) ----

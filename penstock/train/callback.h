@@ -101,6 +101,13 @@ class TrainingContext {
   // The network's variables alone, by name; blocks on the devices.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
   virtual absl::Status SetWeights(const base::NamedArrays& weights) = 0;
+  // Lets validation and Weights see the moving averages of the variables (true; Optimizer's
+  // use_ema), or the variables again (false), as the next epoch and the end of training do by
+  // themselves. State always has both. FAILED_PRECONDITION if the optimizer has no averages.
+  virtual absl::Status UseAverages(bool /*use*/) {
+    return absl::FailedPreconditionError("this training has no moving averages");
+  }
+  virtual bool has_averages() const { return false; }
   // The learning rate of the next step. Only a constant one can be read or set: with a schedule
   // both are FAILED_PRECONDITION.
   virtual absl::StatusOr<double> LearningRate() = 0;

@@ -80,18 +80,29 @@ absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Create(TrainerOptions 
 }
 
 absl::StatusOr<NamedArrays> DeviceModel::Weights() const {
-  return state_.Get(layout_, 0, layout_.num_variables);
+  return state_.GetSeenVariables(layout_);
 }
 
 absl::Status DeviceModel::SetWeights(const NamedArrays& weights) {
   // Everything is checked before anything is changed.
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays variables,
                             VariablesFromWeights(objective().network, layout_, weights));
+  PENSTOCK_RETURN_IF_ERROR(state_.UseAverages(false, layout_, strategy()));
   for (int i = 0; i < layout_.num_variables; ++i) {
     PENSTOCK_RETURN_IF_ERROR(
         state_.Set(layout_, strategy(), i, *variables.Find(layout_.entries[i].name)));
   }
   return absl::OkStatus();
+}
+
+bool DeviceModel::has_averages() const { return objective().optimizer.options().use_ema; }
+
+absl::Status DeviceModel::UseAverages(bool use) {
+  if (!has_averages()) {
+    return absl::FailedPreconditionError(
+        "the optimizer keeps no moving averages of the variables; give it use_ema = true");
+  }
+  return state_.UseAverages(use, layout_, strategy());
 }
 
 absl::StatusOr<double> DeviceModel::LearningRate() const {

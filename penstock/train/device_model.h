@@ -35,9 +35,13 @@ class DeviceModel {
   // Shared by all calls of Fit, so that measurements are not repeated.
   StepsTuner& steps_tuner() { return steps_tuner_; }
 
-  // Variables of the network, by name.
+  // Variables of the network, by name; their moving averages while these are in use. SetWeights
+  // ends that use.
   absl::StatusOr<NamedArrays> Weights() const;
   absl::Status SetWeights(const NamedArrays& weights);
+  // DeviceState::UseAverages; FAILED_PRECONDITION if the optimizer has none.
+  absl::Status UseAverages(bool use);
+  bool has_averages() const;
   absl::StatusOr<double> LearningRate() const;
   absl::Status SetLearningRate(double rate);
   // All entries of the layout.

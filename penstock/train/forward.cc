@@ -40,18 +40,48 @@ Values UpdateMetrics(const Objective& objective, const BatchValues& batch,
   return additions;
 }
 
+// Losses of the rows for one set of labels, before the division by what counts.
+struct RowLosses {
+  nn::LossTerms terms;
+  Value each;     // f32[rows], weighted
+  Value counted;  // f32[rows]: the fraction of values that count, weighted
+};
+
+RowLosses LossesOf(const nn::Loss& loss, const nn::LossArguments& arguments, Value weights) {
+  RowLosses rows;
+  rows.terms = loss.Terms(arguments);
+  if (!rows.terms.sum.valid()) return rows;
+  const bool weighed = !(weights == arguments.examples);
+  // Selected, not multiplied: the loss of a row with weight 0 may be NaN.
+  rows.each = weighed ? ir::Select(ir::Equal(weights, ir::SplatLike(weights, 0)),
+                                   ir::SplatLike(rows.terms.sum, 0), rows.terms.sum * weights)
+                      : rows.terms.sum;
+  rows.counted = rows.terms.count * weights;
+  return rows;
+}
+
 // Loss of each row for a target. The step divides the sum over all rows by the number of examples E
 // of all replicas. For a loss with another divisor D, the rows are multiplied by E / D here.
-Value TargetLoss(const Target& target, const BatchValues& batch, Value label, Value prediction,
-                 Value mask, Value weights) {
-  const nn::LossTerms terms = target.loss.Terms(
-      {.y_true = label, .y_pred = prediction, .mask = mask, .examples = batch.mask});
-  if (!terms.sum.valid()) return Value();
-  const bool weighed = !(weights == batch.mask);
-  // Selected, not multiplied: the loss of a row with weight 0 may be NaN.
-  const Value each = weighed ? ir::Select(ir::Equal(weights, ir::SplatLike(weights, 0)),
-                                          ir::SplatLike(terms.sum, 0), terms.sum * weights)
-                             : terms.sum;
+Value TargetLoss(const Target& target, const BatchValues& batch, size_t t, Value prediction,
+                 Value mask) {
+  nn::LossArguments arguments{
+      .y_true = batch.labels[t], .y_pred = prediction, .mask = mask, .examples = batch.mask};
+  RowLosses rows = LossesOf(target.loss, arguments, batch.weights[t]);
+  if (!rows.each.valid()) return Value();
+  nn::LossTerms& terms = rows.terms;
+  Value& each = rows.each;
+  const bool weighed = !(batch.weights[t] == batch.mask);
+  if (batch.share.valid()) {
+    arguments.y_true = batch.other_labels[t];
+    const RowLosses other = LossesOf(target.loss, arguments, batch.other_weights[t]);
+    if (!other.each.valid()) return Value();
+    const auto mix = [&](Value own, Value others) {
+      return batch.share * own + (1.0 - batch.share) * others;
+    };
+    each = mix(each, other.each);
+    rows.counted = mix(rows.counted, other.counted);
+    terms.count = mix(terms.count, other.terms.count);
+  }
   const std::string& reduction = target.loss.reduction();
   const auto over_replicas = [](Value x) { return ir::AllReduce(ir::ReduceSum(x)); };
   Value divisor;
@@ -59,7 +89,7 @@ Value TargetLoss(const Target& target, const BatchValues& batch, Value label, Va
     return each * terms.values * over_replicas(batch.mask);
   }
   if (reduction == "mean_with_sample_weight" && weighed) {
-    divisor = over_replicas(terms.count * weights);
+    divisor = over_replicas(rows.counted);
   } else if (!terms.all_count) {
     divisor = over_replicas(terms.count * batch.mask);
   } else {
@@ -75,8 +105,8 @@ Values TargetLosses(const Objective& objective, const BatchValues& batch,
                     const nn::Network::Result& network) {
   Values losses;
   for (size_t t = 0; t < objective.targets.size(); ++t) {
-    losses.push_back(TargetLoss(objective.targets[t], batch, batch.labels[t], network.outputs[t],
-                                network.output_masks[t], batch.weights[t]));
+    losses.push_back(
+        TargetLoss(objective.targets[t], batch, t, network.outputs[t], network.output_masks[t]));
     if (!losses.back().valid()) return {};
   }
   return losses;
@@ -180,6 +210,41 @@ BatchValues MakeBatch(ir::Graph& graph, const Objective& objective, const Values
   for (size_t t = 0; t < objective.targets.size(); ++t) {
     batch.weights.push_back(given.empty() ? batch.mask
                                           : WeightOf(given[given.size() == 1 ? 0 : t], batch.mask));
+  }
+  return batch;
+}
+
+namespace {
+
+// Folded into the step's RNG key; no layer has this number.
+constexpr uint32_t kMixing = 0x6d697800;
+
+// Rows of `first` where `which` (bool[rows]) is true, of `second` elsewhere.
+Value SelectRows(Value which, Value first, Value second) {
+  return ir::Select(ir::BroadcastInDim(which, first.shape(), {0}), first, second);
+}
+
+}  // namespace
+
+BatchValues MixBatch(const Objective& objective, BatchValues batch, Value key) {
+  if (objective.batch_augmentation.empty()) return batch;
+  ir::Scope scope(*key.graph(), "batch_augmentation");
+  nn::MixedBatch mixed = nn::MixBatch(objective.batch_augmentation, ir::FoldIn(key, kMixing),
+                                      batch.inputs, batch.mask);
+  if (!mixed.share.valid()) return batch;  // the graph has an error
+  batch.inputs = std::move(mixed.inputs);
+  const Value is_larger = ir::GreaterEqual(mixed.share, ir::SplatLike(mixed.share, 0.5));
+  batch.share = ir::Maximum(mixed.share, 1.0 - mixed.share);
+  for (Value& label : batch.labels) {
+    const Value own = label, other = ir::Take(label, mixed.partner, 0);
+    label = SelectRows(is_larger, own, other);
+    batch.other_labels.push_back(SelectRows(is_larger, other, own));
+  }
+  for (Value& weights : batch.weights) {
+    const Value own = weights;
+    const Value other = own == batch.mask ? own : ir::Take(own, mixed.partner, 0);
+    if (!(own == batch.mask)) weights = SelectRows(is_larger, own, other);
+    batch.other_weights.push_back(own == batch.mask ? own : SelectRows(is_larger, other, own));
   }
   return batch;
 }

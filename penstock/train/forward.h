@@ -13,6 +13,10 @@ struct BatchValues {
   ir::Values weights;  // f32[rows], one for each target; padding weighs 0
   ir::Value count;     // i32 scalar
   ir::Value mask;      // f32[rows]
+  // With batch augmentation, `labels` and `weights` are those with the larger share; these are the
+  // other ones. Share: f32[rows], of `labels`, at least 0.5; invalid: nothing is mixed.
+  ir::Values other_labels = {}, other_weights = {};
+  ir::Value share = {};
 };
 
 // `values`: inputs..., labels..., weights..., count of one batch, in the types of the transfer.
@@ -20,6 +24,9 @@ BatchValues MakeBatch(ir::Graph& graph, const Objective& objective, const ir::Va
 
 // Converts inputs to the types of the network's inputs.
 ir::Values ConvertInputs(const nn::Network& network, ir::Values inputs);
+
+// Mixes the batch by the objective's batch augmentation, if it has one; only for training.
+BatchValues MixBatch(const Objective& objective, BatchValues batch, ir::Value key);
 
 struct Forward {
   nn::Network::Result network;

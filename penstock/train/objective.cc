@@ -48,6 +48,38 @@ std::vector<std::string> ReportNames(const Objective& objective) {
   return names;
 }
 
+namespace {
+
+absl::Status CheckMixing(const Objective& objective) {
+  const auto& augmentations = objective.batch_augmentation;
+  if (augmentations.empty()) return absl::OkStatus();
+  const absl::string_view name = augmentations[0].class_name();
+  PENSTOCK_RETURN_IF_ERROR(nn::CheckBatchAugmentation(augmentations, objective.network.inputs()));
+  if (objective.custom.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name,
+        " mixes the labels of the targets' losses; a custom training step, which computes "
+        "its own loss, has to mix its batch itself (nn::MixBatch)"));
+  }
+  for (size_t t = 0; t < objective.targets.size(); ++t) {
+    const nn::Loss& loss = objective.targets[t].loss;
+    const nn::Network::Port& output = objective.network.outputs()[t];
+    if (!loss.body()->has_class_labels()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " mixes labels that are classes; the loss ", loss.name(), " of the output '",
+          output.name, "' has other labels (use a crossentropy, or no batch augmentation)"));
+    }
+    if (output.type.shape.rank() > 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " mixes one label of each example; the output '", output.name, "' is ",
+                       output.type.ToString(), ", with labels of every position"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckObjective(const Objective& objective) {
   PENSTOCK_RETURN_IF_ERROR(objective.network.status());
   PENSTOCK_RETURN_IF_ERROR(objective.optimizer.Check());
@@ -78,6 +110,7 @@ absl::Status CheckObjective(const Objective& objective) {
                         ", ")));
     }
   }
+  PENSTOCK_RETURN_IF_ERROR(CheckMixing(objective));
   std::vector<std::string> names = ReportNames(objective);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

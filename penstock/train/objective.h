@@ -14,6 +14,7 @@
 
 #include "penstock/ir/printer.h"
 #include "penstock/ir/stablehlo.h"
+#include "penstock/nn/batch_augmentation.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/metrics.h"
 #include "penstock/nn/network.h"
@@ -69,6 +70,11 @@ struct Objective {
   std::vector<Target> targets;  // one for each output
   nn::Optimizer optimizer;
   std::optional<CustomStep> custom = {};
+  // Mixes the examples of a training batch and their labels, by one of these, drawn for each batch
+  // and replica (nn/batch_augmentation.h). Evaluation and prediction do not mix. Metrics of
+  // training count the label with the larger share; an example's weight goes with its label.
+  // Requires losses of classes, outputs [batch, classes] or [batch], and no custom step.
+  std::vector<nn::BatchAugmentation> batch_augmentation = {};
   // Precision of float32 products and convolutions, on platforms that have a choice.
   ir::MatmulPrecision matmul_precision = ir::MatmulPrecision::kDefault;
 };

@@ -131,13 +131,23 @@ absl::Status DeviceState::Set(const StateLayout& layout, const Strategy& strateg
 }
 
 absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begin, int end) const {
+  return Get(layout, begin, end, own_variables_.empty() ? replicas_[0] : own_variables_[0]);
+}
+
+absl::StatusOr<NamedArrays> DeviceState::GetSeenVariables(const StateLayout& layout) const {
+  return Get(layout, 0, layout.num_variables, replicas_[0]);
+}
+
+absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begin, int end,
+                                             const runtime::Buffers& variables) const {
   // All transfers are started before the first one is waited for.
   std::vector<Array> arrays;
   std::vector<std::shared_ptr<runtime::Event>> events;
   for (int i = begin; i < end; ++i) {
     const ir::TensorType& type = layout.entries[i].type;
     arrays.push_back(Array::Uninitialized(type.dtype, type.shape));
-    PENSTOCK_ASSIGN_OR_RETURN(events.emplace_back(), replicas_[0][i].GetAsync(arrays.back()));
+    const runtime::Buffer& buffer = i < layout.num_variables ? variables[i] : replicas_[0][i];
+    PENSTOCK_ASSIGN_OR_RETURN(events.emplace_back(), buffer.GetAsync(arrays.back()));
   }
   NamedArrays out;
   for (int i = begin; i < end; ++i) {
@@ -147,15 +157,46 @@ absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begi
   return out;
 }
 
-absl::Status DeviceState::TakeAverages(const StateLayout& layout, const Strategy& strategy) {
+absl::Status DeviceState::UseAverages(bool use, const StateLayout& layout,
+                                      const Strategy& strategy) {
+  if (use == !own_variables_.empty()) return absl::OkStatus();
+  if (!use) {
+    for (size_t r = 0; r < replicas_.size(); ++r)
+      std::copy(own_variables_[r].begin(), own_variables_[r].end(), replicas_[r].begin());
+    own_variables_.clear();
+    return absl::OkStatus();
+  }
+  std::vector<runtime::Buffers> own(replicas_.size());
+  for (size_t r = 0; r < replicas_.size(); ++r)
+    own[r].assign(replicas_[r].begin(), replicas_[r].begin() + layout.num_variables);
+  own_variables_ = std::move(own);
   for (int i = 0; i < layout.num_variables; ++i) {
-    const int from = layout.average[i];
-    if (from < 0) continue;
-    PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays average, Get(layout, from, from + 1));
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const Array value,
-        average.Find(layout.entries[from].name)->Cast(layout.entries[i].type.dtype));
-    PENSTOCK_RETURN_IF_ERROR(Set(layout, strategy, i, value));
+    const int average = layout.average[i];
+    if (average < 0) continue;
+    if (layout.entries[average].type == layout.entries[i].type) {
+      for (runtime::Buffers& replica : replicas_) replica[i] = replica[average];
+    } else {
+      PENSTOCK_RETURN_IF_ERROR(SetToAverage(i, layout, strategy));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceState::SetToAverage(int variable, const StateLayout& layout,
+                                       const Strategy& strategy) {
+  const int from = layout.average[variable];
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays average, Get(layout, from, from + 1));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const Array value,
+      average.Find(layout.entries[from].name)->Cast(layout.entries[variable].type.dtype));
+  return Set(layout, strategy, variable, value);
+}
+
+absl::Status DeviceState::TakeAverages(const StateLayout& layout, const Strategy& strategy) {
+  PENSTOCK_RETURN_IF_ERROR(UseAverages(false, layout, strategy));
+  for (int i = 0; i < layout.num_variables; ++i) {
+    if (layout.average[i] < 0) continue;
+    PENSTOCK_RETURN_IF_ERROR(SetToAverage(i, layout, strategy));
   }
   return absl::OkStatus();
 }

@@ -62,7 +62,8 @@ class DeviceState {
   static absl::StatusOr<DeviceState> Put(const StateLayout& layout, const Strategy& strategy,
                                          const NamedArrays& arrays);
 
-  // Entries [begin, end) from replica 0, as of the last dispatched step; blocks on the device.
+  // Entries [begin, end) from replica 0, as of the last dispatched step; blocks on the device. Of
+  // the variables their own values, also while averages are in use.
   absl::StatusOr<NamedArrays> Get(const StateLayout& layout, int begin, int end) const;
   // Replaces one entry on every replica.
   absl::Status Set(const StateLayout& layout, const Strategy& strategy, int entry,
@@ -70,12 +71,24 @@ class DeviceState {
 
   // Replaces every variable by its moving average, where the optimizer has one.
   absl::Status TakeAverages(const StateLayout& layout, const Strategy& strategy);
+  // Lets evaluation see the moving averages in place of the variables (true), or the variables
+  // again (false). Nothing is copied unless an average's type is not the variable's. No training
+  // step may be dispatched while averages are in use; Set of a variable changes what is seen.
+  absl::Status UseAverages(bool use, const StateLayout& layout, const Strategy& strategy);
+  // Variables as evaluation sees them.
+  absl::StatusOr<NamedArrays> GetSeenVariables(const StateLayout& layout) const;
 
   const std::vector<runtime::Buffers>& replicas() const { return replicas_; }
   std::vector<runtime::Buffers>& replicas() { return replicas_; }
 
  private:
+  absl::StatusOr<NamedArrays> Get(const StateLayout& layout, int begin, int end,
+                                  const runtime::Buffers& variables) const;
+  absl::Status SetToAverage(int variable, const StateLayout& layout, const Strategy& strategy);
+
   std::vector<runtime::Buffers> replicas_;  // [replica][entry]
+  // [replica][variable]: the variables while averages are in use, otherwise empty.
+  std::vector<runtime::Buffers> own_variables_;
 };
 
 }  // namespace penstock::train

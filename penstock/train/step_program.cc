@@ -143,8 +143,10 @@ StepValues BuildStep(ir::Graph& graph, const Objective& objective, const StateLa
   step.state = state;
   step.batch = MakeBatch(graph, objective, batch);
   if (!graph.status().ok()) return step;
-  const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
   const Value key = StepKey(graph, step.state[layout.key], step.state[layout.iteration]);
+  step.batch = MixBatch(objective, std::move(step.batch), key);
+  if (!graph.status().ok()) return step;
+  const Values variables(step.state.begin(), step.state.begin() + layout.num_variables);
   step.forward = RunForward(graph, objective, variables, step.batch, /*training=*/true, key);
   if (!graph.status().ok()) return step;
 

@@ -5,6 +5,7 @@
 // padding):
 //
 //   mask        = iota(B) < count
+//   examples    mixed with others of the batch, and their labels (Objective::batch_augmentation)
 //   loss        = sum(mask * loss of each row) / all_reduce(count)
 //                 loss of a row: sum over the outputs (weight of the output * weight of the row *
 //                 its loss), plus the layers' penalties

@@ -3,6 +3,7 @@ penstock/nn/layers/layers_random_test.cc."""
 
 from layer_row import IMAGE, layer
 
+RGB = (3, 6, 5, 3)
 FILLS = ("reflect", "wrap", "nearest", "constant")
 
 ROWS = [
@@ -46,6 +47,61 @@ ROWS = [
     layer("RandomContrast", {"factor": [0.0, 0.0], "value_range": [-1.0, 1.0]}, IMAGE, training=True, gradient=False,
           why="no change but the range"),
     layer("RandomContrast", {"factor": 0.3}, IMAGE, training=False, gradient=False),
+
+    *[layer("RandomErasing", {"factor": [1.0, 1.0], "scale": [1.0, 1.0], "value_range": [-1.0, 1.0], "fill_value": fill},
+            IMAGE, training=True, gradient=False, why="the whole image")
+      for fill in (0.25, -3.0)],
+    layer("RandomErasing", {"factor": [0.0, 0.0], "fill_value": 0.0}, IMAGE, training=True, gradient=False),
+    layer("RandomErasing", {}, IMAGE, training=False, gradient=False),
+    *[layer("RandomShear", {"x_factor": [0.0, 0.0], "y_factor": [0.0, 0.0], "fill_mode": fill}, IMAGE, training=True,
+            gradient=False, why="the sign is random")
+      for fill in FILLS],
+    layer("RandomShear", {"x_factor": 0.3, "y_factor": 0.3}, IMAGE, training=False, gradient=False),
+
+    # Keras limits the saturation to value_range, Penstock to [0, 1].
+    *[layer("RandomSaturation", {"factor": [by, by], "value_range": [0.0, 1.0]}, RGB, training=True, gradient=False)
+      for by in (0.0, 0.3, 0.5, 0.8)],
+    layer("RandomSaturation", {"factor": 0.3}, RGB, training=False, gradient=False),
+    # Half a turn is the same with either sign.
+    *[layer("RandomHue", {"factor": [by, by], "value_range": range_}, RGB, training=True, gradient=False)
+      for by in (0.0, 1.0) for range_ in ([-1.0, 1.0], [0.0, 1.0])],
+    layer("RandomHue", {"factor": 0.3}, RGB, training=False, gradient=False),
+    layer("RandomColorJitter", {"value_range": [-1.0, 1.0], "brightness_factor": [0.1, 0.1],
+                                "contrast_factor": [0.0, 0.0], "saturation_factor": [0.4, 0.4],
+                                "hue_factor": [1.0, 1.0]}, RGB, training=True, gradient=False),
+    layer("RandomColorJitter", {"value_range": [0.0, 1.0], "brightness_factor": [-0.2, -0.2]}, IMAGE, training=True,
+          gradient=False),
+    layer("RandomColorJitter", {"hue_factor": 0.5}, RGB, training=False, gradient=False),
+    *[layer("RandomGrayscale", {"factor": by}, RGB, training=True, gradient=False) for by in (0.0, 1.0)],
+    layer("RandomGrayscale", {"factor": 1.0}, (3, 4, 5, 1), training=True, gradient=False, why="gray already"),
+    layer("RandomGrayscale", {}, RGB, training=False, gradient=False),
+    *[layer("RandomColorDegeneration", {"factor": [by, by], "value_range": [-1.0, 1.0]}, RGB, training=True,
+            gradient=False)
+      for by in (0.0, 0.4, 1.0)],
+    layer("RandomColorDegeneration", {"factor": 0.4}, RGB, training=False, gradient=False),
+    *[layer("RandomSharpness", {"factor": [by, by], "value_range": [-1.0, 1.0]}, IMAGE, training=True, gradient=False)
+      for by in (0.0, 0.5, 0.9)],
+    layer("RandomSharpness", {"factor": 0.4}, IMAGE, training=False, gradient=False),
+    *[layer("RandomGaussianBlur", {"factor": [1.0, 1.0], "kernel_size": size, "sigma": [sigma, sigma],
+                                   "value_range": [-1.0, 1.0]}, IMAGE, training=True, gradient=False)
+      for size, sigma in ((3, 1.0), ([5, 1], 0.6), ([3, 7], 0.9))],
+    layer("RandomGaussianBlur", {"factor": [0.0, 0.0], "value_range": [-1.0, 1.0]}, IMAGE, training=True,
+          gradient=False),
+    layer("RandomGaussianBlur", {}, IMAGE, training=False, gradient=False),
+    *[layer("RandomInvert", {"factor": [by, by], "value_range": [-1.0, 1.0]}, IMAGE, training=True, gradient=False)
+      for by in (0.0, 1.0)],
+    layer("RandomInvert", {}, IMAGE, training=False, gradient=False),
+    *[layer("RandomPosterization", {"factor": [bits, bits], "value_range": [-8.0, 8.0]}, IMAGE, training=True,
+            gradient=False)
+      for bits in (1, 3, 8)],
+    layer("RandomPosterization", {"factor": 4}, IMAGE, training=False, gradient=False),
+    *[layer("Solarization", {"addition_factor": [0.0, 0.0], "threshold_factor": [0.0, 0.0], "value_range": range_},
+            IMAGE, training=True, gradient=False)
+      for range_ in ([-1.0, 1.0], [-4.0, 4.0])],
+    layer("Solarization", {"addition_factor": 0.3}, IMAGE, training=False, gradient=False),
+    *[layer("AutoContrast", {"value_range": range_}, IMAGE, gradient=False)
+      for range_ in ([-4.0, 4.0], [-1.0, 1.0], [0.0, 255.0])],
+
     *[layer("RandomFlip", {"mode": mode}, IMAGE, training=False, gradient=False)
       for mode in ("horizontal", "vertical", "horizontal_and_vertical")],
     *[layer("RandomFlip", {"mode": mode}, (3, *size, 2), training=True, gradient=False, why="nothing to flip")

@@ -1,10 +1,13 @@
 #include "penstock/nn/layers/augmentation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 
 #include "penstock/nn/config.h"
+#include "penstock/nn/layers/augmentation_draws.h"
+#include "penstock/nn/layers/boxes.h"
 #include "penstock/nn/layers/layer_table.h"
 #include "penstock/nn/layers/resize.h"
 #include "penstock/nn/layers/sampling.h"
@@ -13,23 +16,10 @@
 namespace penstock::nn {
 namespace {
 
+using internal::Draw;
 using internal::LayerOf;
 using internal::Sampling;
-
-// A random number in `range` for each image, as [batch, 1, ..] with `rank` axes.
-Value Draw(CallContext& ctx, int64_t batch, int rank, double low, double high) {
-  std::vector<int64_t> dims(rank, 1);
-  dims[0] = batch;
-  return ir::RandomUniform(ctx.NextKey(), {DType::kF32, Shape(dims)}, low, high);
-}
-
-// Whether `range` is within [low, high]; otherwise an error of the layer.
-bool Within(CallContext& ctx, const char* name, const Range& range, double low, double high) {
-  if (range.low >= low && range.low <= range.high && range.high <= high) return true;
-  ctx.Fail(absl::StrCat(name, " is a range within [", low, ", ", high, "], got [", range.low, ", ",
-                        range.high, "]"));
-  return false;
-}
+using internal::Within;
 
 template <typename Options>
 Sampling SamplingOf(const Options& options) {
@@ -120,7 +110,8 @@ struct RandomTranslationLayer : LayerOf<RandomTranslationOptions> {
     }
     const auto places = [&](int axis, const Range& factor) {
       const double n = static_cast<double>(x.shape().dim(axis));
-      const Value shift = Draw(ctx, x.shape().dim(0), 2, factor.low * n, factor.high * n);
+      const Value shift =
+          Draw(ctx.NextKey(), x.shape().dim(0), 2, {factor.low * n, factor.high * n});
       return ir::Iota(ctx.graph(), {DType::kF32, {1, x.shape().dim(axis)}}, 1) - shift;
     };
     const Value rows = places(1, options_.height_factor);
@@ -145,7 +136,7 @@ struct RandomZoomLayer : LayerOf<RandomZoomOptions> {
       return x;
     }
     const auto zoom = [&](const Range& factor) {
-      return Draw(ctx, x.shape().dim(0), 2, 1 + factor.low, 1 + factor.high);
+      return Draw(ctx.NextKey(), x.shape().dim(0), 2, {1 + factor.low, 1 + factor.high});
     };
     const auto places = [&](int axis, Value by) {
       const double middle = (static_cast<double>(x.shape().dim(axis)) - 1) / 2;
@@ -173,8 +164,8 @@ struct RandomRotationLayer : LayerOf<RandomRotationOptions> {
       return x;
     }
     const int64_t height = x.shape().dim(1), width = x.shape().dim(2);
-    const Value angle = Draw(ctx, x.shape().dim(0), 3, options_.factor.low * 2 * M_PI,
-                             options_.factor.high * 2 * M_PI);
+    const Value angle = Draw(ctx.NextKey(), x.shape().dim(0), 3,
+                             {options_.factor.low * 2 * M_PI, options_.factor.high * 2 * M_PI});
     const auto from_middle = [&](int axis, int64_t n) {
       std::vector<int64_t> dims(3, 1);
       dims[axis] = n;
@@ -189,52 +180,75 @@ struct RandomRotationLayer : LayerOf<RandomRotationOptions> {
   }
 };
 
-// x clamped to value_range, converted to the images' type.
-Value InRange(Value x, const Range& value_range, DType dtype) {
-  const double low = std::min(value_range.low, value_range.high),
-               high = std::max(value_range.low, value_range.high);
-  return internal::ToPixels(ir::Clamp(ir::SplatLike(x, low), x, ir::SplatLike(x, high)), dtype);
-}
-
-struct RandomContrastLayer : LayerOf<RandomContrastOptions> {
+struct RandomShearLayer : LayerOf<RandomShearOptions> {
   using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "RandomContrast"; }
+  absl::string_view class_name() const override { return "RandomShear"; }
   void Fields(Config& config) override {
-    config("factor", options_.factor)("value_range", options_.value_range);
+    config("x_factor", options_.x_factor)("y_factor", options_.y_factor);
+    SamplingFields(config, options_);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    const Value images = internal::ImageInput(ctx, inputs);
-    // A single number f is the range [-f, f]; the lower end is the maximum reduction.
-    const double less = std::abs(options_.factor.low), more = options_.factor.high;
-    if (!images.valid()) return images;
-    if (!(less <= 1 && more >= 0 && more <= 1)) {
-      return ctx.Fail(
-          absl::StrCat("factor is one or two numbers within [0, 1], got ", less, " and ", more));
+    const Value x = internal::ImageInput(ctx, inputs);
+    if (!x.valid() || !internal::CheckSampling(ctx, SamplingOf(options_)) ||
+        !Within(ctx, "x_factor", options_.x_factor, -1, 1) ||
+        !Within(ctx, "y_factor", options_.y_factor, -1, 1) || !ctx.training()) {
+      return x;
     }
-    if (!ctx.training()) return images;
-    const Value x = ir::Convert(images, DType::kF32);
-    const Value mean = ir::ReduceMean(x, {1, 2}, true);
-    const Value contrast = Draw(ctx, x.shape().dim(0), 4, 1 - less, 1 + more);
-    return InRange((x - mean) * contrast + mean, options_.value_range, images.dtype());
+    const int64_t batch = x.shape().dim(0);
+    // Both directions have one random sign.
+    const Value positive = ir::RandomBernoulli(ctx.NextKey(), {batch, 1, 1}, 0.5);
+    const auto shear = [&](const Range& factor) {
+      const Value by = Draw(ctx.NextKey(), batch, 3, factor);
+      return ir::Select(positive, by, -by);
+    };
+    const Value down = ir::Iota(ctx.graph(), {DType::kF32, {1, x.shape().dim(1), 1}}, 1);
+    const Value right = ir::Iota(ctx.graph(), {DType::kF32, {1, 1, x.shape().dim(2)}}, 2);
+    const Value by_x = shear(options_.x_factor), by_y = shear(options_.y_factor);
+    return internal::SampleAnywhere(x, down + by_y * right, right + by_x * down,
+                                    SamplingOf(options_));
   }
 };
 
-struct RandomBrightnessLayer : LayerOf<RandomBrightnessOptions> {
+struct RandomErasingLayer : LayerOf<RandomErasingOptions> {
   using LayerOf::LayerOf;
-  absl::string_view class_name() const override { return "RandomBrightness"; }
+  absl::string_view class_name() const override { return "RandomErasing"; }
   void Fields(Config& config) override {
-    config("factor", options_.factor)("value_range", options_.value_range);
+    config("factor", options_.factor)("scale", options_.scale)
+        .Optional("fill_value", options_.fill_value)("value_range", options_.value_range);
   }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    const Value images = internal::ImageInput(ctx, inputs);
-    if (!images.valid() || !Within(ctx, "factor", options_.factor, -1, 1) || !ctx.training()) {
-      return images;
+    const Value x = internal::ImageInput(ctx, inputs);
+    if (!x.valid() || !Within(ctx, "factor", options_.factor, 0, 1) ||
+        !Within(ctx, "scale", options_.scale, 0, 1)) {
+      return x;
     }
-    const double extent = std::abs(options_.value_range.high - options_.value_range.low);
-    const Value brighter =
-        Draw(ctx, images.shape().dim(0), 4, options_.factor.low, options_.factor.high) * extent;
-    return InRange(ir::Convert(images, DType::kF32) + brighter, options_.value_range,
-                   images.dtype());
+    const int64_t channels = x.shape().dim(3);
+    const size_t fills = options_.fill_value.size();
+    if (fills > 1 && static_cast<int64_t>(fills) != channels) {
+      return ctx.Fail(
+          absl::StrCat("fill_value has ", fills, " numbers for images of ", channels, " channels"));
+    }
+    if (!ctx.training()) return x;
+    const int64_t batch = x.shape().dim(0);
+    const auto side = [&] { return ir::Sqrt(Draw(ctx.NextKey(), batch, 1, options_.scale)); };
+    const Value rows = side(), columns = side();
+    const Value box =
+        internal::RandomBoxes(ctx.NextKey(), x.shape().dim(1), x.shape().dim(2), rows, columns);
+    const Value erased = ir::And(box, internal::Chance(ctx.NextKey(), batch, options_.factor));
+    return ir::Select(erased, internal::InRange(Fill(ctx, x), options_.value_range, x.dtype()), x);
+  }
+
+ private:
+  // f32, broadcasts to x.
+  Value Fill(CallContext& ctx, Value x) const {
+    const PerChannel& fill = options_.fill_value;
+    if (fill.empty()) {
+      const double highest = std::max(options_.value_range.low, options_.value_range.high);
+      return ir::RandomNormal(ctx.NextKey(), {DType::kF32, x.shape()}, 0, highest);
+    }
+    std::vector<float> numbers(fill.begin(), fill.end());
+    const int64_t n = static_cast<int64_t>(numbers.size());
+    return ir::Constant(ctx.graph(), Array::Of<float>({1, 1, 1, n}, numbers));
   }
 };
 
@@ -255,11 +269,11 @@ Layer RandomRotation(const RandomRotationOptions& options, SourceLocation locati
 Layer RandomZoom(const RandomZoomOptions& options, SourceLocation location) {
   return internal::MakeLayer<RandomZoomLayer>(options, location);
 }
-Layer RandomContrast(const RandomContrastOptions& options, SourceLocation location) {
-  return internal::MakeLayer<RandomContrastLayer>(options, location);
+Layer RandomShear(const RandomShearOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomShearLayer>(options, location);
 }
-Layer RandomBrightness(const RandomBrightnessOptions& options, SourceLocation location) {
-  return internal::MakeLayer<RandomBrightnessLayer>(options, location);
+Layer RandomErasing(const RandomErasingOptions& options, SourceLocation location) {
+  return internal::MakeLayer<RandomErasingLayer>(options, location);
 }
 
 absl::Span<const internal::LayerRow> internal::AugmentationLayers() {
@@ -269,8 +283,8 @@ absl::Span<const internal::LayerRow> internal::AugmentationLayers() {
       {"RandomTranslation", MakeDefault<RandomTranslationLayer>},
       {"RandomRotation", MakeDefault<RandomRotationLayer>},
       {"RandomZoom", MakeDefault<RandomZoomLayer>},
-      {"RandomContrast", MakeDefault<RandomContrastLayer>},
-      {"RandomBrightness", MakeDefault<RandomBrightnessLayer>},
+      {"RandomShear", MakeDefault<RandomShearLayer>},
+      {"RandomErasing", MakeDefault<RandomErasingLayer>},
   };
   return kRows;
 }

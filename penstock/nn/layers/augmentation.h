@@ -1,5 +1,7 @@
-// Data augmentation of images, on the device, in training only (layers/augmentation.cc). Included
-// by layers.h. Each image gets its own random parameters; bytes stay bytes.
+// Data augmentation of images that moves or erases pixels, on the device, in training only
+// (layers/augmentation.cc). Included by layers.h. Each image gets its own random parameters; bytes
+// stay bytes. color_augmentation.h has the layers that change colors, batch_augmentation.h MixUp
+// and CutMix.
 #pragma once
 
 #include <string>
@@ -77,27 +79,35 @@ struct RandomZoomOptions {
 Layer RandomZoom(const RandomZoomOptions& options,
                  SourceLocation location = SourceLocation::Current());
 
-// (x - mean) * c + mean with the mean of each channel of each image, clamped to value_range; c is
-// drawn from [1 - low, 1 + high]. A single number means both, as Keras documents (Keras 3.15 itself
-// then uses [1, 1 + factor]).
-struct RandomContrastOptions {
-  Range factor = 0;
-  Range value_range = {0, 255};
+// Shears each image: column x of row y of the result is column x + x_factor * y of the image, and
+// row y + y_factor * x; the factors are drawn from the ranges and get one random sign. A single
+// number f is the range [-f, f].
+struct RandomShearOptions {
+  Range x_factor = 0;
+  Range y_factor = 0;
+  Interpolation interpolation = "bilinear";
+  FillMode fill_mode = "reflect";
+  double fill_value = 0;
   std::string name = "";
   DTypePolicy dtype = "";
 };
-Layer RandomContrast(const RandomContrastOptions& options,
-                     SourceLocation location = SourceLocation::Current());
+Layer RandomShear(const RandomShearOptions& options,
+                  SourceLocation location = SourceLocation::Current());
 
-// Adds a fraction of value_range's extent, drawn from the range, to all pixels of an image; clamped
-// to value_range.
-struct RandomBrightnessOptions {
-  Range factor = 0;
-  Range value_range = {0, 255};
+// Zhong et al., Random erasing data augmentation, 2020. Replaces a box of an image with a
+// probability drawn from `factor`. The squares of the box's sides, as fractions of the image's, are
+// drawn from `scale`.
+struct RandomErasingOptions {
+  UnitRange factor = {0, 1};
+  UnitRange scale = {0.02, 0.33};
+  // One number, or one for each channel. Default: normal noise with value_range's maximum as
+  // standard deviation.
+  PerChannel fill_value = {};
+  Range value_range = {0, 255};  // fill values are clamped to it
   std::string name = "";
   DTypePolicy dtype = "";
 };
-Layer RandomBrightness(const RandomBrightnessOptions& options,
-                       SourceLocation location = SourceLocation::Current());
+Layer RandomErasing(const RandomErasingOptions& options = {},
+                    SourceLocation location = SourceLocation::Current());
 
 }  // namespace penstock::nn

@@ -23,7 +23,8 @@ std::vector<internal::LayerRow> AllRows() {
        {internal::CoreLayers(), internal::ActivationLayers(), internal::MergeLayers(),
         internal::ReshapingLayers(), internal::ConvolutionLayers(), internal::PoolingLayers(),
         internal::NormalizationLayers(), internal::RegularizationLayers(),
-        internal::ResizingLayers(), internal::AugmentationLayers(), internal::PreprocessingLayers(),
+        internal::ResizingLayers(), internal::AugmentationLayers(),
+        internal::ColorAugmentationLayers(), internal::PreprocessingLayers(),
         internal::EmbeddingLayers(), internal::AttentionLayers(), internal::RecurrentLayers(),
         internal::WrapperLayers(), internal::CompositionLayers()}) {
     all.insert(all.end(), family.begin(), family.end());

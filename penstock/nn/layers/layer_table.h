@@ -31,6 +31,7 @@ absl::Span<const LayerRow> NormalizationLayers();
 absl::Span<const LayerRow> RegularizationLayers();
 absl::Span<const LayerRow> ResizingLayers();
 absl::Span<const LayerRow> AugmentationLayers();
+absl::Span<const LayerRow> ColorAugmentationLayers();
 absl::Span<const LayerRow> PreprocessingLayers();
 absl::Span<const LayerRow> EmbeddingLayers();
 absl::Span<const LayerRow> AttentionLayers();

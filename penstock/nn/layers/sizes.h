@@ -60,6 +60,18 @@ struct OptionalRange : std::optional<Range> {
   OptionalRange(double factor) : std::optional<Range>(Range(factor)) {}  // NOLINT
   OptionalRange(double l, double h) : std::optional<Range>(Range(l, h)) {}
 };
+// Range within [0, 1] of a probability or a strength; a single number f means [0, f].
+struct UnitRange : Range {
+  UnitRange() = default;
+  UnitRange(double factor) : Range(0, factor) {}  // NOLINT: `.factor = 0.5`
+  UnitRange(double l, double h) : Range(l, h) {}
+};
+struct OptionalUnitRange : std::optional<UnitRange> {
+  OptionalUnitRange() = default;
+  OptionalUnitRange(std::nullopt_t) {}                                               // NOLINT
+  OptionalUnitRange(double factor) : std::optional<UnitRange>(UnitRange(factor)) {}  // NOLINT
+  OptionalUnitRange(double l, double h) : std::optional<UnitRange>(UnitRange(l, h)) {}
+};
 
 // One axis or several: `.axis = -1`, `.axis = {1, 2}`.
 struct AxisList : std::vector<int64_t> {

@@ -130,7 +130,12 @@ struct Sparse : LossBody {
   void Fields(Config& config) override {
     config("from_logits", options.from_logits)("ignore_class", options.ignore_class)("axis",
                                                                                      options.axis);
+    std::optional<double> smoothing;
+    if (options.label_smoothing != 0) smoothing = options.label_smoothing;
+    config.IfGiven("label_smoothing", smoothing);
+    options.label_smoothing = smoothing.value_or(0);
   }
+  absl::Status Check() const override { return CheckSmoothing(options.label_smoothing); }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     const int64_t axis = y_pred.rank() < 2 ? 1 : AxisAfterBatch(name(), y_pred, options.axis);
     if (axis < 0) return {};
@@ -149,7 +154,11 @@ struct Sparse : LossBody {
       y_pred = ir::Select(ir::ExpandDims(ignored, ignored.rank()),
                           ir::Splat(*y_pred.graph(), {y_pred.dtype(), {}}, 0), y_pred);
     }
-    const Value loss = -Chosen(LogProbabilities(y_pred, options.from_logits), numbers);
+    const Value log = LogProbabilities(y_pred, options.from_logits);
+    Value loss = -Chosen(log, numbers);
+    if (const double smoothing = options.label_smoothing; smoothing != 0) {
+      loss = loss * (1 - smoothing) - smoothing * ir::ReduceMean(log, {-1});
+    }
     return {NanOutside(numbers, y_pred.shape().dim(-1), loss), counted};
   }
   SparseCrossentropyOptions options;

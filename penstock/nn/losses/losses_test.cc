@@ -88,6 +88,14 @@ TEST(Losses, CrossentropiesMatchFormulas) {
       "smoothed",
       CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.1}).PerExample(hot, x),
       Floats({kRows}, smooth), 2e-6);
+  checks.Expect("smoothed class indices",
+                SparseCategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.1})
+                    .PerExample(labels, x),
+                Floats({kRows}, smooth), 2e-6);
+  checks.Expect(
+      "smoothed class indices of probabilities",
+      SparseCategoricalCrossentropy({.label_smoothing = 0.1}).PerExample(labels, probabilities),
+      Floats({kRows}, smooth), 2e-6);
   checks.Expect("soft labels", CategoricalCrossentropy({.from_logits = true}).PerExample(mixed, x),
                 Floats({kRows}, of_soft), 2e-6);
   checks.Run();
@@ -351,6 +359,10 @@ TEST(Losses, OptionsRoundTripThroughJson) {
   }
   const Loss loss = CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.2});
   EXPECT_EQ(loss.ToJson()["config"]["label_smoothing"], 0.2);
+  // Keras's loss for class indices has no such option, so its key is written only if it is given.
+  const Loss sparse = SparseCategoricalCrossentropy({.label_smoothing = 0.2});
+  EXPECT_EQ(Loss::FromJson(sparse.ToJson())->ToJson()["config"]["label_smoothing"], 0.2);
+  EXPECT_FALSE(SparseCategoricalCrossentropy().ToJson()["config"].contains("label_smoothing"));
   const Loss dice = Dice({.axis = {{1, 2}}}).WithReduction("sum");
   const auto same = Loss::FromJson(dice.ToJson());
   ASSERT_TRUE(same.ok()) << same.status();

@@ -130,6 +130,12 @@ struct PrecisionMetric : MetricBody {
 
 // ---- F scores ----
 
+// Whether labels are [batch] or [batch, 1] beside predictions [batch, classes].
+bool AreClassNumbers(Value y_true, Value y_pred) {
+  if (y_true.rank() == 0 || y_true.shape().dim(0) != y_pred.shape().dim(0)) return false;
+  return y_true.rank() == 1 || (y_true.rank() == 2 && y_true.shape().dim(1) == 1);
+}
+
 struct FScore : MetricBody {
   FScore(bool one, FBetaOptions o = {}) : is_f1(one), options(std::move(o)) {}
   MetricDirection direction() const override { return MetricDirection::kUp; }
@@ -158,10 +164,14 @@ struct FScore : MetricBody {
   }
   Values Update(Value y_true, Value y_pred, Value weights) const override {
     if (!y_true.valid()) return {};
+    if (y_pred.rank() == 2 && y_pred.shape().dim(1) > 1 && AreClassNumbers(y_true, y_pred)) {
+      y_true =
+          ir::OneHot(ClassNumbers(name(), y_true, y_pred, ""), y_pred.shape().dim(1), DType::kF32);
+    }
     if (y_pred.rank() != 2 || !(y_true.shape() == y_pred.shape())) {
       Mismatch(name(), y_true, y_pred,
-               "labels of 0 and 1 and predictions [batch, classes] (class indices have to be "
-               "one-hot)");
+               "predictions [batch, classes], and labels of 0 and 1 of that shape or class indices "
+               "[batch]");
       return {};
     }
     weights = BroadcastLeading("weights", weights, y_pred.shape());
@@ -219,7 +229,7 @@ constexpr MetricRow kConfusionMetrics[] = {
     {"recall", "Recall", "", []() -> Body { return std::make_shared<PrecisionMetric>(true); }},
     {"fbeta_score", "FBetaScore", "f_beta_score",
      []() -> Body { return std::make_shared<FScore>(false); }},
-    {"f1_score", "F1Score", "", []() -> Body { return std::make_shared<FScore>(true); }},
+    {"f1_score", "F1Score", "f1", []() -> Body { return std::make_shared<FScore>(true); }},
 };
 
 }  // namespace

@@ -354,7 +354,7 @@ constexpr MetricRow kMeanMetrics[] = {
     {"categorical_accuracy", "CategoricalAccuracy", "", MakeCategorical},
     {"binary_accuracy", "BinaryAccuracy", "", MakeMetric<BinaryAccuracyMetric>},
     {"top_k_categorical_accuracy", "TopKCategoricalAccuracy", "", MakeMetric<TopK>},
-    {"sparse_top_k_categorical_accuracy", "SparseTopKCategoricalAccuracy", "",
+    {"sparse_top_k_categorical_accuracy", "SparseTopKCategoricalAccuracy", "top5",
      MakeMetric<SparseTopK>},
     {"mean_squared_error", "MeanSquaredError", "mse MSE", OfLoss<MeanSquaredError>},
     {"root_mean_squared_error", "RootMeanSquaredError", "", MakeMetric<RootMeanSquared>},

@@ -57,9 +57,37 @@ TEST(Metrics, ZeroWeightsExcludeExamples) {
   checks.Run();
 }
 
+// Class indices [batch] and [batch, 1] count as the one-hot labels that Keras requires.
+TEST(Metrics, FScoresTakeClassIndices) {
+  ir::testing::Checks checks;
+  const Array numbers = Array::Of<int64_t>({6}, {0, 2, 1, 2, 2, 0});
+  const Value labels = checks.Input(numbers), columns = ir::Reshape(labels, {6, 1}),
+              hot = ir::OneHot(labels, 3, DType::kF32),
+              scores = checks.Input(ir::testing::RandomArray({6, 3}, 5, 0, 1, DType::kF32)),
+              weights = checks.Input(Array::Of<float>({6}, {1, 2, 3, 1, 0.5, 0}));
+  for (const Metric& metric : {F1Score({.average = "macro"}), F1Score({.average = "micro"}),
+                               F1Score({.average = "weighted"}), FBetaScore({.beta = 2})}) {
+    const Value want = metric.Result(metric.Update(hot, scores, weights));
+    for (const Value& y : {labels, columns}) {
+      const Value got = metric.Result(metric.Update(y, scores, weights));
+      checks.Expect("difference", got - want, Array::Scalar(0.0f));
+      checks.Expect("is not trivial",
+                    ir::Convert(ir::Greater(got, ir::SplatLike(got, 0.05)), DType::kF32),
+                    Array::Scalar(1.0f));
+    }
+  }
+  checks.Run();
+}
+
+TEST(Metrics, ShortNames) {
+  EXPECT_EQ(Metric::FromName("f1")->name(), "f1");
+  EXPECT_EQ(Metric::FromName("f1")->ToJson()["name"], "f1_score");
+  EXPECT_EQ(Metric::FromName("top5")->ToJson()["name"], "sparse_top_k_categorical_accuracy");
+}
+
 TEST(Metrics, RejectsUnknownNamesAndListsKnownOnes) {
-  EXPECT_THAT(std::string(Metric::FromName("f1").status().message()),
-              AllOf(HasSubstr("unknown metric 'f1'"), HasSubstr("categorical_accuracy")));
+  EXPECT_THAT(std::string(Metric::FromName("f2").status().message()),
+              AllOf(HasSubstr("unknown metric 'f2'"), HasSubstr("categorical_accuracy")));
 }
 
 // Directions as in Keras's `_direction`: accuracies, curves, and scores increase; losses and errors
@@ -243,7 +271,7 @@ TEST(Metrics, ErrorsStateTheMistake) {
               HasSubstr("for class indices use sparse_categorical_accuracy"));
   EXPECT_THAT(MessageFor(Precision(), classes, ten),
               AllOf(HasSubstr("precision expects"), HasSubstr("one-hot")));
-  EXPECT_THAT(MessageFor(F1Score(), classes, ten), HasSubstr("have to be one-hot"));
+  EXPECT_THAT(MessageFor(F1Score(), {DType::kF32, {8, 3}}, ten), HasSubstr("or class indices"));
   EXPECT_THAT(MessageFor(F1Score({.average = "none"}), ten, ten),
               HasSubstr("\"micro\", \"macro\" or \"weighted\""));
   EXPECT_THAT(MessageFor(MeanIoU({}), classes, classes), HasSubstr("num_classes must be given"));

@@ -89,6 +89,10 @@ absl::StatusOr<History> TrainingLoop::Run() {
   PENSTOCK_RETURN_IF_ERROR(Check());
   // Methods of callbacks that CallbackList does not guard may throw as well.
   status_ = base::CatchExceptions([&] { return Train(); });
+  // After an error, too, the weights are the variables.
+  if (!status_.ok()) {
+    status_.Update(model_.state().UseAverages(false, model_.layout(), model_.strategy()));
+  }
   {
     const IdleMeter::Activity callbacks(meter_, HostWork::kCallback);
     callbacks_.ForAll(
@@ -126,6 +130,7 @@ absl::Status TrainingLoop::Train() {
         model_.layout(), model_.strategy(), model_.layout().halted, Array::Scalar<int32_t>(-1)));
   }
   while (at.epoch < epochs && !stopping_) {
+    PENSTOCK_RETURN_IF_ERROR(model_.state().UseAverages(false, model_.layout(), model_.strategy()));
     PENSTOCK_RETURN_IF_ERROR(BeginEpoch());
     bool whole = true;
     if (!progress_.epoch_trained) {

@@ -46,6 +46,8 @@ class TrainingLoop final : public TrainingContext {
   absl::Status SetWeights(const NamedArrays& weights) override {
     return model_.SetWeights(weights);
   }
+  absl::Status UseAverages(bool use) override { return model_.UseAverages(use); }
+  bool has_averages() const override { return model_.has_averages(); }
   absl::StatusOr<double> LearningRate() override { return model_.LearningRate(); }
   absl::Status SetLearningRate(double rate) override { return model_.SetLearningRate(rate); }
   bool failed() const override { return !status_.ok(); }
