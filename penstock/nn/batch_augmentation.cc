@@ -19,34 +19,46 @@ using base::Shape;
 using ir::Value;
 using ir::Values;
 
-// f32[batch] numbers X / (X + Y) of Beta(a, a), from the logarithms of numbers X and Y of the gamma
-// distribution of shape `a`, f32 scalar above 0; for small `a` the numbers themselves would
-// underflow. Marsaglia and Tsang, A simple method for generating gamma variables, 2000: candidates
-// for shape a + 1, of which the first accepted one counts. At least 95 % are accepted, so all eight
-// are rejected with a probability below 1e-10; then the result is the mode.
-Value SymmetricBeta(Value key, Value a, int64_t batch) {
-  constexpr int64_t kCandidates = 8;
-  const Shape all({kCandidates, 2, batch});
+// Rows [begin, end) of uniform numbers [n, batch].
+Value Rows(Value uniform, int64_t begin, int64_t end) {
+  return ir::SliceAxis(uniform, 0, begin, end);
+}
+Value Row(Value uniform, int64_t row) {
+  return ir::Reshape(Rows(uniform, row, row + 1), {uniform.shape().dim(1)});
+}
+
+constexpr int64_t kCandidates = 6, kBetaUniforms = 2 * kCandidates + 2 * (kCandidates + 1);
+
+// f32[batch] numbers X / (X + Y) of Beta(a, a) from uniform numbers [kBetaUniforms, batch] and `a`,
+// an f32 scalar above 0. X and Y are of the gamma distribution of shape a; for small a they would
+// underflow, so that this computes with their logarithms. Marsaglia and Tsang, A simple method for
+// generating gamma variables, 2000: candidates for shape a + 1, of which the first accepted one
+// counts. At least 95 % are accepted, so all six are rejected with a probability below 2e-8; then
+// the result is the mode.
+Value SymmetricBeta(Value uniform, Value a) {
+  const int64_t batch = uniform.shape().dim(1);
+  const auto in_pairs = [&](int64_t begin, int64_t count) {
+    return ir::Reshape(Rows(uniform, begin, begin + 2 * count), {count, 2, batch});
+  };
   const Value d = a + (1.0 - 1.0 / 3), c = ir::Rsqrt(9.0 * d);
-  const Value x = ir::RandomNormal(ir::FoldIn(key, 0u), {DType::kF32, all});
-  const Value uniform = 1.0 - ir::RandomUniform(ir::FoldIn(key, 1u),  // above 0
-                                                {DType::kF32, Shape({kCandidates + 1, 2, batch})});
-  const Value log_uniform = ir::Log(uniform);
+  // Standard normal; -infinity is rejected.
+  const Value x = ir::ErfInv(2.0 * in_pairs(0, kCandidates) - 1.0) * std::sqrt(2.0);
+  const Value log_uniform = ir::Log(1.0 - in_pairs(2 * kCandidates, kCandidates + 1));
   const Value root = 1.0 + c * x;
   const Value positive = ir::Greater(root, ir::SplatLike(root, 0));
   const Value log = 3.0 * ir::Log(ir::Select(positive, root, ir::SplatLike(root, 1)));
   const Value bound = 0.5 * ir::Square(x) + d * (1.0 - ir::Exp(log) + log);
   const Value accepted =
       ir::And(positive, ir::Less(ir::SliceAxis(log_uniform, 0, 0, kCandidates), bound));
-  Value log_v = ir::Splat(*key.graph(), {DType::kF32, Shape({1, 2, batch})}, 0);
+  Value log_v = ir::Splat(*uniform.graph(), {DType::kF32, Shape({1, 2, batch})}, 0);
   for (int64_t i = kCandidates - 1; i >= 0; --i) {
     log_v =
         ir::Select(ir::SliceAxis(accepted, 0, i, i + 1), ir::SliceAxis(log, 0, i, i + 1), log_v);
   }
   // A gamma variable of shape a + 1 times u^(1/a) is one of shape a.
   const Value log_gamma = log_v + ir::SliceAxis(log_uniform, 0, kCandidates, kCandidates + 1) / a;
-  const Values both = ir::Split(ir::Reshape(log_gamma, {2, batch}), 2, 0);
-  return ir::Reshape(ir::Sigmoid(both[0] - both[1]), {batch});
+  const Value both = ir::Reshape(log_gamma, {2, batch});
+  return ir::Sigmoid(Row(both, 0) - Row(both, 1));
 }
 
 struct MixUpBody : BatchAugmentationBody {
@@ -59,9 +71,10 @@ struct MixUpBody : BatchAugmentationBody {
         absl::StrCat("MixUp's alpha must be above 0, got ", options.alpha));
   }
   bool mixes_images_only() const override { return false; }
-  Blend Draw(Value key, const ir::TensorType& input) const override {
-    const Value a = ir::Splat(*key.graph(), {DType::kF32, {}}, options.alpha);
-    return {.share = SymmetricBeta(key, a, input.shape.dim(0))};
+  int64_t num_uniforms() const override { return kBetaUniforms; }
+  Blend Draw(Value uniform, const ir::TensorType&) const override {
+    const Value a = ir::Splat(*uniform.graph(), {DType::kF32, {}}, options.alpha);
+    return {.share = SymmetricBeta(uniform, a)};
   }
   MixUpOptions options;
 };
@@ -77,14 +90,16 @@ struct CutMixBody : BatchAugmentationBody {
         "CutMix's factor is a number or a range within [0, 1], got [", low, ", ", high, "]"));
   }
   bool mixes_images_only() const override { return true; }
-  Blend Draw(Value key, const ir::TensorType& input) const override {
-    const int64_t batch = input.shape.dim(0);
-    const Value a = ir::RandomUniform(ir::FoldIn(key, 0u), {DType::kF32, {}}, options.factor.low,
-                                      options.factor.high) +
-                    1e-6;
-    const Value side = ir::Sqrt(1.0 - SymmetricBeta(ir::FoldIn(key, 1u), a, batch));
-    const Value box = internal::RandomBoxes(ir::FoldIn(key, 2u), input.shape.dim(1),
-                                            input.shape.dim(2), side, side);
+  int64_t num_uniforms() const override { return kBetaUniforms + 3; }
+  Blend Draw(Value uniform, const ir::TensorType& input) const override {
+    const auto& [low, high] = static_cast<const Range&>(options.factor);
+    // One number for the batch.
+    const Value a =
+        ir::Reshape(ir::SliceAxis(Rows(uniform, 0, 1), 1, 0, 1), Shape({})) * (high - low) +
+        (low + 1e-6);
+    const Value side = ir::Sqrt(1.0 - SymmetricBeta(Rows(uniform, 3, 3 + kBetaUniforms), a));
+    const Value box = internal::BoxesOf(input.shape.dim(1), input.shape.dim(2), {side, side},
+                                        {Row(uniform, 1), Row(uniform, 2)});
     const Value outside = ir::Convert(ir::Not(box), DType::kF32);
     return {.share = ir::ReduceMean(outside, {1, 2, 3}), .box = box};
   }
@@ -92,8 +107,7 @@ struct CutMixBody : BatchAugmentationBody {
 };
 
 // i32[batch]: a random permutation of the real examples, then of the padding.
-Value Partners(Value key, Value mask) {
-  const Value random = ir::RandomUniform(key, mask.type());  // below 1
+Value Partners(Value random, Value mask) {
   return ir::ArgSort(ir::Select(ir::Greater(mask, ir::SplatLike(mask, 0)), random, random + 1.0));
 }
 
@@ -133,15 +147,20 @@ MixedBatch MixBatch(const std::vector<BatchAugmentation>& augmentations, Value k
         "least 2 per replica")));
     return {};
   }
-  MixedBatch mixed;
-  mixed.partner = Partners(ir::FoldIn(key, 0u), mask);
-  const ir::TensorType scalar{DType::kI32, {}};
+  // Only one augmentation applies, so that all of them can use the same numbers, which come from one
+  // draw: it compiles much faster than several.
   const int64_t kinds = static_cast<int64_t>(augmentations.size());
-  const Value choice = ir::RandomInt(ir::FoldIn(key, 1u), scalar, 0, kinds);
+  int64_t numbers = 0;
+  for (const BatchAugmentation& each : augmentations)
+    numbers = std::max(numbers, each.body().num_uniforms());
+  const Value uniform = ir::RandomUniform(key, {DType::kF32, {numbers + 2, rows}});
+  MixedBatch mixed;
+  mixed.partner = Partners(Row(uniform, numbers), mask);
+  const Value drawn = ir::SliceAxis(Rows(uniform, numbers + 1, numbers + 2), 1, 0, 1);
+  const Value choice = ir::Floor(ir::Reshape(drawn, Shape({})) * static_cast<double>(kinds));
   Values weights(inputs.size());
   for (int64_t k = 0; k < kinds; ++k) {
-    const Value own_key = ir::FoldIn(key, static_cast<uint32_t>(2 + k));
-    const Blend blend = augmentations[k].body().Draw(own_key, inputs[0].type());
+    const Blend blend = augmentations[k].body().Draw(uniform, inputs[0].type());
     const Value is_this = ir::Equal(choice, ir::SplatLike(choice, static_cast<double>(k)));
     mixed.share = k == 0 ? blend.share : ir::Select(is_this, blend.share, mixed.share);
     for (size_t i = 0; i < inputs.size(); ++i) {

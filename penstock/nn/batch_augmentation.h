@@ -47,8 +47,11 @@ class BatchAugmentationBody {
   virtual absl::Status Check() const = 0;  // the options
   // Whether it needs images: one input [batch, height, width, channels].
   virtual bool mixes_images_only() const = 0;
-  // `input`: the type of the network's first input.
-  virtual Blend Draw(ir::Value key, const ir::TensorType& input) const = 0;
+  // Number of random numbers that Draw uses for each example.
+  virtual int64_t num_uniforms() const = 0;
+  // `uniform`: f32 [num_uniforms() or more, batch], independent and from [0, 1). `input`: the type
+  // of the network's first input.
+  virtual Blend Draw(ir::Value uniform, const ir::TensorType& input) const = 0;
 };
 
 class BatchAugmentation {

@@ -230,11 +230,18 @@ struct RandomErasingLayer : LayerOf<RandomErasingOptions> {
     }
     if (!ctx.training()) return x;
     const int64_t batch = x.shape().dim(0);
-    const auto side = [&] { return ir::Sqrt(Draw(ctx.NextKey(), batch, 1, options_.scale)); };
-    const Value rows = side(), columns = side();
-    const Value box =
-        internal::RandomBoxes(ctx.NextKey(), x.shape().dim(1), x.shape().dim(2), rows, columns);
-    const Value erased = ir::And(box, internal::Chance(ctx.NextKey(), batch, options_.factor));
+    // All numbers but the noise come from one draw, which compiles much faster than seven.
+    const Value drawn = ir::RandomUniform(ctx.NextKey(), {DType::kF32, {6, batch}});
+    const auto uniform = [&](int64_t row, const Range& range) {
+      const Value u = ir::Reshape(ir::SliceAxis(drawn, 0, row, row + 1), {batch});
+      return u * (range.high - range.low) + range.low;
+    };
+    const Value box = internal::BoxesOf(
+        x.shape().dim(1), x.shape().dim(2),
+        {ir::Sqrt(uniform(0, options_.scale)), ir::Sqrt(uniform(1, options_.scale))},
+        {uniform(2, {0, 1}), uniform(3, {0, 1})});
+    const Value applies = ir::Less(uniform(4, {0, 1}), uniform(5, options_.factor));
+    const Value erased = ir::And(box, ir::Reshape(applies, {batch, 1, 1, 1}));
     return ir::Select(erased, internal::InRange(Fill(ctx, x), options_.value_range, x.dtype()), x);
   }
 

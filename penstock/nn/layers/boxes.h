@@ -5,10 +5,14 @@
 
 namespace penstock::nn::internal {
 
-// Bool [batch, height, width, 1]: true inside a box at a random position, one for each image.
-// `rows` and `columns`, f32[batch], are the box's sides as fractions of the image's. Position and
-// sides are real numbers, as in Keras: a pixel is inside if its index is.
-ir::Value RandomBoxes(ir::Value key, int64_t height, int64_t width, ir::Value rows,
-                      ir::Value columns);
+// Sides of boxes as fractions of the images' sides, and their positions: f32[batch] from 0 to 1,
+// where position 0 is at the top or left end and 1 at the other end.
+struct BoxSides {
+  ir::Value down, across;
+};
+
+// Bool [batch, height, width, 1]: true inside an image's box. Positions and sides are real numbers,
+// as in Keras: a pixel is inside if its index is.
+ir::Value BoxesOf(int64_t height, int64_t width, const BoxSides& sides, const BoxSides& positions);
 
 }  // namespace penstock::nn::internal
