@@ -1,4 +1,5 @@
-// The pass over a dataset that Adapt makes, of layers and of string lookups, and that counts classes.
+// The pass over a dataset that Adapt makes, of layers and of string lookups, and that counts
+// classes.
 #pragma once
 
 #include "absl/functional/function_ref.h"

@@ -85,10 +85,10 @@ struct CompileOptions {
   // A custom training step instead of the losses (train/objective.h). It is not saved with the
   // model.
   std::optional<train::CustomStep> train_step = {};
-  // Mixes the examples of each training batch and their labels, on the device: one of these is drawn
-  // for each batch (nn/batch_augmentation.h). The loss must have labels that are classes. Metrics of
-  // training count the label with the larger share, so an accuracy of training is lower than usual;
-  // validation is not mixed.
+  // Mixes the examples of each training batch and their labels, on the device: one of these is
+  // drawn for each batch (nn/batch_augmentation.h). The loss must have labels that are classes.
+  // Metrics of training count the label with the larger share, so an accuracy of training is lower
+  // than usual; validation is not mixed.
   //
   //   .batch_augmentation = {keras::MixUp({.alpha = 0.2}), keras::CutMix()}
   std::vector<nn::BatchAugmentation> batch_augmentation = {};

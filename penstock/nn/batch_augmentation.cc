@@ -147,8 +147,8 @@ MixedBatch MixBatch(const std::vector<BatchAugmentation>& augmentations, Value k
         "least 2 per replica")));
     return {};
   }
-  // Only one augmentation applies, so that all of them can use the same numbers, which come from one
-  // draw: it compiles much faster than several.
+  // Only one augmentation applies, so that all of them can use the same numbers, which come from
+  // one draw: it compiles much faster than several.
   const int64_t kinds = static_cast<int64_t>(augmentations.size());
   int64_t numbers = 0;
   for (const BatchAugmentation& each : augmentations)

@@ -1,5 +1,5 @@
-// MixUp and CutMix in the training step: loss, gradients and metrics against plain formulas; several
-// steps per execution, resuming, and the errors of objectives that cannot be mixed.
+// MixUp and CutMix in the training step: loss, gradients and metrics against plain formulas;
+// several steps per execution, resuming, and the errors of objectives that cannot be mixed.
 #include <algorithm>
 #include <cmath>
 
