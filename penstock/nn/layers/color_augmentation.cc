@@ -239,10 +239,14 @@ bool IsContrast(CallContext& ctx, const Range& factor) {
   return false;
 }
 
+// A contrast factor as Keras reads it: [f, f] for a single number f, which Range holds as [-f, f].
+void KerasContrast(Range& factor) { factor.low = std::abs(factor.low); }
+
 struct RandomContrastLayer : ColorLayer<RandomContrastOptions> {
   using ColorLayer::ColorLayer;
   absl::string_view class_name() const override { return "RandomContrast"; }
   void Fields(Config& config) override {
+    KerasContrast(options_.factor);
     config("factor", options_.factor)("value_range", options_.value_range);
   }
   bool CheckOptions(CallContext& ctx, const Value&) const override {
@@ -296,6 +300,7 @@ struct RandomColorJitterLayer : ColorLayer<RandomColorJitterOptions> {
   using ColorLayer::ColorLayer;
   absl::string_view class_name() const override { return "RandomColorJitter"; }
   void Fields(Config& config) override {
+    if (options_.contrast_factor.has_value()) KerasContrast(*options_.contrast_factor);
     config("value_range", options_.value_range)("brightness_factor", options_.brightness_factor)(
         "contrast_factor", options_.contrast_factor)(
         "saturation_factor", options_.saturation_factor)("hue_factor", options_.hue_factor);

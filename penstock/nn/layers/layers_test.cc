@@ -185,6 +185,16 @@ TEST(Layers, DefaultOptionsRoundTripThroughJson) {
   }
 }
 
+// Of a range [low, high] Keras draws the contrast from [1 - low, 1 + high].
+TEST(Layers, WriteFactorsAsKerasReadsThem) {
+  EXPECT_EQ(LayerConfig(RandomContrast({.factor = 0.25}))["factor"].dump(), "[0.25,0.25]");
+  EXPECT_EQ(LayerConfig(RandomColorJitter({.contrast_factor = 0.5}))["contrast_factor"].dump(),
+            "[0.5,0.5]");
+  EXPECT_EQ(LayerConfig(RandomErasing({.factor = 0.5}))["factor"].dump(), "[0.0,0.5]");
+  EXPECT_EQ(LayerConfig(RandomErasing())["fill_value"].dump(), "null");
+  EXPECT_EQ(LayerConfig(RandomPosterization({.factor = 4}))["factor"].dump(), "[1,4]");
+}
+
 TEST(Layers, ReadKerasJson) {
   const auto config = [](const char* class_name, const char* json) {
     const auto layer = LayerFromConfig(class_name, "", nlohmann::ordered_json::parse(json));
