@@ -116,8 +116,17 @@ def operation(class_name, constant):
     return type(class_name, (keras.layers.Layer,), {"call": call})
 
 
+class Flip(keras.layers.Layer):
+    def __init__(self, axis=-1, **kwargs):
+        super().__init__(**kwargs)
+        self.axis = axis
+
+    def call(self, x):
+        return keras.ops.flip(x, axis=self.axis)
+
+
 # Layers that Keras does not have, does not export, or that do not follow its documentation.
-OWN = {"CustomScaleLayer": inception_resnet_v2.CustomScaleLayer, "LayerScale": LayerScale,
+OWN = {"CustomScaleLayer": inception_resnet_v2.CustomScaleLayer, "Flip": Flip, "LayerScale": LayerScale,
        "PositionEmbedding": PositionEmbedding, "RMSNormalization": RMSNormalization, "StochasticDepth": convnext.StochasticDepth}
 
 

@@ -11,6 +11,8 @@ ROWS = [
     layer("Permute", {"dims": [2, 1]}, (3, 5, 4)),
     layer("Permute", {"dims": [3, 1, 2]}, IMAGE),
     layer("Permute", {"dims": [1]}, (3, 5), why="nothing to permute"),
+    layer("Flip", {}, IMAGE),
+    layer("Flip", {"axis": 1}, (3, 5, 4)),
     layer("RepeatVector", {"n": 3}, (4, 5)),
     layer("RepeatVector", {"n": 1}, (1, 5)),
 

@@ -121,6 +121,8 @@ TEST(Layers, RejectInvalidOptions) {
       {Reshape({.target_shape = {-1, -1}})(x), "do not make target_shape"},
       {Permute({.dims = {0, 1}})(steps), "counted from 1; got [0, 1]"},
       {Permute({.dims = {1}})(steps), "dims has 1 axes"},
+      {Flip({.axis = 0})(steps), "reverses an axis from 1 to 2"},
+      {Flip({.axis = 3})(steps), "got 3"},
       {RepeatVector({.n = 0})(x), "n must be above 0"},
       {RepeatVector({.n = 2})(steps), "expects [batch, features]"},
       {Cropping2D({.cropping = 4})(image), "leaves nothing of"},

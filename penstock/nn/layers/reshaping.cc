@@ -89,6 +89,22 @@ struct PermuteLayer : LayerOf<PermuteOptions> {
   }
 };
 
+struct FlipLayer : LayerOf<FlipOptions> {
+  using LayerOf::LayerOf;
+  absl::string_view class_name() const override { return "Flip"; }
+  void Fields(Config& config) override { config("axis", options_.axis); }
+  Outputs Call(CallContext& ctx, const Values& inputs) const override {
+    const Value x = OnlyInput(ctx, inputs);
+    if (!x.valid()) return x;
+    const int64_t axis = options_.axis < 0 ? options_.axis + x.rank() : options_.axis;
+    if (axis < 1 || axis >= x.rank()) {
+      return ctx.Fail(absl::StrCat("reverses an axis from 1 to ", x.rank() - 1, " of ",
+                                   x.type().ToString(), ", got ", options_.axis));
+    }
+    return ir::Reverse(x, {axis});
+  }
+};
+
 struct RepeatVectorLayer : LayerOf<RepeatVectorOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "RepeatVector"; }
@@ -226,6 +242,9 @@ Layer ZeroPadding2D(const ZeroPaddingOptions<2>& options, SourceLocation locatio
 Layer ZeroPadding3D(const ZeroPaddingOptions<3>& options, SourceLocation location) {
   return internal::MakeLayer<ZeroPaddingLayer<3>>(options, location);
 }
+Layer Flip(const FlipOptions& options, SourceLocation location) {
+  return internal::MakeLayer<FlipLayer>(options, location);
+}
 Layer Cropping1D(const CroppingOptions<1>& options, SourceLocation location) {
   return internal::MakeLayer<CroppingLayer<1>>(options, location);
 }
@@ -254,6 +273,7 @@ absl::Span<const internal::LayerRow> internal::ReshapingLayers() {
       {"ZeroPadding1D", MakeDefault<ZeroPaddingLayer<1>>},
       {"ZeroPadding2D", MakeDefault<ZeroPaddingLayer<2>>},
       {"ZeroPadding3D", MakeDefault<ZeroPaddingLayer<3>>},
+      {"Flip", MakeDefault<FlipLayer>},
       {"Cropping1D", MakeDefault<CroppingLayer<1>>},
       {"Cropping2D", MakeDefault<CroppingLayer<2>>},
       {"Cropping3D", MakeDefault<CroppingLayer<3>>},

@@ -60,6 +60,15 @@ Layer ZeroPadding2D(const ZeroPaddingOptions<2>& options = {},
 Layer ZeroPadding3D(const ZeroPaddingOptions<3>& options = {},
                     SourceLocation location = SourceLocation::Current());
 
+// Reverses the order of elements along an axis that is not the batch: {.axis = -1} turns RGB images
+// into BGR images. In Keras this is the operation keras.ops.flip.
+struct FlipOptions {
+  int64_t axis = -1;
+  std::string name = "";
+  DTypePolicy dtype = "";
+};
+Layer Flip(const FlipOptions& options = {}, SourceLocation location = SourceLocation::Current());
+
 // Removes positions at the ends of each spatial axis. Keras's default is none for images and one at
 // each end for the others.
 template <int N>
