@@ -18,6 +18,7 @@ nn::Network OfCifar(const ImageNetOptions& options) {
                       .input_shape = options.input_shape,
                       .input_dtype = options.input_dtype,
                       .classes = options.classes,
+                      .input_layers = options.input_layers,
                       .rescale = options.rescale,
                       .height_shift = options.height_shift,
                       .width_shift = options.width_shift});
@@ -27,6 +28,7 @@ nn::Network OfMlp(const ImageNetOptions& options) {
   return Mlp({.input_shape = options.input_shape,
               .input_dtype = options.input_dtype,
               .classes = options.classes,
+              .input_layers = options.input_layers,
               .rescale = options.rescale});
 }
 
@@ -37,6 +39,7 @@ nn::Network OfVisionTransformer(const ImageNetOptions& options) {
                             .patch_size = large ? 16 : 4,
                             .include_top = options.include_top,
                             .classes = options.classes,
+                            .input_layers = options.input_layers,
                             .rescale = options.rescale,
                             .offset = options.offset,
                             .height_shift = options.height_shift,

@@ -44,6 +44,17 @@ ImagePreprocessing PreprocessingOf(PreprocessMode mode) {
   return out;
 }
 
+std::vector<nn::Layer> PreprocessingLayers(PreprocessMode mode) {
+  if (mode == PreprocessMode::kNone || mode == PreprocessMode::kInside) return {};
+  const ImagePreprocessing p = PreprocessingOf(mode);
+  std::vector<nn::Layer> layers;
+  if (p.reverse_channels) layers.push_back(nn::Flip({.name = "rgb_to_bgr"}));
+  layers.push_back(nn::Rescaling({.scale = {p.scale[0], p.scale[1], p.scale[2]},
+                                  .offset = {p.offset[0], p.offset[1], p.offset[2]},
+                                  .name = "preprocessing"}));
+  return layers;
+}
+
 namespace internal {
 namespace {
 

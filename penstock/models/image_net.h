@@ -39,6 +39,8 @@ struct ImageNetOptions {
   std::string name = "";  // of the network; empty: Keras's
 
   base::DType input_dtype = base::DType::kF32;
+  // Layers applied to the image first, in this order: augmentation, then PreprocessingLayers.
+  std::vector<nn::Layer> input_layers = {};
   // Rescaling of the input by a preceding layer, which is omitted if it would change nothing.
   // Keras's weights require the preprocessing of models::Preprocessing.
   double rescale = 1;
@@ -80,6 +82,9 @@ struct ImagePreprocessing {
   double offset[3] = {0, 0, 0};
 };
 ImagePreprocessing PreprocessingOf(PreprocessMode mode);
+
+// The same as layers, for ImageNetOptions::input_layers; none for kNone and kInside.
+std::vector<nn::Layer> PreprocessingLayers(PreprocessMode mode);
 
 // Options of ImageNetOptions that a network may lack, as bits of ModelInfo::options.
 enum ImageNetOption : unsigned {

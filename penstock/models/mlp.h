@@ -18,6 +18,7 @@ struct MlpOptions {
   std::vector<int64_t> hidden = {128};
   int64_t classes = 10;
   nn::ActivationFunction activation = "relu";
+  std::vector<nn::Layer> input_layers = {};  // applied to the input first
   double rescale = 1;  // applied to the input
 };
 nn::Network Mlp(const MlpOptions& options = {});

@@ -289,6 +289,26 @@ TEST(ImageNetModels, DescribeTheirPreprocessing) {
   EXPECT_STREQ(ModeName(Preprocessing("densenet121")->mode), "torch");
 }
 
+TEST(ImageNetModels, ApplyInputLayersFirst) {
+  std::vector<nn::Layer> layers = PreprocessingLayers(PreprocessMode::kCaffe);
+  ASSERT_EQ(layers.size(), 2u);
+  layers.insert(layers.begin(), nn::RandomFlip());
+  for (const char* name : {"vgg16", "mlp", "resnet8", "vision_transformer"}) {
+    const auto network = ByName(name, {.input_shape = {32, 32, 3},
+                                       .classes = 4,
+                                       .input_dtype = DType::kU8,
+                                       .input_layers = layers});
+    ASSERT_TRUE(network.ok()) << network.status();
+    ASSERT_GT(network->uses().size(), 4u);
+    std::vector<std::string> first;
+    for (int i = 1; i < 4; ++i) first.push_back(network->uses()[static_cast<size_t>(i)].name);
+    EXPECT_THAT(first, ::testing::ElementsAre("random_flip", "rgb_to_bgr", "preprocessing"))
+        << name;
+  }
+  EXPECT_TRUE(PreprocessingLayers(PreprocessMode::kInside).empty());
+  EXPECT_EQ(PreprocessingLayers(PreprocessMode::kTorch).size(), 1u);
+}
+
 TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
   const ImageNetOptions options{
       .input_shape = {64, 48, 3}, .classes = 4, .input_dtype = DType::kU8, .rescale = 1 / 255.0};

@@ -5,11 +5,12 @@
 
 namespace penstock::models::internal {
 
-// The image, rescaled and translated per the model's options. Omits layers that would change
-// nothing.
+// The image after the input layers of the model's options, rescaled and translated. Omits layers
+// that would change nothing.
 template <typename Options>
 nn::Symbol Prepared(nn::Symbol x, const Options& options) {
-  const bool floating = base::IsFloat(options.input_dtype);
+  for (const nn::Layer& layer : options.input_layers) x = layer(x);
+  const bool floating = base::IsFloat(options.input_dtype) || !options.input_layers.empty();
   if (!floating || options.rescale != 1 || options.offset != 0) {
     x = nn::Rescaling({.scale = options.rescale, .offset = options.offset})(x);
   }

@@ -37,7 +37,9 @@ nn::Network ResNetCifar(const ResNetCifarOptions& options) {
   }
   const Symbol input =
       nn::Input({.shape = options.input_shape, .dtype = options.input_dtype, .name = "image"});
-  Symbol x = nn::Rescaling({.scale = options.rescale})(input);
+  Symbol x = input;
+  for (const nn::Layer& layer : options.input_layers) x = layer(x);
+  x = nn::Rescaling({.scale = options.rescale})(x);
   if (options.height_shift != 0 || options.width_shift != 0) {
     x = nn::RandomTranslation({.height_factor = options.height_shift,
                                .width_factor = options.width_shift,

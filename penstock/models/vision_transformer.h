@@ -25,6 +25,7 @@ struct VisionTransformerOptions {
   double dropout = 0;
   bool include_top = true;  // mean over the patches, then logits; else [batch, patches, dim]
   int64_t classes = 10;
+  std::vector<nn::Layer> input_layers = {};  // applied to the input first
   double rescale = 1;
   double offset = 0;
   double height_shift = 0, width_shift = 0;

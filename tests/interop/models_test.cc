@@ -229,6 +229,29 @@ TEST_F(KerasModels, PreprocessImagesInTheSameWay) {
   }
 }
 
+// A network that begins with these layers takes the images as they are.
+TEST_F(KerasModels, PreprocessImagesByLayersInTheSameWay) {
+  const auto pixel = base::Array::Of<uint8_t>({1, 1, 1, 3}, {10, 100, 200});
+  const std::vector<Request> requests = Requests();
+  std::set<models::PreprocessMode> modes;
+  for (size_t k = 0; k < requests.size(); ++k) {
+    const models::PreprocessMode mode = models::Preprocessing(requests[k].name)->mode;
+    if (models::PreprocessingLayers(mode).empty() || !modes.insert(mode).second) continue;
+    nn::Symbol x = nn::Input({.shape = {1, 1, 3}, .dtype = base::DType::kU8});
+    const nn::Symbol input = x;
+    for (const nn::Layer& layer : models::PreprocessingLayers(mode)) x = layer(x);
+    keras::Model model(input, x);
+    ASSERT_TRUE(model.Compile({}).ok());
+    const auto got = model.Predict(pixel);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (int c = 0; c < 3; ++c) {
+      EXPECT_NEAR(got->data<float>()[c], (*models_)[k]["preprocessed"][c].get<double>(), 1e-5)
+          << requests[k].name;
+    }
+  }
+  EXPECT_EQ(modes.size(), 3u);
+}
+
 TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
   const std::vector<Request> requests = Requests();
   for (size_t i = 0; i < requests.size(); ++i) {
