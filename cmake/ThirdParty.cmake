@@ -19,6 +19,7 @@ if(PENSTOCK_TCMALLOC AND NOT PENSTOCK_SANITIZE AND NOT TARGET penstock::tcmalloc
 endif()
 if(PENSTOCK_PROGRAM)
   find_package(CLI11 REQUIRED)
+  find_package(yaml-cpp REQUIRED)
 endif()
 if(PENSTOCK_TESTS)
   find_package(GTest REQUIRED)

@@ -1,15 +1,23 @@
 #include "penstock/cli/options.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <istream>
 #include <limits>
 #include <ostream>
 #include <type_traits>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
+#include "penstock/base/status.h"
+#include "penstock/cli/config_file.h"
+#include "penstock/io/uri.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::cli {
 
@@ -204,6 +212,21 @@ Options Options::Subcommand(const std::string& name, const std::string& summary)
 
 bool Options::parsed() const { return app_->parsed(); }
 
+std::vector<OptionValues> Options::Values() const {
+  std::vector<OptionValues> all;
+  for (const CLI::Option* option : app_->get_options()) {
+    const auto info = infos_->find(option);
+    if (info == infos_->end()) continue;
+    const bool flag = info->second.kind == OptionInfo::Kind::kFlag;
+    if (option->count() > 0) {
+      all.push_back({info->second, flag ? std::vector<std::string>() : option->reduced_results()});
+    } else if (!flag && !option->get_default_str().empty()) {
+      all.push_back({info->second, {option->get_default_str()}});
+    }
+  }
+  return all;
+}
+
 CommandLine::CommandLine(const std::string& description, const std::string& name)
     : app_(std::make_unique<CLI::App>(description, name)),
       infos_(std::make_shared<Options::AllInfos>()),
@@ -216,8 +239,13 @@ void CommandLine::SetVersion(std::string (*text)()) {
 }
 
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (const absl::Status status = AddConfig(arguments); !status.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return kWrongUsage;
+  }
   try {
-    app_->parse(argc, argv);
+    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& e) {
     return app_->exit(e) == 0 ? 0 : kWrongUsage;
   }
@@ -243,6 +271,100 @@ void AddOptions(const CLI::App& app, const Options::AllInfos& infos, const std::
 
 }  // namespace
 
+namespace {
+
+constexpr char kConfig[] = "--config";
+
+// The value of --config in the arguments of a command; empty if there is none.
+std::string ConfigOf(absl::Span<const std::string> arguments) {
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    if (arguments[i] == kConfig && i + 1 < arguments.size()) return arguments[i + 1];
+    if (absl::StartsWith(arguments[i], absl::StrCat(kConfig, "="))) {
+      return arguments[i].substr(sizeof(kConfig));
+    }
+  }
+  return "";
+}
+
+bool Given(const CLI::Option& option, absl::Span<const std::string> arguments) {
+  for (const std::string& name : option.get_lnames()) {
+    for (const std::string& argument : arguments) {
+      if (argument == "--" + name || absl::StartsWith(argument, absl::StrCat("--", name, "="))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The arguments of one option of a file.
+absl::StatusOr<std::vector<std::string>> ToArguments(const ConfigEntry& entry, bool flag) {
+  const std::string name = "--" + entry.key;
+  const auto invalid = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("'", entry.key, "' ", what));
+  };
+  if (flag) {
+    if (entry.is_list || (entry.values[0] != "true" && entry.values[0] != "false")) {
+      return invalid("is a flag: true or false");
+    }
+    return entry.values[0] == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
+  }
+  if (entry.values.empty()) return invalid("is an empty list; omit the option");
+  std::vector<std::string> arguments = {absl::StrCat(name, "=", entry.values[0])};
+  for (size_t i = 1; i < entry.values.size(); ++i) {
+    if (absl::StartsWith(entry.values[i], "-")) {
+      return invalid("has a value that begins with '-' after the first one");
+    }
+    arguments.push_back(entry.values[i]);
+  }
+  return arguments;
+}
+
+}  // namespace
+
+absl::Status CommandLine::AddConfig(std::vector<std::string>& arguments) const {
+  const CLI::App* app = app_.get();
+  size_t first = 0;  // argument after the command's name
+  for (bool found = true; found && first < arguments.size();) {
+    found = false;
+    for (const CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; })) {
+      if (sub->get_name() != arguments[first]) continue;
+      app = sub;
+      found = true;
+      ++first;
+      break;
+    }
+  }
+  if (app->get_option_no_throw(kConfig) == nullptr) return absl::OkStatus();
+  const std::vector<std::string> given(arguments.begin() + static_cast<int64_t>(first),
+                                       arguments.end());
+  const std::string uri = ConfigOf(given);
+  if (uri.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(uri, app->get_name());
+  if (!entries.ok()) return base::WithContext(entries.status(), kConfig);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_lnames().empty()) continue;
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  const std::string where = absl::StrCat(kConfig, ": ", io::DisplayName(uri));
+  for (const ConfigEntry& entry : *entries) {
+    const CLI::Option* option = app->get_option_no_throw("--" + entry.key);
+    const auto info = infos_->find(option);
+    if (entry.key == "config" || info == infos_->end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": '", entry.key, "' is no option of ", app->get_name(),
+                       " for a file; the most similar are ", nn::SimilarNames(entry.key, names)));
+    }
+    if (Given(*option, given)) continue;
+    absl::StatusOr<std::vector<std::string>> more =
+        ToArguments(entry, info->second.kind == OptionInfo::Kind::kFlag);
+    if (!more.ok()) return base::WithContext(more.status(), where);
+    arguments.insert(arguments.end(), more->begin(), more->end());
+  }
+  return absl::OkStatus();
+}
+
 std::vector<OptionInfo> CommandLine::AllOptions() const {
   std::vector<OptionInfo> out;
   AddOptions(*app_, *infos_, "", out);
@@ -250,8 +372,10 @@ std::vector<OptionInfo> CommandLine::AllOptions() const {
 }
 
 absl::Status CommandLine::Parse(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = arguments;
+  PENSTOCK_RETURN_IF_ERROR(AddConfig(all));
   try {
-    app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    app_->parse(std::vector<std::string>(all.rbegin(), all.rend()));
   } catch (const CLI::ParseError& e) {
     return absl::InvalidArgumentError(absl::StrCat(app_->get_description(), ": ", e.what()));
   }

@@ -49,6 +49,12 @@ struct OptionInfo {
   uint64_t variable_max = 0;  // kInteger, kIntegerRange: maximum of the variable's type
 };
 
+// An option with its values, for a record of a command line.
+struct OptionValues {
+  OptionInfo info;
+  std::vector<std::string> values;  // none for a flag
+};
+
 // Handle to a declared option, to set its properties.
 class Option {
  public:
@@ -99,6 +105,9 @@ class Options {
   Options Subcommand(const std::string& name, const std::string& summary);
   bool parsed() const;  // whether the command line contained this command
 
+  // The options that the command line has given, and those with a default that the help shows.
+  std::vector<OptionValues> Values() const;
+
  private:
   using Target = std::variant<int*, int64_t*, uint64_t*, double*, std::string*,
                               std::vector<std::string>*, std::vector<int>*, IntegerRange*>;
@@ -110,7 +119,8 @@ class Options {
   std::string command_;
 };
 
-// Parser of a command line.
+// Parser of a command line. The options of a file (config_file.h) are added to a command that has
+// the option --config, except those that the command line gives.
 class CommandLine {
  public:
   CommandLine(const std::string& description, const std::string& name);
@@ -129,6 +139,9 @@ class CommandLine {
   std::vector<OptionInfo> AllOptions() const;
 
  private:
+  // Adds the options of the command's --config file to its arguments.
+  absl::Status AddConfig(std::vector<std::string>& arguments) const;
+
   const std::unique_ptr<CLI::App> app_;
   const std::shared_ptr<Options::AllInfos> infos_;
   Options options_;

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,7 +14,12 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
+#include "penstock/cli/training/augmentation.h"
+#include "penstock/cli/training/recipe.h"
+#include "penstock/cli/training/run_record.h"
+#include "penstock/cli/training/transfer.h"
 #include "penstock/cli/training_setup.h"
+#include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
@@ -27,6 +33,86 @@ class Train : public Command {
   void Describe(Options& options) override {
     shards_.Describe(options);
     device_.Describe(options);
+    DescribeModel(options);
+    options.Add("--validation", validation_, "Validation shards, evaluated after each epoch");
+    options.Add("--epochs", epochs_, "Number of epochs").Range(1, 1000000).ShowDefault();
+    recipe_.Describe(options);
+    options
+        .Add("--early-stopping", patience_,
+             "Stop after this number of epochs without a lower loss (of --validation, if given), "
+             "and keep the best weights")
+        .Range(1, 1000000);
+    augmentation_.Describe(options);
+    DescribeExecution(options);
+    DescribeOutputs(options);
+    options.Add("--config", config_,
+                "JSON or YAML file with options: {\"epochs\": 5}; those of the command line take "
+                "precedence. --checkpoints saves the options of a run as options.json");
+    options.AddFlag("--json", json_, "Print the history as JSON");
+    options_ = options;
+  }
+
+  absl::Status Run() override {
+    PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
+    if (!validation_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
+    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(CheckSavable(setup.model));
+    PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
+    PENSTOCK_RETURN_IF_ERROR(RecordRun());
+    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup));
+    const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
+    if (json_) PrintHistory(history);
+    PENSTOCK_RETURN_IF_ERROR(saved);
+    // A run that stopped early saves the model and still fails, unless that was the intention.
+    if (!history.stop_reason.empty() && !StoppedByPatience(history))
+      return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
+    return absl::OkStatus();
+  }
+
+  // Creates the model, the dataset and the client. The weights of --weights are not loaded.
+  absl::StatusOr<TrainingSetup> SetUp() const {
+    PENSTOCK_RETURN_IF_ERROR(recipe_.Check());
+    PENSTOCK_RETURN_IF_ERROR(augmentation_.Check());
+    PENSTOCK_RETURN_IF_ERROR(transfer_.Check(epochs_));
+    PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, ReadShardFacts(shards_.data));
+    if (classes_ > 0) facts.classes = classes_;
+    if (facts.classes <= 0) {
+      return absl::InvalidArgumentError(
+          "the shards do not contain the number of classes; set it with --classes N");
+    }
+    if (!image_size_.empty()) {
+      facts.image.height = image_size_[0];
+      facts.image.width = image_size_[1];
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const models::ImagePreprocessing preprocessing,
+                              models::Preprocessing(model_));
+    // Pretrained networks take colors.
+    if (transfer_.pretrained() && preprocessing.mode != models::PreprocessMode::kNone) {
+      facts.image.channels = 3;
+    }
+    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, facts.image));
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, MakeNetwork(facts, preprocessing.mode));
+    keras::Model model(std::move(network));
+    PENSTOCK_RETURN_IF_ERROR(NameClasses(facts, model));
+    PENSTOCK_RETURN_IF_ERROR(transfer_.Freeze(model));
+    PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t steps, StepsOf(transfer_.FrozenEpochs(epochs_)));
+    PENSTOCK_RETURN_IF_ERROR(Compile(model, client, steps, /*rate_factor=*/1));
+    return TrainingSetup{
+        .model = std::move(model),
+        .dataset = ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_),
+        .client = std::move(client),
+        .data = shards_.data,
+        .image = facts.image,
+        .batch_size = shards_.batch_size,
+        .shuffle = shuffle_};
+  }
+
+ private:
+  void DescribeModel(Options& options) {
     options.Add("--model", model_, "Network architecture; `penstock models` lists them")
         .ShowDefault();
     options.Add("--classes", classes_, "Number of classes; default: taken from the shards")
@@ -36,13 +122,10 @@ class Train : public Command {
              "Height and width of the model's input; default: those of the first image")
         .Count(2)
         .Range(1, 65500);
-    options.Add("--validation", validation_, "Validation shards, evaluated after each epoch");
-    options.Add("--epochs", epochs_, "Number of epochs").Range(1, 1000000).ShowDefault();
-    options
-        .Add("--learning-rate", learning_rate_,
-             "Learning rate of SGD with momentum 0.9; decays to 0 along a cosine")
-        .AboveZero(1e6)
-        .ShowDefault();
+    transfer_.Describe(options);
+  }
+
+  void DescribeExecution(Options& options) {
     options
         .Add("--steps", steps_,
              "Number of steps over which the learning rate decays; default: computed from the "
@@ -63,18 +146,19 @@ class Train : public Command {
              "Precision of float32 matrix products and convolutions on TPUs and GPUs: default, "
              "high, highest")
         .ShowDefault();
-    options
-        .Add("--shift", shift_,
-             "Augmentation: random shifts of up to this fraction of the image size")
-        .Between(0, 1)
-        .ShowDefault();
     options.Add("--shuffle", shuffle_, "Shuffle buffer size in images; 0: no shuffling")
         .Range(0, uint64_t{1} << 40)
         .ShowDefault();
     options.Add("--seed", seed_, "Random seed of initial weights, shuffling and augmentation")
         .AnySeed()
         .ShowDefault();
-    options.Add("--save", save_, "File for the trained model: NAME.safetensors");
+  }
+
+  void DescribeOutputs(Options& options) {
+    options.Add("--save", save_,
+                "File for the trained model; the extension selects the format. A .safetensors file "
+                "holds the whole model, other formats (docs/guide/files.md) may hold the weights "
+                "only");
     options.Add("--checkpoints", checkpoints_,
                 "Folder for checkpoints; a restarted run resumes from the newest one");
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
@@ -90,60 +174,27 @@ class Train : public Command {
         .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
-    options.AddFlag("--json", json_, "Print the history as JSON");
   }
 
-  absl::Status Run() override {
-    PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
-    if (!validation_.empty()) {
-      PENSTOCK_RETURN_IF_ERROR(
-          base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
+  absl::StatusOr<nn::Network> MakeNetwork(const ShardFacts& facts,
+                                          models::PreprocessMode mode) const {
+    // Preprocessing for color images does not apply to grayscale images.
+    if (facts.image.channels != 3 && mode != models::PreprocessMode::kInside) {
+      mode = models::PreprocessMode::kNone;
     }
-    PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
-    if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.CheckSavable());
-    const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
-                                                  setup.image, shards_.batch_size);
-    keras::FitOptions fit;
-    fit.epochs = epochs_;
-    if (!validation_.empty()) fit.validation_data = &validation;
-    fit.callbacks = Callbacks();
-    fit.profile = Profile();
-    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, setup.model.Fit(setup.dataset, fit));
-    const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
-    if (json_) PrintHistory(history);
-    PENSTOCK_RETURN_IF_ERROR(saved);
-    // A run that stopped early saves the model and still fails.
-    if (!history.stop_reason.empty())
-      return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
-    return absl::OkStatus();
+    std::vector<nn::Layer> layers = augmentation_.Layers();
+    for (nn::Layer& layer : models::PreprocessingLayers(mode)) layers.push_back(std::move(layer));
+    return models::ByName(
+        model_, {.input_shape = {facts.image.height, facts.image.width, facts.image.channels},
+                 .classes = facts.classes,
+                 .input_dtype = base::DType::kU8,
+                 .input_layers = std::move(layers),
+                 .rescale = mode == models::PreprocessMode::kNone ? 1 / 255.0 : 1,
+                 .height_shift = augmentation_.shift(),
+                 .width_shift = augmentation_.shift()});
   }
 
-  // Creates the model, the dataset and the client.
-  absl::StatusOr<TrainingSetup> SetUp() const {
-    PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, ReadShardFacts(shards_.data));
-    if (classes_ > 0) facts.classes = classes_;
-    if (facts.classes <= 0) {
-      return absl::InvalidArgumentError(
-          "the shards do not contain the number of classes; set it with --classes N");
-    }
-    if (!image_size_.empty()) {
-      facts.image.height = image_size_[0];
-      facts.image.width = image_size_[1];
-    }
-    PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, facts.image));
-    PENSTOCK_ASSIGN_OR_RETURN(const models::ImagePreprocessing preprocessing,
-                              models::Preprocessing(model_));
-    const bool inside = preprocessing.mode == models::PreprocessMode::kInside;
-    PENSTOCK_ASSIGN_OR_RETURN(
-        nn::Network network,
-        models::ByName(
-            model_, {.input_shape = {facts.image.height, facts.image.width, facts.image.channels},
-                     .classes = facts.classes,
-                     .input_dtype = base::DType::kU8,
-                     .rescale = inside ? 1 : 1 / 255.0,
-                     .height_shift = shift_,
-                     .width_shift = shift_}));
-    keras::Model model(std::move(network));
+  absl::Status NameClasses(const ShardFacts& facts, keras::Model& model) const {
     PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> names, ReadClassNames(shards_.data));
     // With --classes, the model's classes may differ from those of the shards.
     PENSTOCK_RETURN_IF_ERROR(CheckClassNumbers(names, shards_.data));
@@ -159,40 +210,65 @@ class Train : public Command {
                    "%lld classes; the model is saved without class names\n",
                    names.size(), static_cast<long long>(facts.classes));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(auto client, device_.Open());
-    PENSTOCK_ASSIGN_OR_RETURN(const nn::Schedule rate, LearningRate());
-    PENSTOCK_RETURN_IF_ERROR(
-        model.Compile({.optimizer = nn::SGD({.learning_rate = rate, .momentum = 0.9}),
-                       .loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                       .metrics = {"accuracy"},
-                       .columns = {.inputs = {"image"}, .labels = {"class"}},
-                       .client = client,
-                       .replicas = device_.replicas,
-                       .seed = seed_,
-                       .steps_per_execution = StepsPerExecution(),
-                       .dtype_policy = policy_,
-                       .matmul_precision = matmul_precision_}));
-    return TrainingSetup{
-        .model = std::move(model),
-        .dataset = ImageBatches(shards_.data, facts.image, shards_.batch_size, shuffle_),
-        .client = std::move(client),
-        .data = shards_.data,
-        .image = facts.image,
-        .batch_size = shards_.batch_size,
-        .shuffle = shuffle_};
+    return absl::OkStatus();
   }
 
- private:
-  absl::StatusOr<nn::Schedule> LearningRate() const {
-    int64_t steps = steps_;
-    if (steps == 0) {
-      PENSTOCK_ASSIGN_OR_RETURN(const int64_t images, CountImages(shards_.data));
-      steps = (images + shards_.batch_size - 1) / shards_.batch_size * epochs_;
-    }
-    const int64_t warm = std::max<int64_t>(1, steps / 20);
-    return nn::WarmUp({.steps = warm},
-                      nn::CosineDecay({.initial_learning_rate = learning_rate_,
-                                       .decay_steps = std::max<int64_t>(1, steps - warm)}));
+  // For a training of `steps` steps. The weights of a model that is compiled already are kept.
+  absl::Status Compile(keras::Model& model, std::shared_ptr<runtime::Client> client, int64_t steps,
+                       double rate_factor) const {
+    PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, recipe_.Optimizer(steps, rate_factor));
+    const int64_t classes = model.network().outputs()[0].type.shape.dim(-1);
+    PENSTOCK_ASSIGN_OR_RETURN(std::vector<keras::MetricArg> metrics, recipe_.Metrics(classes));
+    return model.Compile({.optimizer = std::move(optimizer),
+                          .loss = recipe_.Loss(),
+                          .metrics = std::move(metrics),
+                          .batch_augmentation = augmentation_.Mixtures(),
+                          .columns = {.inputs = {"image"}, .labels = {"class"}},
+                          .client = std::move(client),
+                          .replicas = device_.replicas,
+                          .seed = seed_,
+                          .steps_per_execution = StepsPerExecution(),
+                          .dtype_policy = policy_,
+                          .matmul_precision = matmul_precision_,
+                          .keep_weights = true});
+  }
+
+  // Trains, in two stages with --unfreeze-after. Each stage has checkpoints of its own, because the
+  // optimizer's state differs.
+  absl::StatusOr<train::History> Fit(TrainingSetup& setup) const {
+    const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
+                                                  setup.image, shards_.batch_size);
+    keras::FitOptions fit;
+    fit.epochs = transfer_.FrozenEpochs(epochs_);
+    if (!validation_.empty()) fit.validation_data = &validation;
+    PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
+    fit.callbacks = Callbacks(transfer_.has_second_stage() ? "frozen" : "");
+    fit.profile = Profile();
+    PENSTOCK_ASSIGN_OR_RETURN(train::History history, setup.model.Fit(setup.dataset, fit));
+    if (!transfer_.has_second_stage()) return history;
+    if (!history.stop_reason.empty() && !StoppedByPatience(history)) return history;
+
+    PENSTOCK_RETURN_IF_ERROR(setup.model.SetTrainable(true));
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t steps, StepsOf(epochs_ - fit.epochs));
+    PENSTOCK_RETURN_IF_ERROR(
+        Compile(setup.model, setup.client, steps, transfer_.second_stage_factor()));
+    fit.initial_epoch = fit.epochs;
+    fit.epochs = epochs_;
+    fit.callbacks = Callbacks("unfrozen");
+    fit.profile = std::nullopt;
+    PENSTOCK_ASSIGN_OR_RETURN(const train::History second, setup.model.Fit(setup.dataset, fit));
+    history.epochs.insert(history.epochs.end(), second.epochs.begin(), second.epochs.end());
+    history.stats.insert(history.stats.end(), second.stats.begin(), second.stats.end());
+    history.stop_reason = second.stop_reason;
+    return history;
+  }
+
+  // Number of steps of `epochs` epochs; --steps is that of all of them.
+  absl::StatusOr<int64_t> StepsOf(int epochs) const {
+    if (steps_ > 0)
+      return std::max<int64_t>(1, steps_ / epochs_ * epochs + steps_ % epochs_ * epochs / epochs_);
+    PENSTOCK_ASSIGN_OR_RETURN(const int64_t images, CountImages(shards_.data));
+    return (images + shards_.batch_size - 1) / shards_.batch_size * epochs;
   }
 
   int64_t StepsPerExecution() const {
@@ -204,8 +280,10 @@ class Train : public Command {
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (!save_.empty()) {
+      absl::StatusOr<bool> whole = save::HoldsMetadata(save_);
+      if (!whole.ok()) return base::WithContext(whole.status(), "--save");
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(
-          save::CheckWeightsDestination(fs, save_, /*with_metadata=*/true), "--save"));
+          save::CheckWeightsDestination(fs, save_, /*with_metadata=*/*whole), "--save"));
     }
     for (const auto& [option, folder] :
          {std::pair("--checkpoints", &checkpoints_), std::pair("--tensorboard", &tensorboard_),
@@ -216,9 +294,24 @@ class Train : public Command {
     return absl::OkStatus();
   }
 
+  absl::Status CheckSavable(const keras::Model& model) const {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(save_));
+    if (whole) return model.CheckSavable();
+    std::fprintf(stderr,
+                 "--save %s holds the weights alone; `penstock evaluate` and `penstock predict` "
+                 "need the whole model, as a .safetensors file\n",
+                 io::DisplayName(save_).c_str());
+    return absl::OkStatus();
+  }
+
+  absl::Status SaveAs(const keras::Model& model, const std::string& uri) const {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(uri));
+    return whole ? model.Save(uri) : model.SaveWeights(uri);
+  }
+
   // Keeps the trained model even if its destination has become unusable.
   absl::Status Save(const keras::Model& model) const {
-    const absl::Status status = model.Save(save_);
+    const absl::Status status = SaveAs(model, save_);
     if (status.ok()) return status;
     std::error_code error;
     std::filesystem::path folder = std::filesystem::temp_directory_path(error);
@@ -234,16 +327,43 @@ class Train : public Command {
                         absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }
 
+  // Saves the options beside the checkpoints.
+  absl::Status RecordRun() const {
+    if (checkpoints_.empty()) return absl::OkStatus();
+    return base::WithContext(
+        SaveRunRecord(*io::FileSystem::Default(), checkpoints_, RunRecord(options_->Values()))
+            .status(),
+        "--checkpoints");
+  }
+
   std::optional<train::ProfileOptions> Profile() const {
     if (profile_.empty()) return std::nullopt;
     return train::ProfileOptions{
         .folder = profile_, .first_step = profile_steps_.first, .last_step = profile_steps_.last};
   }
 
-  std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
+  const char* Monitor() const { return validation_.empty() ? "loss" : "val_loss"; }
+
+  // Whether --early-stopping has ended the training.
+  bool StoppedByPatience(const train::History& history) const {
+    return patience_ > 0 &&
+           absl::StartsWith(history.stop_reason, absl::StrCat(Monitor(), " has not become better"));
+  }
+
+  // `stage`: name of a folder for the checkpoints of a stage; empty: there is one stage.
+  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage) const {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
-    if (!checkpoints_.empty()) callbacks.push_back(train::Checkpoint({.folder = checkpoints_}));
-    if (!csv_log_.empty()) callbacks.push_back(train::CsvLogger({.path = csv_log_}));
+    if (patience_ > 0) {
+      callbacks.push_back(train::EarlyStopping(
+          {.monitor = Monitor(), .patience = patience_, .restore_best_weights = true}));
+    }
+    if (!checkpoints_.empty()) {
+      callbacks.push_back(train::Checkpoint(
+          {.folder = stage.empty() ? checkpoints_ : io::JoinPath(checkpoints_, stage)}));
+    }
+    if (!csv_log_.empty()) {
+      callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = stage == "unfrozen"}));
+    }
     if (!tensorboard_.empty()) callbacks.push_back(train::TensorBoard({.folder = tensorboard_}));
     return callbacks;
   }
@@ -260,21 +380,23 @@ class Train : public Command {
     PrintJson(json);
   }
 
+  std::optional<Options> options_;
   ShardOptions shards_;
   DeviceOptions device_;
+  Recipe recipe_;
+  Augmentation augmentation_;
+  Transfer transfer_;
   std::string model_ = "resnet20";
   int64_t classes_ = 0;
   std::vector<int> image_size_;
   std::vector<std::string> validation_;
-  int epochs_ = 10;
-  double learning_rate_ = 0.1;
+  int epochs_ = 10, patience_ = 0;
   int64_t steps_ = 0;
   std::string steps_per_execution_ = "auto";
   std::string policy_ = "float32", matmul_precision_ = "default";
-  double shift_ = 0;
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
-  std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
+  std::string config_, save_, checkpoints_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   bool json_ = false;
 };

@@ -6,12 +6,14 @@
 #include <regex>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/array.h"
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/keras/keras.h"
 #include "penstock/runtime/testing/test_device.h"
@@ -62,9 +64,34 @@ class TrainOptionsTest : public testing::CommandFixture {
     options.insert(options.end(), {"--save", Path("saved.safetensors")});
     const CommandResult result = Run(options);
     EXPECT_EQ(result.code, 0) << result.err;
-    auto model = keras::Model::Load(Path("saved.safetensors"), {.client = runtime::TestClient(1)});
+    return Loaded(Path("saved.safetensors"));
+  }
+  keras::Model Loaded(const std::string& file) const {
+    auto model = keras::Model::Load(file, {.client = runtime::TestClient(1)});
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
+  }
+  std::string SavedBytes(const Arguments& options) const {
+    Saved(options);
+    return Bytes(Path("saved.safetensors"));
+  }
+  // A trained model of the shards' classes.
+  std::string Weights() const {
+    const std::string file = Path("weights.safetensors");
+    if (!std::filesystem::exists(file)) {
+      EXPECT_EQ(Run({"--epochs", "8", "--save", file}).code, 0);
+    }
+    return file;
+  }
+  static int KernelsThatDiffer(const keras::Model& a, const keras::Model& b) {
+    const auto weights = a.GetWeights(), others = b.GetWeights();
+    EXPECT_TRUE(weights.ok() && others.ok());
+    int different = 0;
+    for (const auto& [name, array] : *weights) {
+      if (!absl::EndsWith(name, "/kernel")) continue;
+      different += base::BitwiseEqual(array, *others->Find(name)) ? 0 : 1;
+    }
+    return different;
   }
   size_t FilesIn(const std::string& folder) const {
     size_t files = 0;
@@ -131,6 +158,121 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this] {
            EXPECT_TRUE(History({"--validation", Path("shards/*.tfrec")})[0].contains("val_loss"));
          }},
+        {"--optimizer",
+         [this, base] {
+           EXPECT_NE(History({"--optimizer", "adamw"}), base);
+           EXPECT_THAT(Error({"--optimizer", "abacus"}), HasSubstr("abacus"));
+         }},
+        {"--schedule",
+         [this] {
+           std::set<std::string> histories;
+           for (const char* name : {"cosine", "constant", "linear", "step", "onecycle"}) {
+             histories.insert(History({"--schedule", name, "--epochs", "4"}).dump());
+           }
+           EXPECT_EQ(histories.size(), 5u);
+           EXPECT_THAT(Error({"--schedule", "abacus"}), HasSubstr("cosine"));
+         }},
+        {"--warmup", differs("--warmup", "0.5")},
+        {"--momentum", differs("--momentum", "0.5")},
+        {"--weight-decay", differs("--weight-decay", "0.5")},
+        {"--clip-norm", differs("--clip-norm", "0.01")},
+        {"--label-smoothing", differs("--label-smoothing", "0.2")},
+        {"--class-weight",
+         [this, base] {
+           // Both classes have as many images.
+           EXPECT_EQ(History({"--class-weight", "balanced"}), base);
+           EXPECT_THAT(Error({"--class-weight", "heavy"}), HasSubstr("'heavy'"));
+         }},
+        {"--ema",
+         [this] {
+           EXPECT_NE(SavedBytes({"--ema", "0.9"}), SavedBytes({}));
+         }},
+        {"--metrics",
+         [this] {
+           EXPECT_TRUE(History({"--metrics", "f1"})[0].contains("f1"));
+           EXPECT_TRUE(History({"--metrics", "top5", "f1", "--classes", "7"})[0].contains("top5"));
+           EXPECT_THAT(Error({"--metrics", "top5"}), HasSubstr("at least 6 classes, got 2"));
+           EXPECT_THAT(Error({"--metrics", "abacus"}), HasSubstr("top5, f1"));
+         }},
+        {"--early-stopping",
+         [this] {
+           // A rate at which nothing is learned.
+           const Json history =
+               History({"--early-stopping", "2", "--epochs", "9", "--learning-rate", "1e-30"});
+           EXPECT_EQ(history.size(), 3u);
+         }},
+        {"--augment",
+         [this, base] {
+           const std::string all =
+               Saved({"--augment", "flip", "crop", "rotate", "erase", "--epochs", "1"})
+                   .network()
+                   .ToJson()
+                   .dump();
+           for (const char* layer : {"RandomFlip", "RandomZoom", "RandomRotation", "RandomErasing"})
+             EXPECT_THAT(all, HasSubstr(layer));
+           for (const char* name : {"mixup", "cutmix"})
+             EXPECT_NE(History({"--augment", name}), base);
+           EXPECT_THAT(Error({"--augment", "flip", "abacus"}), HasSubstr("abacus"));
+         }},
+        {"--weights",
+         [this, base] {
+           const Json history = History({"--weights", Weights()});
+           EXPECT_LT(history[0]["loss"], base[0]["loss"]) << "trained before";
+           EXPECT_THAT(Error({"--weights", Weights(), "--classes", "5"}), HasSubstr("--new-head"));
+           EXPECT_THAT(Error({"--weights", Path("missing.npz")}), HasSubstr("missing.npz"));
+         }},
+        {"--new-head",
+         [this] {
+           Saved({"--weights", Weights(), "--new-head", "--classes", "5"});
+           EXPECT_NE(SavedBytes({"--weights", Weights(), "--new-head"}),
+                     SavedBytes({"--weights", Weights()}));
+           EXPECT_THAT(Error({"--model", "resnet8", "--weights", Weights(), "--new-head"}),
+                       HasSubstr("lacks weights of this network"));
+           EXPECT_THAT(Error({"--new-head"}), HasSubstr("--weights"));
+         }},
+        {"--freeze",
+         [this] {
+           // The same first layer after training.
+           const keras::Model before = Loaded(Weights());
+           const keras::Model after = Saved({"--weights", Weights(), "--freeze", "backbone"});
+           EXPECT_EQ(KernelsThatDiffer(before, after), 1);
+           EXPECT_THAT(Error({"--freeze", "*"}), HasSubstr("no layer to train"));
+           EXPECT_THAT(Error({"--freeze", "abacus"}), HasSubstr("abacus"));
+         }},
+        {"--unfreeze-after",
+         [this] {
+           const Arguments options{"--weights", Weights(),          "--freeze",
+                                   "backbone",  "--unfreeze-after", "1"};
+           const keras::Model before = Loaded(Weights());
+           EXPECT_EQ(KernelsThatDiffer(before, Saved(options)), 2);
+           EXPECT_EQ(History(options).size(), 2u);
+           EXPECT_THAT(Error({"--freeze", "backbone", "--unfreeze-after", "2"}),
+                       HasSubstr("not below --epochs 2"));
+           EXPECT_THAT(Error({"--unfreeze-after", "1"}), HasSubstr("--freeze"));
+         }},
+        {"--unfreeze-factor",
+         [this] {
+           const auto factor = [this](const char* value) {
+             return History(
+                 {"--freeze", "backbone", "--unfreeze-after", "1", "--unfreeze-factor", value})[1];
+           };
+           EXPECT_NE(factor("1"), factor("0.01"));
+         }},
+        {"--config",
+         [this, base] {
+           std::ofstream(Path("a.yaml")) << "epochs: 3\nseed: 5\n";
+           EXPECT_EQ(History({"--config", Path("a.yaml")}), History({"--seed", "5"}))
+               << "--epochs stands on the command line";
+           // A run repeats itself from its record.
+           const Json first = History({"--checkpoints", Path("recorded"), "--seed", "7"});
+           std::filesystem::rename(Path("recorded/options.json"), Path("again.json"));
+           std::filesystem::remove_all(Path("recorded"));
+           const CommandResult again =
+               Penstock({"train", "--config", Path("again.json"), "--json"});
+           EXPECT_EQ(again.code, 0) << again.err;
+           EXPECT_EQ(Json::parse(again.out)["epochs"], first);
+           EXPECT_EQ(Bytes(Path("recorded/options.json")), Bytes(Path("again.json")));
+         }},
         {"--epochs",
          [this] {
            EXPECT_EQ(History({"--epochs", "3"}).size(), 3u);
@@ -159,7 +301,16 @@ class TrainOptionsTest : public testing::CommandFixture {
          }},
         {"--shuffle", differs("--shuffle", "0")},
         {"--seed", differs("--seed", "5")},
-        {"--save", [this] { EXPECT_THAT(Saved({}).class_names(), ElementsAre("bright", "dark")); }},
+        {"--save",
+         [this] {
+           EXPECT_THAT(Saved({}).class_names(), ElementsAre("bright", "dark"));
+           // Formats that hold weights only.
+           const CommandResult npz = Run({"--save", Path("saved.npz")});
+           EXPECT_EQ(npz.code, 0) << npz.err;
+           EXPECT_THAT(npz.err, HasSubstr("holds the weights alone"));
+           History({"--weights", Path("saved.npz")});
+           EXPECT_THAT(Error({"--save", Path("saved.abacus")}), HasSubstr("saved.abacus"));
+         }},
         {"--checkpoints",
          [this] {
            const Json first = History({"--checkpoints", Path("run")});

@@ -1,0 +1,69 @@
+#include "penstock/cli/training/recipe.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace penstock::cli {
+namespace recipe_test {
+
+using ::testing::HasSubstr;
+
+// sklearn.utils.class_weight.compute_class_weight("balanced", ...) for 6, 3 and 1 examples.
+TEST(BalancedClassWeights, GiveClassesTheSameInfluence) {
+  const std::map<int64_t, double> weights = BalancedClassWeights({{0, 6}, {2, 3}, {5, 1}});
+  ASSERT_EQ(weights.size(), 3u);
+  EXPECT_DOUBLE_EQ(weights.at(0), 10.0 / 18);
+  EXPECT_DOUBLE_EQ(weights.at(2), 10.0 / 9);
+  EXPECT_DOUBLE_EQ(weights.at(5), 10.0 / 3);
+  EXPECT_TRUE(BalancedClassWeights({}).empty());
+}
+
+nn::Optimizer Optimizer(const std::vector<std::string>& arguments, int64_t steps,
+                        double factor = 1) {
+  Recipe recipe;
+  CommandLine line("test", "test");
+  recipe.Describe(line.options());
+  EXPECT_TRUE(line.Parse(arguments).ok());
+  const absl::StatusOr<nn::Optimizer> optimizer = recipe.Optimizer(steps, factor);
+  EXPECT_TRUE(optimizer.ok()) << optimizer.status();
+  return *optimizer;
+}
+
+// The shortest trainings have valid schedules.
+TEST(Recipe, HasASchedule) {
+  for (const char* schedule : {"cosine", "constant", "linear", "step", "onecycle"}) {
+    for (const int64_t steps : {0, 1, 2, 3, 1000}) {
+      for (const char* warmup : {"0", "0.05", "0.9"}) {
+        const nn::Optimizer optimizer =
+            Optimizer({"--schedule", schedule, "--warmup", warmup}, steps);
+        EXPECT_TRUE(optimizer.Check().ok())
+            << schedule << " " << steps << " " << warmup << " " << optimizer.Check();
+      }
+    }
+  }
+}
+
+TEST(Recipe, SetsOptionsOfEveryOptimizer) {
+  for (const std::string& name : nn::OptimizerNames()) {
+    const nn::Optimizer optimizer =
+        Optimizer({"--optimizer", name, "--weight-decay", "0.25", "--clip-norm", "2", "--ema",
+                   "0.5", "--schedule", "constant", "--warmup", "0", "--learning-rate", "0.5"},
+                  10, 0.5);
+    EXPECT_EQ(optimizer.options().weight_decay, 0.25) << name;
+    EXPECT_EQ(optimizer.options().global_clipnorm, 2) << name;
+    EXPECT_TRUE(optimizer.options().use_ema) << name;
+    EXPECT_EQ(optimizer.options().ema_momentum, 0.5) << name;
+    EXPECT_EQ(optimizer.learning_rate().constant(), 0.25) << name;
+  }
+  const auto rate = [](const char* name) {
+    return Optimizer({"--optimizer", name, "--schedule", "constant", "--warmup", "0"}, 10)
+        .learning_rate()
+        .constant();
+  };
+  EXPECT_EQ(rate("sgd"), 0.1);
+  EXPECT_EQ(rate("adam"), 0.001);
+  EXPECT_EQ(rate("AdamW"), 0.001);
+}
+
+}  // namespace recipe_test
+}  // namespace penstock::cli

@@ -1,0 +1,47 @@
+// Options of `penstock train` for fine-tuning: pretrained weights, a new head, frozen layers.
+//
+// The head is the last layer with weights: the classifier.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "penstock/cli/options.h"
+#include "penstock/keras/keras.h"
+
+namespace penstock::cli {
+
+class Transfer {
+ public:
+  void Describe(Options& options);
+  // Checks the combination of options, and that the weights can be read, before any slow work.
+  absl::Status Check(int epochs) const;
+
+  // Whether there are pretrained weights.
+  bool pretrained() const { return !weights_.empty(); }
+  // Number of epochs with frozen layers, when all of --epochs are `epochs`.
+  int FrozenEpochs(int epochs) const;
+  bool has_second_stage() const { return unfreeze_after_ > 0; }
+  // Factor of the learning rate after unfreezing.
+  double second_stage_factor() const { return unfreeze_factor_; }
+
+  // Freezes the layers of --freeze. Before Compile.
+  absl::Status Freeze(const keras::Model& model) const;
+  // Loads the weights into a compiled model and prints what was loaded to stderr.
+  absl::Status LoadWeights(keras::Model& model) const;
+
+ private:
+  std::string weights_;
+  std::vector<std::string> freeze_;
+  bool new_head_ = false;
+  int unfreeze_after_ = 0;
+  double unfreeze_factor_ = 0.1;
+};
+
+// Name of the head of a network; empty if it has no weights.
+std::string HeadOf(const nn::Network& network);
+
+}  // namespace penstock::cli
