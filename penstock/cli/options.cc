@@ -220,7 +220,7 @@ std::vector<OptionValues> Options::Values() const {
     const bool flag = info->second.kind == OptionInfo::Kind::kFlag;
     if (option->count() > 0) {
       all.push_back({info->second, flag ? std::vector<std::string>() : option->reduced_results()});
-    } else if (!flag && !option->get_default_str().empty()) {
+    } else if (!flag && info->second.needs.empty() && !option->get_default_str().empty()) {
       all.push_back({info->second, {option->get_default_str()}});
     }
   }

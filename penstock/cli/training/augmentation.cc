@@ -33,7 +33,7 @@ Layers Color() {
 
 // A rectangle of 2 % to a third of the image is filled with noise (Zhong et al.: Random erasing
 // data augmentation, 2017), with probability 1/4, as timm does.
-Layers Erase() { return {nn::RandomErasing({.factor = 0.25})}; }
+Layers Erase() { return {nn::RandomErasing({.factor = {0.25, 0.25}})}; }
 
 // In the order of application: geometry, colors, erasing.
 constexpr struct {
@@ -47,7 +47,10 @@ constexpr struct {
   nn::BatchAugmentation (*make)();
 } kMixtures[] = {
     {"mixup", [] { return nn::MixUp({.alpha = 0.2}); }},
-    {"cutmix", [] { return nn::CutMix({.alpha = 1}); }},
+    {"cutmix",
+     [] {
+       return nn::CutMix({.factor = {1, 1}});
+     }},
 };
 
 std::vector<std::string> AugmentationNames() {

@@ -45,10 +45,13 @@ nn::Schedule Step(double rate, int64_t steps, int64_t warm) {
                                                   .values = {rate, rate / 10, rate / 100}}));
 }
 
+// The rise and the fall need two steps each, so a training of less than ten gets a part of a cycle.
 nn::Schedule OneCycle(double rate, int64_t steps, int64_t warm) {
-  const double fraction = static_cast<double>(warm) / static_cast<double>(steps);
-  return nn::OneCycle(
-      {.max_learning_rate = rate, .total_steps = steps, .pct_start = warm == 0 ? 0.3 : fraction});
+  const auto total = static_cast<double>(std::max<int64_t>(steps, 10));
+  const double rise = warm == 0 ? 0.3 : static_cast<double>(warm) / total;
+  return nn::OneCycle({.max_learning_rate = rate,
+                       .total_steps = static_cast<int64_t>(total),
+                       .pct_start = std::clamp(rise, 2 / total, 0.9)});
 }
 
 constexpr struct {
@@ -65,15 +68,11 @@ std::string ScheduleNames() {
                        [](std::string* out, const auto& row) { absl::StrAppend(out, row.name); });
 }
 
-// Metrics of --metrics, for integer labels and logits.
+// Metrics of --metrics, for class indices as labels: names that nn::Metric knows.
 constexpr struct {
   const char* name;
   int64_t min_classes;
-  nn::Metric (*make)();
-} kMetrics[] = {
-    {"top5", 6, [] { return nn::SparseTopKCategoricalAccuracy({.k = 5}).Named("top5"); }},
-    {"f1", 1, [] { return nn::F1Score({.average = "macro"}).Named("f1"); }},
-};
+} kMetrics[] = {{"top5", 6}, {"f1", 1}};
 
 std::string MetricNames() {
   return absl::StrJoin(kMetrics, ", ",
@@ -193,7 +192,7 @@ absl::StatusOr<std::vector<keras::MetricArg>> Recipe::Metrics(int64_t classes) c
       return absl::InvalidArgumentError(absl::StrCat("--metrics ", name, " needs at least ",
                                                      row->min_classes, " classes, got ", classes));
     }
-    metrics.emplace_back(row->make());
+    metrics.emplace_back(row->name);
   }
   return metrics;
 }
@@ -206,23 +205,7 @@ absl::StatusOr<std::map<int64_t, double>> Recipe::ClassWeights(
           .ParseExample({.features = {{.name = "class", .dtype = base::DType::kI64}}})
           .Batch(4096)
           .Prefetch(2);
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, labels.MakeIterator());
-  std::map<int64_t, int64_t> counts;
-  for (base::NamedArrays batch;;) {
-    PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&batch));
-    if (!any) return BalancedClassWeights(counts);
-    for (const int64_t label : batch.Find("class")->values<int64_t>()) ++counts[label];
-  }
-}
-
-std::map<int64_t, double> BalancedClassWeights(const std::map<int64_t, int64_t>& counts) {
-  double examples = 0;
-  for (const auto& [label, count] : counts) examples += static_cast<double>(count);
-  std::map<int64_t, double> weights;
-  for (const auto& [label, count] : counts) {
-    weights[label] = examples / (static_cast<double>(counts.size()) * static_cast<double>(count));
-  }
-  return weights;
+  return keras::BalancedClassWeights(labels);
 }
 
 }  // namespace penstock::cli

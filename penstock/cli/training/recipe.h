@@ -40,8 +40,4 @@ class Recipe {
   std::vector<std::string> metrics_;
 };
 
-// Weights with which all classes have the same influence on the loss: n / (k * count), for n
-// examples of k classes, as scikit-learn's "balanced". Classes without examples have no weight.
-std::map<int64_t, double> BalancedClassWeights(const std::map<int64_t, int64_t>& counts);
-
 }  // namespace penstock::cli

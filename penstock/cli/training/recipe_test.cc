@@ -1,22 +1,9 @@
 #include "penstock/cli/training/recipe.h"
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace penstock::cli {
 namespace recipe_test {
-
-using ::testing::HasSubstr;
-
-// sklearn.utils.class_weight.compute_class_weight("balanced", ...) for 6, 3 and 1 examples.
-TEST(BalancedClassWeights, GiveClassesTheSameInfluence) {
-  const std::map<int64_t, double> weights = BalancedClassWeights({{0, 6}, {2, 3}, {5, 1}});
-  ASSERT_EQ(weights.size(), 3u);
-  EXPECT_DOUBLE_EQ(weights.at(0), 10.0 / 18);
-  EXPECT_DOUBLE_EQ(weights.at(2), 10.0 / 9);
-  EXPECT_DOUBLE_EQ(weights.at(5), 10.0 / 3);
-  EXPECT_TRUE(BalancedClassWeights({}).empty());
-}
 
 nn::Optimizer Optimizer(const std::vector<std::string>& arguments, int64_t steps,
                         double factor = 1) {
