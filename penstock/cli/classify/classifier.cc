@@ -191,6 +191,23 @@ void ToProbabilities(ScoreKind kind, absl::Span<const float> scores,
   }
 }
 
+int64_t MostProbableClass(absl::Span<const double> probabilities) {
+  int64_t best = 0;
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    if (std::isnan(probabilities[i])) return -1;
+    if (probabilities[i] > probabilities[static_cast<size_t>(best)]) {
+      best = static_cast<int64_t>(i);
+    }
+  }
+  return best;
+}
+
+absl::Status NotFiniteError(const std::string& image) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the model's scores of ", image, " are not numbers (NaN): its training has diverged. Train ",
+      "it again with a lower learning rate; `penstock train --find-learning-rate` proposes one"));
+}
+
 absl::StatusOr<Classifier::Member> Classifier::LoadMember(
     const std::string& uri, const TestTimeViews& views,
     const std::shared_ptr<runtime::Client>& client, int replicas, std::vector<ImageShape>& shapes) {

@@ -109,4 +109,10 @@ struct ClassifierFlags {
 void ToProbabilities(ScoreKind kind, absl::Span<const float> scores,
                      absl::Span<double> probabilities);
 
+// Index of the maximum; the first of several. -1 if a number is NaN.
+int64_t MostProbableClass(absl::Span<const double> probabilities);
+
+// Error about an image whose probabilities are not finite.
+absl::Status NotFiniteError(const std::string& image);
+
 }  // namespace penstock::cli

@@ -1,8 +1,9 @@
 // ImageStream: the images of files, folders or shards in batches, in a fixed order, decoded to the
 // sizes that a classifier takes. Its memory does not depend on the number of images.
 //
-//   PENSTOCK_ASSIGN_OR_RETURN(
-//       auto stream, ImageStream::Open({.images = {"test"}, .shapes = {{.height = 8, .width = 8}}}));
+//   PENSTOCK_ASSIGN_OR_RETURN(auto stream,
+//                             ImageStream::Open({.images = {"test"},
+//                                                .shapes = {{.height = 8, .width = 8}}}));
 //   for (ImageBatch batch;;) {
 //     PENSTOCK_ASSIGN_OR_RETURN(const bool more, stream->Next(&batch));
 //     if (!more) break;

@@ -1,7 +1,5 @@
 #include "penstock/cli/classify/submission.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -32,23 +30,6 @@ absl::Status CheckOneOf(const char* option, const std::string& value,
 }
 
 }  // namespace
-
-int64_t MostProbableClass(absl::Span<const double> probabilities) {
-  int64_t best = 0;
-  for (size_t i = 0; i < probabilities.size(); ++i) {
-    if (std::isnan(probabilities[i])) return -1;
-    if (probabilities[i] > probabilities[static_cast<size_t>(best)]) {
-      best = static_cast<int64_t>(i);
-    }
-  }
-  return best;
-}
-
-absl::Status NotFiniteError(const std::string& image) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the model's scores of ", image, " are not numbers (NaN): its training has diverged. Train ",
-      "it again with a lower learning rate; `penstock train --find-learning-rate` proposes one"));
-}
 
 void SubmissionFlags::Describe(Options& options) {
   options.Add("--csv", file,

@@ -57,10 +57,4 @@ class Submission {
   absl::flat_hash_set<std::string> ids_;
 };
 
-// Index of the maximum; the first of several. -1 if a number is NaN.
-int64_t MostProbableClass(absl::Span<const double> probabilities);
-
-// Error about an image whose probabilities are not finite.
-absl::Status NotFiniteError(const std::string& image);
-
 }  // namespace penstock::cli
