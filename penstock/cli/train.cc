@@ -11,6 +11,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/find_learning_rate.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training_setup.h"
@@ -90,6 +91,7 @@ class Train : public Command {
         .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
+    find_learning_rate_.Describe(options);
     options.AddFlag("--json", json_, "Print the history as JSON");
   }
 
@@ -100,6 +102,7 @@ class Train : public Command {
           base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
     }
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
+    if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(setup.model.CheckSavable());
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
@@ -203,6 +206,7 @@ class Train : public Command {
   // Checks all destinations before any slow work. The callbacks check them again.
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
+    PENSTOCK_RETURN_IF_ERROR(find_learning_rate_.CheckDestination());
     if (!save_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(
           save::CheckWeightsDestination(fs, save_, /*with_metadata=*/true), "--save"));
@@ -276,6 +280,7 @@ class Train : public Command {
   uint64_t seed_ = 0;
   std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
+  FindLearningRateFlags find_learning_rate_;
   bool json_ = false;
 };
 
