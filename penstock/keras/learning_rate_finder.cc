@@ -102,9 +102,17 @@ std::optional<double> SteepestDescent(absl::Span<const LearningRatePoint> points
   constexpr size_t kSkippedAtEnd = 5;
   const auto half = static_cast<size_t>(std::max<int64_t>(1, steps / 20));
   const size_t first = std::max(static_cast<size_t>(steps / 10), half);
+  if (points.size() <= first) return std::nullopt;
+  // After its minimum the loss may rise to a peak and fall again, steeply and at useless rates.
+  const auto minimum = static_cast<size_t>(
+      std::min_element(points.begin() + static_cast<int64_t>(first), points.end(),
+                       [](const LearningRatePoint& a, const LearningRatePoint& b) {
+                         return a.smoothed < b.smoothed;
+                       }) -
+      points.begin());
   std::optional<double> best;
   double least = 0;
-  for (size_t i = first; i + half + kSkippedAtEnd < points.size(); ++i) {
+  for (size_t i = first; i < minimum && i + half + kSkippedAtEnd < points.size(); ++i) {
     const LearningRatePoint &before = points[i - half], &after = points[i + half];
     const double slope =
         (after.smoothed - before.smoothed) / (std::log(after.rate) - std::log(before.rate));

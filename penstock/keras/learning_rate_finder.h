@@ -23,9 +23,10 @@
 //
 //   (smoothed_(i+h) - smoothed_(i-h)) / (ln rate_(i+h) - ln rate_(i-h)),   h = max(1, steps / 20)
 //
-// without the first tenth of the steps and the last five points, where the curve is not meaningful
-// yet or turns up. It is fastai's suggestion function `steep`, whose h is half a step: over so
-// short a distance, single batches decide the slope.
+// before the minimum of the smoothed loss, and without the first tenth of the steps and the last
+// five points, where the curve is not meaningful yet or turns up. It is fastai's suggestion
+// function `steep` with two changes: its h is half a step, over which single batches decide the
+// slope, and it may propose a rate beyond the minimum, where the loss falls from a peak.
 //
 // The model itself is not changed: weights, optimizer state and metrics are those from before. The
 // copy needs as much device memory as the model, weights and optimizer state.

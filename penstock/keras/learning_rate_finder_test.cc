@@ -34,13 +34,16 @@ std::vector<LearningRatePoint> Points(const std::vector<double>& smoothed) {
   return points;
 }
 
-TEST(SteepestDescent, SkipsBeginningAndEnd) {
+TEST(SteepestDescent, SkipsBeginningEndAndPeaks) {
   // Of 20 steps the first 2 and the last 5 points do not count: neither -9 around point 1 nor -30
   // around point 11.
   EXPECT_EQ(SteepestDescent(Points({20, 11, 11, 10, 7, 6, 6, 6, 6, 6, 6, 6, -24, 0, 0, 0}), 20),
             std::pow(10.0, 3));
   EXPECT_EQ(SteepestDescent(Points(std::vector<double>(20, 1.0)), 20), std::nullopt);
   EXPECT_EQ(SteepestDescent(Points({5, 4, 3, 2, 1}), 20), std::nullopt) << "too few points";
+  // Too large a rate makes a peak at 8, from which the loss falls more steeply than before.
+  EXPECT_EQ(SteepestDescent(Points({9, 9, 9, 8, 6, 5, 5, 9, 30, 12, 6, 6, 6, 6, 6, 6, 6}), 20),
+            std::pow(10.0, 3));
   EXPECT_EQ(SteepestDescent({}, 20), std::nullopt);
 }
 
