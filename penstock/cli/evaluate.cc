@@ -201,7 +201,8 @@ class Evaluate : public Command {
                   Legible(classifier.NameOf(pair.label)).c_str(),
                   Legible(classifier.NameOf(pair.predicted)).c_str());
     }
-    if (!confusion_.empty()) std::printf("confusion matrix: %s\n", confusion_.c_str());
+    if (!confusion_.empty())
+      std::printf("confusion matrix: %s\n", io::DisplayName(confusion_).c_str());
   }
 
   static constexpr size_t kMostMistakes = 48;

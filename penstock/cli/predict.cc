@@ -13,6 +13,7 @@
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/terminal_image.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::cli {
 namespace {
@@ -84,12 +85,13 @@ class Predict : public Command {
     if (submission->rows() == 0) return NoImages(stream);
     PENSTOCK_RETURN_IF_ERROR(submission->Close());
     if (json_) {
-      nlohmann::ordered_json json{{"csv", submission_.file}, {"rows", submission->rows()}};
+      nlohmann::ordered_json json{{"csv", io::DisplayName(submission_.file)},
+                                  {"rows", submission->rows()}};
       json["skipped"] = SkippedJson(stream);
       PrintJson(json);
     } else {
       std::printf("%lld rows written to %s\n", static_cast<long long>(submission->rows()),
-                  submission_.file.c_str());
+                  io::DisplayName(submission_.file).c_str());
     }
     return absl::OkStatus();
   }

@@ -15,7 +15,10 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/cli/testing/command_fixture.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/testing/emulator.h"
 #include "penstock/io/testing/system_call_faults.h"
+#include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
@@ -312,6 +315,34 @@ TEST_F(PredictOptionsTest, KeepsTheOldCsvFileAfterAnError) {
   EXPECT_EQ(failed.code, 1);
   EXPECT_THAT(failed.err, HasSubstr("s.csv"));
   EXPECT_EQ(Bytes(Path("s.csv")), "old");
+}
+
+// Images, shards and results in a bucket.
+TEST_F(PredictOptionsTest, ReadsAndWritesObjectStores) {
+  io::FileSystem& fs = *io::FileSystem::Default();
+  for (auto* emulator : {&io::Emulator::Gcs, &io::Emulator::S3}) {
+    const auto started = emulator();
+    ASSERT_TRUE(started.ok()) << started.status();
+    const auto bucket = (*started)->MakeBucket(fs);
+    ASSERT_TRUE(bucket.ok()) << bucket.status();
+    const auto at = [&](const char* name) { return io::JoinPath(*bucket, name); };
+    for (const char* name : {"in/a.PNG", "in/below/b.png", "in/.hidden/c.png", "in/notes.txt"}) {
+      ASSERT_TRUE(io::WriteFile(fs, at(name), Bytes(Path("images/dark/0.png"))).ok());
+    }
+    ASSERT_TRUE(io::WriteFile(fs, at("00-24.tfrec"), Bytes(Path("shards/00-24.tfrec"))).ok());
+    const CommandResult predicted = Run({"--images", at("in"), "--csv", at("out/s.csv")});
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    EXPECT_THAT(predicted.out, Not(HasSubstr("endpoint_override"))) << "options may be secrets";
+    EXPECT_EQ(*io::ReadFile(fs, at("out/s.csv")), "id,label\na,dark\nb,dark\n");
+    const CommandResult evaluated =
+        Penstock({"evaluate", "--model", Path("m.safetensors"), "--data", at("*.tfrec"),
+                  "--confusion", at("page.html")});
+    ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_THAT(*io::ReadFile(fs, at("page.html")), HasSubstr("24 images, accuracy 100.00 %"));
+    EXPECT_THAT(Error({"--images", at("in"), "--csv",
+                       io::JoinPath((*started)->BucketUri("missing"), "s.csv")}),
+                HasSubstr("--csv"));
+  }
 }
 
 }  // namespace predict_options_test

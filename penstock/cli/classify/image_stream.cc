@@ -193,7 +193,9 @@ absl::StatusOr<bool> ImageStream::Next(ImageBatch* batch) {
   PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&batch->columns));
   if (!more) return false;
   if (const Array* paths = batch->columns.Find("path"); paths != nullptr) {
-    batch->names = Texts(*paths);
+    for (const std::string& path : Texts(*paths)) {
+      batch->names.push_back(io::DisplayName(path));
+    }
   } else {
     PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, batch->columns.Get("index"));
     const Array* ids = batch->columns.Find("id");

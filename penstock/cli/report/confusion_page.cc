@@ -111,7 +111,7 @@ std::string MatrixSvg(const ConfusionPageInput& input, const std::vector<ClassSc
       "classes in rows, predicted classes in columns\" width=\"%d\" height=\"%d\">\n"
       "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"var(--line)\"/>\n"
       "<text x=\"%d\" y=\"14\">predicted class</text><text x=\"0\" y=\"%d\">true class</text>\n",
-      kMatrixLeft + side + 60, kMatrixTop + side + 10, kMatrixLeft, kMatrixTop, side, side,
+      kMatrixLeft + side + 90, kMatrixTop + side + 10, kMatrixLeft, kMatrixTop, side, side,
       kMatrixLeft, kMatrixTop - 8);
   for (size_t i = 0; i < classes.size(); ++i) {
     const int at = static_cast<int>(i) * size, middle = at + size / 2 + 4;
