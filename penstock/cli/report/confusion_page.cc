@@ -1,7 +1,6 @@
 #include "penstock/cli/report/confusion_page.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
