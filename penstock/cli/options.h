@@ -105,7 +105,8 @@ class Options {
   Options Subcommand(const std::string& name, const std::string& summary);
   bool parsed() const;  // whether the command line contained this command
 
-  // The options that the command line has given, and those with a default that the help shows.
+  // The options that the command line has given, and those with a default that the help shows
+  // and that need no other option.
   std::vector<OptionValues> Values() const;
 
  private:

@@ -75,7 +75,7 @@ TEST(AllOptionsOfAllCommands, AcceptValidValues) {
   for (const OptionInfo& option : AllOptions()) {
     commands.insert(option.command);
     ++options;
-    if (option.name == "--config") continue;  // names a file that is read: cli_train_options_test
+    if (option.name == "--config") continue;  // names a file that is read: config_file_test
     EXPECT_EQ(Error(option, ValidValue(option)), "")
         << absl::StrJoin(Line(option, ValidValue(option)), " ");
     if (option.bytes) {

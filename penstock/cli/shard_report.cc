@@ -6,10 +6,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/cli/report/html_text.h"
 #include "penstock/cli/terminal_image.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
@@ -85,21 +85,16 @@ absl::StatusOr<base::Array> DecodeThumbnail(absl::string_view bytes, int side) {
   return image::Decode(bytes, Thumbnail(info, side));
 }
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
-
 // Returns an <img> of at most 256 pixels per side, or the decoder's error.
 std::string ImageTag(const ShardSample& sample) {
   constexpr int kSide = 256;
   const absl::StatusOr<base::Array> pixels = DecodeThumbnail(sample.image, kSide);
-  if (!pixels.ok()) return Escaped(pixels.status().message());
+  if (!pixels.ok()) return HtmlText(pixels.status().message());
   const absl::StatusOr<std::string> jpeg =
       image::EncodeJpeg(*image::ViewOf(*pixels), {.quality = 90});
-  if (!jpeg.ok()) return Escaped(jpeg.status().message());
+  if (!jpeg.ok()) return HtmlText(jpeg.status().message());
   return absl::StrFormat("<img alt=\"%s\" src=\"data:image/jpeg;base64,%s\">",
-                         Escaped(sample.label), absl::Base64Escape(*jpeg));
+                         HtmlText(sample.label), absl::Base64Escape(*jpeg));
 }
 
 std::string Caption(const ShardSample& sample) {
@@ -174,19 +169,19 @@ std::string HtmlPage(const std::vector<ShardReport>& reports) {
     absl::StrAppendFormat(&html,
                           "<h2>%s</h2>\n<p>%d records, %.1f MB, all checksums are valid</p>\n"
                           "<p>Schema: %s</p>\n",
-                          Escaped(report.uri), report.records,
-                          static_cast<double>(report.bytes) / 1e6, Escaped(report.schema));
+                          HtmlText(report.uri), report.records,
+                          static_cast<double>(report.bytes) / 1e6, HtmlText(report.schema));
     if (!report.labels.empty()) {
       html += "<details><summary>Labels</summary><table>\n";
       for (const auto& [label, count] : report.labels)
-        absl::StrAppendFormat(&html, "<tr><td>%s</td><td>%d</td></tr>\n", Escaped(label), count);
+        absl::StrAppendFormat(&html, "<tr><td>%s</td><td>%d</td></tr>\n", HtmlText(label), count);
       html += "</table></details>\n";
     }
     html += "<div class=\"grid\">\n";
     for (const ShardSample& sample : report.samples) {
       if (sample.image.empty()) continue;
       absl::StrAppendFormat(&html, "<figure>%s<figcaption>%s</figcaption></figure>\n",
-                            ImageTag(sample), Escaped(Caption(sample)));
+                            ImageTag(sample), HtmlText(Caption(sample)));
     }
     html += "</div>\n";
   }

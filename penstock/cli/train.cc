@@ -12,6 +12,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/find_learning_rate.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training/augmentation.h"
@@ -48,6 +49,7 @@ class Train : public Command {
     options.Add("--config", config_,
                 "JSON or YAML file with options: {\"epochs\": 5}; those of the command line take "
                 "precedence. --checkpoints saves the options of a run as options.json");
+    find_learning_rate_.Describe(options);
     options.AddFlag("--json", json_, "Print the history as JSON");
     options_ = options;
   }
@@ -61,6 +63,7 @@ class Train : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUp());
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(CheckSavable(setup.model));
     PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
+    if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup));
     const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
@@ -279,6 +282,7 @@ class Train : public Command {
   // Checks all destinations before any slow work. The callbacks check them again.
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
+    PENSTOCK_RETURN_IF_ERROR(find_learning_rate_.CheckDestination());
     if (!save_.empty()) {
       absl::StatusOr<bool> whole = save::HoldsMetadata(save_);
       if (!whole.ok()) return base::WithContext(whole.status(), "--save");
@@ -398,6 +402,7 @@ class Train : public Command {
   uint64_t seed_ = 0;
   std::string config_, save_, checkpoints_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
+  FindLearningRateFlags find_learning_rate_;
   bool json_ = false;
 };
 

@@ -346,6 +346,37 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_TRUE(std::filesystem::exists(Path("steps/trace.json")));
            EXPECT_THAT(Error({"--profile-steps", "2-3"}), HasSubstr("--profile"));
          }},
+        {"--find-learning-rate",
+         [this] {
+           const CommandResult found =
+               Run({"--find-learning-rate", "--save", Path("none.safetensors"), "--checkpoints",
+                    Path("none")});
+           ASSERT_EQ(found.code, 0) << found.err;
+           const Json json = Json::parse(found.out);
+           EXPECT_GT(json["curve"].size(), 50u);
+           EXPECT_EQ(json["curve"][0]["learning_rate"], 1e-7);
+           EXPECT_GT(json["proposed_learning_rate"].get<double>(), 1e-6);
+           EXPECT_FALSE(std::filesystem::exists(Path("none.safetensors")));
+           EXPECT_FALSE(std::filesystem::exists(Path("none")));
+           const CommandResult drawn = Penstock({"train", "--data", Path("shards/*.tfrec"),
+                                                 "--model", "mlp", "--find-learning-rate"});
+           EXPECT_THAT(drawn.out, AllOf(HasSubstr("proposed: --learning-rate "), HasSubstr("*"),
+                                        HasSubstr("1e-5"), HasSubstr("smoothed loss")));
+         }},
+        {"--learning-rate-curve",
+         [this] {
+           const Arguments draw{"--find-learning-rate", "--learning-rate-curve"};
+           const auto to = [&](const std::string& file) {
+             Arguments all = draw;
+             all.push_back(file);
+             return all;
+           };
+           EXPECT_EQ(Run(to(Path("curve.svg"))).code, 0);
+           EXPECT_THAT(Bytes(Path("curve.svg")), AllOf(HasSubstr("<svg"), HasSubstr("proposed:")));
+           EXPECT_THAT(Error(to(Path("shards"))), HasSubstr("--learning-rate-curve"));
+           EXPECT_THAT(Error({"--learning-rate-curve", "x.svg"}),
+                       HasSubstr("--find-learning-rate"));
+         }},
         {"--json",
          [this] {
            const CommandResult plain =
