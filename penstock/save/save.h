@@ -3,6 +3,7 @@
 //
 //   save.h         Weights, independent of the format; read, write and inspect files of weights
 //   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
+//   async_checkpoint.h  AsyncCheckpointManager: checkpoints that are written in the background
 //   format.h       the table of formats; how to add one
 //   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
 //   safetensors_index.h  safetensors in several files with an index
