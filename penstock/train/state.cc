@@ -142,7 +142,7 @@ absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begi
   NamedArrays out;
   for (int i = begin; i < end; ++i) {
     PENSTOCK_RETURN_IF_ERROR(events[i - begin]->Await());
-    out.Set(layout.entries[i].name, arrays[i - begin]);
+    out.Append(layout.entries[i].name, arrays[i - begin]);
   }
   return out;
 }
