@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/base/termination_signal.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
@@ -76,7 +78,13 @@ class Train : public Command {
         .ShowDefault();
     options.Add("--save", save_, "File for the trained model: NAME.safetensors");
     options.Add("--checkpoints", checkpoints_,
-                "Folder for checkpoints; a restarted run resumes from the newest one");
+                "Folder for checkpoints; a restarted run resumes from the newest one. On SIGTERM a "
+                "checkpoint is saved, and the exit code is 75");
+    options
+        .Add("--checkpoint-every", checkpoint_every_,
+             "Save checkpoints also every N steps (500) or after a time (30s, 5m, 1h30m); default: "
+             "only at the end of epochs")
+        .Needs("--checkpoints");
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
     options.Add("--dump-hlo", device_.dump_hlo,
@@ -95,6 +103,10 @@ class Train : public Command {
 
   absl::Status Run() override {
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
+    PENSTOCK_ASSIGN_OR_RETURN(train::CheckpointOptions checkpoints, Checkpoints());
+    if (!checkpoints_.empty()) {
+      PENSTOCK_ASSIGN_OR_RETURN(checkpoints.termination, base::TerminationSignal::Install());
+    }
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
           base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
@@ -106,9 +118,13 @@ class Train : public Command {
     keras::FitOptions fit;
     fit.epochs = epochs_;
     if (!validation_.empty()) fit.validation_data = &validation;
-    fit.callbacks = Callbacks();
+    fit.callbacks = Callbacks(checkpoints);
     fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, setup.model.Fit(setup.dataset, fit));
+    if (history.interrupted) {
+      failure_code_ = kInterrupted;
+      return absl::CancelledError(history.stop_reason);
+    }
     const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
     if (json_) PrintHistory(history);
     PENSTOCK_RETURN_IF_ERROR(saved);
@@ -117,6 +133,8 @@ class Train : public Command {
       return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
     return absl::OkStatus();
   }
+
+  int failure_code() const override { return failure_code_; }
 
   // Creates the model, the dataset and the client.
   absl::StatusOr<TrainingSetup> SetUp() const {
@@ -240,9 +258,24 @@ class Train : public Command {
         .folder = profile_, .first_step = profile_steps_.first, .last_step = profile_steps_.last};
   }
 
-  std::vector<std::shared_ptr<train::Callback>> Callbacks() const {
+  absl::StatusOr<train::CheckpointOptions> Checkpoints() const {
+    train::CheckpointOptions options{.folder = checkpoints_};
+    if (checkpoint_every_.empty()) return options;
+    if (absl::SimpleAtoi(checkpoint_every_, &options.every_steps)) {
+      if (options.every_steps >= 1) return options;
+    } else if (absl::ParseDuration(checkpoint_every_, &options.every) &&
+               options.every > absl::ZeroDuration()) {
+      return options;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--checkpoint-every is a number of steps (500) or a time (30s, 5m, 1h30m), got '",
+        checkpoint_every_, "'"));
+  }
+
+  std::vector<std::shared_ptr<train::Callback>> Callbacks(
+      const train::CheckpointOptions& checkpoints) const {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
-    if (!checkpoints_.empty()) callbacks.push_back(train::Checkpoint({.folder = checkpoints_}));
+    if (!checkpoints_.empty()) callbacks.push_back(train::Checkpoint(checkpoints));
     if (!csv_log_.empty()) callbacks.push_back(train::CsvLogger({.path = csv_log_}));
     if (!tensorboard_.empty()) callbacks.push_back(train::TensorBoard({.folder = tensorboard_}));
     return callbacks;
@@ -274,9 +307,10 @@ class Train : public Command {
   double shift_ = 0;
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
-  std::string save_, checkpoints_, csv_log_, tensorboard_, profile_;
+  std::string save_, checkpoints_, checkpoint_every_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   bool json_ = false;
+  int failure_code_ = kFailed;
 };
 
 }  // namespace
