@@ -261,8 +261,9 @@ class Train : public Command {
   absl::StatusOr<train::CheckpointOptions> Checkpoints() const {
     train::CheckpointOptions options{.folder = checkpoints_};
     if (checkpoint_every_.empty()) return options;
-    if (absl::SimpleAtoi(checkpoint_every_, &options.every_steps)) {
-      if (options.every_steps >= 1) return options;
+    if (int64_t steps = 0; absl::SimpleAtoi(checkpoint_every_, &steps)) {
+      options.every_steps = steps;
+      if (steps >= 1) return options;
     } else if (absl::ParseDuration(checkpoint_every_, &options.every) &&
                options.every > absl::ZeroDuration()) {
       return options;
