@@ -262,7 +262,9 @@ class Callback {
   // State that Restore gets back when the training is resumed. JSON; empty: none.
   virtual std::string Save() const { return ""; }
   virtual absl::Status Restore(absl::string_view /*saved*/) { return absl::OkStatus(); }
-  // Arrays of the state. They are restored before Restore is called; empty if none were saved.
+  // Arrays of the state. They are restored before Restore is called; empty if none were saved. They
+  // must not be written afterwards (replace them instead): a checkpoint that shares their memory
+  // may still be in progress.
   virtual base::NamedArrays SaveArrays() const { return {}; }
   virtual absl::Status RestoreArrays(const base::NamedArrays& /*arrays*/) {
     return absl::OkStatus();
