@@ -18,24 +18,20 @@ jax.block_until_ready(state)
 abstract = jax.tree_util.tree_map(ocp.utils.to_shape_dtype_struct, state)
 
 
-def manager(folder):
+def make_manager(folder):
     return ocp.CheckpointManager(folder, options=ocp.CheckpointManagerOptions(max_to_keep=3, enable_async_checkpointing=True))
 
 
-def save(folder):
-    checkpoints = manager(folder)
-    checkpoints.save(2, args=ocp.args.StandardSave(state))
-
-    def wait():
-        checkpoints.wait_until_finished()
-        checkpoints.close()
-    return wait
+def save(manager):
+    manager.save(2, args=ocp.args.StandardSave(state))
 
 
-def restore(folder):
-    checkpoints = manager(folder)
-    jax.block_until_ready(checkpoints.restore(2, args=ocp.args.StandardRestore(abstract)))
-    checkpoints.close()
+def wait(manager):
+    manager.wait_until_finished()
 
 
-rounds.serve(sys.argv[1], save, restore)
+def restore(manager):
+    jax.block_until_ready(manager.restore(2, args=ocp.args.StandardRestore(abstract)))
+
+
+rounds.serve(sys.argv[1], make_manager, save, wait, restore)

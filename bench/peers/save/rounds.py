@@ -21,19 +21,20 @@ def flush(folder):
             os.close(descriptor)
 
 
-def serve(folder, save, restore):
-    """Runs rounds. save(folder) returns a function that waits for the save; restore(folder) returns when the state is on the
-    device."""
+def serve(folder, make_manager, save, wait, restore):
+    """Runs rounds, each with a manager of its own, which is made before the time is taken: save(manager) returns when training
+    may continue, wait(manager) when the checkpoint is complete, restore(manager) when the state is on the device."""
     for number, _ in enumerate(sys.stdin):
         where = os.path.join(os.path.abspath(folder), f'round{number}')
+        manager = make_manager(where)
         begin = time.perf_counter()
-        wait = save(where)
+        save(manager)
         blocked = time.perf_counter() - begin
-        wait()
+        wait(manager)
         flush(where)
         total = time.perf_counter() - begin
         begin = time.perf_counter()
-        restore(where)
+        restore(manager)
         restored = time.perf_counter() - begin
         shutil.rmtree(where)
         print(json.dumps({'blocked_seconds': blocked, 'total_seconds': total, 'restore_seconds': restored}), flush=True)

@@ -13,18 +13,24 @@ import tensorflow as tf
 import rounds
 
 variables = {f'w{i}': tf.Variable(np.random.default_rng(i).random(rounds.SHAPE, np.float32)) for i in range(rounds.ARRAYS)}
-asynchronous = '--async' in sys.argv
-options = tf.train.CheckpointOptions(enable_async=asynchronous)
+checkpoint = tf.train.Checkpoint(**variables)
+options = tf.train.CheckpointOptions(enable_async='--async' in sys.argv)
 
 
-def save(folder):
-    checkpoints = tf.train.CheckpointManager(tf.train.Checkpoint(**variables), folder, max_to_keep=3)
-    checkpoints.save(checkpoint_number=2, options=options)
-    return checkpoints.sync
+def make_manager(folder):
+    return tf.train.CheckpointManager(checkpoint, folder, max_to_keep=3)
 
 
-def restore(folder):
-    tf.train.Checkpoint(**variables).restore(tf.train.latest_checkpoint(folder)).assert_existing_objects_matched()
+def save(manager):
+    manager.save(checkpoint_number=2, options=options)
 
 
-rounds.serve(sys.argv[1], save, restore)
+def wait(manager):
+    manager.sync()
+
+
+def restore(manager):
+    checkpoint.restore(manager.latest_checkpoint).assert_existing_objects_matched()
+
+
+rounds.serve(sys.argv[1], make_manager, save, wait, restore)
