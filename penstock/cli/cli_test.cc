@@ -69,6 +69,13 @@ TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
   const CommandResult checkpoints = Penstock({"inspect", Path("run")});
   EXPECT_EQ(checkpoints.code, 0) << checkpoints.err;
   EXPECT_THAT(checkpoints.out, HasSubstr("step 40: complete"));
+  const CommandResult checkpoint = Penstock({"inspect", Path("run/step-00000040")});
+  EXPECT_EQ(checkpoint.code, 0) << checkpoint.err;
+  EXPECT_THAT(checkpoint.out, AllOf(HasSubstr("training checkpoint, "), HasSubstr("logits/kernel"),
+                                    HasSubstr("metadata penstock.step: 40")));
+  const CommandResult converted = Penstock({"convert", Path("run"), Path("run.safetensors")});
+  EXPECT_EQ(converted.code, 0) << converted.err;
+  EXPECT_THAT(converted.out, HasSubstr("wrote "));
 
   const CommandResult evaluated = Penstock(
       {"evaluate", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"), "--json"});
