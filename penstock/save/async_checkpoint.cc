@@ -19,8 +19,15 @@ AsyncCheckpointManager::~AsyncCheckpointManager() {
 }
 
 void AsyncCheckpointManager::Warn(absl::string_view text) const {
-  if (options_.warn) return options_.warn(text);
-  std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(text.size()), text.data());
+  if (!options_.warn) {
+    std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(text.size()), text.data());
+    return;
+  }
+  // The thread of a pool must not throw.
+  (void)base::CatchExceptions([&] {
+    options_.warn(text);
+    return absl::OkStatus();
+  });
 }
 
 void AsyncCheckpointManager::Save(Checkpoint checkpoint) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -254,6 +255,18 @@ TEST(AsyncCheckpoint, HarmlessFailuresAreWarnings) {
   ASSERT_TRUE(checkpoints.Wait().ok());
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_THAT(warnings[1], HasSubstr("step 7 is saved, but not its score"));
+}
+
+TEST(AsyncCheckpoint, ExceptionOfWarnIsIgnored) {
+  const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
+  for (const bool asynchronous : {true, false}) {
+    AsyncCheckpointManager checkpoints(
+        *fs, kFolder, {.asynchronous = asynchronous, .warn = [](absl::string_view) {
+                         throw std::runtime_error("the log is closed");
+                       }});
+    checkpoints.Annotate(7, "{}", 1);  // no such checkpoint
+    EXPECT_TRUE(checkpoints.Wait().ok());
+  }
 }
 
 // ---- Faults ----

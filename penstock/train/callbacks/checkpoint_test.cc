@@ -333,15 +333,19 @@ class SigtermTest : public CheckpointCallbackTest,
   }
 };
 
+const char* SavesName(size_t index) {
+  constexpr const char* kNames[] = {"Epochs", "Steps", "EpochsAndSteps", "OnlySigtermSynchronous"};
+  return kNames[index];
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Saves, SigtermTest,
     ::testing::Values(CheckpointOptions{.folder = kFolder, .every_epochs = 1},
                       CheckpointOptions{.folder = kFolder, .every_epochs = 0, .every_steps = 3},
+                      CheckpointOptions{.folder = kFolder, .every_epochs = 2, .every_steps = 4},
                       CheckpointOptions{
                           .folder = kFolder, .every_epochs = 0, .asynchronous = false}),
-    [](const auto& info) {
-      return info.index == 0 ? "Epochs" : info.index == 1 ? "Steps" : "OnlySigtermSynchronous";
-    });
+    [](const auto& info) { return SavesName(info.index); });
 
 TEST_P(SigtermTest, AtAnyPointIsSavedAndResumesBitIdentically) {
   const absl::StatusOr<Result> whole = Train(io::MakeMemoryFileSystem(), -1);
@@ -396,6 +400,34 @@ TEST_P(SigtermTest, RepeatedSignalsAreBitIdentical) {
   for (const auto& [name, array] : whole->state) {
     EXPECT_TRUE(base::BitwiseEqual(array, *result->state.Find(name))) << name;
   }
+}
+
+// A callback that interrupts before the validation, as one for another signal would.
+TEST_F(CheckpointCallbackTest, InterruptionAtEndOfEpochSkipsValidation) {
+  class Interrupts : public Callback {
+   public:
+    absl::Status EpochTrained(TrainingContext& context, const Position&) override {
+      EXPECT_TRUE(context.Interrupt("the power fails"));
+      EXPECT_FALSE(context.Interrupt("again")) << "it is interrupted already";
+      return absl::OkStatus();
+    }
+    absl::Status TestBegin(InferenceContext&) override { return Unexpected(); }
+    absl::Status EpochEnd(TrainingContext&, const Position&, const Logs&) override {
+      return Unexpected();
+    }
+    absl::Status TrainEnd(TrainingContext& context) override {
+      EXPECT_TRUE(context.interrupted());
+      return absl::OkStatus();
+    }
+    static absl::Status Unexpected() { return absl::InternalError("the training goes on"); }
+  };
+  const absl::StatusOr<History> history =
+      Fit({.folder = kFolder}, {std::make_shared<Interrupts>()});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_TRUE(history->interrupted);
+  EXPECT_EQ(history->stop_reason, "the power fails");
+  EXPECT_TRUE(history->epochs.empty());
+  EXPECT_THAT(Steps(*fs_), ElementsAre(4));
 }
 
 TEST_F(CheckpointCallbackTest, InterruptedTrainingKeepsItsBackup) {
