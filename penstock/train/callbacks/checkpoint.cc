@@ -143,7 +143,6 @@ class CheckpointCallback : public Callback {
 
   absl::Status EpochEnd(TrainingContext& context, const Position& position,
                         const Logs& logs) override {
-    unsaved_end_ = std::nullopt;
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
     if (!options_.keep_best.empty() && IsDue(position)) {
       PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
@@ -252,7 +251,7 @@ class CheckpointCallback : public Callback {
   double saved_at_ = 0;          // when the last save began, or the training
   // A save is due by time or SIGTERM at the first BatchEnd after this step.
   std::optional<int64_t> due_after_;
-  // The epoch has ended with this step, and is not saved; until EpochEnd.
+  // An epoch has ended with this step and was not saved then, nor was a later step.
   std::optional<int64_t> unsaved_end_;
   Monitored best_;
 };

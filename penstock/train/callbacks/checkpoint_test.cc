@@ -72,11 +72,13 @@ class CheckpointCallbackTest : public ::testing::Test {
         .epochs = kEpochs, .callbacks = std::move(others), .validation_data = &validation_};
     if (checkpoint.file_system == nullptr) checkpoint.file_system = fs_;
     fit.callbacks.push_back(Checkpoint(checkpoint));
+    if (checkpoint.termination == nullptr) last_ = fit.callbacks.back();
     return trainer_->Fit(Batches(), fit);
   }
 
   std::unique_ptr<Trainer> trainer_;
   base::NamedArrays first_;
+  std::shared_ptr<Callback> last_;  // outlives Fit, since its destructor waits for saves
   const std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
   const data::Dataset validation_ = data::Dataset::FromArrays(Points(20, 2)).Batch(8);
 };
@@ -198,22 +200,48 @@ TEST_F(CheckpointCallbackTest, BackgroundErrorIsReturnedAtTheNextStep) {
 }
 
 TEST_F(CheckpointCallbackTest, ErrorOfTheLastWriteIsReturnedByFit) {
-  // Only the write after the last step fails.
+  const auto gate = std::make_shared<save::GatedFileSystem>(fs_);
   std::atomic<bool> full = false;
-  const auto fs = std::make_shared<save::FaultyFileSystem>(fs_, [&](int64_t) {
+  const auto fs = std::make_shared<save::FaultyFileSystem>(gate, [&](int64_t) {
     return full ? absl::ResourceExhaustedError("no space left on device") : absl::OkStatus();
   });
-  const auto fills =
-      LambdaCallback({.on_train_batch_begin = [&](TrainingContext&, const Position& at) {
-        full = at.total_steps + 1 == int64_t{4} * kEpochs;
-        return absl::OkStatus();
-      }});
+  // The only write is that after the last step. It is in progress when the training ends.
+  const auto watch = LambdaCallback({.on_train_begin =
+                                         [&](TrainingContext&) {
+                                           full = true;
+                                           gate->Close();
+                                           return absl::OkStatus();
+                                         },
+                                     .on_train_end =
+                                         [&](TrainingContext&) {
+                                           gate->AwaitWriter();
+                                           gate->Open();
+                                           return absl::OkStatus();
+                                         }});
   const absl::Status status =
       Fit({.folder = kFolder, .every_epochs = kEpochs, .remove_at_end = true, .file_system = fs},
-          {fills})
+          {watch})
           .status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("saving a checkpoint of step 12"));
+}
+
+// A compilation may use up all memory, so the checkpoint before it is complete when it begins.
+TEST_F(CheckpointCallbackTest, SaveBeforeCompilingIsAwaited) {
+  const auto gate = std::make_shared<save::GatedFileSystem>(fs_);
+  const auto callback = Checkpoint({.folder = kFolder, .file_system = gate});
+  testing::FakeContext context;
+  context.weights = {{"w", Array::Of<float>({2}, {1, 2})}};
+  ASSERT_TRUE(callback->Check(context).ok());
+  ASSERT_TRUE(callback->TrainBegin(context).ok());
+  gate->Close();
+  std::thread opener([&] {
+    gate->AwaitWriter();
+    gate->Open();
+  });
+  EXPECT_TRUE(callback->BeforeCompiling(context, {.step = 3, .total_steps = 3}).ok());
+  EXPECT_THAT(Steps(*fs_), ElementsAre(3));
+  opener.join();
 }
 
 // ---- Saves by time ----
@@ -286,26 +314,43 @@ TEST_F(CheckpointCallbackTest, SaveByTimeIsPostponedDuringWrite) {
 
 // ---- SIGTERM ----
 
-// Receives SIGTERM in a given call of a hook.
+// Receives SIGTERM in a given call of a hook, and counts what the training does after that.
 class GetsSigterm : public Callback {
  public:
   explicit GetsSigterm(int at) : at_(at) {}
-  absl::Status TrainBegin(TrainingContext&) override { return Next(); }
-  absl::Status EpochBegin(TrainingContext&, const Position&) override { return Next(); }
-  absl::Status BatchBegin(TrainingContext&, const Position&) override { return Next(); }
-  absl::Status BatchEnd(TrainingContext&, const Position&, const Logs&) override { return Next(); }
-  absl::Status EpochTrained(TrainingContext&, const Position&) override { return Next(); }
-  absl::Status TestBegin(InferenceContext&) override { return Next(); }
-  absl::Status TestBatchEnd(InferenceContext&, int64_t, const Logs&) override { return Next(); }
-  absl::Status EpochEnd(TrainingContext&, const Position&, const Logs&) override { return Next(); }
+  absl::Status TrainBegin(TrainingContext&) override { return Next(1); }
+  absl::Status EpochBegin(TrainingContext&, const Position&) override { return Next(1); }
+  absl::Status BatchBegin(TrainingContext&, const Position&) override {
+    if (met()) ++batches_;
+    return Next(0);
+  }
+  absl::Status BatchEnd(TrainingContext&, const Position&, const Logs&) override { return Next(1); }
+  absl::Status EpochTrained(TrainingContext&, const Position&) override { return Next(0); }
+  absl::Status TestBegin(InferenceContext&) override { return Next(0); }
+  absl::Status TestBatchEnd(InferenceContext&, int64_t, const Logs&) override {
+    if (met()) ++validation_batches_;
+    return Next(0);
+  }
+  absl::Status EpochEnd(TrainingContext&, const Position&, const Logs&) override { return Next(0); }
+
   bool met() const { return at_ < 0; }
+  // The checkpoint callback decides in BatchBegin whether the batch that begins is the last one. A
+  // validation ends with the batch that is being evaluated.
+  void ExpectTimely() const {
+    EXPECT_LE(batches_, allowed_);
+    EXPECT_EQ(validation_batches_, 0);
+  }
 
  private:
-  absl::Status Next() {
-    if (at_-- == 0) std::raise(SIGTERM);
+  absl::Status Next(int allowed) {
+    if (at_-- == 0) {
+      allowed_ = allowed;
+      std::raise(SIGTERM);
+    }
     return absl::OkStatus();
   }
   int at_;
+  int allowed_ = 0, batches_ = 0, validation_batches_ = 0;
 };
 
 class SigtermTest : public CheckpointCallbackTest,
@@ -328,6 +373,7 @@ class SigtermTest : public CheckpointCallbackTest,
         result.history,
         Fit(options, {EarlyStopping({.patience = 9, .restore_best_weights = true}), sigterm}));
     if (met != nullptr) *met = sigterm->met();
+    if (result.history.interrupted) sigterm->ExpectTimely();
     PENSTOCK_ASSIGN_OR_RETURN(result.state, trainer_->State());
     return result;
   }
